@@ -1,0 +1,2 @@
+//! kymo
+fn main() {}

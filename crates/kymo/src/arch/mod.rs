@@ -1,0 +1,27 @@
+//! What differs by processor: one file each, with what the ring or a port needs from it.
+
+#[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+pub mod riscv;
+#[cfg(target_arch = "x86_64")]
+pub mod x86_64;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::local;
+
+/// Operations that are atomic against interrupts on this CPU. Processors without a cheaper form use the full atomic one.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) mod local {
+    use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
+
+    pub(crate) fn compare_and_swap(word: &AtomicU64, old: u64, new: u64) -> bool {
+        word.compare_exchange(old, new, Relaxed, Relaxed).is_ok()
+    }
+
+    pub(crate) fn add(word: &AtomicU32, value: u32) {
+        word.fetch_add(value, Release);
+    }
+
+    pub(crate) fn add_long(word: &AtomicU64, value: u64) {
+        word.fetch_add(value, Release);
+    }
+}

@@ -1,0 +1,212 @@
+//! Events: declared once; encoder, metadata and sizes follow.
+
+mod field;
+mod schema;
+mod text;
+
+pub use field::{Encoder, Field, FieldType, TEXT_LENGTH_MASK};
+pub use schema::{EventSchema, FieldSchema, MAX_TEXTS, Shape, Vocabulary};
+pub use text::Text;
+
+use crate::ring::layout::ChannelKind;
+
+/// An event that can be recorded. [`event!`](crate::event!) implements it; nobody writes it by hand.
+pub trait Event: Sized {
+    /// The declaration.
+    const SCHEMA: EventSchema;
+    /// The id, as in the declaration.
+    const ID: u32 = Self::SCHEMA.id;
+    /// The channel, as in the declaration.
+    const CHANNEL: ChannelKind = Self::SCHEMA.channel;
+    /// Room for the longest payload.
+    type Words: AsRef<[u32]>;
+    /// The payload, and how many of its words are used.
+    fn encode(self) -> (Self::Words, usize);
+}
+
+/// Declares an event: a struct whose doc comments, fields and types give the encoder, the metadata and the sizes.
+///
+/// `#[id(N)]` gives the id (1 to 29 take a one-word header; from 32 on two words), `#[name("..")]` the name in the
+/// trace where it is not the struct's in snake case, `#[channel(Names)]` the channel where it is not `Events`. Fields are
+/// written in order at their natural alignment (at most 4 bytes); [`Text`] fields stand last.
+///
+/// ```
+/// kymo::event! {
+///     /// A block came back from the disk.
+///     #[id(40)]
+///     pub struct BlockDone { pub sector: u64, pub error: i32, pub cached: bool }
+/// }
+/// use kymo::event::Event;
+/// assert_eq!(BlockDone::SCHEMA.name, "block_done");
+/// let (words, used) = BlockDone { sector: 7, error: -5, cached: true }.encode();
+/// assert_eq!(words[..used], [7, 0, -5i32 as u32, 1]);
+/// ```
+#[macro_export]
+macro_rules! event {
+    ($(#[doc = $doc:literal])* #[id($id:literal)] $(#[name($ctf:literal)])? $(#[channel($channel:ident)])?
+     $vis:vis struct $name:ident { $( $(#[doc = $fdoc:literal])* $fvis:vis $field:ident : $ty:ty ),* $(,)? }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $name { $( $(#[doc = $fdoc])* #[allow(missing_docs)] $fvis $field: $ty ),* }
+
+        impl $crate::event::Event for $name {
+            const SCHEMA: $crate::event::EventSchema = {
+                const SNAKE: [u8; $crate::event::snake_case_len(stringify!($name))] =
+                    $crate::event::snake_case(stringify!($name));
+                $crate::event::EventSchema {
+                    id: $id,
+                    name: $crate::event::first_text(&[$($ctf,)? $crate::event::ascii(&SNAKE)]),
+                    doc: concat!($($doc, "\n"),*),
+                    channel: $crate::event::first_channel(&[
+                        $($crate::ChannelKind::$channel,)? $crate::ChannelKind::Events,
+                    ]),
+                    fields: &[$($crate::event::FieldSchema {
+                        name: stringify!($field),
+                        ty: <$ty as $crate::event::Field>::TYPE,
+                        doc: concat!($($fdoc, "\n"),*),
+                    }),*],
+                }
+            };
+            type Words = [u32; <$name as $crate::event::Event>::SCHEMA.max_payload_words()];
+            #[inline(always)]
+            fn encode(self) -> (Self::Words, usize) {
+                let mut words = [0; <$name as $crate::event::Event>::SCHEMA.max_payload_words()];
+                #[allow(unused_mut)]
+                let mut out = $crate::event::Encoder::new(&mut words);
+                $( $crate::event::Field::encode(self.$field, &mut out); )*
+                let used = out.words_used();
+                (words, used)
+            }
+        }
+    };
+}
+
+/// Lists the events of a kernel, as a constant: `kymo::vocabulary![SchedSwitch, MyEvent]`. Two claims on one id or name do not build.
+#[macro_export]
+macro_rules! vocabulary {
+    ($($event:ty),* $(,)?) => {
+        $crate::Vocabulary::new(const { &[$(&<$event as $crate::event::Event>::SCHEMA),*] })
+    };
+}
+
+/// Length of [`snake_case`]'s answer.
+#[doc(hidden)]
+pub const fn snake_case_len(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let (mut len, mut i) = (0, 0);
+    while i < bytes.len() {
+        len += if i > 0 && bytes[i].is_ascii_uppercase() { 2 } else { 1 };
+        i += 1;
+    }
+    len
+}
+
+/// `SchedSwitch` to `sched_switch`.
+#[doc(hidden)]
+pub const fn snake_case<const N: usize>(name: &str) -> [u8; N] {
+    let bytes = name.as_bytes();
+    let mut out = [b'_'; N];
+    let (mut to, mut i) = (0, 0);
+    while i < bytes.len() {
+        if i > 0 && bytes[i].is_ascii_uppercase() {
+            to += 1;
+        }
+        out[to] = bytes[i].to_ascii_lowercase();
+        to += 1;
+        i += 1;
+    }
+    out
+}
+
+/// The bytes of [`snake_case`] as text.
+#[doc(hidden)]
+pub const fn ascii(bytes: &'static [u8]) -> &'static str {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => "event",
+    }
+}
+
+#[doc(hidden)]
+pub const fn first_text(texts: &[&'static str]) -> &'static str {
+    texts[0]
+}
+
+#[doc(hidden)]
+pub const fn first_channel(channels: &[ChannelKind]) -> ChannelKind {
+    channels[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::enumeration! {
+        /// A colour.
+        pub(super) enum Colour: u16 { Red = 1, Blue = 300 }
+    }
+    event! {
+        /// Everything at once.
+        #[id(41)]
+        #[name("all_kinds")]
+        #[channel(Names)]
+        struct AllKinds {
+            a: u8, b: u16, c: u32, d: u64, e: i8, f: i16, g: i32, h: i64,
+            colour: Colour, on: bool, at: crate::Address, three: [u16; 3], name: Text<8>, path: Text<5>,
+        }
+    }
+
+    #[test]
+    fn a_declaration_gives_schema_and_encoding() {
+        let schema = AllKinds::SCHEMA;
+        assert_eq!((schema.id, schema.name, schema.channel), (41, "all_kinds", ChannelKind::Names));
+        assert_eq!(schema.doc.trim(), "Everything at once.");
+        let event = AllKinds {
+            a: 1,
+            b: 2,
+            c: 3,
+            d: 4 << 32,
+            e: -1,
+            f: -2,
+            g: -3,
+            h: -4,
+            colour: {
+                let _ = Colour::Red;
+                Colour::Blue
+            },
+            on: true,
+            at: crate::Address(0xffff_ffff_8000_0000),
+            three: [5, 6, 7],
+            name: Text::new("worker"),
+            path: Text::new("/bin/sh"),
+        };
+        let (words, used) = event.encode();
+        // a,b | c | d d | e,f | g | h h | colour,on | at at | three | name: len+2 | path: len+2
+        let expected = [
+            0x0002_0001,
+            3,
+            0,
+            4,
+            0xfffe_00ff,
+            -3i32 as u32,
+            -4i32 as u32,
+            u32::MAX,
+            0x0001_012c,
+            0x8000_0000,
+            u32::MAX,
+            0x0006_0005,
+            7,
+            6,
+            u32::from_le_bytes(*b"work"),
+            u32::from_le_bytes(*b"er\0\0"),
+            0x8000_0005,
+            u32::from_le_bytes(*b"/bin"),
+            u32::from(b'/'),
+        ];
+        assert_eq!(words[..used], expected);
+        assert_eq!(schema.shape(), Shape { fixed_bytes: 52, texts: 2 });
+        assert_eq!(schema.shape().payload_bytes(&words), Some(4 * used - 3));
+        assert_eq!(schema.max_payload_words(), 13 + 3 + 3);
+    }
+}

@@ -1,0 +1,391 @@
+//! A region's channels as a CTF trace directory.
+//!
+//! Each stream file is a row of pages of 4 KiB, one CTF packet each. A page goes out in one write that lies inside one page of the file, which
+//! systems do not tear when the program is killed: only whole packets reach a file. The last page is written again, in place, as it fills.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use crate::ctf::packet::{HEADER_WORDS, PacketBuilder, StreamId, Totals, widened};
+use crate::event::Shape;
+use crate::ring::layout::{ChannelKind, Crc32, Header, Refusal};
+use crate::ring::reader::{ChannelReader, Losses, Record, Region, Shapes, View};
+use crate::ring::source::{Consume, Outside, Source};
+
+/// Bytes of a page of a stream file.
+pub const PAGE_BYTES: usize = 4096;
+const PAGE_WORDS: usize = PAGE_BYTES / 4;
+
+/// Why a region could not be written as a trace.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The region cannot be read.
+    Region(Refusal),
+    /// The metadata in the region is damaged.
+    Metadata,
+    /// The region declares an event whose record fits into no page of a stream file.
+    RecordTooLarge(u32),
+    /// The file system says no.
+    Io(io::Error),
+}
+
+impl std::fmt::Display for TraceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TraceError::Region(refusal) => refusal.fmt(f),
+            TraceError::Metadata => f.write_str("the metadata in the region is damaged (its checksum does not match)"),
+            TraceError::RecordTooLarge(id) => {
+                write!(f, "records of event {id} fit into no page of a stream file ({PAGE_BYTES} bytes)")
+            }
+            TraceError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl From<io::Error> for TraceError {
+    fn from(error: io::Error) -> Self {
+        TraceError::Io(error)
+    }
+}
+
+impl From<Refusal> for TraceError {
+    fn from(refusal: Refusal) -> Self {
+        TraceError::Region(refusal)
+    }
+}
+
+impl From<Outside> for TraceError {
+    fn from(_: Outside) -> Self {
+        TraceError::Region(Refusal::Geometry)
+    }
+}
+
+impl From<TraceError> for io::Error {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::Io(error) => error,
+            other => io::Error::new(io::ErrorKind::InvalidData, other),
+        }
+    }
+}
+
+impl From<Outside> for io::Error {
+    fn from(outside: Outside) -> Self {
+        TraceError::from(outside).into()
+    }
+}
+
+/// One stream file.
+#[derive(Debug)]
+struct StreamFile {
+    file: File,
+    stream: StreamId,
+    page: Vec<u32>,
+    /// Its number in the file, and of the packet in it.
+    index: u64,
+    packet: PacketBuilder,
+    end: u64,
+    totals: Totals,
+    /// Totals of the last page that is full and written.
+    settled: Totals,
+    lost_packets: u64,
+    dirty: bool,
+    /// Records longer than a page; their texts are to blame.
+    unwritable: u64,
+    events: u64,
+    bytes: Vec<u8>,
+}
+
+impl StreamFile {
+    /// Creates the file with its anchor: an empty packet at the session's start, from which readers count losses.
+    fn create(path: &Path, stream: StreamId, clock_start: u64) -> io::Result<StreamFile> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        let mut stream = StreamFile {
+            file,
+            stream,
+            page: vec![0; PAGE_WORDS],
+            index: 0,
+            packet: PacketBuilder::new(clock_start),
+            end: clock_start,
+            totals: Totals::default(),
+            settled: Totals::default(),
+            lost_packets: 0,
+            dirty: false,
+            unwritable: 0,
+            events: 0,
+            bytes: Vec::with_capacity(PAGE_BYTES),
+        };
+        stream.write_page()?;
+        stream.next_page(clock_start);
+        Ok(stream)
+    }
+
+    fn write_page(&mut self) -> io::Result<()> {
+        self.packet.seal(&mut self.page, &self.stream, self.end, self.totals, true);
+        self.bytes.clear();
+        self.bytes.extend(self.page.iter().flat_map(|word| word.to_le_bytes()));
+        self.file.seek(SeekFrom::Start(self.index * PAGE_BYTES as u64))?;
+        self.file.write_all(&self.bytes)?;
+        self.dirty = false;
+        Ok(())
+    }
+
+    /// The page is full: the next one begins where it ends.
+    fn next_page(&mut self, begin: u64) {
+        self.index += 1;
+        self.settled = self.totals;
+        self.totals.sequence += 1;
+        self.packet = PacketBuilder::new(begin.max(self.end));
+        self.end = self.packet.last();
+    }
+
+    /// What was lost up to the records that come next, which begin at `begin`. Readers put a loss between the end of the packet
+    /// before and the end of the packet that tells of it, so it gets a packet of its own.
+    fn note(&mut self, losses: &Losses, begin: u64) -> io::Result<()> {
+        let packets = losses.packets.saturating_sub(self.lost_packets);
+        let lost = losses.events() + self.unwritable;
+        if lost <= self.totals.events_discarded && packets == 0 {
+            return Ok(());
+        }
+        if self.packet.events() > 0 {
+            self.write_page()?;
+            self.next_page(begin);
+        } else {
+            self.packet = PacketBuilder::new(begin.max(self.end));
+            self.end = self.packet.last();
+        }
+        self.lost_packets = losses.packets;
+        self.totals.sequence += packets;
+        self.totals.events_discarded = lost;
+        self.dirty = true;
+        Ok(())
+    }
+
+    fn push(&mut self, record: &Record<'_>) -> io::Result<()> {
+        if !self.packet.push(&mut self.page, record) {
+            self.write_page()?;
+            self.next_page(self.packet.last());
+            if !self.packet.push(&mut self.page, record) {
+                self.unwritable += 1;
+                return Ok(());
+            }
+        }
+        self.end = self.end.max(self.packet.last());
+        self.events += 1;
+        self.dirty = true;
+        Ok(())
+    }
+
+    /// Writes what is not written: records, or losses that no record followed.
+    fn flush(&mut self) -> io::Result<()> {
+        if self.dirty && (self.packet.events() > 0 || self.totals.events_discarded > self.settled.events_discarded) {
+            self.write_page()?;
+        }
+        Ok(())
+    }
+}
+
+/// What one channel gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelSummary {
+    /// Its kind.
+    pub kind: ChannelKind,
+    /// Its CPU.
+    pub cpu: u32,
+    /// Events in the trace.
+    pub events: u64,
+    /// What is not.
+    pub losses: Losses,
+}
+
+/// What a session gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// By channel.
+    pub channels: Vec<ChannelSummary>,
+}
+
+impl Summary {
+    /// Events in the trace.
+    pub fn events(&self) -> u64 {
+        self.channels.iter().map(|channel| channel.events).sum()
+    }
+
+    /// Events that are not.
+    pub fn lost(&self) -> u64 {
+        self.channels.iter().map(|channel| channel.losses.events()).sum()
+    }
+}
+
+/// Sizes of records, from the region's table.
+struct ShapeTable(HashMap<u32, Shape>);
+
+impl Shapes for ShapeTable {
+    fn shape(&self, id: u32) -> Option<Shape> {
+        self.0.get(&id).copied()
+    }
+}
+
+/// Writes a region's channels to a trace directory, bit by bit or all at once.
+pub struct TraceWriter {
+    header: Header,
+    channels: Vec<(ChannelReader, StreamFile)>,
+    shapes: ShapeTable,
+    scratch: Vec<u32>,
+}
+
+impl std::fmt::Debug for TraceWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TraceWriter").field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+impl TraceWriter {
+    /// Makes the directory with the metadata and every stream's first packet. From here on it is a trace that any reader opens.
+    ///
+    /// # Errors
+    /// [`TraceError`]; the directory must not hold files of the same names.
+    pub fn create(directory: &Path, source: &impl Source) -> Result<TraceWriter, TraceError> {
+        let region = Region::open(source)?;
+        let header = region.header().clone();
+        let metadata = metadata(&header, source)?;
+        let mut shapes = HashMap::new();
+        for index in 0..header.shapes_len {
+            let (id, shape) = region.shape(source, index)?;
+            if HEADER_WORDS + widened(shape.fixed_words() + 1) > PAGE_WORDS {
+                return Err(TraceError::RecordTooLarge(id));
+            }
+            shapes.insert(id, shape);
+        }
+        let mut readers = Vec::new();
+        for cpu in 0..header.cpus {
+            for kind in ChannelKind::ALL.into_iter().take(header.kinds as usize) {
+                readers.push(region.channel(source, cpu, kind)?);
+            }
+        }
+        fs::create_dir_all(directory)?;
+        let hidden = directory.join(".metadata");
+        fs::write(&hidden, metadata)?;
+        fs::rename(hidden, directory.join("metadata"))?;
+        let mut channels = Vec::new();
+        for reader in readers {
+            let stream = StreamId { uuid: header.uuid, kind: reader.kind(), cpu: reader.cpu() };
+            let path = directory.join(format!("{}_{}", stream.kind.label(), stream.cpu));
+            let file = StreamFile::create(&path, stream, header.clock_start)?;
+            channels.push((reader, file));
+        }
+        let scratch = channels.iter().map(|(reader, _)| reader.scratch_words()).max().unwrap_or(0);
+        Ok(TraceWriter { header, channels, shapes: ShapeTable(shapes), scratch: vec![0; scratch] })
+    }
+
+    /// The region's header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Takes what is new in every channel; gives the number of events. Does not yet write the last, half-filled pages: see [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// Those of the file system, and where the memory has shrunk.
+    pub fn poll(&mut self, source: &impl Source, view: View) -> io::Result<u64> {
+        let mut events = 0;
+        for (reader, stream) in &mut self.channels {
+            events += drain(reader, stream, source, view, &self.shapes, &mut self.scratch, |_| Ok(()))?;
+        }
+        Ok(events)
+    }
+
+    /// As [`poll`](Self::poll), and frees each packet for the writer as soon as it was read. For the session's one consumer.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    pub fn consume(&mut self, source: &impl Consume, view: View) -> io::Result<u64> {
+        let mut events = 0;
+        for (reader, stream) in &mut self.channels {
+            let release = |reader: &ChannelReader| reader.release(source).map_err(io::Error::from);
+            events += drain(reader, stream, source, view, &self.shapes, &mut self.scratch, release)?;
+        }
+        Ok(events)
+    }
+
+    /// Writes the half-filled pages too. They are written again, in place, when more comes.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.channels.iter_mut().try_for_each(|(_, stream)| stream.flush())
+    }
+
+    /// Events in the trace and events lost, as far as is known now.
+    pub fn progress(&self) -> (u64, u64) {
+        let channel = |(reader, stream): &(ChannelReader, StreamFile)| (stream.events, reader.losses().events());
+        self.channels.iter().map(channel).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    /// Ends the trace: the last losses are told, everything is written. Call [`poll`](Self::poll) before.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    pub fn finish(mut self, source: &impl Source) -> io::Result<Summary> {
+        let mut summary = Summary::default();
+        for (reader, stream) in &mut self.channels {
+            reader.refresh_dropped(source)?;
+            stream.note(&reader.losses(), stream.end)?;
+            stream.flush()?;
+            summary.channels.push(ChannelSummary {
+                kind: reader.kind(),
+                cpu: reader.cpu(),
+                events: stream.events,
+                losses: Losses { unreadable: reader.losses().unreadable + stream.unwritable, ..reader.losses() },
+            });
+        }
+        Ok(summary)
+    }
+}
+
+fn drain(
+    reader: &mut ChannelReader,
+    stream: &mut StreamFile,
+    source: &impl Source,
+    view: View,
+    shapes: &ShapeTable,
+    scratch: &mut [u32],
+    mut after: impl FnMut(&ChannelReader) -> io::Result<()>,
+) -> io::Result<u64> {
+    let before = stream.events;
+    while let Some(mut batch) = reader.read(source, view, scratch)? {
+        stream.note(&batch.losses(), batch.begin())?;
+        let end = batch.end();
+        while let Some(record) = batch.next_record(shapes) {
+            stream.push(&record)?;
+        }
+        if let Some(end) = end {
+            stream.end = stream.end.max(end);
+        }
+        after(reader)?;
+    }
+    Ok(stream.events - before)
+}
+
+/// The metadata text.
+fn metadata(header: &Header, source: &impl Source) -> Result<Vec<u8>, TraceError> {
+    let mut text = Vec::with_capacity(header.metadata_len as usize);
+    let (start, end) = (header.metadata_offset, header.metadata_offset + u64::from(header.metadata_len));
+    let mut at = start & !3;
+    while at < end {
+        for (index, byte) in source.load(at)?.to_le_bytes().into_iter().enumerate() {
+            if (start..end).contains(&(at + index as u64)) {
+                text.push(byte);
+            }
+        }
+        at += 4;
+    }
+    let mut crc = Crc32::new();
+    crc.update(&text);
+    if crc.finish() == header.metadata_crc { Ok(text) } else { Err(TraceError::Metadata) }
+}

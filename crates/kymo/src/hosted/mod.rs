@@ -1,0 +1,312 @@
+//! User-space programs, and the tests: one ring a thread.
+//!
+//! The "CPU" is the thread: it gets a ring at its first event and gives it back when it ends, so at most `max_threads` record at a time. Threads beyond
+//! that are counted, in a stream of their own. The clock is the time stamp counter on x86-64, else the monotonic clock in nanoseconds.
+
+mod files;
+
+pub use files::{ChannelSummary, PAGE_BYTES, Summary, TraceError, TraceWriter};
+
+use std::cell::Cell;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::event::Vocabulary;
+use crate::platform::{Blocks, ByPointer, ControlPointer, ControlWord, Local, Platform};
+use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Mode, REGION_ALIGN, switch_index};
+use crate::ring::local_cas::LocalCas;
+use crate::ring::reader::View;
+use crate::session::{Config, Error, Memory, Session};
+use crate::tracer::Tracer;
+
+/// The platform of a user-space program.
+#[derive(Debug)]
+pub struct Hosted;
+
+// SAFETY: `Local` gives the block that this thread claimed; no other thread uses it before this one ends. The kernel may stop a thread
+// inside of a record, but nobody else writes its ring meanwhile. Regions are never unmapped.
+unsafe impl Platform for Hosted {
+    type Reserve = LocalCas;
+    type Local = HostedLocal;
+
+    #[inline(always)]
+    fn clock() -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        return crate::arch::x86_64::tsc();
+        #[cfg(not(target_arch = "x86_64"))]
+        return monotonic_nanos();
+    }
+
+    /// Gives other threads time to leave what they write. A thread that was stopped between its switch test and its reservation may
+    /// still add that one record later, to memory that stays.
+    fn synchronize() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn monotonic_nanos() -> u64 {
+    static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+thread_local! {
+    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
+    /// Gives the thread's ring back when the thread ends.
+    static CLAIM: Cell<Option<Claim>> = const { Cell::new(None) };
+}
+
+/// Where switches are looked up before a thread has a ring. By kind, then by switch index.
+static SWITCHES: [[AtomicU8; 32]; 2] = [const { [const { AtomicU8::new(0) }; 32] }; 2];
+static RINGS: Mutex<Option<Rings>> = Mutex::new(None);
+
+/// The program's rings. Made by its first session, kept for all others: a thread that holds one goes on with it.
+#[derive(Debug)]
+struct Rings {
+    memory: Memory,
+    free: Vec<u32>,
+    options: Options,
+}
+
+#[derive(Debug)]
+struct Claim {
+    ring: u32,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Events that destructors of other thread-locals still record claim a ring anew, which no thread gives back: see `claim`.
+        BLOCK.set(std::ptr::null());
+        if let Some(rings) = lock().as_mut() {
+            rings.free.push(self.ring);
+        }
+    }
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Option<Rings>> {
+    RINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// [`Local`] of a thread.
+#[derive(Debug)]
+pub struct HostedLocal;
+
+/// This thread's first block.
+#[derive(Debug)]
+pub struct ThreadBlock;
+
+// SAFETY: `BLOCK` is null or the block that this thread claimed.
+unsafe impl ControlPointer for ThreadBlock {
+    #[inline(always)]
+    fn get() -> *const Control {
+        BLOCK.get()
+    }
+}
+
+// SAFETY: as `ByPointer<ThreadBlock>`; only the switches stand elsewhere.
+unsafe impl Local for HostedLocal {
+    type Cpu = Blocks;
+
+    #[inline(always)]
+    fn is_on<W: ControlWord>() -> bool {
+        let (kind, switch) = (W::OFFSET / CONTROL_SIZE, W::OFFSET % CONTROL_SIZE - std::mem::offset_of!(Control, on));
+        SWITCHES.get(kind).and_then(|switches| switches.get(switch)).is_some_and(|switch| switch.load(Relaxed) != 0)
+    }
+    #[inline(always)]
+    fn cpu() -> Option<Blocks> {
+        ByPointer::<ThreadBlock>::cpu().or_else(claim)
+    }
+    #[inline(always)]
+    fn load_long<W: ControlWord>(cpu: Blocks) -> u64 {
+        ByPointer::<ThreadBlock>::load_long::<W>(cpu)
+    }
+    #[inline(always)]
+    fn load<W: ControlWord>(cpu: Blocks) -> u32 {
+        ByPointer::<ThreadBlock>::load::<W>(cpu)
+    }
+    #[inline(always)]
+    fn store<W: ControlWord>(cpu: Blocks, value: u32) {
+        ByPointer::<ThreadBlock>::store::<W>(cpu, value);
+    }
+    #[inline(always)]
+    fn publish_long<W: ControlWord>(cpu: Blocks, value: u64) {
+        ByPointer::<ThreadBlock>::publish_long::<W>(cpu, value);
+    }
+    #[inline(always)]
+    fn control(cpu: Blocks, kind: ChannelKind) -> &'static Control {
+        ByPointer::<ThreadBlock>::control(cpu, kind)
+    }
+}
+
+/// The number of this thread's ring, claiming one if it has none yet; `None` where no session was started or all rings are taken.
+/// A thread whose signal handlers record calls it first: claiming takes a lock.
+pub fn ring_number() -> Option<u32> {
+    HostedLocal::cpu().map(|cpu| HostedLocal::control(cpu, ChannelKind::Events).cpu.load(Relaxed))
+}
+
+#[cold]
+#[inline(never)]
+fn claim() -> Option<Blocks> {
+    let mut guard = lock();
+    let rings = guard.as_mut()?;
+    let given = if CLAIM.try_with(|_| ()).is_ok() { rings.free.pop() } else { None };
+    let Some(ring) = given else {
+        // SAFETY: the last CPU of a hosted session is nobody's ring; `discarded` there is only ever added to, atomically.
+        if let Some(overflow) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() } {
+            overflow.discarded.fetch_add(1, Relaxed);
+        }
+        return None;
+    };
+    let block = rings.memory.control(ring);
+    drop(guard);
+    CLAIM.with(|claim| claim.set(Some(Claim { ring })));
+    BLOCK.set(block);
+    ByPointer::<ThreadBlock>::cpu()
+}
+
+/// How a program's session is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Threads that may record at a time.
+    pub max_threads: u32,
+    /// Bytes of a packet.
+    pub packet_size: u32,
+    /// Packets in a thread's ring, a power of two.
+    pub packets: u32,
+    /// What a full ring does.
+    pub mode: Mode,
+}
+
+impl Default for Options {
+    /// 8 threads, 1 MiB each, the newest events are kept.
+    fn default() -> Self {
+        Options { max_threads: 8, packet_size: 4096, packets: 256, mode: Mode::Overwrite }
+    }
+}
+
+/// A program's session.
+#[derive(Debug)]
+pub struct HostedSession {
+    session: Session<Hosted>,
+    vocabulary: &'static Vocabulary,
+}
+
+/// Starts to record every event of `vocabulary`, on every thread. Takes about 20 ms, to find out the clock's frequency.
+///
+/// # Errors
+/// As [`Tracer::start`]; also where an earlier session of this program had other sizes: its threads keep their rings.
+pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<HostedSession, Error> {
+    let names_packets = 16;
+    let config = Config {
+        // One more than there are rings: it counts the events of threads that found none.
+        cpus: options.max_threads.saturating_add(1),
+        packet_size: options.packet_size,
+        packets: options.packets,
+        names_packets,
+        mode: options.mode,
+        consumer: Consumer::Kernel,
+        clock: clock(),
+        phys: 0,
+        build_id: [0; 20],
+        seed: u64::from(std::process::id()),
+        hosted: true,
+    };
+    let mut guard = lock();
+    if guard.as_ref().is_some_and(|rings| rings.options != (Options { mode: rings.options.mode, ..*options })) {
+        return Err(Error::Config("the size of a program's second session (that of the first)"));
+    }
+    let memory = match guard.as_ref() {
+        Some(rings) => rings.memory,
+        None => allocate(&config)?,
+    };
+    let session = Tracer::<Hosted>::start(memory, &config, vocabulary)?;
+    guard.get_or_insert_with(|| Rings { memory, free: (0..options.max_threads).rev().collect(), options: *options });
+    drop(guard);
+    switch_all(vocabulary, 1);
+    Ok(HostedSession { session, vocabulary })
+}
+
+fn switch_all(vocabulary: &Vocabulary, value: u8) {
+    for event in vocabulary.events() {
+        let switch = SWITCHES.get(event.channel as usize).and_then(|switches| switches.get(switch_index(event.id)));
+        if let Some(switch) = switch {
+            switch.store(value, Relaxed);
+        }
+    }
+}
+
+/// Zeroed memory that is never freed.
+fn allocate(config: &Config) -> Result<Memory, Error> {
+    let rings = (config.packets as usize).saturating_add(config.names_packets as usize);
+    let size = rings.checked_mul(config.packet_size as usize).and_then(|size| size.checked_mul(config.cpus as usize));
+    // Header, control blocks and metadata: 1 MiB is more than they take.
+    let size = size.and_then(|size| size.checked_add((1 << 20) + 1024 * config.cpus as usize));
+    let align = (config.packet_size as usize).max(REGION_ALIGN);
+    let layout = size.and_then(|size| std::alloc::Layout::from_size_align(size, align).ok());
+    let layout = layout.ok_or(Error::Config("the size of the rings"))?;
+    // SAFETY: the size is not zero.
+    let base = unsafe { std::alloc::alloc_zeroed(layout) };
+    if base.is_null() {
+        return Err(Error::Memory(layout.size()));
+    }
+    // SAFETY: just allocated, aligned, never freed.
+    Ok(unsafe { Memory::new(base, layout.size()) })
+}
+
+/// The clock's description: frequency measured against the monotonic clock, offset from the wall clock.
+fn clock() -> Clock {
+    let (begin, ticks) = (Instant::now(), Hosted::clock());
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    std::thread::sleep(Duration::from_millis(20));
+    let (nanos, passed) = (begin.elapsed().as_nanos().max(1), Hosted::clock().wrapping_sub(ticks));
+    let frequency = if cfg!(target_arch = "x86_64") { u128::from(passed) * 1_000_000_000 / nanos } else { 1_000_000_000 };
+    let frequency_hz = u64::try_from(frequency).unwrap_or(1).max(1);
+    // Wall-clock time at tick 0, in ticks.
+    let origin = wall.as_nanos() as i128 * i128::from(frequency_hz) / 1_000_000_000 - i128::from(ticks);
+    Clock {
+        frequency_hz,
+        offset_seconds: origin.div_euclid(i128::from(frequency_hz)) as i64,
+        offset_ticks: origin.rem_euclid(i128::from(frequency_hz)) as u64,
+        absolute: true,
+    }
+}
+
+impl HostedSession {
+    /// Writes the trace to a directory while recording goes on: call [`TraceWriter::poll`] on what this gives with [`live`](Self::live).
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn writer(&self, directory: &Path) -> io::Result<TraceWriter> {
+        TraceWriter::create(directory, &self.session.live()).map_err(io::Error::from)
+    }
+
+    /// The memory, for a reader.
+    pub fn live(&self) -> crate::ring::source::Live {
+        self.session.live()
+    }
+
+    /// Stops recording.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] after an earlier call.
+    pub fn stop(&self) -> Result<(), Error> {
+        switch_all(self.vocabulary, 0);
+        self.session.stop()
+    }
+
+    /// Stops recording and writes what the rings hold as a CTF trace directory. Gives the events written and lost.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn save(&self, directory: &Path) -> io::Result<Summary> {
+        // Stopped already is as good.
+        let _ = self.stop();
+        let mut writer = self.writer(directory)?;
+        let live = self.session.live();
+        writer.poll(&live, View::PostMortem)?;
+        writer.finish(&live)
+    }
+}

@@ -1,0 +1,158 @@
+//! What a kernel must provide.
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
+
+use crate::event::Event;
+use crate::ring::Reserve;
+use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Control, switch_index};
+
+/// The one trait of a port: clock, this CPU's control blocks, how space is reserved, and how to wait for writers.
+///
+/// # Safety
+/// - `Local` leads to control blocks that no other CPU writes, in a region that stays mapped.
+/// - From the moment a writer fetches them until its record is written, the code neither moves to another CPU nor is switched
+///   out: `Masked` sees to it itself, with `LocalCas` the caller has pre-emption off.
+/// - Nothing that cannot be interrupted by the rules of `Reserve` (an NMI with `Masked`) records an event.
+pub unsafe trait Platform: 'static {
+    /// How space is reserved.
+    type Reserve: Reserve;
+    /// Where this CPU's control blocks are.
+    type Local: Local;
+
+    /// The clock, in ticks. The same on every CPU as far as the hardware can; a step back is clamped and counted.
+    fn clock() -> u64;
+
+    /// Returns when every CPU has left any record that it was writing when this was called, for example after an interrupt was
+    /// sent to every CPU and answered. `stop` calls it after the switches are off.
+    fn synchronize();
+
+    /// How deep this context is nested in interrupts: 0 only where the code certainly runs at thread level. With `LocalCas`, a
+    /// packet whose writer was killed is taken back from there.
+    fn nesting() -> u32 {
+        1
+    }
+}
+
+/// How code reaches the control blocks of the CPU that it runs on.
+///
+/// # Safety
+/// `control` gives blocks of this CPU, in memory that is never unmapped; `load`, `store` and `is_on` act on the same blocks.
+pub unsafe trait Local {
+    /// A handle to this CPU's blocks, good until the code may be moved.
+    type Cpu: Copy;
+
+    /// Whether the switch is on. May look at another place than this CPU's block, which may not exist yet.
+    fn is_on<W: ControlWord>() -> bool;
+    /// This CPU; `None` where it has no ring (more CPUs than the session was started for).
+    fn cpu() -> Option<Self::Cpu>;
+    /// Loads a 64-bit word (relaxed).
+    fn load_long<W: ControlWord>(cpu: Self::Cpu) -> u64;
+    /// Loads a 32-bit word (relaxed).
+    fn load<W: ControlWord>(cpu: Self::Cpu) -> u32;
+    /// Stores a 32-bit word (relaxed).
+    fn store<W: ControlWord>(cpu: Self::Cpu, value: u32);
+    /// Stores a 64-bit word; all earlier stores are visible before it (release).
+    fn publish_long<W: ControlWord>(cpu: Self::Cpu, value: u64);
+    /// The whole block of one channel.
+    fn control(cpu: Self::Cpu, kind: ChannelKind) -> &'static Control;
+}
+
+/// A word of a control block, as a constant offset from this CPU's first block.
+pub trait ControlWord {
+    /// The offset in bytes.
+    const OFFSET: usize;
+}
+
+macro_rules! control_words {
+    ($($(#[$doc:meta])* $name:ident: $field:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<E>(core::marker::PhantomData<E>);
+        impl<E: Event> ControlWord for $name<E> {
+            const OFFSET: usize = E::CHANNEL as usize * CONTROL_SIZE + offset_of!(Control, $field);
+        }
+    )*};
+}
+
+control_words! {
+    /// `cursor` of the event's channel.
+    Cursor: cursor;
+    /// `limit` of the event's channel.
+    Limit: limit;
+    /// `epoch` of the event's channel.
+    Epoch: epoch;
+    /// `mask` of the event's channel.
+    Mask: mask;
+    /// `base` of the event's channel.
+    Base: base;
+    /// `events` of the event's channel.
+    Events: events;
+}
+
+/// The event's switch.
+#[derive(Debug)]
+pub struct Switch<E>(core::marker::PhantomData<E>);
+impl<E: Event> ControlWord for Switch<E> {
+    const OFFSET: usize = E::CHANNEL as usize * CONTROL_SIZE + offset_of!(Control, on) + switch_index(E::ID);
+}
+
+/// Gives a pointer to this CPU's first control block, for platforms that keep one in their per-CPU data.
+///
+/// # Safety
+/// As for [`Local`]: the blocks belong to this CPU and stay mapped. Null means that this CPU has none.
+pub unsafe trait ControlPointer: 'static {
+    /// The pointer.
+    fn get() -> *const Control;
+}
+
+/// [`Local`] through a pointer.
+#[derive(Debug)]
+pub struct ByPointer<T>(core::marker::PhantomData<T>);
+
+/// A handle of [`ByPointer`].
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks(core::ptr::NonNull<Control>);
+
+impl Blocks {
+    #[inline(always)]
+    fn word<W: ControlWord, A>(self) -> &'static A {
+        // SAFETY: `ControlPointer` promised mapped blocks, one a kind; OFFSET lies inside of them and is aligned for the word.
+        unsafe { &*self.0.as_ptr().byte_add(W::OFFSET).cast::<A>() }
+    }
+}
+
+// SAFETY: everything acts on the blocks that `ControlPointer` vouches for.
+unsafe impl<T: ControlPointer> Local for ByPointer<T> {
+    type Cpu = Blocks;
+
+    #[inline(always)]
+    fn is_on<W: ControlWord>() -> bool {
+        Self::cpu().is_some_and(|cpu| cpu.word::<W, AtomicU8>().load(Relaxed) != 0)
+    }
+    #[inline(always)]
+    fn cpu() -> Option<Blocks> {
+        core::ptr::NonNull::new(T::get().cast_mut()).map(Blocks)
+    }
+    #[inline(always)]
+    fn load_long<W: ControlWord>(cpu: Blocks) -> u64 {
+        cpu.word::<W, AtomicU64>().load(Relaxed)
+    }
+    #[inline(always)]
+    fn load<W: ControlWord>(cpu: Blocks) -> u32 {
+        cpu.word::<W, AtomicU32>().load(Relaxed)
+    }
+    #[inline(always)]
+    fn store<W: ControlWord>(cpu: Blocks, value: u32) {
+        cpu.word::<W, AtomicU32>().store(value, Relaxed);
+    }
+    #[inline(always)]
+    fn publish_long<W: ControlWord>(cpu: Blocks, value: u64) {
+        cpu.word::<W, AtomicU64>().store(value, Release);
+    }
+    #[inline(always)]
+    fn control(cpu: Blocks, kind: ChannelKind) -> &'static Control {
+        // SAFETY: as in `word`; the blocks of one CPU stand in a row, one a kind.
+        unsafe { &*cpu.0.as_ptr().add(kind as usize) }
+    }
+}

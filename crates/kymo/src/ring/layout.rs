@@ -1,0 +1,549 @@
+//! The region as every reader finds it: header, control blocks, record sizes, metadata, packets.
+//!
+//! All offsets are from the region's first byte, so that it can be read at another address, by another program, on another
+//! architecture. Words are naturally aligned. The layout has a version; a reader refuses another one in a sentence.
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+
+/// First word of the region. Put together at run time by [`magic`], so that the constant itself stands in no image.
+const MAGIC_HALVES: [u32; 2] = [0x6f6d_796b, 0x2d67_6e69];
+
+/// The region's first eight bytes.
+pub fn magic() -> u64 {
+    let [low, high] = core::hint::black_box(MAGIC_HALVES);
+    u64::from(low) | u64::from(high.rotate_left(8)) << 32
+}
+
+/// Version of everything in this file.
+pub const LAYOUT_VERSION: u16 = 1;
+/// Words of the region header.
+pub const HEADER_WORDS: usize = 48;
+/// Where the control blocks begin; the header has the page before them.
+pub const CONTROL_OFFSET: usize = 4096;
+/// The region's alignment, which is also the step at which a reader looks for one in a memory image.
+pub const REGION_ALIGN: usize = 4096;
+/// Words of a packet slot's header.
+pub const SLOT_HEADER_WORDS: usize = 12;
+/// Bits of time in a compact record header: a window is `1 << TIME_BITS` ticks.
+pub const TIME_BITS: u32 = 27;
+/// The bits of time in a compact record header.
+pub const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+/// Bits of id in a record header.
+pub const ID_BITS: u32 = 5;
+/// Ids below this one are compact.
+pub const COMPACT_IDS: u32 = 30;
+/// Header id that says: the id is in the next word.
+pub const MEDIUM: u32 = 30;
+/// Header id that says: the id is in the next word, the 64-bit time in the two after it.
+pub const EXTENDED: u32 = 31;
+/// Words of an extended header.
+pub const EXTENDED_WORDS: usize = 4;
+/// Smallest and largest packet, in bytes: its words must be counted in 16 bits.
+pub const PACKET_SIZES: core::ops::RangeInclusive<u32> = 256..=128 << 10;
+/// A ring has at least this many packets.
+pub const MIN_PACKETS: u32 = 4;
+/// `events_before` holds a number only with this bit set.
+pub const EVENTS_BEFORE_VALID: u64 = 1 << 63;
+/// A slot's number while it is being prepared.
+pub const NO_PACKET: u64 = u64::MAX;
+
+/// What a channel carries. Its number is also the CTF stream class id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ChannelKind {
+    /// Events.
+    Events = 0,
+    /// Names of threads, locks, interrupts: once each, out of reach of the traffic.
+    Names = 1,
+}
+
+impl ChannelKind {
+    /// Every kind, by number.
+    pub const ALL: [ChannelKind; 2] = [ChannelKind::Events, ChannelKind::Names];
+
+    /// The first part of its stream files' names.
+    pub const fn label(self) -> &'static str {
+        match self {
+            ChannelKind::Events => "events",
+            ChannelKind::Names => "names",
+        }
+    }
+
+    /// From its number.
+    pub fn from_number(number: u32) -> Option<ChannelKind> {
+        ChannelKind::ALL.get(number as usize).copied()
+    }
+}
+
+/// What a full ring does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Mode {
+    /// Drops the new event and counts it.
+    Discard = 0,
+    /// Reuses the oldest packet; its events are counted. A flight recorder.
+    Overwrite = 1,
+}
+
+/// Who frees packets in `Discard`. One at most, fixed for the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Consumer {
+    /// Nobody: a full ring stays full, the oldest events are kept.
+    None = 0,
+    /// The kernel's own reader.
+    Kernel = 1,
+    /// A host that maps the memory.
+    Host = 2,
+}
+
+/// How writers reserve space: decides how a reader tells what is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ReserveKind {
+    /// A CPU-local compare-and-swap on the position; writers may nest.
+    LocalCas = 1,
+    /// Interrupts masked; one writer at a time.
+    Masked = 2,
+}
+
+/// Whether the region may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// `start` is at work.
+    Forming = 0,
+    /// Recording.
+    Running = 1,
+    /// Stopped; the rings hold what they held.
+    Stopped = 2,
+}
+
+/// One channel of one CPU: where its writer stands. Written by that CPU only, but for `consumed`.
+///
+/// Four lines of 128 bytes, so that no two CPUs' words share a line (adjacent-line prefetch counted in): the hot words, those
+/// of the slow path that readers look at, the consumer's, the constants.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Control {
+    /// `Masked`: address of the next record. `LocalCas`: logical offset of the next record, never reset.
+    pub cursor: AtomicU64,
+    /// Last value of `cursor` that still lies in the open packet.
+    pub limit: AtomicU64,
+    /// Time window of the last record: `time >> TIME_BITS`.
+    pub epoch: AtomicU64,
+    /// Ring size - 1 (constant).
+    pub mask: AtomicU64,
+    /// Address of the ring (constant).
+    pub base: AtomicU64,
+    /// `Masked`: records in the open packet.
+    pub events: AtomicU32,
+    _hot: [u32; 13],
+    /// Switches of the events: by compact id; 30 for all others. Not zero: recorded.
+    pub on: [AtomicU8; 32],
+
+    /// Highest packet number whose slot has been taken: packet `k` is intact as long as `k + packets > prep`.
+    pub prep: AtomicU64,
+    /// `LocalCas`: highest packet number whose slot is ready to be opened.
+    pub ready: AtomicU64,
+    /// `Masked`: number of the open packet.
+    pub open: AtomicU64,
+    /// Records in packets that were destroyed.
+    pub retired_events: AtomicU64,
+    /// Events dropped, for whatever reason.
+    pub discarded: AtomicU64,
+    /// Packets given up because a writer died in them.
+    pub abandoned: AtomicU32,
+    /// How often the clock stepped back out of its window.
+    pub clock_back: AtomicU32,
+    /// Events dropped because no packet can hold them (counted in `discarded` too).
+    pub too_large: AtomicU32,
+    _shared: [u32; 19],
+
+    /// Packets below this one are free to be reused in `Discard`. The only word that a reader writes.
+    pub consumed: AtomicU64,
+    _consumer: [u32; 30],
+
+    /// Bytes of a packet slot, a power of two.
+    pub packet_size: AtomicU32,
+    /// Slots in the ring.
+    pub packets: AtomicU32,
+    /// A [`Mode`].
+    pub mode: AtomicU32,
+    /// The CPU's number.
+    pub cpu: AtomicU32,
+    /// A [`ChannelKind`].
+    pub kind: AtomicU32,
+    /// A [`Consumer`].
+    pub consumer: AtomicU32,
+    /// Offset of the ring in the region.
+    pub ring_offset: AtomicU64,
+    /// Number of the session's first packet.
+    pub first_packet: AtomicU64,
+    /// A word for the kernel's own use, for kernels whose CPU register points to this block.
+    pub kernel_word: AtomicUsize,
+    _constants: [u32; 20],
+}
+
+/// Bytes from one control block to the next.
+pub const CONTROL_SIZE: usize = size_of::<Control>();
+const _: () = {
+    assert!(CONTROL_SIZE == 512);
+    assert!(offset_of!(Control, on) == 96);
+    assert!(offset_of!(Control, prep) == 128);
+    assert!(offset_of!(Control, consumed) == 256);
+    assert!(offset_of!(Control, packet_size) == 384);
+};
+
+/// The index of an event's switch in [`Control::on`].
+pub const fn switch_index(id: u32) -> usize {
+    if id < COMPACT_IDS { id as usize } else { COMPACT_IDS as usize }
+}
+
+/// A compact record header, or with id [`MEDIUM`] the first word of a medium one.
+#[inline(always)]
+pub const fn compact_header(time: u64, id: u32) -> u32 {
+    ((time << ID_BITS) as u32) | id
+}
+
+/// The clock that stamps the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Ticks a second.
+    pub frequency_hz: u64,
+    /// Seconds from the Unix epoch (or from nowhere in particular) to tick 0.
+    pub offset_seconds: i64,
+    /// Ticks to add to that.
+    pub offset_ticks: u64,
+    /// Whether the offsets lead to the Unix epoch.
+    pub absolute: bool,
+}
+
+/// The region header, as values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// A [`State`], as found.
+    pub state: u32,
+    /// Bytes of the region.
+    pub total_size: u64,
+    /// Extensions that a reader may ignore.
+    pub compat: u32,
+    /// Extensions that a reader must know.
+    pub incompat: u32,
+    /// The region's own physical address; 0 where there is none (a user-space program).
+    pub self_phys: u64,
+    /// The region's address as its writers see it (`Masked` only, else 0).
+    pub region_va: u64,
+    /// Counts the sessions over this memory.
+    pub session_id: u64,
+    /// The trace's UUID.
+    pub uuid: [u8; 16],
+    /// The clock.
+    pub clock: Clock,
+    /// The clock when the session began.
+    pub clock_start: u64,
+    /// A [`ReserveKind`].
+    pub reserve: u32,
+    /// CPUs.
+    pub cpus: u32,
+    /// Channel kinds a CPU has: the first so many of [`ChannelKind::ALL`].
+    pub kinds: u32,
+    /// Offset of the first control block.
+    pub control_offset: u64,
+    /// Bytes from one control block to the next.
+    pub control_size: u32,
+    /// Bytes of a slot's header.
+    pub slot_header_size: u32,
+    /// Offset of the metadata.
+    pub metadata_offset: u64,
+    /// Bytes of the metadata.
+    pub metadata_len: u32,
+    /// Entries in the table of record sizes.
+    pub shapes_len: u32,
+    /// Offset of that table: two words an event, id and (fixed bytes | texts << 16).
+    pub shapes_offset: u64,
+    /// The kernel's build id, zeros where it has none.
+    pub build_id: [u8; 20],
+    /// CRC-32 of the metadata.
+    pub metadata_crc: u32,
+}
+
+/// Word index of the state in the header.
+pub const STATE_WORD: usize = 5;
+const CRC_WORD: usize = 4;
+
+const fn halves(value: u64) -> [u32; 2] {
+    [value as u32, (value >> 32) as u32]
+}
+
+impl Header {
+    /// The header's words with their checksum.
+    pub fn to_words(&self) -> [u32; HEADER_WORDS] {
+        let mut out = [0; HEADER_WORDS];
+        let mut at = 0;
+        let mut put = |words: &[u32]| {
+            for &word in words {
+                if let Some(slot) = out.get_mut(at) {
+                    *slot = word;
+                }
+                at += 1;
+            }
+        };
+        put(&halves(magic()));
+        // Byte order 1: little. Word size in bytes.
+        put(&[u32::from(LAYOUT_VERSION) | 1 << 16 | (size_of::<usize>() as u32) << 24, HEADER_WORDS as u32 * 4]);
+        put(&[0, self.state]);
+        put(&halves(self.total_size));
+        put(&[self.compat, self.incompat]);
+        put(&halves(self.self_phys));
+        put(&halves(self.region_va));
+        put(&halves(self.session_id));
+        let (uuid, _) = self.uuid.as_chunks::<4>();
+        for &chunk in uuid {
+            put(&[u32::from_le_bytes(chunk)]);
+        }
+        put(&halves(self.clock.frequency_hz));
+        put(&halves(self.clock.offset_seconds as u64));
+        put(&halves(self.clock.offset_ticks));
+        put(&halves(self.clock_start));
+        put(&[u32::from(self.clock.absolute), self.reserve, self.cpus, self.kinds]);
+        put(&halves(self.control_offset));
+        put(&[self.control_size, self.slot_header_size]);
+        put(&halves(self.metadata_offset));
+        put(&[self.metadata_len, self.shapes_len]);
+        put(&halves(self.shapes_offset));
+        let (build_id, _) = self.build_id.as_chunks::<4>();
+        for &chunk in build_id {
+            put(&[u32::from_le_bytes(chunk)]);
+        }
+        put(&[self.metadata_crc]);
+        let crc = checksum(&out);
+        if let Some(slot) = out.get_mut(CRC_WORD) {
+            *slot = crc;
+        }
+        out
+    }
+
+    /// Reads a header; says why it cannot be used.
+    ///
+    /// # Errors
+    /// Whatever [`Refusal`] names. The sizes in an accepted header are plausible, not yet checked against the memory.
+    pub fn from_words(words: &[u32; HEADER_WORDS]) -> Result<Header, Refusal> {
+        let mut rest = words.iter().copied();
+        let mut word = || rest.next().unwrap_or(0);
+        let mut long = || u64::from(word()) | u64::from(word()) << 32;
+        if long() != magic() {
+            return Err(Refusal::NoMagic);
+        }
+        let (version, header_size) = (word(), word());
+        if version >> 16 & 0xff != 1 {
+            return Err(Refusal::ByteOrder);
+        }
+        if version as u16 != LAYOUT_VERSION {
+            return Err(Refusal::Version(version as u16));
+        }
+        let (crc, state) = (word(), word());
+        if crc != checksum(words) || header_size != HEADER_WORDS as u32 * 4 {
+            return Err(Refusal::Checksum);
+        }
+        let mut long = || u64::from(word()) | u64::from(word()) << 32;
+        let total_size = long();
+        let (compat, incompat) = (word(), word());
+        if incompat != 0 {
+            return Err(Refusal::Incompatible(incompat));
+        }
+        if state == State::Forming as u32 {
+            return Err(Refusal::Forming);
+        }
+        let mut long = || u64::from(word()) | u64::from(word()) << 32;
+        let (self_phys, region_va, session_id) = (long(), long(), long());
+        let mut uuid = [0; 16];
+        for chunk in uuid.as_chunks_mut::<4>().0 {
+            *chunk = word().to_le_bytes();
+        }
+        let mut long = || u64::from(word()) | u64::from(word()) << 32;
+        let (frequency_hz, offset_seconds, offset_ticks, clock_start) = (long(), long() as i64, long(), long());
+        let (flags, reserve, cpus, kinds) = (word(), word(), word(), word());
+        let mut long = || u64::from(word()) | u64::from(word()) << 32;
+        let control_offset = long();
+        let (control_size, slot_header_size) = (word(), word());
+        let mut long = || u64::from(word()) | u64::from(word()) << 32;
+        let metadata_offset = long();
+        let (metadata_len, shapes_len) = (word(), word());
+        let mut long = || u64::from(word()) | u64::from(word()) << 32;
+        let shapes_offset = long();
+        let mut build_id = [0; 20];
+        for chunk in build_id.as_chunks_mut::<4>().0 {
+            *chunk = word().to_le_bytes();
+        }
+        Ok(Header {
+            state,
+            total_size,
+            compat,
+            incompat,
+            self_phys,
+            region_va,
+            session_id,
+            uuid,
+            clock: Clock { frequency_hz, offset_seconds, offset_ticks, absolute: flags & 1 != 0 },
+            clock_start,
+            reserve,
+            cpus,
+            kinds,
+            control_offset,
+            control_size,
+            slot_header_size,
+            metadata_offset,
+            metadata_len,
+            shapes_len,
+            shapes_offset,
+            build_id,
+            metadata_crc: word(),
+        })
+    }
+}
+
+/// Why a region is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no region here.
+    NoMagic,
+    /// Written by a big-endian machine, which this version does not read.
+    ByteOrder,
+    /// Another version of the layout.
+    Version(u16),
+    /// Needs extensions that this version does not know.
+    Incompatible(u32),
+    /// The checksum does not match: a damaged header, or a stale copy.
+    Checksum,
+    /// The session had not begun when the memory was taken.
+    Forming,
+    /// The header's sizes contradict each other or the memory.
+    Geometry,
+}
+
+impl core::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Refusal::NoMagic => f.write_str("there is no Kymo region here"),
+            Refusal::ByteOrder => f.write_str("the region was written by a big-endian machine, which this version does not read"),
+            Refusal::Version(found) => write!(
+                f,
+                "the region has layout version {found} and this program reads version {LAYOUT_VERSION}: use the kymo that belongs to that kernel"
+            ),
+            Refusal::Incompatible(bits) => {
+                write!(f, "the region uses extensions ({bits:#x}) that this program does not know: use a newer kymo")
+            }
+            Refusal::Checksum => f.write_str("the region's header is damaged (its checksum does not match)"),
+            Refusal::Forming => f.write_str("the memory was taken before the kernel had started its trace"),
+            Refusal::Geometry => f.write_str("the region's header contradicts itself or lies outside of the memory"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// CRC-32 of a header's constant part: all but magic, checksum and state.
+fn checksum(words: &[u32; HEADER_WORDS]) -> u32 {
+    let mut crc = Crc32::new();
+    for (index, word) in words.iter().enumerate() {
+        if index >= 2 && index != CRC_WORD && index != STATE_WORD {
+            crc.update(&word.to_le_bytes());
+        }
+    }
+    crc.finish()
+}
+
+/// CRC-32 (ISO-HDLC, polynomial 0xEDB88320 reflected), bit by bit: it runs over a few kilobytes, once a session.
+#[derive(Debug)]
+pub struct Crc32(u32);
+
+impl Crc32 {
+    /// Over nothing yet.
+    pub const fn new() -> Self {
+        Crc32(u32::MAX)
+    }
+
+    /// Over `bytes` too.
+    pub fn update(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 ^= u32::from(byte);
+            for _ in 0..8 {
+                self.0 = (self.0 >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(self.0 & 1));
+            }
+        }
+    }
+
+    /// The checksum.
+    pub const fn finish(self) -> u32 {
+        !self.0
+    }
+}
+
+impl Default for Crc32 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            state: 1,
+            total_size: 1 << 20,
+            compat: 4,
+            incompat: 0,
+            self_phys: 0x8000_1000,
+            region_va: 0xffff_ffff_8000_1000,
+            session_id: 3,
+            uuid: *b"0123456789abcdef",
+            clock: Clock { frequency_hz: 10_000_000, offset_seconds: -5, offset_ticks: 17, absolute: true },
+            clock_start: 99,
+            reserve: 2,
+            cpus: 4,
+            kinds: 2,
+            control_offset: 4096,
+            control_size: 512,
+            slot_header_size: 48,
+            metadata_offset: 8192,
+            metadata_len: 1000,
+            shapes_len: 5,
+            shapes_offset: 10_000,
+            build_id: *b"abcdefghijklmnopqrst",
+            metadata_crc: 0xdead_beef,
+        }
+    }
+
+    #[test]
+    fn crc_check_value() {
+        let mut crc = Crc32::new();
+        crc.update(b"123456789");
+        assert_eq!(crc.finish(), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn a_header_reads_back_and_every_damage_is_refused() {
+        let words = header().to_words();
+        assert_eq!(Header::from_words(&words), Ok(header()));
+        for index in 0..HEADER_WORDS {
+            let mut damaged = words;
+            damaged[index] ^= 1 << 7;
+            if index != STATE_WORD {
+                assert!(Header::from_words(&damaged).is_err(), "damage in word {index} was not seen");
+            }
+        }
+        let mut newer = words;
+        newer[2] += 1;
+        assert_eq!(Header::from_words(&newer), Err(Refusal::Version(LAYOUT_VERSION + 1)));
+        let mut forming = words;
+        forming[STATE_WORD] = 0;
+        assert_eq!(Header::from_words(&forming), Err(Refusal::Forming));
+        let unknown = Header { incompat: 8, ..header() };
+        assert_eq!(Header::from_words(&unknown.to_words()), Err(Refusal::Incompatible(8)));
+    }
+}

@@ -1,0 +1,237 @@
+//! Reservation by a CPU-local compare-and-swap: x86-64, where `cmpxchg` without `lock` costs about a nanosecond.
+//!
+//! Interrupts, NMIs and signals may nest inside of a writer at every instruction. The rules that make it right:
+//! - The order is position, clock, window, limit, compare-and-swap: a nested writer in between moves the position, and the swap fails.
+//! - `pos` alone is the truth. `limit` and `epoch` are written only after a successful swap and may be stale only downwards: a stale one
+//!   leads to the slow path, never to a wrong record.
+//! - The header word is stored last, `commit` grows after it: a packet is complete when its committed words add up.
+//! - A slot is prepared (zeroed) one packet ahead, by whoever wins `prep`; a nested writer that finds it half prepared drops its event
+//!   and counts it.
+
+use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, compiler_fence, fence};
+
+use super::Reserve;
+use super::layout::{
+    COMPACT_IDS, ChannelKind, Control, EXTENDED_WORDS, MEDIUM, Mode, NO_PACKET, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS,
+    compact_header,
+};
+use super::slot::{Slot, word};
+use crate::arch::local;
+use crate::event::Event;
+use crate::platform::{Base, Cursor, Epoch, Limit, Local, Mask, Platform};
+
+/// The strategy.
+#[derive(Debug)]
+pub struct LocalCas;
+
+const SLOT_HEADER: u64 = 4 * SLOT_HEADER_WORDS as u64;
+
+impl Reserve for LocalCas {
+    const KIND: ReserveKind = ReserveKind::LocalCas;
+
+    /// The hot path.
+    #[inline(always)]
+    fn record<P: Platform, E: Event>(event: E) {
+        let (words, used) = event.encode();
+        let payload = words.as_ref().get(..used).unwrap_or(words.as_ref());
+        let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };
+        let size = 4 * (header_words + payload.len()) as u64;
+        let Some(cpu) = P::Local::cpu() else { return };
+        let control = P::Local::control(cpu, E::CHANNEL);
+        let (pos, time) = loop {
+            let pos = P::Local::load_long::<Cursor<E>>(cpu);
+            let time = P::clock();
+            if time >> TIME_BITS != P::Local::load_long::<Epoch<E>>(cpu) || pos + size > P::Local::load_long::<Limit<E>>(cpu) {
+                return slow::<P>(control, E::ID, payload);
+            }
+            if local::compare_and_swap(&control.cursor, pos, pos + size) {
+                break (pos, time);
+            }
+        };
+        let address = P::Local::load_long::<Base<E>>(cpu) + (pos & P::Local::load_long::<Mask<E>>(cpu));
+        // SAFETY: the swap reserved `pos .. pos + size` below `limit`: it lies in the open packet of this CPU's ring.
+        let record: *const AtomicU32 = core::ptr::with_exposed_provenance(address as usize);
+        let put = |index: usize, value: u32| {
+            // SAFETY: as above; `index` is below the record's length.
+            unsafe { (*record.add(index)).store(value, Relaxed) }
+        };
+        if header_words == 2 {
+            put(1, E::ID);
+        }
+        for (index, &value) in payload.iter().enumerate() {
+            put(header_words + index, value);
+        }
+        let id = if header_words == 1 { E::ID } else { MEDIUM };
+        // SAFETY: as above. Stored last, so that a crash leaves a zero header where a record is not whole. Partner: `commit`.
+        unsafe { (*record).store(compact_header(time, id), Release) };
+        let packet_size = u64::from(control.packet_size.load(Relaxed));
+        // SAFETY: rings are aligned to the packet size: this is the slot of the record.
+        let slot = unsafe { Slot::at(address & !(packet_size - 1)) };
+        commit(slot, 1, (size / 4) as u32);
+    }
+
+    #[inline(always)]
+    fn record_masked<P: Platform, E: Event>(event: E) {
+        Self::record::<P, E>(event);
+    }
+}
+
+/// Adds to the commit word after everything before it is visible.
+#[inline(always)]
+fn commit(slot: Slot, events: u32, words: u32) {
+    // Partner: the reader's acquire of `commit`.
+    compiler_fence(Release);
+    local::add(slot.word(word::COMMIT), events << 16 | words);
+}
+
+/// Everything that is rare: a new time window, a full packet, a stale hint, a clock that stepped back.
+#[cold]
+#[inline(never)]
+fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
+    let packet_size = u64::from(control.packet_size.load(Relaxed));
+    if packet_size == 0 {
+        return; // No session was ever started over this block.
+    }
+    let usual = 4 * (if id < COMPACT_IDS { 1 } else { 2 } + payload.len()) as u64;
+    if SLOT_HEADER + usual > packet_size - 4 {
+        local::add(&control.too_large, 1);
+        local::add_long(&control.discarded, 1);
+        return;
+    }
+    loop {
+        let pos = control.cursor.load(Relaxed);
+        let mut time = P::clock();
+        let epoch = control.epoch.load(Relaxed);
+        let open = pos / packet_size;
+        let stepped_back = time >> TIME_BITS < epoch;
+        if stepped_back {
+            time = epoch << TIME_BITS;
+        }
+        let extended = time >> TIME_BITS != epoch;
+        let size = if extended { 4 * (EXTENDED_WORDS + payload.len()) as u64 } else { usual };
+        let used = pos % packet_size;
+        if used + size <= packet_size - 4 {
+            if !local::compare_and_swap(&control.cursor, pos, pos + size) {
+                continue;
+            }
+            control.limit.store((open + 1) * packet_size - 4, Relaxed);
+            let slot = slot(control, open);
+            let at = (used / 4) as usize;
+            if extended {
+                control.epoch.store(time >> TIME_BITS, Relaxed);
+                slot.write_extended(at, id, time, payload);
+            } else {
+                slot.write_usual(at, id, time, payload);
+            }
+            count_step_back(control, stepped_back);
+            commit(slot, 1, (size / 4) as u32);
+            return;
+        }
+        if control.ready.load(Relaxed) < open + 1 {
+            prepare::<P>(control, open + 1);
+            if control.ready.load(Relaxed) < open + 1 {
+                if control.cursor.load(Relaxed) == pos {
+                    local::add_long(&control.discarded, 1);
+                    return;
+                }
+                continue;
+            }
+        }
+        // One swap closes the packet, opens the next and reserves the record in it.
+        let start = (open + 1) * packet_size + SLOT_HEADER;
+        if !local::compare_and_swap(&control.cursor, pos, start + usual) {
+            continue;
+        }
+        fence(Release);
+        control.epoch.store(time >> TIME_BITS, Relaxed);
+        control.limit.store((open + 2) * packet_size - 4, Relaxed);
+        let (closing, opening) = (slot(control, open), slot(control, open + 1));
+        closing.set(word::CONTENT, used as u32);
+        closing.set_long(word::CLOSE, time);
+        closing.set_long(word::DISCARDED, control.discarded.load(Relaxed));
+        commit(closing, 0, ((packet_size - used) / 4) as u32);
+        opening.set_long(word::BEGIN, time);
+        opening.set_long(word::NUMBER, open + 1);
+        commit(opening, 0, SLOT_HEADER_WORDS as u32);
+        opening.write_usual(SLOT_HEADER_WORDS, id, time, payload);
+        count_step_back(control, stepped_back);
+        commit(opening, 1, (usual / 4) as u32);
+        prepare::<P>(control, open + 2);
+        return;
+    }
+}
+
+/// Only after a successful swap: a failed one is a nested writer, not the clock.
+fn count_step_back(control: &Control, stepped_back: bool) {
+    if stepped_back {
+        local::add(&control.clock_back, 1);
+    }
+}
+
+fn slot(control: &Control, number: u64) -> Slot {
+    let offset = (number * u64::from(control.packet_size.load(Relaxed))) & control.mask.load(Relaxed);
+    // SAFETY: `base` and `mask` describe this CPU's ring, which stays mapped; packet sizes divide the ring.
+    unsafe { Slot::at(control.base.load(Relaxed) + offset) }
+}
+
+/// Makes the slot of packet `number` ready to be opened, if its present packet may go.
+fn prepare<P: Platform>(control: &Control, number: u64) {
+    if control.ready.load(Relaxed) != number - 1 {
+        return;
+    }
+    let packets = u64::from(control.packets.load(Relaxed));
+    let first = control.first_packet.load(Relaxed);
+    let packet_size = control.packet_size.load(Relaxed);
+    let oldest = number.checked_sub(packets).filter(|&oldest| oldest >= first);
+    let present = slot(control, number);
+    if let Some(oldest) = oldest {
+        if control.mode.load(Relaxed) == Mode::Discard as u32 {
+            // Partner: the consumer's release of `consumed`. Whatever it says, the open packet is not free.
+            let open = control.cursor.load(Relaxed) / u64::from(packet_size);
+            if control.consumed.load(Acquire).min(open) <= oldest {
+                return;
+            }
+        } else if present.committed_words() != packet_size / 4 {
+            if P::nesting() != 0 {
+                return; // A writer that we interrupted is still in it.
+            }
+            local::add(&control.abandoned, 1);
+        }
+    }
+    if !local::compare_and_swap(&control.prep, number - 1, number) {
+        return; // A nested writer prepares it, or did.
+    }
+    // `prep` is visible before any byte of the old packet changes. Partner: the reader's fence after its copy.
+    fence(Release);
+    if oldest.is_some() {
+        let retired = control.retired_events.load(Relaxed) + present.committed_events();
+        slot(control, number + 1).set_events_before(retired);
+        control.retired_events.store(retired, Relaxed);
+    }
+    for index in 0..(packet_size / 4) as usize {
+        present.set(index, 0);
+    }
+    present.set_long(word::NUMBER, NO_PACKET);
+    compiler_fence(Release);
+    control.ready.store(number, Release);
+}
+
+/// Puts the channel's writer at the beginning of its first packet. The packets are zero.
+pub(crate) fn begin(control: &Control, ring_address: u64, first_packet: u64, time: u64) {
+    let packet_size = u64::from(control.packet_size.load(Relaxed));
+    let packets = u64::from(control.packets.load(Relaxed));
+    control.base.store(ring_address, Relaxed);
+    control.mask.store(packets * packet_size - 1, Relaxed);
+    let opening = slot(control, first_packet);
+    opening.open(first_packet, time);
+    opening.set_events_before(0);
+    opening.set(word::COMMIT, SLOT_HEADER_WORDS as u32);
+    control.prep.store(first_packet + 1, Relaxed);
+    control.ready.store(first_packet + 1, Relaxed);
+    control.epoch.store(time >> TIME_BITS, Relaxed);
+    control.limit.store((first_packet + 1) * packet_size - 4, Relaxed);
+    control.cursor.store(first_packet * packet_size + SLOT_HEADER, Relaxed);
+}
+
+/// Where a channel is named by its kind only.
+const _: () = assert!(ChannelKind::Events as usize == 0, "the events' block is the first of a CPU");

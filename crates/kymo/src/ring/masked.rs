@@ -1,0 +1,247 @@
+//! Reservation with interrupts masked: RISC-V, Cortex-M, and wherever that is cheaper than a compare-and-swap.
+//!
+//! One writer at a time on a CPU, so the fast path is loads, stores and one release of `cursor`. It never returns from the slow path:
+//! that is a tail call which restores the interrupt state itself.
+
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
+
+use super::Reserve;
+use super::layout::{
+    COMPACT_IDS, ChannelKind, Control, EXTENDED_WORDS, MEDIUM, Mode, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
+};
+use super::slot::{Slot, word};
+use crate::event::Event;
+use crate::platform::{Cursor, Epoch, Events, Limit, Local, Platform};
+
+/// Masks this CPU's interrupts.
+///
+/// # Safety
+/// Between `mask` and `restore` nothing else on this CPU may record an event.
+pub unsafe trait Interrupts: 'static {
+    /// Masks them; returns what `restore` needs.
+    fn mask() -> usize;
+    /// Puts back what `mask` found.
+    fn restore(saved: usize);
+}
+
+/// The strategy.
+#[derive(Debug)]
+pub struct Masked<I>(PhantomData<I>);
+
+impl<I: Interrupts> Reserve for Masked<I> {
+    const KIND: ReserveKind = ReserveKind::Masked;
+
+    #[inline(always)]
+    fn record<P: Platform, E: Event>(event: E) {
+        let (words, used) = event.encode();
+        let saved = I::mask();
+        write::<P, E, I, true>(words.as_ref(), used, saved);
+    }
+
+    #[inline(always)]
+    fn record_masked<P: Platform, E: Event>(event: E) {
+        let (words, used) = event.encode();
+        write::<P, E, I, false>(words.as_ref(), used, 0);
+    }
+}
+
+/// The hot path. This CPU's block is fetched after masking: before, the code could still be moved.
+#[inline(always)]
+fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32], used: usize, saved: usize) {
+    let payload = words.get(..used).unwrap_or(words);
+    let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };
+    let Some(cpu) = P::Local::cpu() else {
+        if RESTORE {
+            I::restore(saved);
+        }
+        return;
+    };
+    let at = P::Local::load_long::<Cursor<E>>(cpu);
+    let time = P::clock();
+    // Both directions at once: a clock that stepped back and a window that ended take the slow path.
+    if time >> TIME_BITS != P::Local::load_long::<Epoch<E>>(cpu) {
+        return slow_call::<P, E, I, RESTORE>(payload, saved);
+    }
+    let next = at + 4 * (header_words + payload.len()) as u64;
+    if next > P::Local::load_long::<Limit<E>>(cpu) {
+        return slow_call::<P, E, I, RESTORE>(payload, saved);
+    }
+    // SAFETY: `next <= limit` puts the record into the open packet of this CPU's ring, which stays mapped.
+    let record: *const AtomicU32 = core::ptr::with_exposed_provenance(at as usize);
+    let put = |index: usize, value: u32| {
+        // SAFETY: as above; `index` is below the record's length.
+        unsafe { (*record.add(index)).store(value, Relaxed) }
+    };
+    if E::ID < COMPACT_IDS {
+        put(0, compact_header(time, E::ID));
+    } else {
+        put(0, compact_header(time, MEDIUM));
+        put(1, E::ID);
+    }
+    for (index, &value) in payload.iter().enumerate() {
+        put(header_words + index, value);
+    }
+    P::Local::store::<Events<E>>(cpu, P::Local::load::<Events<E>>(cpu) + 1);
+    // Partner: the reader's acquire of `cursor`.
+    P::Local::publish_long::<Cursor<E>>(cpu, next);
+    if RESTORE {
+        I::restore(saved);
+    }
+}
+
+/// Hands over in registers where the payload is short, so that the hot path needs no stack frame.
+#[inline(always)]
+fn slow_call<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(payload: &[u32], saved: usize) {
+    let what = What { id: E::ID, kind: E::CHANNEL, len: payload.len() as u16 };
+    match *payload {
+        [] => slow_short::<P, I, RESTORE>(0, 0, what.pack(), saved),
+        [a] => slow_short::<P, I, RESTORE>(a, 0, what.pack(), saved),
+        [a, b] => slow_short::<P, I, RESTORE>(a, b, what.pack(), saved),
+        _ => slow_long::<P, I, RESTORE>(payload, what.pack(), saved),
+    }
+}
+
+/// What the slow path must know besides the payload, in one register.
+#[derive(Clone, Copy)]
+struct What {
+    id: u32,
+    kind: ChannelKind,
+    len: u16,
+}
+
+impl What {
+    #[inline(always)]
+    const fn pack(self) -> u64 {
+        self.id as u64 | (self.kind as u64) << 32 | (self.len as u64) << 48
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn slow_short<P: Platform, I: Interrupts, const RESTORE: bool>(a: u32, b: u32, what: u64, saved: usize) {
+    let words = [a, b];
+    let len = (what >> 48) as usize;
+    slow::<P>(words.get(..len).unwrap_or(&words), what);
+    if RESTORE {
+        I::restore(saved);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn slow_long<P: Platform, I: Interrupts, const RESTORE: bool>(payload: &[u32], what: u64, saved: usize) {
+    slow::<P>(payload, what);
+    if RESTORE {
+        I::restore(saved);
+    }
+}
+
+fn slow<P: Platform>(payload: &[u32], what: u64) {
+    let kind = if (what >> 32) as u16 == ChannelKind::Names as u16 { ChannelKind::Names } else { ChannelKind::Events };
+    if let Some(cpu) = P::Local::cpu() {
+        record_slow(P::Local::control(cpu, kind), P::clock(), what as u32, payload);
+    }
+}
+
+/// Everything that is rare: a new time window, a full packet, a clock that stepped back, a record that fits nowhere.
+///
+/// Runs with interrupts masked.
+fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
+    let packet_size = u64::from(control.packet_size.load(Relaxed));
+    let epoch = control.epoch.load(Relaxed);
+    let at = control.cursor.load(Relaxed);
+    if packet_size == 0 {
+        return; // No session was ever started over this block.
+    }
+    if time >> TIME_BITS < epoch {
+        time = epoch << TIME_BITS;
+        control.clock_back.store(control.clock_back.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+    let usual = 4 * (if id < COMPACT_IDS { 1 } else { 2 } + payload.len()) as u64;
+    if 4 * SLOT_HEADER_WORDS as u64 + usual > packet_size - 4 {
+        control.too_large.store(control.too_large.load(Relaxed).wrapping_add(1), Relaxed);
+        drop_event(control);
+        return;
+    }
+    let extended = time >> TIME_BITS != epoch;
+    let size = if extended { 4 * (EXTENDED_WORDS + payload.len()) as u64 } else { usual };
+    let slot_address = at & !(packet_size - 1);
+    // SAFETY: `cursor` lies in the open packet, rings are aligned to the packet size, and the region stays mapped.
+    let slot = unsafe { Slot::at(slot_address) };
+    let used = at - slot_address;
+    if used + size <= packet_size - 4 {
+        let word_at = (used / 4) as usize;
+        if extended {
+            slot.write_extended(word_at, id, time, payload);
+            control.epoch.store(time >> TIME_BITS, Relaxed);
+        } else {
+            slot.write_usual(word_at, id, time, payload);
+        }
+        control.events.store(control.events.load(Relaxed) + 1, Relaxed);
+        control.cursor.store(at + size, Release);
+        return;
+    }
+
+    let open = control.open.load(Relaxed);
+    let packets = u64::from(control.packets.load(Relaxed));
+    let first = control.first_packet.load(Relaxed);
+    // The packet that lives in the slot to be opened, if any of this session does.
+    let oldest = (open + 1).checked_sub(packets).filter(|&oldest| oldest >= first);
+    if let Some(oldest) = oldest
+        && control.mode.load(Relaxed) == Mode::Discard as u32
+        // Partner: the consumer's release of `consumed`. Whatever it says, the open packet is not free.
+        && control.consumed.load(Acquire).min(open) <= oldest
+    {
+        drop_event(control);
+        return;
+    }
+    let base = control.base.load(Relaxed);
+    let ring_end = base + packets * packet_size;
+    let after = |address: u64| if address + packet_size == ring_end { base } else { address + packet_size };
+    let next_address = after(slot_address);
+    // SAFETY: `next_address` and the one after it are slots of the same ring.
+    let (next, next_but_one) = unsafe { (Slot::at(next_address), Slot::at(after(next_address))) };
+
+    slot.set(word::CONTENT, used as u32);
+    slot.set_long(word::CLOSE, time);
+    slot.set_long(word::DISCARDED, control.discarded.load(Relaxed));
+    slot.word(word::COMMIT).store(control.events.load(Relaxed) << 16 | (packet_size / 4) as u32, Release);
+    control.prep.store(open + 1, Relaxed);
+    // Partner: the reader's acquire fence between its copy and its second look at `prep`.
+    fence(Release);
+    if oldest.is_some() {
+        let retired = control.retired_events.load(Relaxed) + next.committed_events();
+        next_but_one.set_events_before(retired);
+        control.retired_events.store(retired, Relaxed);
+    }
+    next.set(word::COMMIT, 0);
+    next.open(open + 1, time);
+    next.write_usual(SLOT_HEADER_WORDS, id, time, payload);
+    control.events.store(1, Relaxed);
+    control.epoch.store(time >> TIME_BITS, Relaxed);
+    control.limit.store(next_address + packet_size - 4, Relaxed);
+    control.open.store(open + 1, Release);
+    control.cursor.store(next_address + 4 * SLOT_HEADER_WORDS as u64 + usual, Release);
+}
+
+fn drop_event(control: &Control) {
+    control.discarded.store(control.discarded.load(Relaxed) + 1, Relaxed);
+}
+
+/// Puts the channel's writer at the beginning of its first packet. The packets are zero.
+pub(crate) fn begin(control: &Control, ring_address: u64, first_packet: u64, time: u64) {
+    let packet_size = u64::from(control.packet_size.load(Relaxed));
+    let packets = u64::from(control.packets.load(Relaxed));
+    let slot_address = ring_address + first_packet % packets * packet_size;
+    // SAFETY: the caller (`start`) placed the ring at `ring_address` in the region.
+    let slot = unsafe { Slot::at(slot_address) };
+    slot.open(first_packet, time);
+    slot.set_events_before(0);
+    control.prep.store(first_packet, Relaxed);
+    control.open.store(first_packet, Relaxed);
+    control.events.store(0, Relaxed);
+    control.epoch.store(time >> TIME_BITS, Relaxed);
+    control.limit.store(slot_address + packet_size - 4, Relaxed);
+    control.cursor.store(slot_address + 4 * SLOT_HEADER_WORDS as u64, Relaxed);
+}

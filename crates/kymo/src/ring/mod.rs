@@ -1,0 +1,37 @@
+//! The ring: a row of fixed-size packets per CPU and channel, written by that CPU alone, read by anyone who can read memory.
+//!
+//! - [`layout`]: the region, word by word.
+//! - `slot`: one packet slot in this address space.
+//! - `masked`, `local_cas`: the two ways to reserve space. Each has a fast path of one screen and a slow path that opens packets.
+//! - [`source`], [`reader`]: copy a packet, then check that it is still the same one.
+//!
+//! Invariants that both sides rely on:
+//! 1. Only one CPU writes a channel's control block (but for `consumed`) and its packets.
+//! 2. `prep` moves before any byte of the packet in the slot that it takes is touched: packet `k` is intact while `k + packets > prep`.
+//! 3. A record becomes visible last: `Masked` publishes `cursor` after the record, `LocalCas` adds to `commit` after it.
+//! 4. Payload, slot headers and control words are only touched as atomics of their own size.
+
+pub mod layout;
+pub mod local_cas;
+pub mod masked;
+pub mod reader;
+mod slot;
+pub mod source;
+#[cfg(test)]
+mod tests;
+
+use crate::event::Event;
+use crate::platform::Platform;
+use layout::ReserveKind;
+
+/// How a writer gets room for a record: [`masked::Masked`] or [`local_cas::LocalCas`]. One a build, chosen by target.
+pub trait Reserve {
+    /// What readers must know of it.
+    const KIND: ReserveKind;
+
+    /// Writes a record; safe wherever the platform's contract holds.
+    fn record<P: Platform, E: Event>(event: E);
+
+    /// Writes a record where the caller has interrupts masked already.
+    fn record_masked<P: Platform, E: Event>(event: E);
+}

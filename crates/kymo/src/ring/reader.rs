@@ -1,0 +1,510 @@
+//! Reading a region: copy, then check that the copied packet is still the same one.
+//!
+//! One reader serves the kernel's own `read`, a host that maps the guest's memory, a debugger, and a crash dump; they differ in the
+//! [`Source`] and in the [`View`]. It never asks the writer for anything, never stops it, and writes nothing but `consumed`.
+
+use core::mem::offset_of;
+use core::sync::atomic::{Ordering::Acquire, fence};
+
+use super::layout::{
+    COMPACT_IDS, CONTROL_SIZE, ChannelKind, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS, HEADER_WORDS, Header, ID_BITS,
+    MIN_PACKETS, Mode, PACKET_SIZES, Refusal, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, TIME_MASK,
+};
+use super::slot::word;
+use super::source::{Consume, Outside, Source};
+use crate::event::{Shape, Vocabulary};
+
+/// Most CPUs, channels and packets that a reader believes in.
+const MAX_CPUS: u32 = 4096;
+const MAX_PACKETS: u32 = 1 << 24;
+
+/// What is known about the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Writers may be at work: every copy is checked.
+    Live,
+    /// Nobody writes any more: a dump, or a machine that was stopped or killed. What is there is all there will be.
+    PostMortem,
+}
+
+/// A region whose header was read once and found good.
+#[derive(Clone, Debug)]
+pub struct Region {
+    header: Header,
+}
+
+impl From<Outside> for Refusal {
+    fn from(_: Outside) -> Self {
+        Refusal::Geometry
+    }
+}
+
+impl Region {
+    /// Reads and checks the header.
+    ///
+    /// # Errors
+    /// Says why there is nothing to read here.
+    pub fn open(source: &impl Source) -> Result<Region, Refusal> {
+        let mut words = [0; HEADER_WORDS];
+        source.copy(0, &mut words).map_err(|Outside| Refusal::NoMagic)?;
+        let header = Header::from_words(&words)?;
+        let controls = u64::from(header.cpus) * u64::from(header.kinds) * u64::from(header.control_size);
+        let inside = |offset: u64, len: u64| offset.checked_add(len).is_some_and(|end| end <= header.total_size);
+        let good = header.total_size <= source.len()
+            && (1..=MAX_CPUS).contains(&header.cpus)
+            && (1..=ChannelKind::ALL.len() as u32).contains(&header.kinds)
+            && header.control_size as usize >= CONTROL_SIZE
+            && header.control_size.is_multiple_of(8)
+            && header.slot_header_size as usize == 4 * SLOT_HEADER_WORDS
+            && header.control_offset.is_multiple_of(8)
+            && header.shapes_offset.is_multiple_of(4)
+            && inside(header.control_offset, controls)
+            && inside(header.metadata_offset, u64::from(header.metadata_len))
+            && inside(header.shapes_offset, 8 * u64::from(header.shapes_len))
+            && [ReserveKind::LocalCas as u32, ReserveKind::Masked as u32].contains(&header.reserve)
+            && header.clock.frequency_hz > 0;
+        if good { Ok(Region { header }) } else { Err(Refusal::Geometry) }
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Entry `index` of the table of record sizes.
+    ///
+    /// # Errors
+    /// [`Outside`] past the table's end.
+    pub fn shape(&self, source: &impl Source, index: u32) -> Result<(u32, Shape), Outside> {
+        if index >= self.header.shapes_len {
+            return Err(Outside);
+        }
+        let at = self.header.shapes_offset + 8 * u64::from(index);
+        let (id, sizes) = (source.load(at)?, source.load(at + 4)?);
+        Ok((id, Shape { fixed_bytes: sizes as u16, texts: (sizes >> 16) as u16 }))
+    }
+
+    /// A reader of one channel, at its oldest packet.
+    ///
+    /// # Errors
+    /// [`Refusal::Geometry`] where the channel's constants make no sense.
+    pub fn channel(&self, source: &impl Source, cpu: u32, kind: ChannelKind) -> Result<ChannelReader, Refusal> {
+        if cpu >= self.header.cpus || kind as u32 >= self.header.kinds {
+            return Err(Refusal::Geometry);
+        }
+        let index = u64::from(cpu) * u64::from(self.header.kinds) + u64::from(kind as u32);
+        let control = self.header.control_offset + index * u64::from(self.header.control_size);
+        let constant = |offset: usize| source.load(control + offset as u64);
+        let packet_size = constant(offset_of!(Control, packet_size))?;
+        let packets = constant(offset_of!(Control, packets))?;
+        let ring = source.load_long(control + offset_of!(Control, ring_offset) as u64)?;
+        let size = u64::from(packet_size) * u64::from(packets);
+        let good = packet_size.is_power_of_two()
+            && PACKET_SIZES.contains(&packet_size)
+            && (MIN_PACKETS..=MAX_PACKETS).contains(&packets)
+            && ring.is_multiple_of(8)
+            && ring.checked_add(size).is_some_and(|end| end <= self.header.total_size)
+            && constant(offset_of!(Control, kind))? == kind as u32
+            && constant(offset_of!(Control, cpu))? == cpu;
+        if !good {
+            return Err(Refusal::Geometry);
+        }
+        let first = source.load_long(control + offset_of!(Control, first_packet) as u64)?;
+        Ok(ChannelReader {
+            kind,
+            cpu,
+            control,
+            ring,
+            ring_address: self.header.region_va.wrapping_add(ring),
+            packet_size,
+            packets: u64::from(packets),
+            first,
+            masked: self.header.reserve == ReserveKind::Masked as u32,
+            discard: constant(offset_of!(Control, mode))? == Mode::Discard as u32,
+            next: first,
+            done: SLOT_HEADER_WORDS,
+            time: self.header.clock_start,
+            walked: 0,
+            stuck_at: 0,
+            losses: Losses::default(),
+            emitted: 0,
+        })
+    }
+}
+
+/// Sizes of records, by id.
+pub trait Shapes {
+    /// The shape of the event with this id; `None` where there is no such event.
+    fn shape(&self, id: u32) -> Option<Shape>;
+}
+
+impl Shapes for Vocabulary {
+    fn shape(&self, id: u32) -> Option<Shape> {
+        Vocabulary::shape(self, id)
+    }
+}
+
+/// What a channel lost, as totals since the session began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Events in packets that were overwritten before they were read.
+    pub overwritten: u64,
+    /// Packets that were overwritten before they were read to their end.
+    pub packets: u64,
+    /// Events that the writer dropped.
+    pub dropped: u64,
+    /// Events that stand behind a hole in a packet: a writer died there, or the packet is damaged.
+    pub unreadable: u64,
+    /// Time stamps that stepped back and were clamped to the one before.
+    pub clamped: u64,
+}
+
+impl Losses {
+    /// Events that were recorded or called for, and are not in the trace.
+    pub fn events(&self) -> u64 {
+        self.overwritten + self.dropped + self.unreadable
+    }
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When, in ticks of the region's clock; never less than the record before.
+    pub time: u64,
+    /// Which event.
+    pub id: u32,
+    /// Its fields.
+    pub payload: &'a [u32],
+    /// Bytes of the payload's last word that are padding: 0 to 3.
+    pub padding: u8,
+}
+
+/// Reads one channel, packet after packet. Plain values: it may be kept, copied, and used on another thread.
+#[derive(Clone, Debug)]
+pub struct ChannelReader {
+    kind: ChannelKind,
+    cpu: u32,
+    control: u64,
+    ring: u64,
+    ring_address: u64,
+    packet_size: u32,
+    packets: u64,
+    first: u64,
+    masked: bool,
+    discard: bool,
+    /// The packet to read next.
+    next: u64,
+    /// Words of it that were read, header included.
+    done: usize,
+    /// Time of the last record read.
+    time: u64,
+    /// Records read of packet `next`.
+    walked: u64,
+    /// Words of the open packet at which no record could be made out; 0 usually. Nothing more comes before it is closed.
+    stuck_at: usize,
+    /// Records read.
+    emitted: u64,
+    losses: Losses,
+}
+
+/// Where the packet `next` stands.
+enum Standing {
+    /// Complete, with so many words; `close` is final.
+    Closed(usize),
+    /// Being written; so many words are whole.
+    Open(usize),
+    /// A writer died in it: read as far as it goes.
+    Broken(usize),
+    /// Not to be told now.
+    Busy,
+    /// Not yet begun.
+    Nothing,
+}
+
+impl ChannelReader {
+    /// The channel's kind.
+    pub fn kind(&self) -> ChannelKind {
+        self.kind
+    }
+
+    /// The channel's CPU.
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// Words of scratch memory that [`read`](Self::read) needs: one packet.
+    pub fn scratch_words(&self) -> usize {
+        self.packet_size as usize / 4
+    }
+
+    /// Whether the ring drops new events rather than reuse packets.
+    pub fn is_discard(&self) -> bool {
+        self.discard
+    }
+
+    /// Records read so far.
+    pub fn emitted(&self) -> u64 {
+        self.emitted
+    }
+
+    /// Losses as far as they are known from what was read.
+    pub fn losses(&self) -> Losses {
+        self.losses
+    }
+
+    /// Takes the writer's present count of dropped events into [`losses`](Self::losses).
+    ///
+    /// # Errors
+    /// [`Outside`] where the memory has shrunk.
+    pub fn refresh_dropped(&mut self, source: &impl Source) -> Result<(), Outside> {
+        let dropped = self.load_control(source, offset_of!(Control, discarded))?;
+        self.losses.dropped = self.losses.dropped.max(dropped);
+        Ok(())
+    }
+
+    fn load_control(&self, source: &impl Source, offset: usize) -> Result<u64, Outside> {
+        source.load_long(self.control + offset as u64)
+    }
+
+    fn slot(&self, number: u64) -> u64 {
+        self.ring + number % self.packets * u64::from(self.packet_size)
+    }
+
+    fn slot_word(&self, source: &impl Source, number: u64, index: usize) -> Result<u32, Outside> {
+        source.load(self.slot(number) + 4 * index as u64)
+    }
+
+    fn intact(&self, source: &impl Source, number: u64) -> Result<bool, Outside> {
+        Ok(number.saturating_add(self.packets) > self.load_control(source, offset_of!(Control, prep))?)
+    }
+
+    /// The next records that are whole: the rest of a packet, as much as was written so far. `None`: nothing new now.
+    ///
+    /// # Errors
+    /// [`Outside`] where the memory has shrunk.
+    pub fn read<'a>(&'a mut self, source: &impl Source, view: View, scratch: &'a mut [u32]) -> Result<Option<Batch<'a>>, Outside> {
+        // A writer may lap the reader in every turn; what cannot be had in a few is left for the next call.
+        for _ in 0..8 {
+            let prep = self.load_control(source, offset_of!(Control, prep))?;
+            let oldest = (prep + 1).saturating_sub(self.packets).max(self.first);
+            if self.next < oldest && !self.resume(source, view, oldest, prep)? {
+                continue;
+            }
+            let (words, closed, broken) = match self.standing(source, view)? {
+                Standing::Nothing | Standing::Busy => return Ok(None),
+                Standing::Closed(words) => (words, true, false),
+                Standing::Open(words) => (words, false, false),
+                Standing::Broken(words) => (words, true, true),
+            };
+            let whole = words.min(self.scratch_words());
+            source.copy(self.slot(self.next), scratch.get_mut(..whole).ok_or(Outside)?)?;
+            if view == View::Live {
+                // Partner: the writer's release fence between `prep` and the first byte that it destroys.
+                fence(Acquire);
+                if !self.intact(source, self.next)? {
+                    continue;
+                }
+            }
+            let long = |index: usize| {
+                let half = |index: usize| u64::from(scratch.get(index).copied().unwrap_or(0));
+                half(index) | half(index + 1) << 32
+            };
+            if long(word::NUMBER) != self.next {
+                return Ok(None);
+            }
+            let (begin, committed) = (long(word::BEGIN), closed.then_some(long(word::COMMIT) >> 16 & 0xffff));
+            let dropped =
+                if closed && !broken { long(word::DISCARDED) } else { self.load_control(source, offset_of!(Control, discarded))? };
+            self.losses.dropped = self.losses.dropped.max(dropped);
+            if self.done == SLOT_HEADER_WORDS {
+                // Not begun: nothing was read of it.
+                self.time = self.time.max(begin);
+            }
+            let end = (closed && !broken).then(|| long(word::CLOSE));
+            if !closed && (self.done >= whole || self.stuck_at == whole) {
+                return Ok(None);
+            }
+            let words = scratch.get(..whole).unwrap_or(&[]);
+            return Ok(Some(Batch { begin, end, closed, committed, reader_is_here: true, words, reader: self }));
+        }
+        Ok(None)
+    }
+
+    /// Goes to the oldest packet that will be there for a while, and counts exactly what was lost. `false`: try again.
+    fn resume(&mut self, source: &impl Source, view: View, oldest: u64, prep: u64) -> Result<bool, Outside> {
+        let ahead = if view == View::Live { self.packets / 4 } else { 0 };
+        let mut before = {
+            let high = self.slot_word(source, oldest, word::EVENTS_BEFORE + 1)?;
+            let low = self.slot_word(source, oldest, word::EVENTS_BEFORE)?;
+            u64::from(low) | u64::from(high) << 32
+        };
+        if before & EVENTS_BEFORE_VALID == 0 {
+            if view == View::Live {
+                return Ok(false);
+            }
+            // The writer died between taking the slot and leaving the count: the packet before is still whole.
+            let retired = self.load_control(source, offset_of!(Control, retired_events))?;
+            before = retired + u64::from(self.slot_word(source, oldest - 1, word::COMMIT)? >> 16);
+        }
+        before &= !EVENTS_BEFORE_VALID;
+        for skipped in oldest..oldest + ahead {
+            before += u64::from(self.slot_word(source, skipped, word::COMMIT)? >> 16);
+        }
+        let resume = oldest + ahead;
+        fence(Acquire);
+        if view == View::Live && (!self.intact(source, oldest)? || resume >= prep) {
+            return Ok(false);
+        }
+        self.losses.overwritten = self.losses.overwritten.max(before.saturating_sub(self.emitted + self.losses.unreadable));
+        self.losses.packets += resume - self.next;
+        self.next = resume;
+        self.done = SLOT_HEADER_WORDS;
+        self.walked = 0;
+        Ok(true)
+    }
+
+    fn standing(&self, source: &impl Source, view: View) -> Result<Standing, Outside> {
+        let full = self.packet_size as usize / 4;
+        let dead = view == View::PostMortem;
+        if self.masked {
+            // `cursor` moves after `open`: it is read first, so that an `open` of `next` and a cursor in its slot belong together.
+            let cursor = self.load_control(source, offset_of!(Control, cursor))?;
+            let open = self.load_control(source, offset_of!(Control, open))?;
+            return Ok(match self.next.cmp(&open) {
+                core::cmp::Ordering::Greater => Standing::Nothing,
+                core::cmp::Ordering::Less => {
+                    let content = self.slot_word(source, self.next, word::CONTENT)? as usize / 4;
+                    Standing::Closed(content.clamp(SLOT_HEADER_WORDS, full))
+                }
+                core::cmp::Ordering::Equal => {
+                    let offset = cursor.wrapping_sub(self.ring_address);
+                    let (slot, used) = (offset / u64::from(self.packet_size), offset % u64::from(self.packet_size));
+                    if slot == self.next % self.packets && used as usize >= 4 * SLOT_HEADER_WORDS {
+                        Standing::Open(used as usize / 4)
+                    } else if dead {
+                        Standing::Nothing // It died while it opened the packet: no call had returned in it.
+                    } else {
+                        Standing::Busy
+                    }
+                }
+            });
+        }
+        let commit = self.slot_word(source, self.next, word::COMMIT)?;
+        let committed = (commit & 0xffff) as usize;
+        let pos = self.load_control(source, offset_of!(Control, cursor))?;
+        let open = pos / u64::from(self.packet_size);
+        let used = (pos % u64::from(self.packet_size)) as usize / 4;
+        Ok(match self.next.cmp(&open) {
+            core::cmp::Ordering::Greater => Standing::Nothing,
+            core::cmp::Ordering::Less if committed == full => {
+                let content = self.slot_word(source, self.next, word::CONTENT)? as usize / 4;
+                Standing::Closed(content.clamp(SLOT_HEADER_WORDS, full))
+            }
+            core::cmp::Ordering::Equal if committed == used => Standing::Open(used),
+            _ if !dead => Standing::Busy,
+            core::cmp::Ordering::Less => Standing::Broken(full),
+            core::cmp::Ordering::Equal => Standing::Broken(used),
+        })
+    }
+
+    /// Tells the writer that the packets before the present one may be reused. For the session's one consumer.
+    ///
+    /// # Errors
+    /// [`Outside`] where the memory has shrunk.
+    pub fn release(&self, source: &impl Consume) -> Result<(), Outside> {
+        if self.discard {
+            source.store_long(self.control + offset_of!(Control, consumed) as u64, self.next)?;
+        }
+        Ok(())
+    }
+}
+
+/// Records that were copied and are known to be whole. Those not taken with [`next_record`](Batch::next_record) come again.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    reader: &'a mut ChannelReader,
+    words: &'a [u32],
+    begin: u64,
+    end: Option<u64>,
+    closed: bool,
+    /// Events that the writer says are in the packet, where that is final.
+    committed: Option<u64>,
+    /// Whether the reader still stands in this packet.
+    reader_is_here: bool,
+}
+
+impl<'a> Batch<'a> {
+    /// When the packet was opened.
+    pub fn begin(&self) -> u64 {
+        self.begin
+    }
+
+    /// When the packet was closed, if it is.
+    pub fn end(&self) -> Option<u64> {
+        self.end
+    }
+
+    /// Losses up to this batch.
+    pub fn losses(&self) -> Losses {
+        self.reader.losses
+    }
+
+    /// The next record; `None` at the batch's end.
+    pub fn next_record(&mut self, shapes: &impl Shapes) -> Option<Record<'a>> {
+        if !self.reader_is_here {
+            return None;
+        }
+        let reader = &mut *self.reader;
+        let rest = self.words.get(reader.done..).unwrap_or(&[]);
+        let Some((mut record, header)) = split_record(rest, reader.time, shapes) else {
+            self.finish_packet();
+            return None;
+        };
+        if record.time < reader.time {
+            record.time = reader.time;
+            reader.losses.clamped += 1;
+        }
+        reader.time = record.time;
+        reader.done += header + record.payload.len();
+        reader.walked += 1;
+        reader.emitted += 1;
+        Some(record)
+    }
+
+    /// At the end of what can be read: a closed packet is behind us, and what it held beyond is counted.
+    fn finish_packet(&mut self) {
+        let reader = &mut *self.reader;
+        if !self.closed {
+            reader.stuck_at = if reader.done < self.words.len() { self.words.len() } else { 0 };
+        } else if self.reader_is_here {
+            self.reader_is_here = false;
+            let missing = self.committed.unwrap_or(0).saturating_sub(reader.walked);
+            reader.losses.unreadable += missing;
+            reader.next += 1;
+            reader.done = SLOT_HEADER_WORDS;
+            reader.walked = 0;
+            reader.stuck_at = 0;
+        }
+    }
+}
+
+/// The record at the front of `words`, and the words of its header; `None` where there is none, or no whole one.
+fn split_record<'a>(words: &'a [u32], now: u64, shapes: &impl Shapes) -> Option<(Record<'a>, usize)> {
+    let &first = words.first()?;
+    let short = first & ((1 << ID_BITS) - 1);
+    // Inside a run of compact records the low bits never decrease but for a step back: their window is that of the record before.
+    let compact_time = (now >> TIME_BITS << TIME_BITS) | (u64::from(first >> ID_BITS) & TIME_MASK);
+    let (time, id, header) = match short {
+        0 => return None,
+        EXTENDED => {
+            let time = u64::from(*words.get(2)?) | u64::from(*words.get(3)?) << 32;
+            (time, *words.get(1)?, EXTENDED_WORDS)
+        }
+        COMPACT_IDS => (compact_time, *words.get(1)?, 2),
+        id => (compact_time, id, 1),
+    };
+    let payload = words.get(header..)?;
+    let bytes = shapes.shape(id)?.payload_bytes(payload)?;
+    let len = bytes.div_ceil(4);
+    Some((Record { time, id, payload: payload.get(..len)?, padding: (4 * len - bytes) as u8 }, header))
+}

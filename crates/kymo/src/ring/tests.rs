@@ -1,0 +1,424 @@
+//! Writers and readers against each other, with a clock of the test's own: every record that comes out is the one that went in, and what does not come
+//! out is counted.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use super::Reserve;
+use super::layout::{ChannelKind, Clock, Consumer, Control, Mode, TIME_BITS};
+use super::local_cas::LocalCas;
+use super::masked::{Interrupts, Masked};
+use super::reader::{ChannelReader, Losses, Region, View};
+use super::source::{Bytes, Source};
+use crate::event::{Event, Text, Vocabulary};
+use crate::platform::{ByPointer, ControlPointer, Platform};
+use crate::session::{Config, Error, Memory, Session};
+use crate::tracer::Tracer;
+
+crate::event! { #[id(21)] struct Short { seq: u32, check: u32 } }
+crate::event! { #[id(22)] struct Tiny { seq: u32 } }
+crate::event! { #[id(40)] struct Long { seq: u32, bytes: [u8; 37], name: Text<20> } }
+
+static VOCABULARY: Vocabulary = crate::vocabulary![Short, Tiny, Long];
+
+fn check_of(seq: u32) -> u32 {
+    seq.wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995
+}
+
+thread_local! {
+    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
+    static CLOCK: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Block;
+// SAFETY: each test binds one thread to one CPU's block of memory that is leaked.
+unsafe impl ControlPointer for Block {
+    fn get() -> *const Control {
+        BLOCK.get()
+    }
+}
+
+struct NoInterrupts;
+// SAFETY: a test thread has none.
+unsafe impl Interrupts for NoInterrupts {
+    fn mask() -> usize {
+        0
+    }
+    fn restore(_: usize) {}
+}
+
+struct Test<R>(std::marker::PhantomData<R>);
+// SAFETY: see `Block`.
+unsafe impl<R: Reserve + 'static> Platform for Test<R> {
+    type Reserve = R;
+    type Local = ByPointer<Block>;
+    fn clock() -> u64 {
+        CLOCK.get()
+    }
+    fn synchronize() {}
+    fn nesting() -> u32 {
+        0
+    }
+}
+
+fn config(mode: Mode, consumer: Consumer, packet_size: u32, packets: u32) -> Config {
+    Config {
+        cpus: 2,
+        packet_size,
+        packets,
+        names_packets: 4,
+        mode,
+        consumer,
+        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        phys: 0,
+        build_id: [0; 20],
+        seed: 1,
+        hosted: true,
+    }
+}
+
+fn memory() -> Memory {
+    let layout = std::alloc::Layout::from_size_align(2 << 20, 4096).unwrap();
+    // SAFETY: the size is not zero; the memory is never freed.
+    unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size()) }
+}
+
+fn start<R: Reserve + 'static>(memory: Memory, config: &Config) -> Session<Test<R>> {
+    let session = Tracer::<Test<R>>::start(memory, config, &VOCABULARY).unwrap();
+    BLOCK.set(memory.control(0));
+    session
+}
+
+fn dump(session_memory: &impl Source) -> Vec<u8> {
+    (0..session_memory.len() / 4).flat_map(|word| session_memory.load(4 * word).unwrap().to_le_bytes()).collect()
+}
+
+/// A small generator of numbers (SplitMix64), the same on every run.
+struct Random(u64);
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below
+    }
+}
+
+fn emit<R: Reserve + 'static>(which: u64, seq: u32) {
+    type T<R> = Tracer<Test<R>>;
+    match which {
+        0 => T::<R>::record(Tiny { seq }),
+        1 => T::<R>::record_masked(Long { seq, bytes: [seq as u8; 37], name: Text::new("abcdefghijklmnopqrstuvwxyz") }),
+        _ => T::<R>::record(Short { seq, check: check_of(seq) }),
+    }
+}
+
+/// Reads what there is; checks each record against its own sequence number.
+fn read_all(reader: &mut ChannelReader, source: &impl Source, view: View, mut each: impl FnMut(u32, u64)) {
+    let mut scratch = vec![0; reader.scratch_words()];
+    while let Some(mut batch) = reader.read(source, view, &mut scratch).unwrap() {
+        while let Some(record) = batch.next_record(&VOCABULARY) {
+            let seq = record.payload[0];
+            match record.id {
+                Tiny::ID => assert_eq!(record.payload.len(), 1),
+                Short::ID => assert_eq!(record.payload, [seq, check_of(seq)]),
+                Long::ID => {
+                    assert_eq!(record.payload.len(), 17);
+                    assert_eq!(record.payload[1] & 0xff, seq & 0xff);
+                    assert_eq!(record.payload[11], 0x8000_0014);
+                }
+                other => panic!("event {other} was never written"),
+            }
+            each(seq, record.time);
+        }
+    }
+}
+
+/// Random events, random clock (forward only), a reader that comes now and then; everything is accounted for.
+fn account<R: Reserve + 'static>(mode: Mode, consumer: Consumer, seed: u64) -> Losses {
+    let mut random = Random(seed);
+    let memory = memory();
+    let session = start::<R>(memory, &config(mode, consumer, 256 << random.next(3), 4 << random.next(3)));
+    let live = session.live();
+    let region = Region::open(&live).unwrap();
+    let mut reader = region.channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut times = Vec::new();
+    let mut seen = 0u64;
+    let mut last = None;
+    for seq in 0..3000u32 {
+        let jump = match random.next(200) {
+            0 => 1 << TIME_BITS,
+            1 => (1 << 32) + random.next(2),
+            2 => (1 << TIME_BITS) - 1,
+            _ => random.next(50),
+        };
+        CLOCK.set(CLOCK.get() + jump);
+        times.push(CLOCK.get());
+        emit::<R>(random.next(4), seq);
+        if random.next(60) == 0 {
+            read_all(&mut reader, &live, View::Live, |seq, time| {
+                assert!(last.is_none_or(|last| last < seq));
+                last = Some(seq);
+                assert_eq!(time, times[seq as usize], "time of record {seq}");
+                seen += 1;
+            });
+            if consumer != Consumer::None {
+                reader.release(&live).unwrap();
+            }
+        }
+    }
+    // The rest from a dump, by the rules of dumps.
+    let bytes = dump(&live);
+    read_all(&mut reader, &Bytes(&bytes), View::PostMortem, |seq, time| {
+        assert!(last.is_none_or(|last| last < seq));
+        last = Some(seq);
+        assert_eq!(time, times[seq as usize]);
+        seen += 1;
+    });
+    reader.refresh_dropped(&live).unwrap();
+    let losses = reader.losses();
+    assert_eq!(seen, reader.emitted());
+    assert_eq!(seen + losses.events(), 3000, "seed {seed}: {losses:?}");
+    if mode == Mode::Overwrite {
+        assert_eq!(last, Some(2999));
+    }
+    losses
+}
+
+#[test]
+fn everything_written_is_read_or_counted() {
+    let mut sum = [0u64; 3];
+    for seed in 0..60 {
+        for (slot, (mode, consumer)) in
+            [(Mode::Discard, Consumer::None), (Mode::Discard, Consumer::Host), (Mode::Overwrite, Consumer::None)]
+                .into_iter()
+                .enumerate()
+        {
+            sum[slot] += account::<LocalCas>(mode, consumer, seed).events();
+            sum[slot] += account::<Masked<NoInterrupts>>(mode, consumer, seed).events();
+        }
+    }
+    assert!(sum.iter().all(|&lost| lost > 1000), "the test is to see losses of every kind: {sum:?}");
+}
+
+fn steps_back<R: Reserve + 'static>() {
+    let memory = memory();
+    let window = 1u64 << TIME_BITS;
+    CLOCK.set(5 * window + 100);
+    let session = start::<R>(memory, &config(Mode::Overwrite, Consumer::None, 4096, 4));
+    let stamps = [
+        5 * window + 200,
+        5 * window + 150,
+        5 * window + 300,
+        4 * window + 900,
+        5 * window + 301,
+        6 * window,
+        6 * window + 1,
+        6 * window + (1 << 32) + 1,
+    ];
+    for (seq, stamp) in stamps.into_iter().enumerate() {
+        CLOCK.set(stamp);
+        emit::<R>(2, seq as u32);
+    }
+    let live = session.live();
+    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut times = Vec::new();
+    read_all(&mut reader, &live, View::Live, |_, time| times.push(time));
+    let mut expected = stamps;
+    expected[1] = stamps[0];
+    expected[3] = stamps[2];
+    assert_eq!(times, expected);
+    assert_eq!(reader.losses().clamped, 2);
+    // SAFETY: the block of a leaked region.
+    let control = unsafe { &*memory.control(0) };
+    assert_eq!(control.clock_back.load(Relaxed), 1, "one step left its window");
+    // And over a packet's end.
+    CLOCK.set(window);
+    for seq in 0..1000 {
+        emit::<R>(2, seq);
+    }
+    let mut last = 0;
+    read_all(&mut reader, &live, View::Live, |_, time| {
+        assert!(time >= last);
+        last = time;
+    });
+}
+
+#[test]
+fn a_clock_that_steps_back_is_clamped_and_counted() {
+    steps_back::<LocalCas>();
+    steps_back::<Masked<NoInterrupts>>();
+}
+
+/// A writer on one thread, a reader on another, both as fast as they can.
+fn race<R: Reserve + 'static>(mode: Mode, consumer: Consumer, count: u32) {
+    let memory = memory();
+    let session = start::<R>(memory, &config(mode, consumer, 1024, 16));
+    let live = session.live();
+    let done = AtomicBool::new(false);
+    let (mut seen, mut last) = (0u64, None);
+    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            BLOCK.set(memory.control(0));
+            for seq in 0..count {
+                CLOCK.set(CLOCK.get() + 3 + u64::from(seq % 1000 == 0) * (1 << 26));
+                emit::<R>(u64::from(seq % 7), seq);
+            }
+            done.store(true, SeqCst);
+        });
+        loop {
+            let finished = done.load(SeqCst);
+            read_all(&mut reader, &live, View::Live, |seq, _| {
+                assert!(last.is_none_or(|last| last < seq), "{last:?} then {seq}");
+                last = Some(seq);
+                seen += 1;
+            });
+            if consumer != Consumer::None {
+                reader.release(&live).unwrap();
+            }
+            if finished {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    });
+    read_all(&mut reader, &live, View::Live, |_, _| seen += 1);
+    reader.refresh_dropped(&live).unwrap();
+    assert_eq!(seen + reader.losses().events(), u64::from(count), "{:?}", reader.losses());
+    assert!(seen > 0);
+}
+
+#[test]
+fn a_reader_on_another_thread_sees_whole_records_and_exact_losses() {
+    for (mode, consumer) in [(Mode::Discard, Consumer::Host), (Mode::Overwrite, Consumer::None)] {
+        race::<LocalCas>(mode, consumer, 200_000);
+        race::<Masked<NoInterrupts>>(mode, consumer, 200_000);
+    }
+}
+
+/// A nested writer at any point of the outer one: here at each clock read, which lies between position and swap.
+#[test]
+fn nested_writers_keep_time_order_and_lose_nothing() {
+    thread_local! {
+        static DEPTH: Cell<u32> = const { Cell::new(0) };
+        static SEQ: Cell<u32> = const { Cell::new(0) };
+    }
+    struct Nesting;
+    // SAFETY: as `Test`; the nested writer runs to its end inside of the outer one, as an interrupt does.
+    unsafe impl Platform for Nesting {
+        type Reserve = LocalCas;
+        type Local = ByPointer<Block>;
+        fn clock() -> u64 {
+            CLOCK.set(CLOCK.get() + 1);
+            let now = CLOCK.get();
+            if DEPTH.get() < 3 && CLOCK.get().is_multiple_of(3) {
+                DEPTH.set(DEPTH.get() + 1);
+                let seq = SEQ.replace(SEQ.get() + 1);
+                Tracer::<Nesting>::record(Short { seq, check: check_of(seq) });
+                DEPTH.set(DEPTH.get() - 1);
+            }
+            now
+        }
+        fn synchronize() {}
+    }
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let memory = memory();
+    let session = Tracer::<Nesting>::start(memory, &config(Mode::Overwrite, Consumer::None, 256, 1024), &VOCABULARY).unwrap();
+    BLOCK.set(memory.control(0));
+    for _ in 0..5000 {
+        let seq = SEQ.replace(SEQ.get() + 1);
+        Tracer::<Nesting>::record(Short { seq, check: check_of(seq) });
+    }
+    CALLS.store(u64::from(SEQ.get()), Relaxed);
+    let live = session.live();
+    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut seen = vec![false; SEQ.get() as usize];
+    let mut last = 0;
+    read_all(&mut reader, &live, View::Live, |seq, time| {
+        assert!(!std::mem::replace(&mut seen[seq as usize], true), "record {seq} came twice");
+        assert!(time >= last);
+        last = time;
+    });
+    assert_eq!(reader.losses().clamped, 0, "time order under nesting");
+    assert_eq!(reader.emitted() + reader.losses().events(), CALLS.load(Relaxed));
+    assert!(CALLS.load(Relaxed) > 6000);
+}
+
+#[test]
+fn sessions_start_once_stop_once_and_go_on_in_the_same_memory() {
+    let memory = memory();
+    let config = config(Mode::Overwrite, Consumer::None, 256, 4);
+    let session = start::<LocalCas>(memory, &config);
+    assert_eq!(Tracer::<Test<LocalCas>>::start(memory, &config, &VOCABULARY).map(drop), Err(Error::Running));
+    assert!(Tracer::<Test<LocalCas>>::is_on::<Tiny>());
+    emit::<LocalCas>(0, 7);
+    assert_eq!(session.stop(), Ok(()));
+    assert!(!Tracer::<Test<LocalCas>>::is_on::<Tiny>());
+    assert_eq!(session.stop(), Err(Error::NotRunning));
+    let first = Region::open(&session.live()).unwrap().header().clone();
+    let again = start::<LocalCas>(memory, &config);
+    emit::<LocalCas>(0, 8);
+    let live = again.live();
+    let region = Region::open(&live).unwrap();
+    assert!(region.header().session_id > first.session_id);
+    assert_ne!(region.header().uuid, first.uuid);
+    let mut reader = region.channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut seen = Vec::new();
+    read_all(&mut reader, &live, View::Live, |seq, _| seen.push(seq));
+    assert_eq!(seen, [8], "nothing of the first session is taken for the second's");
+    // SAFETY: the block of a leaked region.
+    assert!(unsafe { (*memory.control(0)).first_packet.load(Relaxed) } > 0);
+}
+
+#[test]
+fn a_configuration_that_cannot_work_is_refused_in_words() {
+    let good = config(Mode::Overwrite, Consumer::None, 256, 4);
+    let small = memory();
+    for bad in [
+        Config { cpus: 0, ..good },
+        Config { cpus: 5000, ..good },
+        Config { packet_size: 300, ..good },
+        Config { packet_size: 128, ..good },
+        Config { packets: 3, ..good },
+        Config { packets: 5, ..good },
+        Config { clock: Clock { frequency_hz: 0, ..good.clock }, ..good },
+        Config { packets: 1 << 20, ..good },
+    ] {
+        let error = Tracer::<Test<LocalCas>>::start(small, &bad, &VOCABULARY).map(drop).unwrap_err();
+        assert!(error.to_string().len() > 20, "{error}");
+    }
+    assert!(Tracer::<Test<Masked<NoInterrupts>>>::start(small, &Config { packets: 5, ..good }, &VOCABULARY).is_ok());
+}
+
+/// Whatever stands in the memory: a reader ends, and neither panics nor reads outside.
+#[test]
+fn damaged_memory_is_survived() {
+    let memory = memory();
+    CLOCK.set(77);
+    let session = start::<LocalCas>(memory, &config(Mode::Overwrite, Consumer::None, 256, 8));
+    for seq in 0..500 {
+        emit::<LocalCas>(u64::from(seq % 4), seq);
+    }
+    let bytes = dump(&session.live());
+    let used = Region::open(&Bytes(&bytes)).unwrap().header().total_size as usize;
+    let mut random = Random(9);
+    for _ in 0..2000 {
+        let mut damaged = bytes[..used].to_vec();
+        for _ in 0..=random.next(4) {
+            let at = random.next(used as u64) as usize;
+            damaged[at] ^= 1 << random.next(8);
+        }
+        damaged.truncate(used - if random.next(4) == 0 { random.next(used as u64) as usize } else { 0 });
+        let source = Bytes(&damaged);
+        let Ok(region) = Region::open(&source) else { continue };
+        for view in [View::PostMortem, View::Live] {
+            let Ok(mut reader) = region.channel(&source, 0, ChannelKind::Events) else { continue };
+            let mut scratch = vec![0; reader.scratch_words()];
+            while let Ok(Some(mut batch)) = reader.read(&source, view, &mut scratch) {
+                while batch.next_record(&VOCABULARY).is_some() {}
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The entry point of every tracepoint.
+
+use core::marker::PhantomData;
+
+use crate::event::Event;
+use crate::platform::{Local, Platform, Switch};
+use crate::ring::Reserve;
+
+/// Tracing over one platform. A kernel names it once, at its crate's root, as `Kymo`; [`trace!`](crate::trace) finds it there.
+///
+/// ```ignore
+/// type Kymo = kymo::Tracer<MyPlatform>;
+/// ```
+#[derive(Debug)]
+pub struct Tracer<P>(PhantomData<P>);
+
+/// Whether tracepoints are compiled in (feature `trace`).
+pub const COMPILED_IN: bool = cfg!(feature = "trace");
+
+impl<P: Platform> Tracer<P> {
+    /// Whether the event is recorded now: one load, one test.
+    #[inline(always)]
+    pub fn is_on<E: Event>() -> bool {
+        COMPILED_IN && P::Local::is_on::<Switch<E>>()
+    }
+
+    /// Records an event, whatever its switch says.
+    #[inline(always)]
+    pub fn record<E: Event>(event: E) {
+        P::Reserve::record::<P, E>(event);
+    }
+
+    /// Records an event where the caller has interrupts masked already; two instructions less on RISC-V.
+    ///
+    /// Where they are not masked, an interrupt that records an event spoils the trace.
+    #[inline(always)]
+    pub fn record_masked<E: Event>(event: E) {
+        P::Reserve::record_masked::<P, E>(event);
+    }
+}
+
+/// Records an event: `trace!(SchedSwitch { prev_tid, next_tid })`.
+///
+/// Off: one load and one branch; the fields are not evaluated. Without the feature `trace`: nothing. The tracer is the calling crate's
+/// own `crate::Kymo`.
+#[macro_export]
+#[allow(clippy::crate_in_macro_def)] // The caller's crate is meant: it names the platform.
+macro_rules! trace {
+    ($($event:ident)::+ { $($fields:tt)* }) => {
+        if crate::Kymo::is_on::<$($event)::+>() {
+            crate::Kymo::record($($event)::+ { $($fields)* });
+        }
+    };
+}
+
+/// [`trace!`] for places where interrupts are masked already: interrupt handlers, schedulers. See [`Tracer::record_masked`].
+#[macro_export]
+#[allow(clippy::crate_in_macro_def)] // As above.
+macro_rules! trace_masked {
+    ($($event:ident)::+ { $($fields:tt)* }) => {
+        if crate::Kymo::is_on::<$($event)::+>() {
+            crate::Kymo::record_masked($($event)::+ { $($fields)* });
+        }
+    };
+}

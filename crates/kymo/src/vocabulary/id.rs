@@ -1,0 +1,28 @@
+//! Ids as types. Full width, never truncated.
+
+use crate::event::{Encoder, Field, FieldType};
+
+macro_rules! id {
+    ($($(#[$doc:meta])* $name:ident($inner:ty), $ty:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub $inner);
+
+        impl Field for $name {
+            const TYPE: FieldType = $ty;
+            #[inline(always)]
+            fn encode(self, out: &mut Encoder<'_>) {
+                self.0.encode(out);
+            }
+        }
+    )*};
+}
+
+id! {
+    /// A thread.
+    Tid(u32), FieldType::Unsigned { bits: 32, base: 10 };
+    /// An interrupt line or vector, as the kernel numbers them.
+    Irq(u32), FieldType::Unsigned { bits: 32, base: 10 };
+    /// An address in the kernel's or a process's space; shown in hexadecimal.
+    Address(u64), FieldType::Unsigned { bits: 64, base: 16 };
+}

@@ -1,0 +1,159 @@
+//! What a trace's metadata says: the typed model, with nothing left to look up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::class::{ByteOrder, StructClass};
+use crate::clock::ClockClass;
+use crate::error::{Error, MetadataError, Position};
+
+/// A whole metadata text, understood.
+#[derive(Debug, Clone)]
+pub struct Metadata {
+    pub(crate) trace: TraceClass,
+    pub(crate) env: Vec<(String, EnvValue)>,
+    pub(crate) clocks: Vec<Arc<ClockClass>>,
+    pub(crate) streams: BTreeMap<u64, Arc<StreamClass>>,
+    pub(crate) slots: u32,
+}
+
+impl Metadata {
+    /// Reads a metadata text (TSDL, CTF 1.8). A first line other than `/* CTF 1.8 */` is not asked for, but one that names another
+    /// version is refused.
+    ///
+    /// # Errors
+    /// [`Error::Metadata`] with line and column, for everything that is wrong or not supported.
+    pub fn parse(text: &str) -> Result<Metadata, Error> {
+        if text.starts_with('\u{1e}') {
+            let message = "this is the metadata of CTF 2, which is not supported yet; CTF 1.8 is";
+            return Err(MetadataError::new(Position::START, message).into());
+        }
+        if let Some(version) = text.strip_prefix("/* CTF ")
+            && !version.starts_with("1.8 */")
+        {
+            let message = "the first line names a version of CTF other than 1.8, the only one supported";
+            return Err(MetadataError::new(Position::START, message).into());
+        }
+        Ok(crate::tsdl::blocks::read(text)?)
+    }
+
+    /// The same from a file's bytes.
+    ///
+    /// # Errors
+    /// [`Error::Metadata`] as for [`Metadata::parse`], and for bytes that are not UTF-8 text.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Metadata, Error> {
+        const PACKETISED: u32 = 0x75d1_1d57;
+        if let Some(magic) = bytes.first_chunk::<4>()
+            && [u32::from_le_bytes(*magic), u32::from_be_bytes(*magic)].contains(&PACKETISED)
+        {
+            let message = "the metadata is in packets, which is not supported yet; plain text is";
+            return Err(MetadataError::new(Position::START, message).into());
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Metadata::parse(text),
+            Err(error) => {
+                let good = bytes.get(..error.valid_up_to()).unwrap_or(&[]);
+                let last_line = good.rsplit(|&byte| byte == b'\n').next().unwrap_or(&[]);
+                let lines = good.iter().filter(|&&byte| byte == b'\n').count();
+                let columns = String::from_utf8_lossy(last_line).chars().count();
+                let position = Position {
+                    line: u32::try_from(lines + 1).unwrap_or(u32::MAX),
+                    column: u32::try_from(columns + 1).unwrap_or(u32::MAX),
+                };
+                Err(MetadataError::new(position, "the metadata is not UTF-8 text from here").into())
+            }
+        }
+    }
+
+    /// The trace as a whole.
+    pub fn trace(&self) -> &TraceClass {
+        &self.trace
+    }
+
+    /// The environment, in the order of the text.
+    pub fn env(&self) -> &[(String, EnvValue)] {
+        &self.env
+    }
+
+    /// The clocks, in the order of the text.
+    pub fn clocks(&self) -> &[Arc<ClockClass>] {
+        &self.clocks
+    }
+
+    /// The stream classes, by id.
+    pub fn streams(&self) -> impl Iterator<Item = &Arc<StreamClass>> {
+        self.streams.values()
+    }
+
+    /// The stream class of this id.
+    pub fn stream(&self, id: u64) -> Option<&Arc<StreamClass>> {
+        self.streams.get(&id)
+    }
+}
+
+/// A value of the environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnvValue {
+    /// A quoted string.
+    Text(String),
+    /// An integer.
+    Integer(i128),
+}
+
+impl std::fmt::Display for EnvValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EnvValue::Text(text) => text.fmt(f),
+            EnvValue::Integer(number) => number.fmt(f),
+        }
+    }
+}
+
+/// The `trace` block.
+#[derive(Debug, Clone)]
+pub struct TraceClass {
+    /// Version of the format, 1.
+    pub major: u64,
+    /// Version of the format, 8.
+    pub minor: u64,
+    /// The trace's identity. Packets of another are refused.
+    pub uuid: Option<[u8; 16]>,
+    /// The byte order of integers that state none.
+    pub byte_order: ByteOrder,
+    /// What every packet begins with.
+    pub packet_header: Option<Arc<StructClass>>,
+}
+
+/// A `stream` block and its events.
+#[derive(Debug, Clone)]
+pub struct StreamClass {
+    /// Id, as in the packet header's `stream_id`.
+    pub id: u64,
+    /// The clock that the stream's times are values of, if any.
+    pub clock: Option<Arc<ClockClass>>,
+    /// What follows the packet header in every packet.
+    pub packet_context: Option<Arc<StructClass>>,
+    /// What every event record begins with.
+    pub event_header: Option<Arc<StructClass>>,
+    /// What follows the header in every event record.
+    pub event_context: Option<Arc<StructClass>>,
+    /// The events, by id.
+    pub events: BTreeMap<u64, Arc<EventClass>>,
+}
+
+/// An `event` block.
+#[derive(Debug, Clone)]
+pub struct EventClass {
+    /// Id within its stream class.
+    pub id: u64,
+    /// Name.
+    pub name: Arc<str>,
+    /// Id of the stream class.
+    pub stream_id: u64,
+    /// Severity as in syslog, or finer, if given.
+    pub log_level: Option<i64>,
+    /// What follows the stream's event context, for this event only.
+    pub context: Option<Arc<StructClass>>,
+    /// The event's own fields.
+    pub fields: Option<Arc<StructClass>>,
+}

@@ -1,0 +1,249 @@
+//! Text to tokens.
+//!
+//! Keywords are not told from other names here: TSDL has names of events, fields and clocks in many places where a keyword could
+//! not stand, so the parser decides.
+
+use crate::error::{MetadataError, Position};
+
+/// One token and where it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) kind: TokenKind,
+    pub(crate) position: Position,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    /// A name or keyword.
+    Name(String),
+    /// A quoted string, escapes resolved.
+    Text(String),
+    /// An integer constant without sign.
+    Number(u64),
+    /// Punctuation.
+    Mark(&'static str),
+    /// The end of the text.
+    End,
+}
+
+impl TokenKind {
+    /// How a message names this token.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            TokenKind::Name(name) => format!("`{name}`"),
+            TokenKind::Text(text) => format!("the string {text:?}"),
+            TokenKind::Number(number) => format!("the number {number}"),
+            TokenKind::Mark(mark) => format!("`{mark}`"),
+            TokenKind::End => "the end of the metadata".to_owned(),
+        }
+    }
+}
+
+/// `:`, `*` and `->` belong to constructs that this reader refuses; they are tokens so that the parser can say so.
+const MARKS: [&str; 19] = ["...", ":=", "->", "{", "}", "(", ")", "[", "]", "<", ">", "=", ";", ",", ".", "-", "+", ":", "*"];
+
+/// Splits a whole metadata text into tokens; the last is always [`TokenKind::End`].
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, MetadataError> {
+    let mut lexer = Lexer { rest: text, position: Position::START };
+    let mut tokens = Vec::new();
+    loop {
+        let token = lexer.next()?;
+        let end = token.kind == TokenKind::End;
+        tokens.push(token);
+        if end {
+            return Ok(tokens);
+        }
+    }
+}
+
+struct Lexer<'a> {
+    rest: &'a str,
+    position: Position,
+}
+
+impl Lexer<'_> {
+    fn next(&mut self) -> Result<Token, MetadataError> {
+        self.skip_blank()?;
+        let position = self.position;
+        let kind = match self.peek() {
+            None => TokenKind::End,
+            Some('"') => self.text()?,
+            Some('\'') => {
+                return Err(MetadataError::new(position, "character constants are not supported"));
+            }
+            Some(c) if c.is_ascii_digit() => self.number()?,
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
+                let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+                if name == "L" && self.peek() == Some('"') {
+                    return Err(MetadataError::new(position, "wide strings (L\"...\") are not supported"));
+                }
+                TokenKind::Name(name)
+            }
+            Some(c) => {
+                self.mark().ok_or_else(|| MetadataError::new(position, format!("the character {c:?} is not part of TSDL")))?
+            }
+        };
+        Ok(Token { kind, position })
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest.chars().next()
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let mut chars = self.rest.chars();
+        let c = chars.next()?;
+        self.rest = chars.as_str();
+        if c == '\n' {
+            self.position.line = self.position.line.saturating_add(1);
+            self.position.column = 1;
+        } else {
+            self.position.column = self.position.column.saturating_add(1);
+        }
+        Some(c)
+    }
+
+    fn take_while(&mut self, accept: impl Fn(char) -> bool) -> String {
+        let mut taken = String::new();
+        while let Some(c) = self.peek().filter(|&c| accept(c)) {
+            taken.push(c);
+            self.bump();
+        }
+        taken
+    }
+
+    fn skip_blank(&mut self) -> Result<(), MetadataError> {
+        loop {
+            if self.rest.starts_with("/*") {
+                let start = self.position;
+                self.bump();
+                self.bump();
+                while !self.rest.starts_with("*/") {
+                    if self.bump().is_none() {
+                        return Err(MetadataError::new(start, "this comment is never closed with `*/`"));
+                    }
+                }
+                self.bump();
+                self.bump();
+            } else if self.rest.starts_with("//") {
+                while self.peek().is_some_and(|c| c != '\n') {
+                    self.bump();
+                }
+            } else if self.peek().is_some_and(|c| c.is_ascii_whitespace()) {
+                self.bump();
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn mark(&mut self) -> Option<TokenKind> {
+        let mark = MARKS.iter().filter(|mark| self.rest.starts_with(**mark)).max_by_key(|mark| mark.len())?;
+        for _ in 0..mark.len() {
+            self.bump();
+        }
+        Some(TokenKind::Mark(mark))
+    }
+
+    fn number(&mut self) -> Result<TokenKind, MetadataError> {
+        let position = self.position;
+        let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+        let lower = text.to_ascii_lowercase();
+        let digits = lower.trim_end_matches(['u', 'l']);
+        let parsed = if let Some(hex) = digits.strip_prefix("0x") {
+            u64::from_str_radix(hex, 16)
+        } else if digits.len() > 1 && digits.starts_with('0') {
+            u64::from_str_radix(digits, 8)
+        } else {
+            digits.parse()
+        };
+        parsed
+            .map(TokenKind::Number)
+            .map_err(|_| MetadataError::new(position, format!("`{text}` is not an integer constant of at most 64 bits")))
+    }
+
+    fn text(&mut self) -> Result<TokenKind, MetadataError> {
+        let start = self.position;
+        let unclosed = || MetadataError::new(start, "this string is not closed with `\"` on its line");
+        self.bump();
+        let mut bytes = Vec::new();
+        loop {
+            let position = self.position;
+            match self.bump() {
+                None | Some('\n') => return Err(unclosed()),
+                Some('"') => break,
+                Some('\\') => {
+                    let byte = self.escape(position)?;
+                    bytes.push(byte);
+                }
+                Some(c) => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        // Octal and hexadecimal escapes give bytes; only together need they be text.
+        String::from_utf8(bytes)
+            .map(TokenKind::Text)
+            .map_err(|_| MetadataError::new(start, "the escapes of this string do not make UTF-8"))
+    }
+
+    fn escape(&mut self, position: Position) -> Result<u8, MetadataError> {
+        let bad = || MetadataError::new(position, "this escape sequence is not known");
+        Ok(match self.bump().ok_or_else(bad)? {
+            'n' => b'\n',
+            't' => b'\t',
+            'r' => b'\r',
+            'a' => 7,
+            'b' => 8,
+            'v' => 11,
+            'f' => 12,
+            c @ ('"' | '\\' | '\'' | '?') => c as u8,
+            'x' => {
+                let digits = self.take_while(|c| c.is_ascii_hexdigit());
+                u8::from_str_radix(&digits, 16).map_err(|_| bad())?
+            }
+            c @ '0'..='7' => {
+                let mut digits = c.to_string();
+                while digits.len() < 3
+                    && let Some(c @ '0'..='7') = self.peek()
+                {
+                    digits.push(c);
+                    self.bump();
+                }
+                u8::from_str_radix(&digits, 8).map_err(|_| bad())?
+            }
+            _ => return Err(bad()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<TokenKind> {
+        tokens(text).unwrap().into_iter().map(|t| t.kind).collect()
+    }
+
+    #[test]
+    fn splits_names_numbers_strings_and_marks() {
+        use TokenKind::*;
+        assert_eq!(
+            kinds("a:=0x1F ... 017 12ULL\"b\\x41\\n\" // c\n/* d */;"),
+            [Name("a".into()), Mark(":="), Number(31), Mark("..."), Number(15), Number(12), Text("bA\n".into()), Mark(";"), End]
+        );
+    }
+
+    #[test]
+    fn counts_lines_and_columns_from_one() {
+        let tokens = tokens("a\n  é".trim_end_matches('é')).unwrap();
+        assert_eq!(tokens[0].position, Position { line: 1, column: 1 });
+        let error = super::tokens("a\n  é").unwrap_err();
+        assert_eq!(error.position, Position { line: 2, column: 3 });
+    }
+
+    #[test]
+    fn refuses_what_never_ends() {
+        for text in ["/* a", "\"a", "\"a\n\"", "'a'", "L\"a\"", "0x", "99999999999999999999"] {
+            assert!(tokens(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The Trace Stream Description Language of CTF 1.8: text in, [`crate::Metadata`] out.
+//!
+//! Four stages, each with its own types:
+//!
+//! 1. [`lexer`]: text to tokens;
+//! 2. [`parser`]: tokens to the syntax tree of [`ast`];
+//! 3. [`types`]: names of types looked up in the scopes they were written in, attributes checked, giving a tree that shares
+//!    what aliases share;
+//! 4. [`instantiate`]: that tree at one place of the trace, where the fields that lengths and tags refer to are known.
+//!
+//! [`blocks`] drives the last two for the `trace`, `env`, `clock`, `stream` and `event` blocks.
+
+pub(crate) mod ast;
+pub(crate) mod attributes;
+pub(crate) mod blocks;
+pub(crate) mod instantiate;
+pub(crate) mod lexer;
+pub(crate) mod parser;
+pub(crate) mod types;

@@ -1,0 +1,500 @@
+//! Tokens to syntax tree.
+
+use super::ast::{Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Item, Length, Path, Statement, TypeSpec};
+use super::lexer::{Token, TokenKind, tokens};
+use crate::error::{MetadataError, Position};
+
+/// Types may be nested this deep in one another, so that no text can exhaust the stack.
+const MAX_NESTING: u32 = 48;
+
+/// Words that make up C's type names. They name types only through aliases, and several may stand together.
+const C_TYPE_WORDS: [&str; 12] =
+    ["void", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "_Bool", "_Complex", "_Imaginary"];
+
+/// Reads a whole metadata text.
+pub(crate) fn parse(text: &str) -> Result<Vec<Item>, MetadataError> {
+    let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0 };
+    let mut items = Vec::new();
+    while !parser.at_end() {
+        if !parser.eat(";") {
+            parser.item(&mut items)?;
+        }
+    }
+    Ok(items)
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    next: usize,
+    nesting: u32,
+}
+
+type Parsed<T> = Result<T, MetadataError>;
+
+impl Parser {
+    fn token(&self) -> &TokenKind {
+        self.ahead(0)
+    }
+
+    fn ahead(&self, count: usize) -> &TokenKind {
+        self.tokens.get(self.next + count).map_or(&TokenKind::End, |token| &token.kind)
+    }
+
+    fn position(&self) -> Position {
+        self.tokens.get(self.next).or(self.tokens.last()).map_or(Position::START, |token| token.position)
+    }
+
+    fn at_end(&self) -> bool {
+        *self.token() == TokenKind::End
+    }
+
+    fn at<T>(&self, value: T) -> At<T> {
+        At { position: self.position(), value }
+    }
+
+    fn is(&self, mark: &str) -> bool {
+        matches!(self.token(), TokenKind::Mark(found) if *found == mark)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        matches!(self.token(), TokenKind::Name(found) if found == word)
+    }
+
+    fn eat(&mut self, mark: &str) -> bool {
+        let found = self.is(mark);
+        self.next += usize::from(found);
+        found
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        self.next += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, mark: &str) -> Parsed<()> {
+        if self.eat(mark) {
+            return Ok(());
+        }
+        Err(self.unexpected(&format!("`{mark}`")))
+    }
+
+    fn unexpected(&self, wanted: &str) -> MetadataError {
+        let found = self.token().describe();
+        MetadataError::new(self.position(), format!("expected {wanted}, found {found}"))
+    }
+
+    fn refuse<T>(&self, message: &str) -> Parsed<T> {
+        Err(MetadataError::new(self.position(), message))
+    }
+
+    fn name(&mut self, wanted: &str) -> Parsed<At<String>> {
+        match self.token().clone() {
+            TokenKind::Name(name) => {
+                let name = self.at(name);
+                self.next += 1;
+                Ok(name)
+            }
+            _ => Err(self.unexpected(wanted)),
+        }
+    }
+
+    fn item(&mut self, items: &mut Vec<Item>) -> Parsed<()> {
+        let position = self.position();
+        let word = match self.token() {
+            TokenKind::Name(word) => word.as_str(),
+            _ => return Err(self.unexpected("a block or a declaration")),
+        };
+        let block: fn(At<Vec<Statement>>) -> Item = match word {
+            "trace" => Item::Trace,
+            "env" => Item::Env,
+            "clock" => Item::Clock,
+            "stream" => Item::Stream,
+            "event" => Item::Event,
+            "callsite" => return self.refuse("`callsite` blocks are not supported"),
+            _ => {
+                let mut declarations = Vec::new();
+                self.declaration(&mut declarations)?;
+                items.extend(declarations.into_iter().map(Item::Declaration));
+                return Ok(());
+            }
+        };
+        self.next += 1;
+        let value = self.block()?;
+        self.expect(";")?;
+        items.push(block(At { position, value }));
+        Ok(())
+    }
+
+    fn block(&mut self) -> Parsed<Vec<Statement>> {
+        self.expect("{")?;
+        let mut statements = Vec::new();
+        while !self.eat("}") {
+            if self.eat(";") {
+                continue;
+            }
+            if self.starts_declaration() {
+                let mut declarations = Vec::new();
+                self.declaration(&mut declarations)?;
+                statements.extend(declarations.into_iter().map(Statement::Declaration));
+                continue;
+            }
+            let name = self.dotted_name()?;
+            if self.eat(":=") {
+                let of = self.type_spec()?;
+                statements.push(Statement::AssignType { name, of });
+            } else {
+                self.expect("=")?;
+                let value = self.expression()?;
+                statements.push(Statement::Assign(Assignment { name, value }));
+            }
+            self.expect(";")?;
+        }
+        Ok(statements)
+    }
+
+    /// Whether a declaration begins here, and not an assignment to something of that name.
+    fn starts_declaration(&self) -> bool {
+        let keyword = matches!(self.token(), TokenKind::Name(word)
+            if matches!(word.as_str(), "typealias" | "typedef" | "struct" | "enum" | "variant"));
+        keyword && !matches!(self.ahead(1), TokenKind::Mark("=" | ":=" | "."))
+    }
+
+    fn declaration(&mut self, out: &mut Vec<Declaration>) -> Parsed<()> {
+        if self.eat_word("typealias") {
+            let of = self.type_spec()?;
+            self.expect(":=")?;
+            self.refuse_pointer()?;
+            let name = self.type_name()?;
+            let dimensions = Vec::new();
+            let names = vec![Declarator { name, dimensions }];
+            out.push(Declaration::Alias { of, names });
+        } else if self.eat_word("typedef") {
+            let of = self.type_spec()?;
+            let names = self.declarators()?;
+            out.push(Declaration::Alias { of, names });
+        } else if self.starts_declaration() {
+            let of = self.type_spec()?;
+            let named = matches!(
+                &of.value,
+                TypeSpec::Struct { name: Some(_), body: Some(_), .. }
+                    | TypeSpec::Enum { name: Some(_), body: Some(_), .. }
+                    | TypeSpec::Variant { name: Some(_), body: Some(_), .. }
+            );
+            if !named {
+                return Err(MetadataError::new(of.position, "a declaration of a type needs a name and a body"));
+            }
+            out.push(Declaration::Named(of));
+        } else {
+            return Err(self.unexpected("a block or a declaration"));
+        }
+        self.expect(";")
+    }
+
+    /// The name that an alias gets: one name, or several of C's type words.
+    fn type_name(&mut self) -> Parsed<At<String>> {
+        while self.eat_word("const") {}
+        let mut name = self.name("the name of a type")?;
+        if C_TYPE_WORDS.contains(&name.value.as_str()) {
+            while let TokenKind::Name(word) = self.token()
+                && C_TYPE_WORDS.contains(&word.as_str())
+            {
+                name.value = format!("{} {word}", name.value);
+                self.next += 1;
+            }
+        }
+        self.refuse_pointer()?;
+        Ok(name)
+    }
+
+    fn refuse_pointer(&self) -> Parsed<()> {
+        if self.is("*") {
+            return self.refuse("pointer types are not supported");
+        }
+        Ok(())
+    }
+
+    fn dotted_name(&mut self) -> Parsed<At<String>> {
+        let mut name = self.name("the name of an attribute")?;
+        loop {
+            if self.is("->") {
+                return self.refuse("`->` is not supported; write `.`");
+            }
+            if !self.eat(".") {
+                return Ok(name);
+            }
+            name.value.push('.');
+            name.value.push_str(&self.name("a name after the dot")?.value);
+        }
+    }
+
+    fn path(&mut self) -> Parsed<At<Path>> {
+        let dotted = self.dotted_name()?;
+        Ok(At { position: dotted.position, value: dotted.value.split('.').map(str::to_owned).collect() })
+    }
+
+    fn integer(&mut self) -> Parsed<i128> {
+        let negative = self.eat("-");
+        if !negative {
+            self.eat("+");
+        }
+        match *self.token() {
+            TokenKind::Number(number) => {
+                self.next += 1;
+                let number = i128::from(number);
+                Ok(if negative { -number } else { number })
+            }
+            _ => Err(self.unexpected("an integer constant")),
+        }
+    }
+
+    fn expression(&mut self) -> Parsed<At<Expression>> {
+        let position = self.position();
+        let value = match self.token().clone() {
+            TokenKind::Text(text) => {
+                self.next += 1;
+                Expression::Text(text)
+            }
+            TokenKind::Name(_) => Expression::Path(self.path()?.value),
+            TokenKind::Number(_) | TokenKind::Mark("-" | "+") => Expression::Number(self.integer()?),
+            _ => return Err(self.unexpected("a value")),
+        };
+        Ok(At { position, value })
+    }
+
+    fn attributes(&mut self) -> Parsed<Vec<Assignment>> {
+        self.expect("{")?;
+        let mut attributes = Vec::new();
+        while !self.eat("}") {
+            if self.eat(";") {
+                continue;
+            }
+            let name = self.dotted_name()?;
+            self.expect("=")?;
+            let value = self.expression()?;
+            self.expect(";")?;
+            attributes.push(Assignment { name, value });
+        }
+        Ok(attributes)
+    }
+
+    fn type_spec(&mut self) -> Parsed<At<TypeSpec>> {
+        if self.nesting >= MAX_NESTING {
+            return self.refuse(&format!("types are nested more than {MAX_NESTING} deep, which is not supported"));
+        }
+        self.nesting += 1;
+        let parsed = self.type_spec_inner();
+        self.nesting -= 1;
+        parsed
+    }
+
+    fn type_spec_inner(&mut self) -> Parsed<At<TypeSpec>> {
+        while self.eat_word("const") {}
+        let position = self.position();
+        let word = match self.token() {
+            TokenKind::Name(word) => word.clone(),
+            _ => return Err(self.unexpected("a type")),
+        };
+        let braced = *self.ahead(1) == TokenKind::Mark("{");
+        let value = match word.as_str() {
+            "integer" => {
+                self.next += 1;
+                TypeSpec::Integer(self.attributes()?)
+            }
+            "floating_point" => {
+                self.next += 1;
+                TypeSpec::Float(self.attributes()?)
+            }
+            "string" => {
+                self.next += 1;
+                TypeSpec::String(if braced { self.attributes()? } else { Vec::new() })
+            }
+            "enum" => self.enumeration()?,
+            "struct" => self.structure()?,
+            "variant" => self.variant()?,
+            _ => TypeSpec::Alias(self.type_name()?.value),
+        };
+        self.refuse_pointer()?;
+        Ok(At { position, value })
+    }
+
+    fn optional_name(&mut self) -> Option<String> {
+        match self.token() {
+            TokenKind::Name(name) => {
+                let name = name.clone();
+                self.next += 1;
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+
+    fn enumeration(&mut self) -> Parsed<TypeSpec> {
+        self.next += 1;
+        let name = self.optional_name();
+        let container = if self.eat(":") { Some(Box::new(self.type_spec()?)) } else { None };
+        let body = if self.eat("{") { Some(self.enumerators()?) } else { None };
+        if body.is_none() && (name.is_none() || container.is_some()) {
+            return Err(self.unexpected("`{`"));
+        }
+        Ok(TypeSpec::Enum { name, container, body })
+    }
+
+    fn enumerators(&mut self) -> Parsed<Vec<Enumerator>> {
+        let mut enumerators = Vec::new();
+        while !self.eat("}") {
+            let label = match self.token().clone() {
+                TokenKind::Name(label) | TokenKind::Text(label) => self.at(label),
+                _ => return Err(self.unexpected("a label or `}`")),
+            };
+            self.next += 1;
+            let range = if self.eat("=") {
+                let position = self.position();
+                let low = self.integer()?;
+                let high = if self.eat("...") { self.integer()? } else { low };
+                Some(At { position, value: (low, high) })
+            } else {
+                None
+            };
+            enumerators.push(Enumerator { label, range });
+            if !self.eat(",") {
+                self.expect("}")?;
+                break;
+            }
+        }
+        Ok(enumerators)
+    }
+
+    fn structure(&mut self) -> Parsed<TypeSpec> {
+        self.next += 1;
+        let name = self.optional_name();
+        let body = self.optional_body()?;
+        if body.is_none() && name.is_none() {
+            return Err(self.unexpected("`{`"));
+        }
+        let mut align = None;
+        if body.is_some() && self.eat_word("align") {
+            self.expect("(")?;
+            let position = self.position();
+            let value =
+                u64::try_from(self.integer()?).map_err(|_| MetadataError::new(position, "an alignment cannot be negative"))?;
+            align = Some(At { position, value });
+            self.expect(")")?;
+        }
+        Ok(TypeSpec::Struct { name, body, align })
+    }
+
+    fn variant(&mut self) -> Parsed<TypeSpec> {
+        self.next += 1;
+        let name = self.optional_name();
+        let mut tag = None;
+        if self.eat("<") {
+            tag = Some(self.path()?);
+            self.expect(">")?;
+        }
+        let body = self.optional_body()?;
+        if body.is_none() && name.is_none() {
+            return Err(self.unexpected("`{`"));
+        }
+        Ok(TypeSpec::Variant { name, tag, body })
+    }
+
+    fn optional_body(&mut self) -> Parsed<Option<Vec<Entry>>> {
+        if !self.eat("{") {
+            return Ok(None);
+        }
+        let mut entries = Vec::new();
+        while !self.eat("}") {
+            if self.eat(";") {
+                continue;
+            }
+            if self.is_word("typealias") || self.is_word("typedef") {
+                let mut declarations = Vec::new();
+                self.declaration(&mut declarations)?;
+                entries.extend(declarations.into_iter().map(Entry::Declaration));
+                continue;
+            }
+            let of = self.type_spec()?;
+            if self.eat(";") {
+                // `struct name { ... };` inside a body: a declaration without a field.
+                entries.push(Entry::Declaration(Declaration::Named(of)));
+                continue;
+            }
+            let names = self.declarators()?;
+            entries.push(Entry::Fields { of, names });
+            self.expect(";")?;
+        }
+        Ok(Some(entries))
+    }
+
+    fn declarators(&mut self) -> Parsed<Vec<Declarator>> {
+        let mut names = Vec::new();
+        loop {
+            self.refuse_pointer()?;
+            if self.is("(") {
+                return self.refuse("parentheses around a name are not supported");
+            }
+            let name = self.name("the name of a field")?;
+            if self.is(":") {
+                return self.refuse("C bit-fields are not supported; use an integer with a `size` in bits");
+            }
+            let mut dimensions = Vec::new();
+            while self.eat("[") {
+                let position = self.position();
+                let value = match self.token() {
+                    TokenKind::Name(_) => Length::Field(self.path()?.value),
+                    _ => Length::Fixed(
+                        u64::try_from(self.integer()?)
+                            .map_err(|_| MetadataError::new(position, "an array cannot have a negative length"))?,
+                    ),
+                };
+                self.expect("]")?;
+                dimensions.push(At { position, value });
+            }
+            names.push(Declarator { name, dimensions });
+            if !self.eat(",") {
+                return Ok(names);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_kind_of_item() {
+        let items = parse(
+            "trace { a = 1; }; env { b = \"c\"; }; clock { d = e.f; };\n\
+             stream { g.h := struct { int i; unsigned long j[k.l][4]; } align(8); };\n\
+             event { typedef int m, n; typealias integer { size = 8; } := o; }; struct p { string q; };",
+        )
+        .unwrap();
+        assert_eq!(items.len(), 6);
+    }
+
+    #[test]
+    fn says_where_and_what() {
+        let cases = [
+            ("trace {\n  major = ;\n};", "line 2, column 11: expected a value, found `;`"),
+            ("struct a { int *b; };", "line 1, column 16: pointer types are not supported"),
+            ("struct a { int b : 3; };", "column 18: C bit-fields are not supported"),
+            ("callsite { };", "`callsite` blocks are not supported"),
+            ("integer { size = 8; };", "expected a block or a declaration, found `integer`"),
+            ("struct { int a; };", "a declaration of a type needs a name and a body"),
+            ("event { a->b = 1; };", "`->` is not supported"),
+        ];
+        for (text, wanted) in cases {
+            let message = parse(text).unwrap_err().to_string();
+            assert!(message.contains(wanted), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn refuses_nesting_that_would_exhaust_the_stack() {
+        let deep = "struct { ".repeat(100_000);
+        let message = parse(&format!("struct a {{ {deep}")).unwrap_err().message;
+        assert!(message.contains("nested"), "{message}");
+    }
+}

@@ -1,0 +1,388 @@
+//! Types by name: looks up what the text names, in the scope where it is named, and checks every attribute.
+//!
+//! The result shares what aliases share, so its size is that of the text. It still says `native` where the trace's byte order is
+//! meant, and lengths and tags are still paths: both depend on where a type is used ([`super::instantiate`]).
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::ast::{Assignment, At, Declaration, Entry, Enumerator, Expression, Length, Path, TypeSpec};
+use super::attributes;
+use crate::class::{Base, ByteOrder, Encoding, Mapping};
+use crate::error::{MetadataError, Position};
+
+/// Types may lead through this many others, aliases included, so that no text can exhaust the stack.
+const MAX_DEPTH: u32 = 64;
+
+/// A type whose names are resolved.
+#[derive(Debug)]
+pub(crate) struct Type {
+    pub(crate) kind: TypeKind,
+    depth: u32,
+}
+
+#[derive(Debug)]
+pub(crate) enum TypeKind {
+    Integer(IntegerType),
+    Float(FloatType),
+    String,
+    Enum { integer: IntegerType, mappings: Arc<[Mapping]> },
+    Struct { members: Vec<MemberType>, align: u32 },
+    Array { element: Rc<Type>, length: At<Length> },
+    Variant { tag: Option<At<Path>>, options: Vec<MemberType> },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct IntegerType {
+    pub(crate) size: u8,
+    pub(crate) alignment: u32,
+    pub(crate) signed: bool,
+    pub(crate) byte_order: Option<ByteOrder>,
+    pub(crate) base: Base,
+    pub(crate) encoding: Encoding,
+    pub(crate) clock: Option<At<Arc<str>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct FloatType {
+    pub(crate) size: u8,
+    pub(crate) alignment: u32,
+    pub(crate) byte_order: Option<ByteOrder>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct MemberType {
+    pub(crate) name: Arc<str>,
+    pub(crate) position: Position,
+    pub(crate) of: Rc<Type>,
+}
+
+/// The four name spaces of TSDL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Space {
+    Alias,
+    Struct,
+    Enum,
+    Variant,
+}
+
+impl Space {
+    fn noun(self) -> &'static str {
+        match self {
+            Space::Alias => "type",
+            Space::Struct => "struct",
+            Space::Enum => "enum",
+            Space::Variant => "variant",
+        }
+    }
+}
+
+/// The scopes that are open at one place of the text, innermost last.
+#[derive(Debug, Default)]
+pub(crate) struct Scopes {
+    scopes: Vec<HashMap<(Space, String), Rc<Type>>>,
+}
+
+type Checked<T> = Result<T, MetadataError>;
+
+impl Scopes {
+    pub(crate) fn new() -> Self {
+        Scopes { scopes: vec![HashMap::new()] }
+    }
+
+    /// Runs `inside` with one more scope.
+    pub(crate) fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Checked<T>) -> Checked<T> {
+        self.scopes.push(HashMap::new());
+        let result = inside(self);
+        self.scopes.pop();
+        result
+    }
+
+    fn define(&mut self, space: Space, name: &str, at: Position, of: Rc<Type>) -> Checked<()> {
+        if let Some(scope) = self.scopes.last_mut()
+            && scope.insert((space, name.to_owned()), of).is_some()
+        {
+            return Err(MetadataError::new(at, format!("the {} `{name}` is defined twice in this scope", space.noun())));
+        }
+        Ok(())
+    }
+
+    fn find(&self, space: Space, name: &str, at: Position) -> Checked<Rc<Type>> {
+        let key = (space, name.to_owned());
+        let found = self.scopes.iter().rev().find_map(|scope| scope.get(&key));
+        found.cloned().ok_or_else(|| MetadataError::new(at, format!("no {} `{name}` is defined before this", space.noun())))
+    }
+
+    pub(crate) fn declare(&mut self, declaration: &Declaration) -> Checked<()> {
+        match declaration {
+            Declaration::Alias { of, names } => {
+                let base = self.resolve(of)?;
+                for declarator in names {
+                    let of = arrays(&base, &declarator.dimensions, declarator.name.position)?;
+                    let At { position, value } = &declarator.name;
+                    self.define(Space::Alias, value, *position, of)?;
+                }
+                Ok(())
+            }
+            Declaration::Named(of) => self.resolve(of).map(drop),
+        }
+    }
+
+    /// The type that `spec` means here. A named body is also defined in the innermost scope.
+    pub(crate) fn resolve(&mut self, spec: &At<TypeSpec>) -> Checked<Rc<Type>> {
+        let position = spec.position;
+        match &spec.value {
+            TypeSpec::Integer(attributes) => integer(attributes, position).map(simple(TypeKind::Integer)),
+            TypeSpec::Float(attributes) => float(attributes, position).map(simple(TypeKind::Float)),
+            TypeSpec::String(attributes) => string(attributes).map(|()| simple(|()| TypeKind::String)(())),
+            TypeSpec::Alias(name) => self.find(Space::Alias, name, position),
+            TypeSpec::Enum { name, container, body } => {
+                let Some(body) = body else {
+                    return self.find(Space::Enum, name.as_deref().unwrap_or_default(), position);
+                };
+                let container = match container {
+                    Some(container) => self.resolve(container)?,
+                    // C's rule: an enumeration without a type of its own is an `int`.
+                    None => self.find(Space::Alias, "int", position)?,
+                };
+                let TypeKind::Integer(integer) = &container.kind else {
+                    return Err(MetadataError::new(position, "an enumeration must be stored as an integer"));
+                };
+                let kind = TypeKind::Enum { integer: integer.clone(), mappings: mappings(body)? };
+                self.finish(Space::Enum, name.as_deref(), position, kind)
+            }
+            TypeSpec::Struct { name, body, align } => {
+                let Some(body) = body else {
+                    return self.find(Space::Struct, name.as_deref().unwrap_or_default(), position);
+                };
+                let align = align.as_ref().map_or(Ok(1), attributes::alignment_of)?;
+                let members = self.nested(|scopes| scopes.members(body))?;
+                let kind = TypeKind::Struct { members, align };
+                self.finish(Space::Struct, name.as_deref(), position, kind)
+            }
+            TypeSpec::Variant { name, tag, body } => match body {
+                Some(body) => {
+                    let options = self.nested(|scopes| scopes.members(body))?;
+                    let tag = tag.clone();
+                    let kind = TypeKind::Variant { tag, options };
+                    self.finish(Space::Variant, name.as_deref(), position, kind)
+                }
+                None => {
+                    let found = self.find(Space::Variant, name.as_deref().unwrap_or_default(), position)?;
+                    match (tag, &found.kind) {
+                        // A variant that was declared without a tag gets it where it is used.
+                        (Some(tag), TypeKind::Variant { tag: None, options }) => {
+                            let (tag, options) = (Some(tag.clone()), options.clone());
+                            make(TypeKind::Variant { tag, options }, position)
+                        }
+                        (Some(tag), _) => Err(MetadataError::new(tag.position, "this variant has a tag already")),
+                        (None, _) => Ok(found),
+                    }
+                }
+            },
+        }
+    }
+
+    fn finish(&mut self, space: Space, name: Option<&str>, at: Position, kind: TypeKind) -> Checked<Rc<Type>> {
+        let made = make(kind, at)?;
+        if let Some(name) = name {
+            self.define(space, name, at, Rc::clone(&made))?;
+        }
+        Ok(made)
+    }
+
+    fn members(&mut self, entries: &[Entry]) -> Checked<Vec<MemberType>> {
+        let mut members: Vec<MemberType> = Vec::new();
+        let mut shown = std::collections::HashSet::new();
+        for entry in entries {
+            let (of, names) = match entry {
+                Entry::Declaration(declaration) => {
+                    self.declare(declaration)?;
+                    continue;
+                }
+                Entry::Fields { of, names } => (of, names),
+            };
+            let base = self.resolve(of)?;
+            for declarator in names {
+                let At { position, value } = &declarator.name;
+                if !shown.insert(shown_name(value)) {
+                    return Err(MetadataError::new(
+                        *position,
+                        format!("there are two fields `{}` in one structure or variant", shown_name(value)),
+                    ));
+                }
+                members.push(MemberType {
+                    name: Arc::from(value.as_str()),
+                    position: *position,
+                    of: arrays(&base, &declarator.dimensions, *position)?,
+                });
+            }
+        }
+        Ok(members)
+    }
+}
+
+/// The name to show for a declared one. TSDL puts an underscore before names that might be keywords; one is taken off.
+pub(crate) fn shown_name(name: &str) -> &str {
+    match name.strip_prefix('_') {
+        Some(rest) if !rest.is_empty() => rest,
+        _ => name,
+    }
+}
+
+fn simple<T>(kind: impl FnOnce(T) -> TypeKind) -> impl FnOnce(T) -> Rc<Type> {
+    |inner| {
+        let kind = kind(inner);
+        Rc::new(Type { kind, depth: 1 })
+    }
+}
+
+fn make(kind: TypeKind, at: Position) -> Checked<Rc<Type>> {
+    let inner = match &kind {
+        TypeKind::Struct { members: inner, .. } | TypeKind::Variant { options: inner, .. } => {
+            inner.iter().map(|member| member.of.depth).max().unwrap_or(0)
+        }
+        TypeKind::Array { element, .. } => element.depth,
+        _ => 0,
+    };
+    let depth = inner + 1;
+    if depth > MAX_DEPTH {
+        return Err(MetadataError::new(at, format!("types are nested more than {MAX_DEPTH} deep, which is not supported")));
+    }
+    Ok(Rc::new(Type { kind, depth }))
+}
+
+/// `base[a][b]`: an array of `a` arrays of `b`, as in C.
+fn arrays(base: &Rc<Type>, dimensions: &[At<Length>], at: Position) -> Checked<Rc<Type>> {
+    dimensions.iter().rev().try_fold(Rc::clone(base), |element, length| {
+        let length = length.clone();
+        make(TypeKind::Array { element, length }, at)
+    })
+}
+
+fn integer(given: &[Assignment], position: Position) -> Checked<IntegerType> {
+    attributes::refuse_repeated(&given.iter().collect::<Vec<_>>())?;
+    let mut size = None;
+    let mut alignment = None;
+    let mut integer = IntegerType {
+        size: 0,
+        alignment: 1,
+        signed: false,
+        byte_order: None,
+        base: Base::Decimal,
+        encoding: Encoding::None,
+        clock: None,
+    };
+    for attribute in given {
+        match attribute.name.value.as_str() {
+            "size" => size = Some((attributes::unsigned(attribute)?, attribute.value.position)),
+            "align" => alignment = Some(attributes::alignment(attribute)?),
+            "signed" => integer.signed = attributes::boolean(attribute)?,
+            "byte_order" => integer.byte_order = attributes::byte_order(attribute)?,
+            "base" => integer.base = base(attribute)?,
+            "encoding" => integer.encoding = encoding(attribute)?,
+            "map" => {
+                integer.clock = Some(At { position: attribute.value.position, value: attributes::clock_map(attribute)?.into() });
+            }
+            _ => return attributes::unknown(attribute, "an integer"),
+        }
+    }
+    let Some((size, at)) = size else {
+        return Err(MetadataError::new(position, "an integer needs a `size` in bits"));
+    };
+    integer.size = u8::try_from(size)
+        .ok()
+        .filter(|size| (1..=64).contains(size))
+        .ok_or_else(|| MetadataError::new(at, "integers of 1 to 64 bits are supported, no others"))?;
+    let whole_bytes = integer.size.is_multiple_of(8);
+    integer.alignment = alignment.unwrap_or(if whole_bytes { 8 } else { 1 });
+    Ok(integer)
+}
+
+fn base(attribute: &Assignment) -> Checked<Base> {
+    let word = match &attribute.value.value {
+        Expression::Number(number) => number.to_string(),
+        _ => attributes::name(attribute)?,
+    };
+    Ok(match word.as_str() {
+        "decimal" | "dec" | "d" | "i" | "u" | "10" => Base::Decimal,
+        "hexadecimal" | "hex" | "x" | "X" | "p" | "16" => Base::Hexadecimal,
+        "octal" | "oct" | "o" | "8" => Base::Octal,
+        "binary" | "bin" | "b" | "2" => Base::Binary,
+        _ => {
+            let message = format!("`{word}` is not a base that TSDL knows");
+            return Err(MetadataError::new(attribute.value.position, message));
+        }
+    })
+}
+
+fn encoding(attribute: &Assignment) -> Checked<Encoding> {
+    match attributes::name(attribute)?.as_str() {
+        "none" => Ok(Encoding::None),
+        "UTF8" | "utf8" | "UTF-8" | "utf-8" => Ok(Encoding::Utf8),
+        "ASCII" | "ascii" => Ok(Encoding::Ascii),
+        other => Err(MetadataError::new(
+            attribute.value.position,
+            format!("the encoding `{other}` is not supported; UTF8, ASCII and none are"),
+        )),
+    }
+}
+
+fn string(given: &[Assignment]) -> Checked<()> {
+    attributes::refuse_repeated(&given.iter().collect::<Vec<_>>())?;
+    for attribute in given {
+        match attribute.name.value.as_str() {
+            "encoding" => encoding(attribute).map(drop)?,
+            _ => return attributes::unknown(attribute, "a string"),
+        }
+    }
+    Ok(())
+}
+
+fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
+    attributes::refuse_repeated(&given.iter().collect::<Vec<_>>())?;
+    let (mut exponent, mut mantissa, mut byte_order, mut alignment) = (0, 0, None, 1);
+    for attribute in given {
+        match attribute.name.value.as_str() {
+            "exp_dig" => exponent = attributes::unsigned(attribute)?,
+            "mant_dig" => mantissa = attributes::unsigned(attribute)?,
+            "byte_order" => byte_order = attributes::byte_order(attribute)?,
+            "align" => alignment = attributes::alignment(attribute)?,
+            _ => return attributes::unknown(attribute, "a floating-point number"),
+        }
+    }
+    let size = match (exponent, mantissa) {
+        (8, 24) => 32,
+        (11, 53) => 64,
+        _ => {
+            let message =
+                "floating-point numbers of 32 bits (exp_dig 8, mant_dig 24) and 64 bits (11, 53) are supported, no others";
+            return Err(MetadataError::new(position, message));
+        }
+    };
+    Ok(FloatType { size, alignment, byte_order })
+}
+
+fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
+    let mut next = 0;
+    let mut mappings = Vec::new();
+    for enumerator in enumerators {
+        let (low, high) = match &enumerator.range {
+            None => (next, next),
+            Some(At { position, value: (low, high) }) => {
+                if low > high {
+                    return Err(MetadataError::new(*position, format!("the range {low} ... {high} is empty")));
+                }
+                (*low, *high)
+            }
+        };
+        next = high.saturating_add(1);
+        mappings.push(Mapping { label: Arc::from(enumerator.label.value.as_str()), low, high });
+    }
+    if mappings.is_empty() {
+        // An enumeration without labels is an integer, and CTF asks for one label at least; readers agree to take it.
+        return Ok(Arc::from([]));
+    }
+    Ok(mappings.into())
+}

@@ -162,7 +162,7 @@ pub const TEXT_LENGTH_MASK: u32 = 0x7fff_ffff;
 /// A type that an event may have as a field.
 ///
 /// Implemented for the integers, `bool`, arrays, [`Text`](crate::Text), the id types of this crate, and by
-/// [`enumeration!`](crate::enumeration) for enums with labels.
+/// [`enumeration!`](crate::enumeration!) for enums with labels.
 pub trait Field: Copy {
     /// Its wire type.
     const TYPE: FieldType;

@@ -106,7 +106,7 @@ impl EventSchema {
     }
 }
 
-/// Every event that a kernel may record, put together by [`vocabulary!`](crate::vocabulary).
+/// Every event that a kernel may record, put together by [`vocabulary!`](crate::vocabulary!).
 #[derive(Debug)]
 pub struct Vocabulary {
     events: &'static [&'static EventSchema],

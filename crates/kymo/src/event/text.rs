@@ -4,6 +4,7 @@ use super::{Encoder, Field, FieldType};
 
 /// A text of at most `N` bytes, cut at a character's end; a cut text says so in the trace.
 ///
+/// An empty text is best avoided: babeltrace2 2.0.4 shows it as whatever the field held in the record before.
 /// Names belong on the names channel, once each: an event that happens often carries an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<const N: usize> {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::ctf::packet::{HEADER_WORDS, PacketBuilder, StreamId, Totals, widened};
 use crate::event::Shape;
-use crate::ring::layout::{ChannelKind, Crc32, Header, Refusal};
+use crate::ring::layout::{ChannelKind, Consumer, Crc32, Header, Refusal};
 use crate::ring::reader::{ChannelReader, Losses, Record, Region, Shapes, View};
 use crate::ring::source::{Consume, Outside, Source};
 
@@ -288,6 +288,11 @@ impl TraceWriter {
         &self.header
     }
 
+    /// Whether the session waits for a host to free its packets: then [`consume`](Self::consume) is the way to read.
+    pub fn is_host_consumer(&self) -> bool {
+        self.channels.iter().any(|(reader, _)| reader.is_consumed_by(Consumer::Host))
+    }
+
     /// Takes what is new in every channel; gives the number of events. Does not yet write the last, half-filled pages: see [`flush`](Self::flush).
     ///
     /// # Errors
@@ -333,9 +338,14 @@ impl TraceWriter {
     /// As [`poll`](Self::poll).
     pub fn finish(mut self, source: &impl Source) -> io::Result<Summary> {
         let mut summary = Summary::default();
+        // What was lost after a stream's last record was lost until the latest time that any stream knows.
+        let latest = self.channels.iter().map(|(_, stream)| stream.end).max().unwrap_or(0);
         for (reader, stream) in &mut self.channels {
             reader.refresh_dropped(source)?;
             stream.note(&reader.losses(), stream.end)?;
+            if stream.packet.events() == 0 {
+                stream.end = stream.end.max(latest);
+            }
             stream.flush()?;
             summary.channels.push(ChannelSummary {
                 kind: reader.kind(),

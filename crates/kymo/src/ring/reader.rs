@@ -7,8 +7,8 @@ use core::mem::offset_of;
 use core::sync::atomic::{Ordering::Acquire, fence};
 
 use super::layout::{
-    COMPACT_IDS, CONTROL_SIZE, ChannelKind, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS, HEADER_WORDS, Header, ID_BITS,
-    MIN_PACKETS, Mode, PACKET_SIZES, Refusal, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, TIME_MASK,
+    COMPACT_IDS, CONTROL_SIZE, ChannelKind, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS, HEADER_WORDS, Header,
+    ID_BITS, MIN_PACKETS, Mode, PACKET_SIZES, Refusal, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, TIME_MASK,
 };
 use super::slot::word;
 use super::source::{Consume, Outside, Source};
@@ -120,6 +120,7 @@ impl Region {
             packets: u64::from(packets),
             first,
             masked: self.header.reserve == ReserveKind::Masked as u32,
+            consumer: constant(offset_of!(Control, consumer))?,
             discard: constant(offset_of!(Control, mode))? == Mode::Discard as u32,
             next: first,
             done: SLOT_HEADER_WORDS,
@@ -192,6 +193,7 @@ pub struct ChannelReader {
     first: u64,
     masked: bool,
     discard: bool,
+    consumer: u32,
     /// The packet to read next.
     next: u64,
     /// Words of it that were read, header included.
@@ -237,9 +239,9 @@ impl ChannelReader {
         self.packet_size as usize / 4
     }
 
-    /// Whether the ring drops new events rather than reuse packets.
-    pub fn is_discard(&self) -> bool {
-        self.discard
+    /// Whether packets of this channel are freed by `who`.
+    pub fn is_consumed_by(&self, who: Consumer) -> bool {
+        self.discard && self.consumer == who as u32
     }
 
     /// Records read so far.

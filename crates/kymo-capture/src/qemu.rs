@@ -1,0 +1,541 @@
+//! A guest under QEMU whose RAM is a file that the host can map.
+//!
+//! Recording needs one thing of QEMU: the guest's main memory as a shared file (`-object memory-backend-file,share=on`). The guest
+//! does nothing for it, and the file stays when QEMU dies. [`Launch`] builds such a command line, from a kernel image or from the
+//! user's own command, to which it adds that and nothing else. [`Qemu`] is the running child, which never outlives this process.
+
+mod options;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+
+use options::{Options, double_commas};
+
+/// Why a guest cannot be run. Each message is a sentence that says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel image cannot be read.
+    #[error("The kernel {path} cannot be read: {source}. Give the path of an ELF image.", path = path.display())]
+    Kernel {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The kernel image is no ELF file.
+    #[error("{path} is not an ELF file. Give the kernel as the linker made it, not as a flat binary.", path = path.display())]
+    NotElf {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no standard command for this architecture yet.
+    #[error(
+        "{path} is built for {architecture}, and Kymo knows no standard machine for that. \
+         Give your own QEMU command after `--`.", path = path.display()
+    )]
+    Architecture {
+        /// The file.
+        path: PathBuf,
+        /// The architecture, as far as it is known.
+        architecture: String,
+    },
+    /// The user's command is empty or does not begin with a system emulator.
+    #[error("The command after `--` must begin with qemu-system-ARCH, and this one begins with \"{program}\".")]
+    NotQemu {
+        /// How it begins.
+        program: String,
+    },
+    /// Nobody knows where this machine's RAM begins.
+    #[error(
+        "Kymo does not know at which address the RAM of the machine \"{machine}\" of {program} begins. \
+         Use `-M virt`, or on x86 any machine."
+    )]
+    Machine {
+        /// The emulator.
+        program: String,
+        /// The machine type, empty where none is given.
+        machine: String,
+    },
+    /// `-m` does not say a size.
+    #[error("\"-m {value}\" is not a memory size that Kymo understands. Write it as in -m 256M or -m 1G.")]
+    Size {
+        /// The option's value.
+        value: String,
+    },
+    /// An option lacks its value.
+    #[error("The QEMU option {option} needs a value, and it stands last.")]
+    NoValue {
+        /// The option.
+        option: String,
+    },
+    /// The command has a memory backend of its own that the host cannot see into.
+    #[error(
+        "The command's own memory backend \"{id}\" is not a shared file. Recording reads the guest's RAM from a file: use \
+         -object memory-backend-file,id={id},size=..,mem-path=..,share=on, or leave memory-backend out."
+    )]
+    Backend {
+        /// The backend's id.
+        id: String,
+    },
+    /// The file for the guest's RAM cannot be made.
+    #[error("The file for the guest's RAM, {path}, cannot be made: {source}.", path = path.display())]
+    RamFile {
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The emulator is not installed.
+    #[error("{program} is not installed. On Debian: apt-get install {package}")]
+    Missing {
+        /// The emulator.
+        program: String,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// The system refuses to start, watch or end the emulator.
+    #[error("{program} cannot be {action}: {source}.")]
+    Process {
+        /// The emulator.
+        program: String,
+        /// What was tried, as a participle.
+        action: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A QEMU command line, complete with what recording needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    program: OsString,
+    arguments: Vec<OsString>,
+    ram: Ram,
+    makes_ram_file: bool,
+}
+
+/// The guest's main memory, seen from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ram {
+    /// The file that holds it.
+    pub file: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The guest-physical address of the file's first byte. (On x86 this holds up to the hole below 4 GiB.)
+    pub base: u64,
+}
+
+const MIB: u64 = 1 << 20;
+/// QEMU's own default, and what Kymo asks for.
+const DEFAULT_RAM: u64 = 128 * MIB;
+/// The name of the memory backend that Kymo adds.
+const BACKEND: &str = "kymo-ram";
+
+impl Launch {
+    /// The standard machine for a kernel image, found by its ELF header: QEMU's `virt` with `cpus` CPUs, 128 MiB and a serial port
+    /// on the standard output. `append` is the kernel's command line.
+    pub fn kernel(kernel: &Path, cpus: u32, append: Option<&str>, ram_file: &Path) -> Result<Launch, Error> {
+        let mut command: Vec<OsString> = vec![emulator(kernel)?.into()];
+        command.extend(["-M", "virt", "-m", "128M", "-nographic", "-no-reboot", "-smp"].map(OsString::from));
+        command.extend([cpus.to_string().into(), "-kernel".into(), kernel.into()]);
+        if let Some(append) = append {
+            command.extend(["-append".into(), append.into()]);
+        }
+        Launch::command(&command, ram_file)
+    }
+
+    /// The user's own command, program first. Only the memory backend is added; a backend of the user's own is kept if it is a
+    /// shared file, and then `ram_file` is not used.
+    pub fn command(command: &[OsString], ram_file: &Path) -> Result<Launch, Error> {
+        let (program, arguments) = command.split_first().ok_or(Error::NotQemu { program: String::new() })?;
+        let architecture =
+            architecture(program).ok_or_else(|| Error::NotQemu { program: program.to_string_lossy().into_owned() })?;
+        let options = Options::read(arguments)?;
+        let base = ram_base(architecture, options.machine_type()).ok_or_else(|| Error::Machine {
+            program: program.to_string_lossy().into_owned(),
+            machine: options.machine_type().unwrap_or_default().to_owned(),
+        })?;
+        let size = options.memory()?.unwrap_or(DEFAULT_RAM);
+        let mut arguments = arguments.to_vec();
+        if let Some(id) = options.backend() {
+            let (file, size) = options.shared_file(id).ok_or_else(|| Error::Backend { id: id.to_owned() })?;
+            let ram = Ram { file, size, base };
+            return Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: false });
+        }
+        match options.machines.first().and_then(|machine| arguments.get_mut(machine.place)) {
+            Some(value) => value.push(format!(",memory-backend={BACKEND}")),
+            None => arguments.extend(["-machine".into(), format!("memory-backend={BACKEND}").into()]),
+        }
+        let mut object = OsString::from(format!("memory-backend-file,id={BACKEND},size={size},share=on,mem-path="));
+        object.push(double_commas(ram_file));
+        arguments.extend(["-object".into(), object]);
+        let ram = Ram { file: ram_file.to_owned(), size, base };
+        Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: true })
+    }
+
+    /// More options at the end of the command.
+    #[must_use]
+    pub fn with<'a>(mut self, options: impl IntoIterator<Item = &'a str>) -> Launch {
+        self.arguments.extend(options.into_iter().map(OsString::from));
+        self
+    }
+
+    /// Where the guest's memory is.
+    pub fn ram(&self) -> &Ram {
+        &self.ram
+    }
+
+    /// The whole command, program first.
+    pub fn words(&self) -> impl Iterator<Item = &OsStr> {
+        std::iter::once(&self.program).chain(&self.arguments).map(OsString::as_os_str)
+    }
+}
+
+/// The part of the program's name after `qemu-system-`, wherever the program lies.
+fn architecture(program: &OsStr) -> Option<&str> {
+    Path::new(program).file_name()?.to_str()?.strip_prefix("qemu-system-")
+}
+
+/// Which emulator runs this ELF file.
+fn emulator(kernel: &Path) -> Result<&'static str, Error> {
+    const CLASS_64: u8 = 2;
+    const LITTLE_ENDIAN: u8 = 1;
+    const RISCV: u16 = 243;
+    let mut header = Vec::new();
+    File::open(kernel)
+        .and_then(|file| file.take(20).read_to_end(&mut header))
+        .map_err(|source| Error::Kernel { path: kernel.to_owned(), source })?;
+    let &[0x7F, b'E', b'L', b'F', class, order, .., low, high] = header.as_slice() else {
+        return Err(Error::NotElf { path: kernel.to_owned() });
+    };
+    if header.len() < 20 {
+        return Err(Error::NotElf { path: kernel.to_owned() });
+    }
+    let machine = if order == LITTLE_ENDIAN { u16::from_le_bytes([low, high]) } else { u16::from_be_bytes([low, high]) };
+    match (machine, class, order) {
+        (RISCV, CLASS_64, LITTLE_ENDIAN) => Ok("qemu-system-riscv64"),
+        _ => {
+            let bits = if class == CLASS_64 { 64 } else { 32 };
+            let name = match machine {
+                3 => "x86 (32 bits)".to_owned(),
+                40 => "Arm (32 bits)".to_owned(),
+                62 => "x86-64".to_owned(),
+                183 => "AArch64".to_owned(),
+                RISCV => format!("RISC-V ({bits} bits)"),
+                other => format!("ELF machine {other} ({bits} bits)"),
+            };
+            Err(Error::Architecture { path: kernel.to_owned(), architecture: name })
+        }
+    }
+}
+
+/// Where RAM begins on a machine, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`; PC memory begins at 0).
+fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64> {
+    match (architecture, machine) {
+        // Without -M, RISC-V QEMU takes `spike`, whose RAM begins at the same address.
+        ("riscv32" | "riscv64", None | Some("virt" | "spike" | "sifive_u")) => Some(0x8000_0000),
+        ("arm" | "aarch64", Some(machine)) if machine == "virt" || machine.starts_with("virt-") => Some(0x4000_0000),
+        ("i386" | "x86_64", _) => Some(0),
+        _ => None,
+    }
+}
+
+/// The Debian package with this emulator.
+fn package(program: &OsStr) -> &'static str {
+    match architecture(program).unwrap_or_default() {
+        "arm" | "aarch64" => "qemu-system-arm",
+        "i386" | "x86_64" => "qemu-system-x86",
+        "mips" | "mipsel" | "mips64" | "mips64el" => "qemu-system-mips",
+        "ppc" | "ppc64" => "qemu-system-ppc",
+        "sparc" | "sparc64" => "qemu-system-sparc",
+        _ => "qemu-system-misc",
+    }
+}
+
+/// A running QEMU. It ends when this value is dropped, and also when the process that started it is killed.
+#[derive(Debug)]
+pub struct Qemu {
+    program: String,
+    child: Child,
+}
+
+impl Qemu {
+    /// Starts QEMU; the guest's RAM file is made anew, all zero, and is there when this returns. The serial port's text goes to
+    /// `stdout`, QEMU's own messages to this process's standard error; there is no input.
+    ///
+    /// QEMU is killed when the calling *thread* ends (so Linux defines it): call this from one that lives as long as the recording.
+    pub fn spawn(launch: &Launch, stdout: Stdio) -> Result<Qemu, Error> {
+        let program = launch.program.to_string_lossy().into_owned();
+        if launch.makes_ram_file {
+            File::create(&launch.ram.file)
+                .and_then(|file| file.set_len(launch.ram.size))
+                .map_err(|source| Error::RamFile { path: launch.ram.file.clone(), source })?;
+        }
+        let mut command = Command::new(&launch.program);
+        command.args(&launch.arguments).stdin(Stdio::null()).stdout(stdout);
+        die_with_this_process(&mut command);
+        match command.spawn() {
+            Ok(child) => Ok(Qemu { program, child }),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                Err(Error::Missing { package: package(&launch.program), program })
+            }
+            Err(source) => Err(Error::Process { program, action: "started", source }),
+        }
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The serial port's text, once, if `spawn` was given `Stdio::piped()`.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// How QEMU ended, or `None` while it runs.
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
+        self.child.try_wait().map_err(|source| self.failed("watched", source))
+    }
+
+    /// Waits until QEMU ends by itself.
+    pub fn wait(&mut self) -> Result<ExitStatus, Error> {
+        self.child.wait().map_err(|source| self.failed("watched", source))
+    }
+
+    /// Ends QEMU at once, as if the machine had lost its power, and says how it ended (which may have been before).
+    pub fn kill(&mut self) -> Result<ExitStatus, Error> {
+        self.child.kill().map_err(|source| self.failed("ended", source))?;
+        self.wait()
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> Error {
+        Error::Process { program: self.program.clone(), action, source }
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        // Nothing can be done about an error here, and there is none if it has ended already.
+        let _ = self.kill();
+    }
+}
+
+/// Has the kernel kill the child when this process dies, even by SIGKILL, where nothing of ours runs any more.
+#[cfg(target_os = "linux")]
+fn die_with_this_process(command: &mut Command) {
+    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+    use std::os::unix::process::CommandExt;
+
+    let parent = getpid();
+    let in_child = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // If this process died before the line above, nobody will send that signal.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+    };
+    // SAFETY: between fork and exec the closure makes two system calls; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(in_child) };
+}
+
+/// Elsewhere the child is ended by [`Drop`] alone.
+#[cfg(not(target_os = "linux"))]
+fn die_with_this_process(_command: &mut Command) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(command: &str) -> Result<Launch, Error> {
+        let words: Vec<OsString> = command.split(' ').filter(|word| !word.is_empty()).map(OsString::from).collect();
+        Launch::command(&words, Path::new("ram"))
+    }
+
+    fn line(launch: &Launch) -> String {
+        launch.words().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    const OBJECT: &str = "-object memory-backend-file,id=kymo-ram,size=134217728,share=on,mem-path=ram";
+
+    #[test]
+    fn the_backend_joins_the_users_machine_wherever_that_stands() {
+        for (given, expected) in [
+            ("qemu-system-riscv64 -M virt -smp 4", "qemu-system-riscv64 -M virt,memory-backend=kymo-ram -smp 4"),
+            (
+                "qemu-system-riscv64 -smp 4 -machine virt,aclint=on",
+                "qemu-system-riscv64 -smp 4 -machine virt,aclint=on,memory-backend=kymo-ram",
+            ),
+            (
+                "/opt/bin/qemu-system-riscv64 --machine type=virt",
+                "/opt/bin/qemu-system-riscv64 --machine type=virt,memory-backend=kymo-ram",
+            ),
+            ("qemu-system-x86_64 -nographic", "qemu-system-x86_64 -nographic -machine memory-backend=kymo-ram"),
+        ] {
+            assert_eq!(line(&launch(given).unwrap()), format!("{expected} {OBJECT}"));
+        }
+    }
+
+    #[test]
+    fn the_size_is_the_users() {
+        for (option, mib) in [
+            ("", 128),
+            ("-m 256", 256),
+            ("-m 64M", 64),
+            ("-m 1G", 1024),
+            ("-m 2g,slots=2", 2048),
+            ("-m slots=2,size=96M", 96),
+            ("--m 131072K", 128),
+            ("-m 64 -m 32", 32),
+        ] {
+            let launch = launch(&format!("qemu-system-riscv64 {option} -M virt")).unwrap();
+            assert_eq!(launch.ram().size, mib * MIB, "{option}");
+            assert!(line(&launch).contains(&format!("size={}", mib * MIB)));
+        }
+        for option in ["-m lots", "-m 1.5G", "-m 0", "-m 99999999999G"] {
+            let error = launch(&format!("qemu-system-riscv64 -M virt {option}")).unwrap_err();
+            assert!(matches!(error, Error::Size { .. }), "{option}: {error}");
+        }
+    }
+
+    #[test]
+    fn free_text_is_not_taken_for_an_option() {
+        let words = ["qemu-system-riscv64", "-append", "-m", "-M", "virt", "-name", "-M"].map(OsString::from);
+        let launch = Launch::command(&words, Path::new("ram")).unwrap();
+        assert_eq!(launch.ram().size, DEFAULT_RAM);
+        assert_eq!(line(&launch), format!("qemu-system-riscv64 -append -m -M virt,memory-backend=kymo-ram -name -M {OBJECT}"));
+    }
+
+    #[test]
+    fn ram_begins_where_the_machine_puts_it() {
+        for (command, base) in [
+            ("qemu-system-riscv64 -M virt", 0x8000_0000),
+            ("qemu-system-riscv32 -M virt", 0x8000_0000),
+            ("qemu-system-aarch64 -M virt,gic-version=3", 0x4000_0000),
+            ("qemu-system-arm -M virt-7.2", 0x4000_0000),
+            ("qemu-system-x86_64", 0),
+            ("qemu-system-x86_64 -M q35", 0),
+        ] {
+            assert_eq!(launch(command).unwrap().ram().base, base, "{command}");
+        }
+        assert!(matches!(launch("qemu-system-arm -M mps2-an385"), Err(Error::Machine { .. })));
+        assert!(matches!(launch("qemu-system-aarch64"), Err(Error::Machine { .. })));
+    }
+
+    #[test]
+    fn a_shared_file_of_the_users_own_is_used_as_it_is() {
+        let given =
+            "qemu-system-riscv64 -M virt,memory-backend=m -object memory-backend-file,id=m,size=64M,mem-path=/x,,y,share=on";
+        let launch = launch(given).unwrap();
+        assert_eq!(line(&launch), given);
+        assert_eq!(launch.ram(), &Ram { file: "/x,y".into(), size: 64 * MIB, base: 0x8000_0000 });
+        assert!(!launch.makes_ram_file);
+    }
+
+    #[test]
+    fn a_backend_that_the_host_cannot_see_is_refused() {
+        for object in [
+            "",
+            "-object memory-backend-ram,id=m,size=64M",
+            "-object memory-backend-file,id=m,size=64M,mem-path=/x",
+            "-object memory-backend-file,id=other,size=64M,mem-path=/x,share=on",
+        ] {
+            let error = launch(&format!("qemu-system-riscv64 -M virt,memory-backend=m {object}")).unwrap_err();
+            assert!(matches!(error, Error::Backend { .. }), "{object}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_path_with_commas_is_one_value() {
+        let words = ["qemu-system-riscv64", "-M", "virt"].map(OsString::from);
+        let launch = Launch::command(&words, Path::new("a,b")).unwrap();
+        assert!(line(&launch).ends_with("mem-path=a,,b"));
+        assert_eq!(launch.ram().file, Path::new("a,b"));
+    }
+
+    #[test]
+    fn what_is_no_qemu_command_is_refused() {
+        for command in ["", "make run", "qemu-riscv64 x"] {
+            assert!(matches!(launch(command), Err(Error::NotQemu { .. })), "{command}");
+        }
+        assert!(matches!(launch("qemu-system-riscv64 -M"), Err(Error::NoValue { .. })));
+    }
+
+    /// A file of this test run's own.
+    fn temporary(name: &str, bytes: &[u8]) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("kymo-qemu-{}-{name}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn elf(class: u8, machine: u16) -> Vec<u8> {
+        let mut header = vec![0; 64];
+        header[..6].copy_from_slice(&[0x7F, b'E', b'L', b'F', class, 1]);
+        header[18..20].copy_from_slice(&machine.to_le_bytes());
+        header
+    }
+
+    #[test]
+    fn the_kernels_header_chooses_the_machine() {
+        let kernel = temporary("riscv", &elf(2, 243));
+        let launch = Launch::kernel(&kernel, 4, Some("mode=discard events=9"), Path::new("ram")).unwrap();
+        let expected = format!(
+            "qemu-system-riscv64 -M virt,memory-backend=kymo-ram -m 128M -nographic -no-reboot -smp 4 -kernel {} \
+             -append mode=discard events=9 {OBJECT}",
+            kernel.display()
+        );
+        assert_eq!(line(&launch), expected);
+        std::fs::remove_file(kernel).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_kernel_is_refused_in_one_sentence() {
+        for (name, bytes, part) in [
+            ("x86", elf(2, 62), "x86-64"),
+            ("rv32", elf(1, 243), "RISC-V (32 bits)"),
+            ("odd", elf(2, 999), "ELF machine 999"),
+            ("text", b"hello".to_vec(), "not an ELF file"),
+            ("short", elf(2, 243)[..19].to_vec(), "not an ELF file"),
+            ("empty", Vec::new(), "not an ELF file"),
+        ] {
+            let path = temporary(name, &bytes);
+            let error = Launch::kernel(&path, 1, None, Path::new("ram")).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+            std::fs::remove_file(path).unwrap();
+        }
+        let error = Launch::kernel(Path::new("no/such/kernel"), 1, None, Path::new("ram")).unwrap_err();
+        assert!(matches!(error, Error::Kernel { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_missing_emulator_is_named_with_its_package() {
+        let ram = temporary("ram-missing", &[]);
+        let words = ["/nowhere/qemu-system-aarch64", "-M", "virt"].map(OsString::from);
+        let launch = Launch::command(&words, &ram).unwrap();
+        let error = Qemu::spawn(&launch, Stdio::null()).unwrap_err().to_string();
+        assert_eq!(error, "/nowhere/qemu-system-aarch64 is not installed. On Debian: apt-get install qemu-system-arm");
+        std::fs::remove_file(ram).unwrap();
+    }
+
+    /// A script stands in for QEMU, so that this needs none.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_ends_with_its_value() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = std::env::temp_dir().join(format!("kymo-qemu-{}-child", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("qemu-system-riscv64");
+        std::fs::write(&program, "#!/bin/sh\nexec sleep 100\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let launch = Launch::command(&[program.into(), "-M".into(), "virt".into()], &folder.join("ram")).unwrap();
+        let mut qemu = Qemu::spawn(&launch, Stdio::null()).unwrap();
+        assert_eq!(std::fs::metadata(folder.join("ram")).unwrap().len(), DEFAULT_RAM);
+        assert!(qemu.try_wait().unwrap().is_none());
+        let id = qemu.id();
+        drop(qemu);
+        assert!(!Path::new(&format!("/proc/{id}")).exists());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

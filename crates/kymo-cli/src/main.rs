@@ -1,2 +1,69 @@
-//! kymo
-fn main() {}
+//! The `kymo` command.
+
+mod dump;
+mod exit;
+mod record;
+mod recover;
+mod summary;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Records and reads traces of kernels that carry Kymo.
+///
+/// Data goes to the standard output, messages to the standard error.
+///
+/// Exit codes: 0 it worked; 1 it worked and found something (the machine failed, or the time limit ended it); 2 the command line
+/// makes no sense; 3 the input cannot be used; 4 something is missing on this machine.
+#[derive(Parser)]
+#[command(name = "kymo", version, verbatim_doc_comment, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Runs a kernel under QEMU and writes what it traces to a directory.
+    #[command(after_help = record::EXAMPLES)]
+    Record(record::Arguments),
+    /// Takes the trace out of the memory of a dead machine: a RAM file, a raw dump, an ELF core.
+    #[command(after_help = recover::EXAMPLES)]
+    Recover(recover::Arguments),
+    /// Prints a trace, one line an event; reads any CTF 1.8 trace.
+    #[command(after_help = "Examples:\n  kymo dump trace | less\n  kymo dump trace --json | jq .name\n  kymo dump trace --count")]
+    Dump(DumpArguments),
+}
+
+#[derive(clap::Args)]
+struct DumpArguments {
+    /// The trace directory.
+    trace: PathBuf,
+    /// One JSON object a line instead of text.
+    #[arg(long)]
+    json: bool,
+    /// How many events there are by name, CPU and stream, and how many were lost, instead of the events.
+    #[arg(long)]
+    count: bool,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().verb {
+        Verb::Record(arguments) => record::run(&arguments),
+        Verb::Recover(arguments) => recover::run(&arguments),
+        Verb::Dump(arguments) => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            let print = if arguments.count { dump::count } else { dump::run };
+            print(&arguments.trace, arguments.json, &mut out).map(|_| exit::Code::Ok)
+        }
+    };
+    match result {
+        Ok(code) => code.into(),
+        Err(error) => {
+            eprintln!("kymo: {}", exit::sentence(&error));
+            exit::Code::of(&error).into()
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `kymo recover`.
+
+use std::path::PathBuf;
+
+use kymo_capture::recover;
+
+use crate::exit::{Code, Usage};
+use crate::{record::fresh_directory, summary};
+
+/// For `--help`.
+pub const EXAMPLES: &str = "Examples:
+  kymo recover trace/.ram --out recovered        a RAM file that `kymo record --keep-ram` left
+  kymo recover guest.core --out recovered        from QEMU's `dump-guest-memory`
+  kymo recover board.bin --base 0x80000000 --out recovered";
+
+/// The command line.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The memory image.
+    image: PathBuf,
+    /// The new trace directory.
+    #[arg(long, short)]
+    out: PathBuf,
+    /// Physical address of the image's first byte, where the image is not an ELF core and does not begin at 0, 0x40000000 or 0x80000000.
+    #[arg(long, value_parser = address)]
+    base: Option<u64>,
+}
+
+fn address(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "an address is a number such as 0x80000000".to_owned())
+}
+
+/// Does it.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    // A directory as the image is a trace that was recorded, not memory.
+    if arguments.image.is_dir() {
+        let ram = arguments.image.join(".ram");
+        let hint = if ram.exists() { format!(": its memory is {}", ram.display()) } else { String::new() };
+        return Err(Usage(format!("{} is a directory, not a memory image{hint}", arguments.image.display())).into());
+    }
+    let made = fresh_directory(&arguments.out)?;
+    let recovered = recover::recover(&arguments.image, arguments.base, &arguments.out).inspect_err(|_| made.undo())?;
+    eprintln!("kymo: {} has {}", arguments.out.display(), summary::sentences(&recovered.summary));
+    if recovered.was_running() {
+        eprintln!(
+            "kymo: the session was still running when the memory was taken; of a copy made on the run, the last records may be missing."
+        );
+    }
+    Ok(Code::Ok)
+}

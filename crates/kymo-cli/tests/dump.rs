@@ -1,0 +1,194 @@
+//! What `kymo dump` prints for a small trace, to the letter.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/dump.rs"]
+mod dump;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use dump::{Counts, Outcome};
+
+const METADATA: &str = r#"/* CTF 1.8 */
+typealias integer { size = 8; } := u8;
+typealias integer { size = 16; } := u16;
+trace { major = 1; minor = 8; byte_order = le; };
+clock { name = c; freq = 1000; offset_s = 5; };
+typealias integer { size = 64; map = clock.c.value; } := stamp;
+stream {
+    packet.context := struct { stamp timestamp_begin; stamp timestamp_end; u16 packet_size; u16 content_size; u8 packet_seq_num; u8 events_discarded; u8 cpu_id; };
+    event.header := struct { u8 id; integer { size = 8; map = clock.c.value; } t; };
+};
+event { id = 1; name = "named"; fields := struct { u8 _n; string name; enum : u8 { idle, busy = 1 ... 9 } state; }; };
+event { id = 2; name = "list"; context := struct { u8 depth; }; fields := struct { u8 len; u8 list[len]; struct { floating_point { exp_dig = 8; mant_dig = 24; } f; } in; }; };
+event { id = 3; name = "empty"; };
+event { id = 4; name = "based"; fields := struct { integer { size = 8; base = hex; } __list_length; integer { size = 8; base = hex; } _list[__list_length]; u8 __cut_length; string cut; }; };
+"#;
+
+fn packet(begin: u64, end: u64, seq: u8, discarded: u8, cpu: u8, records: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(begin.to_le_bytes());
+    bytes.extend(end.to_le_bytes());
+    let records = records.concat();
+    let size = ((16 + 7 + records.len()) * 8) as u16;
+    bytes.extend([size.to_le_bytes(), size.to_le_bytes()].concat());
+    bytes.extend([seq, discarded, cpu]);
+    bytes.extend(records);
+    bytes
+}
+
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("kymo-dump-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(path.join("index")).unwrap();
+        let list = [&[2, 4, 7, 2, 30, 31][..], &1.5f32.to_le_bytes()].concat();
+        let mut one = packet(2, 2, 0, 0, 0, &[]);
+        one.extend(packet(2, 9, 1, 3, 0, &[b"\x01\x03\x05a\"b\0\x04", &list, &[3, 9]]));
+        let two = packet(2, 2, 0, 0, 1, &[]);
+        let two = [two, packet(5, 9, 3, 0, 1, &[b"\x01\x06\x05\x1b\0\x63"])].concat();
+        for (file, bytes) in
+            [("metadata", METADATA.as_bytes()), ("cpu_a", &one), ("b", &two), (".hidden", b"x"), ("index/a.idx", b"x")]
+        {
+            std::fs::write(path.join(file), bytes).unwrap();
+        }
+        Directory(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const OUTCOME: Outcome = Outcome { events: 4, lost_events: 3, lost_packets: 2 };
+
+#[test]
+fn text_has_a_line_for_every_event_and_loss() {
+    let trace = Directory::new("text");
+    let mut out = Vec::new();
+    assert_eq!(dump::run(trace.path(), false, &mut out).unwrap(), OUTCOME);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#"-- 2 packets lost on b between 0.000000000 and 0.003000000
+-- 3 events lost on cpu_a between 0.000000000 and 0.007000000
+   0.001000000  cpu0   cpu_a  named { n = 5, name = "a\"b", state = busy (4) }
+   0.002000000  cpu0   cpu_a  list { depth = 7 } { len = 2, list = [30, 31], in = { f = 1.5 } }
+   0.004000000  cpu1   b      named { n = 5, name = "\u{1b}", state = 99 }
+   0.007000000  cpu0   cpu_a  empty { }
+"#
+    );
+}
+
+#[test]
+fn json_has_an_object_for_every_event_and_loss() {
+    let trace = Directory::new("json");
+    let mut out = Vec::new();
+    assert_eq!(dump::run(trace.path(), true, &mut out).unwrap(), OUTCOME);
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    for line in &lines {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+    assert_eq!(
+        lines,
+        [
+            r#"{"type":"loss","kind":"packets","count":2,"stream":"b","cpu":1,"begin_ns":5002000000,"begin_cycles":2,"end_ns":5005000000,"end_cycles":5}"#,
+            r#"{"type":"loss","kind":"events","count":3,"stream":"cpu_a","cpu":0,"begin_ns":5002000000,"begin_cycles":2,"end_ns":5009000000,"end_cycles":9}"#,
+            r#"{"type":"event","time_ns":5003000000,"cycles":3,"cpu":0,"stream":"cpu_a","name":"named","fields":{"n":5,"name":"a\"b","state":{"value":4,"labels":["busy"]}}}"#,
+            r#"{"type":"event","time_ns":5004000000,"cycles":4,"cpu":0,"stream":"cpu_a","name":"list","context":{"depth":7},"fields":{"len":2,"list":[30,31],"in":{"f":1.5}}}"#,
+            r#"{"type":"event","time_ns":5006000000,"cycles":6,"cpu":1,"stream":"b","name":"named","fields":{"n":5,"name":"\u001b","state":{"value":99,"labels":[]}}}"#,
+            r#"{"type":"event","time_ns":5009000000,"cycles":9,"cpu":0,"stream":"cpu_a","name":"empty","fields":{}}"#,
+        ]
+    );
+}
+
+#[test]
+fn counts_are_by_event_cpu_and_stream() {
+    let trace = Directory::new("count");
+    let mut out = Vec::new();
+    assert_eq!(dump::count(trace.path(), false, &mut out).unwrap(), OUTCOME);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "event  cpu0  cpu1  total\n\
+         empty     1     0      1\n\
+         list      1     0      1\n\
+         named     1     1      2\n\
+         \n\
+         stream  events  lost events  lost packets\n\
+         b            1            0             2\n\
+         cpu_a        3            3             0\n\
+         total        4            3             2\n"
+    );
+    let (counts, damage) = Counts::of(trace.path()).unwrap();
+    assert!(damage.is_none());
+    let json: serde_json::Value = serde_json::from_str(&counts.to_json()).unwrap();
+    assert_eq!(json["events"][3], serde_json::json!({ "name": "named", "cpu": 1, "count": 1 }));
+    assert_eq!(json["streams"]["b"]["lost_packets"], 2);
+}
+
+#[test]
+fn damage_is_told_in_its_place_and_returned_after_the_rest() {
+    let trace = Directory::new("damage");
+    let file = trace.path().join("b");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
+    for json in [false, true] {
+        let mut out = Vec::new();
+        let error = dump::run(trace.path(), json, &mut out).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(kymo_ctf::Error::Stream { packet: 1, .. })), "{error}");
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.contains("b, packet 1, byte 51: the file ends inside this packet"), "{out}");
+        assert!(out.lines().last().unwrap().contains("empty"), "{out}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_no_trace_is_an_error() {
+    let error = dump::run(Path::new("/nonexistent/trace"), false, &mut Vec::new()).unwrap_err();
+    assert!(matches!(error.downcast_ref(), Some(kymo_ctf::Error::Io { .. })));
+}
+
+/// A length that its sequence shows is left out of the text; one that it does not show is not.
+#[test]
+fn text_shows_integers_in_their_base_and_lengths_once() {
+    let trace = Directory::new("base");
+    let record = b"\x04\x03\x02\x10\xff\x09cut\0";
+    std::fs::write(trace.path().join("b"), packet(2, 9, 0, 0, 0, &[record])).unwrap();
+    std::fs::write(trace.path().join("cpu_a"), b"").unwrap();
+    let mut out = Vec::new();
+    dump::run(trace.path(), false, &mut out).unwrap();
+    let expected = "   0.001000000  cpu0   b      based { list = [0x10, 0xff], _cut_length = 9, cut = \"cut\" }\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+struct Gone(io::ErrorKind);
+
+impl Write for Gone {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(self.0.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Err(self.0.into())
+    }
+}
+
+#[test]
+fn a_reader_that_left_is_no_error_and_a_full_disk_is() {
+    let trace = Directory::new("pipe");
+    for json in [false, true] {
+        assert!(dump::run(trace.path(), json, &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
+        assert!(dump::run(trace.path(), json, &mut Gone(io::ErrorKind::StorageFull)).is_err());
+        assert!(dump::count(trace.path(), json, &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
+    }
+}

@@ -1,0 +1,58 @@
+//! The kernel's command line: QEMU's `-append`, which it leaves in the device tree.
+
+use kymo::{Consumer, Mode};
+
+/// What a run does: the keys of the command line, and the number of harts.
+pub struct Settings {
+    pub mode: Mode,
+    pub consumer: Consumer,
+    /// `work=markers`: the threads make markers as fast as they can; `work=mixed`: they also compute, and yield.
+    pub only_markers: bool,
+    /// Stop after about so many events of all harts, or so many milliseconds, whichever comes first.
+    pub events: u64,
+    pub ms: u64,
+    pub offset_s: i64,
+    pub packets: u32,
+    pub packet_size: u32,
+    pub tick_us: u64,
+    pub cpus: usize,
+}
+
+pub const KEYS: &str = "mode=overwrite|discard, consumer=none|host, work=mixed|markers, \
+    events=N, ms=N, offset_s=N, packets=N, packet_size=N, tick_us=N (10 or more)";
+
+/// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.
+pub fn parse(line: &str, cpus: usize) -> Result<Settings, &str> {
+    let (mode, consumer, only_markers) = (Mode::Overwrite, Consumer::None, false);
+    let (events, ms, offset_s, packets, packet_size) = (1_200_000, u64::MAX, 0, 1024, 4096);
+    let mut settings = Settings { mode, consumer, only_markers, events, ms, offset_s, packets, packet_size, tick_us: 1000, cpus };
+    for word in line.split_ascii_whitespace() {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        match (key, value, value.parse::<u64>()) {
+            ("mode", "overwrite", _) => settings.mode = Mode::Overwrite,
+            ("mode", "discard", _) => settings.mode = Mode::Discard,
+            ("consumer", "none", _) => settings.consumer = Consumer::None,
+            ("consumer", "host", _) => settings.consumer = Consumer::Host,
+            ("work", "mixed" | "markers", _) => settings.only_markers = value == "markers",
+            ("events", _, Ok(n)) => settings.events = n,
+            ("ms", _, Ok(n)) => settings.ms = n,
+            ("offset_s", ..) => settings.offset_s = value.parse().map_err(|_| word)?,
+            ("packets", ..) => settings.packets = value.parse().map_err(|_| word)?,
+            ("packet_size", ..) => settings.packet_size = value.parse().map_err(|_| word)?,
+            ("tick_us", _, Ok(n @ 10..)) => settings.tick_us = n,
+            _ => return Err(word),
+        }
+    }
+    Ok(settings)
+}
+
+/// The property `bootargs` of a flattened device tree (Devicetree Specification 0.4, chapter 5), which only `/chosen` has. This
+/// looks for the words of a property (token 3, length, offset of the name, value) instead of walking the nodes.
+pub fn bootargs(tree: &[u8]) -> Option<&str> {
+    let word = |at: usize| Some(u32::from_be_bytes(*tree.get(at..)?.first_chunk()?) as usize);
+    let (structure, strings, size) = (word(8)?, word(12)?, word(36)?);
+    let is_ours = |at: usize| Some(word(at)? == 3 && tree.get(strings + word(at + 8)?..)?.starts_with(b"bootargs\0"));
+    let at = (structure..structure + size).step_by(4).find(|&at| is_ours(at) == Some(true))?;
+    let text = tree.get(at + 12..)?.get(..word(at + 4)?)?;
+    core::str::from_utf8(text.strip_suffix(b"\0")?).ok()
+}

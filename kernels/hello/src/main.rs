@@ -1,0 +1,149 @@
+//! The smallest kernel that carries Kymo: riscv64 on QEMU `virt`, up to 8 harts, two threads each, a timer.
+//!
+//! To port Kymo, copy the part of this file that is marked so, and see the `trace!` lines in sched.rs.
+
+#![no_std]
+#![no_main]
+
+mod cmdline;
+mod console;
+mod ledger;
+mod sbi;
+mod sched;
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use cmdline::Settings;
+use kymo::Tid;
+use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, ThreadName};
+
+// ---- Kymo: from here ----
+
+kymo::event! {
+    /// A thread reached a point of interest: `seq` counts up by one for every marker of the thread.
+    #[id(21)]
+    pub struct Marker { pub tid: Tid, pub seq: u32 }
+}
+
+/// Every event this kernel makes: the standard ones, and its own.
+static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![SchedSwitch, IrqEnter, IrqExit, ThreadName, Marker];
+
+/// The tracer. `trace!` finds it by this name at the crate's root.
+type Kymo = kymo::Tracer<Virt>;
+
+struct Virt;
+
+// SAFETY: boot.s points `tp` at the hart's control block before anything can trace, and nothing changes it afterwards; interrupts
+// are masked by `sstatus` alone, and no thread moves to another hart.
+unsafe impl kymo::Platform for Virt {
+    type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
+    type Local = kymo::arch::riscv::AtTp;
+
+    fn clock() -> u64 {
+        kymo::arch::riscv::time()
+    }
+
+    /// Nothing to wait for: this kernel stops recording when the threads of all harts have ended.
+    fn synchronize() {}
+}
+
+/// The memory that it records into.
+static REGION: kymo::RegionMemory<{ 40 << 20 }> = kymo::RegionMemory::new();
+
+/// What `tp` holds on hart `cpu`. boot.s asks for it first of all: the block is there before the session, with all switches off.
+extern "C" fn kymo_block(cpu: u32) -> *const kymo::Control {
+    REGION.control(cpu)
+}
+
+fn start_kymo(settings: &Settings, command_line: &str) -> Result<kymo::Session<Virt>, kymo::Error> {
+    unsafe extern "C" {
+        /// In link.ld: the id that the linker gave this image, so that a trace names the image which wrote it.
+        safe static __build_id: [u8; 20];
+    }
+    // FNV-1a: a repeated run gives the same trace, another command line another session.
+    let seed =
+        command_line.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+    let config = kymo::Config {
+        cpus: settings.cpus as u32,
+        packet_size: settings.packet_size,
+        packets: settings.packets,
+        names_packets: 4,
+        mode: settings.mode,
+        consumer: settings.consumer,
+        clock: kymo::Clock { frequency_hz: 10_000_000, offset_seconds: settings.offset_s, offset_ticks: 0, absolute: false },
+        phys: &raw const REGION as u64, // there is no paging
+        build_id: __build_id,
+        seed,
+        hosted: false,
+    };
+    Kymo::start(REGION.memory(), &config, &VOCABULARY)
+}
+
+// ---- Kymo: to here ----
+
+const MAX_HARTS: usize = 8;
+const STACK_SHIFT: usize = 14;
+
+core::arch::global_asm!(
+    include_str!("boot.s"),
+    boot_main = sym boot_main,
+    hart_main = sym hart_main,
+    kymo_block = sym kymo_block,
+    trap = sym sched::trap,
+    max_harts = const MAX_HARTS,
+    stack_shift = const STACK_SHIFT,
+);
+
+/// How many harts have run their threads to the end.
+static DONE: AtomicUsize = AtomicUsize::new(0);
+
+/// The hart that the firmware chose to boot; it need not be hart 0.
+extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
+    unsafe extern "C" {
+        /// Where the other harts enter: boot.s.
+        fn start_hart();
+    }
+    // SAFETY: the firmware passes a device tree, nobody changes it, and its second word is its size (big-endian).
+    let tree = unsafe {
+        let size = u32::from_be((*device_tree)[1]) as usize;
+        core::slice::from_raw_parts(device_tree.cast::<u8>(), size)
+    };
+    let refuse = |why: core::fmt::Arguments<'_>| -> ! {
+        println!("hello: {why}");
+        console::exit(2)
+    };
+    let cpus = (0..).take_while(|&id| sbi::hart_exists(id)).count();
+    assert!(cpus <= MAX_HARTS, "{cpus} harts are too many: start QEMU with -smp {MAX_HARTS}");
+    let line = cmdline::bootargs(tree).unwrap_or("");
+    let settings = cmdline::parse(line, cpus)
+        .unwrap_or_else(|word| refuse(format_args!("cannot use \"{word}\" on the command line, which takes {}.", cmdline::KEYS)));
+    let session =
+        start_kymo(&settings, line).unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
+    println!("hello: recording on {cpus} harts");
+
+    let settings = &raw const settings;
+    // SAFETY: this frame is never left.
+    let settings: &'static Settings = unsafe { &*settings };
+    for other in (0..cpus).filter(|&other| other != cpu) {
+        sbi::start_hart(other, start_hart as *const () as usize, settings as *const Settings as usize);
+    }
+    sched::run(cpu, settings);
+    while DONE.load(Ordering::Acquire) < cpus - 1 {
+        sched::sleep_until(<Virt as kymo::Platform>::clock() + 10_000);
+    }
+    session.stop().expect("nobody else has stopped it");
+    for (cpu, words) in ledger::LEDGER.harts[..cpus].iter().enumerate() {
+        let [switch, enter, exit, name, marker, a, b, _] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        println!("hart {cpu}: switch={switch} irq_enter={enter} irq_exit={exit} thread_name={name} marker={marker} last={a},{b}");
+    }
+    console::exit(0)
+}
+
+/// Every other hart.
+extern "C" fn hart_main(cpu: usize, settings: &'static Settings) -> ! {
+    sched::run(cpu, settings);
+    DONE.fetch_add(1, Ordering::Release);
+    loop {
+        sched::sleep_until(u64::MAX);
+    }
+}

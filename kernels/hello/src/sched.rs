@@ -1,0 +1,174 @@
+//! Two threads a hart that take turns: when the timer interrupts, and when one of them yields.
+
+use core::arch::asm;
+use core::cell::Cell;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+use kymo::arch::riscv::{kernel_word, time};
+use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, ThreadName};
+use kymo::{Irq, Text, Tid, trace, trace_masked};
+
+use crate::cmdline::Settings;
+use crate::ledger::{Calls, LAST_MARKER, LEDGER, count};
+use crate::{MAX_HARTS, Marker, STACK_SHIFT, sbi};
+
+/// The supervisor timer interrupt, as `scause` and `sie` number it.
+const TIMER: usize = 5;
+const INTERRUPT: usize = 1 << (usize::BITS - 1);
+/// Ticks of the `time` register in a microsecond.
+const TICKS_PER_US: u64 = 10;
+
+/// What a hart knows of itself; no other hart sees it. A slot is one of its contexts: 0 is idle (the one that booted), 1 and 2 are
+/// the threads. Fields that change are used with interrupts masked.
+struct Hart {
+    cpu: usize,
+    settings: &'static Settings,
+    deadline: u64,
+    current: Cell<usize>,
+    runnable: [Cell<bool>; 3],
+    /// The stack pointers of the slots that do not run.
+    sp: [Cell<usize>; 3],
+}
+
+/// This hart. `tp` leads to its Kymo block, which keeps one word for the kernel: the address of this.
+fn hart() -> &'static Hart {
+    // SAFETY: `tp` holds the block, and `run` stored there the address of a `Hart` in its own frame, which is there as long as
+    // threads run.
+    unsafe { &*(kernel_word().load(Relaxed) as *const Hart) }
+}
+
+impl Hart {
+    /// The idle contexts of all harts are thread 0.
+    fn tid(&self, slot: usize) -> Tid {
+        Tid(if slot == 0 { 0 } else { (2 * self.cpu + slot) as u32 })
+    }
+
+    /// The other thread if it can run, else the same one, else idle.
+    fn next_slot(&self) -> usize {
+        let other = if self.current.get() == 1 { 2 } else { 1 };
+        [other, 3 - other].into_iter().find(|&slot| self.runnable[slot].get()).unwrap_or(0)
+    }
+
+    fn finished(&self) -> bool {
+        let calls = &LEDGER.harts[self.cpu][..LAST_MARKER];
+        let total: u64 = calls.iter().map(|calls| calls.load(Relaxed)).sum();
+        total >= self.settings.events / self.settings.cpus as u64 || time() >= self.deadline
+    }
+
+    /// Asks for the next tick. The harts take turns: QEMU with `-icount` runs one hart at a time, from the tick of one hart to the
+    /// next tick of any, and would forget the others if all ticks came at once.
+    fn arm_timer(&self) {
+        let tick = self.settings.tick_us * TICKS_PER_US;
+        let phase = self.cpu as u64 * tick / self.settings.cpus as u64;
+        sbi::set_timer(((time() - phase) / tick + 1) * tick + phase);
+    }
+}
+
+/// Sleeps until `time`, with interrupts masked: one that is asked for ends `wfi` all the same.
+pub fn sleep_until(time: u64) {
+    sbi::set_timer(time);
+    // SAFETY: this only waits.
+    unsafe { asm!("wfi") };
+}
+
+/// Makes this hart's threads, runs them to their end, and comes back with interrupts masked, as it was called.
+pub fn run(cpu: usize, settings: &'static Settings) {
+    let deadline = time().saturating_add(settings.ms.saturating_mul(1000 * TICKS_PER_US));
+    let (current, runnable) = (Cell::new(0), [const { Cell::new(true) }; 3]);
+    let hart = Hart { cpu, settings, deadline, current, runnable, sp: Default::default() };
+    // SAFETY: boot.s has set `tp`.
+    unsafe { kernel_word() }.store(&raw const hart as usize, Relaxed);
+    for slot in [1, 2] {
+        hart.sp[slot].set(new_stack(cpu, slot));
+        let name = [b'h', b'a', b'r', b't', b'0' + cpu as u8, b'.', b'a' + slot as u8 - 1];
+        let name = Text::new(core::str::from_utf8(&name).unwrap_or_default());
+        trace_masked!(ThreadName { tid: hart.tid(slot), name });
+        count(hart.cpu, Calls::ThreadName);
+    }
+    hart.arm_timer();
+    // SAFETY: the trap entry is in place, and so is all that the timer interrupt needs.
+    unsafe { asm!("csrs sie, {}", in(reg) 1 << TIMER) };
+    switch();
+}
+
+/// A stack that `switch_stacks` can leave for: the 14 words it takes, of which only the return address matters.
+fn new_stack(cpu: usize, slot: usize) -> usize {
+    unsafe extern "C" {
+        /// In boot.s.
+        safe static stacks: u8;
+    }
+    let top = &raw const stacks as usize + ((slot * MAX_HARTS + cpu + 1) << STACK_SHIFT);
+    let frame = top - 14 * size_of::<usize>();
+    // SAFETY: the frame is inside this thread's stack, and nobody uses that yet.
+    unsafe { (frame as *mut usize).write(thread as *const () as usize) };
+    frame
+}
+
+/// Gives the hart to the next thread. Interrupts are masked.
+fn switch() {
+    unsafe extern "C" {
+        /// In boot.s.
+        fn switch_stacks(old: *mut usize, new: usize);
+    }
+    let hart = hart();
+    let (prev, next) = (hart.current.get(), hart.next_slot());
+    if prev != next {
+        trace_masked!(SchedSwitch { prev_tid: hart.tid(prev), next_tid: hart.tid(next) });
+        count(hart.cpu, Calls::Switch);
+        hart.current.set(next);
+        // SAFETY: `next` does not run, so its `sp` is what `switch_stacks` or `new_stack` left, and only this hart runs it.
+        unsafe { switch_stacks(hart.sp[prev].as_ptr(), hart.sp[next].get()) };
+    }
+}
+
+/// boot.s calls this for every interrupt and exception, with interrupts masked.
+pub extern "C" fn trap(cause: usize, pc: usize, value: usize) {
+    assert_eq!(cause, INTERRUPT | TIMER, "unexpected trap at {pc:#x}, value {value:#x}");
+    let hart = hart();
+    trace_masked!(IrqEnter { irq: Irq(TIMER as u32) });
+    count(hart.cpu, Calls::IrqEnter);
+    hart.arm_timer();
+    trace_masked!(IrqExit { irq: Irq(TIMER as u32) });
+    count(hart.cpu, Calls::IrqExit);
+    switch();
+}
+
+/// Runs `f` with interrupts masked, and leaves them as they were.
+pub fn without_interrupts(f: impl FnOnce()) {
+    const SIE: usize = 1 << 1;
+    let before: usize;
+    // SAFETY: masking interrupts breaks nothing.
+    unsafe { asm!("csrrci {}, sstatus, {}", out(reg) before, const SIE) };
+    f();
+    // SAFETY: this sets at most the bit that was set before.
+    unsafe { asm!("csrs sstatus, {}", in(reg) before & SIE) };
+}
+
+/// Where every thread begins, with interrupts masked by the switch that led here.
+extern "C" fn thread() -> ! {
+    let hart = hart();
+    let slot = hart.current.get();
+    let tid = hart.tid(slot);
+    let last_marker = &LEDGER.harts[hart.cpu][LAST_MARKER + slot - 1];
+    // SAFETY: nothing is held here that an interrupt could disturb.
+    unsafe { asm!("csrsi sstatus, 2") };
+    let mut seq = 0;
+    while !hart.finished() {
+        seq += 1;
+        trace!(Marker { tid, seq });
+        last_marker.store(seq.into(), Release);
+        count(hart.cpu, Calls::Marker);
+        if !hart.settings.only_markers {
+            // Stands for the work of a real thread: some two thousand instructions, not always the same number.
+            (0..500 + seq % 61 * 8).for_each(|step| _ = core::hint::black_box(step));
+            if seq % 8 == 0 {
+                without_interrupts(switch);
+            }
+        }
+    }
+    without_interrupts(|| {
+        hart.runnable[slot].set(false);
+        switch();
+    });
+    unreachable!("a thread that has ended runs")
+}

@@ -1,2 +1,83 @@
-//! xtask
-fn main() {}
+//! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
+
+mod demo;
+mod kernel;
+mod process;
+mod setup;
+mod step;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  demo                 boot the example kernel on 4 cores, record it, show what was recorded
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli e2e babeltrace2
+  kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
+                       KYMO_SEED=S repeats a run (each prints its own)
+  build-kernels        build what is under kernels/ and print where it is
+  setup                see that all tools are there; install what is missing, where this process may
+
+The first three set up what they need by themselves.
+
+  KYMO_TOOLCHAIN=rustup|debian   build kernels with this tool chain only (unset: rustup's, and Debian's if that cannot)
+
+Exit codes: 0 done; 1 a check failed; 2 wrong usage; 4 a tool is missing and cannot be installed from here.";
+
+/// The machine lacks something, and the message says what to type.
+#[derive(Debug)]
+struct Environment(String);
+
+impl std::fmt::Display for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Environment {}
+
+/// The command line is wrong, and the message says how.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}\n\n{HELP}", self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let Err(error) = run(&arguments) else { return ExitCode::SUCCESS };
+    eprintln!("xtask: {error:#}");
+    ExitCode::from(match () {
+        () if error.is::<Usage>() => 2,
+        () if error.is::<Environment>() => 4,
+        () => 1,
+    })
+}
+
+fn run(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        [] | ["help" | "-h" | "--help"] | [_, "-h" | "--help"] => println!("{HELP}"),
+        ["setup"] => {
+            setup::run()?;
+        }
+        ["build-kernels"] => test::kernels()?.iter().for_each(|file| println!("{}", file.display())),
+        ["demo"] => demo::run()?,
+        ["test", steps @ ..] => test::run(steps)?,
+        ["kill-test"] => test::kill(100)?,
+        ["kill-test", count] => match count.parse() {
+            Ok(count) => test::kill(count)?,
+            Err(_) => bail!(Usage(format!("kill-test takes a number, and \"{count}\" is none."))),
+        },
+        [other, ..] => bail!(Usage(format!("There is no command \"{other}\" with these arguments."))),
+    }
+    Ok(())
+}

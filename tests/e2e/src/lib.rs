@@ -1,1 +1,84 @@
-//! End-to-end tests.
+//! What the end-to-end tests share: the programs they run, the demo kernel's ledger, babeltrace2.
+//!
+//! The tests need a built kernel, QEMU and babeltrace2, and never pass without: `cargo xtask test` builds and installs what they need and
+//! names it in `KYMO_HELLO` (the kernel's ELF file), `KYMO_BIN` (the `kymo` command) and `KYMO_PROBES` (the probes' archive).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod babeltrace;
+pub mod ledger;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A file that `cargo xtask test` names.
+pub fn built(variable: &str) -> PathBuf {
+    let path = std::env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set: run these tests by `cargo xtask test e2e`, which builds what they need"));
+    PathBuf::from(path)
+}
+
+/// The kernel.
+pub fn hello() -> PathBuf {
+    built("KYMO_HELLO")
+}
+
+/// A `kymo` command line.
+pub fn kymo<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Command {
+    let mut command = Command::new(built("KYMO_BIN"));
+    command.args(arguments);
+    command
+}
+
+/// A new, empty place for one test's files.
+pub fn scratch(name: &str) -> PathBuf {
+    // Beside the kernel's files: under `target`, not in a small /tmp.
+    let target = hello().ancestors().find(|path| path.ends_with("target")).map_or_else(std::env::temp_dir, Path::to_owned);
+    let path = target.join("e2e").join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// Runs it to its end; its text is part of the message if the exit code is another.
+pub fn run(command: &mut Command, code: i32) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{command:?}\n{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// Records the kernel with this command line.
+pub fn record(out: &Path, append: &str, more: &[&str]) -> Output {
+    let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
+    command.args(["--timeout", "120", "--append", append]).args(more);
+    run(&mut command, 0)
+}
+
+/// The same numbers on every run (SplitMix64).
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+}
+
+/// The seed of a random test: `KYMO_SEED`, or the time. Printed, so that a failure can be had again.
+pub fn seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = std::env::var("KYMO_SEED").map_or(now, |text| text.parse().expect("KYMO_SEED is a number"));
+    eprintln!("KYMO_SEED={seed}");
+    seed
+}

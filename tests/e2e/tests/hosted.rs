@@ -1,0 +1,135 @@
+//! A user-space program that records itself: every kind of field, several threads, a reader while they write, more threads than rings.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use kymo::hosted::{self, Hosted, Options};
+use kymo::ring::reader::View;
+use kymo::vocabulary::ThreadName;
+use kymo::{Address, Mode, Text, Tid, trace};
+use kymo_ctf::{Item, Trace, Value};
+use kymo_e2e::{babeltrace, scratch};
+
+kymo::enumeration! {
+    /// Why it stopped.
+    pub enum Reason: u8 { Done = 0, Waits = 1, Failed = 200 }
+}
+kymo::event! {
+    /// Every kind of field.
+    #[id(21)]
+    pub struct Everything {
+        pub a: u8, pub b: u16, pub c: u32, pub d: u64, pub e: i8, pub f: i16, pub g: i32, pub h: i64,
+        pub reason: Reason, pub yes: bool, pub at: Address, pub three: [u16; 3], pub grid: [[u8; 2]; 3], pub reasons: [Reason; 2],
+        pub name: Text<12>, pub path: Text<20>,
+    }
+}
+kymo::event! { #[id(22)] pub struct Step { pub tid: Tid, pub seq: u32 } }
+kymo::event! { #[id(700)] pub struct Rare { pub odd: u8 } }
+kymo::event! { #[id(29)] pub struct Nothing {} }
+
+static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![ThreadName, Everything, Step, Rare, Nothing];
+type Kymo = kymo::Tracer<Hosted>;
+
+fn everything(seed: i64) {
+    trace!(Everything {
+        a: seed as u8,
+        b: seed as u16,
+        c: seed as u32,
+        d: u64::MAX - seed as u64,
+        e: -seed as i8,
+        f: -seed as i16,
+        g: i32::MIN + seed as i32,
+        h: i64::MIN + seed,
+        reason: if seed % 2 == 0 { Reason::Failed } else { Reason::Waits },
+        yes: seed % 3 == 0,
+        at: Address(0xffff_ffff_8000_0000 + seed as u64),
+        three: [1, 2, seed as u16],
+        grid: [[1, 2], [3, 4], [5, seed as u8]],
+        reasons: [Reason::Done, Reason::Failed],
+        name: Text::new(if seed % 5 == 0 { "a name that is cut" } else { "short" }),
+        // Never empty: babeltrace2 2.0.4 shows an empty text as the one before it.
+        path: Text::new(if seed % 4 == 3 { "x" } else { "/sbin/\u{e4}rger" }),
+    });
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_program_records_itself() {
+    let folder = scratch("hosted");
+    let options = Options { max_threads: 4, packet_size: 1024, packets: 64, mode: Mode::Overwrite };
+
+    // While they write, a reader follows; what it is too slow for is counted.
+    let session = hosted::start(&options, &VOCABULARY).unwrap();
+    let (live, out) = (session.live(), folder.join("live"));
+    let mut writer = session.writer(&out).unwrap();
+    let calls = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3u32)
+            .map(|tid| {
+                let calls = &calls;
+                scope.spawn(move || {
+                    trace!(ThreadName { tid: Tid(tid), name: Text::new("worker") });
+                    for seq in 0..200_000 {
+                        trace!(Step { tid: Tid(tid), seq });
+                    }
+                    trace!(Rare { odd: 7 });
+                    trace!(Nothing {});
+                    calls.fetch_add(200_003, Relaxed);
+                })
+            })
+            .collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            writer.poll(&live, View::Live).unwrap();
+            writer.flush().unwrap();
+        }
+    });
+    session.stop().unwrap();
+    writer.poll(&live, View::PostMortem).unwrap();
+    let summary = writer.finish(&live).unwrap();
+    assert_eq!(summary.events() + summary.lost(), calls.load(Relaxed));
+    let (events, losses) = babeltrace::compare(&out);
+    assert_eq!(events, summary.events());
+    assert_eq!(losses.values().map(|lost| lost.0).sum::<u64>(), summary.lost());
+    assert!(session.stop().is_err(), "it is stopped");
+    trace!(Nothing {}); // Off: goes nowhere.
+
+    // Every kind of field, as babeltrace2 sees it too, in the same rings.
+    let session = hosted::start(&options, &VOCABULARY).unwrap();
+    assert!(hosted::start(&options, &VOCABULARY).is_err(), "one session at a time");
+    (0..50).for_each(everything);
+    let out = folder.join("fields");
+    let summary = session.save(&out).unwrap();
+    assert_eq!((summary.events(), summary.lost()), (50, 0));
+    assert_eq!(babeltrace::compare(&out).0, 50);
+    let first = Trace::open(&out).unwrap().events().next().unwrap().unwrap();
+    let Item::Event(event) = first else { panic!("{first:?}") };
+    let field = |name: &str| event.fields.get(name).unwrap().clone();
+    assert_eq!(field("d"), Value::UInt(u64::MAX));
+    assert_eq!(field("h"), Value::Int(i64::MIN));
+    assert_eq!(field("name"), Value::Str("a name that ".to_owned()));
+    assert_eq!(field("_name_cut"), Value::UInt(1));
+    assert_eq!(field("path"), Value::Str("/sbin/\u{e4}rger".to_owned()));
+    assert!(fs::read_to_string(out.join("metadata")).unwrap().contains("\"Failed\" = 200"));
+
+    // More threads than rings: all at once, so that none can give its ring to another.
+    let session = hosted::start(&options, &VOCABULARY).unwrap();
+    let barrier = std::sync::Barrier::new(7);
+    std::thread::scope(|scope| {
+        for _ in 0..7 {
+            scope.spawn(|| {
+                trace!(Step { tid: Tid(1), seq: 0 });
+                barrier.wait();
+                trace!(Step { tid: Tid(1), seq: 1 });
+                barrier.wait();
+            });
+        }
+    });
+    let out = folder.join("crowd");
+    let summary = session.save(&out).unwrap();
+    assert_eq!(summary.events() + summary.lost(), 14);
+    // This test's own thread holds one of the four rings.
+    assert_eq!(summary.lost(), 8, "four threads found no ring: {summary:?}");
+    babeltrace::compare(&out);
+    assert!(hosted::start(&Options { packets: 128, ..options }, &VOCABULARY).is_err(), "the threads keep their rings");
+}

@@ -1,0 +1,148 @@
+//! Machines and recorders that are killed at random moments.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use kymo_capture::qemu::{Launch, Qemu};
+use kymo_ctf::{Item, Trace};
+use kymo_e2e::{Random, babeltrace, hello, kymo, ledger, record, run, scratch, seed};
+
+/// How often: 10, or `KYMO_KILLS` (the long form).
+fn kills() -> u32 {
+    std::env::var("KYMO_KILLS").map_or(10, |text| text.parse().expect("KYMO_KILLS is a number"))
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
+    let mut random = Random(seed());
+    let folder = scratch("kill-qemu");
+    let (mut alive, mut total) = (0, 0);
+    for turn in 0..kills() {
+        let ram = folder.join("ram");
+        let work = if random.below(2) == 0 { "mixed" } else { "markers" };
+        // Half of the rings are so large that they hold many turns of both of a hart's threads, half are lapped all the time.
+        let roomy = turn % 2 == 0;
+        let (packets, packet_size) = if roomy { (256, 4096) } else { (4 << random.below(4), 512 << random.below(3)) };
+        let append =
+            format!("mode=overwrite work={work} events=1000000000 packets={packets} packet_size={packet_size} tick_us=500");
+        let launch = Launch::kernel(&hello(), 4, Some(&append), &ram).unwrap();
+        let mut machine = Qemu::spawn(&launch, Stdio::null()).unwrap();
+        // A boot takes about 0.1 s; some of the kills come before the trace has begun.
+        sleep(Duration::from_micros(80_000 + random.below(500_000)));
+        assert!(machine.try_wait().unwrap().is_none(), "{append}");
+        machine.kill().unwrap();
+        let out = folder.join(format!("trace{turn}"));
+        let started =
+            kymo_capture::image::segments(&ram, None).and_then(|segments| kymo_capture::image::find(&ram, &segments)).is_ok();
+        let code = if started { 0 } else { 3 };
+        run(&mut kymo(["recover".as_ref(), ram.as_os_str(), "--out".as_ref(), out.as_os_str()]), code);
+        if !started {
+            continue;
+        }
+        alive += 1;
+        let ledger = ledger::read(&ram, &hello(), 4);
+        let (_, losses) = babeltrace::compare(&out);
+        let mut last = BTreeMap::<u64, u64>::new();
+        let mut in_trace = [0u64; 4];
+        for item in Trace::open(&out).unwrap().events() {
+            if let Item::Event(event) = item.unwrap() {
+                if event.name() != "thread_name" {
+                    in_trace[event.cpu().unwrap() as usize] += 1;
+                }
+                if event.name() == "marker" {
+                    let field = |name: &str| event.fields.get(name).unwrap().as_u64().unwrap();
+                    let before = last.insert(field("tid"), field("seq"));
+                    assert!(before.is_none_or(|before| before < field("seq")));
+                }
+            }
+        }
+        for (hart, ledger) in ledger.iter().enumerate() {
+            for (thread, &returned) in ledger.last.iter().enumerate() {
+                let tid = 2 * hart as u64 + thread as u64 + 1;
+                let newest = last.get(&tid).copied();
+                // In a small ring, a thread may have been off the CPU for longer than the ring holds.
+                assert!(newest.is_some() || !roomy || returned == 0, "turn {turn}, thread {tid} has no marker; {append}");
+                if let Some(newest) = newest {
+                    assert!(
+                        newest == returned || newest == returned + 1,
+                        "turn {turn}, thread {tid}: {newest} in the trace, {returned} returned; {append}"
+                    );
+                }
+            }
+            // Of a hart's two threads, the one that ran last must be there.
+            if ledger.marker > 0 {
+                assert!((1..3).any(|thread| last.contains_key(&(2 * hart as u64 + thread))), "turn {turn}, hart {hart}");
+            }
+            let lost = losses.get(&format!("events_{hart}")).map_or(0, |lost| lost.0);
+            let accounted = in_trace[hart] + lost;
+            // A call may have written its record and not yet been counted, in the thread and in the interrupt on top of it.
+            assert!(
+                (ledger.events()..=ledger.events() + 2).contains(&accounted),
+                "turn {turn}, hart {hart}: {accounted} of {}; {append}",
+                ledger.events()
+            );
+            total += accounted;
+        }
+        fs::remove_dir_all(out).unwrap();
+    }
+    println!("{alive} of {} machines had started to trace when they were killed; {total} events accounted for", kills());
+    assert!(alive * 2 >= kills(), "too few had");
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn kill_the_recorder_and_the_trace_opens() {
+    let mut random = Random(seed());
+    let folder = scratch("kill-recorder");
+    let mut opened = 0;
+    for turn in 0..kills() {
+        let out = folder.join(format!("trace{turn}"));
+        let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
+        command.args(["--append", "mode=overwrite work=markers events=1000000000 packets=128"]);
+        let mut recorder = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_micros(100_000 + random.below(900_000)));
+        recorder.kill().unwrap();
+        recorder.wait().unwrap();
+        assert_machine_ends(&out.join(".ram").to_string_lossy());
+        if out.join("metadata").exists() {
+            let (events, _) = babeltrace::compare(&out);
+            opened += u32::from(events > 0);
+        }
+        fs::remove_dir_all(out).unwrap();
+    }
+    println!("{opened} of {} traces had events when their recorder was killed", kills());
+    assert!(opened * 2 >= kills(), "too few had");
+}
+
+/// The machine ends with its recorder: no process has the RAM file on its command line.
+fn assert_machine_ends(ram: &str) {
+    let began = Instant::now();
+    loop {
+        let found = Command::new("pgrep").args(["-f", ram]).output().expect("pgrep runs");
+        if found.stdout.is_empty() {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "the machine outlives its recorder");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn the_time_limit_ends_the_machine_and_the_trace_is_complete() {
+    let out = scratch("time-limit").join("trace");
+    let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
+    let output = run(command.args(["--timeout", "1", "--append", "events=1000000000 mode=overwrite"]), 1);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("was ended at the time limit"));
+    assert!(babeltrace::compare(&out).0 > 1000);
+    assert!(!out.join(".ram").exists());
+    // And a recording that is not disturbed leaves no memory behind either.
+    let out = scratch("no-ram").join("trace");
+    record(&out, "events=1000", &[]);
+    assert!(!out.join(".ram").exists());
+}

@@ -1,0 +1,34 @@
+//! `cargo xtask demo`: from a fresh clone to a trace of four cores that `babeltrace2` reads.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{run as run_command, target};
+use crate::{kernel, setup, test};
+
+pub(crate) fn run() -> Result<()> {
+    let hello = kernel::hello(setup::run()?)?;
+    let kymo = test::cli()?;
+    let trace = target().join("demo/trace");
+    if trace.exists() {
+        std::fs::remove_dir_all(&trace).context("the old trace cannot be removed")?;
+    }
+    std::fs::create_dir_all(target().join("demo"))?;
+
+    run_command(Command::new(&kymo).arg("record").arg(&hello).arg("--out").arg(&trace))?;
+    run_command(Command::new(&kymo).args(["dump", "--count"]).arg(&trace))?;
+
+    // Only babeltrace2's own notes about counted losses are in order; anything else on its standard error is a fault of ours.
+    let mut babeltrace2 = Command::new("babeltrace2");
+    let output = babeltrace2.arg(&trace).args(["--component", "sink.utils.counter", "--params", "step=+0"]).output();
+    let output = output.context("babeltrace2 cannot be started")?;
+    let messages = String::from_utf8_lossy(&output.stderr);
+    let faults: Vec<&str> = messages.lines().filter(|line| !line.is_empty() && !line.contains("Tracer discarded")).collect();
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    if !output.status.success() || !faults.is_empty() {
+        bail!("babeltrace2 does not accept the trace ({}):\n{messages}", output.status);
+    }
+    println!("babeltrace2 accepts the trace: {}", trace.display());
+    Ok(())
+}

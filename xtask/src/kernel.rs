@@ -1,0 +1,60 @@
+//! Kernels: workspaces of their own, each for its own target.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::process::{cargo, root, run, target};
+use crate::setup::{TARGET, Toolchain};
+
+/// All of them, by the names of their folders.
+pub(crate) const ALL: [&str; 2] = ["hello", "probes"];
+
+/// Where the kernel of this name is.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    root().join("kernels").join(name)
+}
+
+/// Builds kernels/hello. Returns its ELF image.
+pub(crate) fn hello(toolchain: Toolchain) -> Result<PathBuf> {
+    Ok(build("hello", toolchain)?.join("hello"))
+}
+
+/// Builds kernels/probes, no kernel but functions to disassemble. Returns the archive.
+pub(crate) fn probes(toolchain: Toolchain) -> Result<PathBuf> {
+    Ok(build("probes", toolchain)?.join("libkymo_probes.a"))
+}
+
+/// Returns the folder with what was built.
+fn build(name: &str, toolchain: Toolchain) -> Result<PathBuf> {
+    let built = target().join("kernels");
+    let mut command = build_command(toolchain);
+    run(command.current_dir(folder(name)).args(["--target", TARGET, "--target-dir"]).arg(&built))?;
+    Ok(built.join(TARGET).join("release"))
+}
+
+/// Checks one of them, with rustup's tool chain.
+pub(crate) fn clippy(name: &str) -> Command {
+    let mut command = cargo(&["clippy", "--release", "--target", TARGET, "--target-dir"]);
+    command.current_dir(folder(name)).arg(target().join("kernels")).args(["--", "-Dwarnings"]);
+    command
+}
+
+fn build_command(toolchain: Toolchain) -> Command {
+    const BUILD: [&str; 2] = ["build", "--release"];
+    match toolchain {
+        Toolchain::Rustup => cargo(&BUILD),
+        Toolchain::Debian => {
+            // rustup's settings for its own tools would send Debian's cargo back to them.
+            let mut command = Command::new("/usr/bin/cargo");
+            for variable in ["RUSTUP_TOOLCHAIN", "RUSTC_WRAPPER", "CARGO"] {
+                command.env_remove(variable);
+            }
+            // There is no compiled `core` for the target: it is built along, which stable cargo does only when told that it may.
+            command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1").args(BUILD).arg("-Zbuild-std=core");
+            command.env(format!("CARGO_TARGET_{}_LINKER", TARGET.to_uppercase().replace('-', "_")), "ld.lld-22");
+            command
+        }
+    }
+}

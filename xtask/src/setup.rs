@@ -1,0 +1,110 @@
+//! The tools: what is needed, whether it is there, and how it gets there.
+//!
+//! Kernels are built for targets that rustup adds. Where it cannot (there is none, or its server is out of reach), Debian's own
+//! compiler does it, which ships the source of `core` instead of compiled targets.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::process::{exists, quiet, run as run_command};
+use crate::{Environment, Usage};
+
+/// The target of kernels/hello.
+pub(crate) const TARGET: &str = "riscv64imac-unknown-none-elf";
+
+/// What builds the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Toolchain {
+    /// The tool chain in use, with a target that rustup added.
+    Rustup,
+    /// Debian's, which builds `core` along.
+    Debian,
+}
+
+/// A Debian package, and a file or a program on the path by which one sees that it is there.
+struct Package {
+    name: &'static str,
+    sign: &'static str,
+}
+
+/// To run kernels, and to check what they recorded.
+const RUN: [Package; 3] = [
+    Package { name: "qemu-system-misc", sign: "qemu-system-riscv64" },
+    Package { name: "babeltrace2", sign: "babeltrace2" },
+    Package { name: "binutils-riscv64-unknown-elf", sign: "riscv64-unknown-elf-objdump" },
+];
+
+/// To build them with Debian's compiler. Its `cargo` is asked for by path: the first one on the path may be rustup's.
+const BUILD: [Package; 4] = [
+    Package { name: "rustc-web", sign: "/usr/bin/rustc" },
+    Package { name: "cargo-web", sign: "/usr/bin/cargo" },
+    Package { name: "rust-web-src", sign: "/usr/lib/rustlib/src/rust/library/core/src/lib.rs" },
+    Package { name: "lld-22", sign: "ld.lld-22" },
+];
+
+/// Sees to everything that `demo` and `test` need.
+pub(crate) fn run() -> Result<Toolchain> {
+    let toolchain = toolchain()?;
+    install(&RUN)?;
+    let kind = match toolchain {
+        Toolchain::Rustup => "rustup's",
+        Toolchain::Debian => "Debian's",
+    };
+    eprintln!("All tools are there; kernels are built by {kind} tool chain.");
+    Ok(toolchain)
+}
+
+/// Sees to what `build-kernels` needs.
+pub(crate) fn toolchain() -> Result<Toolchain> {
+    let forced = std::env::var("KYMO_TOOLCHAIN").unwrap_or_default();
+    match forced.as_str() {
+        "rustup" if add_target() => Ok(Toolchain::Rustup),
+        "rustup" => bail!(Environment(format!("rustup cannot add the target. Type: rustup target add {TARGET}"))),
+        "" if add_target() => Ok(Toolchain::Rustup),
+        "" | "debian" => {
+            install(&BUILD)?;
+            Ok(Toolchain::Debian)
+        }
+        other => bail!(Usage(format!("KYMO_TOOLCHAIN is rustup or debian, not \"{other}\"."))),
+    }
+}
+
+/// Whether the tool chain in use has the target now.
+fn add_target() -> bool {
+    let installed = quiet(Command::new("rustup").args(["target", "list", "--installed"]));
+    match installed {
+        None => false,
+        Some(targets) if targets.lines().any(|target| target == TARGET) => true,
+        Some(_) => run_command(Command::new("rustup").args(["target", "add", TARGET])).is_ok(),
+    }
+}
+
+/// Installs the packages that are not there.
+fn install(packages: &[Package]) -> Result<()> {
+    let missing: Vec<&str> = packages.iter().filter(|package| !exists(package.sign)).map(|package| package.name).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.join(" ");
+    let is_root = quiet(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
+    let installed = is_root && exists("apt-get") && {
+        // The package lists may be old or not there at all, as in a fresh container: then one update helps.
+        apt_install(&missing).is_ok() || (apt_get(&["update"]).is_ok() && apt_install(&missing).is_ok())
+    };
+    if !installed {
+        bail!(Environment(format!(
+            "These Debian packages are needed and cannot be installed from here: {names}. \
+             Type: sudo apt-get update && sudo apt-get install --no-install-recommends {names}"
+        )));
+    }
+    Ok(())
+}
+
+fn apt_install(packages: &[&str]) -> Result<()> {
+    apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    run_command(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet=2").args(arguments))
+}

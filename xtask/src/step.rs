@@ -1,0 +1,39 @@
+//! Steps of a long run, with the time each took.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// What has been done so far. Prints its table when dropped, so also after a failure.
+#[derive(Default)]
+pub(crate) struct Steps {
+    done: Vec<(&'static str, Duration, bool)>,
+}
+
+impl Steps {
+    /// Does one; an error names it.
+    pub(crate) fn run<T>(&mut self, name: &'static str, step: impl FnOnce() -> Result<T>) -> Result<T> {
+        eprintln!("\n== {name}");
+        let begin = Instant::now();
+        let result = step();
+        let time = begin.elapsed();
+        eprintln!("== {name}: {} min", minutes(time));
+        self.done.push((name, time, result.is_ok()));
+        result.with_context(|| format!("step {name}"))
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        let total = self.done.iter().map(|(_, time, _)| time).sum();
+        eprintln!("\n{:<12} {:>7}", "step", "minutes");
+        for (name, time, ok) in &self.done {
+            eprintln!("{name:<12} {:>7}  {}", minutes(*time), if *ok { "ok" } else { "FAILED" });
+        }
+        eprintln!("{:<12} {:>7}", "all", minutes(total));
+    }
+}
+
+fn minutes(time: Duration) -> String {
+    format!("{:.2}", time.as_secs_f64() / 60.0)
+}

@@ -1,0 +1,82 @@
+//! `cargo xtask test`: everything that must hold before a commit; CI runs the same.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::process::{cargo, run as run_command, target};
+use crate::setup::{self, Toolchain};
+use crate::step::Steps;
+use crate::{Usage, kernel};
+
+/// In the order in which they run: what fails fast comes first.
+const STEPS: [&str; 9] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "e2e", "babeltrace2"];
+
+/// Runs the steps with these names, or all; stops at the first that fails.
+pub(crate) fn run(only: &[&str]) -> Result<()> {
+    if let Some(unknown) = only.iter().find(|name| !STEPS.contains(name)) {
+        bail!(Usage(format!("There is no step \"{unknown}\". The steps are: {}.", STEPS.join(" "))));
+    }
+    let mut steps = Steps::default();
+    for name in STEPS {
+        if only.is_empty() || only.contains(&name) {
+            steps.run(name, || step(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn step(name: &str) -> Result<()> {
+    match name {
+        "setup" => setup::run().map(drop),
+        "fmt" => {
+            run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+            kernel::ALL.into_iter().try_for_each(|name| run_command(cargo(&["fmt", "--check"]).current_dir(kernel::folder(name))))
+        }
+        "clippy" => {
+            run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-Dwarnings"]))?;
+            // Debian's compiler comes without clippy.
+            match setup::toolchain()? {
+                Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(|name| run_command(&mut kernel::clippy(name))),
+                Toolchain::Debian => Ok(()),
+            }
+        }
+        "unit" => run_command(&mut cargo(&["test", "--all-features"])),
+        "doc" => run_command(cargo(&["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings")),
+        "kernels" => kernels().map(drop),
+        "cli" => cli().map(drop),
+        "e2e" => run_command(e2e()?.args(["--", "--include-ignored"])),
+        "babeltrace2" => {
+            run_command(&mut cargo(&["test", "--all-features", "-p", "kymo-ctf", "-p", "kymo-cli", "--", "--ignored"]))
+        }
+        other => bail!("step {other} has no command"),
+    }
+}
+
+/// Builds the `kymo` command. Returns its path.
+pub(crate) fn cli() -> Result<PathBuf> {
+    run_command(&mut cargo(&["build", "--release", "-p", "kymo-cli"]))?;
+    Ok(target().join("release/kymo"))
+}
+
+/// Builds the kernels. Returns what they made.
+pub(crate) fn kernels() -> Result<[PathBuf; 2]> {
+    let toolchain = setup::toolchain()?;
+    Ok([kernel::hello(toolchain)?, kernel::probes(toolchain)?])
+}
+
+/// The end-to-end tests, with what they need built: they find it by these variables.
+fn e2e() -> Result<Command> {
+    let [hello, probes] = kernels()?;
+    let kymo = cli()?;
+    let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
+    command.env("KYMO_HELLO", hello).env("KYMO_PROBES", probes).env("KYMO_BIN", kymo);
+    Ok(command)
+}
+
+/// The long form of the end-to-end tests in tests/e2e/tests/kill.rs: the same, more often.
+pub(crate) fn kill(count: u32) -> Result<()> {
+    setup::run()?;
+    run_command(e2e()?.env("KYMO_KILLS", count.to_string()).args(["--test", "kill", "--", "--include-ignored", "--nocapture"]))
+}

@@ -383,8 +383,13 @@ fn text_fields(line: &mut String, fields: &Fields, class: Option<&StructClass>) 
     line.push_str(if separator == "{" { "{ }" } else { " }" });
 }
 
-/// Whether a field is the length of another one that shows it: tracers write `_name_length` in front of the sequence `name`.
+/// Whether a field is the length of another one that shows it: tracers write `_name_length` in front of the sequence `name`. Kymo also
+/// writes `_name_cut`, which says something only where it is not 0.
 fn is_told_by_another(name: &str, value: &Value, fields: &Fields) -> bool {
+    let text = name.strip_prefix('_').and_then(|name| name.strip_suffix("_cut")).and_then(|name| fields.get(name));
+    if matches!(text, Some(Value::Str(_))) && value.as_u64() == Some(0) {
+        return true;
+    }
     let sequence = name.strip_prefix('_').and_then(|name| name.strip_suffix("_length"));
     let length = match sequence.and_then(|name| fields.get(name)) {
         Some(Value::Str(text)) => text.len(),

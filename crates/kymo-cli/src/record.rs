@@ -116,12 +116,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let recorded = record::record(&options, |progress| show(&bar, progress));
     bar.finish_and_clear();
     let recorded = recorded.inspect_err(|_| made.undo())?;
-    eprintln!(
-        "kymo: the machine {}; recorded {} to {}",
-        recorded.ending,
-        summary::sentences(&recorded.summary),
-        arguments.out.display()
-    );
+    let (ending, out) = (recorded.ending, arguments.out.display());
+    eprintln!("kymo: the machine {ending}; {out} has {}", summary::sentences(&recorded.summary));
     Ok(match recorded.ending {
         Ending::PoweredOff | Ending::Interrupted => Code::Ok,
         Ending::Status(_) | Ending::TimeLimit => Code::Findings,

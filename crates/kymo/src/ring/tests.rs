@@ -180,9 +180,12 @@ fn account<R: Reserve + 'static>(mode: Mode, consumer: Consumer, seed: u64) -> L
     let losses = reader.losses();
     assert_eq!(seen, reader.emitted());
     assert_eq!(seen + losses.events(), 3000, "seed {seed}: {losses:?}");
-    if mode == Mode::Overwrite {
-        assert_eq!(last, Some(2999));
+    match mode {
+        Mode::Overwrite => assert_eq!(last, Some(2999)),
+        Mode::Discard => assert_eq!((losses.overwritten, losses.packets), (0, 0), "what is not consumed stays"),
     }
+    assert_eq!(losses.packets > 0, losses.overwritten > 0, "{losses:?}");
+    assert_eq!(losses.unreadable, 0);
     losses
 }
 
@@ -243,6 +246,126 @@ fn steps_back<R: Reserve + 'static>() {
         assert!(time >= last);
         last = time;
     });
+}
+
+/// Memory in which the writer goes on while it is read: after every so many words that the reader loads.
+struct Interleaved<'a, W: Fn()> {
+    live: super::source::Live,
+    left: Cell<u64>,
+    every: u64,
+    write: &'a W,
+}
+
+impl<W: Fn()> Interleaved<'_, W> {
+    fn step(&self) {
+        self.left.set(self.left.get() - 1);
+        if self.left.get() == 0 {
+            self.left.set(self.every);
+            (self.write)();
+        }
+    }
+}
+
+impl<W: Fn()> Source for Interleaved<'_, W> {
+    fn len(&self) -> u64 {
+        self.live.len()
+    }
+    fn load(&self, offset: u64) -> Result<u32, super::source::Outside> {
+        self.step();
+        self.live.load(offset)
+    }
+    fn load_long(&self, offset: u64) -> Result<u64, super::source::Outside> {
+        self.step();
+        self.live.load_long(offset)
+    }
+}
+
+/// A writer between any two loads of the reader: what the reader takes for whole is whole, and the rest is counted.
+fn interleave<R: Reserve + 'static>(every: u64, burst: u32) {
+    let memory = memory();
+    CLOCK.set(0);
+    let session = start::<R>(memory, &config(Mode::Overwrite, Consumer::None, 256, 4));
+    let seq = Cell::new(0u32);
+    let write = || {
+        for _ in 0..burst {
+            CLOCK.set(CLOCK.get() + 5);
+            emit::<R>(u64::from(seq.get() % 5), seq.replace(seq.get() + 1));
+        }
+    };
+    let source = Interleaved { live: session.live(), left: Cell::new(every), every, write: &write };
+    let mut reader = Region::open(&session.live()).unwrap().channel(&session.live(), 0, ChannelKind::Events).unwrap();
+    let (mut seen, mut last) = (0, None);
+    let mut scratch = vec![0; reader.scratch_words()];
+    for _ in 0..400 {
+        let Some(mut batch) = reader.read(&source, View::Live, &mut scratch).unwrap() else { continue };
+        while let Some(record) = batch.next_record(&VOCABULARY) {
+            assert!(last.is_none_or(|last| last < record.payload[0]), "{last:?} then {}", record.payload[0]);
+            assert_eq!(record.time, 5 * (u64::from(record.payload[0]) + 1));
+            last = Some(record.payload[0]);
+            seen += 1;
+        }
+    }
+    read_all(&mut reader, &session.live(), View::Live, |_, _| seen += 1);
+    assert_eq!(seen + reader.losses().events(), u64::from(seq.get()), "every {every}, burst {burst}: {:?}", reader.losses());
+}
+
+#[test]
+fn a_writer_between_any_two_loads_of_the_reader_is_noticed() {
+    for every in [1, 2, 3, 5, 7, 11, 30, 64, 65, 100] {
+        for burst in [1, 2, 5, 17, 40] {
+            interleave::<LocalCas>(every, burst);
+            interleave::<Masked<NoInterrupts>>(every, burst);
+        }
+    }
+}
+
+/// A record with the usual header comes right after a change of window: the extended header is needed once.
+fn window<R: Reserve + 'static>() {
+    CLOCK.set(0);
+    let memory = memory();
+    let _session = start::<R>(memory, &config(Mode::Overwrite, Consumer::None, 1024, 4));
+    // SAFETY: the block of a leaked region.
+    let control = unsafe { &*memory.control(0) };
+    let lengths = [0, 1 << TIME_BITS, (1 << TIME_BITS) + 1].map(|time| {
+        CLOCK.set(time);
+        let before = control.cursor.load(Relaxed);
+        emit::<R>(2, 0);
+        control.cursor.load(Relaxed) - before
+    });
+    assert_eq!(lengths, [12, 24, 12]);
+}
+
+#[test]
+fn a_new_window_costs_one_extended_header() {
+    window::<LocalCas>();
+    window::<Masked<NoInterrupts>>();
+}
+
+/// The machine dies while a writer that was interrupted has not written its record, and the one that interrupted it has.
+#[test]
+fn records_behind_a_hole_are_counted_in_a_dump() {
+    CLOCK.set(0);
+    let memory = memory();
+    let session = start::<LocalCas>(memory, &config(Mode::Overwrite, Consumer::None, 1024, 4));
+    for seq in 0..10 {
+        emit::<LocalCas>(2, seq);
+    }
+    let mut bytes = dump(&session.live());
+    let region = Region::open(&Bytes(&bytes)).unwrap();
+    // SAFETY: the block of a leaked region.
+    let ring = unsafe { (*memory.control(0)).ring_offset.load(Relaxed) } as usize;
+    // The fourth record: 12 words of header, three words each. Its reservation stands, its words and its commit do not.
+    let record = ring + 4 * (12 + 3 * 3);
+    bytes[record..record + 12].fill(0);
+    let commit = u32::from_le_bytes(bytes[ring..ring + 4].try_into().unwrap()) - (1 << 16) - 3;
+    bytes[ring..ring + 4].copy_from_slice(&commit.to_le_bytes());
+    let mut reader = region.channel(&Bytes(&bytes), 0, ChannelKind::Events).unwrap();
+    let mut seen = Vec::new();
+    read_all(&mut reader, &Bytes(&bytes), View::PostMortem, |seq, _| seen.push(seq));
+    assert_eq!((seen, reader.losses().unreadable), (vec![0, 1, 2], 6));
+    // To a reader on the run the packet is not whole yet: it waits.
+    let mut reader = region.channel(&Bytes(&bytes), 0, ChannelKind::Events).unwrap();
+    read_all(&mut reader, &Bytes(&bytes), View::Live, |_, _| panic!("the packet is being written"));
 }
 
 #[test]

@@ -46,7 +46,8 @@ fn step(name: &str) -> Result<()> {
         "doc" => run_command(cargo(&["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings")),
         "kernels" => kernels().map(drop),
         "cli" => cli().map(drop),
-        "e2e" => run_command(e2e()?.args(["--", "--include-ignored"])),
+        // One at a time: each has a machine of four harts of its own.
+        "e2e" => run_command(e2e()?.args(["--", "--include-ignored", "--test-threads=1"])),
         "babeltrace2" => {
             run_command(&mut cargo(&["test", "--all-features", "-p", "kymo-ctf", "-p", "kymo-cli", "--", "--ignored"]))
         }

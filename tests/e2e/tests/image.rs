@@ -8,8 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use kymo_capture::image;
 use kymo_capture::qemu::{Launch, Qemu};
 use kymo_e2e::{babeltrace, hello, kymo, run, scratch};
 
@@ -40,7 +41,12 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
     let qmp = format!("unix:{},server=on,wait=off", socket.display());
     let launch = Launch::kernel(&hello(), 4, Some(append), &ram).unwrap().with(["-qmp", &qmp]);
     let machine = Qemu::spawn(&launch, Stdio::null()).unwrap();
-    sleep(Duration::from_millis(700));
+    let began = Instant::now();
+    while image::segments(&ram, None).and_then(|segments| image::find(&ram, &segments)).is_err() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the kernel does not start its trace");
+        sleep(Duration::from_millis(5));
+    }
+    sleep(Duration::from_millis(500));
     let mut monitor = BufReader::new(UnixStream::connect(&socket).unwrap());
     command(&mut monitor, r#"{"execute":"qmp_capabilities"}"#);
     command(&mut monitor, r#"{"execute":"stop"}"#);

@@ -1,7 +1,7 @@
 //! Recording a machine while it runs.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -79,7 +79,7 @@ impl std::fmt::Display for Ending {
 }
 
 /// What to do.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The machine.
     pub launch: &'a Launch,
@@ -91,6 +91,9 @@ pub struct Options<'a> {
     pub keep_ram: bool,
     /// Becomes true when the user interrupts.
     pub interrupted: &'a AtomicBool,
+    /// Gets what the machine writes to its serial port, whole lines where they come in one piece; on a thread of its own. `None`: it goes to
+    /// this program's standard output.
+    pub console: Option<fn(&[u8])>,
 }
 
 /// Where a recording stands.
@@ -132,12 +135,42 @@ pub fn record(options: &Options<'_>, mut progress: impl FnMut(Progress)) -> Resu
 
 fn run(options: &Options<'_>, ram: &Ram, progress: &mut impl FnMut(Progress)) -> Result<Recorded, Error> {
     let started = Instant::now();
-    let mut machine = Qemu::spawn(options.launch, Stdio::inherit())?;
+    let mut machine = Qemu::spawn(options.launch, if options.console.is_some() { Stdio::piped() } else { Stdio::inherit() })?;
+    let console =
+        options.console.zip(machine.take_stdout()).map(|(console, serial)| std::thread::spawn(move || copy(serial, console)));
+    let result = drain(options, ram, &mut machine, started, progress);
+    // The pipe ends with the machine.
+    drop(machine);
+    if let Some(console) = console {
+        // A panic in there was reported by the thread itself.
+        let _ = console.join();
+    }
+    result
+}
+
+/// Hands over what comes, cut at line ends.
+fn copy(serial: impl io::Read, console: fn(&[u8])) {
+    let mut serial = io::BufReader::new(serial);
+    let mut line = Vec::new();
+    // Ends with the pipe, or with an error on it.
+    while serial.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        console(&line);
+        line.clear();
+    }
+}
+
+fn drain(
+    options: &Options<'_>,
+    ram: &Ram,
+    machine: &mut Qemu,
+    started: Instant,
+    progress: &mut impl FnMut(Progress),
+) -> Result<Recorded, Error> {
     let segment = Segment { offset: 0, len: ram.size, phys: Some(ram.base) };
 
     // Until the kernel has started its trace.
     let found = loop {
-        let ending = ending(options, &mut machine, started)?;
+        let ending = ending(options, machine, started)?;
         match image::find(&ram.file, &[segment]) {
             Ok(found) => break found,
             Err(error) if error.is_final() => return Err(error.into()),
@@ -160,7 +193,7 @@ fn run(options: &Options<'_>, ram: &Ram, progress: &mut impl FnMut(Progress)) ->
     let mut flushed = Instant::now();
     loop {
         // Whether it has ended is asked before reading: what it wrote before its end is read then.
-        let ending = ending(options, &mut machine, started)?;
+        let ending = ending(options, machine, started)?;
         let view = if ending.is_some() { View::PostMortem } else { View::Live };
         let events = if consumer { writer.consume(&live, view) } else { writer.poll(&live, view) }.map_err(write)?;
         if let Some(ending) = ending {

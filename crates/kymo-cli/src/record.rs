@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -92,6 +93,20 @@ pub fn fresh_directory(path: &Path) -> anyhow::Result<Fresh> {
 }
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static BAR: OnceLock<ProgressBar> = OnceLock::new();
+
+/// The machine's console and the progress bar share the terminal: the bar makes way for each line.
+fn print(line: &[u8]) {
+    let write = || {
+        let mut out = std::io::stdout().lock();
+        // A reader of the console that went away does not end the recording.
+        let _ = out.write_all(line).and_then(|()| out.flush());
+    };
+    match BAR.get() {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
 
 /// Does it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
@@ -105,15 +120,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     };
     let made = fresh_directory(&arguments.out)?;
     ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed)).context("cannot watch for interrupts")?;
+    let bar = BAR.get_or_init(progress_bar);
     let options = Options {
         launch: &launch,
         out: &arguments.out,
         timeout: arguments.timeout,
         keep_ram: arguments.keep_ram,
         interrupted: &INTERRUPTED,
+        console: (!bar.is_hidden()).then_some(print),
     };
-    let bar = progress_bar();
-    let recorded = record::record(&options, |progress| show(&bar, progress));
+    let recorded = record::record(&options, |progress| show(bar, progress));
     bar.finish_and_clear();
     let recorded = recorded.inspect_err(|_| made.undo())?;
     let (ending, out) = (recorded.ending, arguments.out.display());

@@ -11,7 +11,7 @@ use crate::step::Steps;
 use crate::{Usage, kernel};
 
 /// In the order in which they run: what fails fast comes first.
-const STEPS: [&str; 9] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "e2e", "babeltrace2"];
+const STEPS: [&str; 10] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "e2e", "babeltrace2"];
 
 /// Runs the steps with these names, or all; stops at the first that fails.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
@@ -46,6 +46,8 @@ fn step(name: &str) -> Result<()> {
         "doc" => run_command(cargo(&["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings")),
         "kernels" => kernels().map(drop),
         "cli" => cli().map(drop),
+        // The one test whose figures are to be read.
+        "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
         // One at a time: each has a machine of four harts of its own.
         "e2e" => run_command(e2e()?.args(["--", "--include-ignored", "--test-threads=1"])),
         "babeltrace2" => {

@@ -151,7 +151,7 @@ pub fn find(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
                 continue;
             }
             if best.as_ref().is_none_or(|best| best.header.session_id < header.session_id) {
-                best = Some(Found { offset, len: segment.offset + segment.len - offset, header });
+                best = Some(Found { offset, len: segment.offset.saturating_add(segment.len).saturating_sub(offset), header });
             }
         }
     }

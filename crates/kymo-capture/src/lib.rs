@@ -13,4 +13,4 @@ pub mod qemu;
 pub mod record;
 pub mod recover;
 
-pub use kymo::hosted::{ChannelSummary, Summary};
+pub use kymo::ctf::directory::{ChannelSummary, Summary};

@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use kymo::hosted::{Summary, TraceWriter};
+use kymo::ctf::directory::{Summary, TraceWriter};
 use kymo::ring::reader::View;
 
 use crate::image::{self, Segment};
@@ -31,7 +31,7 @@ pub enum Error {
     #[error(transparent)]
     Image(#[from] image::Error),
     /// The machine ended, or its time was over, and its kernel had not started a trace.
-    #[error("the machine {ending} and its kernel had not started a trace: does it call Kymo's `start`?")]
+    #[error("the machine {ending} before its kernel had started a trace: {}", advice(.ending))]
     NotStarted {
         /// How it ended.
         ending: Ending,
@@ -54,6 +54,13 @@ pub enum Error {
     },
 }
 
+fn advice(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::Status(_) => "what it printed may say why",
+        _ => "does it call Kymo's `start`?",
+    }
+}
+
 /// Why a recording ended. In each case the trace is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -71,7 +78,10 @@ impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Ending::PoweredOff => f.write_str("powered off"),
-            Ending::Status(status) => write!(f, "ended with {status}"),
+            Ending::Status(status) => match status.code() {
+                Some(code) => write!(f, "ended with status {code}"),
+                None => write!(f, "was ended by a {status}"),
+            },
             Ending::TimeLimit => f.write_str("was ended at the time limit"),
             Ending::Interrupted => f.write_str("was ended by an interrupt"),
         }
@@ -112,6 +122,8 @@ pub struct Recorded {
     pub summary: Summary,
     /// Why it ended.
     pub ending: Ending,
+    /// The kernel began another session after this one, which is not in the trace.
+    pub another_session: bool,
 }
 
 /// The default place of the RAM file: hidden in the trace directory, where readers pass it over.
@@ -197,8 +209,9 @@ fn drain(
         let view = if ending.is_some() { View::PostMortem } else { View::Live };
         let events = if consumer { writer.consume(&live, view) } else { writer.poll(&live, view) }.map_err(write)?;
         if let Some(ending) = ending {
+            let another_session = writer.is_over(&live);
             let summary = writer.finish(&live).map_err(write)?;
-            return Ok(Recorded { summary, ending });
+            return Ok(Recorded { summary, ending, another_session });
         }
         if flushed.elapsed() >= FLUSH {
             writer.flush().map_err(write)?;

@@ -1,13 +1,14 @@
 //! A trace from the memory of a machine that is dead, stopped, or was copied.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use kymo::hosted::{Summary, TraceWriter};
+use kymo::ctf::directory::{Summary, TraceWriter};
 use kymo::ring::layout::{Header, State};
 use kymo::ring::reader::View;
-use kymo::ring::source::Bytes;
+use kymo::ring::source::{Outside, Source};
 
 use crate::image;
 
@@ -53,6 +54,48 @@ impl Recovered {
     }
 }
 
+/// A region in a file. Read piece by piece: an image may be larger than this machine's memory, and what it says of itself may be wrong.
+struct ImageSource {
+    file: RefCell<File>,
+    offset: u64,
+    len: u64,
+}
+
+impl ImageSource {
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Outside> {
+        let end = offset.checked_add(bytes.len() as u64).ok_or(Outside)?;
+        if end > self.len {
+            return Err(Outside);
+        }
+        let mut file = self.file.borrow_mut();
+        file.seek(SeekFrom::Start(self.offset + offset)).and_then(|_| file.read_exact(bytes)).map_err(|_| Outside)
+    }
+}
+
+impl Source for ImageSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+    fn load(&self, offset: u64) -> Result<u32, Outside> {
+        let mut bytes = [0; 4];
+        self.read(offset, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+    fn load_long(&self, offset: u64) -> Result<u64, Outside> {
+        let mut bytes = [0; 8];
+        self.read(offset, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+    fn copy(&self, offset: u64, out: &mut [u32]) -> Result<(), Outside> {
+        let mut bytes = vec![0; 4 * out.len()];
+        self.read(offset, &mut bytes)?;
+        for (word, chunk) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            *word = u32::from_le_bytes(*chunk);
+        }
+        Ok(())
+    }
+}
+
 /// Finds the region in `path` and writes what its rings hold to the new directory `out`.
 ///
 /// # Errors
@@ -61,12 +104,7 @@ pub fn recover(path: &Path, base: Option<u64>, out: &Path) -> Result<Recovered, 
     let segments = image::segments(path, base)?;
     let found = image::find(path, &segments)?;
     let read = |source| image::Error::Read { path: path.display().to_string(), source };
-    let mut file = File::open(path).map_err(read)?;
-    file.seek(SeekFrom::Start(found.offset)).map_err(read)?;
-    // `find` has checked the size against the file.
-    let mut bytes = Vec::new();
-    file.take(found.header.total_size).read_to_end(&mut bytes).map_err(read)?;
-    let source = Bytes(&bytes);
+    let source = ImageSource { file: RefCell::new(File::open(path).map_err(read)?), offset: found.offset, len: found.len };
     let write = |error: io::Error| match error.kind() {
         io::ErrorKind::InvalidData => Error::Damaged { path: path.display().to_string(), reason: error.to_string() },
         _ => Error::Write { out: out.display().to_string(), source: error },

@@ -53,6 +53,10 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Record(arguments) => record::run(&arguments),
         Verb::Recover(arguments) => recover::run(&arguments),
+        Verb::Dump(arguments) if arguments.trace.is_file() => {
+            let sentence = format!("{} is a file: give the trace's directory", arguments.trace.display());
+            Err(exit::Usage(sentence).into())
+        }
         Verb::Dump(arguments) => {
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
             let print = if arguments.count { dump::count } else { dump::run };

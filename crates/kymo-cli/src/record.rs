@@ -134,6 +134,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let recorded = recorded.inspect_err(|_| made.undo())?;
     let (ending, out) = (recorded.ending, arguments.out.display());
     eprintln!("kymo: the machine {ending}; {out} has {}", summary::sentences(&recorded.summary));
+    if recorded.another_session {
+        eprintln!("kymo: the kernel started another session after this one; the trace has the first only.");
+    }
     Ok(match recorded.ending {
         Ending::PoweredOff | Ending::Interrupted => Code::Ok,
         Ending::Status(_) | Ending::TimeLimit => Code::Findings,

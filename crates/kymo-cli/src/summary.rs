@@ -17,7 +17,8 @@ pub fn thousands(number: u64) -> String {
 
 /// One line for the whole, one for each channel that lost something.
 pub fn sentences(summary: &Summary) -> String {
-    let mut text = format!("{} events from {} CPUs", thousands(summary.events()), cpus(summary));
+    let cpus = cpus(summary);
+    let mut text = format!("{} events from {cpus} CPU{}", thousands(summary.events()), if cpus == 1 { "" } else { "s" });
     match summary.lost() {
         0 => text.push_str(", none lost."),
         lost => text.push_str(&format!(", {} lost:", thousands(lost))),

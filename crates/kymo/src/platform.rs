@@ -12,7 +12,7 @@ use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Control, switch_index};
 /// # Safety
 /// - `Local` leads to control blocks that no other CPU writes, in a region that stays mapped.
 /// - From the moment a writer fetches them until its record is written, the code neither moves to another CPU nor is switched
-///   out: `Masked` sees to it itself, with `LocalCas` the caller has pre-emption off.
+///   out: `Masked` sees to it itself, with `LocalCas` `pin` and `unpin` do.
 /// - Nothing that cannot be interrupted by the rules of `Reserve` (an NMI with `Masked`) records an event.
 pub unsafe trait Platform: 'static {
     /// How space is reserved.
@@ -23,9 +23,19 @@ pub unsafe trait Platform: 'static {
     /// The clock, in ticks. The same on every CPU as far as the hardware can; a step back is clamped and counted.
     fn clock() -> u64;
 
-    /// Returns when every CPU has left any record that it was writing when this was called, for example after an interrupt was
-    /// sent to every CPU and answered. `stop` calls it after the switches are off.
+    /// Returns when every CPU has left any record that it was writing when this was called, and sees all that this CPU wrote before: for example
+    /// after an interrupt was sent to every CPU and answered. `start` calls it before it turns the switches on, `stop` after it turned them off.
+    /// Empty where no other CPU can be at a tracepoint then.
     fn synchronize();
+
+    /// Keeps the code on this CPU, and from being switched out, until [`unpin`](Self::unpin); `LocalCas` calls it around every record. Empty where
+    /// tracepoints stand in code that is pinned anyhow. (`Masked` masks interrupts, which does it.)
+    #[inline(always)]
+    fn pin() {}
+
+    /// Ends what [`pin`](Self::pin) began.
+    #[inline(always)]
+    fn unpin() {}
 
     /// How deep this context is nested in interrupts: 0 only where the code certainly runs at thread level. With `LocalCas`, a
     /// packet whose writer was killed is taken back from there.
@@ -47,19 +57,34 @@ pub unsafe trait Local {
     /// This CPU; `None` where it has no ring (more CPUs than the session was started for).
     fn cpu() -> Option<Self::Cpu>;
     /// Loads a 64-bit word (relaxed).
-    fn load_long<W: ControlWord>(cpu: Self::Cpu) -> u64;
+    ///
+    /// # Safety
+    /// Of this and the functions below: `cpu` was got since the code was last free to move, and `W` is a word of that width.
+    unsafe fn load_long<W: ControlWord>(cpu: Self::Cpu) -> u64;
     /// Loads a 32-bit word (relaxed).
-    fn load<W: ControlWord>(cpu: Self::Cpu) -> u32;
+    ///
+    /// # Safety
+    /// As [`load_long`](Self::load_long).
+    unsafe fn load<W: ControlWord>(cpu: Self::Cpu) -> u32;
     /// Stores a 32-bit word (relaxed).
-    fn store<W: ControlWord>(cpu: Self::Cpu, value: u32);
+    ///
+    /// # Safety
+    /// As [`load_long`](Self::load_long); and the ring's rules allow the value.
+    unsafe fn store<W: ControlWord>(cpu: Self::Cpu, value: u32);
     /// Stores a 64-bit word; all earlier stores are visible before it (release).
-    fn publish_long<W: ControlWord>(cpu: Self::Cpu, value: u64);
+    ///
+    /// # Safety
+    /// As [`store`](Self::store).
+    unsafe fn publish_long<W: ControlWord>(cpu: Self::Cpu, value: u64);
     /// The whole block of one channel.
     fn control(cpu: Self::Cpu, kind: ChannelKind) -> &'static Control;
 }
 
 /// A word of a control block, as a constant offset from this CPU's first block.
-pub trait ControlWord {
+///
+/// # Safety
+/// `OFFSET` is that of a word of a control block, aligned for it. Only this crate implements it.
+pub unsafe trait ControlWord {
     /// The offset in bytes.
     const OFFSET: usize;
 }
@@ -69,7 +94,8 @@ macro_rules! control_words {
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $name<E>(core::marker::PhantomData<E>);
-        impl<E: Event> ControlWord for $name<E> {
+        // SAFETY: the offset of that field.
+        unsafe impl<E: Event> ControlWord for $name<E> {
             const OFFSET: usize = E::CHANNEL as usize * CONTROL_SIZE + offset_of!(Control, $field);
         }
     )*};
@@ -93,7 +119,8 @@ control_words! {
 /// The event's switch.
 #[derive(Debug)]
 pub struct Switch<E>(core::marker::PhantomData<E>);
-impl<E: Event> ControlWord for Switch<E> {
+// SAFETY: the offset of a byte in `on`.
+unsafe impl<E: Event> ControlWord for Switch<E> {
     const OFFSET: usize = E::CHANNEL as usize * CONTROL_SIZE + offset_of!(Control, on) + switch_index(E::ID);
 }
 
@@ -135,19 +162,19 @@ unsafe impl<T: ControlPointer> Local for ByPointer<T> {
         core::ptr::NonNull::new(T::get().cast_mut()).map(Blocks)
     }
     #[inline(always)]
-    fn load_long<W: ControlWord>(cpu: Blocks) -> u64 {
+    unsafe fn load_long<W: ControlWord>(cpu: Blocks) -> u64 {
         cpu.word::<W, AtomicU64>().load(Relaxed)
     }
     #[inline(always)]
-    fn load<W: ControlWord>(cpu: Blocks) -> u32 {
+    unsafe fn load<W: ControlWord>(cpu: Blocks) -> u32 {
         cpu.word::<W, AtomicU32>().load(Relaxed)
     }
     #[inline(always)]
-    fn store<W: ControlWord>(cpu: Blocks, value: u32) {
+    unsafe fn store<W: ControlWord>(cpu: Blocks, value: u32) {
         cpu.word::<W, AtomicU32>().store(value, Relaxed);
     }
     #[inline(always)]
-    fn publish_long<W: ControlWord>(cpu: Blocks, value: u64) {
+    unsafe fn publish_long<W: ControlWord>(cpu: Blocks, value: u64) {
         cpu.word::<W, AtomicU64>().store(value, Release);
     }
     #[inline(always)]

@@ -3,30 +3,30 @@
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use crate::ctf::tsdl;
 use crate::event::Vocabulary;
 use crate::platform::Platform;
 use crate::ring::layout::{
     CONTROL_OFFSET, CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Crc32, HEADER_WORDS, Header, MIN_PACKETS, Mode,
-    PACKET_SIZES, REGION_ALIGN, ReserveKind, SLOT_HEADER_WORDS, STATE_WORD, State, switch_index,
+    PACKET_SIZES, REGION_ALIGN, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, switch_index,
 };
 use crate::ring::reader::Region;
 use crate::ring::source::Live;
 use crate::ring::{Reserve, local_cas, masked};
 use crate::tracer::Tracer;
 
-/// Static memory for a region of `SIZE` bytes: `static REGION: RegionMemory<{ 8 << 20 }> = RegionMemory::new();`
+/// Static memory for a region of `SIZE` bytes and at most `CPUS` CPUs: `static REGION: RegionMemory<{ 8 << 20 }, 4> = RegionMemory::new();`
 ///
 /// All zero, so it takes no room in the kernel's image.
 #[repr(C, align(4096))]
-pub struct RegionMemory<const SIZE: usize>(UnsafeCell<[u8; SIZE]>);
+pub struct RegionMemory<const SIZE: usize, const CPUS: u32>(UnsafeCell<[u8; SIZE]>);
 
 // SAFETY: only reached through `Memory`, whose users touch it atomically, or before `start` publishes it.
-unsafe impl<const SIZE: usize> Sync for RegionMemory<SIZE> {}
+unsafe impl<const SIZE: usize, const CPUS: u32> Sync for RegionMemory<SIZE, CPUS> {}
 
-impl<const SIZE: usize> RegionMemory<SIZE> {
+impl<const SIZE: usize, const CPUS: u32> RegionMemory<SIZE, CPUS> {
     /// Zeros.
     pub const fn new() -> Self {
         RegionMemory(UnsafeCell::new([0; SIZE]))
@@ -35,24 +35,25 @@ impl<const SIZE: usize> RegionMemory<SIZE> {
     /// The memory, as `start` takes it.
     pub fn memory(&'static self) -> Memory {
         // SAFETY: static, aligned, and nobody else has a reference into the cell.
-        unsafe { Memory::new(self.0.get().cast(), SIZE) }
+        unsafe { Memory::new(self.0.get().cast(), SIZE, CPUS) }
     }
 
-    /// The control blocks of one CPU: what its pointer or register must hold. Valid before `start`: all switches are off there.
+    /// The control blocks of one CPU: what its pointer or register must hold. Valid before `start`, and for CPUs that a session does not
+    /// record: all switches are off there. Null for a CPU beyond `CPUS`, or where the memory ends before it.
     pub fn control(&'static self, cpu: u32) -> *const Control {
         self.memory().control(cpu)
     }
 }
 
-impl<const SIZE: usize> Default for RegionMemory<SIZE> {
+impl<const SIZE: usize, const CPUS: u32> Default for RegionMemory<SIZE, CPUS> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<const SIZE: usize> fmt::Debug for RegionMemory<SIZE> {
+impl<const SIZE: usize, const CPUS: u32> fmt::Debug for RegionMemory<SIZE, CPUS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RegionMemory").field("size", &SIZE).finish_non_exhaustive()
+        f.debug_struct("RegionMemory").field("size", &SIZE).field("cpus", &CPUS).finish_non_exhaustive()
     }
 }
 
@@ -61,6 +62,7 @@ impl<const SIZE: usize> fmt::Debug for RegionMemory<SIZE> {
 pub struct Memory {
     base: *mut u8,
     len: usize,
+    cpus: u32,
 }
 
 // SAFETY: a pointer to memory that lives for ever; see `new`.
@@ -69,22 +71,26 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// `len` bytes at `base`.
+    /// `len` zeroed bytes at `base` (or what an earlier session left there), for at most `cpus` CPUs.
     ///
     /// # Safety
     /// They stay mapped and writable for ever (a writer that has tested its switch may still come, whenever), belong to Kymo alone,
     /// and are aligned to [`REGION_ALIGN`].
-    pub const unsafe fn new(base: *mut u8, len: usize) -> Memory {
-        Memory { base, len }
+    pub const unsafe fn new(base: *mut u8, len: usize, cpus: u32) -> Memory {
+        Memory { base, len, cpus }
     }
 
-    /// The control blocks of one CPU; null where the memory ends before them.
+    /// The control blocks of one CPU; null where there are none for it.
     pub fn control(&self, cpu: u32) -> *const Control {
-        let end = (cpu as usize + 1).saturating_mul(ChannelKind::ALL.len() * CONTROL_SIZE).saturating_add(CONTROL_OFFSET);
-        if end > self.len {
+        if cpu >= self.cpus || self.blocks_end() > self.len {
             return core::ptr::null();
         }
         self.block(cpu, ChannelKind::Events)
+    }
+
+    /// Where the control blocks of all CPUs end that code may ever ask for, recorded or not: what comes behind is never taken for one.
+    fn blocks_end(&self) -> usize {
+        (self.cpus as usize).saturating_mul(ChannelKind::ALL.len() * CONTROL_SIZE).saturating_add(CONTROL_OFFSET)
     }
 
     fn block(&self, cpu: u32, kind: ChannelKind) -> *const Control {
@@ -96,6 +102,12 @@ impl Memory {
     pub fn live(&self) -> Live {
         // SAFETY: `new` was promised memory that stays; it is written atomically once a session runs.
         unsafe { Live::new(self.base, self.len as u64) }
+    }
+
+    fn zero(&self, bytes: core::ops::Range<usize>) {
+        for word in bytes.start / 4..bytes.end / 4 {
+            self.word(word).store(0, Relaxed);
+        }
     }
 
     fn word(&self, index: usize) -> &AtomicU32 {
@@ -144,6 +156,8 @@ pub enum Error {
     Config(&'static str),
     /// The memory is too small: so many bytes are needed.
     Memory(usize),
+    /// The memory does not begin on a multiple of [`REGION_ALIGN`].
+    Alignment,
     /// The clock's frequency is not known.
     Clock,
 }
@@ -155,6 +169,7 @@ impl fmt::Display for Error {
             Error::NotRunning => f.write_str("no session is running"),
             Error::Config(what) => write!(f, "{what} is out of its range"),
             Error::Memory(needed) => write!(f, "the region's memory is too small: {needed} bytes are needed"),
+            Error::Alignment => write!(f, "the region's memory does not begin on a multiple of {REGION_ALIGN} bytes"),
             Error::Clock => f.write_str("the clock's frequency is not known yet"),
         }
     }
@@ -194,8 +209,8 @@ impl fmt::Write for Text<'_> {
             if self.at >= self.memory.len {
                 return Err(fmt::Error);
             }
-            // SAFETY: inside of the memory; nobody reads the metadata before `state` says "running".
-            unsafe { self.memory.base.add(self.at).write(byte) };
+            // SAFETY: inside of the memory. Atomic, because a reader of an earlier session may still look.
+            unsafe { (*self.memory.base.add(self.at).cast::<AtomicU8>()).store(byte, Relaxed) };
             self.at += 1;
         }
         self.crc.update(text.as_bytes());
@@ -211,12 +226,12 @@ impl Config {
         }
     }
 
-    fn check(&self, vocabulary: &Vocabulary, reserve: ReserveKind) -> Result<(), Error> {
+    pub(crate) fn check(&self, cpus: u32, vocabulary: &Vocabulary, reserve: ReserveKind) -> Result<(), Error> {
         if self.clock.frequency_hz == 0 {
             return Err(Error::Clock);
         }
-        if !(1..=4096).contains(&self.cpus) {
-            return Err(Error::Config("the number of CPUs (1 to 4,096)"));
+        if !(1..=cpus.min(4096)).contains(&self.cpus) {
+            return Err(Error::Config("the number of CPUs (1 to that of the region's memory, at most 4,096)"));
         }
         if !PACKET_SIZES.contains(&self.packet_size) || !self.packet_size.is_power_of_two() {
             return Err(Error::Config("the packet size (a power of two from 256 to 131,072)"));
@@ -241,7 +256,7 @@ impl Config {
         let mut length = Length(0);
         // Counting cannot fail.
         let _ = tsdl::write(&mut length, session, vocabulary);
-        let shapes = CONTROL_OFFSET + self.cpus as usize * ChannelKind::ALL.len() * CONTROL_SIZE;
+        let shapes = memory.blocks_end();
         let metadata = shapes + 8 * vocabulary.events().len();
         let packet_size = self.packet_size as usize;
         // Rings are aligned to the packet size as an address, so that a record's slot is found by masking.
@@ -258,6 +273,30 @@ impl Config {
 }
 
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
+/// Address of the memory that a `start` is at work on, 0 for none.
+static STARTING: AtomicUsize = AtomicUsize::new(0);
+
+struct Starting;
+
+impl Starting {
+    /// One `start` at a time: a second one over the same memory is refused, one over another memory waits.
+    fn claim(memory: &Memory) -> Result<Starting, Error> {
+        let mine = memory.base as usize;
+        loop {
+            match STARTING.compare_exchange_weak(0, mine, Acquire, Relaxed) {
+                Ok(_) => return Ok(Starting),
+                Err(other) if other == mine => return Err(Error::Running),
+                Err(_) => core::hint::spin_loop(),
+            }
+        }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        STARTING.store(0, Release);
+    }
+}
 
 impl<P: Platform> Tracer<P> {
     /// Lays out the region and begins to record: every event of the vocabulary is switched on.
@@ -268,22 +307,32 @@ impl<P: Platform> Tracer<P> {
     /// See [`Error`]; nothing is recorded then.
     pub fn start(memory: Memory, config: &Config, vocabulary: &'static Vocabulary) -> Result<Session<P>, Error> {
         let reserve = <P::Reserve as Reserve>::KIND;
-        config.check(vocabulary, reserve)?;
-        if memory.len < CONTROL_OFFSET || !(memory.base as usize).is_multiple_of(REGION_ALIGN) {
-            return Err(Error::Memory(CONTROL_OFFSET));
+        config.check(memory.cpus, vocabulary, reserve)?;
+        if !(memory.base as usize).is_multiple_of(REGION_ALIGN) {
+            return Err(Error::Alignment);
         }
+        if memory.len < memory.blocks_end() {
+            return Err(Error::Memory(memory.blocks_end()));
+        }
+        let _starting = Starting::claim(&memory)?;
         // A good header is a session of this boot, or of the one before a warm reset.
         let earlier = Region::open(&memory.live()).ok();
         if earlier.as_ref().is_some_and(|region| region.header().state == State::Running as u32 && SESSIONS.load(Relaxed) > 0) {
             return Err(Error::Running);
         }
-        let session_id = SESSIONS.load(Relaxed).max(earlier.map_or(0, |region| region.header().session_id)) + 1;
-        let clock_start = P::clock();
-        let uuid = uuid(config, clock_start, session_id);
-        let about = tsdl::Session { uuid, clock: config.clock, hosted: config.hosted };
+        // A header that a warm reset left may say anything.
+        let earlier_id = earlier.as_ref().map_or(0, |region| region.header().session_id).min(u64::MAX / 2);
+        let session_id = SESSIONS.load(Relaxed).max(earlier_id) + 1;
+        let first_packet = earlier.map_or(0, |region| first_packet(&memory, region.header()));
+        let mut about = tsdl::Session { uuid: [0; 16], clock: config.clock, hosted: config.hosted };
+        // Takes as much room with any other UUID.
         let plan = config.plan(&memory, &about, vocabulary)?;
         memory.word(STATE_WORD).store(State::Forming as u32, Release);
         SESSIONS.store(session_id, Relaxed);
+        // Zeroing takes a while: time begins after it.
+        memory.zero(plan.rings..plan.total);
+        let clock_start = P::clock();
+        about.uuid = uuid(config, clock_start, session_id);
 
         for (index, event) in vocabulary.events().iter().enumerate() {
             let shape = event.shape();
@@ -300,7 +349,7 @@ impl<P: Platform> Tracer<P> {
             for kind in ChannelKind::ALL {
                 // SAFETY: `plan` placed this block inside of the memory, which stays mapped.
                 let control = unsafe { &*memory.block(cpu, kind) };
-                set_up(&memory, control, config, cpu, kind, ring, reserve, clock_start);
+                set_up(&memory, control, config, cpu, kind, ring, reserve, first_packet, clock_start);
                 ring += config.packets_of(kind) as usize * config.packet_size as usize;
             }
         }
@@ -313,7 +362,7 @@ impl<P: Platform> Tracer<P> {
             self_phys: config.phys,
             region_va: if reserve == ReserveKind::Masked { memory.base.expose_provenance() as u64 } else { 0 },
             session_id,
-            uuid,
+            uuid: about.uuid,
             clock: config.clock,
             clock_start,
             reserve: reserve as u32,
@@ -329,19 +378,33 @@ impl<P: Platform> Tracer<P> {
             build_id: config.build_id,
             metadata_crc,
         };
+        // The magic comes last, so that nobody who looks meanwhile finds half a header.
         let words: [u32; HEADER_WORDS] = header.to_words();
-        for (index, word) in words.into_iter().enumerate() {
-            memory.word(index).store(word, Relaxed);
+        memory.word(0).store(0, Release);
+        for (index, word) in words.into_iter().enumerate().rev() {
+            memory.word(index).store(word, Release);
         }
         // Partner: the reader's acquire of `state`. Everything above is visible before it.
         memory.word(STATE_WORD).store(State::Running as u32, Release);
-        let session = Session { memory, cpus: config.cpus, platform: PhantomData };
+        // A CPU that sees its switch on must see its block as it is now, and nothing in a tracepoint orders the two.
+        P::synchronize();
+        let session = Session { memory, cpus: config.cpus, id: session_id, platform: PhantomData };
         session.switch_all(vocabulary, true);
         Ok(session)
     }
 }
 
-/// One channel: constants, counters at zero, the writer at the beginning of its first packet. Its switches are off.
+/// The number of every channel's first packet: above all that an earlier session over this memory has used.
+fn first_packet(memory: &Memory, earlier: &Header) -> u64 {
+    let cpus = earlier.cpus.min(memory.cpus);
+    let blocks = (0..cpus).flat_map(|cpu| ChannelKind::ALL.map(|kind| memory.block(cpu, kind)));
+    // SAFETY: `start` has checked that the memory holds the blocks of all its CPUs.
+    let prep = blocks.map(|block| unsafe { (*block).prep.load(Relaxed) }).max().unwrap_or(0);
+    // What a damaged block says must not make positions overflow.
+    if prep < 1 << 40 { prep + 1 } else { 0 }
+}
+
+/// One channel: constants, counters at zero, the writer at the beginning of its first packet. Its switches are off, its ring is zero.
 #[allow(clippy::too_many_arguments)] // Called from one place, with the parts of the plan.
 fn set_up(
     memory: &Memory,
@@ -351,14 +414,10 @@ fn set_up(
     kind: ChannelKind,
     ring: usize,
     reserve: ReserveKind,
+    first_packet: u64,
     clock_start: u64,
 ) {
     let packets = config.packets_of(kind);
-    let same_ring = control.packet_size.load(Relaxed) == config.packet_size
-        && control.packets.load(Relaxed) == packets
-        && control.ring_offset.load(Acquire) == ring as u64;
-    // `prep` is ahead of every packet that was ever written.
-    let first_packet = if same_ring { control.prep.load(Relaxed).saturating_add(1) } else { 0 };
     for switch in &control.on {
         switch.store(0, Relaxed);
     }
@@ -377,9 +436,6 @@ fn set_up(
     for counter in [&control.abandoned, &control.clock_back, &control.too_large] {
         counter.store(0, Relaxed);
     }
-    for word in 0..packets as usize * config.packet_size as usize / 4 {
-        memory.word(ring / 4 + word).store(0, Relaxed);
-    }
     let address = (memory.base.expose_provenance() + ring) as u64;
     match reserve {
         ReserveKind::Masked => {
@@ -395,6 +451,7 @@ fn set_up(
 pub struct Session<P> {
     memory: Memory,
     cpus: u32,
+    id: u64,
     platform: PhantomData<P>,
 }
 
@@ -407,9 +464,11 @@ impl<P: Platform> Session<P> {
     /// Stops recording. Returns when no writer is inside of a record; the rings keep what they hold.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] where it was stopped already.
+    /// [`Error::NotRunning`] where it was stopped already, or another session has begun over the memory.
     pub fn stop(&self) -> Result<(), Error> {
-        if self.memory.word(STATE_WORD).load(Acquire) != State::Running as u32 {
+        let running = self.memory.word(STATE_WORD).load(Acquire) == State::Running as u32;
+        let current = u64::from(self.memory.word(SESSION_WORD).load(Relaxed));
+        if !running || current != self.id & u64::from(u32::MAX) {
             return Err(Error::NotRunning);
         }
         for control in self.controls() {

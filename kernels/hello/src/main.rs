@@ -48,7 +48,7 @@ unsafe impl kymo::Platform for Virt {
 }
 
 /// The memory that it records into.
-static REGION: kymo::RegionMemory<{ 40 << 20 }> = kymo::RegionMemory::new();
+static REGION: kymo::RegionMemory<{ 40 << 20 }, { MAX_HARTS as u32 }> = kymo::RegionMemory::new();
 
 /// What `tp` holds on hart `cpu`. boot.s asks for it first of all: the block is there before the session, with all switches off.
 extern "C" fn kymo_block(cpu: u32) -> *const kymo::Control {

@@ -33,8 +33,9 @@ pub fn kymo<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Command
 
 /// A new, empty place for one test's files.
 pub fn scratch(name: &str) -> PathBuf {
-    // Beside the kernel's files: under `target`, not in a small /tmp.
-    let target = hello().ancestors().find(|path| path.ends_with("target")).map_or_else(std::env::temp_dir, Path::to_owned);
+    // Beside this test's program, which is target/PROFILE/deps/NAME: not in a small /tmp.
+    let program = std::env::current_exe().unwrap();
+    let target = program.ancestors().nth(3).unwrap();
     let path = target.join("e2e").join(name);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).unwrap();

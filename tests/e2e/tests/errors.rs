@@ -71,7 +71,7 @@ fn kernels_that_cannot_be_run_or_do_not_trace() {
     // A kernel that refuses its command line, and one that never gets that far.
     let refuses = run(&mut kymo(paths(&["record"], &hello(), &["--out", out.to_str().unwrap(), "--append", "mode=sideways"])), 3);
     let text = String::from_utf8(refuses.stderr).unwrap();
-    assert!(text.contains("had not started a trace"), "{text}");
+    assert!(text.contains("status 2") && text.contains("before its kernel had started a trace"), "{text}");
     assert!(String::from_utf8(refuses.stdout).unwrap().contains("mode=sideways"), "the kernel's own sentence is passed on");
     let never =
         paths(&["record", "--timeout", "0.5", "--out"], &out, &["--", "qemu-system-riscv64", "-M", "virt", "-nographic", "-S"]);
@@ -154,6 +154,7 @@ fn traces_that_are_cut_damaged_or_none_at_all() {
     let folder = trace.parent().unwrap();
     assert!(refused(3, paths(&["dump"], &folder.join("nothing"), &[])).contains("nothing"));
     assert!(refused(3, paths(&["dump"], folder, &[])).contains("metadata"));
+    assert!(refused(2, paths(&["dump"], &trace.join("events_0"), &[])).contains("give the trace's directory"));
     let whole = run(&mut kymo(paths(&["dump"], &trace, &[])), 0).stdout;
     let stream = trace.join("events_1");
     let bytes = fs::read(&stream).unwrap();

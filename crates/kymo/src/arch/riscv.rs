@@ -58,26 +58,26 @@ unsafe impl Local for AtTp {
         Some(())
     }
     #[inline(always)]
-    fn load_long<W: ControlWord>((): ()) -> u64 {
+    unsafe fn load_long<W: ControlWord>((): ()) -> u64 {
         let value;
         // SAFETY: an aligned word of this hart's block.
         unsafe { asm!("ld {}, {}(tp)", out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags)) };
         value
     }
     #[inline(always)]
-    fn load<W: ControlWord>((): ()) -> u32 {
+    unsafe fn load<W: ControlWord>((): ()) -> u32 {
         let value;
         // SAFETY: an aligned word of this hart's block.
         unsafe { asm!("lw {}, {}(tp)", out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags)) };
         value
     }
     #[inline(always)]
-    fn store<W: ControlWord>((): (), value: u32) {
+    unsafe fn store<W: ControlWord>((): (), value: u32) {
         // SAFETY: an aligned word of this hart's block, which only this hart writes.
         unsafe { asm!("sw {}, {}(tp)", in(reg) value, const W::OFFSET, options(nostack, preserves_flags)) };
     }
     #[inline(always)]
-    fn publish_long<W: ControlWord>((): (), value: u64) {
+    unsafe fn publish_long<W: ControlWord>((): (), value: u64) {
         fence(Release);
         // SAFETY: an aligned word of this hart's block, which only this hart writes.
         unsafe { asm!("sd {}, {}(tp)", in(reg) value, const W::OFFSET, options(nostack, preserves_flags)) };

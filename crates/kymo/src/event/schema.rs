@@ -121,6 +121,15 @@ impl Vocabulary {
         let mut i = 0;
         while i < events.len() {
             let id = events[i].id;
+            assert!(is_name(events[i].name), "an event's name has letters, digits and _ only");
+            let mut field = 0;
+            while field < events[i].fields.len() {
+                assert!(
+                    is_name(events[i].fields[field].name),
+                    "a field's name has letters, digits and _ only (no raw identifiers)"
+                );
+                field += 1;
+            }
             assert!(id != 0 && id != 30 && id != 31, "event ids 0, 30 and 31 are reserved");
             let mut j = 0;
             while j < i {
@@ -149,6 +158,19 @@ impl Vocabulary {
     pub fn max_record_words(&self) -> usize {
         self.events.iter().map(|event| event.header_words() + event.max_payload_words()).max().unwrap_or(0)
     }
+}
+
+/// Whether it can stand in the metadata as it is.
+const fn is_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        if !bytes[i].is_ascii_alphanumeric() && bytes[i] != b'_' {
+            return false;
+        }
+        i += 1;
+    }
+    !bytes.is_empty()
 }
 
 const fn same(a: &str, b: &str) -> bool {

@@ -128,59 +128,59 @@ pub enum State {
 #[repr(C, align(128))]
 pub struct Control {
     /// `Masked`: address of the next record. `LocalCas`: logical offset of the next record, never reset.
-    pub cursor: AtomicU64,
+    pub(crate) cursor: AtomicU64,
     /// Last value of `cursor` that still lies in the open packet.
-    pub limit: AtomicU64,
+    pub(crate) limit: AtomicU64,
     /// Time window of the last record: `time >> TIME_BITS`.
-    pub epoch: AtomicU64,
+    pub(crate) epoch: AtomicU64,
     /// Ring size - 1 (constant).
-    pub mask: AtomicU64,
+    pub(crate) mask: AtomicU64,
     /// Address of the ring (constant).
-    pub base: AtomicU64,
+    pub(crate) base: AtomicU64,
     /// `Masked`: records in the open packet.
-    pub events: AtomicU32,
+    pub(crate) events: AtomicU32,
     _hot: [u32; 13],
     /// Switches of the events: by compact id; 30 for all others. Not zero: recorded.
-    pub on: [AtomicU8; 32],
+    pub(crate) on: [AtomicU8; 32],
 
     /// Highest packet number whose slot has been taken: packet `k` is intact as long as `k + packets > prep`.
-    pub prep: AtomicU64,
+    pub(crate) prep: AtomicU64,
     /// `LocalCas`: highest packet number whose slot is ready to be opened.
-    pub ready: AtomicU64,
+    pub(crate) ready: AtomicU64,
     /// `Masked`: number of the open packet.
-    pub open: AtomicU64,
+    pub(crate) open: AtomicU64,
     /// Records in packets that were destroyed.
-    pub retired_events: AtomicU64,
+    pub(crate) retired_events: AtomicU64,
     /// Events dropped, for whatever reason.
-    pub discarded: AtomicU64,
+    pub(crate) discarded: AtomicU64,
     /// Packets given up because a writer died in them.
-    pub abandoned: AtomicU32,
+    pub(crate) abandoned: AtomicU32,
     /// How often the clock stepped back out of its window.
-    pub clock_back: AtomicU32,
+    pub(crate) clock_back: AtomicU32,
     /// Events dropped because no packet can hold them (counted in `discarded` too).
-    pub too_large: AtomicU32,
+    pub(crate) too_large: AtomicU32,
     _shared: [u32; 19],
 
     /// Packets below this one are free to be reused in `Discard`. The only word that a reader writes.
-    pub consumed: AtomicU64,
+    pub(crate) consumed: AtomicU64,
     _consumer: [u32; 30],
 
     /// Bytes of a packet slot, a power of two.
-    pub packet_size: AtomicU32,
+    pub(crate) packet_size: AtomicU32,
     /// Slots in the ring.
-    pub packets: AtomicU32,
+    pub(crate) packets: AtomicU32,
     /// A [`Mode`].
-    pub mode: AtomicU32,
+    pub(crate) mode: AtomicU32,
     /// The CPU's number.
-    pub cpu: AtomicU32,
+    pub(crate) cpu: AtomicU32,
     /// A [`ChannelKind`].
-    pub kind: AtomicU32,
+    pub(crate) kind: AtomicU32,
     /// A [`Consumer`].
-    pub consumer: AtomicU32,
+    pub(crate) consumer: AtomicU32,
     /// Offset of the ring in the region.
-    pub ring_offset: AtomicU64,
+    pub(crate) ring_offset: AtomicU64,
     /// Number of the session's first packet.
-    pub first_packet: AtomicU64,
+    pub(crate) first_packet: AtomicU64,
     /// A word for the kernel's own use, for kernels whose CPU register points to this block.
     pub kernel_word: AtomicUsize,
     _constants: [u32; 20],
@@ -196,7 +196,7 @@ const _: () = {
     assert!(offset_of!(Control, packet_size) == 384);
 };
 
-/// The index of an event's switch in [`Control::on`].
+/// The index of an event's switch among those of a control block.
 pub const fn switch_index(id: u32) -> usize {
     if id < COMPACT_IDS { id as usize } else { COMPACT_IDS as usize }
 }
@@ -271,6 +271,8 @@ pub struct Header {
 
 /// Word index of the state in the header.
 pub const STATE_WORD: usize = 5;
+/// Word index of the session's number in the header.
+pub const SESSION_WORD: usize = 14;
 const CRC_WORD: usize = 4;
 
 const fn halves(value: u64) -> [u32; 2] {
@@ -537,6 +539,7 @@ mod tests {
                 assert!(Header::from_words(&damaged).is_err(), "damage in word {index} was not seen");
             }
         }
+        assert_eq!(u64::from(words[SESSION_WORD]), header().session_id);
         let mut newer = words;
         newer[2] += 1;
         assert_eq!(Header::from_words(&newer), Err(Refusal::Version(LAYOUT_VERSION + 1)));

@@ -29,51 +29,62 @@ const SLOT_HEADER: u64 = 4 * SLOT_HEADER_WORDS as u64;
 impl Reserve for LocalCas {
     const KIND: ReserveKind = ReserveKind::LocalCas;
 
-    /// The hot path.
     #[inline(always)]
     fn record<P: Platform, E: Event>(event: E) {
-        let (words, used) = event.encode();
-        let payload = words.as_ref().get(..used).unwrap_or(words.as_ref());
-        let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };
-        let size = 4 * (header_words + payload.len()) as u64;
-        let Some(cpu) = P::Local::cpu() else { return };
-        let control = P::Local::control(cpu, E::CHANNEL);
-        let (pos, time) = loop {
-            let pos = P::Local::load_long::<Cursor<E>>(cpu);
-            let time = P::clock();
-            if time >> TIME_BITS != P::Local::load_long::<Epoch<E>>(cpu) || pos + size > P::Local::load_long::<Limit<E>>(cpu) {
-                return slow::<P>(control, E::ID, payload);
-            }
-            if local::compare_and_swap(&control.cursor, pos, pos + size) {
-                break (pos, time);
-            }
-        };
-        let address = P::Local::load_long::<Base<E>>(cpu) + (pos & P::Local::load_long::<Mask<E>>(cpu));
-        // SAFETY: the swap reserved `pos .. pos + size` below `limit`: it lies in the open packet of this CPU's ring.
-        let record: *const AtomicU32 = core::ptr::with_exposed_provenance(address as usize);
-        let put = |index: usize, value: u32| {
-            // SAFETY: as above; `index` is below the record's length.
-            unsafe { (*record.add(index)).store(value, Relaxed) }
-        };
-        if header_words == 2 {
-            put(1, E::ID);
-        }
-        for (index, &value) in payload.iter().enumerate() {
-            put(header_words + index, value);
-        }
-        let id = if header_words == 1 { E::ID } else { MEDIUM };
-        // SAFETY: as above. Stored last, so that a crash leaves a zero header where a record is not whole. Partner: `commit`.
-        unsafe { (*record).store(compact_header(time, id), Release) };
-        let packet_size = u64::from(control.packet_size.load(Relaxed));
-        // SAFETY: rings are aligned to the packet size: this is the slot of the record.
-        let slot = unsafe { Slot::at(address & !(packet_size - 1)) };
-        commit(slot, 1, (size / 4) as u32);
+        P::pin();
+        write::<P, E>(event);
+        P::unpin();
     }
 
     #[inline(always)]
     fn record_masked<P: Platform, E: Event>(event: E) {
-        Self::record::<P, E>(event);
+        write::<P, E>(event);
     }
+}
+
+/// The hot path.
+#[inline(always)]
+fn write<P: Platform, E: Event>(event: E) {
+    let (words, used) = event.encode();
+    let payload = words.as_ref().get(..used).unwrap_or(words.as_ref());
+    let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };
+    let size = 4 * (header_words + payload.len()) as u64;
+    let Some(cpu) = P::Local::cpu() else { return };
+    let control = P::Local::control(cpu, E::CHANNEL);
+    let (pos, time) = loop {
+        // SAFETY: here and below, the code is pinned to this CPU until the record is written.
+        let pos = unsafe { P::Local::load_long::<Cursor<E>>(cpu) };
+        let time = P::clock();
+        // SAFETY: as above.
+        let (epoch, limit) = unsafe { (P::Local::load_long::<Epoch<E>>(cpu), P::Local::load_long::<Limit<E>>(cpu)) };
+        if time >> TIME_BITS != epoch || pos + size > limit {
+            return slow::<P>(control, E::ID, payload);
+        }
+        if local::compare_and_swap(&control.cursor, pos, pos + size) {
+            break (pos, time);
+        }
+    };
+    // SAFETY: as above.
+    let address = unsafe { P::Local::load_long::<Base<E>>(cpu) + (pos & P::Local::load_long::<Mask<E>>(cpu)) };
+    // SAFETY: the swap reserved `pos .. pos + size` below `limit`: it lies in the open packet of this CPU's ring.
+    let record: *const AtomicU32 = core::ptr::with_exposed_provenance(address as usize);
+    let put = |index: usize, value: u32| {
+        // SAFETY: as above; `index` is below the record's length.
+        unsafe { (*record.add(index)).store(value, Relaxed) }
+    };
+    if header_words == 2 {
+        put(1, E::ID);
+    }
+    for (index, &value) in payload.iter().enumerate() {
+        put(header_words + index, value);
+    }
+    let id = if header_words == 1 { E::ID } else { MEDIUM };
+    // SAFETY: as above. Stored last, so that a crash leaves a zero header where a record is not whole. Partner: `commit`.
+    unsafe { (*record).store(compact_header(time, id), Release) };
+    let packet_size = u64::from(control.packet_size.load(Relaxed));
+    // SAFETY: rings are aligned to the packet size: this is the slot of the record.
+    let slot = unsafe { Slot::at(address & !(packet_size - 1)) };
+    commit(slot, 1, (size / 4) as u32);
 }
 
 /// Adds to the commit word after everything before it is visible.

@@ -57,14 +57,17 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32
         }
         return;
     };
-    let at = P::Local::load_long::<Cursor<E>>(cpu);
+    // SAFETY: here and below, interrupts are masked, so the code stays on this CPU, and alone there, until it is done.
+    let at = unsafe { P::Local::load_long::<Cursor<E>>(cpu) };
     let time = P::clock();
     // Both directions at once: a clock that stepped back and a window that ended take the slow path.
-    if time >> TIME_BITS != P::Local::load_long::<Epoch<E>>(cpu) {
+    // SAFETY: as above.
+    if time >> TIME_BITS != unsafe { P::Local::load_long::<Epoch<E>>(cpu) } {
         return slow_call::<P, E, I, RESTORE>(payload, saved);
     }
     let next = at + 4 * (header_words + payload.len()) as u64;
-    if next > P::Local::load_long::<Limit<E>>(cpu) {
+    // SAFETY: as above.
+    if next > unsafe { P::Local::load_long::<Limit<E>>(cpu) } {
         return slow_call::<P, E, I, RESTORE>(payload, saved);
     }
     // SAFETY: `next <= limit` puts the record into the open packet of this CPU's ring, which stays mapped.
@@ -82,9 +85,11 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32
     for (index, &value) in payload.iter().enumerate() {
         put(header_words + index, value);
     }
-    P::Local::store::<Events<E>>(cpu, P::Local::load::<Events<E>>(cpu) + 1);
-    // Partner: the reader's acquire of `cursor`.
-    P::Local::publish_long::<Cursor<E>>(cpu, next);
+    // SAFETY: as above; one record more, and the next one behind it. Partner of the last store: the reader's acquire of `cursor`.
+    unsafe {
+        P::Local::store::<Events<E>>(cpu, P::Local::load::<Events<E>>(cpu).wrapping_add(1));
+        P::Local::publish_long::<Cursor<E>>(cpu, next);
+    }
     if RESTORE {
         I::restore(saved);
     }
@@ -178,7 +183,7 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
         } else {
             slot.write_usual(word_at, id, time, payload);
         }
-        control.events.store(control.events.load(Relaxed) + 1, Relaxed);
+        control.events.store(control.events.load(Relaxed).wrapping_add(1), Relaxed);
         control.cursor.store(at + size, Release);
         return;
     }

@@ -8,7 +8,7 @@ use core::sync::atomic::{Ordering::Acquire, fence};
 
 use super::layout::{
     COMPACT_IDS, CONTROL_SIZE, ChannelKind, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS, HEADER_WORDS, Header,
-    ID_BITS, MIN_PACKETS, Mode, PACKET_SIZES, Refusal, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, TIME_MASK,
+    ID_BITS, MIN_PACKETS, Mode, PACKET_SIZES, Refusal, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, TIME_BITS, TIME_MASK,
 };
 use super::slot::word;
 use super::source::{Consume, Outside, Source};
@@ -48,7 +48,8 @@ impl Region {
         let mut words = [0; HEADER_WORDS];
         source.copy(0, &mut words).map_err(|Outside| Refusal::NoMagic)?;
         let header = Header::from_words(&words)?;
-        let controls = u64::from(header.cpus) * u64::from(header.kinds) * u64::from(header.control_size);
+        // Saturated, it lies outside of any memory.
+        let controls = (u64::from(header.cpus) * u64::from(header.kinds)).saturating_mul(u64::from(header.control_size));
         let inside = |offset: u64, len: u64| offset.checked_add(len).is_some_and(|end| end <= header.total_size);
         let good = header.total_size <= source.len()
             && (1..=MAX_CPUS).contains(&header.cpus)
@@ -58,6 +59,7 @@ impl Region {
             && header.slot_header_size as usize == 4 * SLOT_HEADER_WORDS
             && header.control_offset.is_multiple_of(8)
             && header.shapes_offset.is_multiple_of(4)
+            && header.metadata_offset.is_multiple_of(4)
             && inside(header.control_offset, controls)
             && inside(header.metadata_offset, u64::from(header.metadata_len))
             && inside(header.shapes_offset, 8 * u64::from(header.shapes_len))
@@ -119,6 +121,7 @@ impl Region {
             packet_size,
             packets: u64::from(packets),
             first,
+            session_id: self.header.session_id,
             masked: self.header.reserve == ReserveKind::Masked as u32,
             consumer: constant(offset_of!(Control, consumer))?,
             discard: constant(offset_of!(Control, mode))? == Mode::Discard as u32,
@@ -158,12 +161,18 @@ pub struct Losses {
     pub unreadable: u64,
     /// Time stamps that stepped back and were clamped to the one before.
     pub clamped: u64,
+    /// Of `dropped`: events that no packet can hold.
+    pub too_large: u64,
+    /// How often the writer found its clock behind the window of the record before.
+    pub clock_back: u64,
+    /// Packets that the writer gave up because a writer had died in them.
+    pub abandoned: u64,
 }
 
 impl Losses {
     /// Events that were recorded or called for, and are not in the trace.
     pub fn events(&self) -> u64 {
-        self.overwritten + self.dropped + self.unreadable
+        self.overwritten.saturating_add(self.dropped).saturating_add(self.unreadable)
     }
 }
 
@@ -191,6 +200,7 @@ pub struct ChannelReader {
     packet_size: u32,
     packets: u64,
     first: u64,
+    session_id: u64,
     masked: bool,
     discard: bool,
     consumer: u32,
@@ -244,6 +254,27 @@ impl ChannelReader {
         self.discard && self.consumer == who as u32
     }
 
+    /// Whether every record that was reserved in the open packet is committed (`LocalCas`; with `Masked` a record has no such state).
+    ///
+    /// # Errors
+    /// [`Outside`] where the memory has shrunk.
+    pub fn is_quiet(&self, source: &impl Source) -> Result<bool, Outside> {
+        if self.masked {
+            return Ok(true);
+        }
+        let pos = self.load_control(source, offset_of!(Control, cursor))?;
+        let open = pos / u64::from(self.packet_size);
+        let committed = self.slot_word(source, open, word::COMMIT)? & 0xffff;
+        let before =
+            if open > self.first { self.slot_word(source, open - 1, word::COMMIT)? & 0xffff } else { self.packet_size / 4 };
+        Ok(u64::from(committed) == pos % u64::from(self.packet_size) / 4 && before == self.packet_size / 4)
+    }
+
+    /// Packets that the ring holds.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
     /// Records read so far.
     pub fn emitted(&self) -> u64 {
         self.emitted
@@ -254,13 +285,17 @@ impl ChannelReader {
         self.losses
     }
 
-    /// Takes the writer's present count of dropped events into [`losses`](Self::losses).
+    /// Takes the writer's present counts of dropped events and of oddities into [`losses`](Self::losses).
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
     pub fn refresh_dropped(&mut self, source: &impl Source) -> Result<(), Outside> {
         let dropped = self.load_control(source, offset_of!(Control, discarded))?;
         self.losses.dropped = self.losses.dropped.max(dropped);
+        let count = |offset: usize| source.load(self.control + offset as u64).map(u64::from);
+        self.losses.too_large = count(offset_of!(Control, too_large))?;
+        self.losses.clock_back = count(offset_of!(Control, clock_back))?;
+        self.losses.abandoned = count(offset_of!(Control, abandoned))?;
         Ok(())
     }
 
@@ -286,9 +321,14 @@ impl ChannelReader {
     /// [`Outside`] where the memory has shrunk.
     pub fn read<'a>(&'a mut self, source: &impl Source, view: View, scratch: &'a mut [u32]) -> Result<Option<Batch<'a>>, Outside> {
         // A writer may lap the reader in every turn; what cannot be had in a few is left for the next call.
-        for _ in 0..8 {
+        let mut turns = 0;
+        while turns < 8 {
+            turns += u32::from(view == View::Live);
             let prep = self.load_control(source, offset_of!(Control, prep))?;
-            let oldest = (prep + 1).saturating_sub(self.packets).max(self.first);
+            let oldest = prep.saturating_add(1).saturating_sub(self.packets).max(self.first);
+            if self.next > prep {
+                return Ok(None);
+            }
             if self.next < oldest && !self.resume(source, view, oldest, prep)? {
                 continue;
             }
@@ -300,6 +340,9 @@ impl ChannelReader {
             };
             let whole = words.min(self.scratch_words());
             source.copy(self.slot(self.next), scratch.get_mut(..whole).ok_or(Outside)?)?;
+            if source.load_long(4 * SESSION_WORD as u64)? != self.session_id {
+                return Ok(None); // Another session has begun over this memory: what is there now is not ours.
+            }
             if view == View::Live {
                 // Partner: the writer's release fence between `prep` and the first byte that it destroys.
                 fence(Acquire);
@@ -312,9 +355,28 @@ impl ChannelReader {
                 half(index) | half(index + 1) << 32
             };
             if long(word::NUMBER) != self.next {
-                return Ok(None);
+                if view == View::Live {
+                    return Ok(None);
+                }
+                // The writer died before it gave the packet its number. What nested writers committed in it stands behind a hole.
+                let committed = (long(word::COMMIT) >> 16) & 0xffff;
+                self.losses.unreadable = self.losses.unreadable.saturating_add(committed.saturating_sub(self.walked));
+                self.losses.packets = self.losses.packets.saturating_add(1);
+                self.next += 1;
+                self.done = SLOT_HEADER_WORDS;
+                self.walked = 0;
+                self.stuck_at = 0;
+                continue;
             }
-            let (begin, committed) = (long(word::BEGIN), closed.then_some(long(word::COMMIT) >> 16 & 0xffff));
+            let begin = long(word::BEGIN);
+            // How many there must be, where that is final: nobody writes the packet any more.
+            let committed = match (closed, view) {
+                (false, View::Live) => None,
+                (false, View::PostMortem) if self.masked => {
+                    Some(u64::from(source.load(self.control + offset_of!(Control, events) as u64)?))
+                }
+                _ => Some((long(word::COMMIT) >> 16) & 0xffff),
+            };
             let dropped =
                 if closed && !broken { long(word::DISCARDED) } else { self.load_control(source, offset_of!(Control, discarded))? };
             self.losses.dropped = self.losses.dropped.max(dropped);
@@ -323,7 +385,9 @@ impl ChannelReader {
                 self.time = self.time.max(begin);
             }
             let end = (closed && !broken).then(|| long(word::CLOSE));
-            if !closed && (self.done >= whole || self.stuck_at == whole) {
+            // What cannot be made out is counted once it is known to be final.
+            let counted = committed.is_none_or(|committed| committed <= self.walked);
+            if !closed && (self.done >= whole || (self.stuck_at == whole && counted)) {
                 return Ok(None);
             }
             let words = scratch.get(..whole).unwrap_or(&[]);
@@ -346,19 +410,24 @@ impl ChannelReader {
             }
             // The writer died between taking the slot and leaving the count: the packet before is still whole.
             let retired = self.load_control(source, offset_of!(Control, retired_events))?;
-            before = retired + u64::from(self.slot_word(source, oldest - 1, word::COMMIT)? >> 16);
+            before = retired.wrapping_add(u64::from(self.slot_word(source, oldest - 1, word::COMMIT)? >> 16));
         }
         before &= !EVENTS_BEFORE_VALID;
-        for skipped in oldest..oldest + ahead {
-            before += u64::from(self.slot_word(source, skipped, word::COMMIT)? >> 16);
+        let mut resume = oldest;
+        while resume < oldest.saturating_add(ahead) {
+            let commit = self.slot_word(source, resume, word::COMMIT)?;
+            if commit & 0xffff != self.packet_size / 4 {
+                break; // Not complete: a writer that was interrupted is still in it, and its count is not final.
+            }
+            before = before.saturating_add(u64::from(commit >> 16));
+            resume += 1;
         }
-        let resume = oldest + ahead;
         fence(Acquire);
         if view == View::Live && (!self.intact(source, oldest)? || resume >= prep) {
             return Ok(false);
         }
         self.losses.overwritten = self.losses.overwritten.max(before.saturating_sub(self.emitted + self.losses.unreadable));
-        self.losses.packets += resume - self.next;
+        self.losses.packets = self.losses.packets.saturating_add(resume - self.next);
         self.next = resume;
         self.done = SLOT_HEADER_WORDS;
         self.walked = 0;
@@ -476,12 +545,19 @@ impl<'a> Batch<'a> {
     /// At the end of what can be read: a closed packet is behind us, and what it held beyond is counted.
     fn finish_packet(&mut self) {
         let reader = &mut *self.reader;
+        if !self.reader_is_here {
+            return;
+        }
+        // In an open packet the last record may be counted and not yet published; it is missing only if the walk ended before.
+        let ended_early = self.closed || reader.done < self.words.len();
+        if let (Some(committed), true) = (self.committed, ended_early) {
+            reader.losses.unreadable = reader.losses.unreadable.saturating_add(committed.saturating_sub(reader.walked));
+            reader.walked = reader.walked.max(committed);
+        }
         if !self.closed {
             reader.stuck_at = if reader.done < self.words.len() { self.words.len() } else { 0 };
-        } else if self.reader_is_here {
+        } else {
             self.reader_is_here = false;
-            let missing = self.committed.unwrap_or(0).saturating_sub(reader.walked);
-            reader.losses.unreadable += missing;
             reader.next += 1;
             reader.done = SLOT_HEADER_WORDS;
             reader.walked = 0;

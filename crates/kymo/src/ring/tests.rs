@@ -80,7 +80,7 @@ fn config(mode: Mode, consumer: Consumer, packet_size: u32, packets: u32) -> Con
 fn memory() -> Memory {
     let layout = std::alloc::Layout::from_size_align(2 << 20, 4096).unwrap();
     // SAFETY: the size is not zero; the memory is never freed.
-    unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size()) }
+    unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), 2) }
 }
 
 fn start<R: Reserve + 'static>(memory: Memory, config: &Config) -> Session<Test<R>> {
@@ -368,6 +368,59 @@ fn records_behind_a_hole_are_counted_in_a_dump() {
     read_all(&mut reader, &Bytes(&bytes), View::Live, |_, _| panic!("the packet is being written"));
 }
 
+crate::event! { #[id(99)] struct Undeclared { seq: u32 } }
+
+/// An event that the vocabulary does not have cannot be walked over: what stands behind it in its packet is counted, the next packet is read.
+fn undeclared<R: Reserve + 'static>() {
+    CLOCK.set(0);
+    let memory = memory();
+    let session = start::<R>(memory, &config(Mode::Overwrite, Consumer::None, 256, 64));
+    let live = session.live();
+    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut seen = Vec::new();
+    for seq in 0..3 {
+        emit::<R>(2, seq);
+    }
+    Tracer::<Test<R>>::record(Undeclared { seq: 3 });
+    for seq in 4..9 {
+        emit::<R>(2, seq);
+    }
+    // 256 bytes hold 48 of header, 9 records of 12 and, at most, a few more.
+    read_all(&mut reader, &live, View::Live, |seq, _| seen.push(seq));
+    assert_eq!((&seen[..], reader.losses().events()), (&[0, 1, 2][..], 0), "the packet may yet be closed");
+    let mut dead = reader.clone();
+    for _ in 0..2 {
+        read_all(&mut dead, &live, View::PostMortem, |seq, _| seen.push(seq));
+        assert_eq!((seen.len(), dead.losses().unreadable), (3, 6));
+    }
+    for seq in 9..100 {
+        emit::<R>(2, seq);
+    }
+    read_all(&mut reader, &live, View::Live, |seq, _| seen.push(seq));
+    assert_eq!(*seen.last().unwrap(), 99);
+    assert_eq!(seen.len() as u64 + reader.losses().unreadable, 100);
+}
+
+#[test]
+fn an_undeclared_event_costs_its_packet_and_is_counted() {
+    undeclared::<LocalCas>();
+    undeclared::<Masked<NoInterrupts>>();
+}
+
+#[test]
+fn control_blocks_beyond_the_memorys_cpus_do_not_exist() {
+    let memory = memory();
+    assert!(!memory.control(1).is_null());
+    assert!(memory.control(2).is_null());
+    // SAFETY: as `memory`; too small for its CPUs.
+    let small = unsafe { Memory::new(std::ptr::without_provenance_mut(4096), 4096 + 512, 2) };
+    assert!(small.control(0).is_null());
+    // SAFETY: never touched, because it is refused.
+    let odd = unsafe { Memory::new(std::ptr::without_provenance_mut(4096 + 64), 1 << 20, 2) };
+    let refused = Tracer::<Test<LocalCas>>::start(odd, &config(Mode::Discard, Consumer::None, 256, 4), &VOCABULARY).map(drop);
+    assert_eq!(refused, Err(Error::Alignment));
+}
+
 #[test]
 fn a_clock_that_steps_back_is_clamped_and_counted() {
     steps_back::<LocalCas>();
@@ -501,7 +554,7 @@ fn a_configuration_that_cannot_work_is_refused_in_words() {
     let small = memory();
     for bad in [
         Config { cpus: 0, ..good },
-        Config { cpus: 5000, ..good },
+        Config { cpus: 3, ..good },
         Config { packet_size: 300, ..good },
         Config { packet_size: 128, ..good },
         Config { packets: 3, ..good },

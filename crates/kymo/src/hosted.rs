@@ -3,22 +3,20 @@
 //! The "CPU" is the thread: it gets a ring at its first event and gives it back when it ends, so at most `max_threads` record at a time. Threads beyond
 //! that are counted, in a stream of their own. The clock is the time stamp counter on x86-64, else the monotonic clock in nanoseconds.
 
-mod files;
-
-pub use files::{ChannelSummary, PAGE_BYTES, Summary, TraceError, TraceWriter};
-
 use std::cell::Cell;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::ctf::directory::{Summary, TraceWriter};
 use crate::event::Vocabulary;
 use crate::platform::{Blocks, ByPointer, ControlPointer, ControlWord, Local, Platform};
+use crate::ring::Reserve;
 use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Mode, REGION_ALIGN, switch_index};
 use crate::ring::local_cas::LocalCas;
-use crate::ring::reader::View;
+use crate::ring::reader::{Region, View};
 use crate::session::{Config, Error, Memory, Session};
 use crate::tracer::Tracer;
 
@@ -40,10 +38,15 @@ unsafe impl Platform for Hosted {
         return monotonic_nanos();
     }
 
-    /// Gives other threads time to leave what they write. A thread that was stopped between its switch test and its reservation may
-    /// still add that one record later, to memory that stays.
+    /// Waits, for at most a second, until no ring holds a record that is reserved and not written. A thread that the system stopped between its switch
+    /// test and its reservation cannot be seen: it may still add that one record, to memory that stays. Where counts must be exact, threads
+    /// are joined, or kept from recording, before the session is stopped.
     fn synchronize() {
-        std::thread::sleep(Duration::from_millis(1));
+        let Some(memory) = MEMORY.get().map(|rings| rings.memory) else { return };
+        let began = Instant::now();
+        while !is_quiet(&memory) && began.elapsed() < Duration::from_secs(1) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -61,14 +64,25 @@ thread_local! {
 
 /// Where switches are looked up before a thread has a ring. By kind, then by switch index.
 static SWITCHES: [[AtomicU8; 32]; 2] = [const { [const { AtomicU8::new(0) }; 32] }; 2];
-static RINGS: Mutex<Option<Rings>> = Mutex::new(None);
-
 /// The program's rings. Made by its first session, kept for all others: a thread that holds one goes on with it.
+static MEMORY: OnceLock<Rings> = OnceLock::new();
+/// Rings that no thread holds.
+static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
 #[derive(Debug)]
 struct Rings {
     memory: Memory,
-    free: Vec<u32>,
     options: Options,
+}
+
+/// Whether every reserved record is committed, in every ring.
+fn is_quiet(memory: &Memory) -> bool {
+    let live = memory.live();
+    let Ok(region) = Region::open(&live) else { return true };
+    let channels = (0..region.header().cpus).flat_map(|cpu| ChannelKind::ALL.map(|kind| (cpu, kind)));
+    channels
+        .into_iter()
+        .all(|(cpu, kind)| region.channel(&live, cpu, kind).is_ok_and(|channel| channel.is_quiet(&live).unwrap_or(true)))
 }
 
 #[derive(Debug)]
@@ -78,16 +92,14 @@ struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Events that destructors of other thread-locals still record claim a ring anew, which no thread gives back: see `claim`.
+        // Events that other destructors or signal handlers of this thread still record find no ring, and are counted: see `claim`.
         BLOCK.set(std::ptr::null());
-        if let Some(rings) = lock().as_mut() {
-            rings.free.push(self.ring);
-        }
+        free().push(self.ring);
     }
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Option<Rings>> {
-    RINGS.lock().unwrap_or_else(PoisonError::into_inner)
+fn free() -> std::sync::MutexGuard<'static, Vec<u32>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// [`Local`] of a thread.
@@ -120,20 +132,24 @@ unsafe impl Local for HostedLocal {
         ByPointer::<ThreadBlock>::cpu().or_else(claim)
     }
     #[inline(always)]
-    fn load_long<W: ControlWord>(cpu: Blocks) -> u64 {
-        ByPointer::<ThreadBlock>::load_long::<W>(cpu)
+    unsafe fn load_long<W: ControlWord>(cpu: Blocks) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { ByPointer::<ThreadBlock>::load_long::<W>(cpu) }
     }
     #[inline(always)]
-    fn load<W: ControlWord>(cpu: Blocks) -> u32 {
-        ByPointer::<ThreadBlock>::load::<W>(cpu)
+    unsafe fn load<W: ControlWord>(cpu: Blocks) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { ByPointer::<ThreadBlock>::load::<W>(cpu) }
     }
     #[inline(always)]
-    fn store<W: ControlWord>(cpu: Blocks, value: u32) {
-        ByPointer::<ThreadBlock>::store::<W>(cpu, value);
+    unsafe fn store<W: ControlWord>(cpu: Blocks, value: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { ByPointer::<ThreadBlock>::store::<W>(cpu, value) };
     }
     #[inline(always)]
-    fn publish_long<W: ControlWord>(cpu: Blocks, value: u64) {
-        ByPointer::<ThreadBlock>::publish_long::<W>(cpu, value);
+    unsafe fn publish_long<W: ControlWord>(cpu: Blocks, value: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { ByPointer::<ThreadBlock>::publish_long::<W>(cpu, value) };
     }
     #[inline(always)]
     fn control(cpu: Blocks, kind: ChannelKind) -> &'static Control {
@@ -150,10 +166,10 @@ pub fn ring_number() -> Option<u32> {
 #[cold]
 #[inline(never)]
 fn claim() -> Option<Blocks> {
-    let mut guard = lock();
-    let rings = guard.as_mut()?;
-    let given = if CLAIM.try_with(|_| ()).is_ok() { rings.free.pop() } else { None };
-    let Some(ring) = given else {
+    let rings = MEMORY.get()?;
+    // A thread that is being torn down takes no lock: it may hold it already.
+    let ring = if CLAIM.try_with(|_| ()).is_ok() { free().pop() } else { None };
+    let Some(ring) = ring else {
         // SAFETY: the last CPU of a hosted session is nobody's ring; `discarded` there is only ever added to, atomically.
         if let Some(overflow) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() } {
             overflow.discarded.fetch_add(1, Relaxed);
@@ -161,7 +177,6 @@ fn claim() -> Option<Blocks> {
         return None;
     };
     let block = rings.memory.control(ring);
-    drop(guard);
     CLAIM.with(|claim| claim.set(Some(Claim { ring })));
     BLOCK.set(block);
     ByPointer::<ThreadBlock>::cpu()
@@ -214,17 +229,21 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
         seed: u64::from(std::process::id()),
         hosted: true,
     };
-    let mut guard = lock();
-    if guard.as_ref().is_some_and(|rings| rings.options != (Options { mode: rings.options.mode, ..*options })) {
-        return Err(Error::Config("the size of a program's second session (that of the first)"));
-    }
-    let memory = match guard.as_ref() {
-        Some(rings) => rings.memory,
-        None => allocate(&config)?,
+    config.check(config.cpus, vocabulary, LocalCas::KIND)?;
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let rings = match MEMORY.get() {
+        Some(rings) if rings.options != (Options { mode: rings.options.mode, ..*options }) => {
+            return Err(Error::Config("the size of a program's second session (that of the first)"));
+        }
+        Some(rings) => rings,
+        None => {
+            let rings = Rings { memory: allocate(&config)?, options: *options };
+            *free() = (0..options.max_threads).rev().collect();
+            MEMORY.get_or_init(|| rings)
+        }
     };
-    let session = Tracer::<Hosted>::start(memory, &config, vocabulary)?;
-    guard.get_or_insert_with(|| Rings { memory, free: (0..options.max_threads).rev().collect(), options: *options });
-    drop(guard);
+    let session = Tracer::<Hosted>::start(rings.memory, &config, vocabulary)?;
     switch_all(vocabulary, 1);
     Ok(HostedSession { session, vocabulary })
 }
@@ -244,16 +263,18 @@ fn allocate(config: &Config) -> Result<Memory, Error> {
     let size = rings.checked_mul(config.packet_size as usize).and_then(|size| size.checked_mul(config.cpus as usize));
     // Header, control blocks and metadata: 1 MiB is more than they take.
     let size = size.and_then(|size| size.checked_add((1 << 20) + 1024 * config.cpus as usize));
+    // Aligned here and not by the allocator, which would touch every page to zero it.
     let align = (config.packet_size as usize).max(REGION_ALIGN);
-    let layout = size.and_then(|size| std::alloc::Layout::from_size_align(size, align).ok());
+    let layout = size.and_then(|size| std::alloc::Layout::from_size_align(size.checked_add(align)?, 16).ok());
     let layout = layout.ok_or(Error::Config("the size of the rings"))?;
     // SAFETY: the size is not zero.
     let base = unsafe { std::alloc::alloc_zeroed(layout) };
     if base.is_null() {
         return Err(Error::Memory(layout.size()));
     }
-    // SAFETY: just allocated, aligned, never freed.
-    Ok(unsafe { Memory::new(base, layout.size()) })
+    let offset = base.align_offset(align).min(align);
+    // SAFETY: `offset` and what is left lie in what was just allocated, which is aligned there and never freed.
+    Ok(unsafe { Memory::new(base.add(offset), layout.size() - align, config.cpus) })
 }
 
 /// The clock's description: frequency measured against the monotonic clock, offset from the wall clock.
@@ -275,7 +296,8 @@ fn clock() -> Clock {
 }
 
 impl HostedSession {
-    /// Writes the trace to a directory while recording goes on: call [`TraceWriter::poll`] on what this gives with [`live`](Self::live).
+    /// Writes the trace to a directory while recording goes on: call [`TraceWriter::poll`] on what this gives with [`live`](Self::live); with
+    /// [`Mode::Discard`] call [`TraceWriter::consume`], which also frees what it has read.
     ///
     /// # Errors
     /// Those of the file system.
@@ -306,6 +328,8 @@ impl HostedSession {
         let _ = self.stop();
         let mut writer = self.writer(directory)?;
         let live = self.session.live();
+        // A thread may still be on its way out of a record: what is there for certain is read as on the run.
+        while writer.poll(&live, View::Live)? > 0 {}
         writer.poll(&live, View::PostMortem)?;
         writer.finish(&live)
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::ctf::packet::{HEADER_WORDS, PacketBuilder, StreamId, Totals, widened};
 use crate::event::Shape;
-use crate::ring::layout::{ChannelKind, Consumer, Crc32, Header, Refusal};
+use crate::ring::layout::{ChannelKind, Consumer, Crc32, Header, Refusal, SESSION_WORD};
 use crate::ring::reader::{ChannelReader, Losses, Record, Region, Shapes, View};
 use crate::ring::source::{Consume, Outside, Source};
 
@@ -129,8 +129,16 @@ impl StreamFile {
         self.packet.seal(&mut self.page, &self.stream, self.end, self.totals, true);
         self.bytes.clear();
         self.bytes.extend(self.page.iter().flat_map(|word| word.to_le_bytes()));
-        self.file.seek(SeekFrom::Start(self.index * PAGE_BYTES as u64))?;
-        self.file.write_all(&self.bytes)?;
+        let start = self.index * PAGE_BYTES as u64;
+        self.file.seek(SeekFrom::Start(start))?;
+        if let Err(error) = self.file.write_all(&self.bytes) {
+            // The disk is full, say: a torn page would make the whole stream unreadable. A page that was there before stays as long as it was.
+            let len = self.file.metadata().map_or(start, |meta| meta.len());
+            if !len.is_multiple_of(PAGE_BYTES as u64) {
+                self.file.set_len(start)?;
+            }
+            return Err(error);
+        }
         self.dirty = false;
         Ok(())
     }
@@ -139,7 +147,7 @@ impl StreamFile {
     fn next_page(&mut self, begin: u64) {
         self.index += 1;
         self.settled = self.totals;
-        self.totals.sequence += 1;
+        self.totals.sequence = self.totals.sequence.saturating_add(1);
         self.packet = PacketBuilder::new(begin.max(self.end));
         self.end = self.packet.last();
     }
@@ -148,7 +156,7 @@ impl StreamFile {
     /// before and the end of the packet that tells of it, so it gets a packet of its own.
     fn note(&mut self, losses: &Losses, begin: u64) -> io::Result<()> {
         let packets = losses.packets.saturating_sub(self.lost_packets);
-        let lost = losses.events() + self.unwritable;
+        let lost = losses.events().saturating_add(self.unwritable);
         if lost <= self.totals.events_discarded && packets == 0 {
             return Ok(());
         }
@@ -160,7 +168,7 @@ impl StreamFile {
             self.end = self.packet.last();
         }
         self.lost_packets = losses.packets;
-        self.totals.sequence += packets;
+        self.totals.sequence = self.totals.sequence.saturating_add(packets);
         self.totals.events_discarded = lost;
         self.dirty = true;
         Ok(())
@@ -218,7 +226,7 @@ impl Summary {
 
     /// Events that are not.
     pub fn lost(&self) -> u64 {
-        self.channels.iter().map(|channel| channel.losses.events()).sum()
+        self.channels.iter().fold(0, |sum, channel| channel.losses.events().saturating_add(sum))
     }
 }
 
@@ -288,6 +296,11 @@ impl TraceWriter {
         &self.header
     }
 
+    /// Whether another session has begun over the memory, so that nothing more will come of this one.
+    pub fn is_over(&self, source: &impl Source) -> bool {
+        source.load_long(4 * SESSION_WORD as u64) != Ok(self.header.session_id)
+    }
+
     /// Whether the session waits for a host to free its packets: then [`consume`](Self::consume) is the way to read.
     pub fn is_host_consumer(&self) -> bool {
         self.channels.iter().any(|(reader, _)| reader.is_consumed_by(Consumer::Host))
@@ -329,7 +342,7 @@ impl TraceWriter {
     /// Events in the trace and events lost, as far as is known now.
     pub fn progress(&self) -> (u64, u64) {
         let channel = |(reader, stream): &(ChannelReader, StreamFile)| (stream.events, reader.losses().events());
-        self.channels.iter().map(channel).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        self.channels.iter().map(channel).fold((0, 0), |sum, one| (sum.0 + one.0, one.1.saturating_add(sum.1)))
     }
 
     /// Ends the trace: the last losses are told, everything is written. Call [`poll`](Self::poll) before.
@@ -351,7 +364,7 @@ impl TraceWriter {
                 kind: reader.kind(),
                 cpu: reader.cpu(),
                 events: stream.events,
-                losses: Losses { unreadable: reader.losses().unreadable + stream.unwritable, ..reader.losses() },
+                losses: Losses { unreadable: reader.losses().unreadable.saturating_add(stream.unwritable), ..reader.losses() },
             });
         }
         Ok(summary)
@@ -368,6 +381,7 @@ fn drain(
     mut after: impl FnMut(&ChannelReader) -> io::Result<()>,
 ) -> io::Result<u64> {
     let before = stream.events;
+    let mut batches = 0;
     while let Some(mut batch) = reader.read(source, view, scratch)? {
         stream.note(&batch.losses(), batch.begin())?;
         let end = batch.end();
@@ -378,23 +392,22 @@ fn drain(
             stream.end = stream.end.max(end);
         }
         after(reader)?;
+        batches += 1;
+        // A writer as fast as this reader must not keep it from the other channels: at the open packet, and after a ring's length, it is
+        // the others' turn.
+        if view == View::Live && (end.is_none() || batches >= reader.packets()) {
+            break;
+        }
     }
     Ok(stream.events - before)
 }
 
 /// The metadata text.
 fn metadata(header: &Header, source: &impl Source) -> Result<Vec<u8>, TraceError> {
-    let mut text = Vec::with_capacity(header.metadata_len as usize);
-    let (start, end) = (header.metadata_offset, header.metadata_offset + u64::from(header.metadata_len));
-    let mut at = start & !3;
-    while at < end {
-        for (index, byte) in source.load(at)?.to_le_bytes().into_iter().enumerate() {
-            if (start..end).contains(&(at + index as u64)) {
-                text.push(byte);
-            }
-        }
-        at += 4;
-    }
+    let len = header.metadata_len as usize;
+    let mut words = vec![0; len.div_ceil(4)];
+    source.copy(header.metadata_offset, &mut words)?;
+    let text: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).take(len).collect();
     let mut crc = Crc32::new();
     crc.update(&text);
     if crc.finish() == header.metadata_crc { Ok(text) } else { Err(TraceError::Metadata) }

@@ -327,7 +327,10 @@ impl<P: Platform> Tracer<P> {
         let mut about = tsdl::Session { uuid: [0; 16], clock: config.clock, hosted: config.hosted };
         // Takes as much room with any other UUID.
         let plan = config.plan(&memory, &about, vocabulary)?;
+        // From here on an earlier session's readers find that it is over.
         memory.word(STATE_WORD).store(State::Forming as u32, Release);
+        memory.word(SESSION_WORD).store(session_id as u32, Release);
+        memory.word(SESSION_WORD + 1).store((session_id >> 32) as u32, Release);
         SESSIONS.store(session_id, Relaxed);
         // Zeroing takes a while: time begins after it.
         memory.zero(plan.rings..plan.total);

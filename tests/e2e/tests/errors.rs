@@ -147,6 +147,25 @@ fn memory_that_holds_no_region_or_a_bad_one() {
     }
 }
 
+/// A disk that is full, or a quota: what was written is whole packets, and opens.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_disk_that_fills_up() {
+    let trace = recorded("full-disk");
+    let out = trace.parent().unwrap().join("out");
+    // 512-byte blocks: the third page of a file does not fit in whole.
+    let script = "trap '' XFSZ; ulimit -f 17; exec \"$0\" recover \"$1\" --out \"$2\"";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script]).arg(kymo_e2e::built("KYMO_BIN")).arg(trace.join(".ram")).arg(&out);
+    let text = String::from_utf8(run(&mut command, 4).stderr).unwrap();
+    assert!(text.starts_with("kymo: cannot write the trace to") && text.lines().count() == 1, "{text}");
+    for entry in fs::read_dir(&out).unwrap().map(Result::unwrap) {
+        let len = entry.metadata().unwrap().len();
+        assert!(entry.file_name() == "metadata" || len.is_multiple_of(4096), "{:?} has {len} bytes", entry.file_name());
+    }
+    assert!(kymo_e2e::babeltrace::compare(&out).0 > 0);
+}
+
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn traces_that_are_cut_damaged_or_none_at_all() {

@@ -311,6 +311,11 @@ impl ChannelReader {
         source.load(self.slot(number) + 4 * index as u64)
     }
 
+    /// Whether what is there is still of this reader's session, and not of another one over the same memory.
+    fn is_ours(&self, source: &impl Source) -> Result<bool, Outside> {
+        Ok(source.load_long(4 * SESSION_WORD as u64)? == self.session_id)
+    }
+
     fn intact(&self, source: &impl Source, number: u64) -> Result<bool, Outside> {
         Ok(number.saturating_add(self.packets) > self.load_control(source, offset_of!(Control, prep))?)
     }
@@ -325,6 +330,9 @@ impl ChannelReader {
         while turns < 8 {
             turns += u32::from(view == View::Live);
             let prep = self.load_control(source, offset_of!(Control, prep))?;
+            if !self.is_ours(source)? {
+                return Ok(None);
+            }
             let oldest = prep.saturating_add(1).saturating_sub(self.packets).max(self.first);
             if self.next > prep {
                 return Ok(None);
@@ -340,8 +348,8 @@ impl ChannelReader {
             };
             let whole = words.min(self.scratch_words());
             source.copy(self.slot(self.next), scratch.get_mut(..whole).ok_or(Outside)?)?;
-            if source.load_long(4 * SESSION_WORD as u64)? != self.session_id {
-                return Ok(None); // Another session has begun over this memory: what is there now is not ours.
+            if !self.is_ours(source)? {
+                return Ok(None);
             }
             if view == View::Live {
                 // Partner: the writer's release fence between `prep` and the first byte that it destroys.
@@ -423,7 +431,7 @@ impl ChannelReader {
             resume += 1;
         }
         fence(Acquire);
-        if view == View::Live && (!self.intact(source, oldest)? || resume >= prep) {
+        if view == View::Live && (!self.intact(source, oldest)? || resume >= prep || !self.is_ours(source)?) {
             return Ok(false);
         }
         self.losses.overwritten = self.losses.overwritten.max(before.saturating_sub(self.emitted + self.losses.unreadable));

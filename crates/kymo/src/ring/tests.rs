@@ -548,6 +548,26 @@ fn sessions_start_once_stop_once_and_go_on_in_the_same_memory() {
     assert!(unsafe { (*memory.control(0)).first_packet.load(Relaxed) } > 0);
 }
 
+/// A reader and a handle of one session have nothing to do with the next one over the same memory.
+#[test]
+fn a_reader_of_one_session_takes_nothing_of_the_next() {
+    let memory = memory();
+    let config = config(Mode::Overwrite, Consumer::None, 256, 4);
+    let first = start::<LocalCas>(memory, &config);
+    let live = first.live();
+    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    emit::<LocalCas>(0, 1);
+    first.stop().unwrap();
+    let second = start::<LocalCas>(memory, &Config { names_packets: 8, ..config });
+    for seq in 2..500 {
+        emit::<LocalCas>(0, seq);
+    }
+    read_all(&mut reader, &live, View::Live, |seq, _| panic!("event {seq} is of the second session"));
+    assert_eq!(reader.losses(), Losses::default());
+    assert_eq!(first.stop(), Err(Error::NotRunning), "it is not this handle's session that runs");
+    assert_eq!(second.stop(), Ok(()));
+}
+
 #[test]
 fn a_configuration_that_cannot_work_is_refused_in_words() {
     let good = config(Mode::Overwrite, Consumer::None, 256, 4);

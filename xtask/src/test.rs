@@ -36,6 +36,11 @@ fn step(name: &str) -> Result<()> {
         }
         "clippy" => {
             run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-Dwarnings"]))?;
+            // The library's other feature sets: a kernel's, and tracepoints compiled out.
+            for features in [&["--no-default-features"][..], &["--no-default-features", "--features", "std"], &[]] {
+                let mut clippy = cargo(&["clippy", "-p", "kymo"]);
+                run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
+            }
             // Debian's compiler comes without clippy.
             match setup::toolchain()? {
                 Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(|name| run_command(&mut kernel::clippy(name))),

@@ -1,5 +1,6 @@
 //! What record and recover say at their end.
 
+use kymo::ring::reader::Losses;
 use kymo_capture::Summary;
 
 /// A number with commas between the thousands.
@@ -38,9 +39,15 @@ pub fn sentences(summary: &Summary) -> String {
             }
         }
     }
-    let clamped: u64 = summary.channels.iter().map(|channel| channel.losses.clamped).sum();
-    if clamped > 0 {
-        text.push_str(&format!("\n  the clock stepped back {} times; those stamps were set to the one before", thousands(clamped)));
+    let total = |count: fn(&Losses) -> u64| summary.channels.iter().map(|channel| count(&channel.losses)).sum::<u64>();
+    for (count, what) in [
+        (total(|losses| losses.clamped), "time stamps stepped back and were set to the one before"),
+        (total(|losses| losses.too_large), "of the dropped events were longer than a packet"),
+        (total(|losses| losses.abandoned), "packets were given up because a writer had died in them"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("\n  {} {what}", thousands(count)));
+        }
     }
     text
 }

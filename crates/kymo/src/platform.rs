@@ -37,8 +37,9 @@ pub unsafe trait Platform: 'static {
     #[inline(always)]
     fn unpin() {}
 
-    /// How deep this context is nested in interrupts: 0 only where the code certainly runs at thread level. With `LocalCas`, a
-    /// packet whose writer was killed is taken back from there.
+    /// How deep this context is nested in interrupts: 0 only where the code certainly runs at thread level. With `LocalCas`
+    /// in `Overwrite`, the slot of a packet whose writer was killed is reused from there, and the packet counted as abandoned; elsewhere such a
+    /// packet stops its channel, which drops and counts from then on.
     fn nesting() -> u32 {
         1
     }

@@ -195,6 +195,7 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
     let packet_size = control.packet_size.load(Relaxed);
     let oldest = number.checked_sub(packets).filter(|&oldest| oldest >= first);
     let present = slot(control, number);
+    let mut abandoned = false;
     if let Some(oldest) = oldest {
         if control.mode.load(Relaxed) == Mode::Discard as u32 {
             // Partner: the consumer's release of `consumed`. Whatever it says, the open packet is not free.
@@ -206,11 +207,15 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
             if P::nesting() != 0 {
                 return; // A writer that we interrupted is still in it.
             }
-            local::add(&control.abandoned, 1);
+            abandoned = true;
         }
     }
     if !local::compare_and_swap(&control.prep, number - 1, number) {
         return; // A nested writer prepares it, or did.
+    }
+    if abandoned {
+        // Only now: an incomplete packet and a failed swap are a nested writer at work in the slot, not a dead one.
+        local::add(&control.abandoned, 1);
     }
     // `prep` is visible before any byte of the old packet changes. Partner: the reader's fence after its copy.
     fence(Release);

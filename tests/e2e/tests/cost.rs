@@ -1,69 +1,154 @@
-//! What an event costs on RV64, counted in the machine code of one out-of-line function an event (`kernels/probes`): from its first instruction, with the fields
-//! in registers, to its `ret`, the on/off test included.
+//! What an event costs, counted in the machine code of one out-of-line function an event (`kernels/probes`) and held against `budgets.toml`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
+use kymo::event::{Event, EventSchema};
+use kymo::vocabulary::{IrqEnter, SchedSwitch};
 use kymo_e2e::{built, run};
 
-/// The instructions of one function as objdump prints them, up to its first `ret`: the hot path, if every branch in it leads past that `ret`.
-fn hot_path(symbol: &str) -> Vec<String> {
+/// One entry of `budgets.toml`.
+#[derive(Clone)]
+struct Budget {
+    probe: String,
+    what: String,
+    instructions: usize,
+    loads: usize,
+    stores: usize,
+    bytes: usize,
+    off: usize,
+}
+
+fn budgets() -> Vec<Budget> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../budgets.toml");
+    let table: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
+    let entries = table["event"].as_array().unwrap().iter();
+    let budget = |entry: &toml::Value| {
+        let number = |key: &str| entry[key].as_integer().unwrap() as usize;
+        assert_eq!(entry["arch"].as_str(), Some("riscv64"), "the architecture that there are probes for");
+        Budget {
+            probe: entry["probe"].as_str().unwrap().to_owned(),
+            what: entry["what"].as_str().unwrap().to_owned(),
+            instructions: number("instructions"),
+            loads: number("loads"),
+            stores: number("stores"),
+            bytes: number("bytes"),
+            off: number("off"),
+        }
+    };
+    entries.map(budget).collect()
+}
+
+/// One instruction as objdump prints it.
+struct Instruction {
+    address: u64,
+    text: String,
+}
+
+impl Instruction {
+    fn mnemonic(&self) -> &str {
+        self.text.split_whitespace().next().unwrap()
+    }
+
+    /// Where a conditional branch leads.
+    fn target(&self) -> Option<u64> {
+        let operands = self.text.split_whitespace().nth(1)?;
+        let target = u64::from_str_radix(operands.rsplit(',').next()?, 16).ok()?;
+        self.mnemonic().starts_with('b').then_some(target)
+    }
+
+    fn is_one_of(&self, mnemonics: &[&str]) -> bool {
+        mnemonics.contains(&self.mnemonic())
+    }
+}
+
+/// The instructions of one function up to its first `ret`: the hot path, if nothing in it jumps and every branch leads to that `ret` or past it.
+fn hot_path(symbol: &str) -> Vec<Instruction> {
     let mut objdump = Command::new("riscv64-unknown-elf-objdump");
     objdump.args(["--disassemble", "--no-show-raw-insn", "--architecture=riscv:rv64"]).arg(built("KYMO_PROBES"));
     let text = String::from_utf8(run(&mut objdump, 0).stdout).unwrap();
     let head = format!("<{symbol}>:");
-    let mut lines = text.lines().skip_while(|line| !line.ends_with(&head)).skip(1);
     let mut path = Vec::new();
-    let mut branches = Vec::new();
-    loop {
-        let line =
-            lines.next().filter(|line| !line.is_empty()).unwrap_or_else(|| panic!("{symbol} has no ret:\n{}", path.join("\n")));
-        let (address, instruction) = line.split_once(':').expect("an instruction");
+    for line in text.lines().skip_while(|line| !line.ends_with(&head)).skip(1) {
+        let Some((address, text)) = line.split_once(':') else { break };
         let address = u64::from_str_radix(address.trim(), 16).unwrap();
-        let instruction = instruction.trim().to_owned();
-        let mut words = instruction.split_whitespace();
-        let mnemonic = words.next().unwrap();
+        let instruction = Instruction { address, text: text.trim().to_owned() };
         assert!(
-            !["j", "jr", "jal", "jalr", "call", "tail", "unimp"].contains(&mnemonic),
-            "{symbol} jumps in its hot path: {instruction}"
+            !instruction.is_one_of(&["j", "jr", "jal", "jalr", "call", "tail", "unimp"]),
+            "{symbol} jumps in its hot path: {text}"
         );
-        if mnemonic.starts_with('b') {
-            let operands = words.next().unwrap();
-            branches.push(u64::from_str_radix(operands.rsplit(',').next().unwrap(), 16).unwrap());
-        }
-        let end = mnemonic == "ret";
+        let end = instruction.mnemonic() == "ret";
         path.push(instruction);
         if end {
-            assert!(branches.iter().all(|&target| target >= address), "{symbol} has a loop or a block in its hot path");
+            let stays = path.iter().filter_map(Instruction::target).all(|target| target >= address);
+            assert!(stays, "{symbol} has a loop or a block in its hot path:\n{}", listing(&path));
             return path;
+        }
+    }
+    panic!("{symbol} has no ret:\n{}", listing(&path));
+}
+
+fn listing(path: &[Instruction]) -> String {
+    path.iter().map(|instruction| format!("    {}\n", instruction.text)).collect()
+}
+
+/// Holds a path against its budget; the answer has the code.
+fn check(budget: &Budget, path: &[Instruction]) -> Result<String, String> {
+    let count = |mnemonics: &[&str]| path.iter().filter(|instruction| instruction.is_one_of(mnemonics)).count();
+    let loads = count(&["lb", "lbu", "lh", "lhu", "lw", "lwu", "ld"]);
+    let stores = count(&["sb", "sh", "sw", "sd"]);
+    // Off: everything up to the first branch, and the `ret` that it leads to.
+    let branch = path.iter().position(|instruction| instruction.target().is_some()).unwrap_or(path.len());
+    let leads_to = path.get(branch).and_then(Instruction::target);
+    let off = if leads_to == path.last().map(|ret| ret.address) { branch + 2 } else { usize::MAX };
+    let figures = [
+        ("instructions", path.len(), budget.instructions),
+        ("loads", loads, budget.loads),
+        ("stores", stores, budget.stores),
+        ("instructions when off", off, budget.off),
+    ];
+    let mut text = format!("{} ({}):", budget.what, budget.probe);
+    for (name, found, allowed) in figures {
+        text.push_str(&format!(" {found} {name} (budget {allowed})"));
+    }
+    text.push('\n');
+    text.push_str(&listing(path));
+    if figures.iter().all(|(_, found, allowed)| found <= allowed) { Ok(text) } else { Err(text) }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn every_event_keeps_to_its_budget() {
+    for budget in budgets() {
+        match check(&budget, &hot_path(&budget.probe)) {
+            Ok(text) => println!("{text}"),
+            Err(text) => panic!("over its budget: {text}"),
         }
     }
 }
 
-fn count(symbol: &str, at_most: usize, stores: usize) {
-    let path = hot_path(symbol);
-    println!("{symbol}: {} instructions (at most {at_most})\n    {}", path.len(), path.join("\n    "));
-    assert!(path.len() <= at_most, "{symbol} takes {} instructions; {at_most} are allowed", path.len());
-    // A hot path that became shorter than what an event must do is a measuring error.
-    assert!(path.len() >= 15, "{symbol} takes only {} instructions: is that the whole path?", path.len());
-    let found = path.iter().filter(|line| ["sw", "sd", "sh", "sb"].contains(&line.split_whitespace().next().unwrap())).count();
-    assert_eq!(found, stores, "stores of {symbol}");
+/// The counting itself: one instruction more than an event takes must exceed its budget.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn one_instruction_more_is_noticed() {
+    let budgets = budgets();
+    let budget = budgets.iter().find(|budget| budget.probe == "kymo_probe_sched_switch_masked").unwrap();
+    let (path, more) = (hot_path(&budget.probe), hot_path("kymo_probe_one_more"));
+    assert_eq!(more.len(), path.len() + 1);
+    assert!(check(budget, &path).is_ok());
+    assert!(check(&Budget { instructions: path.len(), ..budget.clone() }, &more).is_err());
+    // And a path that is too short to be one is a measuring error.
+    assert!(path.len() >= 15, "{}", listing(&path));
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
-fn sched_switch_takes_21_instructions_masked_and_23_with_masking() {
-    count("kymo_probe_sched_switch_masked", 21, 5);
-    count("kymo_probe_sched_switch", 23, 5);
-    count("kymo_probe_irq_enter_masked", 20, 4);
-}
-
-#[test]
-#[ignore = "end to end: cargo xtask test runs it"]
-fn sched_switch_takes_12_bytes() {
-    use kymo::event::Event;
-    use kymo::vocabulary::{IrqEnter, SchedSwitch};
-    let bytes = |schema: kymo::event::EventSchema| 4 * (schema.header_words() + schema.max_payload_words());
-    assert_eq!(bytes(SchedSwitch::SCHEMA), 12);
-    assert_eq!(bytes(IrqEnter::SCHEMA), 8);
+fn records_take_the_bytes_of_their_budget() {
+    let bytes = |schema: EventSchema| 4 * (schema.header_words() + schema.max_payload_words());
+    for budget in budgets() {
+        let schema = if budget.what.starts_with("SchedSwitch") { SchedSwitch::SCHEMA } else { IrqEnter::SCHEMA };
+        assert_eq!(bytes(schema), budget.bytes, "{}", budget.what);
+    }
 }

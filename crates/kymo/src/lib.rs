@@ -15,15 +15,50 @@
 //! Those of the ring stand in [`ring`]; those that a kernel must keep, in [`Platform`].
 //!
 //! # Example
-//! ```
-//! # #[cfg(feature = "std")] mod example {
+//! A kernel on x86-64 that keeps a pointer to its Kymo block in its per-CPU data (`kernels/hello` is a whole one, on RISC-V):
+//! ```no_run
+//! use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch};
+//! use kymo::{Control, Tid, trace};
+//!
 //! kymo::event! {
-//!     /// A request was answered.
+//!     /// A block came back from the disk.
 //!     #[id(21)]
-//!     pub struct Answered { pub request: u32, pub status: u16 }
+//!     pub struct BlockDone { pub sector: u64, pub error: i32 }
 //! }
-//! static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![Answered];
-//! # }
+//! static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![SchedSwitch, IrqEnter, IrqExit, BlockDone];
+//! static REGION: kymo::RegionMemory<{ 8 << 20 }, 4> = kymo::RegionMemory::new();
+//! type Kymo = kymo::Tracer<MyKernel>; // `trace!` finds it at the crate's root.
+//!
+//! struct MyKernel;
+//! # fn this_cpu_kymo_block() -> *const Control { REGION.control(0) }
+//! # fn interrupt_every_cpu_and_wait() {}
+//! # fn clock_ticks() -> u64 { 0 }
+//! // SAFETY: each CPU's block is its own, and tracepoints stand only where pre-emption is off.
+//! unsafe impl kymo::ControlPointer for MyKernel {
+//!     fn get() -> *const Control { this_cpu_kymo_block() }
+//! }
+//! // SAFETY: as above.
+//! unsafe impl kymo::Platform for MyKernel {
+//!     type Reserve = kymo::LocalCas;
+//!     type Local = kymo::ByPointer<MyKernel>;
+//!     fn clock() -> u64 { clock_ticks() }
+//!     fn synchronize() { interrupt_every_cpu_and_wait() }
+//! }
+//!
+//! fn switch_to(prev: Tid, next: Tid) {
+//!     trace!(SchedSwitch { prev_tid: prev, next_tid: next });
+//! }
+//!
+//! fn main() {
+//!     let clock = kymo::Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false };
+//!     let config = kymo::Config {
+//!         cpus: 4, packet_size: 4096, packets: 256, names_packets: 4, mode: kymo::Mode::Overwrite,
+//!         consumer: kymo::Consumer::None, clock, phys: 0x10_0000, build_id: [0; 20], seed: 0, hosted: false,
+//!     };
+//!     let session = Kymo::start(REGION.memory(), &config, &VOCABULARY).expect("the region holds the rings");
+//!     switch_to(Tid(1), Tid(2));
+//!     session.stop().expect("it runs");
+//! }
 //! ```
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(missing_docs)]

@@ -12,8 +12,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Orderi
 
 use super::Reserve;
 use super::layout::{
-    COMPACT_IDS, ChannelKind, Control, EXTENDED_WORDS, MEDIUM, Mode, NO_PACKET, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS,
-    compact_header,
+    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Mode, NO_PACKET, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
 };
 use super::slot::{Slot, word};
 use crate::arch::local;
@@ -248,6 +247,3 @@ pub(crate) fn begin(control: &Control, ring_address: u64, first_packet: u64, tim
     control.limit.store((first_packet + 1) * packet_size - 4, Relaxed);
     control.cursor.store(first_packet * packet_size + SLOT_HEADER, Relaxed);
 }
-
-/// Where a channel is named by its kind only.
-const _: () = assert!(ChannelKind::Events as usize == 0, "the events' block is the first of a CPU");

@@ -27,6 +27,9 @@ pub struct Hosted;
 // SAFETY: `Local` gives the block that this thread claimed; no other thread uses it before this one ends. The kernel may stop a thread
 // inside of a record, but nobody else writes its ring meanwhile. Regions are never unmapped.
 unsafe impl Platform for Hosted {
+    #[cfg(target_arch = "x86_64")]
+    type Reserve = crate::arch::x86_64::TscCas;
+    #[cfg(not(target_arch = "x86_64"))]
     type Reserve = LocalCas;
     type Local = HostedLocal;
 

@@ -130,6 +130,9 @@ unsafe impl<E: Event> ControlWord for Switch<E> {
 /// # Safety
 /// As for [`Local`]: the blocks belong to this CPU and stay mapped. Null means that this CPU has none.
 pub unsafe trait ControlPointer: 'static {
+    /// Whether it is never null: then nothing tests it.
+    const NEVER_NULL: bool = false;
+
     /// The pointer.
     fn get() -> *const Control;
 }
@@ -160,7 +163,12 @@ unsafe impl<T: ControlPointer> Local for ByPointer<T> {
     }
     #[inline(always)]
     fn cpu() -> Option<Blocks> {
-        core::ptr::NonNull::new(T::get().cast_mut()).map(Blocks)
+        let pointer = T::get().cast_mut();
+        if T::NEVER_NULL {
+            // SAFETY: the implementor promised it.
+            return Some(Blocks(unsafe { core::ptr::NonNull::new_unchecked(pointer) }));
+        }
+        core::ptr::NonNull::new(pointer).map(Blocks)
     }
     #[inline(always)]
     unsafe fn load_long<W: ControlWord>(cpu: Blocks) -> u64 {

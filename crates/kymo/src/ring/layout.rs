@@ -139,7 +139,10 @@ pub struct Control {
     pub(crate) base: AtomicU64,
     /// `Masked`: records in the open packet.
     pub(crate) events: AtomicU32,
-    _hot: [u32; 13],
+    _pad: u32,
+    /// Takes the address of a record to that of its slot: -packet size (constant).
+    pub(crate) slot_mask: AtomicU64,
+    _hot: [u32; 10],
     /// Switches of the events: by compact id; 30 for all others. Not zero: recorded.
     pub(crate) on: [AtomicU8; 32],
 

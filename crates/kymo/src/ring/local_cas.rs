@@ -46,10 +46,14 @@ impl Reserve for LocalCas {
 fn write<P: Platform, E: Event>(event: E) {
     let (words, used) = event.encode();
     let payload = words.as_ref().get(..used).unwrap_or(words.as_ref());
+    let Some(cpu) = P::Local::cpu() else { return };
+    write_encoded::<P, E>(P::Local::control(cpu, E::CHANNEL), cpu, payload);
+}
+
+#[inline(always)]
+pub(crate) fn write_encoded<P: Platform, E: Event>(control: &Control, cpu: <P::Local as Local>::Cpu, payload: &[u32]) {
     let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };
     let size = 4 * (header_words + payload.len()) as u64;
-    let Some(cpu) = P::Local::cpu() else { return };
-    let control = P::Local::control(cpu, E::CHANNEL);
     let (pos, time) = loop {
         // SAFETY: here and below, the code is pinned to this CPU until the record is written.
         let pos = unsafe { P::Local::load_long::<Cursor<E>>(cpu) };
@@ -80,9 +84,8 @@ fn write<P: Platform, E: Event>(event: E) {
     let id = if header_words == 1 { E::ID } else { MEDIUM };
     // SAFETY: as above. Stored last, so that a crash leaves a zero header where a record is not whole. Partner: `commit`.
     unsafe { (*record).store(compact_header(time, id), Release) };
-    let packet_size = u64::from(control.packet_size.load(Relaxed));
     // SAFETY: rings are aligned to the packet size: this is the slot of the record.
-    let slot = unsafe { Slot::at(address & !(packet_size - 1)) };
+    let slot = unsafe { Slot::at(address & control.slot_mask.load(Relaxed)) };
     commit(slot, 1, (size / 4) as u32);
 }
 
@@ -97,7 +100,7 @@ fn commit(slot: Slot, events: u32, words: u32) {
 /// Everything that is rare: a new time window, a full packet, a stale hint, a clock that stepped back.
 #[cold]
 #[inline(never)]
-fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
+pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     if packet_size == 0 {
         return; // No session was ever started over this block.
@@ -237,6 +240,7 @@ pub(crate) fn begin(control: &Control, ring_address: u64, first_packet: u64, tim
     let packets = u64::from(control.packets.load(Relaxed));
     control.base.store(ring_address, Relaxed);
     control.mask.store(packets * packet_size - 1, Relaxed);
+    control.slot_mask.store(packet_size.wrapping_neg(), Relaxed);
     let opening = slot(control, first_packet);
     opening.open(first_packet, time);
     opening.set_events_before(0);

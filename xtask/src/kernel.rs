@@ -26,6 +26,13 @@ pub(crate) fn probes(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("probes", toolchain)?.join("libkymo_probes.a"))
 }
 
+/// Builds kernels/probes for this machine's own processor.
+pub(crate) fn host_probes() -> Result<PathBuf> {
+    let built = target().join("host-probes");
+    run(cargo(&["build", "--release", "--target-dir"]).arg(&built).current_dir(folder("probes")))?;
+    Ok(built.join("release/libkymo_probes.a"))
+}
+
 /// Returns the folder with what was built.
 fn build(name: &str, toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels");

@@ -80,6 +80,9 @@ fn e2e() -> Result<Command> {
     let kymo = cli()?;
     let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
     command.env("KYMO_HELLO", hello).env("KYMO_PROBES", probes).env("KYMO_BIN", kymo);
+    if cfg!(target_arch = "x86_64") {
+        command.env("KYMO_HOST_PROBES", kernel::host_probes()?);
+    }
     Ok(command)
 }
 

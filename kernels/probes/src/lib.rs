@@ -1,22 +1,36 @@
 //! One out-of-line function a tracepoint, to be disassembled and counted: arguments in registers at its first instruction, `ret` at its last.
 #![no_std]
 
-use kymo::arch::riscv::{AtTp, Sstatus, time};
 use kymo::vocabulary::{IrqEnter, SchedSwitch};
-use kymo::{Irq, Masked, Platform, Tid, trace, trace_masked};
+use kymo::{Irq, Platform, Tid, trace, trace_masked};
 
 type Kymo = kymo::Tracer<Probe>;
 
 struct Probe;
 
 // SAFETY: never run; only its machine code is read.
+#[cfg(target_arch = "riscv64")]
 unsafe impl Platform for Probe {
-    type Reserve = Masked<Sstatus>;
-    type Local = AtTp;
+    type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
+    type Local = kymo::arch::riscv::AtTp;
 
     #[inline(always)]
     fn clock() -> u64 {
-        time()
+        kymo::arch::riscv::time()
+    }
+
+    fn synchronize() {}
+}
+
+// SAFETY: never run; only its machine code is read.
+#[cfg(target_arch = "x86_64")]
+unsafe impl Platform for Probe {
+    type Reserve = kymo::arch::x86_64::TscCas;
+    type Local = kymo::ByPointer<kymo::arch::x86_64::AtGs<0>>;
+
+    #[inline(always)]
+    fn clock() -> u64 {
+        kymo::arch::x86_64::tsc()
     }
 
     fn synchronize() {}

@@ -110,34 +110,41 @@ fn write<P: Platform, E: Event>(event: E) {
     let block = core::ptr::from_ref(control);
     if E::ID < COMPACT_IDS {
         match *payload {
-            [] => write_words!(block, E::ID, { return slow::<P>(control, E::ID, 0, [0; 4]) }, [], 1),
-            [a] => write_words!(block, E::ID, { return slow::<P>(control, E::ID, 1, [a, 0, 0, 0]) }, [a: 4], 2),
-            [a, b] => write_words!(block, E::ID, { return slow::<P>(control, E::ID, 2, [a, b, 0, 0]) }, [a: 4, b: 8], 3),
+            [] => write_words!(block, E::ID, { return slow::<P>(0, 0, 0, 0, control, slow_id::<E>(0)) }, [], 1),
+            [a] => write_words!(block, E::ID, { return slow::<P>(a, 0, 0, 0, control, slow_id::<E>(1)) }, [a: 4], 2),
+            [a, b] => write_words!(block, E::ID, { return slow::<P>(a, b, 0, 0, control, slow_id::<E>(2)) }, [a: 4, b: 8], 3),
             [a, b, c] => {
-                write_words!(block, E::ID, { return slow::<P>(control, E::ID, 3, [a, b, c, 0]) }, [a: 4, b: 8, c: 12], 4)
+                write_words!(block, E::ID, { return slow::<P>(a, b, c, 0, control, slow_id::<E>(3)) }, [a: 4, b: 8, c: 12], 4)
             }
             [a, b, c, d] => {
-                write_words!(block, E::ID, { return slow::<P>(control, E::ID, 4, [a, b, c, d]) }, [a: 4, b: 8, c: 12, d: 16], 5)
+                write_words!(block, E::ID, { return slow::<P>(a, b, c, d, control, slow_id::<E>(4)) }, [a: 4, b: 8, c: 12, d: 16], 5)
             }
             _ => local_cas::write_encoded::<P, E>(control, cpu, payload),
         }
     } else {
         let full_id = E::ID;
         match *payload {
-            [a] => write_words!(block, MEDIUM, { return slow::<P>(control, E::ID, 1, [a, 0, 0, 0]) }, [full_id: 4, a: 8], 3),
+            [a] => write_words!(block, MEDIUM, { return slow::<P>(a, 0, 0, 0, control, slow_id::<E>(1)) }, [full_id: 4, a: 8], 3),
             [a, b] => {
-                write_words!(block, MEDIUM, { return slow::<P>(control, E::ID, 2, [a, b, 0, 0]) }, [full_id: 4, a: 8, b: 12], 4)
+                write_words!(block, MEDIUM, { return slow::<P>(a, b, 0, 0, control, slow_id::<E>(2)) }, [full_id: 4, a: 8, b: 12], 4)
             }
             _ => local_cas::write_encoded::<P, E>(control, cpu, payload),
         }
     }
 }
 
-/// Takes the payload in registers, so that the hot path needs no stack frame.
+/// The event's id, and the words of its payload, in one register.
+const fn slow_id<E: Event>(len: u64) -> u64 {
+    E::ID as u64 | len << 32
+}
+
+/// Takes everything in registers, the payload in those in which a function has its arguments: the hot path needs no stack frame and moves nothing.
 #[cold]
 #[inline(never)]
-fn slow<P: Platform>(control: &Control, id: u32, len: usize, words: [u32; 4]) {
-    local_cas::slow::<P>(control, id, words.get(..len).unwrap_or(&words));
+fn slow<P: Platform>(a: u32, b: u32, c: u32, d: u32, control: &Control, id_and_len: u64) {
+    let words = [a, b, c, d];
+    let len = (id_and_len >> 32) as usize;
+    local_cas::slow::<P>(control, id_and_len as u32, words.get(..len).unwrap_or(&words));
 }
 
 /// Single instructions are atomic against interrupts of this CPU without a `lock` prefix, which costs 8 to 15 ns.

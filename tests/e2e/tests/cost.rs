@@ -58,7 +58,11 @@ fn budgets() -> Vec<Budget> {
             off: number("off"),
         }
     };
-    entries.map(budget).filter(|budget| budget.arch.is_here()).collect()
+    let (here, elsewhere): (Vec<_>, Vec<_>) = entries.map(budget).partition(|budget| budget.arch.is_here());
+    for budget in elsewhere {
+        println!("not counted on this machine, which is no x86-64: {} ({})", budget.what, budget.probe);
+    }
+    here
 }
 
 /// One instruction as objdump prints it.

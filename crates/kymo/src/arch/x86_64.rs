@@ -41,13 +41,6 @@ impl Reserve for TscCas {
     const KIND: ReserveKind = ReserveKind::LocalCas;
 
     #[inline(always)]
-    fn record<P: Platform, E: Event>(event: E) {
-        P::pin();
-        write::<P, E>(event);
-        P::unpin();
-    }
-
-    #[inline(always)]
     fn record_masked<P: Platform, E: Event>(event: E) {
         write::<P, E>(event);
     }

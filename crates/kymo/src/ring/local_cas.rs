@@ -29,19 +29,11 @@ impl Reserve for LocalCas {
     const KIND: ReserveKind = ReserveKind::LocalCas;
 
     #[inline(always)]
-    fn record<P: Platform, E: Event>(event: E) {
-        P::pin();
-        write::<P, E>(event);
-        P::unpin();
-    }
-
-    #[inline(always)]
     fn record_masked<P: Platform, E: Event>(event: E) {
         write::<P, E>(event);
     }
 }
 
-/// The hot path.
 #[inline(always)]
 fn write<P: Platform, E: Event>(event: E) {
     let (words, used) = event.encode();
@@ -50,6 +42,7 @@ fn write<P: Platform, E: Event>(event: E) {
     write_encoded::<P, E>(P::Local::control(cpu, E::CHANNEL), cpu, payload);
 }
 
+/// The hot path behind the encoding. The caller is pinned to `cpu`, which owns `control`.
 #[inline(always)]
 pub(crate) fn write_encoded<P: Platform, E: Event>(control: &Control, cpu: <P::Local as Local>::Cpu, payload: &[u32]) {
     let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };

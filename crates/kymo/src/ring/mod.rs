@@ -29,9 +29,14 @@ pub trait Reserve {
     /// What readers must know of it.
     const KIND: ReserveKind;
 
-    /// Writes a record; safe wherever the platform's contract holds.
-    fn record<P: Platform, E: Event>(event: E);
+    /// Writes a record; safe wherever the platform's contract holds. Pins the code to its CPU, unless the strategy has its own way.
+    #[inline(always)]
+    fn record<P: Platform, E: Event>(event: E) {
+        P::pin();
+        Self::record_masked::<P, E>(event);
+        P::unpin();
+    }
 
-    /// Writes a record where the caller has interrupts masked already.
+    /// Writes a record where the caller has interrupts masked already, and so is pinned.
     fn record_masked<P: Platform, E: Event>(event: E);
 }

@@ -74,6 +74,7 @@ pub mod hosted;
 mod platform;
 pub mod ring;
 mod session;
+mod sync;
 mod tracer;
 pub mod vocabulary;
 

@@ -1,7 +1,7 @@
 //! What a kernel must provide.
 
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 use crate::event::Event;
 use crate::ring::Reserve;

@@ -1,9 +1,9 @@
 //! Sessions: a region is laid out, recording starts, recording stops.
 
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use crate::ctf::tsdl;
 use crate::event::Vocabulary;

@@ -11,7 +11,7 @@ pub(crate) use x86_64::local;
 /// Operations that are atomic against interrupts on this CPU. Processors without a cheaper form use the full atomic one.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) mod local {
-    use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
+    use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
     pub(crate) fn compare_and_swap(word: &AtomicU64, old: u64, new: u64) -> bool {
         word.compare_exchange(old, new, Relaxed, Relaxed).is_ok()

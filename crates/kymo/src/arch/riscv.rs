@@ -1,7 +1,7 @@
 //! RISC-V, 64 bits, S-mode: the `time` CSR, `sstatus.SIE`, and control blocks at `tp`.
 
+use crate::sync::{AtomicUsize, Ordering::Release, fence};
 use core::arch::asm;
-use core::sync::atomic::{AtomicUsize, Ordering::Release, fence};
 
 use crate::platform::{ControlWord, Local};
 use crate::ring::layout::{ChannelKind, Control};

@@ -3,8 +3,8 @@
 //! All offsets are from the region's first byte, so that it can be read at another address, by another program, on another
 //! architecture. Words are naturally aligned. The layout has a version; a reader refuses another one in a sentence.
 
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 /// First word of the region. Put together at run time by [`magic`], so that the constant itself stands in no image.
 const MAGIC_HALVES: [u32; 2] = [0x6f6d_796b, 0x2d67_6e69];

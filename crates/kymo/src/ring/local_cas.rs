@@ -8,7 +8,7 @@
 //! - A slot is prepared (zeroed) one packet ahead, by whoever wins `prep`; a nested writer that finds it half prepared drops its event
 //!   and counts it.
 
-use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, compiler_fence, fence};
+use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, compiler_fence, fence};
 
 use super::Reserve;
 use super::layout::{

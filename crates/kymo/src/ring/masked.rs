@@ -3,8 +3,8 @@
 //! One writer at a time on a CPU, so the fast path is loads, stores and one release of `cursor`. It never returns from the slow path:
 //! that is a tail call which restores the interrupt state itself.
 
+use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 
 use super::Reserve;
 use super::layout::{

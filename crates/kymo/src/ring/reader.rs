@@ -3,8 +3,8 @@
 //! One reader serves the kernel's own `read`, a host that maps the guest's memory, a debugger, and a crash dump; they differ in the
 //! [`Source`] and in the [`View`]. It never asks the writer for anything, never stops it, and writes nothing but `consumed`.
 
+use crate::sync::{Ordering::Acquire, fence};
 use core::mem::offset_of;
-use core::sync::atomic::{Ordering::Acquire, fence};
 
 use super::layout::{
     COMPACT_IDS, CONTROL_SIZE, ChannelKind, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS, HEADER_WORDS, Header,

@@ -1,6 +1,6 @@
 //! One packet slot in this address space.
 
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
+use crate::sync::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 
 use super::layout::{EVENTS_BEFORE_VALID, SLOT_HEADER_WORDS};
 

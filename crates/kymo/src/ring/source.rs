@@ -1,6 +1,6 @@
 //! Where a reader's bytes come from.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::sync::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// A read outside of the memory that was given, or of a word that is not aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,7 +49,10 @@ fn step(name: &str) -> Result<()> {
                 }
             }
         }
-        "unit" => run_command(&mut cargo(&["test", "--all-features"])),
+        "unit" => {
+            run_command(&mut cargo(&["test", "--all-features"]))?;
+            unit_32_bits()
+        }
         "doc" => run_command(cargo(&["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings")),
         "kernels" => kernels().map(drop),
         "cli" => cli().map(drop),
@@ -70,18 +73,32 @@ pub(crate) fn cli() -> Result<PathBuf> {
     Ok(target().join("release/kymo"))
 }
 
-/// Builds the kernels. Returns what they made.
-pub(crate) fn kernels() -> Result<[PathBuf; 2]> {
+/// The ring's tests on a 32-bit machine, which an x86-64 with Linux is too.
+fn unit_32_bits() -> Result<()> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) || !setup::add_targets(&[setup::I686]) {
+        println!(
+            "NOT RUN: the ring's tests on a 32-bit machine, for which an x86-64 with Linux and the target {} are needed.",
+            setup::I686
+        );
+        return Ok(());
+    }
+    let mut command = cargo(&["test", "-p", "kymo", "--lib", "--target", setup::I686]);
+    run_command(command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"))
+}
+
+/// Builds the kernels. Returns what they made: kernels/hello, and the probes for RV64 and RV32.
+pub(crate) fn kernels() -> Result<[PathBuf; 3]> {
     let toolchain = setup::toolchain()?;
-    Ok([kernel::hello(toolchain)?, kernel::probes(toolchain)?])
+    let [probes, probes_32] = kernel::probes(toolchain)?;
+    Ok([kernel::hello(toolchain)?, probes, probes_32])
 }
 
 /// The end-to-end tests, with what they need built: they find it by these variables.
 fn e2e() -> Result<Command> {
-    let [hello, probes] = kernels()?;
+    let [hello, probes, probes_32] = kernels()?;
     let kymo = cli()?;
     let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
-    command.env("KYMO_HELLO", hello).env("KYMO_PROBES", probes).env("KYMO_BIN", kymo);
+    command.env("KYMO_HELLO", hello).env("KYMO_PROBES", probes).env("KYMO_PROBES_RISCV32", probes_32).env("KYMO_BIN", kymo);
     if cfg!(target_arch = "x86_64") {
         command.env("KYMO_HOST_PROBES", kernel::host_probes()?);
     }

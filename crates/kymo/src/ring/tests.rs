@@ -454,6 +454,42 @@ fn a_clock_that_steps_back_is_clamped_and_counted() {
     steps_back::<Masked<NoInterrupts>>();
 }
 
+/// A clock whose halves are read one after the other, with a carry in between every third time: such a reading must leave no trace.
+#[test]
+fn a_carry_between_the_halves_of_a_quick_clock_leaves_no_trace() {
+    struct Carries;
+    // SAFETY: see `Block`.
+    unsafe impl Platform for Carries {
+        type Reserve = Masked<NoInterrupts>;
+        type Local = ByPointer<Block>;
+        fn clock() -> u64 {
+            CLOCK.get()
+        }
+        fn quick_clock() -> u64 {
+            CLOCK.get() + if CLOCK.get().is_multiple_of(3) { 1 << 32 } else { 0 }
+        }
+        fn synchronize() {}
+    }
+    CLOCK.set(0);
+    let memory = memory();
+    let session = Tracer::<Carries>::start(memory, &config(Mode::Discard, Consumer::None, 4096, 8), &VOCABULARY).unwrap();
+    BLOCK.set(memory.control(0));
+    let mut times = Vec::new();
+    for seq in 0..400 {
+        // A few carries of the real clock among them.
+        CLOCK.set(CLOCK.get() + if seq % 100 == 99 { (1 << 32) - 5 } else { 1 });
+        times.push(CLOCK.get());
+        Tracer::<Carries>::record(Short { seq, check: check_of(seq) });
+    }
+    let live = session.live();
+    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut read = Vec::new();
+    read_all(&mut reader, &live, View::Live, |_, time| read.push(time));
+    assert_eq!(read, times);
+    reader.refresh_dropped(&live).unwrap();
+    assert_eq!(reader.losses(), Losses::default());
+}
+
 /// A writer on one thread, a reader on another, both as fast as they can.
 fn race<R: Reserve + 'static>(mode: Mode, consumer: Consumer, count: u32) {
     let memory = memory();

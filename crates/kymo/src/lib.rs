@@ -74,6 +74,7 @@ pub mod event;
 #[cfg(feature = "std")]
 pub mod hosted;
 mod platform;
+mod recorder;
 pub mod ring;
 mod session;
 mod sync;
@@ -84,6 +85,7 @@ pub use event::{Text, Vocabulary};
 pub use platform::{
     Base, Blocks, ByPointer, ControlPointer, ControlWord, Cursor, Epoch, Events, Limit, Local, Mask, Platform, Switch, Switches,
 };
+pub use recorder::{Call, Diagnostics, Recorder, Refused, Started, State, flags, write_file_name};
 pub use ring::layout::{ChannelKind, Clock, Consumer, Control, Mode};
 #[cfg(target_pointer_width = "64")]
 pub use ring::local_cas::LocalCas;

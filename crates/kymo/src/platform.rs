@@ -4,6 +4,7 @@ use crate::sync::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::Release};
 use core::mem::offset_of;
 
 use crate::event::Event;
+use crate::recorder::Call;
 use crate::ring::Reserve;
 use crate::ring::layout::{CHANNEL_KINDS, CONTROL_SIZE, ChannelKind, Control, SWITCHES, switch_index};
 use crate::ring::long::Native;
@@ -52,6 +53,13 @@ pub unsafe trait Platform: 'static {
     /// Ends what [`pin`](Self::pin) began.
     #[inline(always)]
     fn unpin() {}
+
+    /// Whether the one who calls now may. What `read` gives has addresses of the kernel in it, and what other processes do. The default permits everything:
+    /// for kernels without users.
+    fn permits(call: Call) -> bool {
+        let _ = call;
+        true
+    }
 
     /// How deep this context is nested in interrupts: 0 only where the code certainly runs at thread level. With `LocalCas`
     /// in `Overwrite`, the slot of a packet whose writer was killed is reused from there, and the packet counted as abandoned; elsewhere such a

@@ -35,7 +35,7 @@ impl<const SIZE: usize, const CPUS: u32> RegionMemory<SIZE, CPUS> {
     }
 
     /// The memory, as `start` takes it.
-    pub fn memory(&'static self) -> Memory {
+    pub const fn memory(&'static self) -> Memory {
         // SAFETY: static, aligned, and nobody else has a reference into the cell.
         unsafe { Memory::new(self.0.get().cast(), SIZE, CPUS) }
     }

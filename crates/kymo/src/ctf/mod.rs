@@ -3,4 +3,5 @@
 #[cfg(feature = "std")]
 pub mod directory;
 pub mod packet;
+pub mod stream;
 pub mod tsdl;

@@ -54,6 +54,11 @@ impl PacketBuilder {
         self.events
     }
 
+    /// Words it has so far, header included.
+    pub fn words(&self) -> usize {
+        self.used
+    }
+
     /// Time of the last record, or of the beginning.
     pub fn last(&self) -> u64 {
         self.last

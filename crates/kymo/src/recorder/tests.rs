@@ -1,0 +1,219 @@
+//! The rules of the calls: every state against every call, and every refusal in its order.
+
+use std::cell::Cell;
+
+use super::*;
+use crate::platform::{ByPointer, ControlPointer};
+use crate::ring::layout::{Clock, Control};
+use crate::ring::masked::{Interrupts, Masked};
+
+crate::event! { #[id(21)] struct Beat { seq: u32 } }
+static VOCABULARY: Vocabulary = crate::vocabulary![Beat];
+
+thread_local! {
+    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
+    static PERMITTED: Cell<bool> = const { Cell::new(true) };
+    /// What to do while a call waits for writers; gives up its turn first.
+    static MEANWHILE: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+struct Block;
+// SAFETY: each test thread records into memory of its own.
+unsafe impl ControlPointer for Block {
+    fn get() -> *const Control {
+        BLOCK.get()
+    }
+}
+struct NoInterrupts;
+// SAFETY: a test thread has none.
+unsafe impl Interrupts for NoInterrupts {
+    fn mask() -> usize {
+        0
+    }
+    fn restore(_: usize) {}
+}
+struct Test;
+// SAFETY: see `Block`.
+unsafe impl Platform for Test {
+    type Reserve = Masked<NoInterrupts>;
+    type Local = ByPointer<Block>;
+    fn clock() -> u64 {
+        7
+    }
+    fn synchronize() {
+        if let Some(meanwhile) = MEANWHILE.take() {
+            meanwhile();
+        }
+    }
+    fn permits(_: Call) -> bool {
+        PERMITTED.get()
+    }
+}
+
+type TestRecorder = Recorder<Test, 2>;
+
+thread_local! {
+    static RECORDER: &'static TestRecorder = recorder();
+}
+
+fn recorder() -> &'static TestRecorder {
+    let layout = std::alloc::Layout::from_size_align(256 << 10, 4096).unwrap();
+    // SAFETY: the size is not zero; the memory is never freed.
+    let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), 2) };
+    BLOCK.set(memory.control(0));
+    Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)))
+}
+
+const CONFIG: Config = Config {
+    cpus: 2,
+    packet_size: 256,
+    packets: 8,
+    names_packets: 4,
+    mode: Overflow::Discard,
+    consumer: Consumer::None,
+    clock: Clock { frequency_hz: 1_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+    phys: 0,
+    build_id: [0; 20],
+    seed: 0,
+    hosted: true,
+};
+const TRACE: u32 = Mode::Trace as u32;
+
+fn start(recorder: &TestRecorder) -> Result<Started, Refused> {
+    recorder.start(TRACE, 0, Some(&CONFIG))
+}
+
+/// The four calls: start, read, stop, finish; their errors, if any.
+fn try_all(recorder: &TestRecorder) -> [Option<Refused>; 4] {
+    let mut buffer = vec![0; recorder.buffer_words(256)];
+    // Those that a state refuses come before those that change it.
+    let read = recorder.read(TRACE, 2, Some(&mut buffer)).err();
+    [start(recorder).err(), read, recorder.stop(TRACE).err(), recorder.finish(TRACE).err()]
+}
+
+const PROGRESS: Option<Refused> = Some(Refused::InProgress);
+const INVALID: Option<Refused> = Some(Refused::Invalid);
+
+/// P-03 to P-06, P-52: each cell of state x call.
+#[test]
+fn each_call_in_each_state() {
+    let new = || -> &'static TestRecorder { recorder() };
+    let running = || {
+        let recorder = new();
+        assert_eq!(start(recorder), Ok(Started { channels: 5, overflow: Overflow::Discard }));
+        recorder
+    };
+    let stopped = || {
+        let recorder = running();
+        assert_eq!(recorder.stop(TRACE), Ok(5));
+        recorder
+    };
+    let finish = |recorder: &TestRecorder| recorder.finish(TRACE).map(drop);
+    let read = |recorder: &TestRecorder| recorder.read(TRACE, 2, Some(&mut vec![0; recorder.buffer_words(256)]));
+
+    // Idle.
+    assert_eq!(new().state(), State::Idle);
+    assert!(start(new()).is_ok());
+    assert_eq!(read(new()), Err(Refused::Invalid));
+    assert_eq!(new().stop(TRACE), Err(Refused::Invalid));
+    assert_eq!(finish(new()), Err(Refused::Invalid));
+    // Running.
+    assert_eq!(start(running()), Err(Refused::InProgress));
+    assert!(read(running()).is_ok());
+    assert_eq!(running().stop(TRACE), Ok(5));
+    assert_eq!(finish(running()), Ok(()));
+    // Stopped.
+    assert_eq!(start(stopped()), Err(Refused::InProgress));
+    assert!(read(stopped()).is_ok());
+    assert_eq!(stopped().stop(TRACE), Err(Refused::Invalid));
+    assert_eq!(finish(stopped()), Ok(()));
+    // And round again.
+    let again = stopped();
+    assert_eq!(finish(again), Ok(()));
+    assert_eq!(again.state(), State::Idle);
+    assert!(start(again).is_ok());
+    assert_eq!(finish(again), Ok(()));
+}
+
+/// Calls that come while another CPU's `start`, `stop` or `finish` waits for writers.
+#[test]
+fn each_call_while_another_is_at_work() {
+    fn meanwhile(state: State, expected: [Option<Refused>; 4]) {
+        RECORDER.with(|recorder| {
+            assert_eq!(recorder.state(), state);
+            assert_eq!(try_all(recorder), expected, "{state:?}");
+        });
+    }
+    RECORDER.with(|recorder| {
+        MEANWHILE.set(Some(|| meanwhile(State::Starting, [PROGRESS, INVALID, INVALID, INVALID])));
+        assert!(start(recorder).is_ok());
+        MEANWHILE.set(Some(|| meanwhile(State::Stopping, [PROGRESS, None, INVALID, INVALID])));
+        assert!(recorder.stop(TRACE).is_ok());
+        assert!(recorder.finish(TRACE).is_ok());
+        assert!(start(recorder).is_ok());
+        MEANWHILE.set(Some(|| meanwhile(State::Finishing, [PROGRESS, INVALID, INVALID, INVALID])));
+        assert!(recorder.finish(TRACE).is_ok());
+        assert_eq!(recorder.state(), State::Idle);
+        assert!(MEANWHILE.take().is_none(), "every one of them waited");
+    });
+}
+
+/// P-03, P-04: a bad pointer before an unknown mode before one that is not built before permission before flags and order before progress before memory.
+#[test]
+fn refusals_come_in_their_order() {
+    let recorder = recorder();
+    let buffer = &mut vec![0; recorder.buffer_words(256)][..];
+    let small = Config { packets: 1 << 20, ..CONFIG };
+    let wrong = Config { packet_size: 300, ..CONFIG };
+    let count = Mode::Count as u32;
+    let run = |permitted: bool| {
+        PERMITTED.set(permitted);
+        let refused = |mode, flags, config| recorder.start(mode, flags, config).unwrap_err();
+        (refused(3, 2, None), refused(3, 2, Some(&small)), refused(count, 2, Some(&small)), refused(TRACE, 2, Some(&small)))
+    };
+    assert_eq!(run(false), (Refused::Fault, Refused::UnknownMode, Refused::NotBuilt, Refused::NotPermitted));
+    assert_eq!(run(true), (Refused::Fault, Refused::UnknownMode, Refused::NotBuilt, Refused::Invalid));
+    assert!(matches!(recorder.start(TRACE, 0, Some(&small)), Err(Refused::Memory(needed)) if needed > 256 << 10));
+    assert!(matches!(recorder.start(TRACE, 0, Some(&wrong)), Err(Refused::Config(_))));
+    assert!(matches!(recorder.start(TRACE, 0, Some(&Config { cpus: 3, ..CONFIG })), Err(Refused::Config(_))));
+    assert_eq!(recorder.state(), State::Idle, "what was refused changed nothing");
+    // The effective mode is reported (P-07).
+    let started = recorder.start(TRACE, flags::ROLLING, Some(&CONFIG)).unwrap();
+    assert_eq!(started, Started { channels: 5, overflow: Overflow::Overwrite });
+    assert_eq!(recorder.start(TRACE, 2, Some(&small)), Err(Refused::Invalid), "an unknown flag before progress");
+    assert_eq!(recorder.start(TRACE, 0, Some(&small)), Err(Refused::InProgress), "progress before memory");
+    // The other calls (P-52: invalid modes, invalid calls).
+    for mode in [3, u32::MAX] {
+        assert_eq!(recorder.read(mode, 0, None), Err(Refused::Fault));
+        assert_eq!(recorder.read(mode, 0, Some(buffer)), Err(Refused::UnknownMode));
+        assert_eq!(recorder.stop(mode), Err(Refused::UnknownMode));
+        assert_eq!(recorder.finish(mode), Err(Refused::UnknownMode));
+    }
+    for mode in [Mode::Sample as u32, count] {
+        assert_eq!(recorder.read(mode, 99, Some(buffer)), Err(Refused::NotBuilt));
+        assert_eq!(recorder.stop(mode), Err(Refused::NotBuilt));
+        assert_eq!(recorder.finish(mode), Err(Refused::NotBuilt));
+    }
+    PERMITTED.set(false);
+    assert_eq!(recorder.read(TRACE, 99, Some(buffer)), Err(Refused::NotPermitted));
+    assert_eq!(recorder.stop(TRACE), Err(Refused::NotPermitted));
+    assert_eq!(recorder.finish(TRACE), Err(Refused::NotPermitted));
+    PERMITTED.set(true);
+    for channel in [5, 6, u32::MAX] {
+        assert_eq!(recorder.read(TRACE, channel, Some(buffer)), Err(Refused::Invalid));
+    }
+    let len = buffer.len() - 1;
+    assert_eq!(recorder.read(TRACE, 1, Some(&mut buffer[..len])), Err(Refused::Invalid), "too small a buffer");
+    assert!(recorder.read(TRACE, 1, Some(buffer)).is_ok());
+    let errors = [
+        (Refused::NotPermitted, 1),
+        (Refused::Memory(0), 12),
+        (Refused::Fault, 14),
+        (Refused::Busy, 16),
+        (Refused::Invalid, 22),
+        (Refused::UnknownMode, 38),
+        (Refused::NotBuilt, 95),
+        (Refused::InProgress, 115),
+    ];
+    assert!(errors.iter().all(|(error, number)| error.errno() == *number && !error.to_string().is_empty()));
+}

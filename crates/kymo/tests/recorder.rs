@@ -1,0 +1,211 @@
+//! What `read` gives, channel by channel, is a trace: read back by Kymo's own reader of CTF.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::cell::Cell;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use kymo::{ByPointer, Clock, Config, Consumer, Control, ControlPointer, Interrupts, Masked, Memory, Recorder, Text, Tracer};
+use kymo_ctf::{Item, LossKind, Trace, Value};
+
+kymo::event! { #[id(21)] pub struct Beat { pub cpu: u32, pub seq: u32 } }
+kymo::event! { #[id(40)] pub struct Word { pub cpu: u32, pub seq: u32, pub text: Text<20> } }
+kymo::event! { #[id(41)] #[channel(Names)] pub struct Name { pub cpu: u32, pub seq: u32 } }
+static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![Beat, Word, Name];
+
+thread_local! {
+    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
+    static CLOCK: Cell<u64> = const { Cell::new(1000) };
+}
+
+struct Block;
+// SAFETY: one thread plays all CPUs of a memory that is leaked, one after the other.
+unsafe impl ControlPointer for Block {
+    fn get() -> *const Control {
+        BLOCK.get()
+    }
+}
+struct NoInterrupts;
+// SAFETY: a test thread has none.
+unsafe impl Interrupts for NoInterrupts {
+    fn mask() -> usize {
+        0
+    }
+    fn restore(_: usize) {}
+}
+struct Test;
+// SAFETY: see `Block`.
+unsafe impl kymo::Platform for Test {
+    type Reserve = Masked<NoInterrupts>;
+    type Local = ByPointer<Block>;
+    fn clock() -> u64 {
+        CLOCK.get()
+    }
+    fn synchronize() {}
+}
+
+const CPUS: usize = 3;
+const PACKET: u32 = 256;
+
+struct Machine {
+    memory: Memory,
+    recorder: &'static Recorder<Test, CPUS>,
+    folder: PathBuf,
+    sequence: [u32; CPUS],
+    names: [u32; CPUS],
+}
+
+impl Machine {
+    fn start(name: &str, flags: u32) -> Machine {
+        let layout = std::alloc::Layout::from_size_align(256 << 10, 4096).unwrap();
+        // SAFETY: the size is not zero; the memory is never freed.
+        let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), CPUS as u32) };
+        let recorder: &Recorder<Test, CPUS> = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+        let config = Config {
+            cpus: CPUS as u32,
+            packet_size: PACKET,
+            packets: 8,
+            names_packets: 4,
+            mode: kymo::Mode::Discard,
+            consumer: Consumer::None,
+            clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+            phys: 0,
+            build_id: [0; 20],
+            seed: 0,
+            hosted: true,
+        };
+        let started = recorder.start(0, flags, Some(&config)).unwrap();
+        assert_eq!(started.channels as usize, 1 + 2 * CPUS);
+        let folder = std::env::temp_dir().join(format!("kymo-recorder-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        Machine { memory, recorder, folder, sequence: [0; CPUS], names: [0; CPUS] }
+    }
+
+    fn record(&mut self, cpu: usize, count: u32) {
+        BLOCK.set(self.memory.control(cpu as u32));
+        for _ in 0..count {
+            CLOCK.set(CLOCK.get() + 7 + u64::from(self.sequence[cpu].is_multiple_of(50)) * (1 << 27));
+            let seq = self.sequence[cpu];
+            self.sequence[cpu] += 1;
+            match seq % 3 {
+                0 => Tracer::<Test>::record(Word { cpu: cpu as u32, seq, text: Text::new("twelve chars") }),
+                _ => Tracer::<Test>::record(Beat { cpu: cpu as u32, seq }),
+            }
+        }
+        Tracer::<Test>::record(Name { cpu: cpu as u32, seq: self.names[cpu] });
+        self.names[cpu] += 1;
+    }
+
+    /// Reads all that is new into the files, as a process would: a call at a time. Gives the calls that gave something.
+    fn drain(&self, buffer_words: usize) -> usize {
+        let mut calls = 0;
+        for channel in 0..=2 * CPUS as u32 {
+            let mut name = String::new();
+            kymo::write_file_name(channel, &mut name).unwrap();
+            let mut file = OpenOptions::new().create(true).append(true).open(self.folder.join(name)).unwrap();
+            let mut buffer = vec![0xdead_beef; buffer_words];
+            loop {
+                let len = self.recorder.read(0, channel, Some(&mut buffer)).unwrap();
+                if len == 0 {
+                    break;
+                }
+                let bytes: Vec<u8> = buffer.iter().flat_map(|word: &u32| word.to_le_bytes()).take(len).collect();
+                file.write_all(&bytes).unwrap();
+                calls += 1;
+            }
+        }
+        calls
+    }
+}
+
+/// Events by CPU and channel (0: events, 1: names), in order; and lost events by stream.
+fn read(folder: &Path) -> ([[Vec<u64>; 2]; CPUS], u64) {
+    let mut seen: [[Vec<u64>; 2]; CPUS] = Default::default();
+    let mut lost = 0;
+    for item in Trace::open(folder).unwrap().events() {
+        match item.unwrap() {
+            Item::Event(event) => {
+                let field = |name: &str| event.fields.get(name).and_then(Value::as_u64).unwrap();
+                assert_eq!(event.cpu(), Some(field("cpu")));
+                let channel = usize::from(event.name() == "name");
+                if event.name() == "word" {
+                    assert_eq!(event.fields.get("text").and_then(Value::as_str), Some("twelve chars"));
+                }
+                seen[field("cpu") as usize][channel].push(field("seq"));
+            }
+            Item::Loss(loss) => {
+                lost += if loss.kind == LossKind::Events { loss.count } else { 0 };
+            }
+            _ => {}
+        }
+    }
+    (seen, lost)
+}
+
+#[test]
+fn everything_that_is_read_in_time_is_in_the_trace() {
+    let mut machine = Machine::start("in-time", 0);
+    let least = machine.recorder.buffer_words(PACKET);
+    // Buffers of all sizes; reading while it is recorded, and after.
+    for turn in 0..120 {
+        for cpu in 0..CPUS {
+            machine.record(cpu, [0, 1, 5, 20][(turn + cpu) % 4]);
+        }
+        machine.drain(least + [0, 1, 7, 100, 3000][turn % 5]);
+    }
+    machine.record(1, 11);
+    assert_eq!(machine.recorder.stop(0), Ok(7));
+    BLOCK.set(machine.memory.control(1));
+    assert!(!Tracer::<Test>::is_on::<Beat>());
+    assert!(machine.drain(least) > 0);
+    assert_eq!(machine.drain(least), 0, "read to the end is at the end");
+    let diagnostics = machine.recorder.finish(0).unwrap();
+    assert_eq!(diagnostics, kymo::Diagnostics::default());
+    let (seen, lost) = read(&machine.folder);
+    assert_eq!(lost, 0);
+    for (cpu, [events, names]) in seen.iter().enumerate() {
+        assert!(events.iter().copied().eq(0..u64::from(machine.sequence[cpu])), "cpu {cpu}");
+        assert!(names.iter().copied().eq(0..u64::from(machine.names[cpu])), "names of cpu {cpu}");
+    }
+    fs::remove_dir_all(&machine.folder).unwrap();
+}
+
+fn lossy(name: &str, flags: u32) {
+    let mut machine = Machine::start(name, flags);
+    let least = machine.recorder.buffer_words(PACKET);
+    machine.record(0, 10);
+    machine.drain(least);
+    machine.record(0, 3000);
+    machine.drain(2 * least);
+    machine.record(0, 5);
+    machine.record(2, 4000);
+    machine.recorder.stop(0).unwrap();
+    machine.drain(least);
+    let diagnostics = machine.recorder.finish(0).unwrap();
+    let (seen, lost) = read(&machine.folder);
+    let written: u32 = machine.sequence.iter().chain(&machine.names).sum();
+    let read: usize = seen.iter().flatten().map(Vec::len).sum();
+    assert_eq!(read as u64 + lost, u64::from(written), "written = read + lost");
+    assert!(lost > 5000, "{lost}");
+    let of_kind = if flags == 0 { diagnostics.discarded } else { diagnostics.overwritten };
+    assert_eq!(of_kind, lost, "{diagnostics:?}");
+    for [events, _] in &seen {
+        assert!(events.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+    let newest_kept = seen[2][0].last() == Some(&3999);
+    assert_eq!(newest_kept, flags != 0, "rolling keeps the newest, discarding the oldest");
+    fs::remove_dir_all(&machine.folder).unwrap();
+}
+
+#[test]
+fn losses_are_in_the_trace_when_new_events_are_dropped() {
+    lossy("discard", 0);
+}
+
+#[test]
+fn losses_are_in_the_trace_when_old_events_are_overwritten() {
+    lossy("rolling", kymo::flags::ROLLING);
+}

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,13 @@ impl Machine {
         // SAFETY: the size is not zero; the memory is never freed.
         let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), CPUS as u32) };
         let recorder: &Recorder<Test, CPUS> = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+        let folder = std::env::temp_dir().join(format!("kymo-recorder-{}-{name}", std::process::id()));
+        let mut machine = Machine { memory, recorder, folder, sequence: [0; CPUS], names: [0; CPUS] };
+        machine.begin(flags);
+        machine
+    }
+
+    fn begin(&mut self, flags: u32) {
         let config = Config {
             cpus: CPUS as u32,
             packet_size: PACKET,
@@ -76,12 +84,11 @@ impl Machine {
             seed: 0,
             hosted: true,
         };
-        let started = recorder.start(0, flags, Some(&config)).unwrap();
+        let started = self.recorder.start(0, flags, Some(&config)).unwrap();
         assert_eq!(started.channels as usize, 1 + 2 * CPUS);
-        let folder = std::env::temp_dir().join(format!("kymo-recorder-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        Machine { memory, recorder, folder, sequence: [0; CPUS], names: [0; CPUS] }
+        (self.sequence, self.names) = ([0; CPUS], [0; CPUS]);
+        let _ = fs::remove_dir_all(&self.folder);
+        fs::create_dir_all(&self.folder).unwrap();
     }
 
     fn record(&mut self, cpu: usize, count: u32) {
@@ -121,10 +128,13 @@ impl Machine {
     }
 }
 
-/// Events by CPU and channel (0: events, 1: names), in order; and lost events by stream.
-fn read(folder: &Path) -> ([[Vec<u64>; 2]; CPUS], u64) {
+/// Events by CPU and channel (0: events, 1: names), in order; lost events; lost packets. What was overwritten is told before what comes after it; what was
+/// dropped may be told with the packet behind which it was dropped.
+fn read(folder: &Path, overwritten: bool) -> ([[Vec<u64>; 2]; CPUS], u64, u64) {
     let mut seen: [[Vec<u64>; 2]; CPUS] = Default::default();
-    let mut lost = 0;
+    let (mut lost, mut packets) = (0, 0);
+    // By stream: what the next event's number would be, had nothing been lost after the last loss.
+    let mut next: HashMap<String, u64> = HashMap::new();
     for item in Trace::open(folder).unwrap().events() {
         match item.unwrap() {
             Item::Event(event) => {
@@ -135,14 +145,22 @@ fn read(folder: &Path) -> ([[Vec<u64>; 2]; CPUS], u64) {
                     assert_eq!(event.fields.get("text").and_then(Value::as_str), Some("twelve chars"));
                 }
                 seen[field("cpu") as usize][channel].push(field("seq"));
+                let next = next.entry(event.stream().to_string()).or_default();
+                assert!(!overwritten || field("seq") == *next, "{}: a gap that no loss before it explains", event.stream());
+                *next += 1;
             }
             Item::Loss(loss) => {
-                lost += if loss.kind == LossKind::Events { loss.count } else { 0 };
+                if loss.kind == LossKind::Packets {
+                    packets += loss.count;
+                } else {
+                    lost += loss.count;
+                    *next.entry(loss.stream.to_string()).or_default() += loss.count;
+                }
             }
             _ => {}
         }
     }
-    (seen, lost)
+    (seen, lost, packets)
 }
 
 #[test]
@@ -164,13 +182,34 @@ fn everything_that_is_read_in_time_is_in_the_trace() {
     assert_eq!(machine.drain(least), 0, "read to the end is at the end");
     let diagnostics = machine.recorder.finish(0).unwrap();
     assert_eq!(diagnostics, kymo::Diagnostics::default());
-    let (seen, lost) = read(&machine.folder);
-    assert_eq!(lost, 0);
+    let (seen, lost, packets) = read(&machine.folder, true);
+    assert_eq!((lost, packets), (0, 0));
     for (cpu, [events, names]) in seen.iter().enumerate() {
         assert!(events.iter().copied().eq(0..u64::from(machine.sequence[cpu])), "cpu {cpu}");
         assert!(names.iter().copied().eq(0..u64::from(machine.names[cpu])), "names of cpu {cpu}");
     }
     fs::remove_dir_all(&machine.folder).unwrap();
+}
+
+/// P-52: sessions one after the other, over the same memory; each is a trace of its own.
+#[test]
+fn five_sessions_in_a_row() {
+    let mut machine = Machine::start("five", 0);
+    let least = machine.recorder.buffer_words(PACKET);
+    for round in 0..5 {
+        if round > 0 {
+            machine.begin(if round % 2 == 0 { 0 } else { kymo::flags::ROLLING });
+        }
+        machine.record(2, 20);
+        if round != 3 {
+            machine.recorder.stop(0).unwrap();
+        }
+        assert!(machine.drain(least) > 0);
+        machine.recorder.finish(0).unwrap();
+        let (seen, lost, _) = read(&machine.folder, true);
+        assert_eq!((seen[2][0].len(), seen[2][1].len(), lost), (20, 1, 0), "round {round}");
+        fs::remove_dir_all(&machine.folder).unwrap();
+    }
 }
 
 fn lossy(name: &str, flags: u32) {
@@ -185,7 +224,8 @@ fn lossy(name: &str, flags: u32) {
     machine.recorder.stop(0).unwrap();
     machine.drain(least);
     let diagnostics = machine.recorder.finish(0).unwrap();
-    let (seen, lost) = read(&machine.folder);
+    let (seen, lost, packets) = read(&machine.folder, flags != 0);
+    assert_eq!(packets > 0, flags != 0, "packets are lost where they are overwritten");
     let written: u32 = machine.sequence.iter().chain(&machine.names).sum();
     let read: usize = seen.iter().flatten().map(Vec::len).sum();
     assert_eq!(read as u64 + lost, u64::from(written), "written = read + lost");

@@ -83,11 +83,59 @@ macro_rules! event {
 }
 
 /// Lists the events of a kernel, as a constant: `kymo::vocabulary![SchedSwitch, MyEvent]`. Two claims on one id or name do not build.
+///
+/// Lists of other crates come first, before a semicolon: `kymo::vocabulary![driver::EVENTS, net::EVENTS; MyEvent]`.
+///
+/// ```
+/// kymo::event! { #[id(21)] pub struct BlockDone { pub sector: u64 } }
+/// static EVENTS: kymo::Vocabulary = kymo::vocabulary![kymo::vocabulary::ALL; BlockDone];
+/// assert_eq!(EVENTS.events().len(), kymo::vocabulary::ALL.events().len() + 1);
+/// ```
+/// ```compile_fail
+/// kymo::event! { #[id(1)] pub struct BlockDone { pub sector: u64 } }
+/// // Its id is that of `SchedSwitch`.
+/// static EVENTS: kymo::Vocabulary = kymo::vocabulary![kymo::vocabulary::ALL; BlockDone];
+/// ```
 #[macro_export]
 macro_rules! vocabulary {
+    ($($list:path),+ ; $($event:ty),* $(,)?) => {{
+        const LISTS: &[&[&$crate::event::EventSchema]] =
+            &[$($list.events(),)+ &[$(&<$event as $crate::event::Event>::SCHEMA),*]];
+        const EVENTS: [&$crate::event::EventSchema; $crate::event::count(LISTS)] = $crate::event::join(LISTS);
+        $crate::Vocabulary::new(&EVENTS)
+    }};
     ($($event:ty),* $(,)?) => {
         $crate::Vocabulary::new(const { &[$(&<$event as $crate::event::Event>::SCHEMA),*] })
     };
+}
+
+/// Events in all the lists.
+#[doc(hidden)]
+pub const fn count(lists: &[&[&'static EventSchema]]) -> usize {
+    let (mut count, mut list) = (0, 0);
+    while list < lists.len() {
+        count += lists[list].len();
+        list += 1;
+    }
+    count
+}
+
+/// The events of all the lists, of which there are `N`.
+#[doc(hidden)]
+pub const fn join<const N: usize>(lists: &[&[&'static EventSchema]]) -> [&'static EventSchema; N] {
+    const NONE: EventSchema = EventSchema { id: 0, name: "", doc: "", channel: ChannelKind::Events, fields: &[] };
+    let mut events = [&NONE; N];
+    let (mut at, mut list) = (0, 0);
+    while list < lists.len() {
+        let mut index = 0;
+        while index < lists[list].len() {
+            events[at] = lists[list][index];
+            at += 1;
+            index += 1;
+        }
+        list += 1;
+    }
+    events
 }
 
 /// Length of [`snake_case`]'s answer.

@@ -145,7 +145,7 @@ impl Vocabulary {
     }
 
     /// The declarations.
-    pub fn events(&self) -> &'static [&'static EventSchema] {
+    pub const fn events(&self) -> &'static [&'static EventSchema] {
         self.events
     }
 

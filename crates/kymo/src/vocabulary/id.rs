@@ -21,6 +21,12 @@ macro_rules! id {
 id! {
     /// A thread.
     Tid(u32), FieldType::Unsigned { bits: 32, base: 10 };
+    /// A process.
+    Pid(u32), FieldType::Unsigned { bits: 32, base: 10 };
+    /// A system call, as the kernel numbers them.
+    Syscall(u32), FieldType::Unsigned { bits: 32, base: 10 };
+    /// A lock, semaphore, pipe, queue or port: whatever number or address tells it from all others while it lives.
+    Object(u64), FieldType::Unsigned { bits: 64, base: 16 };
     /// An interrupt line or vector, as the kernel numbers them.
     Irq(u32), FieldType::Unsigned { bits: 32, base: 10 };
     /// An address in the kernel's or a process's space; shown in hexadecimal.

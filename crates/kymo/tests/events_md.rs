@@ -1,0 +1,157 @@
+//! docs/src/events.md is what the declarations say. `KYMO_BLESS=1 cargo test -p kymo --test events_md` writes it anew.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use kymo::ChannelKind;
+use kymo::event::{EventSchema, FieldType};
+use kymo::vocabulary::ALL;
+
+/// What other tracers record (docs/rules.md), and what Kymo's event is called: rule, their event, Kymo's.
+const COVERS: [(&str, &str, &str); 47] = [
+    ("P 0x20", "interrupt_enter", "irq_handler_entry"),
+    ("P 0x21", "interrupt_exit", "irq_handler_exit"),
+    ("P 0x22", "thread_scheduling", "sched_switch"),
+    ("P 0x23", "thread_preempted", "sched_switch"),
+    ("P 0x24", "thread_enqueued", "sched_switch"),
+    ("P 0x25", "thread_waking", "sched_wakeup"),
+    ("P 0x26", "thread_create", "thread_create"),
+    ("P 0x26", "thread_create's name", "thread_name"),
+    ("P 0x27", "thread_end", "thread_exit"),
+    ("P 0x28", "syscall_enter", "sys_enter"),
+    ("P 0x29", "syscall_exit", "sys_exit"),
+    ("P 0x2a", "sched_enter", "sched_enter"),
+    ("P 0x2b", "sched_exit", "sched_exit"),
+    ("P 0x2c", "lock_name", "lock_name"),
+    ("P 0x2d", "lock_set_enter", "lock_wait"),
+    ("P 0x2e", "lock_set_acquired", "lock_acquired"),
+    ("P 0x2f", "lock_set_exit", "lock_failed"),
+    ("P 0x30", "lock_clear", "lock_release"),
+    ("P 0x31", "thread_priority", "sched_pi_setprio"),
+    ("P 0x32", "process_kill", "process_kill"),
+    ("P 0x33", "process_exec", "sched_process_exec"),
+    ("L", "TASK_CREATE", "thread_create"),
+    ("L", "TASK_DESTROY", "thread_exit"),
+    ("L", "TASK_SWITCH", "sched_switch"),
+    ("L", "TASK_SUSPEND", "thread_suspend"),
+    ("L", "TASK_RESUME", "thread_resume"),
+    ("L", "TASK_DELAY", "thread_delay"),
+    ("L", "TASK_YIELD", "thread_yield"),
+    ("L", "SEM_WAIT", "lock_acquired"),
+    ("L", "SEM_POST", "lock_release"),
+    ("L", "MUTEX_LOCK", "lock_acquired"),
+    ("L", "MUTEX_UNLOCK", "lock_release"),
+    ("L", "PIPE_READ", "pipe_read"),
+    ("L", "PIPE_WRITE", "pipe_write"),
+    ("L", "MQUEUE_SEND", "queue_send"),
+    ("L", "MQUEUE_RECV", "queue_receive"),
+    ("L", "ISR_ENTER", "irq_handler_entry"),
+    ("L", "ISR_EXIT", "irq_handler_exit"),
+    ("L", "EXCEPTION", "exception"),
+    ("V-02", "SyscallEntry", "sys_enter"),
+    ("V-02", "SyscallExit", "sys_exit"),
+    ("V-02", "SchedSwitchOut, SchedSwitchIn", "sched_switch"),
+    ("V-02", "IpcFastSend, IpcSlowPath", "ipc_send"),
+    ("V-02", "IpcFastReceive", "ipc_receive"),
+    ("V-02", "FrameAlloc", "mm_page_alloc"),
+    ("V-02", "FrameFree", "mm_page_free"),
+    ("V-02", "PageFault", "page_fault"),
+];
+
+fn type_name(ty: &FieldType) -> String {
+    match ty {
+        FieldType::Unsigned { bits, base: 16 } => format!("u{bits}, hexadecimal"),
+        FieldType::Unsigned { bits, .. } => format!("u{bits}"),
+        FieldType::Signed { bits } => format!("i{bits}"),
+        FieldType::Enumeration { bits, labels } => {
+            let labels: Vec<_> = labels.iter().map(|(label, value)| format!("{value} {label}")).collect();
+            format!("u{bits}: {}", labels.join(", "))
+        }
+        FieldType::Array { element, len } => format!("[{}; {len}]", type_name(element)),
+        FieldType::Text { max } => format!("text, at most {max} bytes"),
+        other => panic!("the page cannot show {other:?}"),
+    }
+}
+
+fn subject(event: &EventSchema) -> &'static str {
+    match (event.channel, event.name) {
+        (ChannelKind::Names, _) => "Names and states",
+        (_, name) if ["thread_", "sched_"].iter().any(|start| name.starts_with(start)) && name != "sched_process_exec" => {
+            "Scheduling"
+        }
+        (_, name) if name.starts_with("irq_") || name == "exception" => "Interrupts and exceptions",
+        (_, name) if name.starts_with("sys_") => "System calls",
+        (_, name) if name.starts_with("lock_") => "Locks",
+        (_, name) if name.starts_with("mm_") || name == "page_fault" => "Memory",
+        (_, name) if ["ipc_", "pipe_", "queue_"].iter().any(|start| name.starts_with(start)) => "Messages",
+        (_, name) if name.contains("process") => "Processes",
+        _ => "Marks, spans, counters",
+    }
+}
+
+fn page() -> String {
+    let mut out = String::from(
+        "# The events\n\n\
+         Made from the declarations by a test of the crate `kymo` (`tests/events_md.rs`), which fails where this page says something else.\n\n\
+         Each is a type of `kymo::vocabulary`. List those that your kernel records, or all of them:\n\
+         `kymo::vocabulary![kymo::vocabulary::ALL; MyEvent]`. Where Linux has the event, this is its name there, and the names of its fields.\n\
+         Bytes are those of a record in the ring; texts add their length, rounded up to 4.\n",
+    );
+    let mut subjects: Vec<&str> = Vec::new();
+    for event in ALL.events() {
+        if !subjects.contains(&subject(event)) {
+            subjects.push(subject(event));
+        }
+    }
+    for name in subjects {
+        writeln!(out, "\n## {name}").unwrap();
+        for event in ALL.events().iter().filter(|event| subject(event) == name) {
+            let texts: usize = event.shape().texts.into();
+            let bytes = 4 * (event.header_words() + event.shape().fixed_words() + texts);
+            writeln!(out, "\n### `{}`\n\n{}\n", event.name, event.doc.trim()).unwrap();
+            write!(out, "Id {}, {bytes} bytes{}", event.id, if texts > 0 { " and its text" } else { "" }).unwrap();
+            let covers: Vec<_> = COVERS.iter().filter(|(.., ours)| *ours == event.name).collect();
+            for (index, (rule, theirs, _)) in covers.iter().enumerate() {
+                write!(out, "{} {rule} ({theirs})", if index == 0 { ". Covers" } else { "," }).unwrap();
+            }
+            writeln!(out, ".").unwrap();
+            if !event.fields.is_empty() {
+                writeln!(out, "\n| field | type | |\n| --- | --- | --- |").unwrap();
+            }
+            for field in event.fields {
+                let doc = field.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+                writeln!(out, "| `{}` | {} | {doc} |", field.name, type_name(&field.ty)).unwrap();
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn the_page_of_events_is_what_the_declarations_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/events.md");
+    if std::env::var_os("KYMO_BLESS").is_some() {
+        fs::write(&path, page()).unwrap();
+    }
+    let there = fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == page(), "docs/src/events.md is out of date: KYMO_BLESS=1 cargo test -p kymo --test events_md");
+}
+
+/// P, L and V: every event of theirs has one here.
+#[test]
+fn every_event_that_others_record_is_there() {
+    for (rule, theirs, ours) in COVERS {
+        assert!(ALL.events().iter().any(|event| event.name == ours), "{rule}: {theirs} should be {ours}");
+    }
+}
+
+/// Frequent events have one-word headers; at least 8 of these are left to the kernel.
+#[test]
+fn ids_are_left_to_the_kernel() {
+    let compact = ALL.events().iter().filter(|event| event.id < 30).map(|event| event.id).max().unwrap();
+    assert!(29 - compact >= 8, "{compact}");
+    assert!(ALL.events().iter().all(|event| event.id < 1000), "from 1000 on ids are the kernel's");
+}

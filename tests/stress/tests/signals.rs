@@ -1,0 +1,45 @@
+//! Signals that nest writers three deep while readers drain: see the crate's documentation. `cargo xtask stress [EVENTS]` runs it longer.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![allow(missing_docs)]
+
+use kymo::Mode;
+use kymo_stress::{AtGs, Portable, Report, Tsc, run};
+
+fn number(variable: &str, unless_told: u64) -> u64 {
+    std::env::var(variable).map_or(unless_told, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn signals_nest_writers_while_readers_drain() {
+    let (events, seed) = (number("KYMO_STRESS_EVENTS", 10_000_000), number("KYMO_SEED", 1));
+    println!("KYMO_SEED={seed}, {events} events");
+    // Rounded up: together they are at least as many as asked for.
+    let share = events.div_ceil(6);
+    let runs: [fn(Mode, u64, u64) -> Report; 3] = [run::<Portable>, run::<Tsc>, run::<AtGs>];
+    let mut read = 0;
+    for run in runs {
+        for mode in [Mode::Overwrite, Mode::Discard] {
+            let report = run(mode, share, seed);
+            println!("{report}");
+            it_happened(&report, mode);
+            read += report.read;
+        }
+    }
+    assert!(read >= events, "only {read} events were verified");
+    println!("{read} events, each one's sequence and checksum verified");
+}
+
+/// A run that did not nest, lap and fill proves nothing.
+fn it_happened(report: &Report, mode: Mode) {
+    for (depth, [hot, ..]) in (1..).zip(report.signals) {
+        assert!(hot > 0, "no signal came inside of the hot path at depth {depth}");
+    }
+    assert!(report.signals.iter().map(|[_, slow, _]| slow).sum::<u64>() > 0, "no signal came inside of the slow path");
+    assert!(report.nested[3] > 0, "three writers were never stopped at once");
+    assert!(report.dumps > 0, "no dump was checked");
+    match mode {
+        Mode::Overwrite => assert!(report.overwritten > 0, "the reader was never lapped"),
+        Mode::Discard => assert!(report.dropped > 0, "the ring was never full"),
+    }
+}

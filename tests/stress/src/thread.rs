@@ -134,8 +134,8 @@ impl Thread {
             return (0..self.draw(depth, 60)).for_each(|_| self.call::<W>(depth));
         };
         let handled = self.handled[deeper].load(Relaxed);
-        // From a microsecond on: how long a timer takes at least differs much from machine to machine.
-        timers.arm(deeper, self.draw(depth, 1000 << self.draw(depth, 8)));
+        // Long enough to come behind the system call that arms it; how long a timer takes at least differs from machine to machine.
+        timers.arm(deeper, self.draw(depth, 16_000 << self.draw(depth, 3)));
         for _ in 0..MOST_CALLS {
             self.call::<W>(depth);
             if self.handled[deeper].load(Relaxed) != handled {

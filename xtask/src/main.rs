@@ -5,6 +5,7 @@ mod kernel;
 mod process;
 mod setup;
 mod step;
+mod stress;
 mod test;
 
 use std::process::ExitCode;
@@ -15,9 +16,10 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost stress e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
+  stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
   build-kernels        build what is under kernels/ and print where it is
   setup                see that all tools are there; install what is missing, where this process may
 
@@ -76,6 +78,11 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["kill-test", count] => match count.parse() {
             Ok(count) => test::kill(count)?,
             Err(_) => bail!(Usage(format!("kill-test takes a number, and \"{count}\" is none."))),
+        },
+        ["stress"] => stress::run(1_000_000_000)?,
+        ["stress", events] => match events.parse() {
+            Ok(events) => stress::run(events)?,
+            Err(_) => bail!(Usage(format!("stress takes a number of events, and \"{events}\" is none."))),
         },
         [other, ..] => bail!(Usage(format!("There is no command \"{other}\" with these arguments."))),
     }

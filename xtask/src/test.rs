@@ -8,10 +8,10 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
-use crate::{Usage, kernel};
+use crate::{Usage, kernel, stress};
 
 /// In the order in which they run: what fails fast comes first.
-const STEPS: [&str; 10] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "e2e", "babeltrace2"];
+const STEPS: [&str; 11] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "stress", "e2e", "babeltrace2"];
 
 /// Runs the steps with these names, or all; stops at the first that fails.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
@@ -58,6 +58,7 @@ fn step(name: &str) -> Result<()> {
         "cli" => cli().map(drop),
         // The one test whose figures are to be read.
         "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
+        "stress" => stress::run(10_000_000),
         // One at a time: each has a machine of four harts of its own.
         "e2e" => run_command(e2e()?.args(["--", "--include-ignored", "--test-threads=1"])),
         "babeltrace2" => {

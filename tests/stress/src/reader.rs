@@ -102,3 +102,39 @@ impl Checks {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The payload of a record with two words, by thread 2.
+    fn record(depth: u32, seq: u32) -> Option<(u32, [u32; 2])> {
+        let call = Call { thread: 2, depth, seq };
+        [21, 40].contains(&call.id()).then(|| (call.id(), [seq, call.tag()]))
+    }
+
+    #[test]
+    fn gaps_are_counted_and_what_no_call_made_is_refused() {
+        let mut checks = Checks::new(2);
+        let good: Vec<u32> = (0..100).filter(|&seq| record(1, seq).is_some()).collect();
+        for (time, &seq) in (10..).zip(&good) {
+            let (id, words) = record(1, seq).unwrap();
+            checks.check(id, time, &words).unwrap();
+            assert!(matches!(checks.check(id, time, &words), Err(Fault::Order { .. })), "the same again");
+            for bit in 0..64 {
+                let mut damaged = words;
+                damaged[bit / 32] ^= 1 << (bit % 32);
+                assert!(matches!(checks.check(id, time, &damaged), Err(Fault::Record { .. })), "bit {bit} was not missed");
+            }
+            assert!(matches!(checks.check(id ^ 61, time, &words), Err(Fault::Record { .. })), "another event");
+            assert!(checks.check(id, time, &words[..1]).is_err());
+        }
+        assert_eq!(checks.read(), good.len() as u64);
+        assert_eq!(checks.gaps_until([3, 100, 0, 0]), 3 + 100 - good.len() as u64);
+        let seq = (100..).find(|&seq| record(1, seq).is_some()).unwrap();
+        let (id, words) = record(1, seq).unwrap();
+        assert!(matches!(checks.check(id, 9, &words), Err(Fault::Time { .. })));
+        let mut other = Checks::new(1);
+        assert!(matches!(other.check(id, 99, &words), Err(Fault::Record { .. })), "another thread's");
+    }
+}

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use kymo::ring::reader::{ChannelReader, Losses, Region, View};
@@ -68,9 +68,10 @@ pub fn run<W: Writer>(mode: Mode, events: u64, seed: u64) -> Report {
     let name = format!("{}, {mode:?}", W::NAME);
     let began = Instant::now();
     let (live, stop_session) = W::start(mode);
-    let stop: &AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
-    let threads: &'static [Thread] =
-        (0..THREADS).map(|number| Thread::new(number as u32, mode, seed, stop)).collect::<Vec<_>>().leak();
+    // Handlers reach all this, so it stays.
+    let (stop, fault): (&AtomicBool, &OnceLock<_>) = (Box::leak(Box::default()), Box::leak(Box::default()));
+    let threads = (0..THREADS).map(|number| Thread::new(number as u32, mode, seed, stop, fault));
+    let threads: &'static [Thread] = threads.collect::<Vec<_>>().leak();
     let (verified, written) = (AtomicU64::new(0), AtomicBool::new(false));
     let (entered, open) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
 
@@ -110,12 +111,10 @@ pub fn run<W: Writer>(mode: Mode, events: u64, seed: u64) -> Report {
     stop_session();
 
     let mut report = Report { name, seconds: began.elapsed().as_secs_f64(), ..Report::default() };
-    for (thread, outcome) in threads.iter().zip(outcomes) {
-        if let Some(fault) = thread.fault.get() {
-            panic!("{}, thread {}: {fault:?}", report.name, thread.number);
-        }
-        report.add(thread, &outcome);
+    if let Some((thread, fault)) = fault.get() {
+        panic!("KYMO_SEED={seed}: {}, thread {thread}: {fault:?}", report.name);
     }
+    threads.iter().zip(outcomes).for_each(|(thread, outcome)| report.add(thread, &outcome));
     report
 }
 

@@ -46,12 +46,18 @@ pub(crate) struct Thread {
     /// Records of this thread that a reader has verified, and what it knows to be lost.
     pub(crate) verified: AtomicU64,
     pub(crate) lost: AtomicU64,
-    /// The first fault that a dump showed.
-    pub(crate) fault: OnceLock<Fault>,
+    /// The run's first fault, and whose ring it is in.
+    pub(crate) fault: &'static OnceLock<(u32, Fault)>,
 }
 
 impl Thread {
-    pub(crate) fn new(number: u32, mode: Mode, seed: u64, stop: &'static AtomicBool) -> Thread {
+    pub(crate) fn new(
+        number: u32,
+        mode: Mode,
+        seed: u64,
+        stop: &'static AtomicBool,
+        fault: &'static OnceLock<(u32, Fault)>,
+    ) -> Thread {
         let counts = || std::array::from_fn(|_| AtomicU64::new(0));
         Thread {
             number,
@@ -70,7 +76,7 @@ impl Thread {
             dumps: AtomicU64::new(0),
             verified: AtomicU64::new(0),
             lost: AtomicU64::new(0),
-            fault: OnceLock::new(),
+            fault,
         }
     }
 
@@ -202,9 +208,9 @@ impl Thread {
         }
     }
 
-    /// Keeps the first fault, and ends the run.
+    /// Keeps the run's first fault, and ends it.
     pub(crate) fn fails(&self, fault: Fault) {
-        let _ = self.fault.set(fault);
+        let _ = self.fault.set((self.number, fault));
         self.stop.store(true, Relaxed);
     }
 }

@@ -49,7 +49,8 @@ pub(crate) fn clippy(name: &str) -> Command {
     command
 }
 
-fn build_command(target_name: &str, toolchain: Toolchain) -> Command {
+/// `cargo build --release` for a kernel, wherever it is.
+pub(crate) fn build_command(target_name: &str, toolchain: Toolchain) -> Command {
     const BUILD: [&str; 2] = ["build", "--release"];
     match toolchain {
         Toolchain::Rustup => cargo(&BUILD),

@@ -1,5 +1,6 @@
 //! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
 
+mod compiled_out;
 mod demo;
 mod kernel;
 mod process;
@@ -16,10 +17,12 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost stress e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost compiled-out stress e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
   stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
+  compiled-out [KERNEL]
+                       show that tracepoints which are compiled out leave nothing in the kernel (hello unless told)
   build-kernels        build what is under kernels/ and print where it is
   setup                see that all tools are there; install what is missing, where this process may
 
@@ -79,6 +82,8 @@ fn run(arguments: &[&str]) -> Result<()> {
             Ok(count) => test::kill(count)?,
             Err(_) => bail!(Usage(format!("kill-test takes a number, and \"{count}\" is none."))),
         },
+        ["compiled-out"] => compiled_out::run("hello")?,
+        ["compiled-out", kernel] => compiled_out::run(kernel)?,
         ["stress"] => stress::run(1_000_000_000)?,
         ["stress", events] => match events.parse() {
             Ok(events) => stress::run(events)?,

@@ -8,10 +8,11 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
-use crate::{Usage, kernel, stress};
+use crate::{Usage, compiled_out, kernel, stress};
 
 /// In the order in which they run: what fails fast comes first.
-const STEPS: [&str; 11] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "stress", "e2e", "babeltrace2"];
+const STEPS: [&str; 12] =
+    ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "compiled-out", "stress", "e2e", "babeltrace2"];
 
 /// Runs the steps with these names, or all; stops at the first that fails.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
@@ -51,6 +52,10 @@ fn step(name: &str) -> Result<()> {
         }
         "unit" => {
             run_command(&mut cargo(&["test", "--all-features"]))?;
+            // Compiled out: fields are checked and not evaluated.
+            for tests in [&["--doc"][..], &["--test", "evaluation"]] {
+                run_command(cargo(&["test", "-p", "kymo", "--no-default-features", "--features", "std"]).args(tests))?;
+            }
             unit_32_bits()
         }
         "doc" => run_command(cargo(&["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings")),
@@ -58,6 +63,7 @@ fn step(name: &str) -> Result<()> {
         "cli" => cli().map(drop),
         // The one test whose figures are to be read.
         "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
+        "compiled-out" => compiled_out::run("hello"),
         "stress" => stress::run(10_000_000),
         // One at a time: each has a machine of four harts of its own.
         "e2e" => run_command(e2e()?.args(["--", "--include-ignored", "--test-threads=1"])),

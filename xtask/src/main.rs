@@ -74,7 +74,7 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["setup"] => {
             setup::run()?;
         }
-        ["build-kernels"] => test::kernels()?.iter().for_each(|file| println!("{}", file.display())),
+        ["build-kernels"] => test::kernels()?.iter().for_each(|(_, file)| println!("{}", file.display())),
         ["demo"] => demo::run()?,
         ["test", steps @ ..] => test::run(steps)?,
         ["kill-test"] => test::kill(100)?,

@@ -14,16 +14,18 @@ use crate::{Environment, Usage};
 pub(crate) const RISCV64: &str = "riscv64imac-unknown-none-elf";
 /// Its 32-bit sister.
 pub(crate) const RISCV32: &str = "riscv32imac-unknown-none-elf";
+/// x86-64 without an operating system.
+pub(crate) const X86_64: &str = "x86_64-unknown-none";
 /// A 32-bit machine that this one is too, if it is an x86-64 with Linux. Its programs need no library.
 pub(crate) const I686: &str = "i686-unknown-linux-musl";
 
 /// What kernels are built for.
-const KERNELS: [&str; 2] = [RISCV64, RISCV32];
+const KERNELS: [&str; 3] = [RISCV64, RISCV32, X86_64];
 
 /// What builds the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toolchain {
-    /// The tool chain in use, with a target that rustup added.
+    /// The tool chain in use, with targets that rustup added.
     Rustup,
     /// Debian's, which builds `core` along.
     Debian,
@@ -36,8 +38,9 @@ struct Package {
 }
 
 /// To run kernels, and to check what they recorded.
-const RUN: [Package; 3] = [
+const RUN: [Package; 4] = [
     Package { name: "qemu-system-misc", sign: "qemu-system-riscv64" },
+    Package { name: "qemu-system-x86", sign: "qemu-system-x86_64" },
     Package { name: "babeltrace2", sign: "babeltrace2" },
     Package { name: "binutils-riscv64-unknown-elf", sign: "riscv64-unknown-elf-objdump" },
 ];

@@ -43,7 +43,7 @@ fn step(name: &str) -> Result<()> {
                 run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
             }
             match setup::toolchain()? {
-                Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(|name| run_command(&mut kernel::clippy(name))),
+                Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),
                 Toolchain::Debian => {
                     println!("The kernels are not linted: Debian's compiler comes without clippy.");
                     Ok(())
@@ -93,19 +93,16 @@ fn unit_32_bits() -> Result<()> {
     run_command(command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"))
 }
 
-/// Builds the kernels. Returns what they made: kernels/hello, and the probes for RV64 and RV32.
-pub(crate) fn kernels() -> Result<[PathBuf; 3]> {
-    let toolchain = setup::toolchain()?;
-    let [probes, probes_32] = kernel::probes(toolchain)?;
-    Ok([kernel::hello(toolchain)?, probes, probes_32])
+/// Builds the kernels. Returns what they made; see [`kernel::all`].
+pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
+    kernel::all(setup::toolchain()?)
 }
 
 /// The end-to-end tests, with what they need built: they find it by these variables.
-fn e2e() -> Result<Command> {
-    let [hello, probes, probes_32] = kernels()?;
-    let kymo = cli()?;
+pub(crate) fn e2e() -> Result<Command> {
+    let kernels = kernels()?;
     let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
-    command.env("KYMO_HELLO", hello).env("KYMO_PROBES", probes).env("KYMO_PROBES_RISCV32", probes_32).env("KYMO_BIN", kymo);
+    command.envs(kernels).env("KYMO_BIN", cli()?);
     if cfg!(target_arch = "x86_64") {
         command.env("KYMO_HOST_PROBES", kernel::host_probes()?);
     }

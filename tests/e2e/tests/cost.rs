@@ -114,7 +114,8 @@ fn hot_path(arch: Arch, symbol: &str) -> Vec<Instruction> {
     let mut objdump = match arch {
         Arch::Riscv64 | Arch::Riscv32 => {
             let mut objdump = Command::new("riscv64-unknown-elf-objdump");
-            let (width, probes) = if arch == Arch::Riscv64 { ("rv64", "KYMO_PROBES") } else { ("rv32", "KYMO_PROBES_RISCV32") };
+            let (width, probes) =
+                if arch == Arch::Riscv64 { ("rv64", "KYMO_PROBES_RISCV64") } else { ("rv32", "KYMO_PROBES_RISCV32") };
             objdump.arg(format!("--architecture=riscv:{width}")).arg(built(probes));
             objdump
         }

@@ -3,6 +3,7 @@
 mod compiled_out;
 mod demo;
 mod kernel;
+mod overhead;
 mod process;
 mod setup;
 mod step;
@@ -17,9 +18,10 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost compiled-out stress e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost compiled-out overhead stress e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
+  overhead [--book]    count what tracing costs a whole kernel, in instructions a unit of work; --book writes the table into the book
   stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
   compiled-out [KERNEL]
                        show that tracepoints which are compiled out leave nothing in the kernel (hello unless told)
@@ -84,6 +86,8 @@ fn run(arguments: &[&str]) -> Result<()> {
         },
         ["compiled-out"] => compiled_out::run("hello")?,
         ["compiled-out", kernel] => compiled_out::run(kernel)?,
+        ["overhead"] => overhead::run(false)?,
+        ["overhead", "--book"] => overhead::run(true)?,
         ["stress"] => stress::run(1_000_000_000)?,
         ["stress", events] => match events.parse() {
             Ok(events) => stress::run(events)?,

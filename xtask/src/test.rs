@@ -8,11 +8,11 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
-use crate::{Usage, compiled_out, kernel, stress};
+use crate::{Usage, compiled_out, kernel, overhead, stress};
 
 /// In the order in which they run: what fails fast comes first.
-const STEPS: [&str; 12] =
-    ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "compiled-out", "stress", "e2e", "babeltrace2"];
+const STEPS: [&str; 13] =
+    ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "compiled-out", "overhead", "stress", "e2e", "babeltrace2"];
 
 /// Runs the steps with these names, or all; stops at the first that fails.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
@@ -64,6 +64,7 @@ fn step(name: &str) -> Result<()> {
         // The one test whose figures are to be read.
         "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
         "compiled-out" => compiled_out::run("hello"),
+        "overhead" => overhead::run(false),
         "stress" => stress::run(10_000_000),
         // One at a time: each has a machine of four harts of its own.
         "e2e" => run_command(e2e()?.args(["--", "--include-ignored", "--test-threads=1"])),

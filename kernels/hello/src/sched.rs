@@ -153,7 +153,8 @@ extern "C" fn thread() -> ! {
     // SAFETY: nothing is held here that an interrupt could disturb.
     unsafe { asm!("csrsi sstatus, 2") };
     let mut seq: u32 = 0;
-    while !hart.finished() {
+    // One turn is one unit of work.
+    while seq < hart.settings.units && !hart.finished() {
         seq += 1;
         trace!(Marker { tid, seq });
         last_marker.store(seq.into(), Release);

@@ -162,7 +162,7 @@ extern "C" fn thread() -> ! {
         if !hart.settings.only_markers {
             // Stands for the work of a real thread: some two thousand instructions, not always the same number.
             (0..500 + seq % 61 * 8).for_each(|step| _ = core::hint::black_box(step));
-            if seq % 8 == 0 {
+            if seq.is_multiple_of(8) {
                 without_interrupts(switch);
             }
         }

@@ -1,5 +1,6 @@
 //! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
 
+mod bench;
 mod demo;
 mod kernel;
 mod process;
@@ -18,6 +19,8 @@ cargo xtask COMMAND
   test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
+  bench trace          what an event costs in Kymo and in other tracers, side by side; writes the table into the book
+  bench trace --short  the same with few rounds, for CI: holds instructions and bytes against budgets.toml
   build-kernels        build what is under kernels/ and print where it is
   setup                see that all tools are there; install what is missing, where this process may
 
@@ -70,6 +73,8 @@ fn run(arguments: &[&str]) -> Result<()> {
             setup::run()?;
         }
         ["build-kernels"] => test::kernels()?.iter().for_each(|file| println!("{}", file.display())),
+        ["bench", "trace"] => bench::trace(bench::Form::Full)?,
+        ["bench", "trace", "--short"] => bench::trace(bench::Form::Short)?,
         ["demo"] => demo::run()?,
         ["test", steps @ ..] => test::run(steps)?,
         ["kill-test"] => test::kill(100)?,

@@ -16,7 +16,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli
+                       cost bench e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
   bench trace          what an event costs in Kymo and in other tracers, side by side; writes the table into the book

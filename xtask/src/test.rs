@@ -8,10 +8,10 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
-use crate::{Usage, kernel};
+use crate::{Usage, bench, kernel};
 
 /// In the order in which they run: what fails fast comes first.
-const STEPS: [&str; 10] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "e2e", "babeltrace2"];
+const STEPS: [&str; 11] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "bench", "e2e", "babeltrace2"];
 
 /// Runs the steps with these names, or all; stops at the first that fails.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
@@ -32,6 +32,7 @@ fn step(name: &str) -> Result<()> {
         "setup" => setup::run().map(drop),
         "fmt" => {
             run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+            run_command(cargo(&["fmt", "--check"]).current_dir(bench::folder()))?;
             kernel::ALL.into_iter().try_for_each(|name| run_command(cargo(&["fmt", "--check"]).current_dir(kernel::folder(name))))
         }
         "clippy" => {
@@ -41,6 +42,7 @@ fn step(name: &str) -> Result<()> {
                 let mut clippy = cargo(&["clippy", "-p", "kymo"]);
                 run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
             }
+            bench::clippy()?;
             match setup::toolchain()? {
                 Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(|name| run_command(&mut kernel::clippy(name))),
                 Toolchain::Debian => {
@@ -58,6 +60,7 @@ fn step(name: &str) -> Result<()> {
         "cli" => cli().map(drop),
         // The one test whose figures are to be read.
         "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
+        "bench" => bench::trace(bench::Form::Short),
         // One at a time: each has a machine of four harts of its own.
         "e2e" => run_command(e2e()?.args(["--", "--include-ignored", "--test-threads=1"])),
         "babeltrace2" => {

@@ -106,7 +106,10 @@ fn read_back(peer: &Peer, workers: &Workers, arguments: &Arguments) -> Result<()
 }
 
 fn print(peer: &Peer, figures: &Figures) {
-    let off = figures.off.as_ref().map_or(["-".into(), "-".into()], |off| [off.instructions.to_string(), format!("{:.2}", off.nanoseconds)]);
+    let off = figures
+        .off
+        .as_ref()
+        .map_or(["-".into(), "-".into()], |off| [off.instructions.to_string(), format!("{:.2}", off.nanoseconds)]);
     let fields = [
         peer.name.to_owned(),
         peer.version.clone(),
@@ -146,7 +149,10 @@ fn check(path: &PathBuf, peers: &[Peer], figures: &[Figures]) -> Result<()> {
         ] {
             ensure!(found <= budget, "{name} is over its budget: {found} {what}, and {budget} are allowed");
         }
-        eprintln!("{name}: {} instructions, {} bytes, {off} instructions when off: within its budget", figures.instructions, peer.bytes);
+        eprintln!(
+            "{name}: {} instructions, {} bytes, {off} instructions when off: within its budget",
+            figures.instructions, peer.bytes
+        );
     }
     Ok(())
 }

@@ -68,7 +68,8 @@ pub fn all(peers: &[Peer], workers: &mut Workers, rounds: usize, milliseconds: f
     for round in 0..rounds {
         let one_round = peers.iter().zip(&counts).map(|(peer, &(count, off_count))| {
             let per_event = |times: Vec<f64>, count: u32| times.into_iter().map(|time| time / f64::from(count)).collect::<Vec<_>>();
-            let mut times = |record, threads: &[usize], count| Ok::<_, anyhow::Error>(per_event(workers.time(record, threads, count)?, count));
+            let mut times =
+                |record, threads: &[usize], count| Ok::<_, anyhow::Error>(per_event(workers.time(record, threads, count)?, count));
             let alone = [times(peer.record, &[0], count)?[0], times(peer.record, &[1], count)?[0]];
             let together = times(peer.record, &[0, 1], count)?;
             let off = match (peer.off, off_count) {

@@ -12,6 +12,8 @@ pub const THREADS: usize = 2;
 
 /// Records an event.
 pub type Record = extern "C" fn(a: u32, b: u32);
+/// Reads back what was recorded: the events of one thread in their order. Gets the numbers of the calls of each thread, and a folder to work in.
+pub type ReadBack = fn(calls: &[u64; THREADS], folder: &Path) -> Result<Vec<[u32; 2]>>;
 
 /// A tracer, or what tracers are compared with.
 pub struct Peer {
@@ -29,9 +31,8 @@ pub struct Peer {
     pub off: Option<Record>,
     /// Called on each thread, by number, before it records.
     pub enter: fn(thread: usize) -> Result<()>,
-    /// What the rings hold after the last event: the events of one thread in their order. Gets the numbers of the calls of each thread, and a folder to
-    /// work in.
-    pub read_back: fn(calls: &[u64; THREADS], folder: &Path) -> Result<Vec<[u32; 2]>>,
+    /// Called when all threads have ended.
+    pub read_back: ReadBack,
 }
 
 /// For peers that store nothing.
@@ -49,7 +50,8 @@ pub fn babeltrace(trace: &Path) -> Result<Vec<[u32; 2]>> {
     text.lines()
         .map(|line| {
             let fields = line.rsplit('{').next().unwrap_or("");
-            let mut numbers = fields.split('=').skip(1).map(|field| field.trim().split([',', ' ', '}']).next().unwrap_or("").parse());
+            let mut numbers =
+                fields.split('=').skip(1).map(|field| field.trim().split([',', ' ', '}']).next().unwrap_or("").parse());
             match (numbers.next(), numbers.next()) {
                 (Some(Ok(a)), Some(Ok(b))) => Ok([a, b]),
                 _ => bail!("this line of babeltrace2 is no event with two fields: {line}"),

@@ -82,7 +82,7 @@ impl Workers {
 
     /// Nanoseconds that each of these threads took for `count` calls, all at the same time.
     pub fn time(&mut self, record: Record, threads: &[usize], count: u32) -> Result<Vec<f64>> {
-        let together = (threads.len() > 1).then(|| threads.len() as u32);
+        let together = (threads.len() > 1).then_some(threads.len() as u32);
         for &thread in threads {
             self.order(thread, Order::Time { record, count, together }, record, count.into())?;
         }

@@ -41,7 +41,8 @@ pub fn peer() -> Peer {
                 let mut stream = Vec::new();
                 for number in closed.saturating_sub(PACKETS)..closed {
                     // SAFETY: the ring holds this packet, and its thread has ended.
-                    stream.extend_from_slice(unsafe { std::slice::from_raw_parts(peer_barectf_packet(thread, number), PACKET_SIZE) });
+                    stream
+                        .extend_from_slice(unsafe { std::slice::from_raw_parts(peer_barectf_packet(thread, number), PACKET_SIZE) });
                 }
                 fs::write(trace.join(format!("ring_{thread}")), stream)?;
             }

@@ -32,16 +32,7 @@ static ALL_STORES: [AtomicPtr<Pairs>; THREADS] = [const { AtomicPtr::new(null_mu
 static ALL_SWAPS: [AtomicPtr<Pairs>; THREADS] = [const { AtomicPtr::new(null_mut()) }; THREADS];
 
 fn floor(name: &'static str, configuration: &'static str, bytes: usize, record: crate::peer::Record) -> Peer {
-    Peer {
-        name,
-        version: String::new(),
-        configuration,
-        bytes,
-        record,
-        off: None,
-        enter: |_| Ok(()),
-        read_back: nothing_to_read,
-    }
+    Peer { name, version: String::new(), configuration, bytes, record, off: None, enter: |_| Ok(()), read_back: nothing_to_read }
 }
 
 #[inline(never)]
@@ -146,4 +137,3 @@ fn read_back(rings: &Rings, next: fn(&Pairs) -> usize) -> Vec<[u32; 2]> {
     let by_age = |ring: &'static Pairs| (0..RECORDS).filter_map(move |index| ring.records.get((next(ring) + index) % RECORDS));
     rings.flat_map(by_age).filter(|record| record.time != 0).map(|record| [record.a, record.b]).collect()
 }
-

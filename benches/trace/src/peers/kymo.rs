@@ -10,7 +10,7 @@ use kymo::event::Event;
 use kymo::hosted::{self, Hosted, HostedSession, Options};
 use kymo::ring::reader::View;
 use kymo::vocabulary::SchedSwitch;
-use kymo::{ByPointer, Clock, Config, Consumer, Mode, Platform, RegionMemory, Session, Tid, Tracer};
+use kymo::{ByPointer, Clock, Config, Consumer, Mode, Platform, RegionMemory, Session, Switches, Tid, Tracer};
 
 use crate::peer::{Peer, RING_BYTES, THREADS, babeltrace};
 
@@ -38,9 +38,15 @@ unsafe impl Platform for Kernel {
         tsc()
     }
 
+    #[inline(always)]
+    fn switches() -> Option<&'static Switches> {
+        Some(&SWITCHES)
+    }
+
     fn synchronize() {}
 }
 
+static SWITCHES: Switches = Switches::new();
 static REGION: RegionMemory<{ 2 * RING_BYTES * THREADS }, { THREADS as u32 }> = RegionMemory::new();
 static KERNEL: Mutex<Option<Session<Kernel>>> = Mutex::new(None);
 static HOSTED: Mutex<Option<HostedSession>> = Mutex::new(None);
@@ -114,7 +120,7 @@ pub fn peers() -> Result<Vec<Peer>> {
     let kernel = Peer {
         name: "Kymo, kernel form",
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        configuration: "the block at `gs`; 64 packets of 4 KiB, the oldest is overwritten",
+        configuration: "the address of the block at `gs`, the switches in a static; 64 packets of 4 KiB, the oldest is overwritten",
         bytes: 4 * (schema.header_words() + schema.max_payload_words()),
         record: kernel_record,
         off: Some(kernel_off),

@@ -30,6 +30,7 @@ pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> 
         ("KYMO_PROBES_RISCV64", probes(RISCV64)?),
         ("KYMO_PROBES_RISCV32", probes(RISCV32)?),
         ("KYMO_STRESS_RISCV64", stress(RISCV64)?),
+        ("KYMO_STRESS_RISCV32", stress(RISCV32)?),
         ("KYMO_STRESS_X86_64", stress(X86_64)?),
     ])
 }
@@ -52,7 +53,7 @@ fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
 /// Checks one of them, with rustup's tool chain, for each of its targets.
 pub(crate) fn clippy(name: &str) -> Result<()> {
     let triples: &[&str] = match name {
-        "stress" => &[RISCV64, X86_64],
+        "stress" => &[RISCV64, RISCV32, X86_64],
         "probes" => &[RISCV64, RISCV32],
         _ => &[RISCV64],
     };

@@ -313,7 +313,8 @@ impl ChannelReader {
 
     /// Whether what is there is still of this reader's session, and not of another one over the same memory.
     fn is_ours(&self, source: &impl Source) -> Result<bool, Outside> {
-        Ok(source.load_long(4 * SESSION_WORD as u64)? == self.session_id)
+        // The low half, which `start` stores as a word: two sessions over one memory differ in it.
+        Ok(source.load(4 * SESSION_WORD as u64)? == self.session_id as u32)
     }
 
     fn intact(&self, source: &impl Source, number: u64) -> Result<bool, Outside> {

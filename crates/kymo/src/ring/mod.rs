@@ -14,10 +14,12 @@
 pub mod layout;
 pub mod local_cas;
 pub mod masked;
+#[cfg(all(test, loom))]
+mod models;
 pub mod reader;
 mod slot;
 pub mod source;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use crate::event::Event;

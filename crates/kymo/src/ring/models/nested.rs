@@ -1,0 +1,2 @@
+//! One CPU: nested writers at every step of a writer.
+use super::*;

@@ -63,8 +63,10 @@
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(missing_docs)]
 
-#[cfg(not(target_pointer_width = "64"))]
-compile_error!("Kymo runs on 64-bit targets so far");
+#[cfg(not(any(target_pointer_width = "64", target_pointer_width = "32")))]
+compile_error!("Kymo runs on 64-bit and on 32-bit processors");
+#[cfg(target_endian = "big")]
+compile_error!("Kymo runs on little-endian processors so far");
 
 pub mod arch;
 pub mod ctf;
@@ -80,9 +82,10 @@ pub mod vocabulary;
 
 pub use event::{Text, Vocabulary};
 pub use platform::{
-    Base, Blocks, ByPointer, ControlPointer, ControlWord, Cursor, Epoch, Events, Limit, Local, Mask, Platform, Switch,
+    Base, Blocks, ByPointer, ControlPointer, ControlWord, Cursor, Epoch, Events, Limit, Local, Mask, Platform, Switch, Switches,
 };
 pub use ring::layout::{ChannelKind, Clock, Consumer, Control, Mode};
+#[cfg(target_pointer_width = "64")]
 pub use ring::local_cas::LocalCas;
 pub use ring::masked::{Interrupts, Masked};
 pub use session::{Config, Error, Memory, RegionMemory, Session};

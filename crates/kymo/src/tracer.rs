@@ -18,10 +18,14 @@ pub struct Tracer<P>(PhantomData<P>);
 pub const COMPILED_IN: bool = cfg!(feature = "trace");
 
 impl<P: Platform> Tracer<P> {
-    /// Whether the event is recorded now: one load, one test.
+    /// Whether the event is recorded now: one load (two where the block is behind a pointer in memory), one test.
     #[inline(always)]
     pub fn is_on<E: Event>() -> bool {
-        COMPILED_IN && P::Local::is_on::<Switch<E>>()
+        COMPILED_IN
+            && match P::switches() {
+                Some(switches) => switches.is_on::<E>(),
+                None => P::Local::is_on::<Switch<E>>(),
+            }
     }
 
     /// Records an event, whatever its switch says.

@@ -72,32 +72,83 @@ impl Race {
     }
 }
 
-/// The header and the payload of a packet's first record.
+/// The header and the payload of a packet's first record, and of the second one behind a `Fill`.
 const HEADER: usize = SLOT_HEADER_WORDS;
 const PAYLOAD: usize = SLOT_HEADER_WORDS + 1;
+const SECOND: usize = SLOT_HEADER_WORDS + 44;
 
-/// `LocalCas` prepares a packet ahead: the packet that the reader copies goes when the one after the next opens.
-const LAPPED_CAS: Race = Race {
-    setting: OVERWRITE,
-    before: &[F, S, S, F, S, S, F, S, S],
-    read: 1,
-    then: &[F, S, S],
-    now: &[F],
-    reads: 1,
-    preemptions: 2,
-};
-const LAPPED_MASKED: Race = Race { before: &[F, S, S, F, S, S, F, S, S, F, S, S], read: 0, then: &[], ..LAPPED_CAS };
+const THREE: &[Kind] = &[F, S, S, F, S, S, F, S, S];
+const FOUR: &[Kind] = &[F, S, S, F, S, S, F, S, S, F, S, S];
+const QUIET: Race = Race { setting: OVERWRITE, before: &[], read: 0, then: &[], now: &[], reads: 1, preemptions: 2 };
 
-#[test]
-fn a_packet_that_is_overwritten_while_it_is_copied_local_cas() {
-    for witnesses in [&[PAYLOAD][..], &[HEADER], &[word::NUMBER], &[word::BEGIN], &[word::CONTENT], &[word::CLOSE]] {
-        LAPPED_CAS.run::<LocalCas>("lapped, local cas", witnesses);
-    }
+/// The writer takes the slot of the packet that is copied. `LocalCas` does so a packet ahead, when the one before opens.
+fn lapped(witnesses: Witnesses) {
+    Race { before: THREE, read: 1, then: &[F, S, S], now: &[F], ..QUIET }.run::<LocalCas>("lapped, local cas", witnesses);
+    Race { before: FOUR, now: &[F], ..QUIET }.run::<Masked>("lapped, masked", witnesses);
 }
 
 #[test]
-fn a_packet_that_is_overwritten_while_it_is_copied_masked() {
-    for witnesses in [&[PAYLOAD][..], &[HEADER], &[word::NUMBER], &[word::BEGIN], &[word::CONTENT], &[word::CLOSE]] {
-        LAPPED_MASKED.run::<Masked>("lapped, masked", witnesses);
-    }
+fn a_packet_that_is_overwritten_while_it_is_copied() {
+    lapped(&[PAYLOAD]);
+    lapped(&[HEADER]);
+}
+
+#[test]
+fn a_header_that_is_overwritten_while_it_is_copied() {
+    lapped(&[word::NUMBER]);
+    lapped(&[word::BEGIN]);
+    lapped(&[word::CONTENT]);
+}
+
+/// The reader goes to the oldest packet, and that is overwritten too.
+fn skipping(witnesses: Witnesses) {
+    Race { before: THREE, then: &[F, S, S, F, S, S], now: &[F], ..QUIET }.run::<LocalCas>("skipping, local cas", witnesses);
+    Race { before: FOUR, then: &[F, S, S], now: &[F], ..QUIET }.run::<Masked>("skipping, masked", witnesses);
+}
+
+#[test]
+fn a_reader_that_was_lapped_counts_exactly() {
+    skipping(&[]);
+    skipping(&[word::NUMBER]);
+}
+
+/// Records are added to the packet that is read.
+fn growing(witnesses: Witnesses) {
+    Race { before: &[F], now: &[S, S], reads: 2, ..QUIET }.run::<LocalCas>("growing, local cas", witnesses);
+    Race { before: &[F], now: &[S, S], reads: 2, ..QUIET }.run::<Masked>("growing, masked", witnesses);
+}
+
+#[test]
+fn a_packet_that_grows_while_it_is_read() {
+    growing(&[SECOND]);
+    growing(&[SECOND + 1]);
+    growing(&[SECOND, SECOND + 2]);
+}
+
+/// The packet that is read is closed, the next one opens.
+fn switching(witnesses: Witnesses) {
+    Race { before: &[F, S], now: &[S, F], reads: 2, ..QUIET }.run::<LocalCas>("switching, local cas", witnesses);
+    Race { before: &[F, S], now: &[S, F], reads: 2, ..QUIET }.run::<Masked>("switching, masked", witnesses);
+}
+
+#[test]
+fn a_packet_that_is_closed_while_it_is_read() {
+    switching(&[word::CONTENT]);
+    switching(&[word::CLOSE, word::BEGIN]);
+    switching(&[word::NUMBER, HEADER]);
+    switching(&[word::DISCARDED, PAYLOAD]);
+}
+
+/// A full ring, of which the consumer frees a packet while the writer looks for one.
+fn consumed(witnesses: Witnesses) {
+    let race = Race { setting: DISCARD, before: FOUR, now: &[F, S], ..QUIET };
+    race.run::<LocalCas>("consumed, local cas", witnesses);
+    race.run::<Masked>("consumed, masked", witnesses);
+}
+
+#[test]
+fn a_packet_is_freed_while_the_writer_looks_for_room() {
+    consumed(&[PAYLOAD]);
+    consumed(&[word::NUMBER]);
+    consumed(&[word::DISCARDED]);
 }

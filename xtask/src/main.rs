@@ -2,6 +2,7 @@
 
 mod demo;
 mod kernel;
+mod mistakes;
 mod process;
 mod setup;
 mod step;
@@ -18,6 +19,8 @@ cargo xtask COMMAND
   test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
+  mistakes [NAME ..]   make each deliberate mistake of crates/kymo/mistakes (or those with NAME in their name) in a copy of the ring,
+                       and see that the test that is there for it fails
   build-kernels        build what is under kernels/ and print where it is
   setup                see that all tools are there; install what is missing, where this process may
 
@@ -77,6 +80,7 @@ fn run(arguments: &[&str]) -> Result<()> {
             Ok(count) => test::kill(count)?,
             Err(_) => bail!(Usage(format!("kill-test takes a number, and \"{count}\" is none."))),
         },
+        ["mistakes", names @ ..] => mistakes::run(names)?,
         [other, ..] => bail!(Usage(format!("There is no command \"{other}\" with these arguments."))),
     }
     Ok(())

@@ -136,11 +136,8 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
         if control.ready.load(Relaxed) < open + 1 {
             prepare::<P>(control, open + 1);
             if control.ready.load(Relaxed) < open + 1 {
-                if control.cursor.load(Relaxed) == pos {
-                    local::add_long(&control.discarded, 1);
-                    return;
-                }
-                continue;
+                local::add_long(&control.discarded, 1);
+                return;
             }
         }
         // One swap closes the packet, opens the next and reserves the record in it.
@@ -193,9 +190,8 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
     let mut abandoned = false;
     if let Some(oldest) = oldest {
         if control.mode.load(Relaxed) == Mode::Discard as u32 {
-            // Partner: the consumer's release of `consumed`. Whatever it says, the open packet is not free.
-            let open = control.cursor.load(Relaxed) / u64::from(packet_size);
-            if control.consumed.load(Acquire).min(open) <= oldest {
+            // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the open packet: a ring has four at least.
+            if control.consumed.load(Acquire) <= oldest {
                 return;
             }
         } else if present.committed_words() != packet_size / 4 {

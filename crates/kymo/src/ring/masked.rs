@@ -195,8 +195,8 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
     let oldest = (open + 1).checked_sub(packets).filter(|&oldest| oldest >= first);
     if let Some(oldest) = oldest
         && control.mode.load(Relaxed) == Mode::Discard as u32
-        // Partner: the consumer's release of `consumed`. Whatever it says, the open packet is not free.
-        && control.consumed.load(Acquire).min(open) <= oldest
+        // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the open packet: a ring has four at least.
+        && control.consumed.load(Acquire) <= oldest
     {
         drop_event(control);
         return;

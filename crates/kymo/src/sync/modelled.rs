@@ -21,7 +21,7 @@ thread_local! {
     static BLURS: RefCell<Vec<Rc<Blur>>> = const { RefCell::new(Vec::new()) };
     static OPERATIONS: Cell<u64> = const { Cell::new(0) };
     static MODELLED: Cell<bool> = const { Cell::new(false) };
-    static STEP: Cell<Option<fn()>> = const { Cell::new(None) };
+    static STEP: Cell<Option<fn(Step)>> = const { Cell::new(None) };
 }
 
 enum Word {
@@ -102,15 +102,30 @@ pub(crate) fn end_model() {
     BLURS.with_borrow_mut(Vec::clear);
 }
 
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// An operation on a word that loom has, or a fence.
+    Shared,
+    /// Another operation, or a reading of the clock.
+    Private,
+}
+
 /// Calls `hook` before every operation from now on.
-pub(crate) fn on_step(hook: Option<fn()>) -> Option<fn()> {
+pub(crate) fn on_step(hook: Option<fn(Step)>) -> Option<fn(Step)> {
     STEP.replace(hook)
 }
 
-/// An operation, or a point where something else may come between two of them.
-pub(crate) fn step() {
+pub(crate) fn step(step: Step) {
     if let Some(hook) = STEP.get() {
-        hook();
+        hook(step);
+    }
+}
+
+fn step_at(address: usize) {
+    if STEP.get().is_some() {
+        let shared = MODELLED.get() && WATCHED.with_borrow(|words| words.contains_key(&address));
+        step(if shared { Step::Shared } else { Step::Private });
     }
 }
 
@@ -122,7 +137,7 @@ fn watched(address: usize) -> Option<Rc<Word>> {
 }
 
 pub(crate) fn fence(order: Ordering) {
-    step();
+    step(Step::Shared);
     if MODELLED.get() {
         count();
         loom::sync::atomic::fence(order);
@@ -164,7 +179,7 @@ macro_rules! atomic {
             }
 
             pub fn load(&self, order: Ordering) -> $int {
-                step();
+                step_at(self.address());
                 self.at_loom(|word| word.load(order)).unwrap_or_else(|| {
                     if let Some(blur) = blurred(self.address()) {
                         blur.load(order);
@@ -174,7 +189,7 @@ macro_rules! atomic {
             }
 
             pub fn store(&self, value: $int, order: Ordering) {
-                step();
+                step_at(self.address());
                 if self.at_loom(|word| word.store(value, order)).is_none()
                     && let Some(blur) = blurred(self.address())
                 {
@@ -184,7 +199,7 @@ macro_rules! atomic {
             }
 
             pub fn compare_exchange(&self, old: $int, new: $int, success: Ordering, failure: Ordering) -> Result<$int, $int> {
-                step();
+                step_at(self.address());
                 let result = self.at_loom(|word| word.compare_exchange(old, new, success, failure));
                 match result {
                     None => self.0.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed),
@@ -202,7 +217,7 @@ macro_rules! atomic {
             }
 
             pub fn fetch_add(&self, value: $int, order: Ordering) -> $int {
-                step();
+                step_at(self.address());
                 let before = self.at_loom(|word| word.fetch_add(value, order));
                 match before {
                     None => self.0.fetch_add(value, Ordering::Relaxed),

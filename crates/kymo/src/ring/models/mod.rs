@@ -8,6 +8,7 @@
 
 mod nested;
 mod reading;
+mod sessions;
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -17,12 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::Reserve;
 use super::layout::{ChannelKind, Clock, Consumer, Control, Mode};
 use super::masked::Interrupts;
-use super::reader::{ChannelReader, Region, View};
+use super::reader::{ChannelReader, Losses, Region, View};
 use super::source::{Live, Source};
 use crate::event::{Event, Vocabulary};
 use crate::platform::{ByPointer, ControlPointer, Platform};
 use crate::session::{Config, Memory};
-use crate::sync::modelled;
+use crate::sync::modelled::{self, Step};
 use crate::tracer::Tracer;
 
 // --- What is recorded.
@@ -100,7 +101,7 @@ unsafe impl<R: Reserve + 'static> Platform for Cpu<R> {
     type Reserve = R;
     type Local = ByPointer<Block>;
     fn clock() -> u64 {
-        modelled::step();
+        modelled::step(Step::Private);
         let now = CLOCK.get() + RATE.get();
         CLOCK.set(now);
         TIMES.with_borrow_mut(|times| times[CURRENT.get()] = now);
@@ -233,17 +234,25 @@ struct Reading {
     last: Option<u32>,
     /// Whether records must come in the order of their calls: nobody nests.
     in_order: bool,
+    /// Packets read to their end, and losses when the last of them was.
+    closed: u32,
+    losses: Losses,
 }
 
 impl Reading {
     fn new(reader: ChannelReader) -> Reading {
-        Reading { reader, seen: [false; MOST_CALLS], time: 0, last: None, in_order: true }
+        let losses = Losses::default();
+        Reading { reader, seen: [false; MOST_CALLS], time: 0, last: None, in_order: true, closed: 0, losses }
     }
 
     /// Reads once: part of a packet. `false`: there was nothing.
     fn read(&mut self, source: &impl Source, view: View) -> bool {
         let mut scratch = [0; 64];
         let Some(mut batch) = self.reader.read(source, view, &mut scratch).expect("inside of the memory") else { return false };
+        if batch.end().is_some() {
+            self.closed += 1;
+            self.losses = batch.losses();
+        }
         while let Some(record) = batch.next_record(&VOCABULARY) {
             let seq = sequence(record.id, record.payload);
             let seq = seq.unwrap_or_else(|| panic!("no call has recorded event {} with {:x?}", record.id, record.payload));
@@ -262,7 +271,12 @@ impl Reading {
     }
 
     fn read_all(&mut self, source: &impl Source, view: View) {
-        while self.read(source, view) {}
+        for _ in 0..MOST_CALLS {
+            if !self.read(source, view) {
+                return;
+            }
+        }
+        panic!("the reader comes to no end");
     }
 
     /// At rest, everything is read or counted; nothing is counted that has no reason.

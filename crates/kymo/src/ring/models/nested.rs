@@ -4,6 +4,7 @@
 //! step i of the outer call a burst of nested calls, at step j of the last of these another burst, at step k of the last of those a third one.
 
 use super::*;
+use crate::sync::Ordering;
 
 /// Bursts: nested calls of one interrupt. The last one is the one that is interrupted in turn.
 type Burst = &'static [Kind];
@@ -53,7 +54,7 @@ fn stepped<R: Reserve + 'static>(kind: Kind) {
     });
 }
 
-fn at_step<R: Reserve + 'static>() {
+fn at_step<R: Reserve + 'static>(_: Step) {
     let hook = modelled::on_step(None);
     let depth = DEPTH.get() as usize;
     let burst = machine(|machine| {
@@ -209,6 +210,30 @@ fn a_dump_or_a_reader_at_every_step() {
         }
     }
     println!("{trials} trials");
+}
+
+/// Three records that would fill a packet to its last word.
+#[test]
+fn a_packet_is_never_filled_to_its_last_word() {
+    const FULL: &[Kind] = &[F, S, M, F, S, M, F, S, M, F, S, M, F, S, M];
+    everywhere::<LocalCas>(OVERWRITE, FULL, Nested { look: Look::Dump, ..ALONE });
+    everywhere::<Masked>(OVERWRITE, FULL, Nested { look: Look::Dump, ..ALONE });
+}
+
+/// A consumer that says it has read what is not written yet: the writer reuses what it may, and the count is exact.
+#[test]
+fn a_consumer_that_claims_too_much() {
+    for claim in [2, 3, 4, 5, 1 << 20, u64::MAX] {
+        fn run<R: Reserve + 'static>(claim: u64) {
+            let world = World::new::<R>(DISCARD, &PATTERN[..1]);
+            world.control().consumed.store(claim, Ordering::Relaxed);
+            PATTERN[1..].iter().for_each(|&kind| call::<R>(kind));
+            let mut reading = world.reading();
+            reading.settle(&world.live(), View::Live, CALLS.get());
+        }
+        run::<LocalCas>(claim);
+        run::<Masked>(claim);
+    }
 }
 
 /// Nested writers that record a little, that fill a packet, that lap the ring.

@@ -34,8 +34,32 @@ struct Race {
     read: usize,
     then: &'static [Kind],
     now: &'static [Kind],
+    /// What interrupts the writer, at each step that others may see; nothing if empty.
+    nested: &'static [Kind],
     reads: usize,
     preemptions: usize,
+    /// Something more that must hold of what the other thread read.
+    then_check: fn(&Reading),
+}
+
+thread_local! {
+    static WRITER: Cell<Option<loom::thread::ThreadId>> = const { Cell::new(None) };
+    /// Steps of the writer that others may see.
+    static STEPS: Cell<u32> = const { Cell::new(0) };
+    /// At which of them the writer is interrupted, and by what.
+    static NEST: Cell<(u32, &'static [Kind])> = const { Cell::new((0, &[])) };
+}
+
+fn interrupt<R: Reserve + 'static>(step: Step) {
+    if step == Step::Private || DEPTH.get() > 0 || WRITER.get() != Some(loom::thread::current().id()) {
+        return;
+    }
+    let (at, calls) = NEST.get();
+    if STEPS.replace(STEPS.get() + 1) == at {
+        DEPTH.set(1);
+        calls.iter().for_each(|&kind| call::<R>(kind));
+        DEPTH.set(0);
+    }
 }
 
 impl Race {
@@ -50,10 +74,24 @@ impl Race {
             begin.reader.release(&world.live()).unwrap();
         }
         self.then.iter().for_each(|&kind| call::<R>(kind));
-        let world = world.taken_anew();
-        explore(&format!("{name} {witnesses:?}"), self.preemptions, move || {
+        let world = Arc::new(world.taken_anew());
+        begin.in_order = self.nested.is_empty();
+        for at in 0.. {
+            STEPS.set(0);
+            self.explore::<R>(&format!("{name} {witnesses:?} {at}"), witnesses, world.clone(), begin.clone(), at);
+            if self.nested.is_empty() || at + 1 == STEPS.get() {
+                break;
+            }
+        }
+    }
+
+    fn explore<R: Reserve + 'static>(self, name: &str, witnesses: Witnesses, world: Arc<World>, begin: Reading, at: u32) {
+        let consumes = self.setting.consumer != Consumer::None;
+        explore(name, self.preemptions, move || {
             world.restore();
             watch(&world, witnesses);
+            NEST.set((at, self.nested));
+            WRITER.set(Some(loom::thread::current().id()));
             let mut reading = begin.clone();
             let source = world.live();
             let reader = loom::thread::spawn(move || {
@@ -65,8 +103,12 @@ impl Race {
                 }
                 reading
             });
+            STEPS.set(0);
+            modelled::on_step(if self.nested.is_empty() { None } else { Some(interrupt::<R>) });
             self.now.iter().for_each(|&kind| call::<R>(kind));
+            modelled::on_step(None);
             let mut reading = reader.join().unwrap();
+            (self.then_check)(&reading);
             reading.settle(&source, View::Live, CALLS.get());
         });
     }
@@ -76,15 +118,29 @@ impl Race {
 const HEADER: usize = SLOT_HEADER_WORDS;
 const PAYLOAD: usize = SLOT_HEADER_WORDS + 1;
 const SECOND: usize = SLOT_HEADER_WORDS + 44;
+/// The third record, where each has an extended header.
+const SLOW_SECOND: usize = SLOT_HEADER_WORDS + 12;
 
 const THREE: &[Kind] = &[F, S, S, F, S, S, F, S, S];
 const FOUR: &[Kind] = &[F, S, S, F, S, S, F, S, S, F, S, S];
-const QUIET: Race = Race { setting: OVERWRITE, before: &[], read: 0, then: &[], now: &[], reads: 1, preemptions: 2 };
+const QUIET: Race = Race {
+    setting: OVERWRITE,
+    before: &[],
+    read: 0,
+    then: &[],
+    now: &[],
+    nested: &[],
+    reads: 1,
+    preemptions: 2,
+    then_check: |_| {},
+};
 
 /// The writer takes the slot of the packet that is copied. `LocalCas` does so a packet ahead, when the one before opens.
 fn lapped(witnesses: Witnesses) {
-    Race { before: THREE, read: 1, then: &[F, S, S], now: &[F], ..QUIET }.run::<LocalCas>("lapped, local cas", witnesses);
-    Race { before: FOUR, now: &[F], ..QUIET }.run::<Masked>("lapped, masked", witnesses);
+    let preemptions = 1;
+    Race { preemptions, before: THREE, read: 1, then: &[F, S, S], now: &[F], ..QUIET }
+        .run::<LocalCas>("lapped, local cas", witnesses);
+    Race { preemptions, before: FOUR, now: &[F], ..QUIET }.run::<Masked>("lapped, masked", witnesses);
 }
 
 #[test]
@@ -125,6 +181,28 @@ fn a_packet_that_grows_while_it_is_read() {
     growing(&[SECOND, SECOND + 2]);
 }
 
+/// The same by way of the slow path.
+#[test]
+fn a_packet_that_grows_by_a_record_in_another_window() {
+    let race = Race { setting: Setting { rate: 1 << 27, ..OVERWRITE }, before: &[S, S], now: &[S, S], reads: 2, ..QUIET };
+    race.run::<LocalCas>("growing, local cas", &[SLOW_SECOND + 3, SLOW_SECOND + 4]);
+    race.run::<Masked>("growing, masked", &[SLOW_SECOND + 3, SLOW_SECOND + 4]);
+}
+
+/// A writer is interrupted, and the packet read meanwhile.
+#[test]
+fn a_nested_writer_while_the_packet_is_read() {
+    let race = Race { before: &[S], now: &[S], nested: &[S], reads: 2, ..QUIET };
+    race.run::<LocalCas>("nested, local cas", &[HEADER + 3, PAYLOAD + 3]);
+}
+
+/// It is interrupted by one that closes the packet.
+#[test]
+fn a_nested_writer_while_the_packet_is_closed() {
+    let race = Race { before: &[F], now: &[S], nested: &[F], reads: 2, ..QUIET };
+    race.run::<LocalCas>("nested, local cas", &[SECOND, SECOND + 1]);
+}
+
 /// The packet that is read is closed, the next one opens.
 fn switching(witnesses: Witnesses) {
     Race { before: &[F, S], now: &[S, F], reads: 2, ..QUIET }.run::<LocalCas>("switching, local cas", witnesses);
@@ -144,6 +222,23 @@ fn consumed(witnesses: Witnesses) {
     let race = Race { setting: DISCARD, before: FOUR, now: &[F, S], ..QUIET };
     race.run::<LocalCas>("consumed, local cas", witnesses);
     race.run::<Masked>("consumed, masked", witnesses);
+}
+
+/// The writer dropped an event, and closes the packet afterwards.
+#[test]
+fn a_closed_packet_says_what_was_dropped_before_it() {
+    let then_check: fn(&Reading) = |reading| assert!(reading.closed < 4 || reading.losses.dropped == 1, "{:?}", reading.losses);
+    let race = Race {
+        setting: DISCARD,
+        before: &[F, S, S, F, S, S, F, S, S, F, S, S, S],
+        read: 3,
+        now: &[F],
+        reads: 2,
+        then_check,
+        ..QUIET
+    };
+    race.run::<LocalCas>("dropped, local cas", &[word::DISCARDED]);
+    race.run::<Masked>("dropped, masked", &[word::DISCARDED]);
 }
 
 #[test]

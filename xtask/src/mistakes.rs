@@ -81,8 +81,7 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
     let width = seen.iter().map(|mistake| mistake.name.len()).max().unwrap_or(0);
     let [first, ..] = &sandboxes[..] else { bail!("there is no processor") };
     for mistake in &unseen {
-        first.make_mistake(mistake).with_context(|| mistake.name.clone())?;
-        first.undo(mistake)?;
+        first.make_mistake(mistake).with_context(|| mistake.name.clone())?.undo()?;
     }
     let tests: BTreeSet<&Test> = seen.iter().filter_map(|mistake| mistake.test.as_ref()).collect();
     eprintln!("{} tests without a mistake", tests.len());
@@ -100,10 +99,10 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
     let begin = Instant::now();
     let caught = in_parallel(&sandboxes, &seen, |sandbox, mistake| {
         let Some(test) = &mistake.test else { bail!("{} names no test", mistake.name) };
-        sandbox.make_mistake(mistake).with_context(|| mistake.name.clone())?;
+        let made = sandbox.make_mistake(mistake).with_context(|| mistake.name.clone())?;
         let begin = Instant::now();
         let outcome = sandbox.run(test)?;
-        sandbox.undo(mistake)?;
+        made.undo()?;
         let seconds = begin.elapsed().as_secs_f64();
         println!("{:<width$}  {seconds:>5.1} s  {}  {}", mistake.name, outcome.say(), test.name);
         if let Outcome::DoesNotBuild(text) | Outcome::Otherwise(text) = &outcome {
@@ -194,20 +193,21 @@ impl Sandbox {
         self.folder.join("crates/kymo/src").join(file)
     }
 
-    fn make_mistake(&self, mistake: &Mistake) -> Result<()> {
+    fn make_mistake(&self, mistake: &Mistake) -> Result<Made> {
+        let mut made = Made(Vec::new());
         for edit in &mistake.edits {
             let path = self.source(&edit.file);
             let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", edit.file))?;
-            fs::write(&path, edit.apply(&text)?)?;
+            match edit.apply(&text) {
+                Ok(new) => fs::write(&path, new)?,
+                Err(error) => {
+                    made.undo()?;
+                    return Err(error);
+                }
+            }
+            made.0.push((path, text));
         }
-        Ok(())
-    }
-
-    fn undo(&self, mistake: &Mistake) -> Result<()> {
-        for edit in &mistake.edits {
-            fs::copy(root().join("crates/kymo/src").join(&edit.file), self.source(&edit.file))?;
-        }
-        Ok(())
+        Ok(made)
     }
 
     fn run(&self, test: &Test) -> Result<Outcome> {
@@ -251,6 +251,15 @@ impl Sandbox {
         let program =
             line.and_then(|line| line.rsplit_once('(')?.1.strip_suffix(')')).context("cargo does not say what it built")?;
         Ok(Ok(PathBuf::from(program)))
+    }
+}
+
+/// A mistake that was made: files, and what stood in them.
+struct Made(Vec<(PathBuf, String)>);
+
+impl Made {
+    fn undo(self) -> Result<()> {
+        self.0.into_iter().rev().try_for_each(|(path, text)| Ok(fs::write(path, text)?))
     }
 }
 

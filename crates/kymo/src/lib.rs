@@ -5,8 +5,8 @@
 //! dump of a dead machine. What they read is CTF 1.8, as it is.
 //!
 //! # What it costs
-//! An event with two 32-bit fields takes 12 bytes and, on RV64, 21 instructions (23 with interrupts masked and restored around it), on x86-64
-//! 26 (interrupts and NMIs may nest; pre-emption off already). A switched-off one is a load (two on x86-64) and a branch. Without the feature `trace` nothing is left of it.
+//! An event with two 32-bit fields takes 12 bytes and, on RV64, 21 instructions (23 with interrupts masked and restored around it), on RV32 24 (26),
+//! on x86-64 25 (interrupts and NMIs may nest; pre-emption off already). A switched-off one is a load, a test and a branch. Without the feature `trace` nothing is left of it.
 //!
 //! # What it never does
 //! Allocate, lock, wait, print, call the kernel back (but for its clock), lose an event without counting it, or let a reader stop a writer.

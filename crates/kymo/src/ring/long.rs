@@ -35,7 +35,7 @@ mod halves {
     use crate::sync::{AtomicU32, Ordering};
 
     /// A number below 2^63 in two words of 32 bits that share bit 31; see [`join`](super::join).
-    #[derive(Debug, Default)]
+    #[derive(Debug)]
     #[repr(C, align(8))]
     pub struct Halves {
         /// Its low 32 bits, which the hot path may use alone.
@@ -44,6 +44,12 @@ mod halves {
     }
 
     impl Halves {
+        /// With this value.
+        pub const fn new(value: u64) -> Halves {
+            let [low, high] = super::split(value);
+            Halves { low: AtomicU32::new(low), high: AtomicU32::new(high) }
+        }
+
         /// Loads it; later loads come after it, whatever `_order` says.
         pub fn load(&self, _order: Ordering) -> u64 {
             let high = self.high.load(Ordering::Acquire);
@@ -85,7 +91,8 @@ mod tests {
 
     #[test]
     fn halves_hold_numbers_of_63_bits() {
-        let halves = Halves::default();
+        let halves = Halves::new(u64::from(u32::MAX) + 1);
+        assert_eq!(halves.load(Relaxed), 1 << 32);
         for value in [0, 1, (1 << 31) - 1, 1 << 31, u64::from(u32::MAX), 1 << 32, (1 << 33) + 7, (1 << 63) - 1] {
             halves.store(value, Relaxed);
             assert_eq!(halves.load(Relaxed), value);

@@ -151,6 +151,7 @@ impl Nested {
             machine(|machine| {
                 machine.world.restore();
                 machine.at = at;
+                machine.steps = [0; 4];
                 machine.returned = machine.world.calls;
                 machine.reading = begin.clone();
             });
@@ -167,8 +168,8 @@ impl Nested {
                 dump.settle(&live, View::PostMortem, CALLS.get());
                 machine.steps
             });
-            // The next combination: the innermost point moves on; past its call's end, the one outside of it.
-            let Some(next) = (0..depth).rev().find(|&depth| at[depth] + 1 < steps[depth]) else { break };
+            // The next combination: the innermost point that was reached moves on. What comes at a point changes how many follow, not those before.
+            let Some(next) = (0..depth).rev().find(|&depth| at[depth] < steps[depth]) else { break };
             at[next] += 1;
             at[next + 1..].fill(0);
         }

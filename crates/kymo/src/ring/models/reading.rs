@@ -46,6 +46,8 @@ thread_local! {
     static WRITER: Cell<Option<loom::thread::ThreadId>> = const { Cell::new(None) };
     /// Steps of the writer that others may see.
     static STEPS: Cell<u32> = const { Cell::new(0) };
+    /// Whether it came to that one.
+    static REACHED: Cell<bool> = const { Cell::new(false) };
     /// At which of them the writer is interrupted, and by what.
     static NEST: Cell<(u32, &'static [Kind])> = const { Cell::new((0, &[])) };
 }
@@ -56,6 +58,7 @@ fn interrupt<R: Reserve + 'static>(step: Step) {
     }
     let (at, calls) = NEST.get();
     if STEPS.replace(STEPS.get() + 1) == at {
+        REACHED.set(true);
         DEPTH.set(1);
         calls.iter().for_each(|&kind| call::<R>(kind));
         DEPTH.set(0);
@@ -77,9 +80,9 @@ impl Race {
         let world = Arc::new(world.taken_anew());
         begin.in_order = self.nested.is_empty();
         for at in 0.. {
-            STEPS.set(0);
+            REACHED.set(false);
             self.explore::<R>(&format!("{name} {witnesses:?} {at}"), witnesses, world.clone(), begin.clone(), at);
-            if self.nested.is_empty() || at + 1 == STEPS.get() {
+            if !REACHED.get() {
                 break;
             }
         }

@@ -223,20 +223,20 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
     control.ready.store(number, Release);
 }
 
-/// Puts the channel's writer at the beginning of its first packet. The packets are zero.
-pub(crate) fn begin(control: &Control, ring_address: u64, first_packet: u64, time: u64) {
-    let packet_size = u64::from(control.packet_size.load(Relaxed));
+/// Puts the channel's writer at the beginning of its first packet. The packets are zero; nobody writes before `start` has stored limit and packet size.
+pub(crate) fn begin(control: &Control, ring_address: u64, packet_size: u64, first_packet: u64, time: u64) {
     let packets = u64::from(control.packets.load(Relaxed));
+    let mask = packets * packet_size - 1;
     control.base.store(ring_address, Relaxed);
-    control.mask.store(packets * packet_size - 1, Relaxed);
+    control.mask.store(mask, Relaxed);
     control.slot_mask.store(packet_size.wrapping_neg(), Relaxed);
-    let opening = slot(control, first_packet);
+    // SAFETY: the caller (`start`) placed the ring at `ring_address` in the region.
+    let opening = unsafe { Slot::at(ring_address + ((first_packet * packet_size) & mask)) };
     opening.open(first_packet, time);
     opening.set_events_before(0);
     opening.set(word::COMMIT, SLOT_HEADER_WORDS as u32);
     control.prep.store(first_packet + 1, Relaxed);
     control.ready.store(first_packet + 1, Relaxed);
     control.epoch.store(time >> TIME_BITS, Relaxed);
-    control.limit.store((first_packet + 1) * packet_size - 4, Relaxed);
     control.cursor.store(first_packet * packet_size + SLOT_HEADER, Relaxed);
 }

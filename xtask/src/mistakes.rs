@@ -218,7 +218,10 @@ impl Sandbox {
         let log = self.folder.join("log");
         let file = fs::File::create(&log)?;
         let mut command = Command::new(program);
-        command.current_dir(self.folder.join("crates/kymo")).args(["--exact", &test.name, "--nocapture", "--test-threads=1"]).env("RUST_BACKTRACE", "0");
+        command
+            .current_dir(self.folder.join("crates/kymo"))
+            .args(["--exact", &test.name, "--nocapture", "--test-threads=1"])
+            .env("RUST_BACKTRACE", "0");
         let mut child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
         let Some(success) = wait(&mut child)? else { return Ok(Outcome::TooLong) };
         let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();

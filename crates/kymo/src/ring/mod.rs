@@ -17,12 +17,14 @@ pub mod layout;
 pub mod local_cas;
 pub mod long;
 pub mod masked;
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod models;
 pub mod reader;
 mod slot;
 pub mod source;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 use crate::event::Event;

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use super::*;
-use crate::ring::layout::{SESSION_WORD, STATE_WORD, switch_index};
+use crate::ring::layout::{SESSION_WORD, STATE_WORD, State, switch_index};
 use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -258,4 +258,73 @@ fn a_session_follows_another_under_a_writer() {
 fn a_session_follows_another_under_a_writer_that_comes_late() {
     restarting::<LocalCas>("restart, local cas, anywhere", Place::Anywhere);
     restarting::<RemoteMasked>("restart, masked, anywhere", Place::Anywhere);
+}
+
+/// A reader of the first session reads while the second one begins and records.
+fn reading_on<R: Reserve + Send + Sync + 'static>(name: &str, witnesses: &'static [usize]) {
+    let (world, session) = world::<R>(&[F, S, S, F, S]);
+    session.stop().expect("it runs");
+    let world = world.taken_anew();
+    let (calls, begin) = (world.calls, world.reading());
+    explore(&format!("{name} {witnesses:?}"), 1, move || {
+        world.restore();
+        watch(&world, true);
+        let ring = world.base().wrapping_add(world.control().ring_offset.load(Ordering::Relaxed) as usize);
+        for &index in witnesses {
+            // SAFETY: a word of the ring, which is leaked.
+            unsafe { (*ring.wrapping_add(4 * index).cast::<AtomicU32>()).watch() };
+        }
+        let (mut reading, source) = (begin.clone(), world.live());
+        let reader = loom::thread::spawn(move || {
+            reading.read(&source, View::Live);
+            reading.read(&source, View::Live);
+            reading.reader.refresh_dropped(&source).unwrap();
+            reading
+        });
+        start::<R>(&world);
+        call::<R>(F);
+        call::<R>(S);
+        let reading = reader.join().unwrap();
+        assert!(reading.last.is_none_or(|last| last < calls), "a record of the second session");
+        assert_eq!(reading.reader.losses(), Losses::default(), "the first session lost nothing");
+    });
+}
+
+#[test]
+fn a_reader_of_one_session_takes_nothing_of_the_next() {
+    for witnesses in [&[2, 12][..], &[2, 13], &[1, 2]] {
+        reading_on::<LocalCas>("two sessions, local cas", witnesses);
+        reading_on::<RemoteMasked>("two sessions, masked", witnesses);
+    }
+}
+
+/// Somebody looks for a session while the second one begins.
+fn opening<R: Reserve + Send + Sync + 'static>(name: &str) {
+    let (world, session) = world::<R>(&[F, S]);
+    session.stop().expect("it runs");
+    let world = world.taken_anew();
+    explore(name, 2, move || {
+        world.restore();
+        watch(&world, false);
+        modelled::blur(world.base().addr()..world.base().addr() + 4 * crate::ring::layout::HEADER_WORDS);
+        let source = world.live();
+        let reader = loom::thread::spawn(move || {
+            let region = Region::open(&source).ok()?;
+            let channel = region.channel(&source, 0, ChannelKind::Events);
+            Some((region.header().session_id, region.header().state, channel))
+        });
+        let second = start::<R>(&world);
+        if let Some((id, state, channel)) = reader.join().unwrap() {
+            let old = Region::open(&world.live()).expect("it runs").header().session_id != id;
+            assert_eq!(state, if old { State::Stopped as u32 } else { State::Running as u32 });
+            assert!(old || channel.is_ok(), "a session that runs has a ring");
+        }
+        drop(second);
+    });
+}
+
+#[test]
+fn a_session_is_found_when_it_is_whole() {
+    opening::<LocalCas>("opening, local cas");
+    opening::<RemoteMasked>("opening, masked");
 }

@@ -1,9 +1,11 @@
 //! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
 
+mod bench;
 mod compiled_out;
 mod demo;
 mod kernel;
 mod mistakes;
+mod overhead;
 mod process;
 mod setup;
 mod step;
@@ -18,14 +20,17 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost compiled-out stress e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost bench compiled-out overhead stress e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
   mistakes [NAME ..]   make each deliberate mistake of crates/kymo/mistakes (or those with NAME in their name) in a copy of the ring,
                        and see that the test that is there for it fails
+  overhead [--book]    count what tracing costs a whole kernel, in instructions a unit of work; --book writes the table into the book
   stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
   compiled-out [KERNEL]
                        show that tracepoints which are compiled out leave nothing in the kernel (hello unless told)
+  bench trace          what an event costs in Kymo and in other tracers, side by side; writes the table into the book
+  bench trace --short  the same with few rounds, for CI: holds instructions and bytes against budgets.toml
   build-kernels        build what is under kernels/ and print where it is
   setup                see that all tools are there; install what is missing, where this process may
 
@@ -78,6 +83,8 @@ fn run(arguments: &[&str]) -> Result<()> {
             setup::run()?;
         }
         ["build-kernels"] => test::kernels()?.iter().for_each(|(_, file)| println!("{}", file.display())),
+        ["bench", "trace"] => bench::trace(bench::Form::Full)?,
+        ["bench", "trace", "--short"] => bench::trace(bench::Form::Short)?,
         ["demo"] => demo::run()?,
         ["test", steps @ ..] => test::run(steps)?,
         ["kill-test"] => test::kill(100)?,
@@ -88,6 +95,8 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["mistakes", names @ ..] => mistakes::run(names)?,
         ["compiled-out"] => compiled_out::run("hello")?,
         ["compiled-out", kernel] => compiled_out::run(kernel)?,
+        ["overhead"] => overhead::run(false)?,
+        ["overhead", "--book"] => overhead::run(true)?,
         ["stress"] => stress::run(1_000_000_000)?,
         ["stress", events] => match events.parse() {
             Ok(events) => stress::run(events)?,

@@ -99,6 +99,10 @@ impl Source for Watched<'_> {
 }
 
 impl Consume for Watched<'_> {
+    fn store(&self, offset: u64, value: u32) -> Result<(), Outside> {
+        self.1.set(Some(offset));
+        self.0.store(offset, value)
+    }
     fn store_long(&self, offset: u64, value: u64) -> Result<(), Outside> {
         self.1.set(Some(offset));
         self.0.store_long(offset, value)

@@ -12,7 +12,7 @@ use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Rel
 
 use super::Reserve;
 use super::layout::{
-    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Mode, NO_PACKET, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
+    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Mode, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
 };
 use super::slot::{Slot, word};
 use crate::arch::local;
@@ -145,7 +145,6 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
         if !local::compare_and_swap(&control.cursor, pos, start + usual) {
             continue;
         }
-        fence(Release);
         control.epoch.store(time >> TIME_BITS, Relaxed);
         control.limit.store((open + 2) * packet_size - 4, Relaxed);
         let (closing, opening) = (slot(control, open), slot(control, open + 1));
@@ -179,9 +178,6 @@ fn slot(control: &Control, number: u64) -> Slot {
 
 /// Makes the slot of packet `number` ready to be opened, if its present packet may go.
 fn prepare<P: Platform>(control: &Control, number: u64) {
-    if control.ready.load(Relaxed) != number - 1 {
-        return;
-    }
     let packets = u64::from(control.packets.load(Relaxed));
     let first = control.first_packet.load(Relaxed);
     let packet_size = control.packet_size.load(Relaxed);
@@ -201,6 +197,7 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
             abandoned = true;
         }
     }
+    // (Where `prep` is `number - 1`, so is `ready`: this is called for the packet after the one that is open, or is ready to be opened.)
     if !local::compare_and_swap(&control.prep, number - 1, number) {
         return; // A nested writer prepares it, or did.
     }
@@ -208,7 +205,8 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
         // Only now: an incomplete packet and a failed swap are a nested writer at work in the slot, not a dead one.
         local::add(&control.abandoned, 1);
     }
-    // `prep` is visible before any byte of the old packet changes. Partner: the reader's fence after its copy.
+    // `prep` is visible before any byte of the old packet changes, and so before any of the new one: writers find room in it only once it is `ready`. Partner: the reader's
+    // fence after its copy.
     fence(Release);
     if oldest.is_some() {
         let retired = control.retired_events.load(Relaxed) + present.committed_events();
@@ -216,7 +214,6 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
         control.retired_events.store(retired, Relaxed);
     }
     present.zero(packet_size as usize / 4);
-    present.set_long(word::NUMBER, NO_PACKET);
     compiler_fence(Release);
     control.ready.store(number, Release);
 }

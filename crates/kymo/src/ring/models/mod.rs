@@ -134,6 +134,7 @@ struct World {
     rate: u64,
     times: [u64; MOST_CALLS],
     reader: ChannelReader,
+    discard: bool,
 }
 
 /// A ring of four packets of 256 bytes.
@@ -182,7 +183,8 @@ impl World {
         let live = session.live();
         let reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
         let (image, times) = (Vec::new(), [0; MOST_CALLS]);
-        World { memory, image, calls: 0, clock: 0, rate: setting.rate, times, reader }.taken_anew()
+        World { memory, image, calls: 0, clock: 0, rate: setting.rate, times, reader, discard: setting.mode == Mode::Discard }
+            .taken_anew()
     }
 
     /// The world as it is now.
@@ -219,7 +221,9 @@ impl World {
     }
 
     fn reading(&self) -> Reading {
-        Reading::new(self.reader.clone())
+        let mut reading = Reading::new(self.reader.clone());
+        reading.discard = self.discard;
+        reading
     }
 }
 
@@ -234,6 +238,8 @@ struct Reading {
     last: Option<u32>,
     /// Whether records must come in the order of their calls: nobody nests.
     in_order: bool,
+    /// Whether nothing may be overwritten.
+    discard: bool,
     /// Packets read to their end, and losses when the last of them was.
     closed: u32,
     losses: Losses,
@@ -242,7 +248,7 @@ struct Reading {
 impl Reading {
     fn new(reader: ChannelReader) -> Reading {
         let losses = Losses::default();
-        Reading { reader, seen: [false; MOST_CALLS], time: 0, last: None, in_order: true, closed: 0, losses }
+        Reading { reader, seen: [false; MOST_CALLS], time: 0, last: None, in_order: true, discard: false, closed: 0, losses }
     }
 
     /// Reads once: part of a packet. `false`: there was nothing.
@@ -284,6 +290,7 @@ impl Reading {
         self.read_all(source, view);
         self.reader.refresh_dropped(source).expect("inside of the memory");
         let losses = self.reader.losses();
+        assert!(!self.discard || losses.overwritten == 0, "in Discard nothing is overwritten: {losses:?}");
         assert_eq!(self.reader.emitted() + losses.events(), u64::from(calls), "{losses:?}");
         assert_eq!((losses.clamped, losses.clock_back, losses.abandoned, losses.unreadable, losses.too_large), (0, 0, 0, 0, 0));
     }

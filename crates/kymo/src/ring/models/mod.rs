@@ -2,10 +2,12 @@
 //!
 //! - [`nested`]: one CPU. At every atomic step of a writer come nested writers, three deep, a crash, or a live reader; nothing is drawn by lot.
 //! - [`reading`]: a writer and a reader on two CPUs, by loom: orders of threads up to a number of pre-emptions, and every value that a load may return.
+//! - [`halves`]: the 64-bit words of 32-bit processors.
 //! - [`sessions`]: `start` and `stop` against writers and readers on other CPUs.
 //!
 //! The book's chapter on the proof says what is covered, with which bounds, and what is not.
 
+mod halves;
 mod nested;
 mod reading;
 mod sessions;

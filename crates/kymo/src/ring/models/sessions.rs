@@ -298,6 +298,37 @@ fn a_reader_of_one_session_takes_nothing_of_the_next() {
     }
 }
 
+/// The second session drops events; a reader of the first one, which dropped none, asks for the counts.
+fn dropping<R: Reserve + Send + Sync + 'static>(name: &str) {
+    let (world, session) = world::<R>(&[F, S]);
+    session.stop().expect("it runs");
+    let world = world.taken_anew();
+    let begin = world.reading();
+    explore(name, 1, move || {
+        world.restore();
+        watch(&world, true);
+        let (mut reading, source) = (begin.clone(), world.live());
+        let reader = loom::thread::spawn(move || {
+            reading.read(&source, View::Live);
+            reading.reader.refresh_dropped(&source).unwrap();
+            reading
+        });
+        let setting = Setting { consumer: Consumer::None, ..DISCARD };
+        let second = Tracer::<Remote<R>>::start(world.memory, &config(setting), &VOCABULARY).expect("no session runs");
+        for _ in 0..5 {
+            call::<R>(F);
+        }
+        assert_eq!(reader.join().unwrap().reader.losses(), Losses::default());
+        drop(second);
+    });
+}
+
+#[test]
+fn a_reader_counts_no_drops_of_the_next_session() {
+    dropping::<LocalCas>("drops, local cas");
+    dropping::<RemoteMasked>("drops, masked");
+}
+
 /// Somebody looks for a session while the second one begins.
 fn opening<R: Reserve + Send + Sync + 'static>(name: &str) {
     let (world, session) = world::<R>(&[F, S]);

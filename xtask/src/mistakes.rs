@@ -98,6 +98,12 @@ pub(crate) fn run(names: &[&str], tests_are: Tests) -> Result<()> {
     for mistake in seen.iter().chain(&unseen) {
         first.make_mistake(mistake).with_context(|| mistake.name.clone())?.undo()?;
     }
+    let suites: BTreeSet<Suite> = seen.iter().filter_map(|mistake| Some(mistake.test.as_ref()?.suite)).collect();
+    for suite in suites {
+        if let Err(text) = first.build(suite)? {
+            bail!("the tests do not build, without a mistake:\n{text}");
+        }
+    }
     if tests_are == Tests::Untried {
         let tests: BTreeSet<&Test> = seen.iter().filter_map(|mistake| mistake.test.as_ref()).collect();
         let tests: Vec<&Test> = tests.into_iter().collect();
@@ -123,7 +129,10 @@ pub(crate) fn run(names: &[&str], tests_are: Tests) -> Result<()> {
         let seconds = begin.elapsed().as_secs_f64();
         println!("{:<width$}  {seconds:>5.1} s  {}  {}", mistake.name, outcome.say(), test.name);
         if let Outcome::DoesNotBuild(text) | Outcome::Otherwise(text) = &outcome {
-            println!("{text}");
+            println!(
+                "{}",
+                text.lines().filter(|line| line.starts_with("error") || outcome.is_other()).collect::<Vec<_>>().join("\n")
+            );
         }
         Ok(matches!(outcome, Outcome::Caught))
     })?;
@@ -171,6 +180,10 @@ enum Outcome {
 }
 
 impl Outcome {
+    fn is_other(&self) -> bool {
+        matches!(self, Outcome::Otherwise(_))
+    }
+
     fn say(&self) -> &'static str {
         match self {
             Outcome::Passed => "MISSED        ",

@@ -9,8 +9,7 @@ use crate::sync::{AtomicU32, Ordering};
 fn a_number_in_halves_never_steps_back() {
     for (from, steps) in [((1u64 << 31) - 2, [1u64, 1, 1]), ((1 << 32) - 1, [1, 7, 1]), ((1 << 31) - 1, [1, (1 << 31) - 1, 1])] {
         explore(&format!("halves, {from:#x} on"), 3, move || {
-            let halves = Arc::new(Halves::default());
-            halves.store(from, Ordering::Relaxed);
+            let halves = Arc::new(Halves::new(from));
             let words: *const AtomicU32 = Arc::as_ptr(&halves).cast();
             // SAFETY: its two words; the `Arc` lives as long as the execution.
             unsafe {

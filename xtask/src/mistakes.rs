@@ -274,8 +274,8 @@ impl Sandbox {
         if suite == Suite::Model {
             command.env("RUSTFLAGS", "--cfg loom");
         }
-        // Next to each other: what the compiler is told differs.
-        let built = if suite == Suite::Model { target().join("loom") } else { target().join("mistakes/tests") };
+        // Each copy has its own: cargo tells packages apart by their path inside of the workspace.
+        let built = self.folder.join(if suite == Suite::Model { "built-models" } else { "built-tests" });
         let output = command.env("CARGO_TARGET_DIR", built).env("RUST_BACKTRACE", "0").output().context("cannot start cargo")?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {

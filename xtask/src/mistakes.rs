@@ -98,6 +98,12 @@ pub(crate) fn run(names: &[&str], tests_are: Tests) -> Result<()> {
     for mistake in seen.iter().chain(&unseen) {
         first.make_mistake(mistake).with_context(|| mistake.name.clone())?.undo()?;
     }
+    let suites: BTreeSet<Suite> = seen.iter().filter_map(|mistake| Some(mistake.test.as_ref()?.suite)).collect();
+    for suite in suites {
+        if let Err(text) = first.build(suite)? {
+            bail!("the tests do not build, without a mistake:\n{text}");
+        }
+    }
     if tests_are == Tests::Untried {
         let tests: BTreeSet<&Test> = seen.iter().filter_map(|mistake| mistake.test.as_ref()).collect();
         let tests: Vec<&Test> = tests.into_iter().collect();
@@ -123,7 +129,10 @@ pub(crate) fn run(names: &[&str], tests_are: Tests) -> Result<()> {
         let seconds = begin.elapsed().as_secs_f64();
         println!("{:<width$}  {seconds:>5.1} s  {}  {}", mistake.name, outcome.say(), test.name);
         if let Outcome::DoesNotBuild(text) | Outcome::Otherwise(text) = &outcome {
-            println!("{text}");
+            println!(
+                "{}",
+                text.lines().filter(|line| line.starts_with("error") || outcome.is_other()).collect::<Vec<_>>().join("\n")
+            );
         }
         Ok(matches!(outcome, Outcome::Caught))
     })?;
@@ -171,6 +180,10 @@ enum Outcome {
 }
 
 impl Outcome {
+    fn is_other(&self) -> bool {
+        matches!(self, Outcome::Otherwise(_))
+    }
+
     fn say(&self) -> &'static str {
         match self {
             Outcome::Passed => "MISSED        ",
@@ -261,8 +274,8 @@ impl Sandbox {
         if suite == Suite::Model {
             command.env("RUSTFLAGS", "--cfg loom");
         }
-        // Next to each other: what the compiler is told differs.
-        let built = if suite == Suite::Model { target().join("loom") } else { target().join("mistakes/tests") };
+        // Each copy has its own: cargo tells packages apart by their path inside of the workspace.
+        let built = self.folder.join(if suite == Suite::Model { "built-models" } else { "built-tests" });
         let output = command.env("CARGO_TARGET_DIR", built).env("RUST_BACKTRACE", "0").output().context("cannot start cargo")?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {

@@ -26,9 +26,9 @@ const PACKET_SIZE: u64 = 4096;
 /// Depths from the thread's, 0, to an NMI's in the third interrupt.
 const DEPTHS: usize = 5;
 
-/// Calls of all runs of one processor, about: 600,000, or `KYMO_STRESS_EVENTS` (the long form).
+/// Calls of all runs of one processor, about: 600,000, or `KYMO_QEMU_STRESS_EVENTS` (the long form).
 fn events() -> u64 {
-    std::env::var("KYMO_STRESS_EVENTS").map_or(600_000, |text| text.parse().expect("KYMO_STRESS_EVENTS is a number"))
+    std::env::var("KYMO_QEMU_STRESS_EVENTS").map_or(600_000, |text| text.parse().expect("KYMO_QEMU_STRESS_EVENTS is a number"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

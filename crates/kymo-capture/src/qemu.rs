@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use options::{Options, double_commas};
 
@@ -313,6 +314,19 @@ impl Qemu {
         self.wait()
     }
 
+    /// Asks QEMU to end in order (SIGTERM), and ends it if it has not after ten seconds. Says how it ended.
+    pub fn quit(&mut self) -> Result<ExitStatus, Error> {
+        ask_to_end(&self.child);
+        let patience = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < patience {
+            if let Some(status) = self.try_wait()? {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.kill()
+    }
+
     fn failed(&self, action: &'static str, source: io::Error) -> Error {
         Error::Process { program: self.program.clone(), action, source }
     }
@@ -324,6 +338,18 @@ impl Drop for Qemu {
         let _ = self.kill();
     }
 }
+
+#[cfg(target_os = "linux")]
+fn ask_to_end(child: &Child) {
+    use rustix::process::{Pid, Signal, kill_process};
+    if let Ok(Some(id)) = i32::try_from(child.id()).map(Pid::from_raw) {
+        // It may have ended, which is what was asked for.
+        let _ = kill_process(id, Signal::TERM);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_to_end(_child: &Child) {}
 
 /// Has the kernel kill the child when this process dies, even by SIGKILL, where nothing of ours runs any more.
 #[cfg(target_os = "linux")]

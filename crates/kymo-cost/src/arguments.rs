@@ -27,6 +27,8 @@ pub struct Function {
     pub ranges: Vec<Range>,
     /// Where calls begin: at least one, each inside of a range.
     pub entries: Vec<u64>,
+    /// Calls that execute none of these are reported apart. Empty: there is no such difference.
+    pub marks: Vec<u64>,
 }
 
 impl Function {
@@ -50,7 +52,7 @@ pub struct Arguments {
 pub struct Error(pub String);
 
 /// Reads `start=A,end=B` pairs, `name=`, `entry=` and `out=`. A pair is a function of its own; after `name=`, pairs are pieces of that function up
-/// to the next `name=`. `entry=` adds an entry to the function before it, whose entry is else the start of its first range.
+/// to the next `name=`. `entry=` adds an entry to the function before it, whose entry is else the start of its first range; `mark=` adds a mark.
 pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Arguments, Error> {
     let mut parsed = Arguments::default();
     let mut start = None;
@@ -75,11 +77,12 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
             }
             "name" if value.is_empty() => return Err(Error("name= is empty.".to_owned())),
             "name" => parsed.functions.push(Function { name: Some(value.to_owned()), ..Function::default() }),
-            "entry" => {
-                let entry = address(key, value)?;
+            "entry" | "mark" => {
+                let place = address(key, value)?;
                 match parsed.functions.last_mut() {
-                    Some(function) if function.contains(entry) => function.entries.push(entry),
-                    _ => return Err(Error(format!("entry={value} is in no range of the function before it."))),
+                    Some(function) if function.contains(place) && key == "mark" => function.marks.push(place),
+                    Some(function) if function.contains(place) => function.entries.push(place),
+                    _ => return Err(Error(format!("{key}={value} is in no range of the function before it."))),
                 }
             }
             "out" if value.is_empty() => return Err(Error("out= needs the name of a file.".to_owned())),
@@ -87,7 +90,7 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
             "out" => parsed.out = Some(value.into()),
             _ => {
                 return Err(Error(format!(
-                    "\"{argument}\" is no argument: there are start=ADDRESS, end=ADDRESS, name=TEXT, entry=ADDRESS and out=FILE."
+                    "\"{argument}\" is no argument: there are start=ADDRESS, end=ADDRESS, name=TEXT, entry=ADDRESS, mark=ADDRESS and out=FILE."
                 )));
             }
         }
@@ -124,7 +127,7 @@ fn add(functions: &mut Vec<Function>, range: Range) -> Result<(), Error> {
             }
             ranges.push(range);
         }
-        _ => functions.push(Function { name: None, ranges: vec![range], entries: Vec::new() }),
+        _ => functions.push(Function { ranges: vec![range], ..Function::default() }),
     }
     Ok(())
 }
@@ -155,6 +158,7 @@ mod tests {
             name: name.map(str::to_owned),
             ranges: ranges.to_vec(),
             entries: vec![entry],
+            marks: Vec::new(),
         };
         assert_eq!(
             parsed.functions,
@@ -165,6 +169,7 @@ mod tests {
             ]
         );
         assert_eq!(parsed.out, Some("x".into()));
+        assert_eq!(of("start=1,end=9,mark=3,mark=4").unwrap().functions[0].marks, [3, 4]);
         let whole = of("start=0,end=0xffffffffffffffff").unwrap();
         assert_eq!(whole.functions[0].ranges, [range(0, u64::MAX)]);
         assert!(whole.functions[0].contains(u64::MAX - 1) && !whole.functions[0].contains(u64::MAX));
@@ -200,6 +205,7 @@ mod tests {
             ("start=0x10,end=0x20,name=f", "has no range"),
             ("name=f,start=0x10,end=0x20,start=0x1f,end=0x30", "overlap"),
             ("start=0x10,end=0x20,entry=0x20", "in no range"),
+            ("start=0x10,end=0x20,mark=0xf", "in no range"),
             ("entry=0x20,start=0x10,end=0x20", "in no range"),
             ("start=0x10,end=0x20,out=", "name of a file"),
             ("start=0x10,end=0x20,out=a,out=b", "twice"),

@@ -55,6 +55,7 @@ pub struct Insn {
     /// The one that it can jump to.
     target: u64,
     is_entry: bool,
+    is_mark: bool,
     /// It can lead on inside of the function, and not only to an entry.
     stays: bool,
     /// It can lead out.
@@ -84,6 +85,8 @@ impl Insn {
             after,
             target,
             is_entry: code.entries.contains(&pc),
+            // Without marks, every call has one.
+            is_mark: if code.marks.is_empty() { &code.entries } else { &code.marks }.contains(&pc),
             stays: inside > 0 && !to_entry,
             leaves: inside < known || matches!(flow, Flow::Indirect | Flow::Unknown),
             returns: flow == Flow::Return,
@@ -101,9 +104,13 @@ impl Insn {
     }
 }
 
+/// The counts of one call: by [`Quantity`], and how often it met a mark.
+type Counts = [u64; 4];
+const MARKS: usize = 3;
+
 /// A call that another one interrupted.
 struct Suspended {
-    counts: [u64; 3],
+    counts: Counts,
     last: &'static Insn,
 }
 
@@ -114,14 +121,15 @@ pub struct Calls {
     begun: AtomicU64,
     outside: AtomicU64,
     /// The call under way: its counts, and its last instruction (null: no call).
-    counts: [AtomicU64; 3],
+    counts: [AtomicU64; 4],
     last: AtomicPtr<Insn>,
     /// How many are in `suspended`: nobody takes the lock for none.
     depth: AtomicUsize,
     suspended: Mutex<Vec<Suspended>>,
     /// Calls given up although they seemed to go on.
     unfinished: AtomicU64,
-    histograms: OnceLock<[Histogram; 3]>,
+    marked: OnceLock<[Histogram; 3]>,
+    unmarked: OnceLock<[Histogram; 3]>,
 }
 
 /// Adds one; there is one writer.
@@ -159,6 +167,9 @@ impl Calls {
             }
         }
         add_one(&self.counts[Quantity::Instructions as usize]);
+        if insn.is_mark {
+            add_one(&self.counts[MARKS]);
+        }
         self.last.store(std::ptr::from_ref(insn).cast_mut(), Relaxed);
     }
 
@@ -178,7 +189,7 @@ impl Calls {
             Some(_) => self.end(self.running()),
             None => {}
         }
-        self.set_running([0; 3]);
+        self.set_running([0; 4]);
         add_one(&self.begun);
     }
 
@@ -228,18 +239,18 @@ impl Calls {
         self.depth.store(suspended.len(), Relaxed);
     }
 
-    fn running(&self) -> [u64; 3] {
+    fn running(&self) -> Counts {
         self.counts.each_ref().map(|count| count.load(Relaxed))
     }
 
-    fn set_running(&self, counts: [u64; 3]) {
+    fn set_running(&self, counts: Counts) {
         for (to, count) in self.counts.iter().zip(counts) {
             to.store(count, Relaxed);
         }
     }
 
-    fn end(&self, counts: [u64; 3]) {
-        let histograms = self.histograms.get_or_init(Default::default);
+    fn end(&self, counts: Counts) {
+        let histograms = if counts[MARKS] > 0 { &self.marked } else { &self.unmarked }.get_or_init(Default::default);
         for (histogram, count) in histograms.iter().zip(counts) {
             histogram.count(count);
         }
@@ -253,8 +264,8 @@ impl Calls {
         sum.calls += self.begun.load(Relaxed);
         sum.outside += self.outside.load(Relaxed);
         sum.unfinished += self.unfinished.load(Relaxed);
-        if let Some(histograms) = self.histograms.get() {
-            for (histogram, sum) in histograms.iter().zip(&mut sum.per_call) {
+        for (histograms, sum) in [(&self.marked, &mut sum.per_call), (&self.unmarked, &mut sum.unmarked)] {
+            for (histogram, sum) in histograms.get().into_iter().flatten().zip(sum) {
                 histogram.add_to(sum);
             }
         }
@@ -264,7 +275,8 @@ impl Calls {
         let running = last.map(|last| (self.running(), last));
         for (counts, last) in running.into_iter().chain(suspended.iter().map(|call| (call.counts, call.last))) {
             sum.unfinished += u64::from(!last.returns && !last.leaves);
-            for (sum, count) in sum.per_call.iter_mut().zip(counts) {
+            let per_call = if counts[MARKS] > 0 { &mut sum.per_call } else { &mut sum.unmarked };
+            for (sum, count) in per_call.iter_mut().zip(counts) {
                 *sum.entry(count).or_default() += 1;
             }
         }
@@ -284,6 +296,8 @@ pub struct Sum {
     pub unfinished: u64,
     /// How many calls had which count, for instructions, loads and stores.
     pub per_call: [BTreeMap<u64, u64>; 3],
+    /// The same for calls that met none of the function's marks.
+    pub unmarked: [BTreeMap<u64, u64>; 3],
 }
 
 #[cfg(test)]
@@ -293,7 +307,7 @@ mod tests {
 
     /// 0x10 next, 0x14 branch to 0x1c, 0x18 next, 0x1c return.
     fn function() -> Function {
-        Function { name: None, ranges: vec![Range { start: 0x10, end: 0x20 }], entries: vec![0x10] }
+        Function { ranges: vec![Range { start: 0x10, end: 0x20 }], entries: vec![0x10], ..Function::default() }
     }
 
     fn insn(code: &Function, pc: u64, flow: Flow) -> &'static Insn {
@@ -403,11 +417,8 @@ mod tests {
 
     #[test]
     fn inlined_code_in_two_pieces() {
-        let code = Function {
-            name: None,
-            ranges: vec![Range { start: 0x10, end: 0x18 }, Range { start: 0x40, end: 0x48 }],
-            entries: vec![0x10],
-        };
+        let ranges = vec![Range { start: 0x10, end: 0x18 }, Range { start: 0x40, end: 0x48 }];
+        let code = Function { ranges, ..function() };
         let piece = [0x10, 0x14, 0x40, 0x44].map(|pc| insn(&code, pc, Flow::Next));
         lengths(&sum(&[&piece[..], &piece[..2], &piece[..]].concat()), [(2, 1), (4, 2)]);
     }
@@ -452,5 +463,18 @@ mod tests {
         let sum = sum(&[a, Box::leak(Box::new(d)), a]);
         assert_eq!(sum.totals, [3, 1, 2]);
         assert_eq!(sum.per_call[2], BTreeMap::from([(0, 1), (2, 1)]));
+    }
+
+    #[test]
+    fn calls_that_meet_no_mark_are_kept_apart() {
+        let code = Function { marks: vec![0x18], ..function() };
+        let flows = [Flow::Next, Flow::Branch(0x1c), Flow::Next, Flow::Return];
+        let [a, b, c, d] = std::array::from_fn(|index| insn(&code, 0x10 + 4 * index as u64, flows[index]));
+        let calls = Calls::default();
+        // The second one interrupts the first.
+        [a, b, a, b, d, c, d, a, b, d].iter().for_each(|insn| calls.executed(insn));
+        let mut sum = Sum::default();
+        calls.add_to(&mut sum);
+        assert_eq!((sum.calls, &sum.per_call[0], &sum.unmarked[0]), (3, &BTreeMap::from([(4, 1)]), &BTreeMap::from([(3, 2)])));
     }
 }

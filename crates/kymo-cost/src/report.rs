@@ -53,6 +53,10 @@ pub fn text(counted: &[Counted<'_>]) -> String {
             all.calls,
             cpus.len()
         );
+        let unmarked = all.unmarked[0].values().sum::<u64>();
+        if unmarked > 0 {
+            let _ = writeln!(out, "  {unmarked} of the calls met no mark, and are not in these figures:");
+        }
         for (quantity, histogram) in QUANTITIES.iter().zip(&all.per_call) {
             if let Some([min, median, p99, max]) = spread(histogram) {
                 let _ = writeln!(out, "  {quantity:12} per call: minimum {min}, median {median}, p99 {p99}, maximum {max}");
@@ -84,17 +88,13 @@ pub fn json(target: &str, api: i32, counted: &[Counted<'_>]) -> String {
         let entries: Vec<String> = function.entries.iter().map(|entry| format!("\"{entry:#x}\"")).collect();
         let _ = write!(out, ",\"ranges\":[{}],\"entries\":[{}],", ranges.join(","), entries.join(","));
         totals(&mut out, all);
-        out.push_str(",\"per_call\":{");
-        for (index, (quantity, histogram)) in QUANTITIES.iter().zip(&all.per_call).enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            let pairs: Vec<String> = histogram.iter().map(|(value, count)| format!("[{value},{count}]")).collect();
-            let _ = write!(out, "{comma}\"{quantity}\":{{");
-            if let Some([min, median, p99, max]) = spread(histogram) {
-                let _ = write!(out, "\"min\":{min},\"median\":{median},\"p99\":{p99},\"max\":{max},");
-            }
-            let _ = write!(out, "\"histogram\":[{}]}}", pairs.join(","));
+        per_call(&mut out, &all.per_call);
+        if !function.marks.is_empty() {
+            let _ = write!(out, ",\"unmarked\":{{\"calls\":{}", all.unmarked[0].values().sum::<u64>());
+            per_call(&mut out, &all.unmarked);
+            out.push('}');
         }
-        out.push_str("},\"cpus\":[");
+        out.push_str(",\"cpus\":[");
         for (index, (cpu, sum)) in cpus.iter().enumerate() {
             let _ = write!(out, "{}{{\"cpu\":{cpu},", if index > 0 { "," } else { "" });
             totals(&mut out, sum);
@@ -104,6 +104,20 @@ pub fn json(target: &str, api: i32, counted: &[Counted<'_>]) -> String {
     }
     out.push_str("\n]}\n");
     out
+}
+
+fn per_call(out: &mut String, histograms: &[BTreeMap<u64, u64>; 3]) {
+    out.push_str(",\"per_call\":{");
+    for (index, (quantity, histogram)) in QUANTITIES.iter().zip(histograms).enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        let pairs: Vec<String> = histogram.iter().map(|(value, count)| format!("[{value},{count}]")).collect();
+        let _ = write!(out, "{comma}\"{quantity}\":{{");
+        if let Some([min, median, p99, max]) = spread(histogram) {
+            let _ = write!(out, "\"min\":{min},\"median\":{median},\"p99\":{p99},\"max\":{max},");
+        }
+        let _ = write!(out, "\"histogram\":[{}]}}", pairs.join(","));
+    }
+    out.push('}');
 }
 
 fn totals(out: &mut String, sum: &Sum) {
@@ -150,6 +164,7 @@ mod tests {
             name: Some("a \"b\"\n".to_owned()),
             ranges: vec![Range { start: 0x10, end: u64::MAX }],
             entries: vec![0x10],
+            marks: Vec::new(),
         };
         let sum = Sum {
             totals: [46, 10, 8],

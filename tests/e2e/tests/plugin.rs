@@ -157,7 +157,7 @@ fn arguments_that_cannot_be_used_end_qemu_with_one_sentence() {
         ),
         (
             "start=0x10,end=0x20,step=2",
-            "\"step=2\" is no argument: there are start=ADDRESS, end=ADDRESS, name=TEXT, entry=ADDRESS and out=FILE.",
+            "\"step=2\" is no argument: there are start=ADDRESS, end=ADDRESS, name=TEXT, entry=ADDRESS, mark=ADDRESS and out=FILE.",
         ),
         (elsewhere.as_str(), "report.json cannot be made"),
     ] {

@@ -6,10 +6,10 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::process::{cargo, root, run, target};
-use crate::setup::{TARGET, Toolchain};
+use crate::setup::{RISCV32, RISCV64, Toolchain, X86_64};
 
 /// All of them, by the names of their folders.
-pub(crate) const ALL: [&str; 2] = ["hello", "probes"];
+pub(crate) const ALL: [&str; 3] = ["hello", "probes", "stress"];
 
 /// Where the kernel of this name is.
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -18,12 +18,20 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 
 /// Builds kernels/hello. Returns its ELF image.
 pub(crate) fn hello(toolchain: Toolchain) -> Result<PathBuf> {
-    Ok(build("hello", toolchain)?.join("hello"))
+    Ok(build("hello", RISCV64, toolchain)?.join("hello"))
 }
 
-/// Builds kernels/probes, no kernel but functions to disassemble. Returns the archive.
-pub(crate) fn probes(toolchain: Toolchain) -> Result<PathBuf> {
-    Ok(build("probes", toolchain)?.join("libkymo_probes.a"))
+/// Builds all of them. Returns what was built, each with the environment variable by which the end-to-end tests find it.
+pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> {
+    let probes = |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
+    let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
+    Ok(vec![
+        ("KYMO_HELLO", hello(toolchain)?),
+        ("KYMO_PROBES_RISCV64", probes(RISCV64)?),
+        ("KYMO_PROBES_RISCV32", probes(RISCV32)?),
+        ("KYMO_STRESS_RISCV64", stress(RISCV64)?),
+        ("KYMO_STRESS_X86_64", stress(X86_64)?),
+    ])
 }
 
 /// Builds kernels/probes for this machine's own processor.
@@ -34,21 +42,28 @@ pub(crate) fn host_probes() -> Result<PathBuf> {
 }
 
 /// Returns the folder with what was built.
-fn build(name: &str, toolchain: Toolchain) -> Result<PathBuf> {
+fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels");
-    let mut command = build_command(toolchain);
-    run(command.current_dir(folder(name)).args(["--target", TARGET, "--target-dir"]).arg(&built))?;
-    Ok(built.join(TARGET).join("release"))
+    let mut command = build_command(triple, toolchain);
+    run(command.current_dir(folder(name)).args(["--target", triple, "--target-dir"]).arg(&built))?;
+    Ok(built.join(triple).join("release"))
 }
 
-/// Checks one of them, with rustup's tool chain.
-pub(crate) fn clippy(name: &str) -> Command {
-    let mut command = cargo(&["clippy", "--release", "--target", TARGET, "--target-dir"]);
-    command.current_dir(folder(name)).arg(target().join("kernels")).args(["--", "-Dwarnings"]);
-    command
+/// Checks one of them, with rustup's tool chain, for each of its targets.
+pub(crate) fn clippy(name: &str) -> Result<()> {
+    let triples: &[&str] = match name {
+        "stress" => &[RISCV64, X86_64],
+        "probes" => &[RISCV64, RISCV32],
+        _ => &[RISCV64],
+    };
+    triples.iter().try_for_each(|triple| {
+        let mut command = cargo(&["clippy", "--release", "--target", triple, "--target-dir"]);
+        run(command.current_dir(folder(name)).arg(target().join("kernels")).args(["--", "-Dwarnings"]))
+    })
 }
 
-fn build_command(toolchain: Toolchain) -> Command {
+/// `cargo build --release` for a kernel, wherever it is.
+pub(crate) fn build_command(triple: &str, toolchain: Toolchain) -> Command {
     const BUILD: [&str; 2] = ["build", "--release"];
     match toolchain {
         Toolchain::Rustup => cargo(&BUILD),
@@ -60,7 +75,7 @@ fn build_command(toolchain: Toolchain) -> Command {
             }
             // There is no compiled `core` for the target: it is built along, which stable cargo does only when told that it may.
             command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1").args(BUILD).arg("-Zbuild-std=core");
-            command.env(format!("CARGO_TARGET_{}_LINKER", TARGET.to_uppercase().replace('-', "_")), "ld.lld-22");
+            command.env(format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace('-', "_")), "ld.lld-22");
             command
         }
     }

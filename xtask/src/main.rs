@@ -1,10 +1,12 @@
 //! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
 
+mod compiled_out;
 mod demo;
 mod kernel;
 mod process;
 mod setup;
 mod step;
+mod stress;
 mod test;
 
 use std::process::ExitCode;
@@ -15,9 +17,12 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost compiled-out stress e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
+  stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
+  compiled-out [KERNEL]
+                       show that tracepoints which are compiled out leave nothing in the kernel (hello unless told)
   build-kernels        build what is under kernels/ and print where it is
   setup                see that all tools are there; install what is missing, where this process may
 
@@ -69,13 +74,20 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["setup"] => {
             setup::run()?;
         }
-        ["build-kernels"] => test::kernels()?.iter().for_each(|file| println!("{}", file.display())),
+        ["build-kernels"] => test::kernels()?.iter().for_each(|(_, file)| println!("{}", file.display())),
         ["demo"] => demo::run()?,
         ["test", steps @ ..] => test::run(steps)?,
         ["kill-test"] => test::kill(100)?,
         ["kill-test", count] => match count.parse() {
             Ok(count) => test::kill(count)?,
             Err(_) => bail!(Usage(format!("kill-test takes a number, and \"{count}\" is none."))),
+        },
+        ["compiled-out"] => compiled_out::run("hello")?,
+        ["compiled-out", kernel] => compiled_out::run(kernel)?,
+        ["stress"] => stress::run(1_000_000_000)?,
+        ["stress", events] => match events.parse() {
+            Ok(events) => stress::run(events)?,
+            Err(_) => bail!(Usage(format!("stress takes a number of events, and \"{events}\" is none."))),
         },
         [other, ..] => bail!(Usage(format!("There is no command \"{other}\" with these arguments."))),
     }

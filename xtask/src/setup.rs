@@ -11,12 +11,21 @@ use crate::process::{exists, quiet, run as run_command};
 use crate::{Environment, Usage};
 
 /// The target of kernels/hello.
-pub(crate) const TARGET: &str = "riscv64imac-unknown-none-elf";
+pub(crate) const RISCV64: &str = "riscv64imac-unknown-none-elf";
+/// Its 32-bit sister.
+pub(crate) const RISCV32: &str = "riscv32imac-unknown-none-elf";
+/// x86-64 without an operating system.
+pub(crate) const X86_64: &str = "x86_64-unknown-none";
+/// A 32-bit machine that this one is too, if it is an x86-64 with Linux. Its programs need no library.
+pub(crate) const I686: &str = "i686-unknown-linux-musl";
+
+/// What kernels are built for.
+const KERNELS: [&str; 3] = [RISCV64, RISCV32, X86_64];
 
 /// What builds the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toolchain {
-    /// The tool chain in use, with a target that rustup added.
+    /// The tool chain in use, with targets that rustup added.
     Rustup,
     /// Debian's, which builds `core` along.
     Debian,
@@ -29,8 +38,9 @@ struct Package {
 }
 
 /// To run kernels, and to check what they recorded.
-const RUN: [Package; 3] = [
+const RUN: [Package; 4] = [
     Package { name: "qemu-system-misc", sign: "qemu-system-riscv64" },
+    Package { name: "qemu-system-x86", sign: "qemu-system-x86_64" },
     Package { name: "babeltrace2", sign: "babeltrace2" },
     Package { name: "binutils-riscv64-unknown-elf", sign: "riscv64-unknown-elf-objdump" },
 ];
@@ -59,9 +69,9 @@ pub(crate) fn run() -> Result<Toolchain> {
 pub(crate) fn toolchain() -> Result<Toolchain> {
     let forced = std::env::var("KYMO_TOOLCHAIN").unwrap_or_default();
     match forced.as_str() {
-        "rustup" if add_target() => Ok(Toolchain::Rustup),
-        "rustup" => bail!(Environment(format!("rustup cannot add the target. Type: rustup target add {TARGET}"))),
-        "" if add_target() => Ok(Toolchain::Rustup),
+        "rustup" if add_targets(&KERNELS) => Ok(Toolchain::Rustup),
+        "rustup" => bail!(Environment(format!("rustup cannot add the targets. Type: rustup target add {}", KERNELS.join(" ")))),
+        "" if add_targets(&KERNELS) => Ok(Toolchain::Rustup),
         "" | "debian" => {
             install(&BUILD)?;
             Ok(Toolchain::Debian)
@@ -70,14 +80,12 @@ pub(crate) fn toolchain() -> Result<Toolchain> {
     }
 }
 
-/// Whether the tool chain in use has the target now.
-fn add_target() -> bool {
+/// Whether the tool chain in use has the targets now.
+pub(crate) fn add_targets(targets: &[&str]) -> bool {
     let installed = quiet(Command::new("rustup").args(["target", "list", "--installed"]));
-    match installed {
-        None => false,
-        Some(targets) if targets.lines().any(|target| target == TARGET) => true,
-        Some(_) => run_command(Command::new("rustup").args(["target", "add", TARGET])).is_ok(),
-    }
+    let Some(installed) = installed else { return false };
+    targets.iter().all(|target| installed.lines().any(|line| line == *target))
+        || run_command(Command::new("rustup").args(["target", "add"]).args(targets)).is_ok()
 }
 
 /// Installs the packages that are not there.

@@ -8,10 +8,11 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
-use crate::{Usage, kernel};
+use crate::{Usage, compiled_out, kernel, stress};
 
 /// In the order in which they run: what fails fast comes first.
-const STEPS: [&str; 10] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "e2e", "babeltrace2"];
+const STEPS: [&str; 12] =
+    ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "compiled-out", "stress", "e2e", "babeltrace2"];
 
 /// Runs the steps with these names, or all; stops at the first that fails.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
@@ -42,19 +43,28 @@ fn step(name: &str) -> Result<()> {
                 run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
             }
             match setup::toolchain()? {
-                Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(|name| run_command(&mut kernel::clippy(name))),
+                Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),
                 Toolchain::Debian => {
                     println!("The kernels are not linted: Debian's compiler comes without clippy.");
                     Ok(())
                 }
             }
         }
-        "unit" => run_command(&mut cargo(&["test", "--all-features"])),
+        "unit" => {
+            run_command(&mut cargo(&["test", "--all-features"]))?;
+            // Compiled out: fields are checked and not evaluated.
+            for tests in [&["--doc"][..], &["--test", "evaluation"]] {
+                run_command(cargo(&["test", "-p", "kymo", "--no-default-features", "--features", "std"]).args(tests))?;
+            }
+            unit_32_bits()
+        }
         "doc" => run_command(cargo(&["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings")),
         "kernels" => kernels().map(drop),
         "cli" => cli().map(drop),
         // The one test whose figures are to be read.
         "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
+        "compiled-out" => compiled_out::run("hello"),
+        "stress" => stress::run(10_000_000),
         // One at a time: each has a machine of four harts of its own.
         "e2e" => run_command(e2e()?.args(["--", "--include-ignored", "--test-threads=1"])),
         "babeltrace2" => {
@@ -70,18 +80,29 @@ pub(crate) fn cli() -> Result<PathBuf> {
     Ok(target().join("release/kymo"))
 }
 
-/// Builds the kernels. Returns what they made.
-pub(crate) fn kernels() -> Result<[PathBuf; 2]> {
-    let toolchain = setup::toolchain()?;
-    Ok([kernel::hello(toolchain)?, kernel::probes(toolchain)?])
+/// The ring's tests on a 32-bit machine, which an x86-64 with Linux is too.
+fn unit_32_bits() -> Result<()> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) || !setup::add_targets(&[setup::I686]) {
+        println!(
+            "NOT RUN: the ring's tests on a 32-bit machine, for which an x86-64 with Linux and the target {} are needed.",
+            setup::I686
+        );
+        return Ok(());
+    }
+    let mut command = cargo(&["test", "-p", "kymo", "--lib", "--target", setup::I686]);
+    run_command(command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"))
+}
+
+/// Builds the kernels. Returns what they made; see [`kernel::all`].
+pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
+    kernel::all(setup::toolchain()?)
 }
 
 /// The end-to-end tests, with what they need built: they find it by these variables.
-fn e2e() -> Result<Command> {
-    let [hello, probes] = kernels()?;
-    let kymo = cli()?;
+pub(crate) fn e2e() -> Result<Command> {
+    let kernels = kernels()?;
     let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
-    command.env("KYMO_HELLO", hello).env("KYMO_PROBES", probes).env("KYMO_BIN", kymo);
+    command.envs(kernels).env("KYMO_BIN", cli()?);
     if cfg!(target_arch = "x86_64") {
         command.env("KYMO_HOST_PROBES", kernel::host_probes()?);
     }

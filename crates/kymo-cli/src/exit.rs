@@ -94,7 +94,10 @@ fn of_image(_: &image::Error) -> Code {
 fn of_qemu(error: &qemu::Error) -> Code {
     match error {
         qemu::Error::RamFile { .. } | qemu::Error::Missing { .. } | qemu::Error::Process { .. } => Code::Environment,
-        qemu::Error::Kernel { .. } | qemu::Error::NotElf { .. } | qemu::Error::Architecture { .. } => Code::BadInput,
+        qemu::Error::Kernel { .. }
+        | qemu::Error::NotElf { .. }
+        | qemu::Error::Architecture { .. }
+        | qemu::Error::NoEntry { .. } => Code::BadInput,
         _ => Code::Usage,
     }
 }

@@ -6,15 +6,15 @@
 use std::cell::Cell;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::ctf::directory::{Summary, TraceWriter};
 use crate::event::Vocabulary;
-use crate::platform::{Blocks, ByPointer, ControlPointer, ControlWord, Local, Platform};
+use crate::platform::{Blocks, ByPointer, ControlPointer, ControlWord, Local, Platform, Switches};
 use crate::ring::Reserve;
-use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Mode, REGION_ALIGN, switch_index};
+use crate::ring::layout::{ChannelKind, Clock, Consumer, Control, Mode, REGION_ALIGN};
 use crate::ring::local_cas::LocalCas;
 use crate::ring::reader::{Region, View};
 use crate::session::{Config, Error, Memory, Session};
@@ -41,6 +41,11 @@ unsafe impl Platform for Hosted {
         return monotonic_nanos();
     }
 
+    #[inline(always)]
+    fn switches() -> Option<&'static Switches> {
+        Some(&SWITCHES)
+    }
+
     /// Waits, for at most a second, until no ring holds a record that is reserved and not written. A thread that the system stopped between its switch
     /// test and its reservation cannot be seen: it may still add that one record, to memory that stays. Where counts must be exact, threads
     /// are joined, or kept from recording, before the session is stopped.
@@ -65,8 +70,8 @@ thread_local! {
     static CLAIM: Cell<Option<Claim>> = const { Cell::new(None) };
 }
 
-/// Where switches are looked up before a thread has a ring. By kind, then by switch index.
-static SWITCHES: [[AtomicU8; 32]; 2] = [const { [const { AtomicU8::new(0) }; 32] }; 2];
+/// A thread has its ring only from its first event on: its block cannot have the switches.
+static SWITCHES: Switches = Switches::new();
 /// The program's rings. Made by its first session, kept for all others: a thread that holds one goes on with it.
 static MEMORY: OnceLock<Rings> = OnceLock::new();
 /// Rings that no thread holds.
@@ -121,23 +126,22 @@ unsafe impl ControlPointer for ThreadBlock {
     }
 }
 
-// SAFETY: as `ByPointer<ThreadBlock>`; only the switches stand elsewhere.
+// SAFETY: as `ByPointer<ThreadBlock>`.
 unsafe impl Local for HostedLocal {
     type Cpu = Blocks;
 
     #[inline(always)]
     fn is_on<W: ControlWord>() -> bool {
-        let (kind, switch) = (W::OFFSET / CONTROL_SIZE, W::OFFSET % CONTROL_SIZE - std::mem::offset_of!(Control, on));
-        SWITCHES.get(kind).and_then(|switches| switches.get(switch)).is_some_and(|switch| switch.load(Relaxed) != 0)
+        ByPointer::<ThreadBlock>::is_on::<W>()
     }
     #[inline(always)]
     fn cpu() -> Option<Blocks> {
         ByPointer::<ThreadBlock>::cpu().or_else(claim)
     }
     #[inline(always)]
-    unsafe fn load_long<W: ControlWord>(cpu: Blocks) -> u64 {
+    unsafe fn load_word<W: ControlWord>(cpu: Blocks) -> usize {
         // SAFETY: the caller's promise.
-        unsafe { ByPointer::<ThreadBlock>::load_long::<W>(cpu) }
+        unsafe { ByPointer::<ThreadBlock>::load_word::<W>(cpu) }
     }
     #[inline(always)]
     unsafe fn load<W: ControlWord>(cpu: Blocks) -> u32 {
@@ -150,9 +154,9 @@ unsafe impl Local for HostedLocal {
         unsafe { ByPointer::<ThreadBlock>::store::<W>(cpu, value) };
     }
     #[inline(always)]
-    unsafe fn publish_long<W: ControlWord>(cpu: Blocks, value: u64) {
+    unsafe fn publish_word<W: ControlWord>(cpu: Blocks, value: usize) {
         // SAFETY: the caller's promise.
-        unsafe { ByPointer::<ThreadBlock>::publish_long::<W>(cpu, value) };
+        unsafe { ByPointer::<ThreadBlock>::publish_word::<W>(cpu, value) };
     }
     #[inline(always)]
     fn control(cpu: Blocks, kind: ChannelKind) -> &'static Control {
@@ -209,7 +213,6 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct HostedSession {
     session: Session<Hosted>,
-    vocabulary: &'static Vocabulary,
 }
 
 /// Starts to record every event of `vocabulary`, on every thread. Takes about 20 ms, to find out the clock's frequency.
@@ -246,18 +249,7 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
             MEMORY.get_or_init(|| rings)
         }
     };
-    let session = Tracer::<Hosted>::start(rings.memory, &config, vocabulary)?;
-    switch_all(vocabulary, 1);
-    Ok(HostedSession { session, vocabulary })
-}
-
-fn switch_all(vocabulary: &Vocabulary, value: u8) {
-    for event in vocabulary.events() {
-        let switch = SWITCHES.get(event.channel as usize).and_then(|switches| switches.get(switch_index(event.id)));
-        if let Some(switch) = switch {
-            switch.store(value, Relaxed);
-        }
-    }
+    Ok(HostedSession { session: Tracer::start(rings.memory, &config, vocabulary)? })
 }
 
 /// Zeroed memory that is never freed.
@@ -318,7 +310,6 @@ impl HostedSession {
     /// # Errors
     /// [`Error::NotRunning`] after an earlier call.
     pub fn stop(&self) -> Result<(), Error> {
-        switch_all(self.vocabulary, 0);
         self.session.stop()
     }
 

@@ -1,11 +1,12 @@
 //! What a kernel must provide.
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use crate::sync::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::Release};
 use core::mem::offset_of;
 
 use crate::event::Event;
 use crate::ring::Reserve;
-use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Control, switch_index};
+use crate::ring::layout::{CHANNEL_KINDS, CONTROL_SIZE, ChannelKind, Control, SWITCHES, switch_index};
+use crate::ring::long::Native;
 
 /// The one trait of a port: clock, this CPU's control blocks, how space is reserved, and how to wait for writers.
 ///
@@ -23,10 +24,25 @@ pub unsafe trait Platform: 'static {
     /// The clock, in ticks. The same on every CPU as far as the hardware can; a step back is clamped and counted.
     fn clock() -> u64;
 
+    /// The clock as the hot path of `Masked` reads it: [`clock`](Self::clock), or a cheaper reading that may be later by a whole number of 2^27 ticks
+    /// when a carry passed by. (32-bit processors that read the low half first, then the high one: such a reading takes the slow path, which asks
+    /// `clock`.)
+    #[inline(always)]
+    fn quick_clock() -> u64 {
+        Self::clock()
+    }
+
     /// Returns when every CPU has left any record that it was writing when this was called, and sees all that this CPU wrote before: for example
     /// after an interrupt was sent to every CPU and answered. `start` calls it before it turns the switches on, `stop` after it turned them off.
     /// Empty where no other CPU can be at a tracepoint then.
     fn synchronize();
+
+    /// The switches, where they are one static of the kernel's instead of those in every CPU's control block. It saves a load where the block is found
+    /// through a pointer in memory.
+    #[inline(always)]
+    fn switches() -> Option<&'static Switches> {
+        None
+    }
 
     /// Keeps the code on this CPU, and from being switched out, until [`unpin`](Self::unpin); `LocalCas` calls it around every record. Empty where
     /// tracepoints stand in code that is pinned anyhow. (`Masked` masks interrupts, which does it.)
@@ -53,32 +69,55 @@ pub unsafe trait Local {
     /// A handle to this CPU's blocks, good until the code may be moved.
     type Cpu: Copy;
 
-    /// Whether the switch is on. May look at another place than this CPU's block, which may not exist yet.
+    /// Whether the switch in this CPU's block is on.
     fn is_on<W: ControlWord>() -> bool;
     /// This CPU; `None` where it has no ring (more CPUs than the session was started for).
     fn cpu() -> Option<Self::Cpu>;
-    /// Loads a 64-bit word (relaxed).
+    /// Loads a machine word, on a 32-bit processor the low half (relaxed).
     ///
     /// # Safety
     /// Of this and the functions below: `cpu` was got since the code was last free to move, and `W` is a word of that width.
-    unsafe fn load_long<W: ControlWord>(cpu: Self::Cpu) -> u64;
+    unsafe fn load_word<W: ControlWord>(cpu: Self::Cpu) -> usize;
     /// Loads a 32-bit word (relaxed).
     ///
     /// # Safety
-    /// As [`load_long`](Self::load_long).
+    /// As [`load_word`](Self::load_word).
     unsafe fn load<W: ControlWord>(cpu: Self::Cpu) -> u32;
     /// Stores a 32-bit word (relaxed).
     ///
     /// # Safety
-    /// As [`load_long`](Self::load_long); and the ring's rules allow the value.
+    /// As [`load_word`](Self::load_word); and the ring's rules allow the value.
     unsafe fn store<W: ControlWord>(cpu: Self::Cpu, value: u32);
-    /// Stores a 64-bit word; all earlier stores are visible before it (release).
+    /// Stores a machine word; all earlier stores are visible before it (release).
     ///
     /// # Safety
     /// As [`store`](Self::store).
-    unsafe fn publish_long<W: ControlWord>(cpu: Self::Cpu, value: u64);
+    unsafe fn publish_word<W: ControlWord>(cpu: Self::Cpu, value: usize);
     /// The whole block of one channel.
     fn control(cpu: Self::Cpu, kind: ChannelKind) -> &'static Control;
+}
+
+/// Switches of all events, by channel and by compact id: `static SWITCHES: Switches = Switches::new();`
+#[derive(Debug)]
+pub struct Switches([[AtomicU8; SWITCHES]; CHANNEL_KINDS]);
+
+impl Switches {
+    /// All off.
+    #[allow(clippy::new_without_default)] // Made for statics.
+    pub const fn new() -> Self {
+        Switches([const { [const { AtomicU8::new(0) }; SWITCHES] }; CHANNEL_KINDS])
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_on<E: Event>(&self) -> bool {
+        let switch = const { (E::CHANNEL as usize, switch_index(E::ID)) };
+        self.0[switch.0][switch.1].load(Relaxed) != 0
+    }
+
+    /// The switches of one channel.
+    pub(crate) fn of(&self, kind: ChannelKind) -> &[AtomicU8; SWITCHES] {
+        &self.0[kind as usize]
+    }
 }
 
 /// A word of a control block, as a constant offset from this CPU's first block.
@@ -171,8 +210,8 @@ unsafe impl<T: ControlPointer> Local for ByPointer<T> {
         core::ptr::NonNull::new(pointer).map(Blocks)
     }
     #[inline(always)]
-    unsafe fn load_long<W: ControlWord>(cpu: Blocks) -> u64 {
-        cpu.word::<W, AtomicU64>().load(Relaxed)
+    unsafe fn load_word<W: ControlWord>(cpu: Blocks) -> usize {
+        cpu.word::<W, Native>().load(Relaxed) as usize
     }
     #[inline(always)]
     unsafe fn load<W: ControlWord>(cpu: Blocks) -> u32 {
@@ -183,8 +222,8 @@ unsafe impl<T: ControlPointer> Local for ByPointer<T> {
         cpu.word::<W, AtomicU32>().store(value, Relaxed);
     }
     #[inline(always)]
-    unsafe fn publish_long<W: ControlWord>(cpu: Blocks, value: u64) {
-        cpu.word::<W, AtomicU64>().store(value, Release);
+    unsafe fn publish_word<W: ControlWord>(cpu: Blocks, value: usize) {
+        cpu.word::<W, Native>().store(value as _, Release);
     }
     #[inline(always)]
     fn control(cpu: Blocks, kind: ChannelKind) -> &'static Control {

@@ -1,6 +1,6 @@
 //! Sessions: a region is laid out, recording starts, recording stops.
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
@@ -10,11 +10,13 @@ use crate::event::Vocabulary;
 use crate::platform::Platform;
 use crate::ring::layout::{
     CONTROL_OFFSET, CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Crc32, HEADER_WORDS, Header, MIN_PACKETS, Mode,
-    PACKET_SIZES, REGION_ALIGN, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, switch_index,
+    PACKET_SIZES, REGION_ALIGN, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, SWITCHES, State, switch_index,
 };
+#[cfg(target_pointer_width = "64")]
+use crate::ring::local_cas;
 use crate::ring::reader::Region;
 use crate::ring::source::Live;
-use crate::ring::{Reserve, local_cas, masked};
+use crate::ring::{Reserve, masked};
 use crate::tracer::Tracer;
 
 /// Static memory for a region of `SIZE` bytes and at most `CPUS` CPUs: `static REGION: RegionMemory<{ 8 << 20 }, 4> = RegionMemory::new();`
@@ -245,7 +247,7 @@ impl Config {
             if !(MIN_PACKETS..=1 << 24).contains(&packets) {
                 return Err(Error::Config("the number of packets (4 to 16,777,216)"));
             }
-            if reserve == ReserveKind::LocalCas && !packets.is_power_of_two() {
+            if reserve != ReserveKind::Masked && !packets.is_power_of_two() {
                 return Err(Error::Config("the number of packets (a power of two on this processor)"));
             }
         }
@@ -272,7 +274,8 @@ impl Config {
     }
 }
 
-static SESSIONS: AtomicU64 = AtomicU64::new(0);
+/// Sessions of this boot.
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 /// Address of the memory that a `start` is at work on, 0 for none.
 static STARTING: AtomicUsize = AtomicUsize::new(0);
 
@@ -322,7 +325,7 @@ impl<P: Platform> Tracer<P> {
         }
         // A header that a warm reset left may say anything.
         let earlier_id = earlier.as_ref().map_or(0, |region| region.header().session_id).min(u64::MAX / 2);
-        let session_id = SESSIONS.load(Relaxed).max(earlier_id) + 1;
+        let session_id = (SESSIONS.load(Relaxed) as u64).max(earlier_id) + 1;
         let first_packet = earlier.map_or(0, |region| first_packet(&memory, region.header()));
         let mut about = tsdl::Session { uuid: [0; 16], clock: config.clock, hosted: config.hosted };
         // Takes as much room with any other UUID.
@@ -331,7 +334,7 @@ impl<P: Platform> Tracer<P> {
         memory.word(STATE_WORD).store(State::Forming as u32, Release);
         memory.word(SESSION_WORD).store(session_id as u32, Release);
         memory.word(SESSION_WORD + 1).store((session_id >> 32) as u32, Release);
-        SESSIONS.store(session_id, Relaxed);
+        SESSIONS.store(session_id as usize, Relaxed);
         // Zeroing takes a while: time begins after it.
         memory.zero(plan.rings..plan.total);
         let clock_start = P::clock();
@@ -359,6 +362,7 @@ impl<P: Platform> Tracer<P> {
 
         let header = Header {
             state: State::Forming as u32,
+            word_size: size_of::<usize>() as u8,
             total_size: plan.total as u64,
             compat: 0,
             incompat: 0,
@@ -445,6 +449,7 @@ fn set_up(
             control.base.store(address, Relaxed);
             masked::begin(control, address, first_packet, clock_start);
         }
+        #[cfg(target_pointer_width = "64")]
         ReserveKind::LocalCas => local_cas::begin(control, address, first_packet, clock_start),
     }
 }
@@ -474,8 +479,8 @@ impl<P: Platform> Session<P> {
         if !running || current != self.id & u64::from(u32::MAX) {
             return Err(Error::NotRunning);
         }
-        for control in self.controls() {
-            for switch in &control.on {
+        for (_, switches) in self.switches() {
+            for switch in switches {
                 switch.store(0, Relaxed);
             }
         }
@@ -492,12 +497,17 @@ impl<P: Platform> Session<P> {
         })
     }
 
+    /// The switches of every CPU's channels, and the kernel's own if it has some.
+    fn switches(&self) -> impl Iterator<Item = (ChannelKind, &[AtomicU8; SWITCHES])> {
+        let own = P::switches().into_iter().flat_map(|switches| ChannelKind::ALL.map(|kind| (kind, switches.of(kind))));
+        let blocks = ChannelKind::ALL.into_iter().cycle().zip(self.controls().map(|control| &control.on));
+        blocks.chain(own)
+    }
+
     fn switch_all(&self, vocabulary: &Vocabulary, on: bool) {
-        for control in self.controls() {
-            for event in vocabulary.events() {
-                if event.channel as u32 == control.kind.load(Relaxed)
-                    && let Some(switch) = control.on.get(switch_index(event.id))
-                {
+        for (kind, switches) in self.switches() {
+            for event in vocabulary.events().iter().filter(|event| event.channel == kind) {
+                if let Some(switch) = switches.get(switch_index(event.id)) {
                     switch.store(u8::from(on), Relaxed);
                 }
             }

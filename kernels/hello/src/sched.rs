@@ -81,8 +81,8 @@ pub fn run(cpu: usize, settings: &'static Settings) {
     for slot in [1, 2] {
         hart.sp[slot].set(new_stack(cpu, slot));
         let name = [b'h', b'a', b'r', b't', b'0' + cpu as u8, b'.', b'a' + slot as u8 - 1];
-        let name = Text::new(core::str::from_utf8(&name).unwrap_or_default());
-        trace_masked!(ThreadName { tid: hart.tid(slot), name });
+        let name = core::str::from_utf8(&name).unwrap_or_default();
+        trace_masked!(ThreadName { tid: hart.tid(slot), name: Text::new(name) });
         count(hart.cpu, Calls::ThreadName);
     }
     hart.arm_timer();
@@ -152,7 +152,7 @@ extern "C" fn thread() -> ! {
     let last_marker = &LEDGER.harts[hart.cpu][LAST_MARKER + slot - 1];
     // SAFETY: nothing is held here that an interrupt could disturb.
     unsafe { asm!("csrsi sstatus, 2") };
-    let mut seq = 0;
+    let mut seq: u32 = 0;
     while !hart.finished() {
         seq += 1;
         trace!(Marker { tid, seq });

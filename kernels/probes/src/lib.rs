@@ -23,6 +23,25 @@ unsafe impl Platform for Probe {
 }
 
 // SAFETY: never run; only its machine code is read.
+#[cfg(target_arch = "riscv32")]
+unsafe impl Platform for Probe {
+    type Reserve = kymo::Masked<kymo::arch::riscv::Mstatus>;
+    type Local = kymo::arch::riscv::AtTp;
+
+    #[inline(always)]
+    fn clock() -> u64 {
+        kymo::arch::riscv::time()
+    }
+
+    #[inline(always)]
+    fn quick_clock() -> u64 {
+        kymo::arch::riscv::quick_time()
+    }
+
+    fn synchronize() {}
+}
+
+// SAFETY: never run; only its machine code is read.
 #[cfg(target_arch = "x86_64")]
 unsafe impl Platform for Probe {
     type Reserve = kymo::arch::x86_64::TscCas;
@@ -33,7 +52,22 @@ unsafe impl Platform for Probe {
         kymo::arch::x86_64::tsc()
     }
 
+    #[inline(always)]
+    fn switches() -> Option<&'static kymo::Switches> {
+        Some(&SWITCHES)
+    }
+
     fn synchronize() {}
+}
+
+#[cfg(target_arch = "x86_64")]
+static SWITCHES: kymo::Switches = kymo::Switches::new();
+
+/// As something does that starts a session: it makes the compiler believe that the switches can be on.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_probe_switches() -> &'static kymo::Switches {
+    &SWITCHES
 }
 
 /// Interrupts may be on: masking included.

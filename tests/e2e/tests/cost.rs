@@ -26,13 +26,14 @@ struct Budget {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arch {
     Riscv64,
+    Riscv32,
     X86_64,
 }
 
 impl Arch {
-    /// Whether its probes can be built here: RV64 everywhere, x86-64 on such a machine.
+    /// Whether its probes can be built here: RISC-V everywhere, x86-64 on such a machine.
     fn is_here(self) -> bool {
-        self == Arch::Riscv64 || cfg!(target_arch = "x86_64")
+        self != Arch::X86_64 || cfg!(target_arch = "x86_64")
     }
 }
 
@@ -44,6 +45,7 @@ fn budgets() -> Vec<Budget> {
         let number = |key: &str| entry[key].as_integer().unwrap() as usize;
         let arch = match entry["arch"].as_str().unwrap() {
             "riscv64" => Arch::Riscv64,
+            "riscv32" => Arch::Riscv32,
             "x86_64" => Arch::X86_64,
             other => panic!("there are no probes for {other}"),
         };
@@ -86,7 +88,7 @@ impl Instruction {
 
     /// How often it loads and stores.
     fn memory(&self, arch: Arch) -> (usize, usize) {
-        if arch == Arch::Riscv64 {
+        if arch != Arch::X86_64 {
             let loads = self.is_one_of(&["lb", "lbu", "lh", "lhu", "lw", "lwu", "ld"]);
             let stores = self.is_one_of(&["sb", "sh", "sw", "sd"]);
             return (loads.into(), stores.into());
@@ -110,9 +112,11 @@ impl Instruction {
 /// The instructions of one function up to its first `ret`: the hot path, if nothing in it jumps and every branch leads to that `ret` or past it.
 fn hot_path(arch: Arch, symbol: &str) -> Vec<Instruction> {
     let mut objdump = match arch {
-        Arch::Riscv64 => {
+        Arch::Riscv64 | Arch::Riscv32 => {
             let mut objdump = Command::new("riscv64-unknown-elf-objdump");
-            objdump.arg("--architecture=riscv:rv64").arg(built("KYMO_PROBES"));
+            let (width, probes) =
+                if arch == Arch::Riscv64 { ("rv64", "KYMO_PROBES_RISCV64") } else { ("rv32", "KYMO_PROBES_RISCV32") };
+            objdump.arg(format!("--architecture=riscv:{width}")).arg(built(probes));
             objdump
         }
         Arch::X86_64 => {

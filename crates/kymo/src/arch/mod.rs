@@ -9,7 +9,7 @@ pub mod x86_64;
 pub(crate) use x86_64::local;
 
 /// Operations that are atomic against interrupts on this CPU. Processors without a cheaper form use the full atomic one.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(all(target_pointer_width = "64", not(target_arch = "x86_64")))]
 pub(crate) mod local {
     use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 

@@ -1,4 +1,4 @@
-//! RISC-V, 64 bits, S-mode: the `time` CSR, `sstatus.SIE`, and control blocks at `tp`.
+//! RISC-V, 64 and 32 bits: the `time` CSR, interrupts masked in `sstatus` or `mstatus`, and control blocks at `tp`.
 
 use crate::sync::{AtomicUsize, Ordering::Release, fence};
 use core::arch::asm;
@@ -8,6 +8,7 @@ use crate::ring::layout::{ChannelKind, Control};
 use crate::ring::masked::Interrupts;
 
 /// The `time` CSR, in ticks of the timebase.
+#[cfg(target_arch = "riscv64")]
 #[inline(always)]
 pub fn time() -> u64 {
     let now;
@@ -16,24 +17,76 @@ pub fn time() -> u64 {
     now
 }
 
-/// Masks S-mode interrupts in `sstatus`.
-#[derive(Debug)]
-pub struct Sstatus;
+/// The `time` CSR, in ticks of the timebase: high half, low half, high half until it stands still.
+#[cfg(target_arch = "riscv32")]
+#[inline(always)]
+pub fn time() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: reads a counter.
+    unsafe {
+        asm!("2:", "rdtimeh {high}", "rdtime {low}", "rdtimeh {again}", "bne {high}, {again}, 2b",
+            high = out(reg) high, low = out(reg) low, again = out(reg) _, options(nomem, nostack, preserves_flags));
+    }
+    u64::from(low) | u64::from(high) << 32
+}
 
-// SAFETY: with SIE clear in S-mode, no S-mode interrupt is taken; the memory clobbers keep the record's stores inside.
-unsafe impl Interrupts for Sstatus {
-    #[inline(always)]
-    fn mask() -> usize {
-        let saved;
-        // SAFETY: clears SIE and returns what `sstatus` was.
-        unsafe { asm!("csrrci {}, sstatus, 2", out(reg) saved, options(nostack)) };
-        saved
-    }
-    #[inline(always)]
-    fn restore(saved: usize) {
-        // SAFETY: nothing else changes `sstatus` while interrupts are masked.
-        unsafe { asm!("csrw sstatus, {}", in(reg) saved, options(nostack)) };
-    }
+/// The `time` CSR, low half first: 2^32 ticks too late where a carry came between. For [`Platform::quick_clock`](crate::Platform::quick_clock).
+#[cfg(target_arch = "riscv32")]
+#[inline(always)]
+pub fn quick_time() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: reads a counter. In one piece, so that the halves keep their order.
+    unsafe {
+        asm!("rdtime {low}", "rdtimeh {high}", low = out(reg) low, high = out(reg) high, options(nomem, nostack, preserves_flags))
+    };
+    u64::from(low) | u64::from(high) << 32
+}
+
+macro_rules! status_register {
+    ($(#[$doc:meta])* $name:ident: $csr:literal, $bit:literal) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name;
+
+        // SAFETY: with this bit clear, no interrupt of the mode is taken in it; the memory clobbers keep the record's stores inside.
+        unsafe impl Interrupts for $name {
+            #[inline(always)]
+            fn mask() -> usize {
+                let saved;
+                // SAFETY: clears the bit and returns what the register was.
+                unsafe { asm!(concat!("csrrci {}, ", $csr, ", ", $bit), out(reg) saved, options(nostack)) };
+                saved
+            }
+            #[inline(always)]
+            fn restore(saved: usize) {
+                // SAFETY: nothing else changes the register while interrupts are masked.
+                unsafe { asm!(concat!("csrw ", $csr, ", {}"), in(reg) saved, options(nostack)) };
+            }
+        }
+    };
+}
+
+status_register! {
+    /// Masks interrupts in `sstatus`: kernels in S-mode.
+    Sstatus: "sstatus", 2
+}
+status_register! {
+    /// Masks interrupts in `mstatus`: kernels in M-mode.
+    Mstatus: "mstatus", 8
+}
+
+/// The instruction for a machine word.
+#[cfg(target_arch = "riscv64")]
+macro_rules! word_sized {
+    ($name:ident, $operands:literal) => {
+        concat!(stringify!($name), "d ", $operands)
+    };
+}
+#[cfg(target_arch = "riscv32")]
+macro_rules! word_sized {
+    ($name:ident, $operands:literal) => {
+        concat!(stringify!($name), "w ", $operands)
+    };
 }
 
 /// `tp` holds the address of this hart's first control block. The cheapest form: every access is one instruction.
@@ -58,10 +111,10 @@ unsafe impl Local for AtTp {
         Some(())
     }
     #[inline(always)]
-    unsafe fn load_long<W: ControlWord>((): ()) -> u64 {
+    unsafe fn load_word<W: ControlWord>((): ()) -> usize {
         let value;
         // SAFETY: an aligned word of this hart's block.
-        unsafe { asm!("ld {}, {}(tp)", out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags)) };
+        unsafe { asm!(word_sized!(l, "{}, {}(tp)"), out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags)) };
         value
     }
     #[inline(always)]
@@ -77,10 +130,10 @@ unsafe impl Local for AtTp {
         unsafe { asm!("sw {}, {}(tp)", in(reg) value, const W::OFFSET, options(nostack, preserves_flags)) };
     }
     #[inline(always)]
-    unsafe fn publish_long<W: ControlWord>((): (), value: u64) {
+    unsafe fn publish_word<W: ControlWord>((): (), value: usize) {
         fence(Release);
         // SAFETY: an aligned word of this hart's block, which only this hart writes.
-        unsafe { asm!("sd {}, {}(tp)", in(reg) value, const W::OFFSET, options(nostack, preserves_flags)) };
+        unsafe { asm!(word_sized!(s, "{}, {}(tp)"), in(reg) value, const W::OFFSET, options(nostack, preserves_flags)) };
     }
     #[inline(always)]
     fn control((): (), kind: ChannelKind) -> &'static Control {

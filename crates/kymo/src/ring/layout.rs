@@ -3,7 +3,8 @@
 //! All offsets are from the region's first byte, so that it can be read at another address, by another program, on another
 //! architecture. Words are naturally aligned. The layout has a version; a reader refuses another one in a sentence.
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use super::long::Long;
+use crate::sync::{AtomicU8, AtomicU32, AtomicUsize};
 use core::mem::offset_of;
 
 /// First word of the region. Put together at run time by [`magic`], so that the constant itself stands in no image.
@@ -102,7 +103,8 @@ pub enum Consumer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ReserveKind {
-    /// A CPU-local compare-and-swap on the position; writers may nest.
+    /// A CPU-local compare-and-swap on the position; writers may nest. On 64-bit processors.
+    #[cfg(target_pointer_width = "64")]
     LocalCas = 1,
     /// Interrupts masked; one writer at a time.
     Masked = 2,
@@ -128,34 +130,34 @@ pub enum State {
 #[repr(C, align(128))]
 pub struct Control {
     /// `Masked`: address of the next record. `LocalCas`: logical offset of the next record, never reset.
-    pub(crate) cursor: AtomicU64,
+    pub(crate) cursor: Long,
     /// Last value of `cursor` that still lies in the open packet.
-    pub(crate) limit: AtomicU64,
+    pub(crate) limit: Long,
     /// Time window of the last record: `time >> TIME_BITS`.
-    pub(crate) epoch: AtomicU64,
+    pub(crate) epoch: Long,
     /// Ring size - 1 (constant).
-    pub(crate) mask: AtomicU64,
+    pub(crate) mask: Long,
     /// Address of the ring (constant).
-    pub(crate) base: AtomicU64,
+    pub(crate) base: Long,
     /// `Masked`: records in the open packet.
     pub(crate) events: AtomicU32,
     _pad: u32,
     /// Takes the address of a record to that of its slot: -packet size (constant).
-    pub(crate) slot_mask: AtomicU64,
+    pub(crate) slot_mask: Long,
     _hot: [u32; 10],
     /// Switches of the events: by compact id; 30 for all others. Not zero: recorded.
-    pub(crate) on: [AtomicU8; 32],
+    pub(crate) on: [AtomicU8; SWITCHES],
 
     /// Highest packet number whose slot has been taken: packet `k` is intact as long as `k + packets > prep`.
-    pub(crate) prep: AtomicU64,
+    pub(crate) prep: Long,
     /// `LocalCas`: highest packet number whose slot is ready to be opened.
-    pub(crate) ready: AtomicU64,
+    pub(crate) ready: Long,
     /// `Masked`: number of the open packet.
-    pub(crate) open: AtomicU64,
+    pub(crate) open: Long,
     /// Records in packets that were destroyed.
-    pub(crate) retired_events: AtomicU64,
+    pub(crate) retired_events: Long,
     /// Events dropped, for whatever reason.
-    pub(crate) discarded: AtomicU64,
+    pub(crate) discarded: Long,
     /// Packets given up because a writer died in them.
     pub(crate) abandoned: AtomicU32,
     /// How often the clock stepped back out of its window.
@@ -165,7 +167,7 @@ pub struct Control {
     _shared: [u32; 19],
 
     /// Packets below this one are free to be reused in `Discard`. The only word that a reader writes.
-    pub(crate) consumed: AtomicU64,
+    pub(crate) consumed: Long,
     _consumer: [u32; 30],
 
     /// Bytes of a packet slot, a power of two.
@@ -181,9 +183,9 @@ pub struct Control {
     /// A [`Consumer`].
     pub(crate) consumer: AtomicU32,
     /// Offset of the ring in the region.
-    pub(crate) ring_offset: AtomicU64,
+    pub(crate) ring_offset: Long,
     /// Number of the session's first packet.
-    pub(crate) first_packet: AtomicU64,
+    pub(crate) first_packet: Long,
     /// A word for the kernel's own use, for kernels whose CPU register points to this block.
     pub kernel_word: AtomicUsize,
     _constants: [u32; 20],
@@ -198,6 +200,11 @@ const _: () = {
     assert!(offset_of!(Control, consumed) == 256);
     assert!(offset_of!(Control, packet_size) == 384);
 };
+
+/// Switches of a channel.
+pub const SWITCHES: usize = 32;
+/// Kinds of channels.
+pub const CHANNEL_KINDS: usize = ChannelKind::ALL.len();
 
 /// The index of an event's switch among those of a control block.
 pub const fn switch_index(id: u32) -> usize {
@@ -228,6 +235,8 @@ pub struct Clock {
 pub struct Header {
     /// A [`State`], as found.
     pub state: u32,
+    /// Bytes of the writer's machine words, 8 or 4: with 4, the 64-bit words of the control blocks are [`Halves`](super::long::Halves).
+    pub word_size: u8,
     /// Bytes of the region.
     pub total_size: u64,
     /// Extensions that a reader may ignore.
@@ -296,8 +305,8 @@ impl Header {
             }
         };
         put(&halves(magic()));
-        // Byte order 1: little. Word size in bytes.
-        put(&[u32::from(LAYOUT_VERSION) | 1 << 16 | (size_of::<usize>() as u32) << 24, HEADER_WORDS as u32 * 4]);
+        // Byte order 1: little.
+        put(&[u32::from(LAYOUT_VERSION) | 1 << 16 | u32::from(self.word_size) << 24, HEADER_WORDS as u32 * 4]);
         put(&[0, self.state]);
         put(&halves(self.total_size));
         put(&[self.compat, self.incompat]);
@@ -348,6 +357,7 @@ impl Header {
         if version as u16 != LAYOUT_VERSION {
             return Err(Refusal::Version(version as u16));
         }
+        let word_size = (version >> 24) as u8;
         let (crc, state) = (word(), word());
         if crc != checksum(words) || header_size != HEADER_WORDS as u32 * 4 {
             return Err(Refusal::Checksum);
@@ -382,8 +392,12 @@ impl Header {
         for chunk in build_id.as_chunks_mut::<4>().0 {
             *chunk = word().to_le_bytes();
         }
+        if ![4, 8].contains(&word_size) {
+            return Err(Refusal::Geometry);
+        }
         Ok(Header {
             state,
+            word_size,
             total_size,
             compat,
             incompat,
@@ -500,6 +514,7 @@ mod tests {
     fn header() -> Header {
         Header {
             state: 1,
+            word_size: 4,
             total_size: 1 << 20,
             compat: 4,
             incompat: 0,

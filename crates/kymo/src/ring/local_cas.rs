@@ -49,10 +49,10 @@ pub(crate) fn write_encoded<P: Platform, E: Event>(control: &Control, cpu: <P::L
     let size = 4 * (header_words + payload.len()) as u64;
     let (pos, time) = loop {
         // SAFETY: here and below, the code is pinned to this CPU until the record is written.
-        let pos = unsafe { P::Local::load_long::<Cursor<E>>(cpu) };
+        let pos = unsafe { P::Local::load_word::<Cursor<E>>(cpu) as u64 };
         let time = P::clock();
         // SAFETY: as above.
-        let (epoch, limit) = unsafe { (P::Local::load_long::<Epoch<E>>(cpu), P::Local::load_long::<Limit<E>>(cpu)) };
+        let (epoch, limit) = unsafe { (P::Local::load_word::<Epoch<E>>(cpu) as u64, P::Local::load_word::<Limit<E>>(cpu) as u64) };
         if time >> TIME_BITS != epoch || pos + size > limit {
             return slow::<P>(control, E::ID, payload);
         }
@@ -61,7 +61,7 @@ pub(crate) fn write_encoded<P: Platform, E: Event>(control: &Control, cpu: <P::L
         }
     };
     // SAFETY: as above.
-    let address = unsafe { P::Local::load_long::<Base<E>>(cpu) + (pos & P::Local::load_long::<Mask<E>>(cpu)) };
+    let address = unsafe { P::Local::load_word::<Base<E>>(cpu) as u64 + (pos & P::Local::load_word::<Mask<E>>(cpu) as u64) };
     // SAFETY: the swap reserved `pos .. pos + size` below `limit`: it lies in the open packet of this CPU's ring.
     let record: *const AtomicU32 = core::ptr::with_exposed_provenance(address as usize);
     let put = |index: usize, value: u32| {

@@ -58,20 +58,20 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32
         return;
     };
     // SAFETY: here and below, interrupts are masked, so the code stays on this CPU, and alone there, until it is done.
-    let at = unsafe { P::Local::load_long::<Cursor<E>>(cpu) };
-    let time = P::clock();
+    let at = unsafe { P::Local::load_word::<Cursor<E>>(cpu) };
+    let time = P::quick_clock();
     // Both directions at once: a clock that stepped back and a window that ended take the slow path.
     // SAFETY: as above.
-    if time >> TIME_BITS != unsafe { P::Local::load_long::<Epoch<E>>(cpu) } {
+    if (time >> TIME_BITS) as usize != unsafe { P::Local::load_word::<Epoch<E>>(cpu) } {
         return slow_call::<P, E, I, RESTORE>(payload, saved);
     }
-    let next = at + 4 * (header_words + payload.len()) as u64;
+    let next = at.wrapping_add(4 * (header_words + payload.len()));
     // SAFETY: as above.
-    if next > unsafe { P::Local::load_long::<Limit<E>>(cpu) } {
+    if next > unsafe { P::Local::load_word::<Limit<E>>(cpu) } {
         return slow_call::<P, E, I, RESTORE>(payload, saved);
     }
     // SAFETY: `next <= limit` puts the record into the open packet of this CPU's ring, which stays mapped.
-    let record: *const AtomicU32 = core::ptr::with_exposed_provenance(at as usize);
+    let record: *const AtomicU32 = core::ptr::with_exposed_provenance(at);
     let put = |index: usize, value: u32| {
         // SAFETY: as above; `index` is below the record's length.
         unsafe { (*record.add(index)).store(value, Relaxed) }
@@ -88,7 +88,7 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32
     // SAFETY: as above; one record more, and the next one behind it. Partner of the last store: the reader's acquire of `cursor`.
     unsafe {
         P::Local::store::<Events<E>>(cpu, P::Local::load::<Events<E>>(cpu).wrapping_add(1));
-        P::Local::publish_long::<Cursor<E>>(cpu, next);
+        P::Local::publish_word::<Cursor<E>>(cpu, next);
     }
     if RESTORE {
         I::restore(saved);

@@ -1,6 +1,7 @@
 //! The ring: a row of fixed-size packets per CPU and channel, written by that CPU alone, read by anyone who can read memory.
 //!
 //! - [`layout`]: the region, word by word.
+//! - [`long`]: its 64-bit words, also where a processor has none.
 //! - `slot`: one packet slot in this address space.
 //! - `masked`, `local_cas`: the two ways to reserve space. Each has a fast path of one screen and a slow path that opens packets.
 //! - [`source`], [`reader`]: copy a packet, then check that it is still the same one.
@@ -12,7 +13,9 @@
 //! 4. Payload, slot headers and control words are only touched as atomics of their own size.
 
 pub mod layout;
+#[cfg(target_pointer_width = "64")]
 pub mod local_cas;
+pub mod long;
 pub mod masked;
 pub mod reader;
 mod slot;

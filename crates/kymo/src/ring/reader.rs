@@ -10,6 +10,7 @@ use super::layout::{
     COMPACT_IDS, CONTROL_SIZE, ChannelKind, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS, HEADER_WORDS, Header,
     ID_BITS, MIN_PACKETS, Mode, PACKET_SIZES, Refusal, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, TIME_BITS, TIME_MASK,
 };
+use super::long::{join, split};
 use super::slot::word;
 use super::source::{Consume, Outside, Source};
 use crate::event::{Shape, Vocabulary};
@@ -63,7 +64,8 @@ impl Region {
             && inside(header.control_offset, controls)
             && inside(header.metadata_offset, u64::from(header.metadata_len))
             && inside(header.shapes_offset, 8 * u64::from(header.shapes_len))
-            && [ReserveKind::LocalCas as u32, ReserveKind::Masked as u32].contains(&header.reserve)
+            && (1..=ReserveKind::Masked as u32).contains(&header.reserve)
+            && (header.word_size == 4 || cfg!(target_pointer_width = "64"))
             && header.clock.frequency_hz > 0;
         if good { Ok(Region { header }) } else { Err(Refusal::Geometry) }
     }
@@ -71,6 +73,10 @@ impl Region {
     /// The header.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn long(&self, source: &impl Source, offset: u64) -> Result<u64, Outside> {
+        load_long(source, offset, self.header.word_size == 4)
     }
 
     /// Entry `index` of the table of record sizes.
@@ -99,7 +105,8 @@ impl Region {
         let constant = |offset: usize| source.load(control + offset as u64);
         let packet_size = constant(offset_of!(Control, packet_size))?;
         let packets = constant(offset_of!(Control, packets))?;
-        let ring = source.load_long(control + offset_of!(Control, ring_offset) as u64)?;
+        let long = |offset: usize| self.long(source, control + offset as u64);
+        let ring = long(offset_of!(Control, ring_offset))?;
         let size = u64::from(packet_size) * u64::from(packets);
         let good = packet_size.is_power_of_two()
             && PACKET_SIZES.contains(&packet_size)
@@ -111,7 +118,7 @@ impl Region {
         if !good {
             return Err(Refusal::Geometry);
         }
-        let first = source.load_long(control + offset_of!(Control, first_packet) as u64)?;
+        let first = long(offset_of!(Control, first_packet))?;
         Ok(ChannelReader {
             kind,
             cpu,
@@ -122,6 +129,7 @@ impl Region {
             packets: u64::from(packets),
             first,
             session_id: self.header.session_id,
+            halves: self.header.word_size == 4,
             masked: self.header.reserve == ReserveKind::Masked as u32,
             consumer: constant(offset_of!(Control, consumer))?,
             discard: constant(offset_of!(Control, mode))? == Mode::Discard as u32,
@@ -201,6 +209,8 @@ pub struct ChannelReader {
     packets: u64,
     first: u64,
     session_id: u64,
+    /// The writer is a 32-bit one: 64-bit control words are in halves.
+    halves: bool,
     masked: bool,
     discard: bool,
     consumer: u32,
@@ -300,7 +310,13 @@ impl ChannelReader {
     }
 
     fn load_control(&self, source: &impl Source, offset: usize) -> Result<u64, Outside> {
-        source.load_long(self.control + offset as u64)
+        load_long(source, self.control + offset as u64, self.halves)
+    }
+
+    /// A control word that is an address of the writer's: a machine word of its own.
+    fn load_address(&self, source: &impl Source, offset: usize) -> Result<u64, Outside> {
+        let offset = self.control + offset as u64;
+        if self.halves { source.load(offset).map(u64::from) } else { source.load_long(offset) }
     }
 
     fn slot(&self, number: u64) -> u64 {
@@ -447,7 +463,7 @@ impl ChannelReader {
         let dead = view == View::PostMortem;
         if self.masked {
             // `cursor` moves after `open`: it is read first, so that an `open` of `next` and a cursor in its slot belong together.
-            let cursor = self.load_control(source, offset_of!(Control, cursor))?;
+            let cursor = self.load_address(source, offset_of!(Control, cursor))?;
             let open = self.load_control(source, offset_of!(Control, open))?;
             return Ok(match self.next.cmp(&open) {
                 core::cmp::Ordering::Greater => Standing::Nothing,
@@ -491,10 +507,16 @@ impl ChannelReader {
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
     pub fn release(&self, source: &impl Consume) -> Result<(), Outside> {
-        if self.discard {
-            source.store_long(self.control + offset_of!(Control, consumed) as u64, self.next)?;
+        let consumed = self.control + offset_of!(Control, consumed) as u64;
+        match (self.discard, self.halves) {
+            (false, _) => Ok(()),
+            (true, false) => source.store_long(consumed, self.next),
+            (true, true) => {
+                let [low, high] = split(self.next);
+                source.store(consumed, low)?;
+                source.store(consumed + 4, high)
+            }
         }
-        Ok(())
     }
 }
 
@@ -572,6 +594,16 @@ impl<'a> Batch<'a> {
             reader.stuck_at = 0;
         }
     }
+}
+
+/// A 64-bit word of a control block; `halves` where its writer stores 32 bits at a time.
+fn load_long(source: &impl Source, offset: u64, halves: bool) -> Result<u64, Outside> {
+    if !halves {
+        return source.load_long(offset);
+    }
+    // In this order: see `join`.
+    let high = source.load(offset + 4)?;
+    Ok(join(high, source.load(offset)?))
 }
 
 /// The record at the front of `words`, and the words of its header; `None` where there is none, or no whole one.

@@ -59,6 +59,7 @@ impl Slot {
     }
 
     /// Words in the packet, as committed.
+    #[cfg(target_pointer_width = "64")]
     pub(crate) fn committed_words(&self) -> u32 {
         self.word(word::COMMIT).load(Relaxed) & 0xffff
     }

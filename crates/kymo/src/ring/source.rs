@@ -1,6 +1,6 @@
 //! Where a reader's bytes come from.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// A read outside of the memory that was given, or of a word that is not aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,8 @@ pub trait Source {
     /// [`Outside`].
     fn load(&self, offset: u64) -> Result<u32, Outside>;
 
-    /// Loads an aligned 64-bit control word; later loads come after it (acquire).
+    /// Loads an aligned 64-bit word; later loads come after it (acquire). At once on 64-bit processors; others read no region of which that is asked while
+    /// it is written.
     ///
     /// # Errors
     /// [`Outside`].
@@ -42,7 +43,13 @@ pub trait Source {
 
 /// A source whose consumer word can be written: the one consumer of a session in `Discard` needs it.
 pub trait Consume: Source {
-    /// Stores an aligned 64-bit word; all earlier loads come before it (release).
+    /// Stores an aligned 32-bit word; all earlier loads come before it (release).
+    ///
+    /// # Errors
+    /// [`Outside`].
+    fn store(&self, offset: u64, value: u32) -> Result<(), Outside>;
+
+    /// Stores an aligned 64-bit word, at once; all earlier loads come before it (release). On 64-bit processors only.
     ///
     /// # Errors
     /// [`Outside`].
@@ -113,8 +120,13 @@ impl Source for Live {
     fn load(&self, offset: u64) -> Result<u32, Outside> {
         Ok(self.word::<AtomicU32>(offset)?.load(Acquire))
     }
+    #[cfg(target_pointer_width = "64")]
     fn load_long(&self, offset: u64) -> Result<u64, Outside> {
-        Ok(self.word::<AtomicU64>(offset)?.load(Acquire))
+        Ok(self.word::<crate::sync::AtomicU64>(offset)?.load(Acquire))
+    }
+    #[cfg(target_pointer_width = "32")]
+    fn load_long(&self, offset: u64) -> Result<u64, Outside> {
+        Ok(u64::from(self.load(offset)?) | u64::from(self.load(offset.checked_add(4).ok_or(Outside)?)?) << 32)
     }
     fn copy(&self, offset: u64, out: &mut [u32]) -> Result<(), Outside> {
         for (index, word) in out.iter_mut().enumerate() {
@@ -126,8 +138,18 @@ impl Source for Live {
 }
 
 impl Consume for Live {
-    fn store_long(&self, offset: u64, value: u64) -> Result<(), Outside> {
-        self.word::<AtomicU64>(offset)?.store(value, Release);
+    fn store(&self, offset: u64, value: u32) -> Result<(), Outside> {
+        self.word::<AtomicU32>(offset)?.store(value, Release);
         Ok(())
+    }
+    #[cfg(target_pointer_width = "64")]
+    fn store_long(&self, offset: u64, value: u64) -> Result<(), Outside> {
+        self.word::<crate::sync::AtomicU64>(offset)?.store(value, Release);
+        Ok(())
+    }
+    /// There are none on this processor.
+    #[cfg(target_pointer_width = "32")]
+    fn store_long(&self, _: u64, _: u64) -> Result<(), Outside> {
+        Err(Outside)
     }
 }

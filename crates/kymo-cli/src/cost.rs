@@ -242,7 +242,7 @@ fn launch(arguments: &Arguments, sites: &[Site], plugin: &Path, report: &Path, r
         let launch = Launch::kernel(&arguments.kernel, arguments.cpus, arguments.append.as_deref(), ram)?;
         match arguments.parallel {
             true => launch.with(["-accel", "tcg,thread=multi"]),
-            false => launch.with(["-icount", "shift=0,sleep=off"]),
+            false => launch.deterministic(),
         }
     } else {
         Launch::command(&arguments.command, ram)?

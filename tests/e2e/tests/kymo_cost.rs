@@ -78,6 +78,24 @@ fn four_cpus_at_once_are_counted_exactly() {
     assert_eq!((number(&marker["outside_calls"]), marker["cpus"].as_array().unwrap().len()), (0, 4));
 }
 
+/// Interrupts, and on x86-64 NMIs, that record inside of writers: every call is still one event, and its own.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn nested_calls_are_told_apart() {
+    for kernel in ["KYMO_STRESS_RISCV64", "KYMO_STRESS_X86_64"] {
+        let report = json(&built(kernel), &["--parallel", "--append", "events=40000 packets=1024"]);
+        assert!(agrees(&report) >= 40_000, "{kernel}");
+        let sites = report["sites"].as_array().unwrap().iter();
+        for site in sites.filter(|site| site["kind"] == "event" && number(&site["calls"]) > 0) {
+            let instructions = &site["per_call"]["instructions"];
+            // No call has the instructions of another: at most, a compare-and-swap is tried again.
+            let (median, max) = (number(&instructions["median"]), number(&instructions["max"]));
+            assert!(number(&instructions["p99"]) == median && max < 2 * median, "{kernel}: {site}");
+            assert_eq!(number(&site["outside_calls"]), 0, "{kernel}: {site}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn only_some_events_and_a_kept_trace() {

@@ -105,6 +105,10 @@ pub fn events(code: &Code) -> Vec<Site> {
     let mut places: BTreeMap<(Option<usize>, &str), [Vec<usize>; 2]> = BTreeMap::new();
     for (number, scope) in code.scopes.iter().enumerate() {
         let Some(event) = tracer_call(scope) else { continue };
+        // What it calls may have the same name.
+        if parents(code, number).any(|parent| code.scopes.get(parent).is_some_and(|parent| tracer_call(parent) == Some(event))) {
+            continue;
+        }
         let is_record = scope.base() != "is_on";
         // A function that only tests is its callers' cost.
         if scope.parent.is_some() || is_record {
@@ -132,12 +136,14 @@ pub fn events(code: &Code) -> Vec<Site> {
 fn event_site(code: &Code, event: &str, test: Option<usize>, records: &[usize]) -> Option<Site> {
     let record = code.scopes.get(*records.first()?)?;
     let scopes = test.iter().chain(records).filter_map(|&number| code.scopes.get(number));
-    let ranges = joined(scopes.flat_map(|scope| scope.ranges.iter().cloned()).collect());
+    let ranges = without_gaps(joined(scopes.flat_map(|scope| scope.ranges.iter().cloned()).collect()));
     let entry = test.and_then(|test| code.scopes.get(test)).map_or(record.entry, |test| test.entry);
     // Other instructions of a record may have been moved in front of the test; the reading of the clock stays where it is.
-    let clock = code.scopes.iter().enumerate().find(|(number, scope)| {
-        scope.base() == "clock" && records.iter().any(|&record| *number > record && is_inside(code, *number, record))
-    });
+    let clock = code
+        .scopes
+        .iter()
+        .enumerate()
+        .find(|(number, scope)| scope.base() == "clock" && parents(code, *number).any(|parent| records.contains(&parent)));
     let mark = test.map(|_| clock.map_or(record.entry, |(_, clock)| clock.entry));
     Some(Site {
         kind: Kind::Event,
@@ -149,9 +155,25 @@ fn event_site(code: &Code, event: &str, test: Option<usize>, records: &[usize]) 
     })
 }
 
-fn is_inside(code: &Code, number: usize, outer: usize) -> bool {
-    let parents = std::iter::successors(Some(number), |&number| code.scopes.get(number)?.parent);
-    parents.skip(1).any(|parent| parent == outer)
+/// What a scope was inlined into, from the inside out.
+fn parents(code: &Code, number: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(number), |&number| code.scopes.get(number)?.parent).skip(1)
+}
+
+/// The longest gap between two pieces of an event that is taken for its own: x86's test and branch, and an instruction.
+const GAP: u64 = 16;
+
+/// With the short gaps filled. DWARF gives the branch behind the on/off test to the function around it; without the branch an interrupt between the test
+/// and the record would look like the end of the call.
+fn without_gaps(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.dedup_by(|next, range| {
+        let joins = next.start - range.end <= GAP;
+        if joins {
+            range.end = next.end;
+        }
+        joins
+    });
+    ranges
 }
 
 /// The functions that match, and the places where they were inlined.
@@ -240,10 +262,12 @@ mod tests {
         let scopes = vec![
             scope("k", "switch", &[0x100..0x200], None),
             scope("kymo::tracer::Tracer", "is_on<k::P, k::E>", &[0x110..0x114], Some(0)),
-            scope("kymo::tracer::Tracer", "record<k::P, k::E>", &[0x10c..0x110, 0x118..0x140], Some(0)),
+            scope("kymo::tracer::Tracer", "record<k::P, k::E>", &[0x10c..0x110, 0x118..0x140, 0x180..0x190], Some(0)),
             scope("", "record<k::I, k::P, k::E>", &[0x118..0x140], Some(2)),
             scope("k::{impl#1}", "clock", &[0x120..0x124], Some(3)),
             scope("", "record_masked<k::P, k::F>", &[0x300..0x310], None),
+            scope("", "record<k::I, k::P, k::F>", &[0x300..0x310], Some(5)),
+            scope("", "record_masked<k::P, k::F>", &[0x300..0x310], Some(6)),
         ];
         let sites = events(&Code { symbols: Vec::new(), scopes });
         assert_eq!(
@@ -253,7 +277,8 @@ mod tests {
                     kind: Kind::Event,
                     name: "k::E".into(),
                     inlined_in: Some("k::switch".into()),
-                    ranges: vec![0x10c..0x114, 0x118..0x140],
+                    // The branch between test and record is in it.
+                    ranges: vec![0x10c..0x140, 0x180..0x190],
                     entry: 0x110,
                     mark: Some(0x120),
                 },
@@ -267,6 +292,6 @@ mod tests {
                 },
             ]
         );
-        assert_eq!(plugin_arguments(&sites[..1]), ",name=0,start=0x10c,end=0x114,start=0x118,end=0x140,entry=0x110,mark=0x120");
+        assert_eq!(plugin_arguments(&sites[..1]), ",name=0,start=0x10c,end=0x140,start=0x180,end=0x190,entry=0x110,mark=0x120");
     }
 }

@@ -198,7 +198,7 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
             return Err(BadInput(sentence).into());
         }
         found.extend(events.into_iter().filter(|site| all_events || arguments.event.iter().any(|name| is_asked(site, name))));
-        found.sort_by(|a, b| (sites::trace_name(&a.name), a.entry).cmp(&(sites::trace_name(&b.name), b.entry)));
+        found.sort_by_key(|site| (sites::trace_name(&site.name), site.entry));
         found.extend(sites::functions(&code, "kymo::ring::*slow*", Kind::SlowPath));
     }
     for pattern in &arguments.symbol {

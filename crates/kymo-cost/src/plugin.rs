@@ -26,12 +26,18 @@ struct Plugin {
     process: u32,
     /// Every instruction met so far, for good: code that is translated again finds its own. The bytes are part of the key, as another program, or
     /// another version of the code, may be at the same address.
-    instructions: Mutex<HashMap<(usize, u64, Vec<u8>), &'static Insn>>,
+    instructions: Mutex<HashMap<Key, &'static Insn>>,
 }
 
+/// Function, address, bytes.
+type Key = (usize, u64, Vec<u8>);
+
+/// One function's counts after the other.
+type Cpu = Vec<Calls>;
+
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
-/// By CPU, then by function.
-static CPUS: Cpus<Box<[Calls]>> = Cpus::new();
+/// By number.
+static CPUS: Cpus<Cpu> = Cpus::new();
 
 /// QEMU's call when it loads the plugin. Not 0: it may not be used, and QEMU ends.
 ///
@@ -147,7 +153,7 @@ fn calls(cpu: c_uint, insn: &Insn) -> Option<&'static Calls> {
 }
 
 #[cold]
-fn new_cpu(cpu: c_uint) -> Option<&'static Box<[Calls]>> {
+fn new_cpu(cpu: c_uint) -> Option<&'static Cpu> {
     let functions = PLUGIN.get()?.functions.len();
     CPUS.get_or_make(cpu, || (0..functions).map(|_| Calls::default()).collect())
 }

@@ -70,7 +70,7 @@ mod start {
 
     extern "C" fn main() -> ! {
         // SAFETY: there is one hart, and `tp` is its block from here on.
-        unsafe { core::arch::asm!("mv tp, {}", in(reg) super::REGION.control(0), options(nomem, nostack)) };
+        unsafe { core::arch::asm!("mv tp, {}", in(reg) super::REGION.control(0), options(nostack)) };
         // QEMU's `sifive_test` device ends it: 0, or 1.
         let word: u32 = if super::measure() { 0x5555 } else { 1 << 16 | 0x3333 };
         // SAFETY: the device's only register is at this address on `virt`, and there is no paging.

@@ -1,6 +1,5 @@
 //! A kernel's code by name: functions from the symbol table, and what was inlined where from DWARF.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -260,7 +259,7 @@ fn reference<'a>(unit: UnitRef<'_, Bytes<'a>>, entry: &Entry<'a, '_>) -> Result<
 fn text<'a>(unit: UnitRef<'_, Bytes<'a>>, entry: &Entry<'a, '_>, name: gimli::DwAt) -> Result<Option<String>, gimli::Error> {
     let Some(value) = entry.attr_value(name)? else { return Ok(None) };
     let text = unit.attr_string(value)?;
-    Ok(Some(text.to_string_lossy()).map(Cow::into_owned))
+    Ok(Some(text.to_string_lossy().into_owned()))
 }
 
 #[cfg(test)]

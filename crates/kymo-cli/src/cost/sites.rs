@@ -221,6 +221,7 @@ pub fn plugin_arguments(sites: &[Site]) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // Pieces of code: often there is one.
 mod tests {
     use super::*;
 

@@ -291,14 +291,17 @@ impl Image {
 
     /// The code at which a difference shows, if the tool for it is there.
     fn disassembly(&self, difference: &Difference) -> String {
-        let Some(symbol) = &difference.symbol else { return String::new() };
+        let symbol = self.text.iter().find(|symbol| Some(&symbol.name) == difference.symbol.as_ref());
+        let Some(Symbol { address, code, .. }) = symbol else { return String::new() };
         let objdump = if self.architecture == Architecture::Riscv64 { "riscv64-unknown-elf-objdump" } else { "objdump" };
         let mut command = Command::new(objdump);
-        let text = quiet(command.arg(format!("--disassemble={symbol}")).arg("--no-show-raw-insn").arg(&self.file));
+        command.arg(format!("--start-address={address}")).arg(format!("--stop-address={}", address + code.len() as u64));
+        let text = quiet(command.args(["--disassemble", "--no-show-raw-insn"]).arg(&self.file));
         let Some(text) = text else { return format!("    ({objdump} does not run)\n") };
         let lines = text.lines().filter(|line| line.starts_with(' ')).take(80);
         lines.fold(String::new(), |mut all, line| {
-            let _ = writeln!(all, "{line}");
+            // Without the names of jump targets: they may take a screen each.
+            let _ = writeln!(all, "{}", line.split(" <").next().unwrap_or(line));
             all
         })
     }
@@ -308,7 +311,7 @@ impl Image {
 fn symbols<'data>(elf: &object::File<'data>, section: &impl ObjectSection<'data>, content: &[u8]) -> Vec<Symbol> {
     let inside = |symbol: &object::Symbol<'data, '_>| symbol.section_index() == Some(section.index()) && symbol.name() != Ok("");
     let mut begins: Vec<(u64, String)> =
-        elf.symbols().filter(inside).map(|symbol| (symbol.address(), symbol.name().unwrap_or("?").to_owned())).collect();
+        elf.symbols().filter(inside).map(|symbol| (symbol.address(), plain(symbol.name().unwrap_or("?")).to_owned())).collect();
     // What stands before the first symbol belongs to the section's name.
     begins.push((section.address(), section.name().unwrap_or("?").to_owned()));
     // Marks of the instruction set ("$x") are numbered by the linker.
@@ -319,6 +322,11 @@ fn symbols<'data>(elf: &object::File<'data>, section: &impl ObjectSection<'data>
     let code = |from: u64, to: u64| content.get((from - section.address()) as usize..(to - section.address()) as usize);
     let symbols = begins.into_iter().zip(ends);
     symbols.map(|((address, name), end)| Symbol { code: code(address, end).unwrap_or_default().to_vec(), name, address }).collect()
+}
+
+/// A symbol's name without the hash of the source (`.llvm.123`) that the optimiser gives to what it takes from one unit into another.
+fn plain(name: &str) -> &str {
+    name.rsplit_once(".llvm.").filter(|(_, hash)| hash.bytes().all(|digit| digit.is_ascii_digit())).map_or(name, |(plain, _)| plain)
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
 
+mod bench;
 mod compiled_out;
 mod demo;
 mod kernel;
+mod overhead;
 mod process;
 mod setup;
 mod step;
 mod stress;
+mod stress_qemu;
 mod test;
 
 use std::process::ExitCode;
@@ -17,12 +20,16 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost compiled-out stress e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost bench compiled-out overhead stress e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
+  overhead [--book]    count what tracing costs a whole kernel, in instructions a unit of work; --book writes the table into the book
   stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
+  stress qemu [EVENTS] interrupts inside of writers under QEMU, RISC-V and x86-64, about EVENTS calls each (20000000 unless told)
   compiled-out [KERNEL]
                        show that tracepoints which are compiled out leave nothing in the kernel (hello unless told)
+  bench trace          what an event costs in Kymo and in other tracers, side by side; writes the table into the book
+  bench trace --short  the same with few rounds, for CI: holds instructions and bytes against budgets.toml
   build-kernels        build what is under kernels/ and print where it is
   setup                see that all tools are there; install what is missing, where this process may
 
@@ -75,6 +82,8 @@ fn run(arguments: &[&str]) -> Result<()> {
             setup::run()?;
         }
         ["build-kernels"] => test::kernels()?.iter().for_each(|(_, file)| println!("{}", file.display())),
+        ["bench", "trace"] => bench::trace(bench::Form::Full)?,
+        ["bench", "trace", "--short"] => bench::trace(bench::Form::Short)?,
         ["demo"] => demo::run()?,
         ["test", steps @ ..] => test::run(steps)?,
         ["kill-test"] => test::kill(100)?,
@@ -82,8 +91,12 @@ fn run(arguments: &[&str]) -> Result<()> {
             Ok(count) => test::kill(count)?,
             Err(_) => bail!(Usage(format!("kill-test takes a number, and \"{count}\" is none."))),
         },
+        ["stress", "qemu"] => stress_qemu::run(None)?,
+        ["stress", "qemu", events] => stress_qemu::run(Some(events))?,
         ["compiled-out"] => compiled_out::run("hello")?,
         ["compiled-out", kernel] => compiled_out::run(kernel)?,
+        ["overhead"] => overhead::run(false)?,
+        ["overhead", "--book"] => overhead::run(true)?,
         ["stress"] => stress::run(1_000_000_000)?,
         ["stress", events] => match events.parse() {
             Ok(events) => stress::run(events)?,

@@ -55,6 +55,27 @@ const BUILD: [Package; 4] = [
     Package { name: "lld-22", sign: "ld.lld-22" },
 ];
 
+/// For `bench trace` alone: LTTng, and what reads its traces.
+const LTTNG: [Package; 3] = [
+    Package { name: "lttng-tools", sign: "lttng-sessiond" },
+    Package { name: "liblttng-ust-dev", sign: "/usr/include/x86_64-linux-gnu/lttng/tracepoint.h" },
+    Package { name: "babeltrace2", sign: "babeltrace2" },
+];
+
+/// For `bench trace` alone: what installs barectf, and what reads its traces.
+const BARECTF: [Package; 2] =
+    [Package { name: "python3-venv", sign: "python3" }, Package { name: "babeltrace2", sign: "babeltrace2" }];
+
+/// Sees to LTTng.
+pub(crate) fn lttng() -> Result<()> {
+    install(&LTTNG)
+}
+
+/// Sees to what barectf needs.
+pub(crate) fn barectf() -> Result<()> {
+    install(&BARECTF)
+}
+
 /// Sees to everything that `demo` and `test` need.
 pub(crate) fn run() -> Result<Toolchain> {
     let toolchain = toolchain()?;

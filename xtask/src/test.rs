@@ -8,11 +8,25 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
-use crate::{Usage, compiled_out, kernel, stress};
+use crate::{Usage, bench, compiled_out, kernel, overhead, stress};
 
 /// In the order in which they run: what fails fast comes first.
-const STEPS: [&str; 12] =
-    ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "compiled-out", "stress", "e2e", "babeltrace2"];
+const STEPS: [&str; 14] = [
+    "setup",
+    "fmt",
+    "clippy",
+    "unit",
+    "doc",
+    "kernels",
+    "cli",
+    "cost",
+    "bench",
+    "compiled-out",
+    "overhead",
+    "stress",
+    "e2e",
+    "babeltrace2",
+];
 
 /// Runs the steps with these names, or all; stops at the first that fails.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
@@ -33,6 +47,7 @@ fn step(name: &str) -> Result<()> {
         "setup" => setup::run().map(drop),
         "fmt" => {
             run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+            run_command(cargo(&["fmt", "--check"]).current_dir(bench::folder()))?;
             kernel::ALL.into_iter().try_for_each(|name| run_command(cargo(&["fmt", "--check"]).current_dir(kernel::folder(name))))
         }
         "clippy" => {
@@ -44,6 +59,7 @@ fn step(name: &str) -> Result<()> {
                 let mut clippy = cargo(&["clippy", "-p", "kymo"]);
                 run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
             }
+            bench::clippy()?;
             match setup::toolchain()? {
                 Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),
                 Toolchain::Debian => {
@@ -65,7 +81,9 @@ fn step(name: &str) -> Result<()> {
         "cli" => cli().map(drop),
         // The one test whose figures are to be read.
         "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
+        "bench" => bench::trace(bench::Form::Short),
         "compiled-out" => compiled_out::run("hello"),
+        "overhead" => overhead::run(false),
         "stress" => stress::run(10_000_000),
         // One at a time: each has a machine of four harts of its own.
         "e2e" => run_command(e2e()?.args(["--", "--include-ignored", "--test-threads=1"])),

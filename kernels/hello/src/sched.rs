@@ -153,7 +153,8 @@ extern "C" fn thread() -> ! {
     // SAFETY: nothing is held here that an interrupt could disturb.
     unsafe { asm!("csrsi sstatus, 2") };
     let mut seq: u32 = 0;
-    while !hart.finished() {
+    // One turn is one unit of work.
+    while seq < hart.settings.units && !hart.finished() {
         seq += 1;
         trace!(Marker { tid, seq });
         last_marker.store(seq.into(), Release);
@@ -161,7 +162,7 @@ extern "C" fn thread() -> ! {
         if !hart.settings.only_markers {
             // Stands for the work of a real thread: some two thousand instructions, not always the same number.
             (0..500 + seq % 61 * 8).for_each(|step| _ = core::hint::black_box(step));
-            if seq % 8 == 0 {
+            if seq.is_multiple_of(8) {
                 without_interrupts(switch);
             }
         }

@@ -9,7 +9,7 @@ use crate::{Beat, MAX_DEPTH, Timed, TimedMedium, arch};
 /// Interrupts let others in below this depth. An NMI comes at any depth, so it may be one deeper.
 const NESTING: usize = MAX_DEPTH - 1;
 /// The clock jumps when the thread has recorded so many more events.
-const JUMP_EVERY: u64 = 500;
+const JUMP_EVERY: u64 = 200;
 /// This jump leads back, and three times as far: it takes the clock three more jumps to be where it was.
 const JUMP_BACK: u64 = 8;
 

@@ -6,6 +6,7 @@
 
 pub mod babeltrace;
 pub mod guest;
+pub mod interrupted;
 pub mod ledger;
 
 use std::ffi::OsStr;

@@ -21,6 +21,15 @@ pub(crate) mod local {
         word.fetch_add(value, Release);
     }
 
+    /// # Safety
+    /// `count` words from `words` on are mapped and only ever used as atomics.
+    pub(crate) unsafe fn zero(words: *const AtomicU32, count: usize) {
+        for index in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe { (*words.add(index)).store(0, Relaxed) };
+        }
+    }
+
     pub(crate) fn add_long(word: &AtomicU64, value: u64) {
         word.fetch_add(value, Release);
     }

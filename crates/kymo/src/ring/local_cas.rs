@@ -219,9 +219,7 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
         slot(control, number + 1).set_events_before(retired);
         control.retired_events.store(retired, Relaxed);
     }
-    for index in 0..(packet_size / 4) as usize {
-        present.set(index, 0);
-    }
+    present.zero(packet_size as usize / 4);
     present.set_long(word::NUMBER, NO_PACKET);
     compiler_fence(Release);
     control.ready.store(number, Release);

@@ -34,6 +34,7 @@ unsafe impl kymo::Platform for Virt {
     type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
 
+    #[inline(always)]
     fn clock() -> u64 {
         time().wrapping_add(cpu().offset())
     }

@@ -99,8 +99,6 @@ pub struct Options<'a> {
     pub timeout: Option<Duration>,
     /// Leaves the RAM file where it is.
     pub keep_ram: bool,
-    /// Asks QEMU to end, where it has to, instead of ending it at once: its plugins report then.
-    pub asks: bool,
     /// Becomes true when the user interrupts.
     pub interrupted: &'a AtomicBool,
     /// Gets what the machine writes to its serial port, whole lines where they come in one piece; on a thread of its own. `None`: it goes to
@@ -236,10 +234,6 @@ fn ending(options: &Options<'_>, machine: &mut Qemu, started: Instant) -> Result
     if !late && !interrupted {
         return Ok(None);
     }
-    if options.asks {
-        machine.quit()?
-    } else {
-        machine.kill()?
-    };
+    machine.end()?;
     Ok(Some(if interrupted { Ending::Interrupted } else { Ending::TimeLimit }))
 }

@@ -132,7 +132,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed)).context("cannot watch for interrupts")?;
     let bar = BAR.get_or_init(progress_bar);
     let (timeout, interrupted) = (arguments.timeout, &INTERRUPTED);
-    let options = Options { launch: &launch, out: &trace, timeout, keep_ram: false, asks: true, interrupted, console: Some(print) };
+    let options = Options { launch: &launch, out: &trace, timeout, keep_ram: false, interrupted, console: Some(print) };
     let recorded = record::record(&options, |progress| show(bar, progress));
     bar.finish_and_clear();
     let report = fs::read_to_string(&report).unwrap_or_default();
@@ -247,7 +247,7 @@ fn launch(arguments: &Arguments, sites: &[Site], plugin: &Path, report: &Path, r
     } else {
         Launch::command(&arguments.command, ram)?
     };
-    Ok(launch.with(["-plugin", value.as_str()]))
+    Ok(launch.with(["-plugin", value.as_str()]).ending_in_order())
 }
 
 #[cfg(test)]

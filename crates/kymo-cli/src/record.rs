@@ -128,7 +128,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         out: &arguments.out,
         timeout: arguments.timeout,
         keep_ram: arguments.keep_ram,
-        asks: false,
         interrupted: &INTERRUPTED,
         console: (!bar.is_hidden()).then_some(print),
     };

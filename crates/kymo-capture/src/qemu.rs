@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use object::endian::LittleEndian;
 use object::read::ReadCache;
@@ -128,6 +129,7 @@ pub struct Launch {
     arguments: Vec<OsString>,
     ram: Ram,
     makes_ram_file: bool,
+    ends_in_order: bool,
 }
 
 /// The guest's main memory, seen from outside.
@@ -177,7 +179,7 @@ impl Launch {
         if let Some(id) = options.backend() {
             let (file, size) = options.shared_file(id).ok_or_else(|| Error::Backend { id: id.to_owned() })?;
             let ram = Ram { file, size, base };
-            return Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: false });
+            return Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: false, ends_in_order: false });
         }
         match options.machines.first().and_then(|machine| arguments.get_mut(machine.place)) {
             Some(value) => value.push(format!(",memory-backend={BACKEND}")),
@@ -187,7 +189,7 @@ impl Launch {
         object.push(double_commas(ram_file));
         arguments.extend(["-object".into(), object]);
         let ram = Ram { file: ram_file.to_owned(), size, base };
-        Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: true })
+        Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: true, ends_in_order: false })
     }
 
     /// More options at the end of the command.
@@ -204,6 +206,12 @@ impl Launch {
         let is_pc = matches!(architecture(&self.program), Some("i386" | "x86_64"));
         let rtc: &[&str] = if is_pc { &["-rtc", "base=2020-01-01,clock=vm"] } else { &[] };
         self.with(["-icount", "shift=0,sleep=off"]).with(rtc.iter().copied())
+    }
+
+    /// Where the machine has to be ended, QEMU is asked to end, and its plugins report.
+    #[must_use]
+    pub fn ending_in_order(self) -> Launch {
+        Launch { ends_in_order: true, ..self }
     }
 
     /// Where the guest's memory is.
@@ -316,6 +324,7 @@ fn package(program: &OsStr) -> &'static str {
 pub struct Qemu {
     program: String,
     child: Child,
+    ends_in_order: bool,
 }
 
 impl Qemu {
@@ -334,7 +343,7 @@ impl Qemu {
         command.args(&launch.arguments).stdin(Stdio::null()).stdout(stdout);
         die_with_this_process(&mut command);
         match command.spawn() {
-            Ok(child) => Ok(Qemu { program, child }),
+            Ok(child) => Ok(Qemu { program, child, ends_in_order: launch.ends_in_order }),
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
                 Err(Error::Missing { package: package(&launch.program), program })
             }
@@ -368,6 +377,21 @@ impl Qemu {
         self.wait()
     }
 
+    /// Ends QEMU, and says how it ended: at once, or as [`Launch::ending_in_order`] has it. If it does not within ten seconds, at once too.
+    pub fn end(&mut self) -> Result<ExitStatus, Error> {
+        if self.ends_in_order {
+            ask_to_end(&self.child);
+            let patience = Instant::now() + Duration::from_secs(10);
+            while Instant::now() < patience {
+                if let Some(status) = self.try_wait()? {
+                    return Ok(status);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.kill()
+    }
+
     fn failed(&self, action: &'static str, source: io::Error) -> Error {
         Error::Process { program: self.program.clone(), action, source }
     }
@@ -379,6 +403,19 @@ impl Drop for Qemu {
         let _ = self.kill();
     }
 }
+
+/// By SIGTERM.
+#[cfg(target_os = "linux")]
+fn ask_to_end(child: &Child) {
+    use rustix::process::{Pid, Signal, kill_process};
+    if let Ok(Some(id)) = i32::try_from(child.id()).map(Pid::from_raw) {
+        // It may have ended, which is what was asked for.
+        let _ = kill_process(id, Signal::TERM);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_to_end(_child: &Child) {}
 
 /// Has the kernel kill the child when this process dies, even by SIGKILL, where nothing of ours runs any more.
 #[cfg(target_os = "linux")]

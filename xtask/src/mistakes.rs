@@ -73,6 +73,12 @@ pub(crate) fn models(more: u32) -> Result<()> {
     crate::process::run(command.env("CARGO_TARGET_DIR", target().join("loom")))
 }
 
+/// Lints the models.
+pub(crate) fn clippy() -> Result<()> {
+    let mut command = cargo(&["clippy", "--profile", "models", "-p", "kymo", "--lib", "--tests", "--", "-Dwarnings"]);
+    crate::process::run(command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target().join("loom")))
+}
+
 /// Whether the tests have passed without a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tests {

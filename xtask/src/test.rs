@@ -61,6 +61,7 @@ fn step(name: &str) -> Result<()> {
                 let mut clippy = cargo(&["clippy", "-p", "kymo"]);
                 run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
             }
+            mistakes::clippy()?;
             bench::clippy()?;
             match setup::toolchain()? {
                 Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),

@@ -33,7 +33,8 @@ pub unsafe trait Platform: 'static {
     }
 
     /// Returns when every CPU has left any record that it was writing when this was called, and sees all that this CPU wrote before: for example
-    /// after an interrupt was sent to every CPU and answered. `start` calls it before it turns the switches on, `stop` after it turned them off.
+    /// after an interrupt was sent to every CPU and answered. `start` calls it several times, before and after it lays out the control blocks; `stop` after it turned the
+    /// switches off.
     /// Empty where no other CPU can be at a tracepoint then.
     fn synchronize();
 

@@ -314,12 +314,11 @@ fn dropping<R: Reserve + Send + Sync + 'static>(name: &str) {
             reading
         });
         let setting = Setting { consumer: Consumer::None, ..DISCARD };
-        let second = Tracer::<Remote<R>>::start(world.memory, &config(setting), &VOCABULARY).expect("no session runs");
+        let _second = Tracer::<Remote<R>>::start(world.memory, &config(setting), &VOCABULARY).expect("no session runs");
         for _ in 0..5 {
             call::<R>(F);
         }
         assert_eq!(reader.join().unwrap().reader.losses(), Losses::default());
-        drop(second);
     });
 }
 
@@ -344,13 +343,12 @@ fn opening<R: Reserve + Send + Sync + 'static>(name: &str) {
             let channel = region.channel(&source, 0, ChannelKind::Events);
             Some((region.header().session_id, region.header().state, channel))
         });
-        let second = start::<R>(&world);
+        start::<R>(&world);
         if let Some((id, state, channel)) = reader.join().unwrap() {
             let old = Region::open(&world.live()).expect("it runs").header().session_id != id;
             assert_eq!(state, if old { State::Stopped as u32 } else { State::Running as u32 });
             assert!(old || channel.is_ok(), "a session that runs has a ring");
         }
-        drop(second);
     });
 }
 

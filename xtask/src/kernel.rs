@@ -32,6 +32,7 @@ pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> 
         ("KYMO_MEASURE_RISCV64", measure(RISCV64, toolchain)?),
         ("KYMO_MEASURE_RISCV32", measure(RISCV32, toolchain)?),
         ("KYMO_STRESS_RISCV64", stress(RISCV64)?),
+        ("KYMO_STRESS_RISCV32", stress(RISCV32)?),
         ("KYMO_STRESS_X86_64", stress(X86_64)?),
     ])
 }
@@ -71,7 +72,7 @@ fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
 /// Checks one of them, with rustup's tool chain, for each of its targets.
 pub(crate) fn clippy(name: &str) -> Result<()> {
     let triples: &[&str] = match name {
-        "stress" => &[RISCV64, X86_64],
+        "stress" => &[RISCV64, RISCV32, X86_64],
         "probes" => &[RISCV64, RISCV32],
         _ => &[RISCV64],
     };

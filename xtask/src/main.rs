@@ -4,6 +4,7 @@ mod bench;
 mod compiled_out;
 mod demo;
 mod kernel;
+mod mistakes;
 mod overhead;
 mod process;
 mod setup;
@@ -20,9 +21,12 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli cost bench compiled-out overhead stress e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli models mistakes cost bench compiled-out overhead stress e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
+  models [N]           run the models of the ring under loom, with N more pre-emptions than in xtask test (1 unless told)
+  mistakes [NAME ..]   make each deliberate mistake of crates/kymo/mistakes (or those with NAME in their name) in a copy of the ring,
+                       and see that the test that is there for it fails
   overhead [--book]    count what tracing costs a whole kernel, in instructions a unit of work; --book writes the table into the book
   stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
   stress qemu [EVENTS] interrupts inside of writers under QEMU, RISC-V and x86-64, about EVENTS calls each (20000000 unless told)
@@ -91,6 +95,12 @@ fn run(arguments: &[&str]) -> Result<()> {
             Ok(count) => test::kill(count)?,
             Err(_) => bail!(Usage(format!("kill-test takes a number, and \"{count}\" is none."))),
         },
+        ["models"] => mistakes::models(1)?,
+        ["models", more] => match more.parse() {
+            Ok(more) => mistakes::models(more)?,
+            Err(_) => bail!(Usage(format!("models takes a number of pre-emptions, and \"{more}\" is none."))),
+        },
+        ["mistakes", names @ ..] => mistakes::run(names, mistakes::Tests::Untried)?,
         ["stress", "qemu"] => stress_qemu::run(None)?,
         ["stress", "qemu", events] => stress_qemu::run(Some(events))?,
         ["compiled-out"] => compiled_out::run("hello")?,

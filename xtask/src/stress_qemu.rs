@@ -16,5 +16,5 @@ pub(crate) fn run(events: Option<&str>) -> Result<()> {
     }
     setup::run()?;
     let options = ["--test", "stress", "--", "--include-ignored", "--nocapture", "--test-threads=1"];
-    run_command(test::e2e()?.env("KYMO_STRESS_EVENTS", events).args(options))
+    run_command(test::e2e()?.env("KYMO_QEMU_STRESS_EVENTS", events).args(options))
 }

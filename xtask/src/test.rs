@@ -8,10 +8,10 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
-use crate::{Usage, bench, compiled_out, kernel, overhead, stress};
+use crate::{Usage, bench, compiled_out, kernel, mistakes, overhead, stress};
 
 /// In the order in which they run: what fails fast comes first.
-const STEPS: [&str; 14] = [
+const STEPS: [&str; 16] = [
     "setup",
     "fmt",
     "clippy",
@@ -19,6 +19,8 @@ const STEPS: [&str; 14] = [
     "doc",
     "kernels",
     "cli",
+    "models",
+    "mistakes",
     "cost",
     "bench",
     "compiled-out",
@@ -59,6 +61,7 @@ fn step(name: &str) -> Result<()> {
                 let mut clippy = cargo(&["clippy", "-p", "kymo"]);
                 run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
             }
+            mistakes::clippy()?;
             bench::clippy()?;
             match setup::toolchain()? {
                 Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),
@@ -79,6 +82,9 @@ fn step(name: &str) -> Result<()> {
         "doc" => run_command(cargo(&["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings")),
         "kernels" => kernels().map(drop),
         "cli" => cli().map(drop),
+        "models" => mistakes::models(0),
+        // Those of their tests that are no models are in `unit`.
+        "mistakes" => mistakes::run(&[], mistakes::Tests::Passed),
         // The one test whose figures are to be read.
         "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
         "bench" => bench::trace(bench::Form::Short),

@@ -151,7 +151,7 @@ const BACKEND: &str = "kymo-ram";
 
 impl Launch {
     /// The standard machine for a kernel image, found by its ELF header, with `cpus` CPUs, 128 MiB and a serial port on the standard
-    /// output: QEMU's `virt` for RISC-V, `q35` for x86-64. `append` is the kernel's command line.
+    /// output: QEMU's `virt` for RISC-V (with 32 bits, without a firmware), `q35` for x86-64. `append` is the kernel's command line.
     pub fn kernel(kernel: &Path, cpus: u32, append: Option<&str>, ram_file: &Path) -> Result<Launch, Error> {
         let machine = standard_machine(kernel)?;
         let mut command: Vec<OsString> = machine.iter().map(OsString::from).collect();
@@ -231,12 +231,15 @@ fn architecture(program: &OsStr) -> Option<&str> {
 }
 
 const RISCV_VIRT: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
+/// QEMU often comes without firmware for it: the kernel is entered in M-mode, at the beginning of RAM.
+const RISCV32_VIRT: &[&str] = &["qemu-system-riscv32", "-M", "virt", "-nographic", "-bios", "none"];
 /// Not `-nographic`, which has the firmware write to the serial port. `isa-debug-exit` lets a kernel end with an exit code.
 const X86_64_Q35: &[&str] =
     &["qemu-system-x86_64", "-M", "q35", "-display", "none", "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"];
 
 /// Which emulator runs this ELF file, with the machine's options.
 fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
+    const CLASS_32: u8 = 1;
     const CLASS_64: u8 = 2;
     const LITTLE_ENDIAN: u8 = 1;
     const X86_64: u16 = 62;
@@ -254,6 +257,7 @@ fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
     let machine = if order == LITTLE_ENDIAN { u16::from_le_bytes([low, high]) } else { u16::from_be_bytes([low, high]) };
     match (machine, class, order) {
         (RISCV, CLASS_64, LITTLE_ENDIAN) => Ok(RISCV_VIRT),
+        (RISCV, CLASS_32, LITTLE_ENDIAN) => Ok(RISCV32_VIRT),
         (X86_64, CLASS_64, LITTLE_ENDIAN) if has_pvh_entry(kernel) => Ok(X86_64_Q35),
         (X86_64, CLASS_64, LITTLE_ENDIAN) => Err(Error::NoEntry { path: kernel.to_owned() }),
         _ => {
@@ -578,6 +582,15 @@ mod tests {
         assert_eq!(line(&launch.deterministic()), format!("{expected} -icount shift=0,sleep=off"));
         std::fs::remove_file(kernel).unwrap();
 
+        let kernel = temporary("riscv32", &elf(1, 243));
+        let launch = Launch::kernel(&kernel, 4, None, Path::new("ram")).unwrap();
+        let expected = format!(
+            "qemu-system-riscv32 -M virt,memory-backend=kymo-ram -nographic -bios none -m 128M -no-reboot -smp 4 -kernel {} {OBJECT}",
+            kernel.display()
+        );
+        assert_eq!(line(&launch), expected);
+        std::fs::remove_file(kernel).unwrap();
+
         let kernel = temporary("x86", &pvh(18));
         let launch = Launch::kernel(&kernel, 2, None, Path::new("ram")).unwrap();
         let expected = format!(
@@ -613,7 +626,7 @@ mod tests {
             ("other-note", pvh(17), "no PVH entry"),
             ("cut-note", pvh(18)[..130].to_vec(), "no PVH entry"),
             ("x32", elf(1, 62), "x86-64 (32 bits)"),
-            ("rv32", elf(1, 243), "RISC-V (32 bits)"),
+            ("rv128", elf(3, 243), "RISC-V"),
             ("odd", elf(2, 999), "ELF machine 999"),
             ("text", b"hello".to_vec(), "not an ELF file"),
             ("short", elf(2, 243)[..19].to_vec(), "not an ELF file"),

@@ -26,9 +26,9 @@ const PACKET_SIZE: u64 = 4096;
 /// Depths from the thread's, 0, to an NMI's in the third interrupt.
 const DEPTHS: usize = 5;
 
-/// Calls of all runs of one processor, about: 600,000, or `KYMO_STRESS_EVENTS` (the long form).
+/// Calls of all runs of one processor, about: 600,000, or `KYMO_QEMU_STRESS_EVENTS` (the long form).
 fn events() -> u64 {
-    std::env::var("KYMO_STRESS_EVENTS").map_or(600_000, |text| text.parse().expect("KYMO_STRESS_EVENTS is a number"))
+    std::env::var("KYMO_QEMU_STRESS_EVENTS").map_or(600_000, |text| text.parse().expect("KYMO_QEMU_STRESS_EVENTS is a number"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,8 @@ struct Run {
     name: String,
     trace: PathBuf,
     summary: Summary,
+    /// QEMU made a block of each instruction.
+    one_instruction_blocks: bool,
     /// The kernel's own counts.
     cpus: Vec<Counts>,
     functions: Vec<Function>,
@@ -119,19 +121,21 @@ fn stress(machine: Machine, name: &str, append: &str, one_instruction_blocks: bo
         name: name.to_owned(),
         trace,
         summary: recorded.summary,
+        one_instruction_blocks,
         cpus: words.iter().map(counts).collect(),
         functions: machine.functions(&hits),
     }
 }
 
-/// The times of one `timed` event: when it says it was recorded, the clock just before, how far that was ahead of the hardware's, and
-/// the latest time in the stream before it.
+/// The times of one `timed` event: when it says it was recorded, the clock just before, how far that was ahead of the hardware's,
+/// the latest time in the stream before it, the beginning of its packet.
 #[derive(Clone, Copy)]
 struct Stamp {
     time: u64,
     raw: u64,
     offset: u64,
     before: u64,
+    packet: u64,
 }
 
 /// What the trace has of one CPU.
@@ -197,7 +201,8 @@ impl Seen {
         let before = std::mem::replace(&mut self.latest, time);
         assert!(time >= before, "{}: time steps back", run.name);
         if timed {
-            let stamp = Stamp { time, raw, offset, before };
+            let packet = event.packet.begin.unwrap().0;
+            let stamp = Stamp { time, raw, offset, before, packet };
             assert!(time >= raw.wrapping_add(offset), "{}: {time} is before {raw} + {offset}", run.name);
             if let Some(earlier) = self.stamps[depth].replace(stamp) {
                 self.bound(&run.name, earlier, raw);
@@ -223,8 +228,10 @@ impl Seen {
     /// The event of `stamp` was recorded before the hardware's clock was at `raw`.
     fn bound(&mut self, name: &str, stamp: Stamp, raw: u64) {
         let (from, to) = (stamp.raw.wrapping_add(stamp.offset), raw.wrapping_add(stamp.offset));
-        // A clock that is behind is set to the time before, or to the beginning of the window of a record that was overwritten since.
-        let clamped = stamp.time == stamp.before || stamp.time.trailing_zeros() >= TIME_BITS && stamp.offset > 0;
+        // A clock that is behind is set to the time before. Where the record of that time was overwritten, what is left of it is the end of
+        // the packet that it closed, where the trace's next packet begins, or its window, at whose beginning the writer puts later ones.
+        let window_begins = stamp.time.trailing_zeros() >= TIME_BITS && stamp.offset > 0;
+        let clamped = [stamp.before, stamp.packet].contains(&stamp.time) || window_begins;
         assert!(stamp.time <= to || clamped, "{name}: {} is behind {to}, and not clamped", stamp.time);
         let window = |time: u64| time >> TIME_BITS;
         for (bound, limit) in [to, from].into_iter().enumerate() {
@@ -309,7 +316,11 @@ fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
         sum(|cpu| cpu.interrupts),
         sum(|cpu| cpu.nmis)
     );
-    assert!(calls[..4].iter().all(|&calls| calls > 0), "{}: interrupts nested three deep", run.name);
+    assert!(calls[1] > 0, "{}: nothing was interrupted", run.name);
+    if run.one_instruction_blocks {
+        assert!(calls[..4].iter().all(|&calls| calls > 0), "{}: interrupts nested three deep", run.name);
+        assert!(run.machine == Machine::Riscv64 || sum(|cpu| cpu.nmis) > 0, "{}: no NMI came", run.name);
+    }
     (written, lost, seen)
 }
 
@@ -331,7 +342,8 @@ fn inside(run: &Run, parts: &[&'static str]) -> BTreeMap<&'static str, u64> {
 fn interrupts_come_inside(run: &Run, writer: &'static str) {
     let inside = inside(run, &[writer, "local_cas4slow", "local_cas7prepare"]);
     println!("{}: interrupts and NMIs inside of {inside:?}", run.name);
-    assert!(inside[writer] > 0, "{}", run.name);
+    assert!(inside.values().sum::<u64>() > 0, "{}: no interrupt came inside of a writer", run.name);
+    assert!(inside[writer] > 0 || !run.one_instruction_blocks, "{}: none came in the hot path", run.name);
 }
 
 /// Of runs with blocks of one instruction: interrupts came before most instructions of the hot path, and in the slow one.
@@ -426,6 +438,8 @@ fn overwrite_and_discard(machine: Machine, label: &str) {
 
     // At full speed, in both modes. There are few interrupts for so many events.
     for (which, mode) in [("fast-overwrite", "overwrite packets=16"), ("fast-discard", "discard consumer=host packets=64")] {
+        // Fewer pokes: a CPU that waits for QEMU's devices is interrupted there.
+        let rate = if machine == Machine::X86_64 { "tick_us=5 poke=256" } else { rate };
         let append = format!("mode={mode} events={} {rate}", 2 * share);
         let run = stress(machine, &name(which), &append, false);
         account(&run, 0);
@@ -462,7 +476,8 @@ fn jumps(machine: Machine, label: &str) {
             // The last one may have no event behind it.
             assert!((counts.jumps - 1..=counts.jumps).contains(&(jumps.ahead + jumps.back)), "{}, cpu {cpu}", run.name);
             assert_eq!(jumps.back, 1, "{}, cpu {cpu}", run.name);
-            assert!(jumps.measured + 6 >= jumps.ahead && jumps.measured > 6, "{}, cpu {cpu}: {}", run.name, jumps.measured);
+            // Not measured: those before the clock is where it was, and where an interrupt recorded between a reading and its event.
+            assert!(jumps.measured * 2 > jumps.ahead && jumps.ahead > 6, "{}, cpu {cpu}: {}", run.name, jumps.measured);
             let [least, most] = seen.clamped;
             assert!(
                 (least..=most).contains(&losses.clamped) && least > 0,

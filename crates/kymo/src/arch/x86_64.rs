@@ -144,6 +144,7 @@ fn slow<P: Platform>(a: u32, b: u32, c: u32, d: u32, control: &Control, id_and_l
 ///
 /// They are not atomic against other CPUs: invariant 1 of the ring says that no other CPU writes these words. Stores become visible
 /// in program order on x86, so each of them is also a release.
+#[cfg(not(all(test, loom)))]
 pub(crate) mod local {
     use crate::sync::{AtomicU32, AtomicU64};
     use core::arch::asm;

@@ -49,8 +49,6 @@ pub const PACKET_SIZES: core::ops::RangeInclusive<u32> = 256..=128 << 10;
 pub const MIN_PACKETS: u32 = 4;
 /// `events_before` holds a number only with this bit set.
 pub const EVENTS_BEFORE_VALID: u64 = 1 << 63;
-/// A slot's number while it is being prepared.
-pub const NO_PACKET: u64 = u64::MAX;
 
 /// What a channel carries. Its number is also the CTF stream class id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,10 +46,9 @@ pub(crate) fn host_probes() -> Result<PathBuf> {
 
 const MEASURE: [&str; 4] = ["--features", "measure", "--bin", "measure"];
 
-/// Builds the kernel that runs the probes.
+/// Builds the kernel that runs the probes. It is another program beside the archive: that one stays.
 fn measure(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
-    // The probes' archive is another build.
-    let built = target().join("measure");
+    let built = target().join("kernels");
     let mut command = build_command(triple, toolchain);
     run(command.current_dir(folder("probes")).args(MEASURE).args(["--target", triple, "--target-dir"]).arg(&built))?;
     Ok(built.join(triple).join("release/measure"))
@@ -57,7 +56,7 @@ fn measure(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
 
 /// Builds the program that runs the probes on this machine's own processor.
 pub(crate) fn host_measure() -> Result<PathBuf> {
-    let built = target().join("host-measure");
+    let built = target().join("host-probes");
     run(cargo(&["build", "--release"]).args(MEASURE).arg("--target-dir").arg(&built).current_dir(folder("probes")))?;
     Ok(built.join("release/measure"))
 }

@@ -354,7 +354,9 @@ fn inside(run: &Run, parts: &[&'static str]) -> BTreeMap<&'static str, u64> {
 /// Where interrupts came in the writer of an x86-64 run: inside.
 fn interrupts_come_inside(run: &Run, writer: &'static str) {
     let inside = inside(run, &[writer, "local_cas4slow", "local_cas7prepare"]);
-    println!("{}: interrupts and NMIs inside of {inside:?}", run.name);
+    let hottest = run.functions.iter().filter(|function| function.symbol.contains(writer)).max_by_key(|one| one.inside()).unwrap();
+    let (hit, all) = (hottest.hot_path().iter().filter(|one| one.hits > 0).count(), hottest.hot_path().len());
+    println!("{}: interrupts and NMIs inside of {inside:?}, before {hit} of {all} instructions of a hot path", run.name);
     assert!(inside.values().sum::<u64>() > 0, "{}: no interrupt came inside of a writer", run.name);
     assert!(inside[writer] > 0 || !run.one_instruction_blocks, "{}: none came in the hot path", run.name);
 }

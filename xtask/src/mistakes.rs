@@ -166,6 +166,10 @@ fn in_parallel<T: Sync>(
             scope.spawn(|| {
                 while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
                     let result = work(sandbox, item);
+                    if result.is_err() {
+                        // No use in going on.
+                        next.store(items.len(), Relaxed);
+                    }
                     results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(result);
                 }
             });
@@ -290,7 +294,7 @@ impl Sandbox {
         let line = text.lines().rev().find_map(|line| line.trim().strip_prefix("Executable "));
         let program =
             line.and_then(|line| line.rsplit_once('(')?.1.strip_suffix(')')).context("cargo does not say what it built")?;
-        Ok(Ok(PathBuf::from(program)))
+        Ok(Ok(self.folder.join(program)))
     }
 }
 

@@ -211,7 +211,7 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
     slot.set(word::CONTENT, used as u32);
     slot.set_long(word::CLOSE, time);
     slot.set_long(word::DISCARDED, control.discarded.load(Relaxed));
-    slot.word(word::COMMIT).store(control.events.load(Relaxed) << 16 | (packet_size / 4) as u32, Release);
+    slot.set(word::COMMIT, control.events.load(Relaxed) << 16 | (packet_size / 4) as u32);
     control.prep.store(open + 1, Relaxed);
     // Partner: the reader's acquire fence between its copy and its second look at `prep`.
     fence(Release);
@@ -226,8 +226,9 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
     control.events.store(1, Relaxed);
     control.epoch.store(time >> TIME_BITS, Relaxed);
     control.limit.store(next_address + packet_size - 4, Relaxed);
+    // Partner: the reader's acquire of `open`, which it loads behind `cursor`: packet closed, packet open, and its first record.
     control.open.store(open + 1, Release);
-    control.cursor.store(next_address + 4 * SLOT_HEADER_WORDS as u64 + usual, Release);
+    control.cursor.store(next_address + 4 * SLOT_HEADER_WORDS as u64 + usual, Relaxed);
 }
 
 fn drop_event(control: &Control) {

@@ -367,7 +367,7 @@ impl ChannelReader {
             if self.next > prep {
                 return Ok(None);
             }
-            if self.next < oldest && !self.resume(source, view, oldest, prep)? {
+            if self.next < oldest && !self.resume(source, view, oldest)? {
                 continue;
             }
             let (words, closed, broken) = match self.standing(source, view)? {
@@ -433,7 +433,7 @@ impl ChannelReader {
     }
 
     /// Goes to the oldest packet that will be there for a while, and counts exactly what was lost. `false`: try again.
-    fn resume(&mut self, source: &impl Source, view: View, oldest: u64, prep: u64) -> Result<bool, Outside> {
+    fn resume(&mut self, source: &impl Source, view: View, oldest: u64) -> Result<bool, Outside> {
         let ahead = if view == View::Live { self.packets / 4 } else { 0 };
         let mut before = {
             let high = self.slot_word(source, oldest, word::EVENTS_BEFORE + 1)?;
@@ -459,7 +459,7 @@ impl ChannelReader {
             resume += 1;
         }
         fence(Acquire);
-        if view == View::Live && (!self.intact(source, oldest)? || resume >= prep || !self.is_ours(source)?) {
+        if view == View::Live && (!self.intact(source, oldest)? || !self.is_ours(source)?) {
             return Ok(false);
         }
         self.losses.overwritten = self.losses.overwritten.max(before.saturating_sub(self.emitted + self.losses.unreadable));

@@ -212,6 +212,12 @@ fn a_dump_or_a_reader_at_every_step() {
             trials += everywhere::<Masked>(setting, PATTERN, Nested { look, ..ALONE });
         }
     }
+    // In the third lap slots have been used twice.
+    const LAPS: &[Kind] = &[F, F, F, F, F, F, F, F, F, S, S];
+    for count in 7..LAPS.len() {
+        let nested = Nested { before: &LAPS[..count], outer: LAPS[count], look: Look::Dump, ..ALONE };
+        trials += nested.run::<LocalCas>() + nested.run::<Masked>();
+    }
     println!("{trials} trials");
 }
 

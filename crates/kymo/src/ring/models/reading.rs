@@ -212,6 +212,14 @@ fn switching(witnesses: Witnesses) {
     Race { before: &[F, S], now: &[S, F], reads: 2, ..QUIET }.run::<Masked>("switching, masked", witnesses);
 }
 
+/// As before, where the slot holds records of a lap ago.
+#[test]
+fn a_packet_opens_over_an_old_one_while_it_is_read() {
+    let race = Race { before: FOUR, read: 4, now: &[F], reads: 2, ..QUIET };
+    race.run::<LocalCas>("switching, local cas", &[word::NUMBER, HEADER]);
+    race.run::<Masked>("switching, masked", &[word::NUMBER, HEADER]);
+}
+
 /// As before, where a window begins.
 #[test]
 fn a_packet_opens_in_another_window_while_it_is_read() {

@@ -261,7 +261,7 @@ fn a_session_follows_another_under_a_writer_that_comes_late() {
 }
 
 /// A reader of the first session reads while the second one begins and records.
-fn reading_on<R: Reserve + Send + Sync + 'static>(name: &str, witnesses: &'static [usize]) {
+fn reading_on<R: Reserve + Send + Sync + 'static>(name: &str, witnesses: &'static [usize], now: &'static [Kind]) {
     let (world, session) = world::<R>(&[F, S, S, F, S]);
     session.stop().expect("it runs");
     let world = world.taken_anew();
@@ -282,8 +282,7 @@ fn reading_on<R: Reserve + Send + Sync + 'static>(name: &str, witnesses: &'stati
             reading
         });
         start::<R>(&world);
-        call::<R>(F);
-        call::<R>(S);
+        now.iter().for_each(|&kind| call::<R>(kind));
         let reading = reader.join().unwrap();
         assert!(reading.last.is_none_or(|last| last < calls), "a record of the second session");
         assert_eq!(reading.reader.losses(), Losses::default(), "the first session lost nothing");
@@ -293,9 +292,12 @@ fn reading_on<R: Reserve + Send + Sync + 'static>(name: &str, witnesses: &'stati
 #[test]
 fn a_reader_of_one_session_takes_nothing_of_the_next() {
     for witnesses in [&[2, 12][..], &[2, 13], &[1, 2]] {
-        reading_on::<LocalCas>("two sessions, local cas", witnesses);
-        reading_on::<RemoteMasked>("two sessions, masked", witnesses);
+        reading_on::<LocalCas>("two sessions, local cas", witnesses, &[F, S]);
+        reading_on::<RemoteMasked>("two sessions, masked", witnesses, &[F, S]);
     }
+    // A lap of the ring.
+    reading_on::<LocalCas>("two sessions, local cas", &[], &[F, F, F, F, F]);
+    reading_on::<RemoteMasked>("two sessions, masked", &[], &[F, F, F, F, F]);
 }
 
 /// The second session drops events; a reader of the first one, which dropped none, asks for the counts.

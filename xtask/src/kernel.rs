@@ -6,10 +6,10 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::process::{cargo, root, run, target};
-use crate::setup::{RISCV32, RISCV64, Toolchain};
+use crate::setup::{RISCV32, RISCV64, Toolchain, X86_64};
 
 /// All of them, by the names of their folders.
-pub(crate) const ALL: [&str; 2] = ["hello", "probes"];
+pub(crate) const ALL: [&str; 3] = ["hello", "probes", "stress"];
 
 /// Where the kernel of this name is.
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -21,10 +21,20 @@ pub(crate) fn hello(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("hello", RISCV64, toolchain)?.join("hello"))
 }
 
-/// Builds kernels/probes, no kernel but functions to disassemble, for RV64 and RV32. Returns the archives.
-pub(crate) fn probes(toolchain: Toolchain) -> Result<[PathBuf; 2]> {
-    let build = |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
-    Ok([build(RISCV64)?, build(RISCV32)?])
+/// Builds all of them. Returns what was built, each with the environment variable by which the end-to-end tests find it.
+pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> {
+    let probes = |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
+    let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
+    Ok(vec![
+        ("KYMO_HELLO", hello(toolchain)?),
+        ("KYMO_PROBES_RISCV64", probes(RISCV64)?),
+        ("KYMO_PROBES_RISCV32", probes(RISCV32)?),
+        ("KYMO_MEASURE_RISCV64", measure(RISCV64, toolchain)?),
+        ("KYMO_MEASURE_RISCV32", measure(RISCV32, toolchain)?),
+        ("KYMO_STRESS_RISCV64", stress(RISCV64)?),
+        ("KYMO_STRESS_RISCV32", stress(RISCV32)?),
+        ("KYMO_STRESS_X86_64", stress(X86_64)?),
+    ])
 }
 
 /// Builds kernels/probes for this machine's own processor.
@@ -34,22 +44,46 @@ pub(crate) fn host_probes() -> Result<PathBuf> {
     Ok(built.join("release/libkymo_probes.a"))
 }
 
-/// Returns the folder with what was built.
-fn build(name: &str, target_name: &str, toolchain: Toolchain) -> Result<PathBuf> {
+const MEASURE: [&str; 4] = ["--features", "measure", "--bin", "measure"];
+
+/// Builds the kernel that runs the probes. It is another program beside the archive: that one stays.
+fn measure(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels");
-    let mut command = build_command(target_name, toolchain);
-    run(command.current_dir(folder(name)).args(["--target", target_name, "--target-dir"]).arg(&built))?;
-    Ok(built.join(target_name).join("release"))
+    let mut command = build_command(triple, toolchain);
+    run(command.current_dir(folder("probes")).args(MEASURE).args(["--target", triple, "--target-dir"]).arg(&built))?;
+    Ok(built.join(triple).join("release/measure"))
 }
 
-/// Checks one of them, with rustup's tool chain.
-pub(crate) fn clippy(name: &str) -> Command {
-    let mut command = cargo(&["clippy", "--release", "--target", RISCV64, "--target-dir"]);
-    command.current_dir(folder(name)).arg(target().join("kernels")).args(["--", "-Dwarnings"]);
-    command
+/// Builds the program that runs the probes on this machine's own processor.
+pub(crate) fn host_measure() -> Result<PathBuf> {
+    let built = target().join("host-probes");
+    run(cargo(&["build", "--release"]).args(MEASURE).arg("--target-dir").arg(&built).current_dir(folder("probes")))?;
+    Ok(built.join("release/measure"))
 }
 
-fn build_command(target_name: &str, toolchain: Toolchain) -> Command {
+/// Returns the folder with what was built.
+fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
+    let built = target().join("kernels");
+    let mut command = build_command(triple, toolchain);
+    run(command.current_dir(folder(name)).args(["--target", triple, "--target-dir"]).arg(&built))?;
+    Ok(built.join(triple).join("release"))
+}
+
+/// Checks one of them, with rustup's tool chain, for each of its targets.
+pub(crate) fn clippy(name: &str) -> Result<()> {
+    let triples: &[&str] = match name {
+        "stress" => &[RISCV64, RISCV32, X86_64],
+        "probes" => &[RISCV64, RISCV32],
+        _ => &[RISCV64],
+    };
+    triples.iter().try_for_each(|triple| {
+        let mut command = cargo(&["clippy", "--release", "--target", triple, "--target-dir"]);
+        run(command.current_dir(folder(name)).arg(target().join("kernels")).args(["--all-features", "--", "-Dwarnings"]))
+    })
+}
+
+/// `cargo build --release` for a kernel, wherever it is.
+pub(crate) fn build_command(triple: &str, toolchain: Toolchain) -> Command {
     const BUILD: [&str; 2] = ["build", "--release"];
     match toolchain {
         Toolchain::Rustup => cargo(&BUILD),
@@ -61,7 +95,7 @@ fn build_command(target_name: &str, toolchain: Toolchain) -> Command {
             }
             // There is no compiled `core` for the target: it is built along, which stable cargo does only when told that it may.
             command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1").args(BUILD).arg("-Zbuild-std=core");
-            command.env(format!("CARGO_TARGET_{}_LINKER", target_name.to_uppercase().replace('-', "_")), "ld.lld-22");
+            command.env(format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace('-', "_")), "ld.lld-22");
             command
         }
     }

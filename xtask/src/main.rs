@@ -1,10 +1,16 @@
 //! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
 
+mod bench;
+mod compiled_out;
 mod demo;
 mod kernel;
+mod mistakes;
+mod overhead;
 mod process;
 mod setup;
 mod step;
+mod stress;
+mod stress_qemu;
 mod test;
 
 use std::process::ExitCode;
@@ -15,9 +21,19 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli models mistakes cost bench compiled-out overhead stress e2e babeltrace2
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
+  models [N]           run the models of the ring under loom, with N more pre-emptions than in xtask test (1 unless told)
+  mistakes [NAME ..]   make each deliberate mistake of crates/kymo/mistakes (or those with NAME in their name) in a copy of the ring,
+                       and see that the test that is there for it fails
+  overhead [--book]    count what tracing costs a whole kernel, in instructions a unit of work; --book writes the table into the book
+  stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
+  stress qemu [EVENTS] interrupts inside of writers under QEMU, RISC-V and x86-64, about EVENTS calls each (20000000 unless told)
+  compiled-out [KERNEL]
+                       show that tracepoints which are compiled out leave nothing in the kernel (hello unless told)
+  bench trace          what an event costs in Kymo and in other tracers, side by side; writes the table into the book
+  bench trace --short  the same with few rounds, for CI: holds instructions and bytes against budgets.toml
   build-kernels        build what is under kernels/ and print where it is
   setup                see that all tools are there; install what is missing, where this process may
 
@@ -69,13 +85,32 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["setup"] => {
             setup::run()?;
         }
-        ["build-kernels"] => test::kernels()?.iter().for_each(|file| println!("{}", file.display())),
+        ["build-kernels"] => test::kernels()?.iter().for_each(|(_, file)| println!("{}", file.display())),
+        ["bench", "trace"] => bench::trace(bench::Form::Full)?,
+        ["bench", "trace", "--short"] => bench::trace(bench::Form::Short)?,
         ["demo"] => demo::run()?,
         ["test", steps @ ..] => test::run(steps)?,
         ["kill-test"] => test::kill(100)?,
         ["kill-test", count] => match count.parse() {
             Ok(count) => test::kill(count)?,
             Err(_) => bail!(Usage(format!("kill-test takes a number, and \"{count}\" is none."))),
+        },
+        ["models"] => mistakes::models(1)?,
+        ["models", more] => match more.parse() {
+            Ok(more) => mistakes::models(more)?,
+            Err(_) => bail!(Usage(format!("models takes a number of pre-emptions, and \"{more}\" is none."))),
+        },
+        ["mistakes", names @ ..] => mistakes::run(names, mistakes::Tests::Untried)?,
+        ["stress", "qemu"] => stress_qemu::run(None)?,
+        ["stress", "qemu", events] => stress_qemu::run(Some(events))?,
+        ["compiled-out"] => compiled_out::run("hello")?,
+        ["compiled-out", kernel] => compiled_out::run(kernel)?,
+        ["overhead"] => overhead::run(false)?,
+        ["overhead", "--book"] => overhead::run(true)?,
+        ["stress"] => stress::run(1_000_000_000)?,
+        ["stress", events] => match events.parse() {
+            Ok(events) => stress::run(events)?,
+            Err(_) => bail!(Usage(format!("stress takes a number of events, and \"{events}\" is none."))),
         },
         [other, ..] => bail!(Usage(format!("There is no command \"{other}\" with these arguments."))),
     }

@@ -14,16 +14,18 @@ use crate::{Environment, Usage};
 pub(crate) const RISCV64: &str = "riscv64imac-unknown-none-elf";
 /// Its 32-bit sister.
 pub(crate) const RISCV32: &str = "riscv32imac-unknown-none-elf";
+/// x86-64 without an operating system.
+pub(crate) const X86_64: &str = "x86_64-unknown-none";
 /// A 32-bit machine that this one is too, if it is an x86-64 with Linux. Its programs need no library.
 pub(crate) const I686: &str = "i686-unknown-linux-musl";
 
 /// What kernels are built for.
-const KERNELS: [&str; 2] = [RISCV64, RISCV32];
+const KERNELS: [&str; 3] = [RISCV64, RISCV32, X86_64];
 
 /// What builds the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toolchain {
-    /// The tool chain in use, with a target that rustup added.
+    /// The tool chain in use, with targets that rustup added.
     Rustup,
     /// Debian's, which builds `core` along.
     Debian,
@@ -36,8 +38,11 @@ struct Package {
 }
 
 /// To run kernels, and to check what they recorded.
-const RUN: [Package; 3] = [
+const RUN: [Package; 6] = [
     Package { name: "qemu-system-misc", sign: "qemu-system-riscv64" },
+    Package { name: "qemu-system-x86", sign: "qemu-system-x86_64" },
+    Package { name: "qemu-system-arm", sign: "qemu-system-aarch64" },
+    Package { name: "qemu-user", sign: "qemu-x86_64" },
     Package { name: "babeltrace2", sign: "babeltrace2" },
     Package { name: "binutils-riscv64-unknown-elf", sign: "riscv64-unknown-elf-objdump" },
 ];
@@ -49,6 +54,27 @@ const BUILD: [Package; 4] = [
     Package { name: "rust-web-src", sign: "/usr/lib/rustlib/src/rust/library/core/src/lib.rs" },
     Package { name: "lld-22", sign: "ld.lld-22" },
 ];
+
+/// For `bench trace` alone: LTTng, and what reads its traces.
+const LTTNG: [Package; 3] = [
+    Package { name: "lttng-tools", sign: "lttng-sessiond" },
+    Package { name: "liblttng-ust-dev", sign: "/usr/include/x86_64-linux-gnu/lttng/tracepoint.h" },
+    Package { name: "babeltrace2", sign: "babeltrace2" },
+];
+
+/// For `bench trace` alone: what installs barectf, and what reads its traces.
+const BARECTF: [Package; 2] =
+    [Package { name: "python3-venv", sign: "python3" }, Package { name: "babeltrace2", sign: "babeltrace2" }];
+
+/// Sees to LTTng.
+pub(crate) fn lttng() -> Result<()> {
+    install(&LTTNG)
+}
+
+/// Sees to what barectf needs.
+pub(crate) fn barectf() -> Result<()> {
+    install(&BARECTF)
+}
 
 /// Sees to everything that `demo` and `test` need.
 pub(crate) fn run() -> Result<Toolchain> {

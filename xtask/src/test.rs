@@ -8,10 +8,27 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
-use crate::{Usage, kernel};
+use crate::{Usage, bench, compiled_out, kernel, mistakes, overhead, stress};
 
 /// In the order in which they run: what fails fast comes first.
-const STEPS: [&str; 10] = ["setup", "fmt", "clippy", "unit", "doc", "kernels", "cli", "cost", "e2e", "babeltrace2"];
+const STEPS: [&str; 16] = [
+    "setup",
+    "fmt",
+    "clippy",
+    "unit",
+    "doc",
+    "kernels",
+    "cli",
+    "models",
+    "mistakes",
+    "cost",
+    "bench",
+    "compiled-out",
+    "overhead",
+    "stress",
+    "e2e",
+    "babeltrace2",
+];
 
 /// Runs the steps with these names, or all; stops at the first that fails.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
@@ -32,17 +49,22 @@ fn step(name: &str) -> Result<()> {
         "setup" => setup::run().map(drop),
         "fmt" => {
             run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+            run_command(cargo(&["fmt", "--check"]).current_dir(bench::folder()))?;
             kernel::ALL.into_iter().try_for_each(|name| run_command(cargo(&["fmt", "--check"]).current_dir(kernel::folder(name))))
         }
         "clippy" => {
             run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-Dwarnings"]))?;
+            // With all features the plugin is that for QEMU 9.2 and later.
+            run_command(&mut cargo(&["clippy", "-p", "kymo-cost", "--", "-Dwarnings"]))?;
             // The library's other feature sets: a kernel's, and tracepoints compiled out.
             for features in [&["--no-default-features"][..], &["--no-default-features", "--features", "std"], &[]] {
                 let mut clippy = cargo(&["clippy", "-p", "kymo"]);
                 run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
             }
+            mistakes::clippy()?;
+            bench::clippy()?;
             match setup::toolchain()? {
-                Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(|name| run_command(&mut kernel::clippy(name))),
+                Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),
                 Toolchain::Debian => {
                     println!("The kernels are not linted: Debian's compiler comes without clippy.");
                     Ok(())
@@ -51,13 +73,24 @@ fn step(name: &str) -> Result<()> {
         }
         "unit" => {
             run_command(&mut cargo(&["test", "--all-features"]))?;
+            // Compiled out: fields are checked and not evaluated.
+            for tests in [&["--doc"][..], &["--test", "evaluation"]] {
+                run_command(cargo(&["test", "-p", "kymo", "--no-default-features", "--features", "std"]).args(tests))?;
+            }
             unit_32_bits()
         }
         "doc" => run_command(cargo(&["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings")),
         "kernels" => kernels().map(drop),
         "cli" => cli().map(drop),
+        "models" => mistakes::models(0),
+        // Those of their tests that are no models are in `unit`.
+        "mistakes" => mistakes::run(&[], mistakes::Tests::Passed),
         // The one test whose figures are to be read.
         "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
+        "bench" => bench::trace(bench::Form::Short),
+        "compiled-out" => compiled_out::run("hello"),
+        "overhead" => overhead::run(false),
+        "stress" => stress::run(10_000_000),
         // One at a time: each has a machine of four harts of its own.
         "e2e" => run_command(e2e()?.args(["--", "--include-ignored", "--test-threads=1"])),
         "babeltrace2" => {
@@ -67,9 +100,9 @@ fn step(name: &str) -> Result<()> {
     }
 }
 
-/// Builds the `kymo` command. Returns its path.
+/// Builds the `kymo` command, and the plugin beside it. Returns the command's path.
 pub(crate) fn cli() -> Result<PathBuf> {
-    run_command(&mut cargo(&["build", "--release", "-p", "kymo-cli"]))?;
+    run_command(&mut cargo(&["build", "--release", "-p", "kymo-cli", "-p", "kymo-cost"]))?;
     Ok(target().join("release/kymo"))
 }
 
@@ -86,21 +119,18 @@ fn unit_32_bits() -> Result<()> {
     run_command(command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"))
 }
 
-/// Builds the kernels. Returns what they made: kernels/hello, and the probes for RV64 and RV32.
-pub(crate) fn kernels() -> Result<[PathBuf; 3]> {
-    let toolchain = setup::toolchain()?;
-    let [probes, probes_32] = kernel::probes(toolchain)?;
-    Ok([kernel::hello(toolchain)?, probes, probes_32])
+/// Builds the kernels. Returns what they made; see [`kernel::all`].
+pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
+    kernel::all(setup::toolchain()?)
 }
 
 /// The end-to-end tests, with what they need built: they find it by these variables.
-fn e2e() -> Result<Command> {
-    let [hello, probes, probes_32] = kernels()?;
-    let kymo = cli()?;
+pub(crate) fn e2e() -> Result<Command> {
+    let kernels = kernels()?;
     let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
-    command.env("KYMO_HELLO", hello).env("KYMO_PROBES", probes).env("KYMO_PROBES_RISCV32", probes_32).env("KYMO_BIN", kymo);
+    command.envs(kernels).env("KYMO_BIN", cli()?).env("KYMO_COST_PLUGIN", target().join("release/libkymo_cost.so"));
     if cfg!(target_arch = "x86_64") {
-        command.env("KYMO_HOST_PROBES", kernel::host_probes()?);
+        command.env("KYMO_HOST_PROBES", kernel::host_probes()?).env("KYMO_HOST_MEASURE", kernel::host_measure()?);
     }
     Ok(command)
 }

@@ -11,7 +11,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
+use object::endian::LittleEndian;
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, ProgramHeader};
 use options::{Options, double_commas};
 
 /// Why a guest cannot be run. Each message is a sentence that says what to do.
@@ -42,6 +46,15 @@ pub enum Error {
         path: PathBuf,
         /// The architecture, as far as it is known.
         architecture: String,
+    },
+    /// QEMU would not know where to enter the kernel.
+    #[error(
+        "{path} has no PVH entry (an ELF note of Xen's, type 18), by which QEMU starts an x86-64 image. \
+         Give the kernel one, or give your own QEMU command after `--`.", path = path.display()
+    )]
+    NoEntry {
+        /// The file.
+        path: PathBuf,
     },
     /// The user's command is empty or does not begin with a system emulator.
     #[error("The command after `--` must begin with qemu-system-ARCH, and this one begins with \"{program}\".")]
@@ -116,6 +129,7 @@ pub struct Launch {
     arguments: Vec<OsString>,
     ram: Ram,
     makes_ram_file: bool,
+    ends_in_order: bool,
 }
 
 /// The guest's main memory, seen from outside.
@@ -136,11 +150,12 @@ const DEFAULT_RAM: u64 = 128 * MIB;
 const BACKEND: &str = "kymo-ram";
 
 impl Launch {
-    /// The standard machine for a kernel image, found by its ELF header: QEMU's `virt` with `cpus` CPUs, 128 MiB and a serial port
-    /// on the standard output. `append` is the kernel's command line.
+    /// The standard machine for a kernel image, found by its ELF header, with `cpus` CPUs, 128 MiB and a serial port on the standard
+    /// output: QEMU's `virt` for RISC-V (with 32 bits, without a firmware), `q35` for x86-64. `append` is the kernel's command line.
     pub fn kernel(kernel: &Path, cpus: u32, append: Option<&str>, ram_file: &Path) -> Result<Launch, Error> {
-        let mut command: Vec<OsString> = vec![emulator(kernel)?.into()];
-        command.extend(["-M", "virt", "-m", "128M", "-nographic", "-no-reboot", "-smp"].map(OsString::from));
+        let machine = standard_machine(kernel)?;
+        let mut command: Vec<OsString> = machine.iter().map(OsString::from).collect();
+        command.extend(["-m", "128M", "-no-reboot", "-smp"].map(OsString::from));
         command.extend([cpus.to_string().into(), "-kernel".into(), kernel.into()]);
         if let Some(append) = append {
             command.extend(["-append".into(), append.into()]);
@@ -164,7 +179,7 @@ impl Launch {
         if let Some(id) = options.backend() {
             let (file, size) = options.shared_file(id).ok_or_else(|| Error::Backend { id: id.to_owned() })?;
             let ram = Ram { file, size, base };
-            return Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: false });
+            return Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: false, ends_in_order: false });
         }
         match options.machines.first().and_then(|machine| arguments.get_mut(machine.place)) {
             Some(value) => value.push(format!(",memory-backend={BACKEND}")),
@@ -174,7 +189,7 @@ impl Launch {
         object.push(double_commas(ram_file));
         arguments.extend(["-object".into(), object]);
         let ram = Ram { file: ram_file.to_owned(), size, base };
-        Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: true })
+        Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: true, ends_in_order: false })
     }
 
     /// More options at the end of the command.
@@ -182,6 +197,21 @@ impl Launch {
     pub fn with<'a>(mut self, options: impl IntoIterator<Item = &'a str>) -> Launch {
         self.arguments.extend(options.into_iter().map(OsString::from));
         self
+    }
+
+    /// Counts instructions instead of running freely: the same run again leaves the same memory.
+    #[must_use]
+    pub fn deterministic(self) -> Launch {
+        // A PC's clock of the day runs by the host's otherwise.
+        let is_pc = matches!(architecture(&self.program), Some("i386" | "x86_64"));
+        let rtc: &[&str] = if is_pc { &["-rtc", "base=2020-01-01,clock=vm"] } else { &[] };
+        self.with(["-icount", "shift=0,sleep=off"]).with(rtc.iter().copied())
+    }
+
+    /// Where the machine has to be ended, QEMU is asked to end, and its plugins report.
+    #[must_use]
+    pub fn ending_in_order(self) -> Launch {
+        Launch { ends_in_order: true, ..self }
     }
 
     /// Where the guest's memory is.
@@ -200,10 +230,19 @@ fn architecture(program: &OsStr) -> Option<&str> {
     Path::new(program).file_name()?.to_str()?.strip_prefix("qemu-system-")
 }
 
-/// Which emulator runs this ELF file.
-fn emulator(kernel: &Path) -> Result<&'static str, Error> {
+const RISCV_VIRT: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
+/// QEMU often comes without firmware for it: the kernel is entered in M-mode, at the beginning of RAM.
+const RISCV32_VIRT: &[&str] = &["qemu-system-riscv32", "-M", "virt", "-nographic", "-bios", "none"];
+/// Not `-nographic`, which has the firmware write to the serial port. `isa-debug-exit` lets a kernel end with an exit code.
+const X86_64_Q35: &[&str] =
+    &["qemu-system-x86_64", "-M", "q35", "-display", "none", "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"];
+
+/// Which emulator runs this ELF file, with the machine's options.
+fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
+    const CLASS_32: u8 = 1;
     const CLASS_64: u8 = 2;
     const LITTLE_ENDIAN: u8 = 1;
+    const X86_64: u16 = 62;
     const RISCV: u16 = 243;
     let mut header = Vec::new();
     File::open(kernel)
@@ -217,13 +256,16 @@ fn emulator(kernel: &Path) -> Result<&'static str, Error> {
     }
     let machine = if order == LITTLE_ENDIAN { u16::from_le_bytes([low, high]) } else { u16::from_be_bytes([low, high]) };
     match (machine, class, order) {
-        (RISCV, CLASS_64, LITTLE_ENDIAN) => Ok("qemu-system-riscv64"),
+        (RISCV, CLASS_64, LITTLE_ENDIAN) => Ok(RISCV_VIRT),
+        (RISCV, CLASS_32, LITTLE_ENDIAN) => Ok(RISCV32_VIRT),
+        (X86_64, CLASS_64, LITTLE_ENDIAN) if has_pvh_entry(kernel) => Ok(X86_64_Q35),
+        (X86_64, CLASS_64, LITTLE_ENDIAN) => Err(Error::NoEntry { path: kernel.to_owned() }),
         _ => {
             let bits = if class == CLASS_64 { 64 } else { 32 };
             let name = match machine {
                 3 => "x86 (32 bits)".to_owned(),
                 40 => "Arm (32 bits)".to_owned(),
-                62 => "x86-64".to_owned(),
+                X86_64 => format!("x86-64 ({bits} bits)"),
                 183 => "AArch64".to_owned(),
                 RISCV => format!("RISC-V ({bits} bits)"),
                 other => format!("ELF machine {other} ({bits} bits)"),
@@ -231,6 +273,27 @@ fn emulator(kernel: &Path) -> Result<&'static str, Error> {
             Err(Error::Architecture { path: kernel.to_owned(), architecture: name })
         }
     }
+}
+
+/// Whether the image has the note by which QEMU's `-kernel` finds the 32-bit entry of an x86-64 ELF file (Xen's public/elfnote.h).
+fn has_pvh_entry(kernel: &Path) -> bool {
+    const XEN_PHYS32_ENTRY: u32 = 18;
+    let found = || {
+        let cache = ReadCache::new(File::open(kernel).ok()?);
+        let elf = object::elf::FileHeader64::<LittleEndian>::parse(&cache).ok()?;
+        let endian = elf.endian().ok()?;
+        for header in elf.program_headers(endian, &cache).ok()? {
+            // Of another type or damaged: there is nothing to be found in it.
+            let Ok(Some(mut notes)) = header.notes(endian, &cache) else { continue };
+            while let Ok(Some(note)) = notes.next() {
+                if note.name() == b"Xen" && note.n_type(endian) == XEN_PHYS32_ENTRY {
+                    return Some(());
+                }
+            }
+        }
+        None
+    };
+    found().is_some()
 }
 
 /// Where RAM begins on a machine, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`; PC memory begins at 0).
@@ -261,6 +324,7 @@ fn package(program: &OsStr) -> &'static str {
 pub struct Qemu {
     program: String,
     child: Child,
+    ends_in_order: bool,
 }
 
 impl Qemu {
@@ -279,7 +343,7 @@ impl Qemu {
         command.args(&launch.arguments).stdin(Stdio::null()).stdout(stdout);
         die_with_this_process(&mut command);
         match command.spawn() {
-            Ok(child) => Ok(Qemu { program, child }),
+            Ok(child) => Ok(Qemu { program, child, ends_in_order: launch.ends_in_order }),
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
                 Err(Error::Missing { package: package(&launch.program), program })
             }
@@ -313,6 +377,21 @@ impl Qemu {
         self.wait()
     }
 
+    /// Ends QEMU, and says how it ended: at once, or as [`Launch::ending_in_order`] has it. If it does not within ten seconds, at once too.
+    pub fn end(&mut self) -> Result<ExitStatus, Error> {
+        if self.ends_in_order {
+            ask_to_end(&self.child);
+            let patience = Instant::now() + Duration::from_secs(10);
+            while Instant::now() < patience {
+                if let Some(status) = self.try_wait()? {
+                    return Ok(status);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.kill()
+    }
+
     fn failed(&self, action: &'static str, source: io::Error) -> Error {
         Error::Process { program: self.program.clone(), action, source }
     }
@@ -324,6 +403,19 @@ impl Drop for Qemu {
         let _ = self.kill();
     }
 }
+
+/// By SIGTERM.
+#[cfg(target_os = "linux")]
+fn ask_to_end(child: &Child) {
+    use rustix::process::{Pid, Signal, kill_process};
+    if let Ok(Some(id)) = i32::try_from(child.id()).map(Pid::from_raw) {
+        // It may have ended, which is what was asked for.
+        let _ = kill_process(id, Signal::TERM);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_to_end(_child: &Child) {}
 
 /// Has the kernel kill the child when this process dies, even by SIGKILL, where nothing of ours runs any more.
 #[cfg(target_os = "linux")]
@@ -482,19 +574,59 @@ mod tests {
         let kernel = temporary("riscv", &elf(2, 243));
         let launch = Launch::kernel(&kernel, 4, Some("mode=discard events=9"), Path::new("ram")).unwrap();
         let expected = format!(
-            "qemu-system-riscv64 -M virt,memory-backend=kymo-ram -m 128M -nographic -no-reboot -smp 4 -kernel {} \
+            "qemu-system-riscv64 -M virt,memory-backend=kymo-ram -nographic -m 128M -no-reboot -smp 4 -kernel {} \
              -append mode=discard events=9 {OBJECT}",
             kernel.display()
         );
         assert_eq!(line(&launch), expected);
+        assert_eq!(line(&launch.deterministic()), format!("{expected} -icount shift=0,sleep=off"));
         std::fs::remove_file(kernel).unwrap();
+
+        let kernel = temporary("riscv32", &elf(1, 243));
+        let launch = Launch::kernel(&kernel, 4, None, Path::new("ram")).unwrap();
+        let expected = format!(
+            "qemu-system-riscv32 -M virt,memory-backend=kymo-ram -nographic -bios none -m 128M -no-reboot -smp 4 -kernel {} {OBJECT}",
+            kernel.display()
+        );
+        assert_eq!(line(&launch), expected);
+        std::fs::remove_file(kernel).unwrap();
+
+        let kernel = temporary("x86", &pvh(18));
+        let launch = Launch::kernel(&kernel, 2, None, Path::new("ram")).unwrap();
+        let expected = format!(
+            "qemu-system-x86_64 -M q35,memory-backend=kymo-ram -display none -serial stdio \
+             -device isa-debug-exit,iobase=0xf4,iosize=4 -m 128M -no-reboot -smp 2 -kernel {} {OBJECT}",
+            kernel.display()
+        );
+        assert_eq!(line(&launch), expected);
+        assert_eq!(launch.ram().base, 0);
+        let expected = format!("{expected} -icount shift=0,sleep=off -rtc base=2020-01-01,clock=vm");
+        assert_eq!(line(&launch.deterministic()), expected);
+        std::fs::remove_file(kernel).unwrap();
+    }
+
+    /// An x86-64 image with one note of Xen's.
+    fn pvh(note: u32) -> Vec<u8> {
+        let mut image = elf(2, 62);
+        image[6] = 1; // ELF's version
+        image[32] = 64; // program headers: where, how long one is, how many
+        image[54] = 56;
+        image[56] = 1;
+        let (offset, len) = (120u64, 20u64);
+        image.extend([4u32, 4].map(u32::to_le_bytes).concat()); // PT_NOTE, readable
+        image.extend([offset, 0, 0, len, len, 4].map(u64::to_le_bytes).concat());
+        image.extend([4, 4, note, u32::from_le_bytes(*b"Xen\0"), 0x10_0000].map(u32::to_le_bytes).concat());
+        image
     }
 
     #[test]
     fn what_is_no_kernel_is_refused_in_one_sentence() {
         for (name, bytes, part) in [
-            ("x86", elf(2, 62), "x86-64"),
-            ("rv32", elf(1, 243), "RISC-V (32 bits)"),
+            ("no-note", elf(2, 62), "no PVH entry"),
+            ("other-note", pvh(17), "no PVH entry"),
+            ("cut-note", pvh(18)[..130].to_vec(), "no PVH entry"),
+            ("x32", elf(1, 62), "x86-64 (32 bits)"),
+            ("rv128", elf(3, 243), "RISC-V"),
             ("odd", elf(2, 999), "ELF machine 999"),
             ("text", b"hello".to_vec(), "not an ELF file"),
             ("short", elf(2, 243)[..19].to_vec(), "not an ELF file"),

@@ -22,6 +22,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo record my-kernel.elf --out trace --cpus 8 --append \"mode=discard\" --timeout 60
   kymo record --out trace -- qemu-system-riscv64 -M virt -smp 4 -m 1G -kernel my-kernel.elf -nographic
 
+The standard machine is chosen by the kernel: for RISC-V (64 bits) QEMU's `virt`; for x86-64 `q35`, and the kernel needs a PVH entry note.
 With a command of your own, only a memory backend is added to it. The machine is ended when kymo ends, however that happens; the trace holds
 whole packets at every moment.";
 
@@ -40,7 +41,7 @@ pub struct Arguments {
     /// The kernel's command line on the standard machine.
     #[arg(long, conflicts_with = "command")]
     append: Option<String>,
-    /// Counts instructions instead of running freely (`-icount shift=0,sleep=off`): the same run again gives the same trace.
+    /// Counts instructions instead of running freely (`-icount shift=0,sleep=off`, and on x86 a fixed clock of the day): the same run again gives the same trace.
     #[arg(long, conflicts_with = "command")]
     deterministic: bool,
     /// Ends the machine after so many seconds; the exit code is 1 then.
@@ -54,7 +55,8 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A time on the command line.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds, such as 30 or 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| "a number of seconds that is not negative".to_owned())
 }
@@ -114,7 +116,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let launch = match &arguments.kernel {
         Some(kernel) => {
             let launch = Launch::kernel(kernel, arguments.cpus, arguments.append.as_deref(), &ram)?;
-            if arguments.deterministic { launch.with(["-icount", "shift=0,sleep=off"]) } else { launch }
+            if arguments.deterministic { launch.deterministic() } else { launch }
         }
         None => Launch::command(&arguments.command, &ram)?,
     };
@@ -143,8 +145,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     })
 }
 
-/// On a terminal only: elsewhere it would fill a log.
-fn progress_bar() -> ProgressBar {
+/// A progress bar, on a terminal only: elsewhere it would fill a log.
+pub fn progress_bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -155,7 +157,8 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
+/// Says on the bar where a recording stands.
+pub fn show(bar: &ProgressBar, progress: Progress) {
     if bar.is_hidden() {
         return;
     }

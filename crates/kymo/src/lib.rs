@@ -17,7 +17,7 @@
 //! # Example
 //! A kernel on x86-64 that keeps a pointer to its Kymo block in its per-CPU data (`kernels/hello` is a whole one, on RISC-V):
 //! ```no_run
-//! use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch};
+//! use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, SwitchReason, ThreadState};
 //! use kymo::{Control, Tid, trace};
 //!
 //! kymo::event! {
@@ -46,7 +46,9 @@
 //! }
 //!
 //! fn switch_to(prev: Tid, next: Tid) {
-//!     trace!(SchedSwitch { prev_tid: prev, next_tid: next });
+//!     trace!(SchedSwitch {
+//!         prev_tid: prev, next_tid: next, prev_state: ThreadState::Runnable, reason: SwitchReason::Expired, next_prio: 0,
+//!     });
 //! }
 //!
 //! fn main() {

@@ -34,7 +34,8 @@ pub unsafe trait Platform: 'static {
     }
 
     /// Returns when every CPU has left any record that it was writing when this was called, and sees all that this CPU wrote before: for example
-    /// after an interrupt was sent to every CPU and answered. `start` calls it before it turns the switches on, `stop` after it turned them off.
+    /// after an interrupt was sent to every CPU and answered. `start` calls it several times, before and after it lays out the control blocks; `stop` after it turned the
+    /// switches off.
     /// Empty where no other CPU can be at a tracepoint then.
     fn synchronize();
 
@@ -59,6 +60,13 @@ pub unsafe trait Platform: 'static {
     fn permits(call: Call) -> bool {
         let _ = call;
         true
+    }
+
+    /// The block to record in, asked when `control` turns out to belong to no session: where blocks are given out at the first event, every other CPU or
+    /// thread may share one of zeros, whose `limit` lets nothing be written. `None`: the event is not recorded.
+    fn claim(control: &Control) -> Option<&'static Control> {
+        let _ = control;
+        None
     }
 
     /// How deep this context is nested in interrupts: 0 only where the code certainly runs at thread level. With `LocalCas`

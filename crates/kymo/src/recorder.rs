@@ -16,7 +16,7 @@ use crate::ring::layout::{ChannelKind, Consumer, Mode as Overflow};
 use crate::ring::reader::{Losses, Region, View};
 use crate::ring::source::Source;
 use crate::session::{Config, Error, Memory, Session};
-use crate::sync::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::sync::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::tracer::Tracer;
 
 /// What is recorded.
@@ -184,7 +184,7 @@ impl State {
 
 /// A value that one caller at a time may use.
 struct Exclusive<T> {
-    taken: AtomicBool,
+    taken: AtomicU8,
     value: UnsafeCell<T>,
 }
 
@@ -193,13 +193,13 @@ unsafe impl<T: Send> Sync for Exclusive<T> {}
 
 impl<T> Exclusive<T> {
     const fn new(value: T) -> Self {
-        Exclusive { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Exclusive { taken: AtomicU8::new(0), value: UnsafeCell::new(value) }
     }
 
     /// The value, if nobody has it.
     fn claim(&self) -> Option<Claim<'_, T>> {
         // Partner: the release in `drop`.
-        let free = self.taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
+        let free = self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
         free.then_some(Claim(self))
     }
 
@@ -225,7 +225,7 @@ impl<T> Claim<'_, T> {
 
 impl<T> Drop for Claim<'_, T> {
     fn drop(&mut self) {
-        self.0.taken.store(false, Release);
+        self.0.taken.store(0, Release);
     }
 }
 
@@ -450,4 +450,5 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

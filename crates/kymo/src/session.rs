@@ -1,6 +1,6 @@
 //! Sessions: a region is laid out, recording starts, recording stops.
 
-use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
@@ -98,6 +98,15 @@ impl Memory {
     fn block(&self, cpu: u32, kind: ChannelKind) -> *const Control {
         let index = cpu as usize * ChannelKind::ALL.len() + kind as usize;
         self.base.wrapping_add(CONTROL_OFFSET + index * CONTROL_SIZE).cast_const().cast()
+    }
+
+    /// The control blocks of so many CPUs, which `start` has seen to lie inside of the memory.
+    fn blocks(&self, cpus: u32) -> impl Iterator<Item = &Control> {
+        debug_assert!(cpus <= self.cpus);
+        (0..cpus).flat_map(move |cpu| {
+            // SAFETY: inside of the memory, which stays mapped; only ever touched atomically.
+            ChannelKind::ALL.into_iter().map(move |kind| unsafe { &*self.block(cpu, kind) })
+        })
     }
 
     /// The memory as a reader sees it.
@@ -326,7 +335,6 @@ impl<P: Platform> Tracer<P> {
         // A header that a warm reset left may say anything.
         let earlier_id = earlier.as_ref().map_or(0, |region| region.header().session_id).min(u64::MAX / 2);
         let session_id = (SESSIONS.load(Relaxed) as u64).max(earlier_id) + 1;
-        let first_packet = earlier.map_or(0, |region| first_packet(&memory, region.header()));
         let mut about = tsdl::Session { uuid: [0; 16], clock: config.clock, hosted: config.hosted };
         // Takes as much room with any other UUID.
         let plan = config.plan(&memory, &about, vocabulary)?;
@@ -335,6 +343,10 @@ impl<P: Platform> Tracer<P> {
         memory.word(SESSION_WORD).store(session_id as u32, Release);
         memory.word(SESSION_WORD + 1).store((session_id >> 32) as u32, Release);
         SESSIONS.store(session_id as usize, Relaxed);
+        // Partner: the reader's acquire fence between its copy and its look at the session's number.
+        fence(Release);
+        close_blocks::<P>(&memory);
+        let first_packet = earlier.map_or(0, |region| first_packet(&memory, region.header()));
         // Zeroing takes a while: time begins after it.
         memory.zero(plan.rings..plan.total);
         let clock_start = P::clock();
@@ -358,6 +370,13 @@ impl<P: Platform> Tracer<P> {
                 set_up(&memory, control, config, cpu, kind, ring, reserve, first_packet, clock_start);
                 ring += config.packets_of(kind) as usize * config.packet_size as usize;
             }
+        }
+        // A writer that comes from here on sees all of its block, if it sees that it is open.
+        P::synchronize();
+        for control in memory.blocks(config.cpus) {
+            let end = control.cursor.load(Relaxed) - 4 * SLOT_HEADER_WORDS as u64 + u64::from(config.packet_size);
+            control.limit.store(end - 4, Relaxed);
+            control.packet_size.store(config.packet_size, Relaxed);
         }
 
         let header = Header {
@@ -401,17 +420,28 @@ impl<P: Platform> Tracer<P> {
     }
 }
 
+/// Lets no writer into any block, and returns when none is inside. One that tested its switch under an earlier session may come at any time; it finds no room, and then no session.
+fn close_blocks<P: Platform>(memory: &Memory) {
+    for control in memory.blocks(memory.cpus) {
+        control.packet_size.store(0, Relaxed);
+    }
+    // One that is past that test may yet raise its limit.
+    P::synchronize();
+    for control in memory.blocks(memory.cpus) {
+        control.limit.store(0, Relaxed);
+    }
+    P::synchronize();
+}
+
 /// The number of every channel's first packet: above all that an earlier session over this memory has used.
 fn first_packet(memory: &Memory, earlier: &Header) -> u64 {
-    let cpus = earlier.cpus.min(memory.cpus);
-    let blocks = (0..cpus).flat_map(|cpu| ChannelKind::ALL.map(|kind| memory.block(cpu, kind)));
-    // SAFETY: `start` has checked that the memory holds the blocks of all its CPUs.
-    let prep = blocks.map(|block| unsafe { (*block).prep.load(Relaxed) }).max().unwrap_or(0);
+    let prep = memory.blocks(earlier.cpus.min(memory.cpus)).map(|control| control.prep.load(Relaxed)).max().unwrap_or(0);
     // What a damaged block says must not make positions overflow.
     if prep < 1 << 40 { prep + 1 } else { 0 }
 }
 
-/// One channel: constants, counters at zero, the writer at the beginning of its first packet. Its switches are off, its ring is zero.
+/// One channel: constants, counters at zero, the writer at the beginning of its first packet. Its switches are off, its ring is zero; it is closed until it has a limit and
+/// a packet size.
 #[allow(clippy::too_many_arguments)] // Called from one place, with the parts of the plan.
 fn set_up(
     memory: &Memory,
@@ -428,7 +458,6 @@ fn set_up(
     for switch in &control.on {
         switch.store(0, Relaxed);
     }
-    control.packet_size.store(config.packet_size, Relaxed);
     control.packets.store(packets, Relaxed);
     control.mode.store(config.mode as u32, Relaxed);
     control.cpu.store(cpu, Relaxed);
@@ -444,13 +473,14 @@ fn set_up(
         counter.store(0, Relaxed);
     }
     let address = (memory.base.expose_provenance() + ring) as u64;
+    let packet_size = u64::from(config.packet_size);
     match reserve {
         ReserveKind::Masked => {
             control.base.store(address, Relaxed);
-            masked::begin(control, address, first_packet, clock_start);
+            masked::begin(control, address, packet_size, first_packet, clock_start);
         }
         #[cfg(target_pointer_width = "64")]
-        ReserveKind::LocalCas => local_cas::begin(control, address, first_packet, clock_start),
+        ReserveKind::LocalCas => local_cas::begin(control, address, packet_size, first_packet, clock_start),
     }
 }
 
@@ -490,11 +520,7 @@ impl<P: Platform> Session<P> {
     }
 
     fn controls(&self) -> impl Iterator<Item = &Control> {
-        let memory = &self.memory;
-        (0..self.cpus).flat_map(move |cpu| {
-            // SAFETY: `start` placed these blocks inside of the memory, which stays mapped.
-            ChannelKind::ALL.into_iter().map(move |kind| unsafe { &*memory.block(cpu, kind) })
-        })
+        self.memory.blocks(self.cpus)
     }
 
     /// The switches of every CPU's channels, and the kernel's own if it has some.

@@ -1,5 +1,11 @@
 //! The atomics that writers and readers share memory through: the core library's, or those of a model checker.
 
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
-#[cfg(target_pointer_width = "64")]
+#[cfg(all(test, loom))]
+pub(crate) mod modelled;
+
+#[cfg(not(all(test, loom)))]
+pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+#[cfg(all(target_pointer_width = "64", not(all(test, loom))))]
 pub(crate) use core::sync::atomic::{AtomicU64, compiler_fence};
+#[cfg(all(test, loom))]
+pub(crate) use modelled::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};

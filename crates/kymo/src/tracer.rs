@@ -45,8 +45,8 @@ impl<P: Platform> Tracer<P> {
 
 /// Records an event: `trace!(SchedSwitch { prev_tid, next_tid })`.
 ///
-/// Off: one load and one branch; the fields are not evaluated. Without the feature `trace`: nothing. The tracer is the calling crate's
-/// own `crate::Kymo`.
+/// Off: one load and one branch; the fields are not evaluated. Without the feature `trace`: nothing, but the fields are still checked. The tracer is the
+/// calling crate's own `crate::Kymo`.
 #[macro_export]
 #[allow(clippy::crate_in_macro_def)] // The caller's crate is meant: it names the platform.
 macro_rules! trace {
@@ -67,3 +67,46 @@ macro_rules! trace_masked {
         }
     };
 }
+
+/// Fields are checked, whether tracing is compiled in or out; these run both ways. What is right:
+/// ```
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter { irq: Irq(7) });
+/// }
+/// ```
+/// A wrong type:
+/// ```compile_fail,E0308
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter { irq: 7 });
+/// }
+/// ```
+/// A field left out:
+/// ```compile_fail,E0063
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter {});
+/// }
+/// ```
+/// A field that the event does not have:
+/// ```compile_fail,E0560
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter { irq: Irq(7), cpu: 1 });
+/// }
+/// ```
+/// A name that is not there:
+/// ```compile_fail,E0425
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter { irq: Irq(number) });
+/// }
+/// ```
+#[cfg(all(doctest, feature = "std"))]
+mod fields_are_checked {}

@@ -2,6 +2,17 @@
 
 use kymo::{Consumer, Mode};
 
+/// What becomes of the trace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Recording {
+    /// All events, from before the first thread to after the last.
+    On,
+    /// It starts, and stops before the first thread runs.
+    Stopped,
+    /// It never starts.
+    Off,
+}
+
 /// What a run does: the keys of the command line, and the number of harts.
 pub struct Settings {
     pub mode: Mode,
@@ -11,6 +22,9 @@ pub struct Settings {
     /// Stop after about so many events of all harts, or so many milliseconds, whichever comes first.
     pub events: u64,
     pub ms: u64,
+    /// Or when every thread has done so many units of its work.
+    pub units: u32,
+    pub recording: Recording,
     pub offset_s: i64,
     pub packets: u32,
     pub packet_size: u32,
@@ -19,13 +33,27 @@ pub struct Settings {
 }
 
 pub const KEYS: &str = "mode=overwrite|discard, consumer=none|host, work=mixed|markers, \
-    events=N, ms=N, offset_s=N, packets=N, packet_size=N, tick_us=N (10 or more)";
+    events=N, ms=N, units=N, kymo=on|stopped|off, offset_s=N, packets=N, packet_size=N, tick_us=N (10 or more)";
 
 /// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.
 pub fn parse(line: &str, cpus: usize) -> Result<Settings, &str> {
     let (mode, consumer, only_markers) = (Mode::Overwrite, Consumer::None, false);
     let (events, ms, offset_s, packets, packet_size) = (1_200_000, u64::MAX, 0, 1024, 4096);
-    let mut settings = Settings { mode, consumer, only_markers, events, ms, offset_s, packets, packet_size, tick_us: 1000, cpus };
+    let (units, recording) = (u32::MAX, Recording::On);
+    let mut settings = Settings {
+        mode,
+        consumer,
+        only_markers,
+        events,
+        ms,
+        units,
+        recording,
+        offset_s,
+        packets,
+        packet_size,
+        tick_us: 1000,
+        cpus,
+    };
     for word in line.split_ascii_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         match (key, value, value.parse::<u64>()) {
@@ -36,6 +64,10 @@ pub fn parse(line: &str, cpus: usize) -> Result<Settings, &str> {
             ("work", "mixed" | "markers", _) => settings.only_markers = value == "markers",
             ("events", _, Ok(n)) => settings.events = n,
             ("ms", _, Ok(n)) => settings.ms = n,
+            ("units", ..) => (settings.units, settings.events) = (value.parse().map_err(|_| word)?, u64::MAX),
+            ("kymo", "on", _) => settings.recording = Recording::On,
+            ("kymo", "stopped", _) => settings.recording = Recording::Stopped,
+            ("kymo", "off", _) => settings.recording = Recording::Off,
             ("offset_s", ..) => settings.offset_s = value.parse().map_err(|_| word)?,
             ("packets", ..) => settings.packets = value.parse().map_err(|_| word)?,
             ("packet_size", ..) => settings.packet_size = value.parse().map_err(|_| word)?,

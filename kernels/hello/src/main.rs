@@ -11,9 +11,9 @@ mod ledger;
 mod sbi;
 mod sched;
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use cmdline::Settings;
+use cmdline::{Recording, Settings};
 use kymo::Tid;
 use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, ThreadName};
 
@@ -96,6 +96,8 @@ core::arch::global_asm!(
 
 /// How many harts have run their threads to the end.
 static DONE: AtomicUsize = AtomicUsize::new(0);
+/// When the last of them had.
+static END: AtomicU64 = AtomicU64::new(0);
 
 /// The hart that the firmware chose to boot; it need not be hart 0.
 extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
@@ -117,9 +119,15 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     let line = cmdline::bootargs(tree).unwrap_or("");
     let settings = cmdline::parse(line, cpus)
         .unwrap_or_else(|word| refuse(format_args!("cannot use \"{word}\" on the command line, which takes {}.", cmdline::KEYS)));
-    let session =
-        start_kymo(&settings, line).unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
-    println!("hello: recording on {cpus} harts");
+    let start =
+        || start_kymo(&settings, line).unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
+    let session = (settings.recording != Recording::Off).then(start);
+    match &session {
+        Some(session) if settings.recording == Recording::Stopped => session.stop().expect("it has just begun"),
+        Some(_) => println!("hello: recording on {cpus} harts"),
+        None => {}
+    }
+    let begin = <Virt as kymo::Platform>::clock();
 
     let settings = &raw const settings;
     // SAFETY: this frame is never left.
@@ -128,10 +136,17 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
         sbi::start_hart(other, start_hart as *const () as usize, settings as *const Settings as usize);
     }
     sched::run(cpu, settings);
+    END.fetch_max(<Virt as kymo::Platform>::clock(), Ordering::Relaxed);
     while DONE.load(Ordering::Acquire) < cpus - 1 {
         sched::sleep_until(<Virt as kymo::Platform>::clock() + 10_000);
     }
-    session.stop().expect("nobody else has stopped it");
+    if let Some(session) = session.filter(|_| settings.recording == Recording::On) {
+        session.stop().expect("nobody else has stopped it");
+    }
+    if settings.units != u32::MAX {
+        let units = settings.units as usize * 2 * cpus;
+        println!("hello: {units} units of work in {} ticks", END.load(Ordering::Relaxed) - begin);
+    }
     for (cpu, words) in ledger::LEDGER.harts[..cpus].iter().enumerate() {
         let [switch, enter, exit, name, marker, a, b, _] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
         println!("hart {cpu}: switch={switch} irq_enter={enter} irq_exit={exit} thread_name={name} marker={marker} last={a},{b}");
@@ -142,6 +157,7 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
 /// Every other hart.
 extern "C" fn hart_main(cpu: usize, settings: &'static Settings) -> ! {
     sched::run(cpu, settings);
+    END.fetch_max(<Virt as kymo::Platform>::clock(), Ordering::Relaxed);
     DONE.fetch_add(1, Ordering::Release);
     loop {
         sched::sleep_until(u64::MAX);

@@ -5,7 +5,7 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use kymo::arch::riscv::{kernel_word, time};
-use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, ThreadName};
+use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, SwitchReason, ThreadName, ThreadState};
 use kymo::{Irq, Text, Tid, trace, trace_masked};
 
 use crate::cmdline::Settings;
@@ -81,14 +81,14 @@ pub fn run(cpu: usize, settings: &'static Settings) {
     for slot in [1, 2] {
         hart.sp[slot].set(new_stack(cpu, slot));
         let name = [b'h', b'a', b'r', b't', b'0' + cpu as u8, b'.', b'a' + slot as u8 - 1];
-        let name = Text::new(core::str::from_utf8(&name).unwrap_or_default());
-        trace_masked!(ThreadName { tid: hart.tid(slot), name });
+        let name = core::str::from_utf8(&name).unwrap_or_default();
+        trace_masked!(ThreadName { tid: hart.tid(slot), name: Text::new(name) });
         count(hart.cpu, Calls::ThreadName);
     }
     hart.arm_timer();
     // SAFETY: the trap entry is in place, and so is all that the timer interrupt needs.
     unsafe { asm!("csrs sie, {}", in(reg) 1 << TIMER) };
-    switch();
+    switch(SwitchReason::Idle);
 }
 
 /// A stack that `switch_stacks` can leave for: the 14 words it takes, of which only the return address matters.
@@ -105,7 +105,7 @@ fn new_stack(cpu: usize, slot: usize) -> usize {
 }
 
 /// Gives the hart to the next thread. Interrupts are masked.
-fn switch() {
+fn switch(reason: SwitchReason) {
     unsafe extern "C" {
         /// In boot.s.
         fn switch_stacks(old: *mut usize, new: usize);
@@ -113,7 +113,8 @@ fn switch() {
     let hart = hart();
     let (prev, next) = (hart.current.get(), hart.next_slot());
     if prev != next {
-        trace_masked!(SchedSwitch { prev_tid: hart.tid(prev), next_tid: hart.tid(next) });
+        let prev_state = if reason == SwitchReason::Ended { ThreadState::Ended } else { ThreadState::Runnable };
+        trace_masked!(SchedSwitch { prev_tid: hart.tid(prev), next_tid: hart.tid(next), prev_state, reason, next_prio: 0 });
         count(hart.cpu, Calls::Switch);
         hart.current.set(next);
         // SAFETY: `next` does not run, so its `sp` is what `switch_stacks` or `new_stack` left, and only this hart runs it.
@@ -130,7 +131,7 @@ pub extern "C" fn trap(cause: usize, pc: usize, value: usize) {
     hart.arm_timer();
     trace_masked!(IrqExit { irq: Irq(TIMER as u32) });
     count(hart.cpu, Calls::IrqExit);
-    switch();
+    switch(SwitchReason::Expired);
 }
 
 /// Runs `f` with interrupts masked, and leaves them as they were.
@@ -152,8 +153,9 @@ extern "C" fn thread() -> ! {
     let last_marker = &LEDGER.harts[hart.cpu][LAST_MARKER + slot - 1];
     // SAFETY: nothing is held here that an interrupt could disturb.
     unsafe { asm!("csrsi sstatus, 2") };
-    let mut seq = 0;
-    while !hart.finished() {
+    let mut seq: u32 = 0;
+    // One turn is one unit of work.
+    while seq < hart.settings.units && !hart.finished() {
         seq += 1;
         trace!(Marker { tid, seq });
         last_marker.store(seq.into(), Release);
@@ -161,14 +163,14 @@ extern "C" fn thread() -> ! {
         if !hart.settings.only_markers {
             // Stands for the work of a real thread: some two thousand instructions, not always the same number.
             (0..500 + seq % 61 * 8).for_each(|step| _ = core::hint::black_box(step));
-            if seq % 8 == 0 {
-                without_interrupts(switch);
+            if seq.is_multiple_of(8) {
+                without_interrupts(|| switch(SwitchReason::Yielded));
             }
         }
     }
     without_interrupts(|| {
         hart.runnable[slot].set(false);
-        switch();
+        switch(SwitchReason::Ended);
     });
     unreachable!("a thread that has ended runs")
 }

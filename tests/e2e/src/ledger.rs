@@ -1,4 +1,4 @@
-//! What the demo kernel itself knows of the events it made (`kernels/hello/src/ledger.rs`), read out of its memory.
+//! What kernels themselves know of the events they made (`ledger.rs` of `kernels/hello` and of `kernels/stress`), read out of their memory.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -33,28 +33,35 @@ impl Hart {
     }
 }
 
-/// The ledger in the RAM file of the kernel `elf`.
-pub fn read(ram: &Path, elf: &Path, harts: usize) -> Vec<Hart> {
+/// What lies in the RAM file of the kernel `elf` from its symbol on; `base` is the address of the file's first byte.
+pub fn memory(ram: &Path, elf: &Path, base: u64, symbol: &str, len: usize) -> Vec<u8> {
     let image = fs::read(elf).unwrap();
     let object = object::File::parse(&*image).unwrap();
-    let address = object.symbols().find(|symbol| symbol.name() == Ok("LEDGER")).expect("the kernel has a ledger").address();
-    let file = File::open(ram).unwrap();
-    let mut magic = [0; 11];
-    file.read_exact_at(&mut magic, address - RAM_BASE).unwrap();
-    assert_eq!(&magic, b"KYMO-LEDGER", "the ledger is where its symbol says");
-    (0..harts as u64)
-        .map(|hart| {
-            let mut bytes = [0; 64];
-            file.read_exact_at(&mut bytes, address - RAM_BASE + 64 * (hart + 1)).unwrap();
-            let word = |index: usize| u64::from_le_bytes(bytes[8 * index..8 * index + 8].try_into().unwrap());
-            Hart {
-                switch: word(0),
-                irq_enter: word(1),
-                irq_exit: word(2),
-                thread_name: word(3),
-                marker: word(4),
-                last: [word(5), word(6)],
-            }
-        })
-        .collect()
+    let found = object.symbols().find(|candidate| candidate.name() == Ok(symbol));
+    let address = found.unwrap_or_else(|| panic!("the kernel has a {symbol}")).address();
+    let mut bytes = vec![0; len];
+    File::open(ram).unwrap().read_exact_at(&mut bytes, address - base).unwrap();
+    bytes
+}
+
+/// The 64 bytes of each CPU in the ledger of the kernel `elf`, as words.
+pub fn words(ram: &Path, elf: &Path, base: u64, cpus: usize) -> Vec<[u64; 8]> {
+    let bytes = memory(ram, elf, base, "LEDGER", 64 * (cpus + 1));
+    let mut lines = bytes.as_chunks::<64>().0.iter();
+    assert!(lines.next().unwrap().starts_with(b"KYMO-LEDGER"), "the ledger is where its symbol says");
+    let words = |line: &[u8; 64]| std::array::from_fn(|index| u64::from_le_bytes(line.as_chunks::<8>().0[index]));
+    lines.map(words).collect()
+}
+
+/// The ledger in the RAM file of the kernel `elf`, `kernels/hello`.
+pub fn read(ram: &Path, elf: &Path, harts: usize) -> Vec<Hart> {
+    let hart = |[switch, irq_enter, irq_exit, thread_name, marker, a, b, _]: [u64; 8]| Hart {
+        switch,
+        irq_enter,
+        irq_exit,
+        thread_name,
+        marker,
+        last: [a, b],
+    };
+    words(ram, elf, RAM_BASE, harts).into_iter().map(hart).collect()
 }

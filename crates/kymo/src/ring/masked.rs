@@ -195,8 +195,8 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
     let oldest = (open + 1).checked_sub(packets).filter(|&oldest| oldest >= first);
     if let Some(oldest) = oldest
         && control.mode.load(Relaxed) == Mode::Discard as u32
-        // Partner: the consumer's release of `consumed`. Whatever it says, the open packet is not free.
-        && control.consumed.load(Acquire).min(open) <= oldest
+        // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the open packet: a ring has four at least.
+        && control.consumed.load(Acquire) <= oldest
     {
         drop_event(control);
         return;
@@ -211,7 +211,7 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
     slot.set(word::CONTENT, used as u32);
     slot.set_long(word::CLOSE, time);
     slot.set_long(word::DISCARDED, control.discarded.load(Relaxed));
-    slot.word(word::COMMIT).store(control.events.load(Relaxed) << 16 | (packet_size / 4) as u32, Release);
+    slot.set(word::COMMIT, control.events.load(Relaxed) << 16 | (packet_size / 4) as u32);
     control.prep.store(open + 1, Relaxed);
     // Partner: the reader's acquire fence between its copy and its second look at `prep`.
     fence(Release);
@@ -226,17 +226,17 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
     control.events.store(1, Relaxed);
     control.epoch.store(time >> TIME_BITS, Relaxed);
     control.limit.store(next_address + packet_size - 4, Relaxed);
+    // Partner: the reader's acquire of `open`, which it loads behind `cursor`: packet closed, packet open, and its first record.
     control.open.store(open + 1, Release);
-    control.cursor.store(next_address + 4 * SLOT_HEADER_WORDS as u64 + usual, Release);
+    control.cursor.store(next_address + 4 * SLOT_HEADER_WORDS as u64 + usual, Relaxed);
 }
 
 fn drop_event(control: &Control) {
     control.discarded.store(control.discarded.load(Relaxed) + 1, Relaxed);
 }
 
-/// Puts the channel's writer at the beginning of its first packet. The packets are zero.
-pub(crate) fn begin(control: &Control, ring_address: u64, first_packet: u64, time: u64) {
-    let packet_size = u64::from(control.packet_size.load(Relaxed));
+/// Puts the channel's writer at the beginning of its first packet. The packets are zero; nobody writes before `start` has stored limit and packet size.
+pub(crate) fn begin(control: &Control, ring_address: u64, packet_size: u64, first_packet: u64, time: u64) {
     let packets = u64::from(control.packets.load(Relaxed));
     let slot_address = ring_address + first_packet % packets * packet_size;
     // SAFETY: the caller (`start`) placed the ring at `ring_address` in the region.
@@ -247,6 +247,5 @@ pub(crate) fn begin(control: &Control, ring_address: u64, first_packet: u64, tim
     control.open.store(first_packet, Relaxed);
     control.events.store(0, Relaxed);
     control.epoch.store(time >> TIME_BITS, Relaxed);
-    control.limit.store(slot_address + packet_size - 4, Relaxed);
     control.cursor.store(slot_address + 4 * SLOT_HEADER_WORDS as u64, Relaxed);
 }

@@ -17,10 +17,14 @@ pub mod layout;
 pub mod local_cas;
 pub mod long;
 pub mod masked;
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
 pub mod reader;
 mod slot;
 pub mod source;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 use crate::event::Event;

@@ -8,7 +8,8 @@ use core::mem::offset_of;
 
 use super::layout::{
     COMPACT_IDS, CONTROL_SIZE, ChannelKind, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS, HEADER_WORDS, Header,
-    ID_BITS, MIN_PACKETS, Mode, PACKET_SIZES, Refusal, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, TIME_BITS, TIME_MASK,
+    ID_BITS, MIN_PACKETS, Mode, PACKET_SIZES, Refusal, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, TIME_BITS,
+    TIME_MASK,
 };
 use super::long::{join, split};
 use super::slot::word;
@@ -48,6 +49,14 @@ impl Region {
     pub fn open(source: &impl Source) -> Result<Region, Refusal> {
         let mut words = [0; HEADER_WORDS];
         source.copy(0, &mut words).map_err(|Outside| Refusal::NoMagic)?;
+        // The state anew, and the session's number: whoever has a word of a session that begins finds that it begins, and one that runs is all there.
+        // Partners: the releases of `start`.
+        fence(Acquire);
+        let again = |index: usize| source.load(4 * index as u64).map_err(|Outside| Refusal::NoMagic);
+        words[STATE_WORD] = again(STATE_WORD)?;
+        if again(SESSION_WORD)? != words[SESSION_WORD] {
+            words[STATE_WORD] = State::Forming as u32;
+        }
         let header = Header::from_words(&words)?;
         // Saturated, it lies outside of any memory.
         let controls = (u64::from(header.cpus) * u64::from(header.kinds)).saturating_mul(u64::from(header.control_size));
@@ -301,11 +310,15 @@ impl ChannelReader {
     /// [`Outside`] where the memory has shrunk.
     pub fn refresh_dropped(&mut self, source: &impl Source) -> Result<(), Outside> {
         let dropped = self.load_control(source, offset_of!(Control, discarded))?;
-        self.losses.dropped = self.losses.dropped.max(dropped);
         let count = |offset: usize| source.load(self.control + offset as u64).map(u64::from);
-        self.losses.too_large = count(offset_of!(Control, too_large))?;
-        self.losses.clock_back = count(offset_of!(Control, clock_back))?;
-        self.losses.abandoned = count(offset_of!(Control, abandoned))?;
+        let too_large = count(offset_of!(Control, too_large))?;
+        let clock_back = count(offset_of!(Control, clock_back))?;
+        let abandoned = count(offset_of!(Control, abandoned))?;
+        // Another session over the same memory counts anew.
+        if self.is_ours(source)? {
+            self.losses.dropped = self.losses.dropped.max(dropped);
+            (self.losses.too_large, self.losses.clock_back, self.losses.abandoned) = (too_large, clock_back, abandoned);
+        }
         Ok(())
     }
 
@@ -329,7 +342,8 @@ impl ChannelReader {
 
     /// Whether what is there is still of this reader's session, and not of another one over the same memory.
     fn is_ours(&self, source: &impl Source) -> Result<bool, Outside> {
-        Ok(source.load_long(4 * SESSION_WORD as u64)? == self.session_id)
+        // The low half, which `start` stores as a word: two sessions over one memory differ in it.
+        Ok(source.load(4 * SESSION_WORD as u64)? == self.session_id as u32)
     }
 
     fn intact(&self, source: &impl Source, number: u64) -> Result<bool, Outside> {
@@ -353,7 +367,7 @@ impl ChannelReader {
             if self.next > prep {
                 return Ok(None);
             }
-            if self.next < oldest && !self.resume(source, view, oldest, prep)? {
+            if self.next < oldest && !self.resume(source, view, oldest)? {
                 continue;
             }
             let (words, closed, broken) = match self.standing(source, view)? {
@@ -364,15 +378,14 @@ impl ChannelReader {
             };
             let whole = words.min(self.scratch_words());
             source.copy(self.slot(self.next), scratch.get_mut(..whole).ok_or(Outside)?)?;
+            let dropped_now = self.load_control(source, offset_of!(Control, discarded))?;
+            // Partners: the writer's release fence between `prep` and the first byte that it destroys; that of `start` behind the session's number.
+            fence(Acquire);
             if !self.is_ours(source)? {
                 return Ok(None);
             }
-            if view == View::Live {
-                // Partner: the writer's release fence between `prep` and the first byte that it destroys.
-                fence(Acquire);
-                if !self.intact(source, self.next)? {
-                    continue;
-                }
+            if view == View::Live && !self.intact(source, self.next)? {
+                continue;
             }
             let long = |index: usize| {
                 let half = |index: usize| u64::from(scratch.get(index).copied().unwrap_or(0));
@@ -401,8 +414,7 @@ impl ChannelReader {
                 }
                 _ => Some((long(word::COMMIT) >> 16) & 0xffff),
             };
-            let dropped =
-                if closed && !broken { long(word::DISCARDED) } else { self.load_control(source, offset_of!(Control, discarded))? };
+            let dropped = if closed && !broken { long(word::DISCARDED) } else { dropped_now };
             self.losses.dropped = self.losses.dropped.max(dropped);
             if self.done == SLOT_HEADER_WORDS {
                 // Not begun: nothing was read of it.
@@ -421,7 +433,7 @@ impl ChannelReader {
     }
 
     /// Goes to the oldest packet that will be there for a while, and counts exactly what was lost. `false`: try again.
-    fn resume(&mut self, source: &impl Source, view: View, oldest: u64, prep: u64) -> Result<bool, Outside> {
+    fn resume(&mut self, source: &impl Source, view: View, oldest: u64) -> Result<bool, Outside> {
         let ahead = if view == View::Live { self.packets / 4 } else { 0 };
         let mut before = {
             let high = self.slot_word(source, oldest, word::EVENTS_BEFORE + 1)?;
@@ -447,7 +459,7 @@ impl ChannelReader {
             resume += 1;
         }
         fence(Acquire);
-        if view == View::Live && (!self.intact(source, oldest)? || resume >= prep || !self.is_ours(source)?) {
+        if view == View::Live && (!self.intact(source, oldest)? || !self.is_ours(source)?) {
             return Ok(false);
         }
         self.losses.overwritten = self.losses.overwritten.max(before.saturating_sub(self.emitted + self.losses.unreadable));
@@ -588,6 +600,8 @@ impl<'a> Batch<'a> {
             reader.stuck_at = if reader.done < self.words.len() { self.words.len() } else { 0 };
         } else {
             self.reader_is_here = false;
+            // The record that closed it may be overwritten before it is read; the packet's end is told all the same.
+            reader.time = reader.time.max(self.end.unwrap_or(0));
             reader.next += 1;
             reader.done = SLOT_HEADER_WORDS;
             reader.walked = 0;

@@ -53,6 +53,13 @@ impl Slot {
         self.set(index + 1, (value >> 32) as u32);
     }
 
+    /// Zeroes its first `words` words, an even number.
+    #[cfg(target_pointer_width = "64")]
+    pub(crate) fn zero(&self, words: usize) {
+        // SAFETY: `at` promised so many mapped words, aligned to the packet size, only ever used as atomics; only the CPU that owns the ring prepares slots.
+        unsafe { crate::arch::local::zero(self.words, words) };
+    }
+
     /// Events in the packet, as committed.
     pub(crate) fn committed_events(&self) -> u64 {
         u64::from(self.word(word::COMMIT).load(Relaxed) >> 16)

@@ -1,0 +1,319 @@
+//! The ring's own code under a model checker: `cargo xtask models`.
+//!
+//! - [`nested`]: one CPU. At every atomic step of a writer come nested writers, three deep, a crash, or a live reader; nothing is drawn by lot.
+//! - [`reading`]: a writer and a reader on two CPUs, by loom: orders of threads up to a number of pre-emptions, and every value that a load may return.
+//! - [`halves`]: the 64-bit words of 32-bit processors.
+//! - [`sessions`]: `start` and `stop` against writers and readers on other CPUs.
+//!
+//! The book's chapter on the proof says what is covered, with which bounds, and what is not.
+
+mod halves;
+mod nested;
+mod reading;
+mod sessions;
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::Reserve;
+use super::layout::{ChannelKind, Clock, Consumer, Control, Mode};
+use super::masked::Interrupts;
+use super::reader::{ChannelReader, Losses, Region, View};
+use super::source::{Live, Source};
+use crate::event::{Event, Vocabulary};
+use crate::platform::{ByPointer, ControlPointer, Platform};
+use crate::session::{Config, Memory};
+use crate::sync::modelled::{self, Step};
+use crate::tracer::Tracer;
+
+// --- What is recorded.
+
+crate::event! { #[id(21)] struct Short { seq: u32, check: u32 } }
+crate::event! { #[id(40)] struct Medium { seq: u32, check: u32, other: u32 } }
+// Fills a packet but for two `Short`.
+crate::event! { #[id(22)] struct Fill { seq: u32, rest: [u8; 168] } }
+
+static VOCABULARY: Vocabulary = crate::vocabulary![Short, Medium, Fill];
+
+fn check_of(seq: u32) -> u32 {
+    seq.wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995
+}
+
+/// Which event a call records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Short,
+    Medium,
+    Fill,
+}
+use Kind::{Fill as F, Medium as M, Short as S};
+
+/// The number that the record of a call carries, if the record is whole.
+fn sequence(id: u32, payload: &[u32]) -> Option<u32> {
+    let &seq = payload.first()?;
+    let good = match id {
+        Short::ID => *payload == [seq, check_of(seq)],
+        Medium::ID => *payload == [seq, check_of(seq), !check_of(seq)],
+        Fill::ID => payload.len() == 43 && payload[1..].iter().all(|&word| word == u32::from(seq as u8) * 0x0101_0101),
+        _ => false,
+    };
+    good.then_some(seq)
+}
+
+// --- The machine.
+
+const MOST_CALLS: usize = 512;
+
+thread_local! {
+    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
+    static CLOCK: Cell<u64> = const { Cell::new(0) };
+    static RATE: Cell<u64> = const { Cell::new(1) };
+    /// Depth of the innermost call, and its number.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+    /// The clock as each call read it last.
+    static TIMES: RefCell<[u64; MOST_CALLS]> = const { RefCell::new([0; MOST_CALLS]) };
+}
+
+struct Block;
+// SAFETY: one writing thread in a model, and memory that is leaked.
+unsafe impl ControlPointer for Block {
+    fn get() -> *const Control {
+        BLOCK.get()
+    }
+}
+
+struct NoInterrupts;
+// SAFETY: models of `Masked` do not nest.
+unsafe impl Interrupts for NoInterrupts {
+    fn mask() -> usize {
+        0
+    }
+    fn restore(_: usize) {}
+}
+type Masked = super::masked::Masked<NoInterrupts>;
+use super::local_cas::LocalCas;
+
+struct Cpu<R>(PhantomData<R>);
+// SAFETY: see `Block`. Nested writers run to their end inside of the outer one, as interrupts do.
+unsafe impl<R: Reserve + 'static> Platform for Cpu<R> {
+    type Reserve = R;
+    type Local = ByPointer<Block>;
+    fn clock() -> u64 {
+        modelled::step(Step::Private);
+        let now = CLOCK.get() + RATE.get();
+        CLOCK.set(now);
+        TIMES.with_borrow_mut(|times| times[CURRENT.get()] = now);
+        now
+    }
+    fn synchronize() {}
+    fn nesting() -> u32 {
+        DEPTH.get()
+    }
+}
+
+/// One call of `record`; its number is its sequence.
+fn call<R: Reserve + 'static>(kind: Kind) {
+    let seq = CALLS.replace(CALLS.get() + 1);
+    let outer = CURRENT.replace(seq as usize);
+    match kind {
+        S => Tracer::<Cpu<R>>::record(Short { seq, check: check_of(seq) }),
+        M => Tracer::<Cpu<R>>::record(Medium { seq, check: check_of(seq), other: !check_of(seq) }),
+        F => Tracer::<Cpu<R>>::record(Fill { seq, rest: [seq as u8; 168] }),
+    }
+    CURRENT.set(outer);
+}
+
+/// A session in which some calls were made: where models begin.
+struct World {
+    memory: Memory,
+    image: Vec<u32>,
+    calls: u32,
+    clock: u64,
+    rate: u64,
+    times: [u64; MOST_CALLS],
+    reader: ChannelReader,
+    discard: bool,
+}
+
+/// A ring of four packets of 256 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    mode: Mode,
+    consumer: Consumer,
+    packets: u32,
+    /// Ticks from one reading of the clock to the next.
+    rate: u64,
+}
+
+const OVERWRITE: Setting = Setting { mode: Mode::Overwrite, consumer: Consumer::None, packets: 4, rate: 1 };
+const DISCARD: Setting = Setting { mode: Mode::Discard, consumer: Consumer::Host, packets: 4, rate: 1 };
+
+const SIZE: usize = 16 << 10;
+
+fn config(setting: Setting) -> Config {
+    Config {
+        cpus: 1,
+        packet_size: 256,
+        packets: setting.packets,
+        names_packets: 4,
+        mode: setting.mode,
+        consumer: setting.consumer,
+        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        phys: 0,
+        build_id: [0; 20],
+        seed: 1,
+        hosted: true,
+    }
+}
+
+impl World {
+    fn new<R: Reserve + 'static>(setting: Setting, before: &[Kind]) -> World {
+        let layout = std::alloc::Layout::from_size_align(SIZE, 4096).unwrap();
+        // SAFETY: the size is not zero; the memory is never freed.
+        let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), SIZE, 1) };
+        CALLS.set(0);
+        DEPTH.set(0);
+        CLOCK.set(1000);
+        RATE.set(setting.rate);
+        let session = Tracer::<Cpu<R>>::start(memory, &config(setting), &VOCABULARY).unwrap();
+        BLOCK.set(memory.control(0));
+        before.iter().for_each(|&kind| call::<R>(kind));
+        let live = session.live();
+        let reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+        let (image, times) = (Vec::new(), [0; MOST_CALLS]);
+        World { memory, image, calls: 0, clock: 0, rate: setting.rate, times, reader, discard: setting.mode == Mode::Discard }
+            .taken_anew()
+    }
+
+    /// The world as it is now.
+    fn taken_anew(self) -> World {
+        let live = self.live();
+        let image = (0..SIZE as u64 / 4).map(|word| live.load(4 * word).unwrap()).collect();
+        let times = TIMES.with_borrow(|times| *times);
+        World { image, calls: CALLS.get(), clock: CLOCK.get(), times, ..self }
+    }
+
+    /// Puts everything back to where the model begins.
+    fn restore(&self) {
+        // SAFETY: the image was taken from all of this memory, which only this thread uses now.
+        unsafe { std::ptr::copy_nonoverlapping(self.image.as_ptr().cast::<u8>(), self.base(), SIZE) };
+        BLOCK.set(self.memory.control(0));
+        CALLS.set(self.calls);
+        CLOCK.set(self.clock);
+        RATE.set(self.rate);
+        DEPTH.set(0);
+        TIMES.with_borrow_mut(|times| *times = self.times);
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.memory.control(0).cast_mut().cast::<u8>().wrapping_sub(super::layout::CONTROL_OFFSET)
+    }
+
+    fn live(&self) -> Live {
+        self.memory.live()
+    }
+
+    fn control(&self) -> &'static Control {
+        // SAFETY: the block of leaked memory.
+        unsafe { &*self.memory.control(0) }
+    }
+
+    fn reading(&self) -> Reading {
+        let mut reading = Reading::new(self.reader.clone());
+        reading.discard = self.discard;
+        reading
+    }
+}
+
+// --- What must come out.
+
+/// A reader, and what it has read so far.
+#[derive(Clone)]
+struct Reading {
+    reader: ChannelReader,
+    seen: [bool; MOST_CALLS],
+    time: u64,
+    last: Option<u32>,
+    /// Whether records must come in the order of their calls: nobody nests.
+    in_order: bool,
+    /// Whether nothing may be overwritten.
+    discard: bool,
+    /// Packets read to their end, and losses when the last of them was.
+    closed: u32,
+    losses: Losses,
+}
+
+impl Reading {
+    fn new(reader: ChannelReader) -> Reading {
+        let losses = Losses::default();
+        Reading { reader, seen: [false; MOST_CALLS], time: 0, last: None, in_order: true, discard: false, closed: 0, losses }
+    }
+
+    /// Reads once: part of a packet. `false`: there was nothing.
+    fn read(&mut self, source: &impl Source, view: View) -> bool {
+        let mut scratch = [0; 64];
+        let Some(mut batch) = self.reader.read(source, view, &mut scratch).expect("inside of the memory") else { return false };
+        if batch.end().is_some() {
+            self.closed += 1;
+            self.losses = batch.losses();
+        }
+        while let Some(record) = batch.next_record(&VOCABULARY) {
+            let seq = sequence(record.id, record.payload);
+            let seq = seq.unwrap_or_else(|| panic!("no call has recorded event {} with {:x?}", record.id, record.payload));
+            assert!((seq as usize) < MOST_CALLS, "no call has recorded {seq}");
+            assert!(!std::mem::replace(&mut self.seen[seq as usize], true), "record {seq} came twice");
+            if self.in_order {
+                assert!(self.last.is_none_or(|last| last < seq), "record {seq} came after {:?}", self.last);
+            }
+            self.last = Some(seq);
+            assert!(record.time >= self.time, "time stepped back before record {seq}");
+            self.time = record.time;
+            let read = TIMES.with_borrow(|times| times[seq as usize]);
+            assert_eq!(record.time, read, "time of record {seq}");
+        }
+        true
+    }
+
+    fn read_all(&mut self, source: &impl Source, view: View) {
+        for _ in 0..MOST_CALLS {
+            if !self.read(source, view) {
+                return;
+            }
+        }
+        panic!("the reader comes to no end");
+    }
+
+    /// At rest, everything is read or counted; nothing is counted that has no reason.
+    fn settle(&mut self, source: &impl Source, view: View, calls: u32) {
+        self.read_all(source, view);
+        self.reader.refresh_dropped(source).expect("inside of the memory");
+        let losses = self.reader.losses();
+        assert!(!self.discard || losses.overwritten == 0, "in Discard nothing is overwritten: {losses:?}");
+        assert_eq!(self.reader.emitted() + losses.events(), u64::from(calls), "{losses:?}");
+        assert_eq!((losses.clamped, losses.clock_back, losses.abandoned, losses.unreadable, losses.too_large), (0, 0, 0, 0, 0));
+    }
+}
+
+// --- Loom.
+
+/// Explores `run` with so many pre-emptions; `KYMO_MODEL_PREEMPTIONS` adds to them.
+fn explore(name: &str, preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
+    let more: usize = std::env::var("KYMO_MODEL_PREEMPTIONS").map_or(0, |more| more.parse().expect("a number"));
+    let executions = Arc::new(AtomicU64::new(0));
+    let count = executions.clone();
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions + more);
+    builder.max_branches = 10_000;
+    let begin = std::time::Instant::now();
+    builder.check(move || {
+        count.fetch_add(1, Relaxed);
+        modelled::begin_execution();
+        run();
+    });
+    modelled::end_model();
+    println!("{name}: {} executions, {:.1} s", executions.load(Relaxed), begin.elapsed().as_secs_f64());
+}

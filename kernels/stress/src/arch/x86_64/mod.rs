@@ -1,0 +1,158 @@
+//! x86-64, QEMU's `q35`: interrupts and NMIs come inside of the writer.
+//!
+//! Two tracers: `TscCas`, whose clock is the time stamp counter; and, when the clock must jump, `LocalCas` with a clock of this kernel's own.
+
+mod apic;
+mod machine;
+
+use core::arch::asm;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use kymo::arch::x86_64::{AtGs, TscCas, tsc};
+use kymo::event::Event;
+
+use crate::cpu::Cpu;
+use crate::{MAX_CPUS, REGION, VOCABULARY};
+
+pub use apic::{arm, poke, start_others};
+pub use machine::{cpus, exit, frequency, put};
+
+/// What `gs` leads to on each CPU, from before its first tracepoint on and for good: an NMI finds it too.
+#[repr(C)]
+struct PerCpu {
+    kymo: *const kymo::Control,
+    cpu: *const Cpu,
+}
+
+type Block = kymo::ByPointer<AtGs<{ offset_of!(PerCpu, kymo) }>>;
+
+/// The clock is the time stamp counter.
+pub struct Tsc;
+
+// SAFETY: `adopt` sets `gs` before anything can trace; each CPU has its own block, and no code moves to another CPU.
+unsafe impl kymo::Platform for Tsc {
+    type Reserve = TscCas;
+    type Local = Block;
+
+    #[inline(always)]
+    fn clock() -> u64 {
+        tsc()
+    }
+
+    /// Nothing to wait for: the other CPUs enter the kernel after the start, and record no more before the stop.
+    fn synchronize() {}
+
+    fn nesting() -> u32 {
+        cpu().depth() as u32
+    }
+}
+
+/// The clock can jump.
+pub struct Jumping;
+
+// SAFETY: as for `Tsc`.
+unsafe impl kymo::Platform for Jumping {
+    type Reserve = kymo::LocalCas;
+    type Local = Block;
+
+    #[inline(always)]
+    fn clock() -> u64 {
+        tsc().wrapping_add(cpu().offset())
+    }
+
+    /// As for `Tsc`.
+    fn synchronize() {}
+
+    fn nesting() -> u32 {
+        cpu().depth() as u32
+    }
+}
+
+/// What [`start`] gives.
+pub enum Recording {
+    Tsc(kymo::Session<Tsc>),
+    Jumping(kymo::Session<Jumping>),
+}
+
+impl Recording {
+    pub fn stop(&self) -> Result<(), kymo::Error> {
+        match self {
+            Recording::Tsc(session) => session.stop(),
+            Recording::Jumping(session) => session.stop(),
+        }
+    }
+}
+
+static JUMPS: AtomicBool = AtomicBool::new(false);
+
+/// Begins to record; `jumps`: with the clock that can.
+pub fn start(config: &kymo::Config, jumps: bool) -> Result<Recording, kymo::Error> {
+    JUMPS.store(jumps, Relaxed);
+    if jumps {
+        kymo::Tracer::start(REGION.memory(), config, &VOCABULARY).map(Recording::Jumping)
+    } else {
+        kymo::Tracer::start(REGION.memory(), config, &VOCABULARY).map(Recording::Tsc)
+    }
+}
+
+/// Records an event.
+pub fn record<E: Event>(event: E) {
+    if JUMPS.load(Relaxed) { writer_local_cas(event) } else { writer_tsc_cas(event) }
+}
+
+/// A function of its own, so that tests see where in it interrupts come.
+#[inline(never)]
+fn writer_tsc_cas<E: Event>(event: E) {
+    if kymo::Tracer::<Tsc>::is_on::<E>() {
+        kymo::Tracer::<Tsc>::record(event);
+    }
+}
+
+/// As [`writer_tsc_cas`].
+#[inline(never)]
+fn writer_local_cas<E: Event>(event: E) {
+    if kymo::Tracer::<Jumping>::is_on::<E>() {
+        kymo::Tracer::<Jumping>::record(event);
+    }
+}
+
+/// The hardware's clock.
+pub fn time() -> u64 {
+    tsc()
+}
+
+/// This CPU.
+pub fn cpu() -> &'static Cpu {
+    let cpu: *const Cpu;
+    // SAFETY: reads what `adopt` wrote.
+    unsafe { asm!("mov {}, gs:[{}]", out(reg) cpu, const offset_of!(PerCpu, cpu), options(pure, readonly, nostack)) };
+    // SAFETY: it stays, so `adopt` was promised.
+    unsafe { &*cpu }
+}
+
+/// Makes `cpu` what [`cpu`] gives on this CPU, number `id`, and lets NMIs and, when unmasked, interrupts come.
+///
+/// # Safety
+/// It stays where it is.
+pub unsafe fn adopt(id: usize, cpu: &Cpu) {
+    static mut PER_CPU: [PerCpu; MAX_CPUS] = [const { PerCpu { kymo: core::ptr::null(), cpu: core::ptr::null() } }; MAX_CPUS];
+    assert!(id < MAX_CPUS, "CPU {id} is one too many");
+    // SAFETY: only this CPU uses this element, and comes here once.
+    let mine = unsafe { &raw mut PER_CPU[id] };
+    // SAFETY: as above.
+    unsafe { mine.write(PerCpu { kymo: REGION.control(id as u32), cpu }) };
+    // SAFETY: MSR 0xC0000101 is the base of `gs`, which nobody else uses.
+    unsafe { asm!("wrmsr", in("ecx") 0xC000_0101_u32, in("eax") mine as u32, in("edx") (mine as u64 >> 32) as u32) };
+    apic::enable();
+}
+
+pub fn mask() {
+    // SAFETY: masking interrupts breaks nothing.
+    unsafe { asm!("cli") };
+}
+
+pub fn unmask() {
+    // SAFETY: an interrupt disturbs nothing here: that is what this kernel is about.
+    unsafe { asm!("sti") };
+}

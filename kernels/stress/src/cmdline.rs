@@ -1,0 +1,46 @@
+//! The kernel's command line: QEMU's `-append`.
+
+use kymo::{Consumer, Mode};
+
+/// What a run does.
+pub struct Settings {
+    pub mode: Mode,
+    pub consumer: Consumer,
+    /// Stop after about so many calls of all CPUs.
+    pub events: u64,
+    pub packets: u32,
+    pub packet_size: u32,
+    /// Most time between a timer interrupt of a CPU and the next one.
+    pub tick_us: u32,
+    /// After so many events at thread level, a CPU interrupts its neighbour; 0: never.
+    pub poke: u32,
+    /// How far the clock jumps when it does, in its own ticks; 0: it does not.
+    pub jump: u64,
+}
+
+pub const KEYS: &str = "mode=overwrite|discard, consumer=none|host, events=N, packets=N, packet_size=N, \
+    tick_us=N (1 or more), poke=N, jump=TICKS";
+
+/// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.
+pub fn parse(line: &str) -> Result<Settings, &str> {
+    let (mode, consumer) = (Mode::Overwrite, Consumer::None);
+    let (events, packets, packet_size, tick_us, poke, jump) = (400_000, 256, 4096, 100, 32, 0);
+    let mut settings = Settings { mode, consumer, events, packets, packet_size, tick_us, poke, jump };
+    for word in line.split_ascii_whitespace() {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        match (key, value, value.parse::<u64>(), value.parse::<u32>()) {
+            ("mode", "overwrite", ..) => settings.mode = Mode::Overwrite,
+            ("mode", "discard", ..) => settings.mode = Mode::Discard,
+            ("consumer", "none", ..) => settings.consumer = Consumer::None,
+            ("consumer", "host", ..) => settings.consumer = Consumer::Host,
+            ("events", _, Ok(n), _) => settings.events = n,
+            ("packets", .., Ok(n)) => settings.packets = n,
+            ("packet_size", .., Ok(n)) => settings.packet_size = n,
+            ("tick_us", .., Ok(n @ 1..)) => settings.tick_us = n,
+            ("poke", .., Ok(n)) => settings.poke = n,
+            ("jump", _, Ok(n), _) if n < 1 << 40 => settings.jump = n,
+            _ => return Err(word),
+        }
+    }
+    Ok(settings)
+}

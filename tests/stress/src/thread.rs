@@ -1,0 +1,221 @@
+//! A thread that records, and its handlers, which do the same on top of it.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release, compiler_fence};
+
+use kymo::Mode;
+use kymo::ring::reader::{ChannelReader, View};
+use kymo::ring::source::Live;
+
+use crate::code::{Place, place};
+use crate::event::{Call, DEPTHS};
+use crate::reader::{Checks, Fault};
+use crate::signal::Timers;
+use crate::writer::{NESTING, Writer, record};
+
+/// So many calls of a thread while its reader gets nothing: the channel stands still.
+const STANDSTILL: u64 = 1 << 24;
+/// So many calls at most wait for a signal. More than a ring holds.
+const MOST_CALLS: u32 = 4000;
+
+/// What a thread, its handlers and its reader share. All atomic: a handler comes between any two instructions.
+pub(crate) struct Thread {
+    pub(crate) number: u32,
+    pub(crate) mode: Mode,
+    /// Somebody has enough, or found a fault.
+    pub(crate) stop: &'static AtomicBool,
+    /// The number of its ring, once it has one.
+    pub(crate) ring: OnceLock<u32>,
+    /// The memory, and a reader at the beginning of the ring, to be copied: for dumps.
+    pub(crate) beginning: OnceLock<(Live, ChannelReader)>,
+    timers: OnceLock<Timers>,
+    /// By depth: calls begun, and calls that returned.
+    pub(crate) called: [AtomicU64; DEPTHS],
+    returned: [AtomicU64; DEPTHS],
+    /// By depth: how many handlers have run to their end.
+    handled: [AtomicU32; DEPTHS],
+    /// By depth: the state of a random generator.
+    random: [AtomicU64; DEPTHS],
+    /// How many writers are stopped now, each by a signal inside of it.
+    stopped: AtomicU32,
+    /// By depth and [`Place`]: where signals came.
+    pub(crate) places: [[AtomicU64; 3]; DEPTHS],
+    /// How many handlers began with so many writers stopped below them.
+    pub(crate) nested: [AtomicU64; DEPTHS],
+    pub(crate) dumps: AtomicU64,
+    /// Records of this thread that a reader has verified, and what it knows to be lost.
+    pub(crate) verified: AtomicU64,
+    pub(crate) lost: AtomicU64,
+    /// The run's first fault, and whose ring it is in.
+    pub(crate) fault: &'static OnceLock<(u32, Fault)>,
+}
+
+impl Thread {
+    pub(crate) fn new(
+        number: u32,
+        mode: Mode,
+        seed: u64,
+        stop: &'static AtomicBool,
+        fault: &'static OnceLock<(u32, Fault)>,
+    ) -> Thread {
+        let counts = || std::array::from_fn(|_| AtomicU64::new(0));
+        Thread {
+            number,
+            mode,
+            stop,
+            ring: OnceLock::new(),
+            beginning: OnceLock::new(),
+            timers: OnceLock::new(),
+            called: counts(),
+            returned: counts(),
+            handled: std::array::from_fn(|_| AtomicU32::new(0)),
+            random: std::array::from_fn(|depth| AtomicU64::new(seed + 1000 * u64::from(number) + depth as u64)),
+            stopped: AtomicU32::new(0),
+            places: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
+            nested: counts(),
+            dumps: AtomicU64::new(0),
+            verified: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            fault,
+        }
+    }
+
+    /// Calls begun, at all depths.
+    pub(crate) fn calls(&self) -> u64 {
+        self.called.iter().map(|count| count.load(Relaxed)).sum()
+    }
+
+    /// Below `below`. SplitMix64; a depth never stops itself.
+    fn draw(&self, depth: usize, below: u64) -> u64 {
+        let state = self.random[depth].load(Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random[depth].store(state, Relaxed);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below
+    }
+
+    /// Records until somebody has enough. `entered` once the ring is there, before the first record.
+    pub(crate) fn work<W: Writer>(&'static self, entered: impl FnOnce()) {
+        self.ring.get_or_init(|| W::enter(self.number as usize));
+        entered();
+        self.timers.get_or_init(|| Timers::new(self));
+        let (mut verified, mut calls_then) = (0, 0);
+        while !self.stop.load(Relaxed) {
+            self.one_burst::<W>(0);
+            // A flight recorder's reader is to be lapped more often than a full ring is to be full.
+            if self.draw(0, 8) >= if self.mode == Mode::Overwrite { 3 } else { 1 } {
+                self.wait_for_reader::<W>();
+            }
+            let now = self.verified.load(Relaxed);
+            if now != verified {
+                (verified, calls_then) = (now, self.calls());
+            } else if self.calls() - calls_then > STANDSTILL {
+                self.fails(Fault::Standstill { verified });
+            }
+        }
+        if let Some(timers) = self.timers.get() {
+            timers.end();
+        }
+    }
+
+    /// Half a ring behind is near enough. Not for ever: a reader that stands still is to be found out.
+    fn wait_for_reader<W: Writer>(&self) {
+        let behind = || self.calls().saturating_sub(self.verified.load(Relaxed) + self.lost.load(Relaxed));
+        for _ in 0..100 {
+            if behind() * 20 < W::RING / 2 || self.stop.load(Relaxed) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Arms a deeper signal and records until it was handled, or there are enough.
+    fn one_burst<W: Writer>(&self, depth: usize) {
+        let deeper = if depth + 1 == DEPTHS || self.draw(depth, 8) > 0 {
+            depth + 1
+        } else {
+            depth + 1 + self.draw(depth, (DEPTHS - depth - 1) as u64) as usize
+        };
+        let Some(timers) = self.timers.get().filter(|_| deeper < DEPTHS) else {
+            return (0..self.draw(depth, 60)).for_each(|_| self.call::<W>(depth));
+        };
+        let handled = self.handled[deeper].load(Relaxed);
+        // Long enough to come behind the system call that arms it; how long a timer takes at least differs from machine to machine.
+        timers.arm(deeper, self.draw(depth, 16_000 << self.draw(depth, 3)));
+        for _ in 0..MOST_CALLS {
+            self.call::<W>(depth);
+            if self.handled[deeper].load(Relaxed) != handled {
+                break;
+            }
+        }
+        (0..self.draw(depth, 8)).for_each(|_| self.call::<W>(depth));
+    }
+
+    #[inline(always)]
+    fn call<W: Writer>(&self, depth: usize) {
+        let seq = self.called[depth].load(Relaxed);
+        self.called[depth].store(seq + 1, Relaxed);
+        // For the handlers of this thread: a call is begun before its record, and returned after it.
+        compiler_fence(Release);
+        record::<W>(Call { thread: self.number, depth: depth as u32, seq: seq as u32 });
+        compiler_fence(Release);
+        self.returned[depth].store(seq + 1, Relaxed);
+    }
+
+    /// A signal has stopped this thread at an address.
+    pub(crate) fn on_signal<W: Writer>(&self, depth: usize, stopped_at: u64) {
+        let before = NESTING.replace(depth as u32);
+        let place = place(stopped_at);
+        add_one(&self.places[depth][place as usize]);
+        let below = self.stopped.load(Relaxed);
+        let stopped = below + u32::from(place != Place::Elsewhere);
+        self.stopped.store(stopped, Relaxed);
+        add_one(&self.nested[stopped as usize]);
+
+        if self.draw(depth, 16) == 0 {
+            self.check_dump();
+        }
+        self.one_burst::<W>(depth);
+        if self.draw(depth, 64) == 0 {
+            self.check_dump();
+        }
+
+        self.stopped.store(below, Relaxed);
+        NESTING.set(before);
+        self.handled[depth].fetch_add(1, Relaxed);
+    }
+
+    /// The machine dies here: what would its memory say of this thread?
+    fn check_dump(&self) {
+        let Some((live, beginning)) = self.beginning.get() else { return };
+        // The higher signals may come meanwhile, and record: only what stood still is a dump.
+        let calls = self.calls();
+        let returned: u64 = self.returned.iter().map(|count| count.load(Relaxed)).sum();
+        let mut checks = Checks::new(self.number);
+        let mut reader = beginning.clone();
+        let result = checks.drain(&mut reader, live, View::PostMortem, usize::MAX);
+        if self.calls() != calls {
+            return;
+        }
+        add_one(&self.dumps);
+        let found = checks.read() + reader.losses().events();
+        let result = result.and_then(|_| match (returned..=calls).contains(&found) {
+            true => Ok(()),
+            false => Err(Fault::Dump { found: checks.read(), losses: reader.losses(), returned, calls }),
+        });
+        if let Err(fault) = result {
+            self.fails(fault);
+        }
+    }
+
+    /// Keeps the run's first fault, and ends it.
+    pub(crate) fn fails(&self, fault: Fault) {
+        let _ = self.fault.set((self.number, fault));
+        self.stop.store(true, Relaxed);
+    }
+}
+
+/// Only this thread writes it, and a handler that comes in between at most takes one back.
+fn add_one(count: &AtomicU64) {
+    count.fetch_add(1, Relaxed);
+}

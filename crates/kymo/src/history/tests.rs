@@ -355,10 +355,19 @@ fn cleared<R: Reserve + 'static>() {
     assert_eq!(setting.records(), records);
     let retained = records.len() as u64;
     assert_eq!(setting.history.counts(), Counts { retained, overwritten: 1300 - retained, discarded: 0 });
+    // CPU by CPU, as in a panic.
+    setting.history.clear();
+    CLOCK.set(CLOCK.get() + 1);
+    (0..3).for_each(|seq| setting.short(1, seq));
+    for last_n in [1, 2, 3, 4] {
+        let mut out = String::new();
+        setting.history.dump_on_panic(&mut out, 0, last_n).unwrap();
+        assert_eq!(out.lines().count(), 1 + last_n.min(3), "{out}");
+    }
     // Another session over the same memory: nothing of it was cleared.
     setting.session.stop().unwrap();
-    let _again = Setting::<R>::start(setting.memory, Mode::Overwrite, 256, 8, &VOCABULARY);
     CLOCK.set(0);
+    let _again = Setting::<R>::start(setting.memory, Mode::Overwrite, 256, 8, &VOCABULARY);
     setting.short(0, 7);
     assert_eq!(setting.records().len(), 1);
 }
@@ -425,7 +434,7 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
     for last_n in [1, 5, 40, usize::MAX] {
         let (began, mut out) = (seq.get(), String::new());
         dump(&source, &VOCABULARY, &Mark::new(), &mut out, last_n, None).unwrap();
-        let mut last = None;
+        let (mut last, mut shown, mut printed) = (None, 0, Vec::new());
         for line in out.lines() {
             if line.starts_with("kymo: ") {
                 lost |= line.contains("meanwhile");
@@ -441,8 +450,19 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
                 assert_eq!(time.trim(), format!("0.{:07}", 10 + 5 * (u64::from(seq) + 1)), "{line}");
                 assert!(last.is_none_or(|last| last < seq), "{last:?} before {line}");
                 last = Some(seq);
+                printed.push(seq);
             }
             lines += 1;
+            shown += 1;
+        }
+        assert!(shown <= last_n, "{shown} of {last_n}");
+        // What is still there was there all along.
+        let (still, _) = by_channel_readers(&setting.session.live(), &VOCABULARY);
+        let still = still.iter().filter(|record| record.3 == Short::ID).map(|record| record.4[0]);
+        if let [first, .., newest] = printed[..] {
+            for seq in still.filter(|seq| (first..=newest).contains(seq)) {
+                assert!(printed.contains(&seq), "{seq} was not printed: {printed:?}");
+            }
         }
         assert!(every > 100 || seq.get() > began, "the writer was at work");
         let (mut all, mut payload) = (out.lines().count(), [0; 2]);
@@ -544,15 +564,15 @@ fn damaged_memory_neither_panics_nor_hangs() {
     let mut opened = 0;
     for turn in 0..300 {
         let mut damaged = bytes.clone();
-        for _ in 0..=next(6) {
+        for _ in 0..=next(40) {
             // Control blocks and rings more often than the header, which has a checksum.
-            let at = if next(3) == 0 { 4224 + next(4048) } else { next(bytes.len()) };
+            let at = if next(3) == 0 { 4224 + next(2048) } else { 4096 + next(bytes.len() - 4096) };
             damaged[at] ^= 1 << next(8);
         }
         let source = Bytes(&damaged);
         opened += usize::from(Region::open(&source).is_ok());
         for dead in [None, Some(turn % 2)] {
-            dump(&source, &VOCABULARY, &Mark::new(), &mut String::new(), 20, dead).unwrap();
+            dump(&source, &VOCABULARY, &Mark::new(), &mut String::new(), [20, usize::MAX][turn as usize / 2 % 2], dead).unwrap();
         }
         let mark = Mark::new();
         clear(&source, &VOCABULARY, &mark);
@@ -567,15 +587,15 @@ fn steps_back<R: Reserve + 'static>() {
         CLOCK.set(0);
         Setting::<R>::new(1, Mode::Overwrite, 256, 16)
     };
-    for seq in 0..150 {
-        CLOCK.set(1000 + u64::from(seq) - if seq % 40 > 30 { 500 } else { 0 });
+    for seq in 0..240 {
+        CLOCK.set(1000 + u64::from(seq) - if seq % 100 > 40 { 500 } else { 0 });
         setting.short(0, seq);
     }
     let mut seqs: Vec<_> = setting.records().iter().map(|record| record.4[0]).collect();
     assert!(setting.records().is_sorted_by_key(|record| record.0));
     seqs.sort_unstable();
-    assert_eq!(seqs, (0..150).collect::<Vec<_>>());
-    assert_eq!(setting.lines(149).len(), 149);
+    assert_eq!(seqs, (0..240).collect::<Vec<_>>());
+    assert_eq!(setting.lines(239).len(), 239);
 }
 
 #[test]

@@ -477,8 +477,8 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
 fn a_writer_between_any_two_loads_tears_nothing() {
     let mut sum = (0, false);
     // From a ring that is overwritten within a few loads to one that lasts longer than a dump.
-    for every in [1, 2, 3, 7, 50, 64, 65, 1000, 4001, 30_011] {
-        for burst in [1, 3, 17] {
+    for every in [1, 2, 3, 7, 50, 64, 65, 301, 500, 601, 777, 1000, 1501, 4001, 30_011] {
+        for burst in [1, 3, 17, 150] {
             for (lines, lost) in [interleaved::<LocalCas>(every, burst), interleaved::<OneAtATime>(every, burst)] {
                 sum = (sum.0 + lines, sum.1 | lost);
             }

@@ -158,6 +158,46 @@ fn each_call_while_another_is_at_work() {
     });
 }
 
+/// N-08: events by name, and those of a subject; what is off is neither recorded nor counted.
+#[test]
+fn events_are_switched_by_name() {
+    crate::event! { #[id(22)] struct BeatMore { seq: u32 } }
+    crate::event! { #[id(64)] struct ThreadLike { seq: u32 } }
+    crate::event! { #[id(65)] struct ThreadOther { seq: u32 } }
+    crate::event! { #[id(66)] #[channel(Names)] struct ThreadNames { seq: u32 } }
+    static VOCABULARY: Vocabulary = crate::vocabulary![Beat, BeatMore, ThreadLike, ThreadOther, ThreadNames];
+    let memory = recorder().memory;
+    let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+    assert_eq!(recorder.switch(TRACE, "beat", false), Err(Refused::Invalid), "nothing runs");
+    assert!(start(recorder).is_ok());
+    type T = Tracer<Test>;
+    let on = || {
+        [T::is_on::<Beat>(), T::is_on::<BeatMore>(), T::is_on::<ThreadLike>(), T::is_on::<ThreadOther>(), T::is_on::<ThreadNames>()]
+    };
+    assert_eq!(on(), [true; 5]);
+    assert_eq!(recorder.switch(TRACE, "thread_like", false), Ok(1));
+    assert_eq!(on(), [true, true, false, true, true]);
+    assert_eq!(recorder.switch(TRACE, "beat", false), Ok(1));
+    assert_eq!(on(), [false, true, false, true, true]);
+    assert_eq!(recorder.switch(TRACE, "beat", true), Ok(1));
+    assert_eq!(recorder.switch(TRACE, "thread*", false), Ok(3));
+    assert_eq!(on(), [true, true, false, false, false]);
+    // Of the other CPU too.
+    BLOCK.set(memory.control(1));
+    assert_eq!(on(), [true, true, false, false, false]);
+    assert_eq!(recorder.switch(TRACE, "*", true), Ok(5));
+    assert_eq!(on(), [true; 5]);
+    assert_eq!(recorder.switch(TRACE, "nothing", true), Err(Refused::Invalid));
+    assert_eq!(recorder.switch(Mode::Count as u32, "beat", true), Err(Refused::NotBuilt));
+    PERMITTED.set(false);
+    assert_eq!(recorder.switch(TRACE, "beat", true), Err(Refused::NotPermitted));
+    PERMITTED.set(true);
+    recorder.stop(TRACE).unwrap();
+    assert_eq!(on(), [false; 5]);
+    assert_eq!(recorder.switch(TRACE, "beat", true), Err(Refused::Invalid), "it does not run any more");
+    assert_eq!(on(), [false; 5]);
+}
+
 /// P-03, P-04: a bad pointer before an unknown mode before one that is not built before permission before flags and order before progress before memory.
 #[test]
 fn refusals_come_in_their_order() {

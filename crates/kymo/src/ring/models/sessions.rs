@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use super::*;
-use crate::ring::layout::{SESSION_WORD, STATE_WORD, State, switch_index};
+use crate::ring::layout::{SESSION_WORD, STATE_WORD, State, switch};
 use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -119,7 +119,7 @@ fn watch(world: &World, ring: bool) {
     }
     control.packet_size.watch();
     control.events.watch();
-    control.on[switch_index(Short::ID)].watch();
+    control.on[switch(Short::ID).byte].watch();
     for index in [SESSION_WORD, STATE_WORD] {
         // SAFETY: a word of the header, which is leaked.
         unsafe { (*world.base().wrapping_add(4 * index).cast::<AtomicU32>()).watch() };

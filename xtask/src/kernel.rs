@@ -29,7 +29,10 @@ pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> 
         ("KYMO_HELLO", hello(toolchain)?),
         ("KYMO_PROBES_RISCV64", probes(RISCV64)?),
         ("KYMO_PROBES_RISCV32", probes(RISCV32)?),
+        ("KYMO_MEASURE_RISCV64", measure(RISCV64, toolchain)?),
+        ("KYMO_MEASURE_RISCV32", measure(RISCV32, toolchain)?),
         ("KYMO_STRESS_RISCV64", stress(RISCV64)?),
+        ("KYMO_STRESS_RISCV32", stress(RISCV32)?),
         ("KYMO_STRESS_X86_64", stress(X86_64)?),
     ])
 }
@@ -39,6 +42,23 @@ pub(crate) fn host_probes() -> Result<PathBuf> {
     let built = target().join("host-probes");
     run(cargo(&["build", "--release", "--target-dir"]).arg(&built).current_dir(folder("probes")))?;
     Ok(built.join("release/libkymo_probes.a"))
+}
+
+const MEASURE: [&str; 4] = ["--features", "measure", "--bin", "measure"];
+
+/// Builds the kernel that runs the probes. It is another program beside the archive: that one stays.
+fn measure(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
+    let built = target().join("kernels");
+    let mut command = build_command(triple, toolchain);
+    run(command.current_dir(folder("probes")).args(MEASURE).args(["--target", triple, "--target-dir"]).arg(&built))?;
+    Ok(built.join(triple).join("release/measure"))
+}
+
+/// Builds the program that runs the probes on this machine's own processor.
+pub(crate) fn host_measure() -> Result<PathBuf> {
+    let built = target().join("host-probes");
+    run(cargo(&["build", "--release"]).args(MEASURE).arg("--target-dir").arg(&built).current_dir(folder("probes")))?;
+    Ok(built.join("release/measure"))
 }
 
 /// Returns the folder with what was built.
@@ -52,13 +72,13 @@ fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
 /// Checks one of them, with rustup's tool chain, for each of its targets.
 pub(crate) fn clippy(name: &str) -> Result<()> {
     let triples: &[&str] = match name {
-        "stress" => &[RISCV64, X86_64],
+        "stress" => &[RISCV64, RISCV32, X86_64],
         "probes" => &[RISCV64, RISCV32],
         _ => &[RISCV64],
     };
     triples.iter().try_for_each(|triple| {
         let mut command = cargo(&["clippy", "--release", "--target", triple, "--target-dir"]);
-        run(command.current_dir(folder(name)).arg(target().join("kernels")).args(["--", "-Dwarnings"]))
+        run(command.current_dir(folder(name)).arg(target().join("kernels")).args(["--all-features", "--", "-Dwarnings"]))
     })
 }
 

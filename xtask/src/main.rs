@@ -10,6 +10,7 @@ mod process;
 mod setup;
 mod step;
 mod stress;
+mod stress_qemu;
 mod test;
 
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ cargo xtask COMMAND
                        and see that the test that is there for it fails
   overhead [--book]    count what tracing costs a whole kernel, in instructions a unit of work; --book writes the table into the book
   stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
+  stress qemu [EVENTS] interrupts inside of writers under QEMU, RISC-V and x86-64, about EVENTS calls each (20000000 unless told)
   compiled-out [KERNEL]
                        show that tracepoints which are compiled out leave nothing in the kernel (hello unless told)
   bench trace          what an event costs in Kymo and in other tracers, side by side; writes the table into the book
@@ -99,6 +101,8 @@ fn run(arguments: &[&str]) -> Result<()> {
             Err(_) => bail!(Usage(format!("models takes a number of pre-emptions, and \"{more}\" is none."))),
         },
         ["mistakes", names @ ..] => mistakes::run(names, mistakes::Tests::Untried)?,
+        ["stress", "qemu"] => stress_qemu::run(None)?,
+        ["stress", "qemu", events] => stress_qemu::run(Some(events))?,
         ["compiled-out"] => compiled_out::run("hello")?,
         ["compiled-out", kernel] => compiled_out::run(kernel)?,
         ["overhead"] => overhead::run(false)?,

@@ -38,9 +38,11 @@ struct Package {
 }
 
 /// To run kernels, and to check what they recorded.
-const RUN: [Package; 4] = [
+const RUN: [Package; 6] = [
     Package { name: "qemu-system-misc", sign: "qemu-system-riscv64" },
     Package { name: "qemu-system-x86", sign: "qemu-system-x86_64" },
+    Package { name: "qemu-system-arm", sign: "qemu-system-aarch64" },
+    Package { name: "qemu-user", sign: "qemu-x86_64" },
     Package { name: "babeltrace2", sign: "babeltrace2" },
     Package { name: "binutils-riscv64-unknown-elf", sign: "riscv64-unknown-elf-objdump" },
 ];

@@ -54,6 +54,8 @@ fn step(name: &str) -> Result<()> {
         }
         "clippy" => {
             run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-Dwarnings"]))?;
+            // With all features the plugin is that for QEMU 9.2 and later.
+            run_command(&mut cargo(&["clippy", "-p", "kymo-cost", "--", "-Dwarnings"]))?;
             // The library's other feature sets: a kernel's, and tracepoints compiled out.
             for features in [&["--no-default-features"][..], &["--no-default-features", "--features", "std"], &[]] {
                 let mut clippy = cargo(&["clippy", "-p", "kymo"]);
@@ -98,9 +100,9 @@ fn step(name: &str) -> Result<()> {
     }
 }
 
-/// Builds the `kymo` command. Returns its path.
+/// Builds the `kymo` command, and the plugin beside it. Returns the command's path.
 pub(crate) fn cli() -> Result<PathBuf> {
-    run_command(&mut cargo(&["build", "--release", "-p", "kymo-cli"]))?;
+    run_command(&mut cargo(&["build", "--release", "-p", "kymo-cli", "-p", "kymo-cost"]))?;
     Ok(target().join("release/kymo"))
 }
 
@@ -126,9 +128,9 @@ pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
 pub(crate) fn e2e() -> Result<Command> {
     let kernels = kernels()?;
     let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
-    command.envs(kernels).env("KYMO_BIN", cli()?);
+    command.envs(kernels).env("KYMO_BIN", cli()?).env("KYMO_COST_PLUGIN", target().join("release/libkymo_cost.so"));
     if cfg!(target_arch = "x86_64") {
-        command.env("KYMO_HOST_PROBES", kernel::host_probes()?);
+        command.env("KYMO_HOST_PROBES", kernel::host_probes()?).env("KYMO_HOST_MEASURE", kernel::host_measure()?);
     }
     Ok(command)
 }

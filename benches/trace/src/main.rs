@@ -109,7 +109,7 @@ fn print(peer: &Peer, figures: &Figures) {
     let off = figures
         .off
         .as_ref()
-        .map_or(["-".into(), "-".into()], |off| [off.instructions.to_string(), format!("{:.2}", off.nanoseconds)]);
+        .map_or(["-".into(), "-".into()], |off| [off.instructions.to_string(), format!("{:.2}", hundredths(off.nanoseconds))]);
     let fields = [
         peer.name.to_owned(),
         peer.version.clone(),
@@ -125,6 +125,11 @@ fn print(peer: &Peer, figures: &Figures) {
         format!("{:.3}", figures.scaling_over_floor),
     ];
     println!("{}", fields.join("\t"));
+}
+
+/// Rounded, and never minus zero.
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0 + 0.0
 }
 
 /// Holds the figures that do not vary against `budgets.toml`.

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use object::endian::LittleEndian;
 use object::read::ReadCache;
@@ -128,6 +129,7 @@ pub struct Launch {
     arguments: Vec<OsString>,
     ram: Ram,
     makes_ram_file: bool,
+    ends_in_order: bool,
 }
 
 /// The guest's main memory, seen from outside.
@@ -149,7 +151,7 @@ const BACKEND: &str = "kymo-ram";
 
 impl Launch {
     /// The standard machine for a kernel image, found by its ELF header, with `cpus` CPUs, 128 MiB and a serial port on the standard
-    /// output: QEMU's `virt` for RISC-V, `q35` for x86-64. `append` is the kernel's command line.
+    /// output: QEMU's `virt` for RISC-V (with 32 bits, without a firmware), `q35` for x86-64. `append` is the kernel's command line.
     pub fn kernel(kernel: &Path, cpus: u32, append: Option<&str>, ram_file: &Path) -> Result<Launch, Error> {
         let machine = standard_machine(kernel)?;
         let mut command: Vec<OsString> = machine.iter().map(OsString::from).collect();
@@ -177,7 +179,7 @@ impl Launch {
         if let Some(id) = options.backend() {
             let (file, size) = options.shared_file(id).ok_or_else(|| Error::Backend { id: id.to_owned() })?;
             let ram = Ram { file, size, base };
-            return Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: false });
+            return Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: false, ends_in_order: false });
         }
         match options.machines.first().and_then(|machine| arguments.get_mut(machine.place)) {
             Some(value) => value.push(format!(",memory-backend={BACKEND}")),
@@ -187,7 +189,7 @@ impl Launch {
         object.push(double_commas(ram_file));
         arguments.extend(["-object".into(), object]);
         let ram = Ram { file: ram_file.to_owned(), size, base };
-        Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: true })
+        Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: true, ends_in_order: false })
     }
 
     /// More options at the end of the command.
@@ -204,6 +206,12 @@ impl Launch {
         let is_pc = matches!(architecture(&self.program), Some("i386" | "x86_64"));
         let rtc: &[&str] = if is_pc { &["-rtc", "base=2020-01-01,clock=vm"] } else { &[] };
         self.with(["-icount", "shift=0,sleep=off"]).with(rtc.iter().copied())
+    }
+
+    /// Where the machine has to be ended, QEMU is asked to end, and its plugins report.
+    #[must_use]
+    pub fn ending_in_order(self) -> Launch {
+        Launch { ends_in_order: true, ..self }
     }
 
     /// Where the guest's memory is.
@@ -223,12 +231,15 @@ fn architecture(program: &OsStr) -> Option<&str> {
 }
 
 const RISCV_VIRT: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
+/// QEMU often comes without firmware for it: the kernel is entered in M-mode, at the beginning of RAM.
+const RISCV32_VIRT: &[&str] = &["qemu-system-riscv32", "-M", "virt", "-nographic", "-bios", "none"];
 /// Not `-nographic`, which has the firmware write to the serial port. `isa-debug-exit` lets a kernel end with an exit code.
 const X86_64_Q35: &[&str] =
     &["qemu-system-x86_64", "-M", "q35", "-display", "none", "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"];
 
 /// Which emulator runs this ELF file, with the machine's options.
 fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
+    const CLASS_32: u8 = 1;
     const CLASS_64: u8 = 2;
     const LITTLE_ENDIAN: u8 = 1;
     const X86_64: u16 = 62;
@@ -246,6 +257,7 @@ fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
     let machine = if order == LITTLE_ENDIAN { u16::from_le_bytes([low, high]) } else { u16::from_be_bytes([low, high]) };
     match (machine, class, order) {
         (RISCV, CLASS_64, LITTLE_ENDIAN) => Ok(RISCV_VIRT),
+        (RISCV, CLASS_32, LITTLE_ENDIAN) => Ok(RISCV32_VIRT),
         (X86_64, CLASS_64, LITTLE_ENDIAN) if has_pvh_entry(kernel) => Ok(X86_64_Q35),
         (X86_64, CLASS_64, LITTLE_ENDIAN) => Err(Error::NoEntry { path: kernel.to_owned() }),
         _ => {
@@ -312,6 +324,7 @@ fn package(program: &OsStr) -> &'static str {
 pub struct Qemu {
     program: String,
     child: Child,
+    ends_in_order: bool,
 }
 
 impl Qemu {
@@ -330,7 +343,7 @@ impl Qemu {
         command.args(&launch.arguments).stdin(Stdio::null()).stdout(stdout);
         die_with_this_process(&mut command);
         match command.spawn() {
-            Ok(child) => Ok(Qemu { program, child }),
+            Ok(child) => Ok(Qemu { program, child, ends_in_order: launch.ends_in_order }),
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
                 Err(Error::Missing { package: package(&launch.program), program })
             }
@@ -364,6 +377,21 @@ impl Qemu {
         self.wait()
     }
 
+    /// Ends QEMU, and says how it ended: at once, or as [`Launch::ending_in_order`] has it. If it does not within ten seconds, at once too.
+    pub fn end(&mut self) -> Result<ExitStatus, Error> {
+        if self.ends_in_order {
+            ask_to_end(&self.child);
+            let patience = Instant::now() + Duration::from_secs(10);
+            while Instant::now() < patience {
+                if let Some(status) = self.try_wait()? {
+                    return Ok(status);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.kill()
+    }
+
     fn failed(&self, action: &'static str, source: io::Error) -> Error {
         Error::Process { program: self.program.clone(), action, source }
     }
@@ -375,6 +403,19 @@ impl Drop for Qemu {
         let _ = self.kill();
     }
 }
+
+/// By SIGTERM.
+#[cfg(target_os = "linux")]
+fn ask_to_end(child: &Child) {
+    use rustix::process::{Pid, Signal, kill_process};
+    if let Ok(Some(id)) = i32::try_from(child.id()).map(Pid::from_raw) {
+        // It may have ended, which is what was asked for.
+        let _ = kill_process(id, Signal::TERM);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_to_end(_child: &Child) {}
 
 /// Has the kernel kill the child when this process dies, even by SIGKILL, where nothing of ours runs any more.
 #[cfg(target_os = "linux")]
@@ -541,6 +582,15 @@ mod tests {
         assert_eq!(line(&launch.deterministic()), format!("{expected} -icount shift=0,sleep=off"));
         std::fs::remove_file(kernel).unwrap();
 
+        let kernel = temporary("riscv32", &elf(1, 243));
+        let launch = Launch::kernel(&kernel, 4, None, Path::new("ram")).unwrap();
+        let expected = format!(
+            "qemu-system-riscv32 -M virt,memory-backend=kymo-ram -nographic -bios none -m 128M -no-reboot -smp 4 -kernel {} {OBJECT}",
+            kernel.display()
+        );
+        assert_eq!(line(&launch), expected);
+        std::fs::remove_file(kernel).unwrap();
+
         let kernel = temporary("x86", &pvh(18));
         let launch = Launch::kernel(&kernel, 2, None, Path::new("ram")).unwrap();
         let expected = format!(
@@ -576,7 +626,7 @@ mod tests {
             ("other-note", pvh(17), "no PVH entry"),
             ("cut-note", pvh(18)[..130].to_vec(), "no PVH entry"),
             ("x32", elf(1, 62), "x86-64 (32 bits)"),
-            ("rv32", elf(1, 243), "RISC-V (32 bits)"),
+            ("rv128", elf(3, 243), "RISC-V"),
             ("odd", elf(2, 999), "ELF machine 999"),
             ("text", b"hello".to_vec(), "not an ELF file"),
             ("short", elf(2, 243)[..19].to_vec(), "not an ELF file"),

@@ -234,6 +234,6 @@ fn ending(options: &Options<'_>, machine: &mut Qemu, started: Instant) -> Result
     if !late && !interrupted {
         return Ok(None);
     }
-    machine.kill()?;
+    machine.end()?;
     Ok(Some(if interrupted { Ending::Interrupted } else { Ending::TimeLimit }))
 }

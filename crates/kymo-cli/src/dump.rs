@@ -233,7 +233,7 @@ fn cpu_name(cpu: Option<u64>) -> String {
 }
 
 /// Columns as wide as they need to be: the first to the left, the others to the right.
-fn table(rows: &[Vec<String>]) -> String {
+pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

@@ -38,12 +38,27 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// An input that cannot be used, found by the command itself.
+#[derive(Debug)]
+pub struct BadInput(pub String);
+
+impl std::fmt::Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
 impl Code {
     /// The code for an error: by what it is, wherever in the chain.
     pub fn of(error: &anyhow::Error) -> Code {
         for cause in error.chain() {
             if cause.is::<Usage>() {
                 return Code::Usage;
+            }
+            if cause.is::<BadInput>() {
+                return Code::BadInput;
             }
             if let Some(error) = cause.downcast_ref::<qemu::Error>() {
                 return of_qemu(error);

@@ -1,5 +1,6 @@
 //! The `kymo` command.
 
+mod cost;
 mod dump;
 mod exit;
 mod record;
@@ -32,6 +33,9 @@ enum Verb {
     /// Takes the trace out of the memory of a dead machine: a RAM file, a raw dump, an ELF core.
     #[command(after_help = recover::EXAMPLES)]
     Recover(recover::Arguments),
+    /// Counts what events and functions cost, in instructions, loads and stores: runs a kernel under QEMU with a plugin.
+    #[command(after_help = cost::EXAMPLES)]
+    Cost(cost::Arguments),
     /// Prints a trace, one line an event; reads any CTF 1.8 trace.
     #[command(after_help = "Examples:\n  kymo dump trace | less\n  kymo dump trace --json | jq .name\n  kymo dump trace --count")]
     Dump(DumpArguments),
@@ -52,6 +56,7 @@ struct DumpArguments {
 fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Record(arguments) => record::run(&arguments),
+        Verb::Cost(arguments) => cost::run(&arguments),
         Verb::Recover(arguments) => recover::run(&arguments),
         Verb::Dump(arguments) if arguments.trace.is_file() => {
             let sentence = format!("{} is a file: give the trace's directory", arguments.trace.display());

@@ -55,7 +55,8 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A time on the command line.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds, such as 30 or 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| "a number of seconds that is not negative".to_owned())
 }
@@ -144,8 +145,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     })
 }
 
-/// On a terminal only: elsewhere it would fill a log.
-fn progress_bar() -> ProgressBar {
+/// A progress bar, on a terminal only: elsewhere it would fill a log.
+pub fn progress_bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -156,7 +157,8 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
+/// Says on the bar where a recording stands.
+pub fn show(bar: &ProgressBar, progress: Progress) {
     if bar.is_hidden() {
         return;
     }

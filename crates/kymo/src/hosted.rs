@@ -46,6 +46,12 @@ unsafe impl Platform for Hosted {
         Some(&SWITCHES)
     }
 
+    /// A thread's first event finds no room where no ring is.
+    fn claim(control: &Control) -> Option<&'static Control> {
+        let kind = ChannelKind::ALL.into_iter().zip(&NO_RING).find(|(_, none)| std::ptr::eq(*none, control));
+        kind.and_then(|(kind, _)| claim().map(|cpu| HostedLocal::control(cpu, kind)))
+    }
+
     /// Waits, for at most a second, until no ring holds a record that is reserved and not written. A thread that the system stopped between its switch
     /// test and its reservation cannot be seen: it may still add that one record, to memory that stays. Where counts must be exact, threads
     /// are joined, or kept from recording, before the session is stopped.
@@ -65,11 +71,14 @@ fn monotonic_nanos() -> u64 {
 }
 
 thread_local! {
-    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
+    static BLOCK: Cell<*const Control> = const { Cell::new(NO_RING.as_ptr()) };
     /// Gives the thread's ring back when the thread ends.
     static CLAIM: Cell<Option<Claim>> = const { Cell::new(None) };
 }
 
+/// The blocks of threads that have no ring. All zero, so the hot path finds no room in them and need not ask whether there is a ring.
+// SAFETY: a block is integers, which may be zero.
+static NO_RING: [Control; ChannelKind::ALL.len()] = unsafe { std::mem::zeroed() };
 /// A thread has its ring only from its first event on: its block cannot have the switches.
 static SWITCHES: Switches = Switches::new();
 /// The program's rings. Made by its first session, kept for all others: a thread that holds one goes on with it.
@@ -101,7 +110,7 @@ struct Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         // Events that other destructors or signal handlers of this thread still record find no ring, and are counted: see `claim`.
-        BLOCK.set(std::ptr::null());
+        BLOCK.set(NO_RING.as_ptr());
         free().push(self.ring);
     }
 }
@@ -118,8 +127,10 @@ pub struct HostedLocal;
 #[derive(Debug)]
 pub struct ThreadBlock;
 
-// SAFETY: `BLOCK` is null or the block that this thread claimed.
+// SAFETY: `BLOCK` is the block that this thread claimed, or those that nobody writes.
 unsafe impl ControlPointer for ThreadBlock {
+    const NEVER_NULL: bool = true;
+
     #[inline(always)]
     fn get() -> *const Control {
         BLOCK.get()
@@ -136,7 +147,7 @@ unsafe impl Local for HostedLocal {
     }
     #[inline(always)]
     fn cpu() -> Option<Blocks> {
-        ByPointer::<ThreadBlock>::cpu().or_else(claim)
+        ByPointer::<ThreadBlock>::cpu()
     }
     #[inline(always)]
     unsafe fn load_word<W: ControlWord>(cpu: Blocks) -> usize {
@@ -167,7 +178,8 @@ unsafe impl Local for HostedLocal {
 /// The number of this thread's ring, claiming one if it has none yet; `None` where no session was started or all rings are taken.
 /// A thread whose signal handlers record calls it first: claiming takes a lock.
 pub fn ring_number() -> Option<u32> {
-    HostedLocal::cpu().map(|cpu| HostedLocal::control(cpu, ChannelKind::Events).cpu.load(Relaxed))
+    let cpu = if std::ptr::eq(BLOCK.get(), NO_RING.as_ptr()) { claim() } else { HostedLocal::cpu() };
+    cpu.map(|cpu| HostedLocal::control(cpu, ChannelKind::Events).cpu.load(Relaxed))
 }
 
 #[cold]

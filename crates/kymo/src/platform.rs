@@ -54,6 +54,13 @@ pub unsafe trait Platform: 'static {
     #[inline(always)]
     fn unpin() {}
 
+    /// The block to record in, asked when `control` turns out to belong to no session: where blocks are given out at the first event, every other CPU or
+    /// thread may share one of zeros, whose `limit` lets nothing be written. `None`: the event is not recorded.
+    fn claim(control: &Control) -> Option<&'static Control> {
+        let _ = control;
+        None
+    }
+
     /// How deep this context is nested in interrupts: 0 only where the code certainly runs at thread level. With `LocalCas`
     /// in `Overwrite`, the slot of a packet whose writer was killed is reused from there, and the packet counted as abandoned; elsewhere such a
     /// packet stops its channel, which drops and counts from then on.

@@ -1,100 +1,11 @@
 //! One out-of-line function a tracepoint, to be disassembled and counted: arguments in registers at its first instruction, `ret` at its last.
+//!
+//! This archive is read as machine code; measure.rs runs the same functions.
 #![no_std]
 
-use kymo::vocabulary::{IrqEnter, SchedSwitch};
-use kymo::{Irq, Platform, Tid, trace, trace_masked};
+mod probes;
 
-type Kymo = kymo::Tracer<Probe>;
-
-struct Probe;
-
-// SAFETY: never run; only its machine code is read.
-#[cfg(target_arch = "riscv64")]
-unsafe impl Platform for Probe {
-    type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
-    type Local = kymo::arch::riscv::AtTp;
-
-    #[inline(always)]
-    fn clock() -> u64 {
-        kymo::arch::riscv::time()
-    }
-
-    fn synchronize() {}
-}
-
-// SAFETY: never run; only its machine code is read.
-#[cfg(target_arch = "riscv32")]
-unsafe impl Platform for Probe {
-    type Reserve = kymo::Masked<kymo::arch::riscv::Mstatus>;
-    type Local = kymo::arch::riscv::AtTp;
-
-    #[inline(always)]
-    fn clock() -> u64 {
-        kymo::arch::riscv::time()
-    }
-
-    #[inline(always)]
-    fn quick_clock() -> u64 {
-        kymo::arch::riscv::quick_time()
-    }
-
-    fn synchronize() {}
-}
-
-// SAFETY: never run; only its machine code is read.
-#[cfg(target_arch = "x86_64")]
-unsafe impl Platform for Probe {
-    type Reserve = kymo::arch::x86_64::TscCas;
-    type Local = kymo::ByPointer<kymo::arch::x86_64::AtGs<0>>;
-
-    #[inline(always)]
-    fn clock() -> u64 {
-        kymo::arch::x86_64::tsc()
-    }
-
-    #[inline(always)]
-    fn switches() -> Option<&'static kymo::Switches> {
-        Some(&SWITCHES)
-    }
-
-    fn synchronize() {}
-}
-
-#[cfg(target_arch = "x86_64")]
-static SWITCHES: kymo::Switches = kymo::Switches::new();
-
-/// As something does that starts a session: it makes the compiler believe that the switches can be on.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(no_mangle)]
-pub extern "C" fn kymo_probe_switches() -> &'static kymo::Switches {
-    &SWITCHES
-}
-
-/// Interrupts may be on: masking included.
-#[unsafe(no_mangle)]
-pub extern "C" fn kymo_probe_sched_switch(prev: u32, next: u32) {
-    trace!(SchedSwitch { prev_tid: Tid(prev), next_tid: Tid(next) });
-}
-
-/// Interrupts are masked already.
-#[unsafe(no_mangle)]
-pub extern "C" fn kymo_probe_sched_switch_masked(prev: u32, next: u32) {
-    trace_masked!(SchedSwitch { prev_tid: Tid(prev), next_tid: Tid(next) });
-}
-
-/// One field.
-#[unsafe(no_mangle)]
-pub extern "C" fn kymo_probe_irq_enter_masked(irq: u32) {
-    trace_masked!(IrqEnter { irq: Irq(irq) });
-}
-
-/// As `kymo_probe_sched_switch_masked`, and one instruction: the test that counts must notice it.
-#[unsafe(no_mangle)]
-pub extern "C" fn kymo_probe_one_more(prev: u32, next: u32) {
-    // SAFETY: does nothing.
-    unsafe { core::arch::asm!("nop", options(nomem, nostack, preserves_flags)) };
-    trace_masked!(SchedSwitch { prev_tid: Tid(prev), next_tid: Tid(next) });
-}
+use probes::Kymo;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,6 +1,8 @@
 //! What every CPU does: record, be interrupted while it does, record there too.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
+
+use kymo::ring::long::Long;
 
 use crate::cmdline::Settings;
 use crate::ledger::{self, LEDGER};
@@ -23,13 +25,13 @@ pub struct Cpu {
     /// It records no more.
     quiet: AtomicBool,
     /// What the clock is ahead of the hardware's. Only the thread changes it, between two events.
-    offset: AtomicU64,
+    offset: Long,
     random: AtomicU32,
 }
 
 impl Cpu {
     pub fn new(id: usize, settings: &'static Settings) -> Cpu {
-        let (depth, quiet, offset) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicU64::new(0));
+        let (depth, quiet, offset) = (AtomicUsize::new(0), AtomicBool::new(false), Long::new(0));
         Cpu { id, settings, depth, quiet, offset, random: AtomicU32::new(0x9e37_79b9 ^ id as u32) }
     }
 
@@ -56,7 +58,10 @@ impl Cpu {
                 let jumps = counts.jumps.load(Relaxed) + 1;
                 let (jump, offset) = (self.settings.jump, self.offset());
                 let offset = if jumps == JUMP_BACK { offset - 3 * jump } else { offset + jump };
+                // On 32-bit processors it takes two stores, and an interrupt must not come between.
+                arch::mask();
                 self.offset.store(offset, Relaxed);
+                arch::unmask();
                 counts.jumps.store(jumps, Relaxed);
             }
         }
@@ -74,11 +79,11 @@ impl Cpu {
         self.depth.store(depth, Relaxed);
         let counts = &LEDGER.cpus[self.id];
         if nmi {
-            counts.nmis.fetch_add(1, Relaxed);
+            ledger::count(&counts.nmis);
             self.record(depth);
             self.record(depth);
         } else {
-            counts.interrupts.fetch_add(1, Relaxed);
+            ledger::count(&counts.interrupts);
             if depth < NESTING {
                 self.arm();
                 arch::unmask();

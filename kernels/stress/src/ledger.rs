@@ -1,6 +1,8 @@
 //! What the kernel itself knows of what it did. Tests hold the trace against it; the symbols `LEDGER` and `HITS` lead them there.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use kymo::ring::long::Long;
 
 use crate::{MAX_CPUS, MAX_DEPTH};
 
@@ -8,11 +10,11 @@ use crate::{MAX_CPUS, MAX_DEPTH};
 #[repr(C)]
 pub struct Counts {
     /// How many tracing calls have returned, by depth. It is also the sequence number of the last one.
-    pub calls: [AtomicU64; MAX_DEPTH + 1],
-    pub interrupts: AtomicU64,
-    pub nmis: AtomicU64,
+    pub calls: [Long; MAX_DEPTH + 1],
+    pub interrupts: Long,
+    pub nmis: Long,
     /// How often the clock jumped.
-    pub jumps: AtomicU64,
+    pub jumps: Long,
 }
 
 /// Each CPU has the 64 bytes at `64 * (cpu + 1)`.
@@ -27,12 +29,7 @@ pub struct Ledger {
 pub static LEDGER: Ledger = Ledger {
     magic: *b"KYMO-LEDGER-2: 64 bytes a CPU: 5 calls, irqs, NMIs, jumps       ",
     cpus: [const {
-        Counts {
-            calls: [const { AtomicU64::new(0) }; MAX_DEPTH + 1],
-            interrupts: AtomicU64::new(0),
-            nmis: AtomicU64::new(0),
-            jumps: AtomicU64::new(0),
-        }
+        Counts { calls: [const { Long::new(0) }; MAX_DEPTH + 1], interrupts: Long::new(0), nmis: Long::new(0), jumps: Long::new(0) }
     }; MAX_CPUS],
 };
 
@@ -40,6 +37,11 @@ pub static LEDGER: Ledger = Ledger {
 #[used]
 #[unsafe(no_mangle)]
 pub static HITS: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16];
+
+/// Counts one more of what only this context counts.
+pub fn count(counter: &Long) {
+    counter.store(counter.load(Relaxed) + 1, Relaxed);
+}
 
 /// Counts one more interrupt at `pc`.
 pub fn hit(pc: usize) {

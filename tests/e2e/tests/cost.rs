@@ -1,13 +1,17 @@
-//! What an event costs, counted in the machine code of one out-of-line function an event (`kernels/probes`) and held against `budgets.toml`.
+//! What an event costs, counted in the machine code of one out-of-line function an event (`kernels/probes`), and again by QEMU's plugin while it runs; held
+//! against `budgets.toml`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use kymo::event::{Event, EventSchema};
 use kymo::vocabulary::{IrqEnter, SchedSwitch};
-use kymo_e2e::{built, run};
+use kymo_e2e::{built, run, scratch};
+use object::{Object, ObjectSymbol};
+use serde_json::Value;
 
 /// One entry of `budgets.toml`.
 #[derive(Clone)]
@@ -211,4 +215,117 @@ fn records_take_the_bytes_of_their_budget() {
         let schema = if budget.what.starts_with("SchedSwitch") { SchedSwitch::SCHEMA } else { IrqEnter::SCHEMA };
         assert_eq!(bytes(schema), budget.bytes, "{}", budget.what);
     }
+}
+
+/// How many calls had which count, of instructions, loads and stores.
+type Histograms = [BTreeMap<u64, u64>; 3];
+
+/// What the plugin counts while `kernels/probes/src/measure.rs` runs: of five calls of each probe, four record and one is switched off. By probe.
+fn measured(arch: Arch, folder: &Path) -> BTreeMap<String, Histograms> {
+    let program = built(match arch {
+        Arch::Riscv64 => "KYMO_MEASURE_RISCV64",
+        Arch::Riscv32 => "KYMO_MEASURE_RISCV32",
+        Arch::X86_64 => "KYMO_HOST_MEASURE",
+    });
+    let image = fs::read(&program).unwrap();
+    let image = object::File::parse(&*image).unwrap();
+    let probes = image.symbols().filter(|symbol| symbol.size() > 0 && symbol.name().unwrap().starts_with("kymo_probe_"));
+    let ranges: String = probes
+        .map(|probe| {
+            let (name, start, end) = (probe.name().unwrap(), probe.address(), probe.address() + probe.size());
+            format!(",name={name},start={start:#x},end={end:#x}")
+        })
+        .collect();
+    let out = folder.join("report.json");
+    let mut plugin = built("KYMO_COST_PLUGIN").into_os_string();
+    plugin.push(format!("{ranges},out={}", out.display()));
+    let mut command = match arch {
+        Arch::Riscv64 => Command::new("qemu-system-riscv64"),
+        Arch::Riscv32 => Command::new("qemu-system-riscv32"),
+        Arch::X86_64 => Command::new("qemu-x86_64"),
+    };
+    if arch != Arch::X86_64 {
+        command.args(["-M", "virt", "-m", "64M", "-display", "none", "-serial", "none", "-monitor", "none"]);
+        command.args(["-icount", "shift=0,sleep=off", "-kernel"]).arg(&program);
+    }
+    if arch == Arch::Riscv32 {
+        command.args(["-bios", "none"]);
+    }
+    command.arg("-plugin").arg(plugin);
+    if arch == Arch::X86_64 {
+        command.arg(&program);
+    }
+    run(&mut command, 0);
+    let report: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
+    let functions = report["functions"].as_array().unwrap().iter().map(|function| {
+        let of = |quantity: &str| {
+            let pairs = function["per_call"][quantity]["histogram"].as_array().unwrap().iter();
+            pairs.map(|pair| (pair[0].as_u64().unwrap(), pair[1].as_u64().unwrap())).collect()
+        };
+        (function["name"].as_str().unwrap().to_owned(), ["instructions", "loads", "stores"].map(of))
+    });
+    functions.collect()
+}
+
+/// The value that half of the calls do not exceed.
+fn median(histogram: &BTreeMap<u64, u64>) -> u64 {
+    let calls: u64 = histogram.values().sum();
+    let mut below = 0;
+    let middle = histogram.iter().find(|&(_, count)| {
+        below += count;
+        2 * below >= calls
+    });
+    *middle.expect("it was called").0
+}
+
+/// Holds what was measured against the budget: not below it either, as the machine code is the same.
+fn check_measured(budget: &Budget, histograms: &Histograms) -> Result<String, String> {
+    let [instructions, loads, stores] = histograms;
+    let calls: u64 = instructions.values().sum();
+    // x86's `ret` loads where it returns to, which the machine code does not show.
+    let returns = usize::from(budget.arch == Arch::X86_64);
+    let off = instructions.get(&(budget.off as u64)).copied().unwrap_or(0);
+    let figures = [
+        ("instructions", median(instructions), budget.instructions as u64),
+        ("loads", median(loads), (budget.loads + returns) as u64),
+        ("stores", median(stores), budget.stores as u64),
+        ("calls switched off that take what they may", off, calls / 5),
+    ];
+    let mut text = format!("{} ({}), measured in {calls} calls:", budget.what, budget.probe);
+    for (name, found, expected) in figures {
+        text.push_str(&format!(" {found} {name} ({expected})"));
+    }
+    if figures.iter().all(|(_, found, expected)| found == expected) { Ok(text) } else { Err(text) }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn every_event_keeps_to_its_budget_while_it_runs() {
+    let folder = scratch("cost-measured");
+    let budgets = budgets();
+    for arch in [Arch::Riscv64, Arch::Riscv32, Arch::X86_64].into_iter().filter(|arch| arch.is_here()) {
+        let measured = measured(arch, &folder);
+        for budget in budgets.iter().filter(|budget| budget.arch == arch) {
+            match check_measured(budget, &measured[&budget.probe]) {
+                Ok(text) => println!("{text}"),
+                Err(text) => panic!("{text}\n{}", listing(&hot_path(arch, &budget.probe))),
+            }
+        }
+    }
+}
+
+/// As above, while it runs.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn one_instruction_more_is_noticed_while_it_runs() {
+    let measured = measured(Arch::Riscv64, &scratch("cost-measured-one-more"));
+    let budgets = budgets();
+    let budget = budgets.iter().find(|budget| budget.probe == "kymo_probe_sched_switch_masked").unwrap();
+    assert!(check_measured(budget, &measured["kymo_probe_sched_switch_masked"]).is_ok());
+    let more = &measured["kymo_probe_one_more"];
+    let text = check_measured(budget, more).unwrap_err();
+    assert!(text.contains(&format!(" {} instructions ({})", budget.instructions + 1, budget.instructions)), "{text}");
+    // In either place: with the right budget, the calls that are switched off are one too long, too.
+    let text = check_measured(&Budget { instructions: budget.instructions + 1, ..budget.clone() }, more).unwrap_err();
+    assert!(text.contains(" 0 calls switched off"), "{text}");
 }

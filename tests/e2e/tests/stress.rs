@@ -26,24 +26,33 @@ const PACKET_SIZE: u64 = 4096;
 /// Depths from the thread's, 0, to an NMI's in the third interrupt.
 const DEPTHS: usize = 5;
 
-/// Calls of all runs of one processor, about: 600,000, or `KYMO_STRESS_EVENTS` (the long form).
+/// Calls of all runs of one processor, about: 600,000, or `KYMO_QEMU_STRESS_EVENTS` (the long form).
 fn events() -> u64 {
-    std::env::var("KYMO_STRESS_EVENTS").map_or(600_000, |text| text.parse().expect("KYMO_STRESS_EVENTS is a number"))
+    std::env::var("KYMO_QEMU_STRESS_EVENTS").map_or(600_000, |text| text.parse().expect("KYMO_QEMU_STRESS_EVENTS is a number"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Machine {
     Riscv64,
+    Riscv32,
     X86_64,
 }
 
 impl Machine {
     fn kernel(self) -> PathBuf {
-        built(if self == Machine::Riscv64 { "KYMO_STRESS_RISCV64" } else { "KYMO_STRESS_X86_64" })
+        built(match self {
+            Machine::Riscv64 => "KYMO_STRESS_RISCV64",
+            Machine::Riscv32 => "KYMO_STRESS_RISCV32",
+            Machine::X86_64 => "KYMO_STRESS_X86_64",
+        })
+    }
+
+    fn is_riscv(self) -> bool {
+        self != Machine::X86_64
     }
 
     fn ram_base(self) -> u64 {
-        if self == Machine::Riscv64 { 0x8000_0000 } else { 0 }
+        if self.is_riscv() { 0x8000_0000 } else { 0 }
     }
 
     /// All vCPUs in parallel; a block for each instruction where that is asked for.
@@ -51,7 +60,11 @@ impl Machine {
         if !one_instruction_blocks {
             return vec!["-accel", "tcg,thread=multi"];
         }
-        let program = if self == Machine::Riscv64 { "qemu-system-riscv64" } else { "qemu-system-x86_64" };
+        let program = match self {
+            Machine::Riscv64 => "qemu-system-riscv64",
+            Machine::Riscv32 => "qemu-system-riscv32",
+            Machine::X86_64 => "qemu-system-x86_64",
+        };
         let text = String::from_utf8(run(Command::new(program).arg("--version"), 0).stdout).unwrap();
         let mut numbers = text.split_once("version ").unwrap().1.split(|c: char| !c.is_ascii_digit());
         let mut number = || numbers.next().unwrap().parse::<u32>().unwrap();
@@ -63,7 +76,7 @@ impl Machine {
     }
 
     fn functions(self, hits: &[u32]) -> Vec<Function> {
-        let objdump = if self == Machine::Riscv64 { "riscv64-unknown-elf-objdump" } else { "objdump" };
+        let objdump = if self.is_riscv() { "riscv64-unknown-elf-objdump" } else { "objdump" };
         functions(&self.kernel(), objdump, hits)
     }
 }
@@ -74,6 +87,8 @@ struct Run {
     name: String,
     trace: PathBuf,
     summary: Summary,
+    /// QEMU made a block of each instruction.
+    one_instruction_blocks: bool,
     /// The kernel's own counts.
     cpus: Vec<Counts>,
     functions: Vec<Function>,
@@ -119,19 +134,21 @@ fn stress(machine: Machine, name: &str, append: &str, one_instruction_blocks: bo
         name: name.to_owned(),
         trace,
         summary: recorded.summary,
+        one_instruction_blocks,
         cpus: words.iter().map(counts).collect(),
         functions: machine.functions(&hits),
     }
 }
 
-/// The times of one `timed` event: when it says it was recorded, the clock just before, how far that was ahead of the hardware's, and
-/// the latest time in the stream before it.
+/// The times of one `timed` event: when it says it was recorded, the clock just before, how far that was ahead of the hardware's,
+/// the latest time in the stream before it, the beginning of its packet.
 #[derive(Clone, Copy)]
 struct Stamp {
     time: u64,
     raw: u64,
     offset: u64,
     before: u64,
+    packet: u64,
 }
 
 /// What the trace has of one CPU.
@@ -197,7 +214,8 @@ impl Seen {
         let before = std::mem::replace(&mut self.latest, time);
         assert!(time >= before, "{}: time steps back", run.name);
         if timed {
-            let stamp = Stamp { time, raw, offset, before };
+            let packet = event.packet.begin.unwrap().0;
+            let stamp = Stamp { time, raw, offset, before, packet };
             assert!(time >= raw.wrapping_add(offset), "{}: {time} is before {raw} + {offset}", run.name);
             if let Some(earlier) = self.stamps[depth].replace(stamp) {
                 self.bound(&run.name, earlier, raw);
@@ -223,8 +241,10 @@ impl Seen {
     /// The event of `stamp` was recorded before the hardware's clock was at `raw`.
     fn bound(&mut self, name: &str, stamp: Stamp, raw: u64) {
         let (from, to) = (stamp.raw.wrapping_add(stamp.offset), raw.wrapping_add(stamp.offset));
-        // A clock that is behind is set to the time before, or to the beginning of the window of a record that was overwritten since.
-        let clamped = stamp.time == stamp.before || stamp.time.trailing_zeros() >= TIME_BITS && stamp.offset > 0;
+        // A clock that is behind is set to the time before. Where the record of that time was overwritten, what is left of it is the end of
+        // the packet that it closed, where the trace's next packet begins, or its window, at whose beginning the writer puts later ones.
+        let window_begins = stamp.time.trailing_zeros() >= TIME_BITS && stamp.offset > 0;
+        let clamped = [stamp.before, stamp.packet].contains(&stamp.time) || window_begins;
         assert!(stamp.time <= to || clamped, "{name}: {} is behind {to}, and not clamped", stamp.time);
         let window = |time: u64| time >> TIME_BITS;
         for (bound, limit) in [to, from].into_iter().enumerate() {
@@ -309,7 +329,11 @@ fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
         sum(|cpu| cpu.interrupts),
         sum(|cpu| cpu.nmis)
     );
-    assert!(calls[..4].iter().all(|&calls| calls > 0), "{}: interrupts nested three deep", run.name);
+    assert!(calls[1] > 0, "{}: nothing was interrupted", run.name);
+    if run.one_instruction_blocks {
+        assert!(calls[..4].iter().all(|&calls| calls > 0), "{}: interrupts nested three deep", run.name);
+        assert!(run.machine.is_riscv() || sum(|cpu| cpu.nmis) > 0, "{}: no NMI came", run.name);
+    }
     (written, lost, seen)
 }
 
@@ -330,8 +354,11 @@ fn inside(run: &Run, parts: &[&'static str]) -> BTreeMap<&'static str, u64> {
 /// Where interrupts came in the writer of an x86-64 run: inside.
 fn interrupts_come_inside(run: &Run, writer: &'static str) {
     let inside = inside(run, &[writer, "local_cas4slow", "local_cas7prepare"]);
-    println!("{}: interrupts and NMIs inside of {inside:?}", run.name);
-    assert!(inside[writer] > 0, "{}", run.name);
+    let hottest = run.functions.iter().filter(|function| function.symbol.contains(writer)).max_by_key(|one| one.inside()).unwrap();
+    let (hit, all) = (hottest.hot_path().iter().filter(|one| one.hits > 0).count(), hottest.hot_path().len());
+    println!("{}: interrupts and NMIs inside of {inside:?}, before {hit} of {all} instructions of a hot path", run.name);
+    assert!(inside.values().sum::<u64>() > 0, "{}: no interrupt came inside of a writer", run.name);
+    assert!(inside[writer] > 0 || !run.one_instruction_blocks, "{}: none came in the hot path", run.name);
 }
 
 /// Of runs with blocks of one instruction: interrupts came before most instructions of the hot path, and in the slow one.
@@ -368,8 +395,9 @@ fn interrupts_wait(run: &Run) {
     let (mut around, mut writers) = (0, 0);
     for writer in run.functions.iter().filter(|function| function.symbol.contains("writer_masked")) {
         let at = |is_it: fn(u32) -> bool| writer.code.iter().position(|one| word(one).is_some_and(is_it)).expect("it masks");
-        // csrrci .., sstatus, 2 and csrw sstatus, ..
-        let (mask, restore) = (at(|word| word & 0xffff_f07f == 0x1001_7073), at(|word| word & 0xfff0_7fff == 0x1000_1073));
+        // csrrci .., sstatus, 2 or csrrci .., mstatus, 8; csrw sstatus, .. or csrw mstatus, ..
+        let mask = at(|word| [0x1001_7073, 0x3004_7073].contains(&(word & 0xffff_f07f)));
+        let restore = at(|word| [0x1000_1073, 0x3000_1073].contains(&(word & 0xfff0_7fff)));
         assert!(mask < restore, "{}", writer.listing());
         let masked: u32 = writer.code[mask + 1..=restore].iter().map(|one| one.hits).sum();
         assert_eq!(masked, 0, "{}: interrupted while they were masked:\n{}", run.name, writer.listing());
@@ -388,7 +416,7 @@ fn interrupts_wait(run: &Run) {
 
 fn interrupts(run: &Run) {
     match run.machine {
-        Machine::Riscv64 => interrupts_wait(run),
+        Machine::Riscv64 | Machine::Riscv32 => interrupts_wait(run),
         Machine::X86_64 if run.name.contains("jump") => interrupts_come_inside(run, "writer_local_cas"),
         Machine::X86_64 => interrupts_come_inside(run, "writer_tsc_cas"),
     }
@@ -396,7 +424,7 @@ fn interrupts(run: &Run) {
 
 /// Ticks and pokes that come as often as the machine bears.
 fn rate(machine: Machine) -> &'static str {
-    if machine == Machine::Riscv64 { "tick_us=40 poke=16" } else { "tick_us=10 poke=4" }
+    if machine.is_riscv() { "tick_us=40 poke=16" } else { "tick_us=10 poke=4" }
 }
 
 fn overwrite_and_discard(machine: Machine, label: &str) {
@@ -426,6 +454,8 @@ fn overwrite_and_discard(machine: Machine, label: &str) {
 
     // At full speed, in both modes. There are few interrupts for so many events.
     for (which, mode) in [("fast-overwrite", "overwrite packets=16"), ("fast-discard", "discard consumer=host packets=64")] {
+        // Fewer pokes: a CPU that waits for QEMU's devices is interrupted there.
+        let rate = if machine == Machine::X86_64 { "tick_us=5 poke=256" } else { rate };
         let append = format!("mode={mode} events={} {rate}", 2 * share);
         let run = stress(machine, &name(which), &append, false);
         account(&run, 0);
@@ -462,7 +492,8 @@ fn jumps(machine: Machine, label: &str) {
             // The last one may have no event behind it.
             assert!((counts.jumps - 1..=counts.jumps).contains(&(jumps.ahead + jumps.back)), "{}, cpu {cpu}", run.name);
             assert_eq!(jumps.back, 1, "{}, cpu {cpu}", run.name);
-            assert!(jumps.measured + 6 >= jumps.ahead && jumps.measured > 6, "{}, cpu {cpu}: {}", run.name, jumps.measured);
+            // Not measured: those before the clock is where it was, and where an interrupt recorded between a reading and its event.
+            assert!(jumps.measured * 2 > jumps.ahead && jumps.ahead > 6, "{}, cpu {cpu}: {}", run.name, jumps.measured);
             let [least, most] = seen.clamped;
             assert!(
                 (least..=most).contains(&losses.clamped) && least > 0,
@@ -491,6 +522,19 @@ fn x86_64_interrupts_inside_of_writers() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn riscv64_interrupts_between_writers() {
     overwrite_and_discard(Machine::Riscv64, "riscv64");
+}
+
+/// Control words in halves, and a clock whose carry from the low half to the high one comes in the run.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn riscv32_interrupts_between_writers() {
+    overwrite_and_discard(Machine::Riscv32, "riscv32");
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn riscv32_clock_jumps() {
+    jumps(Machine::Riscv32, "riscv32");
 }
 
 #[test]

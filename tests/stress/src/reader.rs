@@ -1,7 +1,7 @@
 //! Reads rings and checks every record.
 
 use kymo::ring::reader::{ChannelReader, Losses, View};
-use kymo::ring::source::Source;
+use kymo::ring::source::{Live, Outside, Source};
 
 use crate::event::{Call, DEPTHS, VOCABULARY};
 
@@ -28,6 +28,27 @@ pub(crate) enum Fault {
     Sum { calls: u64, read: u64, gaps: u64, losses: Losses },
     /// The reader gets nothing more.
     Standstill { verified: u64 },
+}
+
+/// Memory whose reader is stopped in the middle of a copy, as the system may do at any time: what it copies then is often overwritten meanwhile.
+pub(crate) struct Halting<'a>(pub(crate) &'a Live);
+
+impl Source for Halting<'_> {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+    fn load(&self, offset: u64) -> Result<u32, Outside> {
+        self.0.load(offset)
+    }
+    fn load_long(&self, offset: u64) -> Result<u64, Outside> {
+        self.0.load_long(offset)
+    }
+    fn copy(&self, offset: u64, out: &mut [u32]) -> Result<(), Outside> {
+        let (first, second) = out.split_at_mut(out.len() / 2);
+        self.0.copy(offset, first)?;
+        std::thread::yield_now();
+        self.0.copy(offset + 4 * first.len() as u64, second)
+    }
 }
 
 /// What was read of one thread's ring.

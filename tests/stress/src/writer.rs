@@ -125,7 +125,7 @@ impl Writer for Portable {
 pub struct AtGs;
 
 static REGION: RegionMemory<{ 64 << 10 }, { THREADS as u32 }> = RegionMemory::new();
-const SMALL_PACKETS: u32 = 8;
+const SMALL_PACKETS: u32 = 16;
 
 thread_local! {
     /// How many handlers are at work on this thread.

@@ -16,8 +16,8 @@ fn number(variable: &str, unless_told: u64) -> u64 {
 fn signals_nest_writers_while_readers_drain() {
     let (events, seed) = (number("KYMO_STRESS_EVENTS", 10_000_000), number("KYMO_SEED", 1));
     println!("KYMO_SEED={seed}, {events} events");
-    // Small rings are slow to read: they get fewer.
-    let runs: [(Run, u64); 3] = [(run::<Portable>, 22), (run::<Tsc>, 22), (run::<AtGs>, 6)];
+    // Small rings are slow to read, above all on a busy machine: they get fewer.
+    let runs: [(Run, u64); 3] = [(run::<Portable>, 23), (run::<Tsc>, 23), (run::<AtGs>, 4)];
     let mut read = 0;
     for (run, percent) in runs {
         for mode in [Mode::Overwrite, Mode::Discard] {

@@ -237,7 +237,7 @@ pub struct Clock {
 pub struct Header {
     /// A [`State`], as found.
     pub state: u32,
-    /// Bytes of the writer's machine words, 8 or 4: with 4, the 64-bit words of the control blocks are [`Halves`](super::long::Halves).
+    /// Bytes of the writer's machine words, 8 or 4: with 4, the 64-bit words of the control blocks are in halves; see [`join`](super::long::join).
     pub word_size: u8,
     /// Bytes of the region.
     pub total_size: u64,

@@ -96,7 +96,11 @@ fn commit(slot: Slot, events: u32, words: u32) {
 pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     if packet_size == 0 {
-        return; // No session was ever started over this block.
+        // No session was ever started over this block.
+        if let Some(claimed) = P::claim(control) {
+            slow::<P>(claimed, id, payload);
+        }
+        return;
     }
     let usual = 4 * (if id < COMPACT_IDS { 1 } else { 2 } + payload.len()) as u64;
     if SLOT_HEADER + usual > packet_size - 4 {

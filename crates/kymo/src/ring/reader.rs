@@ -600,6 +600,8 @@ impl<'a> Batch<'a> {
             reader.stuck_at = if reader.done < self.words.len() { self.words.len() } else { 0 };
         } else {
             self.reader_is_here = false;
+            // The record that closed it may be overwritten before it is read; the packet's end is told all the same.
+            reader.time = reader.time.max(self.end.unwrap_or(0));
             reader.next += 1;
             reader.done = SLOT_HEADER_WORDS;
             reader.walked = 0;

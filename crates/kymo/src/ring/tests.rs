@@ -490,6 +490,44 @@ fn a_carry_between_the_halves_of_a_quick_clock_leaves_no_trace() {
     assert_eq!(reader.losses(), Losses::default());
 }
 
+/// The record that closed a packet is overwritten before it is read, and the clock steps back: the packet's end is the latest time that was told.
+fn steps_back_behind_an_end<R: Reserve + 'static>() {
+    CLOCK.set(0);
+    let session = start::<R>(memory(), &config(Mode::Overwrite, Consumer::None, 256, 4));
+    let live = session.live();
+    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut scratch = vec![0; reader.scratch_words()];
+    let mut seq = 0;
+    let mut record = |time: u64, count: u32| {
+        CLOCK.set(time);
+        (0..count).for_each(|_| {
+            emit::<R>(2, seq);
+            seq += 1;
+        });
+    };
+    let per_packet = (256 - 48 - 4) / 12;
+    record(1000, per_packet);
+    record(5000, 1);
+    let mut first = reader.read(&live, View::Live, &mut scratch).unwrap().unwrap();
+    assert_eq!(first.end(), Some(5000));
+    while first.next_record(&VOCABULARY).is_some() {}
+    record(2000, 8 * per_packet);
+    let mut after = 0;
+    read_all(&mut reader, &live, View::Live, |_, time| {
+        assert_eq!(time, 5000);
+        after += 1;
+    });
+    let losses = reader.losses();
+    assert!(after > 0 && losses.overwritten > 0, "{after} {losses:?}");
+    assert_eq!(losses.clamped, after);
+}
+
+#[test]
+fn a_clock_that_steps_back_behind_a_packets_end_is_clamped_and_counted() {
+    steps_back_behind_an_end::<LocalCas>();
+    steps_back_behind_an_end::<Masked<NoInterrupts>>();
+}
+
 /// A writer on one thread, a reader on another, both as fast as they can.
 fn race<R: Reserve + 'static>(mode: Mode, consumer: Consumer, count: u32) {
     let memory = memory();

@@ -1,10 +1,16 @@
 //! What differs by architecture: one folder each, with the same functions.
 
+#[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+mod device_tree;
+#[cfg(target_arch = "riscv32")]
+mod riscv32;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+#[cfg(target_arch = "riscv32")]
+pub use riscv32::*;
 #[cfg(target_arch = "riscv64")]
 pub use riscv64::*;
 #[cfg(target_arch = "x86_64")]

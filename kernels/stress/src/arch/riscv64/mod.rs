@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use kymo::arch::riscv::kernel_word;
 use kymo::event::Event;
 
+use super::device_tree::DeviceTree;
 use crate::cmdline::Settings;
 use crate::cpu::Cpu;
 use crate::{MAX_CPUS, REGION, VOCABULARY};
@@ -155,12 +156,9 @@ pub fn exit(code: u32) -> ! {
 
 /// The hart that the firmware chose to boot.
 extern "C" fn boot_hart(cpu: usize, device_tree: *const [u32; 2]) -> ! {
-    // SAFETY: the firmware passes a device tree, nobody changes it, and its second word is its size (big-endian).
-    let tree = unsafe {
-        let size = u32::from_be((*device_tree)[1]) as usize;
-        core::slice::from_raw_parts(device_tree.cast::<u8>(), size)
-    };
-    crate::boot(cpu, bootargs(tree).unwrap_or(""))
+    // SAFETY: the firmware passes one, and nobody changes it.
+    let tree = unsafe { DeviceTree::at(device_tree) };
+    crate::boot(cpu, tree.command_line())
 }
 
 /// Every other hart.
@@ -190,15 +188,4 @@ fn sbi(extension: usize, function: usize, arguments: [usize; 3]) -> isize {
             in("a2") arguments[2], in("a6") function, in("a7") extension);
     }
     error
-}
-
-/// The property `bootargs` of a flattened device tree (Devicetree Specification 0.4, chapter 5), which only `/chosen` has. This
-/// looks for the words of a property (token 3, length, offset of the name, value) instead of walking the nodes.
-fn bootargs(tree: &[u8]) -> Option<&str> {
-    let word = |at: usize| Some(u32::from_be_bytes(*tree.get(at..)?.first_chunk()?) as usize);
-    let (structure, strings, size) = (word(8)?, word(12)?, word(36)?);
-    let is_ours = |at: usize| Some(word(at)? == 3 && tree.get(strings + word(at + 8)?..)?.starts_with(b"bootargs\0"));
-    let at = (structure..structure + size).step_by(4).find(|&at| is_ours(at) == Some(true))?;
-    let text = tree.get(at + 12..)?.get(..word(at + 4)?)?;
-    core::str::from_utf8(text.strip_suffix(b"\0")?).ok()
 }

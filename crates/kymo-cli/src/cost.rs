@@ -1,0 +1,276 @@
+//! `kymo cost`.
+
+mod code;
+mod report;
+mod sites;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use indicatif::ProgressBar;
+use kymo_capture::qemu::{self, Launch};
+use kymo_capture::record::{self, Ending, Options};
+
+use crate::dump::Counts;
+use crate::exit::{BadInput, Code, Usage};
+use crate::record::{fresh_directory, progress_bar, show};
+use sites::{Kind, Site};
+
+/// For `--help`.
+pub const EXAMPLES: &str = "Examples:
+  kymo cost my-kernel.elf
+  kymo cost my-kernel.elf --event SchedSwitch --append \"events=20000\" --json
+  kymo cost my-kernel.elf --symbol '*::schedule' --range 0x80201000..0x80201040
+  kymo cost my-kernel.elf -- qemu-system-x86_64 -M q35 -smp 4 -kernel my-kernel.elf -nographic
+
+The figures are instructions, loads and stores, not cycles. They are exact; which instructions belong to an event that was inlined is
+what DWARF says: build the kernel with debug = \"line-tables-only\" at least, which changes no code.
+
+Needs the plugin libkymo_cost.so beside kymo: cargo build --release -p kymo-cost. (For QEMU 9.2 and later, with
+--no-default-features --features api-4.)";
+
+/// The command line.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The kernel, an ELF file.
+    kernel: PathBuf,
+    /// Functions to count, by name; `*` stands for any characters, `?` for one. Where they were inlined, too.
+    #[arg(long, value_name = "PATTERN")]
+    symbol: Vec<String>,
+    /// Addresses to count, the last one not included: 0x80201000..0x80201040.
+    #[arg(long, value_name = "LO..HI", value_parser = range)]
+    range: Vec<Range<u64>>,
+    /// Events to count, by the names of their types; all events, if nothing else is asked for.
+    #[arg(long, value_name = "NAME")]
+    event: Vec<String>,
+    /// One JSON object instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// CPUs of the standard machine.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=512), conflicts_with = "command")]
+    cpus: u32,
+    /// The kernel's command line on the standard machine.
+    #[arg(long, conflicts_with = "command")]
+    append: Option<String>,
+    /// Runs the CPUs of the standard machine at once instead of counting instructions as time (`-icount shift=0,sleep=off`). The counts are
+    /// as exact, but no two runs are the same.
+    #[arg(long, conflicts_with = "command")]
+    parallel: bool,
+    /// Ends the machine after so many seconds; the exit code is 1 then.
+    #[arg(long, value_name = "SECONDS", value_parser = crate::record::seconds)]
+    timeout: Option<Duration>,
+    /// Keeps the trace, in this new directory.
+    #[arg(long, short, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The plugin, where it is not beside kymo.
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+    /// Your own QEMU command.
+    #[arg(last = true, value_name = "QEMU COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// A half-open range: two addresses, in hexadecimal behind `0x`, else decimal, without signs or blanks.
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let address = |text: &str| {
+        let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
+        let all_digits = digits.chars().all(|digit| digit.is_digit(radix));
+        all_digits.then(|| u64::from_str_radix(digits, radix).ok()).flatten()
+    };
+    let (start, end) = text.split_once("..").ok_or("two addresses with two dots between them, such as 0x80201000..0x80201040")?;
+    match (address(start), address(end)) {
+        (Some(start), Some(end)) if start < end => Ok(start..end),
+        (Some(_), Some(_)) => Err("the range is empty: the second address must be greater than the first".to_owned()),
+        _ => Err("addresses are written as 0x80201000, or in decimal, within 64 bits".to_owned()),
+    }
+}
+
+/// Where the trace goes while it is only counted; gone with this value.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left in the system's place for such files is no harm.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static BAR: OnceLock<ProgressBar> = OnceLock::new();
+
+/// The standard output is for the figures: the console goes to the standard error.
+fn print(line: &[u8]) {
+    let write = || {
+        let mut out = std::io::stderr().lock();
+        // Nobody reads it: that does not end the counting.
+        let _ = out.write_all(line);
+    };
+    match BAR.get() {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+/// Does it.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let sites = find(arguments)?;
+    let plugin = plugin(arguments.plugin.as_deref())?;
+    let scratch = Scratch(std::env::temp_dir().join(format!("kymo-cost-{}", std::process::id())));
+    fs::create_dir_all(&scratch.0).with_context(|| format!("cannot make the directory {}", scratch.0.display()))?;
+    let trace = arguments.out.clone().unwrap_or_else(|| scratch.0.join("trace"));
+    let report = scratch.0.join("report.json");
+    let launch = launch(arguments, &sites, &plugin, &report, &record::ram_file(&trace))?;
+
+    let made = fresh_directory(&trace)?;
+    ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed)).context("cannot watch for interrupts")?;
+    let bar = BAR.get_or_init(progress_bar);
+    let (timeout, interrupted) = (arguments.timeout, &INTERRUPTED);
+    let options = Options { launch: &launch, out: &trace, timeout, keep_ram: false, interrupted, console: Some(print) };
+    let recorded = record::record(&options, |progress| show(bar, progress));
+    bar.finish_and_clear();
+    let report = fs::read_to_string(&report).unwrap_or_default();
+    let (ending, counts) = match recorded {
+        Ok(recorded) => (recorded.ending, Some(Counts::of(&trace)?.0)),
+        Err(error) => {
+            made.undo();
+            match error {
+                // A kernel without Kymo has functions too.
+                record::Error::NotStarted { ending } if !report.is_empty() => (ending, None),
+                error => return Err(error.into()),
+            }
+        }
+    };
+    if report.is_empty() {
+        return Err(anyhow!("the machine {ending} and the plugin did not report: what QEMU printed may say why"));
+    }
+    let bytes = counts.as_ref().map(|_| report::bytes(&trace)).transpose()?.unwrap_or_default();
+    let report = report::Report::new(&sites, &report, counts.as_ref(), &bytes, arguments.event.is_empty())
+        .map_err(|error| anyhow!("the plugin's report cannot be read: {error}"))?;
+    let text = if arguments.json { report.to_json(&arguments.kernel) } else { report.to_text() };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot print")?;
+    if counts.is_none() {
+        eprintln!("kymo: the machine {ending}, and its kernel had not started a trace: there is nothing to compare with.");
+    }
+    let agrees = report.disagreement().inspect(|sentence| eprintln!("kymo: {sentence}")).is_none();
+    if !matches!(ending, Ending::PoweredOff) {
+        eprintln!("kymo: the machine {ending}.");
+    }
+    let ended = matches!(ending, Ending::PoweredOff | Ending::Interrupted);
+    Ok(if agrees && ended { Code::Ok } else { Code::Findings })
+}
+
+/// What the command line asks for, in this kernel.
+fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
+    let path = &arguments.kernel;
+    let bytes = fs::read(path).map_err(|source| qemu::Error::Kernel { path: path.clone(), source })?;
+    let file = object::File::parse(&*bytes).map_err(|_| qemu::Error::NotElf { path: path.clone() })?;
+    let code = code::Code::read(&file).map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
+    let has_dwarf = !code.scopes.is_empty();
+    let asks_for_code = !arguments.symbol.is_empty() || !arguments.range.is_empty();
+    let all_events = arguments.event.is_empty() && !asks_for_code;
+    let mut found = Vec::new();
+    if all_events || !arguments.event.is_empty() {
+        if !has_dwarf {
+            return Err(BadInput(format!(
+                "{} has no DWARF, which says where events are recorded: build it with debug = \"line-tables-only\" in its profile, \
+                 or count functions with --symbol",
+                path.display()
+            ))
+            .into());
+        }
+        let events = sites::events(&code);
+        let mut names: Vec<&str> = events.iter().map(|site| sites::short(&site.name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        if events.is_empty() {
+            return Err(BadInput(format!("{} records no event of Kymo's, as far as its DWARF says", path.display())).into());
+        }
+        let is_asked = |site: &Site, name: &str| site.name == name || sites::short(&site.name) == name;
+        if let Some(unknown) = arguments.event.iter().find(|name| !events.iter().any(|site| is_asked(site, name))) {
+            let sentence = format!("{} records no event \"{unknown}\"; it records {}", path.display(), names.join(", "));
+            return Err(BadInput(sentence).into());
+        }
+        found.extend(events.into_iter().filter(|site| all_events || arguments.event.iter().any(|name| is_asked(site, name))));
+        found.sort_by_key(|site| (sites::trace_name(&site.name), site.entry));
+        found.extend(sites::functions(&code, "kymo::ring::*slow*", Kind::SlowPath));
+    }
+    for pattern in &arguments.symbol {
+        let functions = sites::functions(&code, pattern, Kind::Function);
+        if functions.is_empty() {
+            let hint = if has_dwarf { "" } else { " (without DWARF, inlined functions are not known)" };
+            return Err(BadInput(format!("no function of {} matches \"{pattern}\"{hint}", path.display())).into());
+        }
+        found.extend(functions);
+    }
+    if !has_dwarf && !arguments.symbol.is_empty() {
+        eprintln!("kymo: {} has no DWARF: places where functions were inlined are not counted.", path.display());
+    }
+    found.extend(arguments.range.iter().map(sites::range));
+    Ok(found)
+}
+
+/// The plugin: the user's, or the one beside this program.
+fn plugin(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let path = match given {
+        Some(path) => path.to_owned(),
+        None => std::env::current_exe().context("cannot find this program")?.with_file_name("libkymo_cost.so"),
+    };
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(anyhow!(
+        "there is no QEMU plugin at {}: build it with `cargo build --release -p kymo-cost` and give it with --plugin, or put it beside kymo",
+        path.display()
+    ))
+}
+
+fn launch(arguments: &Arguments, sites: &[Site], plugin: &Path, report: &Path, ram: &Path) -> anyhow::Result<Launch> {
+    let (Some(plugin), Some(report)) = (plugin.to_str(), report.to_str()) else {
+        return Err(Usage("the paths of the plugin and of the directory for temporary files must be UTF-8".to_owned()).into());
+    };
+    // A comma in a value is written twice.
+    let escaped = |path: &str| path.replace(',', ",,");
+    let value = format!("{}{},out={}", escaped(plugin), sites::plugin_arguments(sites), escaped(report));
+    let launch = if arguments.command.is_empty() {
+        let launch = Launch::kernel(&arguments.kernel, arguments.cpus, arguments.append.as_deref(), ram)?;
+        match arguments.parallel {
+            true => launch.with(["-accel", "tcg,thread=multi"]),
+            false => launch.deterministic(),
+        }
+    } else {
+        Launch::command(&arguments.command, ram)?
+    };
+    Ok(launch.with(["-plugin", value.as_str()]).ending_in_order())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ranges_on_the_command_line() {
+        assert_eq!(super::range("0x80201000..0x80201040"), Ok(0x8020_1000..0x8020_1040));
+        assert_eq!(super::range("16..32"), Ok(16..32));
+        for text in [
+            "",
+            "..",
+            "16",
+            "16..",
+            "..16",
+            "+16..32",
+            "0x10..0x10",
+            "0x20..0x10",
+            "16..32..48",
+            " 16..32",
+            "0x..1",
+            "1..0x1ffffffffffffffff",
+        ] {
+            assert!(super::range(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What is to be counted: the places in the code where an event is recorded, functions by pattern, ranges.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use kymo::event::Event;
+use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, ThreadName};
+
+use super::code::{Code, Scope, joined};
+
+/// One place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Why it is counted.
+    pub kind: Kind,
+    /// The event's type, the function, or the range.
+    pub name: String,
+    /// The function that the code was inlined into; `None`: it is a function itself, or a range.
+    pub inlined_in: Option<String>,
+    /// Its pieces.
+    pub ranges: Vec<Range<u64>>,
+    /// Where calls begin.
+    pub entry: u64,
+    /// What only calls that record execute: for events that have an on/off test.
+    pub mark: Option<u64>,
+}
+
+/// Why a site is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// An event is recorded there.
+    Event,
+    /// The library's function for what does not fit the hot path.
+    SlowPath,
+    /// The user asked for the function.
+    Function,
+    /// The user asked for the range.
+    Range,
+}
+
+/// Whether `pattern` describes the whole of `text`: `*` stands for any characters, `?` for one.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut at, mut from) = (0, 0);
+    // The last star, and how much of the text it stands for so far.
+    let mut star = None;
+    while from < text.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(&letter) if letter == '?' || text.get(from) == Some(&letter) => (at, from) = (at + 1, from + 1),
+            _ => match star {
+                Some((place, taken)) => {
+                    star = Some((place, taken + 1));
+                    (at, from) = (place + 1, taken + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.get(at..).is_some_and(|rest| rest.iter().all(|&letter| letter == '*'))
+}
+
+/// The last name of a path: `Marker` of `hello::Marker`.
+pub fn short(path: &str) -> &str {
+    path.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(path)
+}
+
+/// The event's name in the trace: the standard vocabulary's own, else by the rule that `event!` follows.
+pub fn trace_name(event: &str) -> String {
+    let standard = [
+        ("SchedSwitch", SchedSwitch::SCHEMA.name),
+        ("ThreadName", ThreadName::SCHEMA.name),
+        ("IrqEnter", IrqEnter::SCHEMA.name),
+        ("IrqExit", IrqExit::SCHEMA.name),
+    ];
+    if let (true, Some((_, name))) =
+        (event.starts_with("kymo::vocabulary::"), standard.iter().find(|(name, _)| *name == short(event)))
+    {
+        return (*name).to_owned();
+    }
+    let mut name = String::new();
+    for (index, letter) in short(event).chars().enumerate() {
+        if index > 0 && letter.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+/// The event, where the scope is `Tracer`'s asking whether one is on, or its recording of one.
+fn tracer_call(scope: &Scope) -> Option<&str> {
+    // Functions of the same names beneath them have one argument, or three.
+    let [_platform, event] = scope.arguments()[..] else { return None };
+    let is_tracer = scope.path.is_empty() || scope.path.starts_with("kymo::tracer::Tracer");
+    (is_tracer && matches!(scope.base(), "is_on" | "record" | "record_masked")).then_some(event)
+}
+
+/// Every place where an event is recorded: what DWARF attributes to `Tracer::is_on` and `Tracer::record` for it, in one function.
+pub fn events(code: &Code) -> Vec<Site> {
+    // By the scope that they were inlined into, and the event: the tests, and the records.
+    let mut places: BTreeMap<(Option<usize>, &str), [Vec<usize>; 2]> = BTreeMap::new();
+    for (number, scope) in code.scopes.iter().enumerate() {
+        let Some(event) = tracer_call(scope) else { continue };
+        // What it calls may have the same name.
+        if parents(code, number).any(|parent| code.scopes.get(parent).is_some_and(|parent| tracer_call(parent) == Some(event))) {
+            continue;
+        }
+        let is_record = scope.base() != "is_on";
+        // A function that only tests is its callers' cost.
+        if scope.parent.is_some() || is_record {
+            let parent = scope.parent.or(Some(number));
+            places.entry((parent, event)).or_default()[usize::from(is_record)].push(number);
+        }
+    }
+    let mut sites = Vec::new();
+    for ((_, event), [mut tests, mut records]) in places {
+        let by_address = |&number: &usize| code.scopes.get(number).map(|scope| scope.entry);
+        tests.sort_by_key(by_address);
+        records.sort_by_key(by_address);
+        let together: Vec<(Option<usize>, Vec<usize>)> = if tests.len() == records.len() {
+            tests.into_iter().map(Some).zip(records.into_iter().map(|record| vec![record])).collect()
+        } else if tests.len() == 1 && !records.is_empty() {
+            vec![(tests.first().copied(), records)]
+        } else {
+            records.into_iter().map(|record| (None, vec![record])).collect()
+        };
+        sites.extend(together.iter().filter_map(|(test, records)| event_site(code, event, *test, records)));
+    }
+    sites
+}
+
+fn event_site(code: &Code, event: &str, test: Option<usize>, records: &[usize]) -> Option<Site> {
+    let record = code.scopes.get(*records.first()?)?;
+    let scopes = test.iter().chain(records).filter_map(|&number| code.scopes.get(number));
+    let ranges = without_gaps(joined(scopes.flat_map(|scope| scope.ranges.iter().cloned()).collect()));
+    let entry = test.and_then(|test| code.scopes.get(test)).map_or(record.entry, |test| test.entry);
+    // Other instructions of a record may have been moved in front of the test; the reading of the clock stays where it is.
+    let clock = code
+        .scopes
+        .iter()
+        .enumerate()
+        .find(|(number, scope)| scope.base() == "clock" && parents(code, *number).any(|parent| records.contains(&parent)));
+    let mark = test.map(|_| clock.map_or(record.entry, |(_, clock)| clock.entry));
+    Some(Site {
+        kind: Kind::Event,
+        name: event.to_owned(),
+        inlined_in: record.parent.map(|_| code.owner(record)),
+        ranges,
+        entry,
+        mark,
+    })
+}
+
+/// What a scope was inlined into, from the inside out.
+fn parents(code: &Code, number: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(number), |&number| code.scopes.get(number)?.parent).skip(1)
+}
+
+/// The longest gap between two pieces of an event that is taken for its own: x86's test and branch, and an instruction.
+const GAP: u64 = 16;
+
+/// With the short gaps filled. DWARF gives the branch behind the on/off test to the function around it; without the branch an interrupt between the test
+/// and the record would look like the end of the call.
+fn without_gaps(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.dedup_by(|next, range| {
+        let joins = next.start - range.end <= GAP;
+        if joins {
+            range.end = next.end;
+        }
+        joins
+    });
+    ranges
+}
+
+/// The functions that match, and the places where they were inlined.
+pub fn functions(code: &Code, pattern: &str, kind: Kind) -> Vec<Site> {
+    let symbols = code.symbols.iter().filter(|symbol| matches(pattern, &symbol.name)).map(|symbol| Site {
+        kind,
+        name: symbol.name.clone(),
+        inlined_in: None,
+        ranges: vec![symbol.range.clone()],
+        entry: symbol.range.start,
+        mark: None,
+    });
+    let inlined = code.scopes.iter().filter(|scope| scope.parent.is_some() && matches(pattern, &scope.name()));
+    let inlined = inlined.map(|scope| Site {
+        kind,
+        name: scope.name(),
+        inlined_in: Some(code.owner(scope)),
+        ranges: scope.ranges.clone(),
+        entry: scope.entry,
+        mark: None,
+    });
+    symbols.chain(inlined).collect()
+}
+
+/// A range of the user's own.
+pub fn range(range: &Range<u64>) -> Site {
+    let name = format!("{:#x}..{:#x}", range.start, range.end);
+    Site { kind: Kind::Range, name, inlined_in: None, ranges: vec![range.clone()], entry: range.start, mark: None }
+}
+
+/// The plugin's arguments for these sites; they are named by their numbers.
+pub fn plugin_arguments(sites: &[Site]) -> String {
+    let mut out = String::new();
+    for (number, site) in sites.iter().enumerate() {
+        out.push_str(&format!(",name={number}"));
+        for range in &site.ranges {
+            out.push_str(&format!(",start={:#x},end={:#x}", range.start, range.end));
+        }
+        out.push_str(&format!(",entry={:#x}", site.entry));
+        if let Some(mark) = site.mark {
+            out.push_str(&format!(",mark={mark:#x}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // Pieces of code: often there is one.
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_describe_the_whole_name() {
+        for (pattern, text, expected) in [
+            ("hello::sched::switch", "hello::sched::switch", true),
+            ("*switch", "hello::sched::switch", true),
+            ("hello::*", "hello::sched::switch", true),
+            ("*::s*::s*", "hello::sched::switch", true),
+            ("switch", "hello::sched::switch", false),
+            ("*switc", "hello::sched::switch", false),
+            ("hello::sched::swi?ch", "hello::sched::switch", true),
+            ("?", "", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "a", false),
+            ("*a*b*", "xxbxaxx", false),
+            ("**", "x", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn names_in_the_trace() {
+        assert_eq!(trace_name("kymo::vocabulary::irq::IrqEnter"), "irq_handler_entry");
+        assert_eq!(trace_name("kymo::vocabulary::sched::SchedSwitch"), "sched_switch");
+        assert_eq!(trace_name("mine::IrqEnter"), "irq_enter");
+        assert_eq!(trace_name("hello::Marker"), "marker");
+    }
+
+    fn scope(path: &str, leaf: &str, ranges: &[Range<u64>], parent: Option<usize>) -> Scope {
+        Scope { path: path.into(), leaf: leaf.into(), ranges: ranges.to_vec(), entry: ranges[0].start, parent }
+    }
+
+    #[test]
+    fn an_event_is_its_test_and_its_record() {
+        let scopes = vec![
+            scope("k", "switch", &[0x100..0x200], None),
+            scope("kymo::tracer::Tracer", "is_on<k::P, k::E>", &[0x110..0x114], Some(0)),
+            scope("kymo::tracer::Tracer", "record<k::P, k::E>", &[0x10c..0x110, 0x118..0x140, 0x180..0x190], Some(0)),
+            scope("", "record<k::I, k::P, k::E>", &[0x118..0x140], Some(2)),
+            scope("k::{impl#1}", "clock", &[0x120..0x124], Some(3)),
+            scope("", "record_masked<k::P, k::F>", &[0x300..0x310], None),
+            scope("", "record<k::I, k::P, k::F>", &[0x300..0x310], Some(5)),
+            scope("", "record_masked<k::P, k::F>", &[0x300..0x310], Some(6)),
+        ];
+        let sites = events(&Code { symbols: Vec::new(), scopes });
+        assert_eq!(
+            sites,
+            [
+                Site {
+                    kind: Kind::Event,
+                    name: "k::E".into(),
+                    inlined_in: Some("k::switch".into()),
+                    // The branch between test and record is in it.
+                    ranges: vec![0x10c..0x140, 0x180..0x190],
+                    entry: 0x110,
+                    mark: Some(0x120),
+                },
+                Site {
+                    kind: Kind::Event,
+                    name: "k::F".into(),
+                    inlined_in: None,
+                    ranges: vec![0x300..0x310],
+                    entry: 0x300,
+                    mark: None,
+                },
+            ]
+        );
+        assert_eq!(plugin_arguments(&sites[..1]), ",name=0,start=0x10c,end=0x140,start=0x180,end=0x190,entry=0x110,mark=0x120");
+    }
+}

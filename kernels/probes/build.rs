@@ -1,0 +1,19 @@
+//! How the program that runs the probes is linked: at fixed addresses, so that a plugin can be told where its functions are.
+
+fn main() {
+    let target = |what: &str| std::env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
+    match (target("ARCH").as_str(), target("OS").as_str()) {
+        // RAM begins at 0x80000000; OpenSBI keeps the first 2 MiB, and there is none for 32 bits.
+        ("riscv64", "none") => riscv(0x8020_0000),
+        ("riscv32", "none") => riscv(0x8000_0000),
+        (_, "linux") => println!("cargo::rustc-link-arg-bins=-no-pie"),
+        _ => {}
+    }
+    println!("cargo::rerun-if-changed=src/riscv.ld");
+    println!("cargo::rerun-if-changed=build.rs");
+}
+
+fn riscv(base: u32) {
+    println!("cargo::rustc-link-arg-bins=-T{}/src/riscv.ld", env!("CARGO_MANIFEST_DIR"));
+    println!("cargo::rustc-link-arg-bins=--defsym=base={base:#x}");
+}

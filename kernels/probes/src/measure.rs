@@ -1,0 +1,104 @@
+//! Runs every probe `ON` times while a session records, and `OFF` times after it, for QEMU's plugin to count (tests/e2e/tests/cost.rs). On RISC-V a
+//! kernel of one hart, on x86-64 Linux a program.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+mod probes;
+
+use kymo::vocabulary::{IrqEnter, SchedSwitch};
+use kymo::{Clock, Config, Consumer, Mode, RegionMemory};
+use probes::Kymo;
+
+/// Calls of each probe that record.
+const ON: u32 = 2000;
+/// Calls of each probe that do not.
+const OFF: u32 = 500;
+
+static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![SchedSwitch, IrqEnter];
+static REGION: RegionMemory<{ 1 << 20 }, 1> = RegionMemory::new();
+
+/// Calls them; false if the session did not start or stop.
+fn measure() -> bool {
+    let config = Config {
+        cpus: 1,
+        packet_size: 4096,
+        packets: 128,
+        names_packets: 4,
+        mode: Mode::Overwrite,
+        consumer: Consumer::None,
+        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        // There is no paging; of a program it is not known.
+        phys: if cfg!(target_os = "none") { &raw const REGION as u64 } else { 0 },
+        build_id: [0; 20],
+        seed: 0,
+        hosted: false,
+    };
+    let Ok(session) = Kymo::start(REGION.memory(), &config, &VOCABULARY) else { return false };
+    call(ON);
+    let stopped = session.stop().is_ok();
+    call(OFF);
+    stopped
+}
+
+/// By pointers that the compiler does not see through: it inlines none.
+fn call(times: u32) {
+    let all: [extern "C" fn(u32, u32); 4] = [
+        probes::kymo_probe_sched_switch,
+        probes::kymo_probe_sched_switch_masked,
+        probes::kymo_probe_irq_enter_masked,
+        probes::kymo_probe_one_more,
+    ];
+    for probe in all {
+        let probe = core::hint::black_box(probe);
+        (0..times).for_each(|turn| probe(turn, turn + 1));
+    }
+}
+
+#[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+mod start {
+    core::arch::global_asm!(
+        ".section .text.entry, \"ax\"",
+        ".globl _start",
+        "_start:",
+        ".option push",
+        ".option norelax",
+        "la gp, __global_pointer$",
+        ".option pop",
+        "la sp, stack_top",
+        "call {main}",
+        main = sym main,
+    );
+
+    extern "C" fn main() -> ! {
+        // SAFETY: there is one hart, and `tp` is its block from here on.
+        unsafe { core::arch::asm!("mv tp, {}", in(reg) super::REGION.control(0), options(nostack)) };
+        // QEMU's `sifive_test` device ends it: 0, or 1.
+        let word: u32 = if super::measure() { 0x5555 } else { 1 << 16 | 0x3333 };
+        // SAFETY: the device's only register is at this address on `virt`, and there is no paging.
+        unsafe { (0x10_0000 as *mut u32).write_volatile(word) };
+        loop {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn main() -> std::process::ExitCode {
+    use core::arch::asm;
+    const ARCH_PRCTL: usize = 158;
+    const ARCH_SET_GS: usize = 0x1001;
+    // What stands at gs:0.
+    let block = REGION.control(0);
+    let failed: usize;
+    // SAFETY: nothing else uses `gs` in a Linux program, and `block` outlives all calls.
+    unsafe {
+        asm!("syscall", inlateout("rax") ARCH_PRCTL => failed, in("rdi") ARCH_SET_GS, in("rsi") &raw const block,
+            out("rcx") _, out("r11") _, options(nostack));
+    }
+    if failed == 0 && measure() { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
+}
+
+#[cfg(target_os = "none")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}

@@ -416,6 +416,7 @@ impl<P: Platform> Tracer<P> {
         P::synchronize();
         let session = Session { memory, cpus: config.cpus, id: session_id, platform: PhantomData };
         vocabulary.events().iter().for_each(|event| session.set(event, true));
+        P::dump_state();
         Ok(session)
     }
 }

@@ -12,6 +12,8 @@ static VOCABULARY: Vocabulary = crate::vocabulary![Beat];
 
 thread_local! {
     static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
+    /// Whether events were on when the state was asked for.
+    static DUMPED: Cell<bool> = const { Cell::new(false) };
     static PERMITTED: Cell<bool> = const { Cell::new(true) };
     /// What to do while a call waits for writers; gives up its turn first.
     static MEANWHILE: Cell<Option<fn()>> = const { Cell::new(None) };
@@ -44,6 +46,10 @@ unsafe impl Platform for Test {
         if let Some(meanwhile) = MEANWHILE.take() {
             meanwhile();
         }
+    }
+    fn dump_state() {
+        DUMPED.set(Tracer::<Test>::is_on::<Beat>());
+        Tracer::<Test>::record(Beat { seq: 1 });
     }
     fn permits(_: Call) -> bool {
         PERMITTED.get()
@@ -156,6 +162,22 @@ fn each_call_while_another_is_at_work() {
         assert_eq!(recorder.state(), State::Idle);
         assert!(MEANWHILE.take().is_none(), "every one of them waited");
     });
+}
+
+/// N-26: the state is told after the switches went on, in each session anew.
+#[test]
+fn the_state_is_told_at_the_start() {
+    let recorder = recorder();
+    for _ in 0..2 {
+        DUMPED.set(false);
+        start(recorder).unwrap();
+        assert!(DUMPED.get(), "events are on");
+        let mut buffer = vec![0; recorder.buffer_words(256)];
+        // The anchor, then the packet with the one event: header, and its two words.
+        let lengths = [(); 3].map(|()| recorder.read(TRACE, 2, Some(&mut buffer)).unwrap());
+        assert_eq!(lengths, [4 * 21, 4 * 23, 0]);
+        recorder.finish(TRACE).unwrap();
+    }
 }
 
 /// N-08: events by name, and those of a subject; what is off is neither recorded nor counted.

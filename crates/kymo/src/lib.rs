@@ -73,6 +73,7 @@ compile_error!("Kymo runs on little-endian processors so far");
 pub mod arch;
 pub mod ctf;
 pub mod event;
+mod history;
 #[cfg(feature = "std")]
 pub mod hosted;
 mod platform;
@@ -84,6 +85,7 @@ mod tracer;
 pub mod vocabulary;
 
 pub use event::{Text, Vocabulary};
+pub use history::{Counts, Entry, History};
 pub use platform::{
     Base, Blocks, ByPointer, ControlPointer, ControlWord, Cursor, Epoch, Events, Limit, Local, Mask, Platform, Switch, Switches,
 };

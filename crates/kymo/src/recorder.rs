@@ -11,6 +11,7 @@ use core::fmt;
 
 use crate::ctf::stream::Stream;
 use crate::event::Vocabulary;
+use crate::history::History;
 use crate::platform::Platform;
 use crate::ring::layout::{ChannelKind, Consumer, Mode as Overflow};
 use crate::ring::reader::{Losses, Region, View};
@@ -238,6 +239,7 @@ impl<T> Drop for Claim<'_, T> {
 pub struct Recorder<P, const CPUS: usize> {
     memory: Memory,
     vocabulary: &'static Vocabulary,
+    history: History,
     state: AtomicU32,
     /// Channels of the present session.
     channels: AtomicU32,
@@ -280,6 +282,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Recorder {
             memory,
             vocabulary,
+            history: History::new(memory, vocabulary),
             state: AtomicU32::new(State::Idle as u32),
             channels: AtomicU32::new(0),
             session: Exclusive::new(None),
@@ -292,6 +295,11 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     pub fn state(&self) -> State {
         // Partner: the releases that end `start`, `stop` and `finish`.
         State::ALL.get(self.state.load(Acquire) as usize).copied().unwrap_or(State::Idle)
+    }
+
+    /// What was recorded, to be read here: `RECORDER.history().dump(&mut serial, 32)`. Asks nobody for permission: that is the caller's affair.
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// Begins to record. `config` is `None` where the caller's pointer to it is bad; its `mode` and `consumer` follow from `flags`, unless it names

@@ -30,10 +30,14 @@ pub struct Settings {
     pub packet_size: u32,
     pub tick_us: u64,
     pub cpus: usize,
+    /// Print so many of the newest records at the end.
+    pub dump: usize,
+    /// The first thread that has done so many units of its work panics; never with 0.
+    pub panic: u32,
 }
 
 pub const KEYS: &str = "mode=overwrite|discard, consumer=none|host, work=mixed|markers, \
-    events=N, ms=N, units=N, kymo=on|stopped|off, offset_s=N, packets=N, packet_size=N, tick_us=N (10 or more)";
+    events=N, ms=N, units=N, kymo=on|stopped|off, offset_s=N, packets=N, packet_size=N, tick_us=N (10 or more), dump=N, panic=N";
 
 /// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.
 pub fn parse(line: &str, cpus: usize) -> Result<Settings, &str> {
@@ -53,6 +57,8 @@ pub fn parse(line: &str, cpus: usize) -> Result<Settings, &str> {
         packet_size,
         tick_us: 1000,
         cpus,
+        dump: 0,
+        panic: 0,
     };
     for word in line.split_ascii_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
@@ -72,6 +78,8 @@ pub fn parse(line: &str, cpus: usize) -> Result<Settings, &str> {
             ("packets", ..) => settings.packets = value.parse().map_err(|_| word)?,
             ("packet_size", ..) => settings.packet_size = value.parse().map_err(|_| word)?,
             ("tick_us", _, Ok(n @ 10..)) => settings.tick_us = n,
+            ("dump", ..) => settings.dump = value.parse().map_err(|_| word)?,
+            ("panic", ..) => settings.panic = value.parse().map_err(|_| word)?,
             _ => return Err(word),
         }
     }

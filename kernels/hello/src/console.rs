@@ -1,6 +1,8 @@
 //! The serial console, and the way out. Only the boot hart prints, before the others start and after they are done, or a hart that
 //! panics: that one must not wait for a lock, so there is none.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 pub struct Serial;
 
 impl core::fmt::Write for Serial {
@@ -27,8 +29,28 @@ pub fn exit(code: u32) -> ! {
     unreachable!("QEMU goes on")
 }
 
+/// The hart that panics, plus 1: the first one has the console for itself.
+static PANICS: AtomicU32 = AtomicU32::new(0);
+
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    println!("hello: {info}");
+    let hart = crate::this_hart();
+    // SAFETY: nothing runs on this hart after this, no interrupt handler either.
+    unsafe { core::arch::asm!("csrci sstatus, 2") };
+    match PANICS.compare_exchange(0, hart + 1, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {
+            println!("hello: {info}");
+            if kymo::COMPILED_IN {
+                // What every hart did last. The console takes everything.
+                let _ = crate::HISTORY.dump_on_panic(&mut Serial, hart, 32);
+            }
+        }
+        // It did so while it printed.
+        Err(first) if first == hart + 1 => {}
+        Err(_) => loop {
+            // SAFETY: this only waits.
+            unsafe { core::arch::asm!("wfi") };
+        },
+    }
     exit(7)
 }

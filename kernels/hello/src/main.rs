@@ -50,6 +50,17 @@ unsafe impl kymo::Platform for Virt {
 /// The memory that it records into.
 static REGION: kymo::RegionMemory<{ 40 << 20 }, { MAX_HARTS as u32 }> = kymo::RegionMemory::new();
 
+/// What it recorded, to be read by this kernel itself: `dump=N`, and a panic.
+static HISTORY: kymo::History = kymo::History::new(REGION.memory(), &VOCABULARY);
+
+/// The hart that this runs on: the one whose block `tp` holds.
+fn this_hart() -> u32 {
+    let block: usize;
+    // SAFETY: this only reads a register.
+    unsafe { core::arch::asm!("mv {}, tp", out(reg) block) };
+    (0..MAX_HARTS as u32).find(|&cpu| REGION.control(cpu) as usize == block).unwrap_or(0)
+}
+
 /// What `tp` holds on hart `cpu`. boot.s asks for it first of all: the block is there before the session, with all switches off.
 extern "C" fn kymo_block(cpu: u32) -> *const kymo::Control {
     REGION.control(cpu)
@@ -150,6 +161,9 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     for (cpu, words) in ledger::LEDGER.harts[..cpus].iter().enumerate() {
         let [switch, enter, exit, name, marker, a, b, _] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
         println!("hart {cpu}: switch={switch} irq_enter={enter} irq_exit={exit} thread_name={name} marker={marker} last={a},{b}");
+    }
+    if kymo::COMPILED_IN && settings.dump > 0 {
+        let _ = HISTORY.dump(&mut console::Serial, settings.dump);
     }
     console::exit(0)
 }

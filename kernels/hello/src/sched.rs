@@ -160,6 +160,7 @@ extern "C" fn thread() -> ! {
         trace!(Marker { tid, seq });
         last_marker.store(seq.into(), Release);
         count(hart.cpu, Calls::Marker);
+        assert!(seq != hart.settings.panic, "thread {} was told to panic after {seq} units of work", tid.0);
         if !hart.settings.only_markers {
             // Stands for the work of a real thread: some two thousand instructions, not always the same number.
             (0..500 + seq % 61 * 8).for_each(|step| _ = core::hint::black_box(step));

@@ -49,13 +49,18 @@ impl Shape {
 
     /// Bytes of the payload that starts at `payload`, without the padding of its last word; `None` where it is longer than what is there.
     pub fn payload_bytes(&self, payload: &[u32]) -> Option<usize> {
+        self.payload_bytes_of(payload.len(), |index| payload.get(index).copied())
+    }
+
+    /// [`payload_bytes`](Self::payload_bytes) of `len` words, of which `word` gives those that are asked for.
+    pub(crate) fn payload_bytes_of(&self, len: usize, word: impl Fn(usize) -> Option<u32>) -> Option<usize> {
         let mut bytes = usize::from(self.fixed_bytes);
         for _ in 0..self.texts {
             let at = bytes.div_ceil(4);
-            let length = payload.get(at)? & super::TEXT_LENGTH_MASK;
+            let length = word(at)? & super::TEXT_LENGTH_MASK;
             bytes = (4 * at + 4).checked_add(length as usize)?;
         }
-        (bytes.div_ceil(4) <= payload.len()).then_some(bytes)
+        (bytes.div_ceil(4) <= len).then_some(bytes)
     }
 }
 
@@ -153,9 +158,14 @@ impl Vocabulary {
         self.events
     }
 
+    /// The declaration of the event with this id.
+    pub fn event(&self, id: u32) -> Option<&'static EventSchema> {
+        self.events.iter().find(|event| event.id == id).copied()
+    }
+
     /// The shape of the event with this id.
     pub fn shape(&self, id: u32) -> Option<Shape> {
-        self.events.iter().find(|event| event.id == id).map(|event| event.shape())
+        self.event(id).map(EventSchema::shape)
     }
 
     /// The longest record of all, header included, in words.

@@ -16,6 +16,9 @@ use super::slot::word;
 use super::source::{Consume, Outside, Source};
 use crate::event::{Shape, Vocabulary};
 
+mod walk;
+pub use walk::{Packet, Place};
+
 /// Most CPUs, channels and packets that a reader believes in.
 const MAX_CPUS: u32 = 4096;
 const MAX_PACKETS: u32 = 1 << 24;
@@ -435,20 +438,7 @@ impl ChannelReader {
     /// Goes to the oldest packet that will be there for a while, and counts exactly what was lost. `false`: try again.
     fn resume(&mut self, source: &impl Source, view: View, oldest: u64) -> Result<bool, Outside> {
         let ahead = if view == View::Live { self.packets / 4 } else { 0 };
-        let mut before = {
-            let high = self.slot_word(source, oldest, word::EVENTS_BEFORE + 1)?;
-            let low = self.slot_word(source, oldest, word::EVENTS_BEFORE)?;
-            u64::from(low) | u64::from(high) << 32
-        };
-        if before & EVENTS_BEFORE_VALID == 0 {
-            if view == View::Live {
-                return Ok(false);
-            }
-            // The writer died between taking the slot and leaving the count: the packet before is still whole.
-            let retired = self.load_control(source, offset_of!(Control, retired_events))?;
-            before = retired.wrapping_add(u64::from(self.slot_word(source, oldest - 1, word::COMMIT)? >> 16));
-        }
-        before &= !EVENTS_BEFORE_VALID;
+        let Some(mut before) = self.events_before(source, view, oldest)? else { return Ok(false) };
         let mut resume = oldest;
         while resume < oldest.saturating_add(ahead) {
             let commit = self.slot_word(source, resume, word::COMMIT)?;
@@ -468,6 +458,25 @@ impl ChannelReader {
         self.done = SLOT_HEADER_WORDS;
         self.walked = 0;
         Ok(true)
+    }
+
+    /// Records in all packets before `oldest`, the oldest there is; `None`: try again. Right if `oldest` is intact afterwards.
+    fn events_before(&self, source: &impl Source, view: View, oldest: u64) -> Result<Option<u64>, Outside> {
+        let mut before = {
+            let high = self.slot_word(source, oldest, word::EVENTS_BEFORE + 1)?;
+            let low = self.slot_word(source, oldest, word::EVENTS_BEFORE)?;
+            u64::from(low) | u64::from(high) << 32
+        };
+        if before & EVENTS_BEFORE_VALID == 0 {
+            if view == View::Live {
+                return Ok(None);
+            }
+            // The writer died between taking the slot and leaving the count: the packet before is still whole.
+            let retired = self.load_control(source, offset_of!(Control, retired_events))?;
+            before = retired.wrapping_add(u64::from(self.slot_word(source, oldest - 1, word::COMMIT)? >> 16));
+        }
+        before &= !EVENTS_BEFORE_VALID;
+        Ok(Some(before))
     }
 
     fn standing(&self, source: &impl Source, view: View) -> Result<Standing, Outside> {
@@ -622,21 +631,37 @@ fn load_long(source: &impl Source, offset: u64, halves: bool) -> Result<u64, Out
 
 /// The record at the front of `words`, and the words of its header; `None` where there is none, or no whole one.
 fn split_record<'a>(words: &'a [u32], now: u64, shapes: &impl Shapes) -> Option<(Record<'a>, usize)> {
-    let &first = words.first()?;
+    let Extent { time, id, header, bytes } = extent(words.len(), |index| words.get(index).copied(), now, shapes)?;
+    let len = bytes.div_ceil(4);
+    let payload = words.get(header..header + len)?;
+    Some((Record { time, id, payload, padding: (4 * len - bytes) as u8 }, header))
+}
+
+/// What a record's header and its texts' lengths say.
+struct Extent {
+    time: u64,
+    id: u32,
+    /// Words of its header.
+    header: usize,
+    /// Bytes of its payload.
+    bytes: usize,
+}
+
+/// The record at the front of `len` words, of which `word` gives those that are asked for; `None` where there is none, or no whole one.
+fn extent(len: usize, word: impl Fn(usize) -> Option<u32>, now: u64, shapes: &impl Shapes) -> Option<Extent> {
+    let first = word(0)?;
     let short = first & ((1 << ID_BITS) - 1);
     // Inside a run of compact records the low bits never decrease but for a step back: their window is that of the record before.
     let compact_time = (now >> TIME_BITS << TIME_BITS) | (u64::from(first >> ID_BITS) & TIME_MASK);
     let (time, id, header) = match short {
         0 => return None,
         EXTENDED => {
-            let time = u64::from(*words.get(2)?) | u64::from(*words.get(3)?) << 32;
-            (time, *words.get(1)?, EXTENDED_WORDS)
+            let time = u64::from(word(2)?) | u64::from(word(3)?) << 32;
+            (time, word(1)?, EXTENDED_WORDS)
         }
-        COMPACT_IDS => (compact_time, *words.get(1)?, 2),
+        COMPACT_IDS => (compact_time, word(1)?, 2),
         id => (compact_time, id, 1),
     };
-    let payload = words.get(header..)?;
-    let bytes = shapes.shape(id)?.payload_bytes(payload)?;
-    let len = bytes.div_ceil(4);
-    Some((Record { time, id, payload: payload.get(..len)?, padding: (4 * len - bytes) as u8 }, header))
+    let bytes = shapes.shape(id)?.payload_bytes_of(len.checked_sub(header)?, |index| word(header + index))?;
+    Some(Extent { time, id, header, bytes })
 }

@@ -30,6 +30,7 @@ fn write(text: core::fmt::Arguments<'_>) {
 macro_rules! println {
     ($($argument:tt)*) => { $crate::console::print(format_args!($($argument)*)) };
 }
+pub(crate) use println;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

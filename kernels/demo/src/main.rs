@@ -7,7 +7,6 @@
 
 #[macro_use]
 mod ledger;
-#[macro_use]
 mod console;
 
 mod arch;
@@ -16,10 +15,12 @@ mod frame;
 mod interrupt;
 mod lock;
 mod mutex;
+mod process;
 mod queue;
 mod sched;
 mod semaphore;
 mod smp;
+mod syscall;
 mod thread;
 mod workload;
 
@@ -27,6 +28,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 use cmdline::Settings;
+use console::println;
 use kymo::vocabulary::IrqName;
 use kymo::{Irq, Text};
 
@@ -92,6 +94,7 @@ fn boot(line: &str, memory: Range<usize>) -> ! {
     for (irq, name) in arch::INTERRUPTS {
         record!(IrqName { irq: Irq(irq), name: Text::new(name) });
     }
+    syscall::tell_names();
     frame::init(memory);
     interrupt::set_period(settings.tick_us * (arch::timer::FREQUENCY / 1_000_000), harts);
     SCHEDULER.lock().adopt(harts);

@@ -76,6 +76,8 @@ pub struct Thread {
     pub slice: u32,
     /// It is to be suspended as soon as it could run.
     pub stop: bool,
+    /// Its process was killed: it ends before it would go back to the program.
+    pub killed: bool,
     /// Its kernel stack pointer, while it does not run.
     pub context: Context,
     /// The root of the space that it runs in.
@@ -101,6 +103,7 @@ impl Thread {
             wake_at: 0,
             slice: SLICE,
             stop: false,
+            killed: false,
             context: Context::none(),
             space: 0,
             entry: |_| (),
@@ -175,6 +178,20 @@ impl Scheduler {
         record!(ThreadCreate { tid, pid, parent_tid, prio });
         self.wake(slot, parent_tid);
         Some(tid)
+    }
+
+    /// Has the thread of a process end as soon as it would go back to the program; what it waits for is not waited for any more.
+    pub fn kill(&mut self, slot: Slot) {
+        let waker = self.running().tid;
+        let thread = &mut self.threads[slot];
+        thread.killed = true;
+        thread.stop = false;
+        match thread.state {
+            State::Running => arch::poke(thread.hart),
+            State::Sleeping | State::Suspended => self.wake(slot, waker),
+            State::Blocked if thread.joins.take().is_some() => self.wake(slot, waker),
+            _ => {}
+        }
     }
 
     fn find(&self, tid: Tid) -> Option<Slot> {

@@ -15,6 +15,12 @@ const IDS: usize = 160;
 const SEMAPHORE: u64 = 1;
 const SPIN: u64 = 2;
 
+/// System calls.
+const GETPID: u64 = 1;
+const EXEC: u64 = 6;
+/// Where processes map memory.
+const HEAP: std::ops::Range<u64> = 0x5000_0000..0x5400_0000;
+
 /// By event: how many there are.
 type Counts = BTreeMap<&'static str, u64>;
 
@@ -47,6 +53,8 @@ struct Machine {
     waits: BTreeMap<u64, u64>,
     has: BTreeSet<(u64, u64)>,
     spins: BTreeSet<u64>,
+    /// By thread: the system call that it is in.
+    calls: BTreeMap<u64, u64>,
     created: BTreeSet<u64>,
     ended: BTreeSet<u64>,
     prio: BTreeMap<u64, i64>,
@@ -115,6 +123,24 @@ impl Machine {
                 SPIN => assert!(self.spins.remove(&tid), "{event:?} of thread {tid}"),
                 _ => assert!(self.has.remove(&(tid, number("lock"))), "{event:?} of thread {tid}"),
             },
+            "sys_enter" => {
+                let before = self.calls.insert(tid, number("id"));
+                assert!(before.is_none_or(|before| before == EXEC), "{event:?}: thread {tid} was in call {before:?}");
+                if number("id") == GETPID {
+                    self.saw("getpid");
+                }
+            }
+            "sys_exit" => {
+                assert_eq!(self.calls.remove(&tid), Some(number("id")), "{event:?} of thread {tid}");
+                if field("ret").as_i64().unwrap() < 0 {
+                    self.saw("failed calls");
+                }
+            }
+            "page_fault" if HEAP.contains(&number("address")) => self.saw("heap faults"),
+            "process_kill" if number("killer_tid") == 0 => self.saw("ended for a fault"),
+            "process_kill" => self.saw("killed"),
+            "sched_process_exec" => self.saw("programs begun"),
+            "exception" => self.saw("exceptions"),
             _ => {}
         }
     }
@@ -189,6 +215,31 @@ fn threads_want_the_same_locks() {
         let seen = account(&format!("demo-locks-{harts}"), "locks", harts, &[]);
         for what in ["lock contended", "priority lent or given back"] {
             assert!(seen.contains_key(what), "{harts} harts: no {what}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn processes_do_what_their_programs_say() {
+    for harts in [1, 4] {
+        let seen = account(&format!("demo-faults-{harts}"), "faults rounds=200", harts, &[]);
+        let expected = [
+            // Of `calls`, twice from the start, once as a child, once by `exec`.
+            ("getpid", 200 + 200 + 50 + 50),
+            // Each of these asks at its end for what there is not.
+            ("failed calls", 4),
+            // Of `touch`, twice from the start, once as a child.
+            ("heap faults", 1000 + 200 + 40),
+            // 5 from the start, 6 children, one `exec`.
+            ("programs begun", 12),
+            ("killed", 2),
+            // `wild` and `illegal`.
+            ("ended for a fault", 2),
+            ("exceptions", 1),
+        ];
+        for (what, count) in expected {
+            assert_eq!(seen.get(what), Some(&count), "{harts} harts: {what}");
         }
     }
 }

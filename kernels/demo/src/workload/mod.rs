@@ -1,5 +1,6 @@
 //! What the kernel is put to: a fixed amount of work, by name.
 
+mod faults;
 mod locks;
 mod switch;
 
@@ -12,6 +13,8 @@ pub enum Workload {
     Switch,
     /// Threads that want the same locks.
     Locks,
+    /// Processes, their calls and faults.
+    Faults,
     /// All of them, one after the other.
     All,
 }
@@ -22,6 +25,7 @@ impl Workload {
         match name {
             "switch" => Some(Workload::Switch),
             "locks" => Some(Workload::Locks),
+            "faults" => Some(Workload::Faults),
             "all" => Some(Workload::All),
             _ => None,
         }
@@ -35,12 +39,19 @@ impl Workload {
         if matches!(self, Workload::Locks | Workload::All) {
             locks::run(rounds);
         }
+        if matches!(self, Workload::Faults | Workload::All) {
+            faults::run(rounds);
+        }
     }
 }
 
+/// A worker: its name, its priority, what it does with the number of rounds.
+type Worker = (&'static str, i16, fn(usize));
+
 /// Makes the workers, with the number of rounds for an argument, and waits for their ends.
-fn together<const N: usize>(workers: [(&'static str, i16, fn(usize)); N], rounds: u32) {
-    workers.map(|(name, prio, work)| thread::spawn(name, prio, work, rounds as usize)).map(thread::join);
+fn together<const N: usize>(workers: [Worker; N], rounds: u32) {
+    let threads = workers.map(|(name, prio, work)| thread::spawn(name, prio, work, rounds as usize));
+    threads.into_iter().for_each(thread::join);
 }
 
 /// Stands for the work of a real thread: so many steps, however long they take.

@@ -6,6 +6,7 @@ pub mod plic;
 mod sbi;
 pub mod timer;
 mod trap;
+pub mod user;
 
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
@@ -77,14 +78,6 @@ pub fn restore(on: bool) {
         // SAFETY: whoever had masked them is done.
         unsafe { asm!("csrsi sstatus, {}", const SIE) };
     }
-}
-
-/// Whether interrupts are on.
-pub fn interruptible() -> bool {
-    let status: usize;
-    // SAFETY: reads a register.
-    unsafe { asm!("csrr {}, sstatus", out(reg) status) };
-    status & SIE != 0
 }
 
 /// Waits for an interrupt, masked or not.

@@ -13,6 +13,7 @@ mod arch;
 mod cmdline;
 mod frame;
 mod interrupt;
+mod ipc;
 mod lock;
 mod mutex;
 mod process;

@@ -49,6 +49,8 @@ impl Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i64)]
 pub enum Error {
+    /// EINTR
+    Interrupted = 4,
     /// ESRCH
     NoProcess = 3,
     /// EAGAIN
@@ -271,6 +273,17 @@ pub fn copy_from_user(address: usize, to: &mut [u8]) -> Result<(), Error> {
         let frame = frame_of(address, false)?;
         // SAFETY: the frame belongs to the running process, and memory is mapped where it is.
         *byte = unsafe { ((frame + address % PAGE) as *const u8).read_volatile() };
+    }
+    Ok(())
+}
+
+/// Bytes to an address of the running process.
+pub fn copy_to_user(address: usize, from: &[u8]) -> Result<(), Error> {
+    for (at, byte) in from.iter().enumerate() {
+        let address = address.checked_add(at).ok_or(Error::Fault)?;
+        let frame = frame_of(address, true)?;
+        // SAFETY: as in `copy_from_user`; the page is writable.
+        unsafe { ((frame + address % PAGE) as *mut u8).write_volatile(*byte) };
     }
     Ok(())
 }

@@ -11,11 +11,12 @@ use kymo::vocabulary::{Pid, ThreadName, ThreadStateDump};
 use kymo::{Text, Tid};
 
 use crate::arch::{self, context, paging};
+use crate::ipc::Ipc;
 use crate::lock::{Spin, SpinGuard};
 use crate::mutex::MutexState;
 use crate::queue::{Queue, Side};
 use crate::semaphore::SemaphoreState;
-use crate::thread::{IDLE, SLICE, Slot, State, THREADS, Thread};
+use crate::thread::{IDLE, Slot, State, THREADS, Thread};
 use crate::{MAX_HARTS, thread};
 
 /// Mutexes that there can be, and semaphores.
@@ -31,6 +32,7 @@ pub struct Scheduler {
     pub last_tid: u32,
     pub mutexes: [MutexState; LOCKS],
     pub semaphores: [SemaphoreState; LOCKS],
+    pub ipc: Ipc,
 }
 
 /// It.
@@ -42,9 +44,11 @@ pub static SCHEDULER: Spin<Scheduler> = Spin::new(Scheduler {
     last_tid: 0,
     mutexes: [const { MutexState::new() }; LOCKS],
     semaphores: [const { SemaphoreState::new() }; LOCKS],
+    ipc: Ipc::new(),
 });
 
-type Guard = SpinGuard<'static, Scheduler>;
+/// The right to use it.
+pub type Guard = SpinGuard<'static, Scheduler>;
 
 /// By hart: the thread that runs, for those who do not have the lock.
 static RUNNING: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
@@ -139,6 +143,13 @@ impl Scheduler {
         firsts.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
+    /// Whether the running thread may give its hart to this one, which waits: nothing that could run is more urgent.
+    pub fn may_hand_over(&self, slot: Slot) -> bool {
+        let best = self.best(arch::hart()).map_or(IDLE, |(_, prio)| prio);
+        let thread = &self.threads[slot];
+        !thread.stop && thread.prio >= best.max(self.running().prio)
+    }
+
     /// Wakes those whose time has come, and takes a tick off the running thread's time. Called by the timer interrupt.
     pub fn tick(&mut self) {
         let now = arch::timer::time();
@@ -215,14 +226,37 @@ pub fn switch(mut scheduler: Guard, reason: SwitchReason, state: State) {
     let next = sched.best(here).and_then(|(hart, _)| sched.ready[hart].pop(&mut sched.threads)).unwrap_or(idle);
     record!(SchedExit {});
 
-    let (leaves, comes) = (sched.threads[prev].tid, &mut sched.threads[next]);
-    (comes.state, comes.hart) = (State::Running, here);
-    if comes.slice == 0 {
-        comes.slice = SLICE;
-    }
     if next == prev {
+        let thread = &mut sched.threads[prev];
+        thread.state = State::Running;
+        thread.refill();
         return;
     }
+    exchange(scheduler, reason, next);
+}
+
+/// Gives the hart to a thread that waits and is in no queue, past the scheduler; the running one is the first of its priority to run again.
+/// Allowed where [`Scheduler::may_hand_over`] says so.
+pub fn hand_over(mut scheduler: Guard, next: Slot) {
+    let here = arch::hart();
+    let sched = &mut *scheduler;
+    let prev = sched.current[here];
+    record!(SchedWakeup { tid: sched.threads[next].tid, waker_tid: sched.threads[prev].tid, target_cpu: here as u32 });
+    sched.threads[prev].state = State::Ready;
+    sched.ready[here].insert(&mut sched.threads, prev, Side::Before);
+    exchange(scheduler, SwitchReason::Yielded, next);
+}
+
+/// Leaves the running thread, whose state and queue are right by now, for another one.
+fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
+    let here = arch::hart();
+    let prev = scheduler.current[here];
+    let idle = here;
+    let sched = &mut *scheduler;
+    let (leaves, state) = (sched.threads[prev].tid, sched.threads[prev].state);
+    let comes = &mut sched.threads[next];
+    (comes.state, comes.hart) = (State::Running, here);
+    comes.refill();
     record!(SchedSwitch {
         prev_tid: leaves,
         next_tid: comes.tid,

@@ -6,10 +6,10 @@ use kymo::vocabulary::{Counter, Mark, Pid, SpanBegin, SpanEnd, Syscall, SyscallE
 use crate::console::println;
 use crate::process::{self, Error, Start};
 use crate::sched::SCHEDULER;
-use crate::thread;
+use crate::{ipc, thread};
 
 /// By number.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 18] = [
     "exit",
     "getpid",
     "yield",
@@ -24,7 +24,14 @@ const NAMES: [&str; 14] = [
     "span_begin",
     "span_end",
     "counter",
+    "send",
+    "receive",
+    "pipe_write",
+    "pipe_read",
 ];
+
+/// Bytes that a call moves at most.
+const BUFFER: usize = 128;
 
 /// The priority of processes.
 pub const PRIO: i16 = 5;
@@ -60,7 +67,7 @@ pub fn call(number: usize, arguments: [usize; 3]) -> Outcome {
     Outcome::Value(value)
 }
 
-fn perform(number: usize, [a, b, _]: [usize; 3]) -> Result<Outcome, Error> {
+fn perform(number: usize, [a, b, c]: [usize; 3]) -> Result<Outcome, Error> {
     let pid = || u32::try_from(a).map(Pid).map_err(|_| Error::NoProcess);
     let id = a as u32;
     let value = match number {
@@ -96,14 +103,29 @@ fn perform(number: usize, [a, b, _]: [usize; 3]) -> Result<Outcome, Error> {
             record!(Counter { id, value: b as i64 });
             0
         }
+        14 => ipc::send(a, b as u64).map(|()| 0)?,
+        15 => ipc::receive(a)? as i64,
+        16 => {
+            let mut buffer = [0; BUFFER];
+            let bytes = buffer.get_mut(..c).ok_or(Error::Invalid)?;
+            process::copy_from_user(b, bytes)?;
+            ipc::write(a, bytes)? as i64
+        }
+        17 => {
+            let mut buffer = [0; BUFFER];
+            let bytes = buffer.get_mut(..c).ok_or(Error::Invalid)?;
+            let read = ipc::read(a, bytes)?;
+            process::copy_to_user(b, &bytes[..read])?;
+            read as i64
+        }
         _ => return Err(Error::NoCall),
     };
     Ok(Outcome::Value(value))
 }
 
-/// Prints a text of at most 128 bytes. Gives how many were printed.
+/// Prints a text of at most [`BUFFER`] bytes. Gives how many were printed.
 fn write(address: usize, len: usize) -> Result<i64, Error> {
-    let mut buffer = [0; 128];
+    let mut buffer = [0; BUFFER];
     let bytes = buffer.get_mut(..len).ok_or(Error::Invalid)?;
     process::copy_from_user(address, bytes)?;
     let text = core::str::from_utf8(bytes).map_err(|_| Error::Invalid)?;

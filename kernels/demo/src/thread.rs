@@ -8,6 +8,7 @@ use kymo::{Text, Tid};
 
 use crate::arch;
 use crate::arch::context::Context;
+use crate::ipc::{End, Message};
 use crate::sched::{SCHEDULER, Scheduler, settle, switch};
 
 /// Place of a thread in the table.
@@ -70,6 +71,10 @@ pub struct Thread {
     pub waits_for: Option<usize>,
     /// The thread whose end it waits for.
     pub joins: Option<Tid>,
+    /// The port or pipe that it waits at, and what for.
+    pub waits_at: Option<(usize, End)>,
+    /// A message that a sender gave it directly.
+    pub message: Option<Message>,
     /// When it is to wake up.
     pub wake_at: u64,
     /// Ticks that are left of its time.
@@ -100,6 +105,8 @@ impl Thread {
             next: None,
             waits_for: None,
             joins: None,
+            waits_at: None,
+            message: None,
             wake_at: 0,
             slice: SLICE,
             stop: false,
@@ -108,6 +115,15 @@ impl Thread {
             space: 0,
             entry: |_| (),
             argument: 0,
+        }
+    }
+}
+
+impl Thread {
+    /// Gives it a new share of time, if it has used the one before up.
+    pub fn refill(&mut self) {
+        if self.slice == 0 {
+            self.slice = SLICE;
         }
     }
 }
@@ -184,12 +200,12 @@ impl Scheduler {
     pub fn kill(&mut self, slot: Slot) {
         let waker = self.running().tid;
         let thread = &mut self.threads[slot];
-        thread.killed = true;
-        thread.stop = false;
-        match thread.state {
+        (thread.killed, thread.stop) = (true, false);
+        let (state, joined) = (thread.state, thread.joins.take().is_some());
+        match state {
             State::Running => arch::poke(thread.hart),
             State::Sleeping | State::Suspended => self.wake(slot, waker),
-            State::Blocked if thread.joins.take().is_some() => self.wake(slot, waker),
+            State::Blocked if joined || self.stop_waiting(slot) => self.wake(slot, waker),
             _ => {}
         }
     }

@@ -140,6 +140,10 @@ impl Machine {
             "process_kill" if number("killer_tid") == 0 => self.saw("ended for a fault"),
             "process_kill" => self.saw("killed"),
             "sched_process_exec" => self.saw("programs begun"),
+            "ipc_send" => self.saw(if number("path") == 0 { "sent fast" } else { "sent slow" }),
+            "ipc_receive" => self.saw(if number("path") == 0 { "received fast" } else { "received slow" }),
+            "pipe_write" => *self.seen.entry("bytes written").or_default() += number("len"),
+            "pipe_read" => *self.seen.entry("bytes read").or_default() += number("len"),
             "exception" => self.saw("exceptions"),
             _ => {}
         }
@@ -242,4 +246,28 @@ fn processes_do_what_their_programs_say() {
             assert_eq!(seen.get(what), Some(&count), "{harts} harts: {what}");
         }
     }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn processes_send_each_other_messages_and_bytes() {
+    for harts in [1, 4] {
+        let seen = account(&format!("demo-ipc-{harts}"), "ipc rounds=200", harts, &[]);
+        let count = |what: &str| seen.get(what).copied().unwrap_or(0);
+        // The client's, the server's answers, and those that nobody answers.
+        assert_eq!(count("sent fast") + count("sent slow"), 600, "{harts} harts");
+        for path in ["fast", "slow"] {
+            let (sent, received) = (count(&format!("sent {path}")), count(&format!("received {path}")));
+            assert!(sent > 0, "{harts} harts: nothing was sent the {path} way");
+            assert_eq!(sent, received, "{harts} harts, {path}");
+        }
+        assert_eq!((count("bytes written"), count("bytes read")), (3200, 3200), "{harts} harts");
+        assert_eq!(count("exceptions") + count("ended for a fault"), 0, "{harts} harts: each program got what it waited for");
+    }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn all_of_it_on_eight_harts() {
+    account("demo-all-8", "all rounds=100", 8, &[]);
 }

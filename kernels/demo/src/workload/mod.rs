@@ -1,6 +1,7 @@
 //! What the kernel is put to: a fixed amount of work, by name.
 
 mod faults;
+mod ipc;
 mod locks;
 mod switch;
 
@@ -15,6 +16,8 @@ pub enum Workload {
     Locks,
     /// Processes, their calls and faults.
     Faults,
+    /// Processes that send each other messages and bytes.
+    Ipc,
     /// All of them, one after the other.
     All,
 }
@@ -26,6 +29,7 @@ impl Workload {
             "switch" => Some(Workload::Switch),
             "locks" => Some(Workload::Locks),
             "faults" => Some(Workload::Faults),
+            "ipc" => Some(Workload::Ipc),
             "all" => Some(Workload::All),
             _ => None,
         }
@@ -41,6 +45,9 @@ impl Workload {
         }
         if matches!(self, Workload::Faults | Workload::All) {
             faults::run(rounds);
+        }
+        if matches!(self, Workload::Ipc | Workload::All) {
+            ipc::run(rounds);
         }
     }
 }

@@ -16,6 +16,11 @@ unsafe extern "C" {
     safe static user_wild: u8;
     safe static user_illegal: u8;
     safe static user_sleeper: u8;
+    safe static user_client: u8;
+    safe static user_server: u8;
+    safe static user_puts: u8;
+    safe static user_gets: u8;
+    safe static user_sends: u8;
 }
 
 /// The frames that all processes have their code in, in order.
@@ -33,6 +38,11 @@ pub fn program(number: usize) -> Option<(&'static str, usize)> {
         ("wild", &raw const user_wild),
         ("illegal", &raw const user_illegal),
         ("sleeper", &raw const user_sleeper),
+        ("client", &raw const user_client),
+        ("server", &raw const user_server),
+        ("puts", &raw const user_puts),
+        ("gets", &raw const user_gets),
+        ("sends", &raw const user_sends),
     ]
     .get(number)?;
     Some((name, USER.start + (at as usize - &raw const __user as usize)))

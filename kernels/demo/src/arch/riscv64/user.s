@@ -15,6 +15,10 @@
     .equ SPAN_BEGIN, 11
     .equ SPAN_END, 12
     .equ COUNTER, 13
+    .equ SEND, 14
+    .equ RECEIVE, 15
+    .equ PIPE_WRITE, 16
+    .equ PIPE_READ, 17
 
     .macro call number
     li   a7, \number
@@ -155,3 +159,89 @@ program sleeper
     li   a0, 864000000000
     call SLEEP
     call EXIT
+
+# client(n): n times, sends its number to port 0 and waits for it to come back through port 1.
+program client
+    mv   s0, a0
+    li   s1, 0
+1:  li   a0, 0
+    addi a1, s1, 1
+    call SEND
+    li   a0, 1
+    call RECEIVE
+    addi s1, s1, 1
+    bne  a0, s1, wrong
+    bltu s1, s0, 1b
+    call EXIT
+
+# server(n): takes n messages from port 0, and sends those that are not 0 back through port 1.
+program server
+    mv   s0, a0
+1:  li   a0, 0
+    call RECEIVE
+    beqz a0, 2f
+    mv   a1, a0
+    li   a0, 1
+    call SEND
+2:  addi s0, s0, -1
+    bnez s0, 1b
+    call EXIT
+
+# puts(n): n bytes into pipe 0, 24 at a time: those of the numbers from 0 on.
+program puts
+    mv   s0, a0
+    li   s1, 0
+    addi sp, sp, -32
+1:  li   t0, 0
+2:  add  t1, sp, t0
+    add  t2, s1, t0
+    sb   t2, 0(t1)
+    addi t0, t0, 1
+    li   t2, 24
+    bne  t0, t2, 2b
+    # As many as are missing, if that is less.
+    sub  a2, s0, s1
+    bltu a2, t2, 3f
+    mv   a2, t2
+3:  li   a0, 0
+    mv   a1, sp
+    call PIPE_WRITE
+    bltz a0, wrong
+    add  s1, s1, a0
+    bltu s1, s0, 1b
+    call EXIT
+
+# gets(n): n bytes out of pipe 0, and sees that they are right.
+program gets
+    mv   s0, a0
+    li   s1, 0
+    addi sp, sp, -32
+1:  li   a0, 0
+    mv   a1, sp
+    li   a2, 32
+    call PIPE_READ
+    blez a0, wrong
+    mv   t0, sp
+2:  lbu  t1, 0(t0)
+    andi t2, s1, 255
+    bne  t1, t2, wrong
+    addi t0, t0, 1
+    addi s1, s1, 1
+    addi a0, a0, -1
+    bnez a0, 2b
+    bltu s1, s0, 1b
+    call EXIT
+
+# sends(n): n times 0 to port 0.
+program sends
+    mv   s0, a0
+1:  li   a0, 0
+    li   a1, 0
+    call SEND
+    addi s0, s0, -1
+    bnez s0, 1b
+    call EXIT
+
+# Where a program ends that has seen what it must not: an exception that the trace shows.
+wrong:
+    ebreak

@@ -9,7 +9,7 @@ use crate::process::{cargo, root, run, target};
 use crate::setup::{RISCV32, RISCV64, Toolchain, X86_64};
 
 /// All of them, by the names of their folders.
-pub(crate) const ALL: [&str; 3] = ["hello", "probes", "stress"];
+pub(crate) const ALL: [&str; 4] = ["hello", "probes", "stress", "demo"];
 
 /// Where the kernel of this name is.
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -27,6 +27,7 @@ pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> 
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     Ok(vec![
         ("KYMO_HELLO", hello(toolchain)?),
+        ("KYMO_DEMO", build("demo", RISCV64, toolchain)?.join("demo")),
         ("KYMO_PROBES_RISCV64", probes(RISCV64)?),
         ("KYMO_PROBES_RISCV32", probes(RISCV32)?),
         ("KYMO_MEASURE_RISCV64", measure(RISCV64, toolchain)?),

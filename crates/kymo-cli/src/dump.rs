@@ -93,7 +93,7 @@ pub fn count(trace_dir: &Path, json: bool, out: &mut impl Write) -> anyhow::Resu
 }
 
 /// Writes; `false` if nobody reads any more.
-fn deliver(out: &mut impl Write, bytes: &[u8]) -> anyhow::Result<bool> {
+pub fn deliver(out: &mut impl Write, bytes: &[u8]) -> anyhow::Result<bool> {
     match out.write_all(bytes) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -101,7 +101,8 @@ fn deliver(out: &mut impl Write, bytes: &[u8]) -> anyhow::Result<bool> {
     }
 }
 
-fn flush(out: &mut impl Write) -> anyhow::Result<()> {
+/// The same for what is left in the buffer.
+pub fn flush(out: &mut impl Write) -> anyhow::Result<()> {
     match out.flush() {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write the output"),
         _ => Ok(()),
@@ -109,7 +110,7 @@ fn flush(out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 /// Names come from the trace, and the trace of a broken kernel must not steer the terminal.
-fn escape_controls(line: &mut String) {
+pub fn escape_controls(line: &mut String) {
     if line.contains(char::is_control) {
         let escaped = line.chars().map(|c| match c.is_control() {
             true => c.escape_default().to_string(),

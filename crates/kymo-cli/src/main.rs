@@ -5,6 +5,7 @@ mod dump;
 mod exit;
 mod record;
 mod recover;
+mod report;
 mod summary;
 
 use std::path::PathBuf;
@@ -39,6 +40,9 @@ enum Verb {
     /// Prints a trace, one line an event; reads any CTF 1.8 trace.
     #[command(after_help = "Examples:\n  kymo dump trace | less\n  kymo dump trace --json | jq .name\n  kymo dump trace --count")]
     Dump(DumpArguments),
+    /// Says what a trace means: who ran and who waited, for what and how long.
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Verb::Record(arguments) => record::run(&arguments),
         Verb::Cost(arguments) => cost::run(&arguments),
         Verb::Recover(arguments) => recover::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
         Verb::Dump(arguments) if arguments.trace.is_file() => {
             let sentence = format!("{} is a file: give the trace's directory", arguments.trace.display());
             Err(exit::Usage(sentence).into())

@@ -14,7 +14,7 @@ use crate::ctf::directory::{Summary, TraceWriter};
 use crate::event::Vocabulary;
 use crate::platform::{Blocks, ByPointer, ControlPointer, ControlWord, Local, Platform, Switches};
 use crate::ring::Reserve;
-use crate::ring::layout::{ChannelKind, Clock, Consumer, Control, Mode, REGION_ALIGN};
+use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Mode, REGION_ALIGN};
 use crate::ring::local_cas::LocalCas;
 use crate::ring::reader::{Region, View};
 use crate::session::{Config, Error, Memory, Session};
@@ -269,7 +269,7 @@ fn allocate(config: &Config) -> Result<Memory, Error> {
     let rings = (config.packets as usize).saturating_add(config.names_packets as usize);
     let size = rings.checked_mul(config.packet_size as usize).and_then(|size| size.checked_mul(config.cpus as usize));
     // Header, control blocks and metadata: 1 MiB is more than they take.
-    let size = size.and_then(|size| size.checked_add((1 << 20) + 1024 * config.cpus as usize));
+    let size = size.and_then(|size| size.checked_add((1 << 20) + ChannelKind::ALL.len() * CONTROL_SIZE * config.cpus as usize));
     // Aligned here and not by the allocator, which would touch every page to zero it.
     let align = (config.packet_size as usize).max(REGION_ALIGN);
     let layout = size.and_then(|size| std::alloc::Layout::from_size_align(size.checked_add(align)?, 16).ok());

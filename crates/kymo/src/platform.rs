@@ -6,7 +6,7 @@ use core::mem::offset_of;
 use crate::event::Event;
 use crate::recorder::Call;
 use crate::ring::Reserve;
-use crate::ring::layout::{CHANNEL_KINDS, CONTROL_SIZE, ChannelKind, Control, SWITCHES, switch_index};
+use crate::ring::layout::{CHANNEL_KINDS, CONTROL_SIZE, ChannelKind, Control, MORE_SWITCHES, SWITCHES, switch};
 use crate::ring::long::Native;
 
 /// The one trait of a port: clock, this CPU's control blocks, how space is reserved, and how to wait for writers.
@@ -54,6 +54,11 @@ pub unsafe trait Platform: 'static {
     /// Ends what [`pin`](Self::pin) began.
     #[inline(always)]
     fn unpin() {}
+
+    /// Records what there is: a `thread_state` for every thread, a `process_state` for every process, the names of interrupts and system calls. `start`
+    /// calls it after the switches went on, so that a thread made meanwhile appears once or twice, never not at all. It walks the kernel's own tables, under the lock
+    /// that orders creation and end, and needs no memory. Empty where names are recorded as things are made, and recording starts before.
+    fn dump_state() {}
 
     /// Whether the one who calls now may. What `read` gives has addresses of the kernel in it, and what other processes do. The default permits everything:
     /// for kernels without users.
@@ -113,26 +118,34 @@ pub unsafe trait Local {
     fn control(cpu: Self::Cpu, kind: ChannelKind) -> &'static Control;
 }
 
-/// Switches of all events, by channel and by compact id: `static SWITCHES: Switches = Switches::new();`
+/// Switches of all events, by channel: `static SWITCHES: Switches = Switches::new();`
 #[derive(Debug)]
-pub struct Switches([[AtomicU8; SWITCHES]; CHANNEL_KINDS]);
+pub struct Switches([(ByteSwitches, BitSwitches); CHANNEL_KINDS]);
+
+/// The switches of the compact ids of a channel, and those of all other ids.
+pub(crate) type ByteSwitches = [AtomicU8; SWITCHES];
+pub(crate) type BitSwitches = [AtomicU8; MORE_SWITCHES];
 
 impl Switches {
     /// All off.
     #[allow(clippy::new_without_default)] // Made for statics.
     pub const fn new() -> Self {
-        Switches([const { [const { AtomicU8::new(0) }; SWITCHES] }; CHANNEL_KINDS])
+        let off = const { ([const { AtomicU8::new(0) }; SWITCHES], [const { AtomicU8::new(0) }; MORE_SWITCHES]) };
+        Switches([off, const { ([const { AtomicU8::new(0) }; SWITCHES], [const { AtomicU8::new(0) }; MORE_SWITCHES]) }])
     }
 
     #[inline(always)]
     pub(crate) fn is_on<E: Event>(&self) -> bool {
-        let switch = const { (E::CHANNEL as usize, switch_index(E::ID)) };
-        self.0[switch.0][switch.1].load(Relaxed) != 0
+        let place = const { switch(E::ID) };
+        let (bytes, bits) = &self.0[const { E::CHANNEL as usize }];
+        let byte = if place.more { &bits[place.byte] } else { &bytes[place.byte] };
+        byte.load(Relaxed) & place.mask != 0
     }
 
     /// The switches of one channel.
-    pub(crate) fn of(&self, kind: ChannelKind) -> &[AtomicU8; SWITCHES] {
-        &self.0[kind as usize]
+    pub(crate) fn of(&self, kind: ChannelKind) -> (&ByteSwitches, &BitSwitches) {
+        let (bytes, bits) = &self.0[kind as usize];
+        (bytes, bits)
     }
 }
 
@@ -143,6 +156,8 @@ impl Switches {
 pub unsafe trait ControlWord {
     /// The offset in bytes.
     const OFFSET: usize;
+    /// Of a switch: the bits of its byte.
+    const MASK: u8 = 0xff;
 }
 
 macro_rules! control_words {
@@ -175,9 +190,13 @@ control_words! {
 /// The event's switch.
 #[derive(Debug)]
 pub struct Switch<E>(core::marker::PhantomData<E>);
-// SAFETY: the offset of a byte in `on`.
+// SAFETY: the offset of a byte in `on` or `on_more`.
 unsafe impl<E: Event> ControlWord for Switch<E> {
-    const OFFSET: usize = E::CHANNEL as usize * CONTROL_SIZE + offset_of!(Control, on) + switch_index(E::ID);
+    const OFFSET: usize = {
+        let first = if switch(E::ID).more { offset_of!(Control, on_more) } else { offset_of!(Control, on) };
+        E::CHANNEL as usize * CONTROL_SIZE + first + switch(E::ID).byte
+    };
+    const MASK: u8 = switch(E::ID).mask;
 }
 
 /// Gives a pointer to this CPU's first control block, for platforms that keep one in their per-CPU data.
@@ -214,7 +233,7 @@ unsafe impl<T: ControlPointer> Local for ByPointer<T> {
 
     #[inline(always)]
     fn is_on<W: ControlWord>() -> bool {
-        Self::cpu().is_some_and(|cpu| cpu.word::<W, AtomicU8>().load(Relaxed) != 0)
+        Self::cpu().is_some_and(|cpu| cpu.word::<W, AtomicU8>().load(Relaxed) & W::MASK != 0)
     }
     #[inline(always)]
     fn cpu() -> Option<Blocks> {

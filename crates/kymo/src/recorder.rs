@@ -62,6 +62,8 @@ pub enum Call {
     Stop,
     /// `finish`.
     Finish,
+    /// `switch`: what is recorded changes.
+    Switch,
 }
 
 /// What `start` gives.
@@ -394,6 +396,29 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         let bytes = (4 * words).min(len.saturating_sub(*at));
         *at += bytes;
         Ok(bytes)
+    }
+
+    /// Switches events on or off while they are recorded: all whose name is `name`, or begins with what stands before a `*` at its end. After `start` all
+    /// are on. Gives how many there are of that name.
+    ///
+    /// # Errors
+    /// [`Refused`]; with [`Refused::Invalid`] also where there is no such event.
+    pub fn switch(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
+        self.admit(mode, Call::Switch)?;
+        if self.state() != State::Running {
+            return Err(Refused::Invalid);
+        }
+        let mut claim = self.session.claim().ok_or(Refused::Busy)?;
+        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
+        let mut count = 0;
+        for event in self.vocabulary.events() {
+            let fits = name.strip_suffix('*').map_or(event.name == name, |start| event.name.starts_with(start));
+            if fits {
+                session.switch(event, on).map_err(|_| Refused::Invalid)?;
+                count += 1;
+            }
+        }
+        if count > 0 { Ok(count) } else { Err(Refused::Invalid) }
     }
 
     /// Ends recording. Returns when no writer is inside of a record; what was recorded can still be read. Gives the number of channels.

@@ -6,11 +6,11 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::ctf::tsdl;
-use crate::event::Vocabulary;
-use crate::platform::Platform;
+use crate::event::{EventSchema, Vocabulary};
+use crate::platform::{BitSwitches, ByteSwitches, Platform};
 use crate::ring::layout::{
     CONTROL_OFFSET, CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Crc32, HEADER_WORDS, Header, MIN_PACKETS, Mode,
-    PACKET_SIZES, REGION_ALIGN, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, SWITCHES, State, switch_index,
+    PACKET_SIZES, REGION_ALIGN, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, switch,
 };
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas;
@@ -415,7 +415,8 @@ impl<P: Platform> Tracer<P> {
         // A CPU that sees its switch on must see its block as it is now, and nothing in a tracepoint orders the two.
         P::synchronize();
         let session = Session { memory, cpus: config.cpus, id: session_id, platform: PhantomData };
-        session.switch_all(vocabulary, true);
+        vocabulary.events().iter().for_each(|event| session.set(event, true));
+        P::dump_state();
         Ok(session)
     }
 }
@@ -455,7 +456,7 @@ fn set_up(
     clock_start: u64,
 ) {
     let packets = config.packets_of(kind);
-    for switch in &control.on {
+    for switch in control.on.iter().chain(&control.on_more) {
         switch.store(0, Relaxed);
     }
     control.packets.store(packets, Relaxed);
@@ -504,13 +505,9 @@ impl<P: Platform> Session<P> {
     /// # Errors
     /// [`Error::NotRunning`] where it was stopped already, or another session has begun over the memory.
     pub fn stop(&self) -> Result<(), Error> {
-        let running = self.memory.word(STATE_WORD).load(Acquire) == State::Running as u32;
-        let current = u64::from(self.memory.word(SESSION_WORD).load(Relaxed));
-        if !running || current != self.id & u64::from(u32::MAX) {
-            return Err(Error::NotRunning);
-        }
-        for (_, switches) in self.switches() {
-            for switch in switches {
+        self.check_running()?;
+        for (_, (bytes, bits)) in self.switches() {
+            for switch in bytes.iter().chain(bits) {
                 switch.store(0, Relaxed);
             }
         }
@@ -519,23 +516,41 @@ impl<P: Platform> Session<P> {
         Ok(())
     }
 
+    /// Whether it is this session that runs over the memory.
+    fn check_running(&self) -> Result<(), Error> {
+        let running = self.memory.word(STATE_WORD).load(Acquire) == State::Running as u32;
+        let current = u64::from(self.memory.word(SESSION_WORD).load(Relaxed));
+        if running && current == self.id & u64::from(u32::MAX) { Ok(()) } else { Err(Error::NotRunning) }
+    }
+
     fn controls(&self) -> impl Iterator<Item = &Control> {
         self.memory.blocks(self.cpus)
     }
 
     /// The switches of every CPU's channels, and the kernel's own if it has some.
-    fn switches(&self) -> impl Iterator<Item = (ChannelKind, &[AtomicU8; SWITCHES])> {
+    fn switches(&self) -> impl Iterator<Item = (ChannelKind, (&ByteSwitches, &BitSwitches))> {
         let own = P::switches().into_iter().flat_map(|switches| ChannelKind::ALL.map(|kind| (kind, switches.of(kind))));
-        let blocks = ChannelKind::ALL.into_iter().cycle().zip(self.controls().map(|control| &control.on));
-        blocks.chain(own)
+        let blocks = self.controls().map(|control| (&control.on, &control.on_more));
+        ChannelKind::ALL.into_iter().cycle().zip(blocks).chain(own)
     }
 
-    fn switch_all(&self, vocabulary: &Vocabulary, on: bool) {
-        for (kind, switches) in self.switches() {
-            for event in vocabulary.events().iter().filter(|event| event.channel == kind) {
-                if let Some(switch) = switches.get(switch_index(event.id)) {
-                    switch.store(u8::from(on), Relaxed);
-                }
+    /// Switches an event on or off, on every CPU. One call at a time; a record that is being written is not waited for.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] after the stop.
+    pub fn switch(&self, event: &EventSchema, on: bool) -> Result<(), Error> {
+        self.check_running()?;
+        self.set(event, on);
+        Ok(())
+    }
+
+    fn set(&self, event: &EventSchema, on: bool) {
+        let place = switch(event.id);
+        for (_, (bytes, bits)) in self.switches().filter(|(kind, _)| *kind == event.channel) {
+            let byte = if place.more { bits.get(place.byte) } else { bytes.get(place.byte) };
+            if let Some(byte) = byte {
+                let others = byte.load(Relaxed) & !place.mask;
+                byte.store(if on { others | place.mask } else { others }, Relaxed);
             }
         }
     }

@@ -8,6 +8,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
+use kymo::ChannelKind;
+use kymo::event::EventSchema;
+use kymo::vocabulary;
 use kymo_ctf::{Fields, Item, LossKind, Ticks, Trace, Value};
 
 /// Losses by stream file: (events, packets).
@@ -52,7 +55,7 @@ pub fn compare(trace: &Path) -> (u64, Losses) {
     (events, ours.losses)
 }
 
-/// A stream as a line tells it: the CPU, and whether it is the names channel, which is told by its one event.
+/// A stream as a line tells it: the CPU, and whether it is the names channel, which is told by its events.
 type Stream = (String, bool);
 
 /// What we read, as lines, stream by stream.
@@ -144,7 +147,9 @@ fn decimal(line: &str) -> String {
 
 fn stream_of(line: &str) -> Stream {
     let cpu = line.split("cpu_id = ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
-    (cpu.to_owned(), line.contains(" thread_name: "))
+    let event = line.split_once("] ").and_then(|(_, rest)| rest.split(':').next());
+    let is_name = |schema: &&EventSchema| schema.channel == ChannelKind::Names && Some(schema.name) == event;
+    (cpu.to_owned(), vocabulary::ALL.events().iter().any(is_name))
 }
 
 /// Fields as babeltrace2's text has them.

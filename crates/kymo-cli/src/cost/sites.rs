@@ -160,8 +160,8 @@ fn parents(code: &Code, number: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(number), |&number| code.scopes.get(number)?.parent).skip(1)
 }
 
-/// The longest gap between two pieces of an event that is taken for its own: x86's test and branch, and an instruction.
-const GAP: u64 = 16;
+/// The longest gap in bytes between two pieces of an event that is taken for its own: x86's test and branch, and the loads of a few fields.
+const GAP: u64 = 32;
 
 /// With the short gaps filled. DWARF gives the branch behind the on/off test to the function around it; without the branch an interrupt between the test
 /// and the record would look like the end of the call.

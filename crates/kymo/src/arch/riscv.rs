@@ -104,7 +104,7 @@ unsafe impl Local for AtTp {
         let on: usize;
         // SAFETY: a byte of this hart's block.
         unsafe { asm!("lbu {}, {}(tp)", out(reg) on, const W::OFFSET, options(nostack, readonly, preserves_flags)) };
-        on != 0
+        if W::MASK == 0xff { on != 0 } else { on & usize::from(W::MASK) != 0 }
     }
     #[inline(always)]
     fn cpu() -> Option<()> {

@@ -96,6 +96,12 @@ macro_rules! event {
 /// // Its id is that of `SchedSwitch`.
 /// static EVENTS: kymo::Vocabulary = kymo::vocabulary![kymo::vocabulary::ALL; BlockDone];
 /// ```
+/// ```compile_fail
+/// kymo::event! { #[id(1000)] pub struct BlockDone { pub sector: u64 } }
+/// kymo::event! { #[id(2024)] pub struct BlockFailed { pub sector: u64 } }
+/// // They would share a switch: ids above 31 have one by their last ten bits.
+/// static EVENTS: kymo::Vocabulary = kymo::vocabulary![BlockDone, BlockFailed];
+/// ```
 #[macro_export]
 macro_rules! vocabulary {
     ($($list:path),+ ; $($event:ty),* $(,)?) => {{

@@ -140,6 +140,10 @@ impl Vocabulary {
             while j < i {
                 assert!(events[j].id != id, "two events of the vocabulary claim the same id");
                 assert!(!same(events[j].name, events[i].name), "two events of the vocabulary have the same name");
+                assert!(
+                    !(id >= 32 && events[j].id >= 32 && id % 1024 == events[j].id % 1024),
+                    "two events of the vocabulary share a switch: their ids differ by a multiple of 1024"
+                );
                 j += 1;
             }
             // Evaluates the checks of the shape as well.

@@ -12,6 +12,8 @@ static VOCABULARY: Vocabulary = crate::vocabulary![Beat];
 
 thread_local! {
     static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
+    /// Whether events were on when the state was asked for.
+    static DUMPED: Cell<bool> = const { Cell::new(false) };
     static PERMITTED: Cell<bool> = const { Cell::new(true) };
     /// What to do while a call waits for writers; gives up its turn first.
     static MEANWHILE: Cell<Option<fn()>> = const { Cell::new(None) };
@@ -44,6 +46,10 @@ unsafe impl Platform for Test {
         if let Some(meanwhile) = MEANWHILE.take() {
             meanwhile();
         }
+    }
+    fn dump_state() {
+        DUMPED.set(Tracer::<Test>::is_on::<Beat>());
+        Tracer::<Test>::record(Beat { seq: 1 });
     }
     fn permits(_: Call) -> bool {
         PERMITTED.get()
@@ -156,6 +162,62 @@ fn each_call_while_another_is_at_work() {
         assert_eq!(recorder.state(), State::Idle);
         assert!(MEANWHILE.take().is_none(), "every one of them waited");
     });
+}
+
+/// N-26: the state is told after the switches went on, in each session anew.
+#[test]
+fn the_state_is_told_at_the_start() {
+    let recorder = recorder();
+    for _ in 0..2 {
+        DUMPED.set(false);
+        start(recorder).unwrap();
+        assert!(DUMPED.get(), "events are on");
+        let mut buffer = vec![0; recorder.buffer_words(256)];
+        // The anchor, then the packet with the one event: header, and its two words.
+        let lengths = [(); 3].map(|()| recorder.read(TRACE, 2, Some(&mut buffer)).unwrap());
+        assert_eq!(lengths, [4 * 21, 4 * 23, 0]);
+        recorder.finish(TRACE).unwrap();
+    }
+}
+
+/// N-08: events by name, and those of a subject; what is off is neither recorded nor counted.
+#[test]
+fn events_are_switched_by_name() {
+    crate::event! { #[id(22)] struct BeatMore { seq: u32 } }
+    crate::event! { #[id(64)] struct ThreadLike { seq: u32 } }
+    crate::event! { #[id(65)] struct ThreadOther { seq: u32 } }
+    crate::event! { #[id(66)] #[channel(Names)] struct ThreadNames { seq: u32 } }
+    static VOCABULARY: Vocabulary = crate::vocabulary![Beat, BeatMore, ThreadLike, ThreadOther, ThreadNames];
+    let memory = recorder().memory;
+    let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+    assert_eq!(recorder.switch(TRACE, "beat", false), Err(Refused::Invalid), "nothing runs");
+    assert!(start(recorder).is_ok());
+    type T = Tracer<Test>;
+    let on = || {
+        [T::is_on::<Beat>(), T::is_on::<BeatMore>(), T::is_on::<ThreadLike>(), T::is_on::<ThreadOther>(), T::is_on::<ThreadNames>()]
+    };
+    assert_eq!(on(), [true; 5]);
+    assert_eq!(recorder.switch(TRACE, "thread_like", false), Ok(1));
+    assert_eq!(on(), [true, true, false, true, true]);
+    assert_eq!(recorder.switch(TRACE, "beat", false), Ok(1));
+    assert_eq!(on(), [false, true, false, true, true]);
+    assert_eq!(recorder.switch(TRACE, "beat", true), Ok(1));
+    assert_eq!(recorder.switch(TRACE, "thread*", false), Ok(3));
+    assert_eq!(on(), [true, true, false, false, false]);
+    // Of the other CPU too.
+    BLOCK.set(memory.control(1));
+    assert_eq!(on(), [true, true, false, false, false]);
+    assert_eq!(recorder.switch(TRACE, "*", true), Ok(5));
+    assert_eq!(on(), [true; 5]);
+    assert_eq!(recorder.switch(TRACE, "nothing", true), Err(Refused::Invalid));
+    assert_eq!(recorder.switch(Mode::Count as u32, "beat", true), Err(Refused::NotBuilt));
+    PERMITTED.set(false);
+    assert_eq!(recorder.switch(TRACE, "beat", true), Err(Refused::NotPermitted));
+    PERMITTED.set(true);
+    recorder.stop(TRACE).unwrap();
+    assert_eq!(on(), [false; 5]);
+    assert_eq!(recorder.switch(TRACE, "beat", true), Err(Refused::Invalid), "it does not run any more");
+    assert_eq!(on(), [false; 5]);
 }
 
 /// P-03, P-04: a bad pointer before an unknown mode before one that is not built before permission before flags and order before progress before memory.

@@ -125,8 +125,8 @@ pub enum State {
 
 /// One channel of one CPU: where its writer stands. Written by that CPU only, but for `consumed`.
 ///
-/// Four lines of 128 bytes, so that no two CPUs' words share a line (adjacent-line prefetch counted in): the hot words, those
-/// of the slow path that readers look at, the consumer's, the constants.
+/// Lines of 128 bytes, so that no two CPUs' words share a line (adjacent-line prefetch counted in): the hot words, those of the slow path that readers
+/// look at, the consumer's, the constants, the switches of the less frequent events, and one that is free.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Control {
@@ -146,7 +146,7 @@ pub struct Control {
     /// Takes the address of a record to that of its slot: -packet size (constant).
     pub(crate) slot_mask: Long,
     _hot: [u32; 10],
-    /// Switches of the events: by compact id; 30 for all others. Not zero: recorded.
+    /// Switches of the events with compact ids, a byte each. Not zero: recorded.
     pub(crate) on: [AtomicU8; SWITCHES],
 
     /// Highest packet number whose slot has been taken: packet `k` is intact as long as `k + packets > prep`.
@@ -189,28 +189,51 @@ pub struct Control {
     pub(crate) first_packet: Long,
     /// A word for the kernel's own use, for kernels whose CPU register points to this block.
     pub kernel_word: AtomicUsize,
-    _constants: [u32; 20],
+    _constants: [u64; 10],
+
+    /// Switches of all other events, a bit each.
+    pub(crate) on_more: [AtomicU8; MORE_SWITCHES],
+    _free: [u32; 32],
 }
 
 /// Bytes from one control block to the next.
 pub const CONTROL_SIZE: usize = size_of::<Control>();
 const _: () = {
-    assert!(CONTROL_SIZE == 512);
+    assert!(CONTROL_SIZE == 768);
     assert!(CONTROL_OFFSET.is_multiple_of(align_of::<Control>()) && !CONTROL_OFFSET.is_multiple_of(CONTROL_SIZE));
     assert!(offset_of!(Control, on) == 96);
     assert!(offset_of!(Control, prep) == 128);
     assert!(offset_of!(Control, consumed) == 256);
     assert!(offset_of!(Control, packet_size) == 384);
+    assert!(offset_of!(Control, on_more) == 512);
 };
 
-/// Switches of a channel.
+/// Bytes with the switches of the compact ids of a channel.
 pub const SWITCHES: usize = 32;
+/// Bytes with the switches of all other ids of a channel.
+pub const MORE_SWITCHES: usize = 128;
 /// Kinds of channels.
 pub const CHANNEL_KINDS: usize = ChannelKind::ALL.len();
 
-/// The index of an event's switch among those of a control block.
-pub const fn switch_index(id: u32) -> usize {
-    if id < COMPACT_IDS { id as usize } else { COMPACT_IDS as usize }
+/// Where an event's switch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Switch {
+    /// Among those of the other ids, not of the compact ones.
+    pub(crate) more: bool,
+    /// The byte.
+    pub(crate) byte: usize,
+    /// The bits of it that are this event's.
+    pub(crate) mask: u8,
+}
+
+/// The switch of an event. Ids that are not compact have a bit by their last ten bits: [`Vocabulary::new`](crate::Vocabulary::new) refuses two events with one.
+pub(crate) const fn switch(id: u32) -> Switch {
+    if id < COMPACT_IDS {
+        Switch { more: false, byte: id as usize, mask: 0xff }
+    } else {
+        let bit = id as usize % (8 * MORE_SWITCHES);
+        Switch { more: true, byte: bit / 8, mask: 1 << (bit % 8) }
+    }
 }
 
 /// A compact record header, or with id [`MEDIUM`] the first word of a medium one.

@@ -448,7 +448,7 @@ impl ChannelReader {
             before = before.saturating_add(u64::from(commit >> 16));
             resume += 1;
         }
-        fence(Acquire);
+        // All loads above are acquires: no fence.
         if view == View::Live && (!self.intact(source, oldest)? || !self.is_ours(source)?) {
             return Ok(false);
         }

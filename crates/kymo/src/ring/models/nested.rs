@@ -17,6 +17,8 @@ enum Look {
     Dump,
     /// A live reader goes on.
     Live,
+    /// A live reader comes when what was nested is done, and not before.
+    After,
 }
 
 struct Machine {
@@ -60,7 +62,9 @@ fn at_step<R: Reserve + 'static>(_: Step) {
     let burst = machine(|machine| {
         let step = machine.steps[depth];
         machine.steps[depth] += 1;
-        machine.look();
+        if !matches!(machine.look, Look::After) {
+            machine.look();
+        }
         if machine.at.get(depth) == Some(&step) { machine.bursts.get(depth).copied() } else { None }
     });
     if let Some(burst) = burst {
@@ -97,7 +101,7 @@ impl Machine {
                     assert_eq!(losses.unreadable, 0, "{losses:?}");
                 }
             }
-            Look::Live => {
+            Look::Live | Look::After => {
                 self.reading.read(&live, View::Live);
                 if self.reading.reader.is_consumed_by(Consumer::Host) {
                     self.reading.reader.release(&live).unwrap();
@@ -269,6 +273,14 @@ fn at_places(name: &str, setting: Setting, places: &[usize], bursts: &'static [B
         |&count: &usize| Nested { setting, before: &PATTERN[..count], outer: PATTERN[count], bursts, ..ALONE }.run::<LocalCas>();
     let trials: u64 = places.iter().map(run).sum();
     println!("{name} {setting:?} {bursts:?} at {places:?}: {trials} trials, {:.1} s", begin.elapsed().as_secs_f64());
+}
+
+/// A reader is lapped while a writer stands still in what is the oldest packet then: its count is not final.
+#[test]
+fn a_reader_is_lapped_while_a_writer_is_interrupted() {
+    for burst in &BURSTS {
+        everywhere::<LocalCas>(OVERWRITE, PATTERN, Nested { bursts: std::slice::from_ref(burst), look: Look::After, ..ALONE });
+    }
 }
 
 /// Two deep: at every step of a nested writer a further one. Where a packet opens, and in a lap after it.

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use super::*;
-use crate::ring::layout::{SESSION_WORD, STATE_WORD, State, switch_index};
+use crate::ring::layout::{SESSION_WORD, STATE_WORD, State, switch};
 use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -74,30 +74,36 @@ enum Place {
     Anywhere,
 }
 
-/// A tracepoint: `trace!` of a `Short`.
+fn is_on<R: Reserve + 'static>() -> bool {
+    let on = Tracer::<Remote<R>>::is_on::<Short>();
+    ON.set(ON.get() + u32::from(on));
+    on
+}
+
+fn short() -> Short {
+    let seq = CALLS.replace(CALLS.get() + 1);
+    CURRENT.set(seq as usize);
+    Short { seq, check: check_of(seq) }
+}
+
+/// Two tracepoints: `trace!` of a `Short`.
 fn trace<R: Reserve + 'static>(place: Place) {
-    let record = |masked: bool| {
-        let seq = CALLS.replace(CALLS.get() + 1);
-        let short = Short { seq, check: check_of(seq) };
-        CURRENT.set(seq as usize);
-        if masked { Tracer::<Remote<R>>::record_masked(short) } else { Tracer::<Remote<R>>::record(short) }
-    };
-    let is_on = || {
-        let on = Tracer::<Remote<R>>::is_on::<Short>();
-        ON.set(ON.get() + u32::from(on));
-        on
-    };
     match place {
         Place::Pinned => {
-            set_pinned(1);
-            if is_on() {
-                record(true);
+            for _ in 0..2 {
+                set_pinned(1);
+                if is_on::<R>() {
+                    Tracer::<Remote<R>>::record_masked(short());
+                }
+                set_pinned(0);
             }
-            set_pinned(0);
         }
         Place::Anywhere => {
-            if is_on() {
-                record(false);
+            // Of two threads: both were switched out between test and record.
+            for on in [is_on::<R>(), is_on::<R>()] {
+                if on {
+                    Tracer::<Remote<R>>::record(short());
+                }
             }
         }
     }
@@ -119,7 +125,7 @@ fn watch(world: &World, ring: bool) {
     }
     control.packet_size.watch();
     control.events.watch();
-    control.on[switch_index(Short::ID)].watch();
+    control.on[switch(Short::ID).byte].watch();
     for index in [SESSION_WORD, STATE_WORD] {
         // SAFETY: a word of the header, which is leaked.
         unsafe { (*world.base().wrapping_add(4 * index).cast::<AtomicU32>()).watch() };
@@ -167,7 +173,6 @@ fn stopping<R: Reserve + Send + Sync + 'static>(name: &str) {
         watch(&world, true);
         let writer = loom::thread::spawn(|| {
             trace::<R>(Place::Pinned);
-            trace::<R>(Place::Pinned);
         });
         session.stop().expect("it runs");
         let mut reading = world.reading();
@@ -196,7 +201,6 @@ fn starting<R: Reserve + Send + Sync + 'static>(name: &str, place: Place) {
         watch(&world, false);
         let writer = loom::thread::spawn(move || {
             trace::<R>(place);
-            trace::<R>(place);
         });
         start::<R>(&world);
         writer.join().unwrap();
@@ -213,13 +217,12 @@ fn a_session_starts_under_a_writer() {
 }
 
 /// One session stops and the next begins over the same memory, under a writer.
-fn restarting<R: Reserve + Send + Sync + 'static>(name: &str, place: Place) {
-    let (world, session) = world::<R>(&[F, S]);
+fn restarting<R: Reserve + Send + Sync + 'static>(name: &str, place: Place, before: &[Kind]) {
+    let (world, session) = world::<R>(before);
     explore(name, 2, move || {
         world.restore();
         watch(&world, true);
         let writer = loom::thread::spawn(move || {
-            trace::<R>(place);
             trace::<R>(place);
         });
         session.stop().expect("it runs");
@@ -236,7 +239,7 @@ fn restarting<R: Reserve + Send + Sync + 'static>(name: &str, place: Place) {
         match place {
             Place::Pinned => assert_eq!(read + losses.events(), later, "{losses:?}"),
             // A call that found the switch of the first session on may come as late as it likes. It is recorded in the first, in the second, or not at all.
-            Place::Anywhere => assert!(read + losses.events() <= later.max(1) + 1, "{read} records, {losses:?}"),
+            Place::Anywhere => assert!(read + losses.events() <= later + 2, "{read} records, {losses:?}"),
         }
         assert_eq!((losses.clamped, losses.unreadable, losses.abandoned, losses.too_large), (0, 0, 0, 0));
         // And it goes on.
@@ -250,14 +253,16 @@ fn restarting<R: Reserve + Send + Sync + 'static>(name: &str, place: Place) {
 
 #[test]
 fn a_session_follows_another_under_a_writer() {
-    restarting::<LocalCas>("restart, local cas", Place::Pinned);
-    restarting::<RemoteMasked>("restart, masked", Place::Pinned);
+    restarting::<LocalCas>("restart, local cas", Place::Pinned, &[F, S]);
+    restarting::<RemoteMasked>("restart, masked", Place::Pinned, &[F, S]);
 }
 
 #[test]
 fn a_session_follows_another_under_a_writer_that_comes_late() {
-    restarting::<LocalCas>("restart, local cas, anywhere", Place::Anywhere);
-    restarting::<RemoteMasked>("restart, masked, anywhere", Place::Anywhere);
+    restarting::<LocalCas>("restart, local cas, anywhere", Place::Anywhere, &[F, S]);
+    restarting::<LocalCas>("restart, local cas, anywhere, slow", Place::Anywhere, &[F, S, S]);
+    restarting::<RemoteMasked>("restart, masked, anywhere", Place::Anywhere, &[F, S]);
+    restarting::<RemoteMasked>("restart, masked, anywhere, slow", Place::Anywhere, &[F, S, S]);
 }
 
 /// A reader of the first session reads while the second one begins and records.
@@ -310,17 +315,19 @@ fn dropping<R: Reserve + Send + Sync + 'static>(name: &str) {
         world.restore();
         watch(&world, true);
         let (mut reading, source) = (begin.clone(), world.live());
-        let reader = loom::thread::spawn(move || {
-            reading.read(&source, View::Live);
-            reading.reader.refresh_dropped(&source).unwrap();
-            reading
+        let memory = world.memory;
+        let writer = loom::thread::spawn(move || {
+            let setting = Setting { consumer: Consumer::None, ..DISCARD };
+            let _second = Tracer::<Remote<R>>::start(memory, &config(setting), &VOCABULARY).expect("no session runs");
+            for _ in 0..5 {
+                call::<R>(F);
+            }
         });
-        let setting = Setting { consumer: Consumer::None, ..DISCARD };
-        let _second = Tracer::<Remote<R>>::start(world.memory, &config(setting), &VOCABULARY).expect("no session runs");
-        for _ in 0..5 {
-            call::<R>(F);
-        }
-        assert_eq!(reader.join().unwrap().reader.losses(), Losses::default());
+        // In the main thread, which loom lets go first: one pre-emption brings the second session between any two loads.
+        reading.read(&source, View::Live);
+        reading.reader.refresh_dropped(&source).unwrap();
+        writer.join().unwrap();
+        assert_eq!(reading.reader.losses(), Losses::default());
     });
 }
 

@@ -1,0 +1,107 @@
+//! Percentiles in little memory.
+
+use std::collections::BTreeMap;
+
+/// Each power of two is divided into this many buckets, as a power of two.
+const SUB_BITS: u32 = 6;
+const SUB: u64 = 1 << SUB_BITS;
+
+/// Counts values in buckets that are 1/64 of their values wide at most: a percentile is at most 1/64 (1.6 %) above the true one,
+/// and never below it. Values below 128 are exact. Maximum, sum and count are exact. 3,776 buckets at most, and only those that
+/// are used take memory.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    buckets: BTreeMap<u16, u64>,
+    count: u64,
+    sum: u64,
+    max: u64,
+}
+
+fn bucket(value: u64) -> u16 {
+    let octave = (u64::BITS - value.leading_zeros()).saturating_sub(SUB_BITS + 1);
+    // Below 2^16: octave is 57 at most, and the rest below 128.
+    (u64::from(octave) * SUB + (value >> octave)) as u16
+}
+
+/// The largest value of a bucket.
+fn top(bucket: u16) -> u64 {
+    let bucket = u64::from(bucket);
+    let octave = (bucket / SUB).saturating_sub(1);
+    let next = u128::from(bucket - octave * SUB + 1) << octave;
+    u64::try_from(next - 1).unwrap_or(u64::MAX)
+}
+
+impl Histogram {
+    /// Counts one value.
+    pub fn add(&mut self, value: u64) {
+        *self.buckets.entry(bucket(value)).or_default() += 1;
+        self.count += 1;
+        self.sum = self.sum.saturating_add(value);
+        self.max = self.max.max(value);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// All added up.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// The largest; `None` where there is none.
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// The value that `percent` of all values do not exceed (nearest rank), at most 1/64 too large; `None` where there is none.
+    pub fn percentile(&self, percent: u8) -> Option<u64> {
+        let rank = (u128::from(self.count) * u128::from(percent.min(100))).div_ceil(100).max(1);
+        let mut seen = 0_u128;
+        for (&bucket, &count) in &self.buckets {
+            seen += u128::from(count);
+            if seen >= rank {
+                return Some(top(bucket).min(self.max));
+            }
+        }
+        None
+    }
+
+    /// Buckets in use.
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buckets_top_is_at_most_a_64th_above_its_values_and_the_next_one_begins_behind_it() {
+        for shift in 0..64 {
+            for value in [1_u64 << shift, (1 << shift) + 1, (1 << shift) | ((1 << shift) - 1), (1 << shift) | (1 << shift >> 1)] {
+                let top_of = top(bucket(value));
+                assert!(top_of >= value && top_of - value <= value / 64, "{value} {top_of}");
+                assert_eq!(bucket(top_of), bucket(value));
+                if let Some(next) = top_of.checked_add(1) {
+                    assert_eq!(bucket(next), bucket(value) + 1, "{value}");
+                }
+            }
+        }
+        assert_eq!(top(bucket(u64::MAX)), u64::MAX);
+        assert!(usize::from(bucket(u64::MAX)) < 3776);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_nearest_rank() {
+        let mut histogram = Histogram::default();
+        assert_eq!((histogram.percentile(50), histogram.max()), (None, None));
+        (1..=100).for_each(|value| histogram.add(value));
+        assert_eq!([50, 99, 100].map(|percent| histogram.percentile(percent)), [Some(50), Some(99), Some(100)]);
+        histogram.add(1_000_000);
+        assert_eq!(histogram.percentile(100), Some(1_000_000));
+        assert_eq!(histogram.sum(), 5050 + 1_000_000);
+    }
+}

@@ -1,0 +1,364 @@
+//! The tables as text.
+
+use std::fmt::Write as _;
+
+use kymo_analysis::{Durations, Report, Thread, ThreadRef};
+
+use crate::dump::{escape_controls, table};
+use crate::summary::thousands;
+
+/// Losses that are printed; JSON has more.
+const LOSSES: usize = 10;
+
+/// All tables, a blank line between two.
+pub fn tables(report: &Report) -> String {
+    let mut text = Text { begin: report.begin_ns.unwrap_or(0), out: String::new() };
+    text.trace(report);
+    text.cpus(report);
+    text.threads(report);
+    text.system_calls(report);
+    text.interrupts(report);
+    text.wake_latency(report);
+    text.locks(report);
+    text.page_faults(report);
+    text.messages(report);
+    text.unpaired(report);
+    text.out
+}
+
+/// A duration with a unit: four digits, or what whole nanoseconds have.
+fn duration(ns: u64) -> String {
+    let (unit, divisor) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => ("us", 1e3),
+        1_000_000..1_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    };
+    let value = ns as f64 / divisor;
+    let digits = if value < 10.0 {
+        3
+    } else if value < 100.0 {
+        2
+    } else {
+        1
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn some_duration(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), duration)
+}
+
+/// Nothing where there is nothing: tables of times are read by what stands out.
+fn time_spent(ns: u64) -> String {
+    if ns == 0 { String::new() } else { duration(ns) }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
+}
+
+fn number(value: Option<impl std::fmt::Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn name(number: impl std::fmt::Display, name: Option<&String>) -> String {
+    name.map_or_else(|| number.to_string(), |name| format!("{name} ({number})"))
+}
+
+fn thread(thread: Option<&ThreadRef>) -> String {
+    thread.map_or_else(|| "-".to_owned(), |thread| name(thread.tid, thread.name.as_ref()))
+}
+
+/// A lock by its name, or by its address.
+fn lock_name(lock: u64, name: Option<&String>) -> String {
+    name.cloned().unwrap_or_else(|| format!("{lock:#x}"))
+}
+
+fn spread(durations: &Durations) -> [String; 3] {
+    [durations.p50_ns, durations.p99_ns, durations.max_ns].map(some_duration)
+}
+
+struct Text {
+    begin: i64,
+    out: String,
+}
+
+// Writing to a `String` cannot fail; the results of `write!` are dropped in the functions below.
+impl Text {
+    fn table<const N: usize>(&mut self, title: &str, head: [&str; N], rows: Vec<[String; N]>) {
+        if rows.is_empty() {
+            return;
+        }
+        let _ = writeln!(self.out, "\n{title}\n");
+        let mut lines = vec![head.map(str::to_owned).to_vec()];
+        lines.extend(rows.into_iter().map(|row| {
+            row.map(|mut cell| {
+                escape_controls(&mut cell);
+                cell
+            })
+            .to_vec()
+        }));
+        for line in table(&lines).lines() {
+            let _ = writeln!(self.out, "{}", line.trim_end());
+        }
+    }
+
+    fn at(&self, time: Option<i64>) -> String {
+        let Some(time) = time else { return "-".to_owned() };
+        let since = i128::from(time) - i128::from(self.begin);
+        let sign = if since < 0 { "-" } else { "" };
+        let since = since.unsigned_abs();
+        format!("{sign}{}.{:09}", since / 1_000_000_000, since % 1_000_000_000)
+    }
+
+    fn trace(&mut self, report: &Report) {
+        let span = i128::from(report.end_ns.unwrap_or(0)) - i128::from(report.begin_ns.unwrap_or(0));
+        let span = u64::try_from(span).unwrap_or(0);
+        let _ = write!(self.out, "{} events in {}", thousands(report.events), duration(span));
+        let losses = &report.losses;
+        let _ = match (losses.events, losses.packets) {
+            (0, 0) => writeln!(self.out, ", none lost."),
+            (events, 0) => writeln!(self.out, ", {} lost:", thousands(events)),
+            (events, packets) => writeln!(self.out, ", {} and {} packets lost:", thousands(events), thousands(packets)),
+        };
+        for loss in losses.intervals.iter().take(LOSSES) {
+            let (begin, end) = (self.at(loss.begin_ns), self.at(loss.end_ns));
+            let mut line = format!("  {} {} on {} between {begin} and {end}", thousands(loss.count), loss.kind, loss.stream);
+            escape_controls(&mut line);
+            let _ = writeln!(self.out, "{line}");
+        }
+        let more = losses.intervals.len().saturating_sub(LOSSES) as u64 + losses.intervals_not_listed;
+        if more > 0 {
+            let _ = writeln!(self.out, "  and {} more times", thousands(more));
+        }
+        for sentence in &report.damage {
+            let mut line = format!("Damaged: {sentence}; nothing more is read from there.");
+            escape_controls(&mut line);
+            let _ = writeln!(self.out, "{line}");
+        }
+        if report.events_without_place > 0 {
+            let count = thousands(report.events_without_place);
+            let _ = writeln!(self.out, "{count} events have no time or no CPU, and are in no table.");
+        }
+        for clock in &report.clocks {
+            let mut line = format!("Clock {}: {} Hz; ", clock.name, thousands(clock.frequency_hz));
+            let _ = match clock.smallest_step_ticks {
+                Some(step) => write!(line, "smallest step {} tick{}, ", thousands(step), if step == 1 { "" } else { "s" }),
+                None => Ok(()),
+            };
+            let _ = write!(line, "{} events with the time of the event before.", thousands(clock.equal_stamps));
+            escape_controls(&mut line);
+            let _ = writeln!(self.out, "{line}");
+        }
+    }
+
+    fn cpus(&mut self, report: &Report) {
+        let rows = report.cpus.iter().map(|cpu| {
+            let span = cpu.busy_ns + cpu.idle_ns + cpu.unknown_ns;
+            let shares = [cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns, cpu.interrupts_ns].map(|part| percent(part, span));
+            let [busy, idle, unknown, interrupts] = shares;
+            [cpu.cpu.to_string(), duration(cpu.busy_ns), busy, idle, unknown, interrupts, thousands(cpu.switches)]
+        });
+        let head = ["cpu", "busy", "", "idle", "unknown", "in interrupts", "switches"];
+        self.table("CPUs", head, rows.collect());
+    }
+
+    fn threads(&mut self, report: &Report) {
+        let rows = report.threads.iter().map(|thread| {
+            let switches = thread.switches.iter().map(|(reason, count)| format!("{reason} {count}"));
+            let cpu = thread.cpu.map_or_else(String::new, |cpu| format!("/{cpu}"));
+            [
+                format!("{}{cpu}", thread.tid),
+                number(thread.pid),
+                thread.name.clone().unwrap_or_else(|| "-".to_owned()),
+                number(thread.priority),
+                duration(thread.cpu_ns),
+                format!("{:.1}%", thread.share_percent),
+                time_spent(thread.runnable_ns),
+                blocked(thread),
+                time_spent(thread.sleeping_ns),
+                time_spent(thread.suspended_ns),
+                time_spent(thread.unknown_ns),
+                thread.last_state.clone(),
+                switches.collect::<Vec<_>>().join(", "),
+            ]
+        });
+        let head = [
+            "tid",
+            "pid",
+            "name",
+            "prio",
+            "cpu time",
+            "share",
+            "runnable",
+            "blocked",
+            "sleeping",
+            "suspended",
+            "unknown",
+            "last state",
+            "left the CPU",
+        ];
+        self.table("Threads", head, rows.collect());
+    }
+
+    fn system_calls(&mut self, report: &Report) {
+        let rows = report.system_calls.iter().map(|call| {
+            let what = match (call.id, &call.name) {
+                (Some(id), call) => name(id, call.as_ref()),
+                (None, call) => number(call.as_ref()),
+            };
+            let [p50, p99, max] = spread(&call.durations);
+            let total = duration(call.durations.total_ns);
+            [what, thousands(call.count), thousands(call.errors), thousands(call.durations.count), p50, p99, max, total]
+        });
+        let head = ["system call", "calls", "errors", "timed", "p50", "p99", "max", "total"];
+        self.table("System calls", head, rows.collect());
+    }
+
+    fn interrupts(&mut self, report: &Report) {
+        let rows = report.interrupts.iter().map(|line| {
+            let [p50, p99, max] = spread(&line.durations);
+            let cpu = line.longest_cpu.map_or_else(|| "-".to_owned(), |cpu| format!("cpu{cpu}"));
+            [
+                name(line.irq, line.name.as_ref()),
+                thousands(line.count),
+                p50,
+                p99,
+                max,
+                format!("{:.2}%", line.share_percent),
+                line.nesting.to_string(),
+                self.at(line.longest_at_ns),
+                cpu,
+            ]
+        });
+        let rows = rows.collect();
+        let title = format!("Interrupts, {} inside of one another at most", report.interrupt_nesting);
+        self.table(&title, ["interrupt", "count", "p50", "p99", "max", "share", "nesting", "longest at", "on"], rows);
+    }
+
+    fn wake_latency(&mut self, report: &Report) {
+        let Some(wake) = &report.wake_latency else { return };
+        let [p50, p99, max] = spread(&wake.durations);
+        let title = format!(
+            "From wake-up until the thread ran: {} times, p50 {p50}, p99 {p99}, max {max}; the longest:",
+            thousands(wake.durations.count)
+        );
+        let rows = wake.worst.iter().map(|worst| {
+            let waker = if worst.by_interrupt { "interrupt".to_owned() } else { thread(worst.waker.as_ref()) };
+            [
+                thread(Some(&worst.thread)),
+                duration(worst.latency_ns),
+                self.at(Some(worst.woken_ns)),
+                self.at(Some(worst.ran_ns)),
+                waker,
+                format!("cpu{}", worst.cpu),
+            ]
+        });
+        let rows = rows.collect();
+        self.table(&title, ["thread", "latency", "woken at", "ran at", "woken by", "on"], rows);
+    }
+
+    fn locks(&mut self, report: &Report) {
+        let mut longest = Vec::new();
+        let rows = report.locks.iter().map(|lock| {
+            let lock_name = lock_name(lock.lock, lock.name.as_ref());
+            if let Some(wait) = &lock.longest_wait {
+                longest.push([
+                    lock_name.clone(),
+                    duration(wait.ns),
+                    self.at(Some(wait.begin_ns)),
+                    thread(wait.waiter.as_ref()),
+                    number(wait.waiter_priority),
+                    thread(wait.owner.as_ref()),
+                    number(wait.owner_priority),
+                ]);
+            }
+            let wait = [lock.wait.p50_ns, lock.wait.max_ns].map(some_duration);
+            let hold = [lock.hold.p50_ns, lock.hold.max_ns].map(some_duration);
+            let [wait50, wait_max] = wait;
+            let [hold50, hold_max] = hold;
+            let kind = lock.kind.clone().unwrap_or_else(|| "-".to_owned());
+            let counts = [lock.acquired, lock.contended, lock.failed].map(thousands);
+            let [acquired, contended, failed] = counts;
+            [lock_name, kind, acquired, contended, failed, wait50, wait_max, hold50, hold_max]
+        });
+        let rows = rows.collect();
+        let head = ["lock", "kind", "acquired", "waited", "failed", "wait p50", "wait max", "hold p50", "hold max"];
+        self.table("Locks", head, rows);
+        let head = ["lock", "wait", "from", "waiter", "prio", "owner then", "prio"];
+        self.table("The longest wait for each lock", head, longest);
+        let waiters = report.locks.iter().flat_map(|lock| {
+            lock.waiters.iter().map(|waiter| {
+                [
+                    lock_name(lock.lock, lock.name.as_ref()),
+                    thread(waiter.thread.as_ref()),
+                    thousands(waiter.count),
+                    duration(waiter.total_ns),
+                    duration(waiter.max_ns),
+                ]
+            })
+        });
+        self.table("Waits by lock and thread", ["lock", "thread", "waits", "total", "max"], waiters.collect());
+    }
+
+    fn page_faults(&mut self, report: &Report) {
+        let Some(faults) = &report.page_faults else { return };
+        let rows = faults.processes.iter().map(|process| {
+            let what = process.pid.map_or_else(|| "unknown".to_owned(), |pid| name(pid, process.name.as_ref()));
+            [what, thousands(process.count)]
+        });
+        let title = format!("Page faults: {}", thousands(faults.count));
+        self.table(&title, ["process", "faults"], rows.collect());
+        let rows = faults.threads.iter().map(|row| {
+            let causes = row.causes.iter().map(|(cause, count)| format!("{cause} {count}"));
+            let causes = causes.collect::<Vec<_>>().join(", ");
+            [thread(row.thread.as_ref()), thousands(row.count), thousands(row.user), thousands(row.kernel), causes]
+        });
+        self.table("Page faults by thread", ["thread", "faults", "user", "kernel", "by"], rows.collect());
+    }
+
+    fn messages(&mut self, report: &Report) {
+        let rows = report.messages.iter().map(|row| {
+            let path = row.path.as_ref().map_or_else(String::new, |path| format!(", {path} path"));
+            let counts = [row.sent, row.received, row.sent_bytes, row.received_bytes].map(thousands);
+            let [sent, received, sent_bytes, received_bytes] = counts;
+            [format!("{}{path}", row.mechanism), sent, received, sent_bytes, received_bytes]
+        });
+        self.table("Messages", ["by", "sent", "received", "bytes sent", "bytes received"], rows.collect());
+    }
+
+    fn unpaired(&mut self, report: &Report) {
+        let unpaired = report.unpaired;
+        let rows = [
+            (unpaired.switches, "switches from a thread that did not run there"),
+            (unpaired.interrupts, "ends of interrupts that did not begin last"),
+            (unpaired.system_calls, "ends of system calls that the thread had not begun"),
+        ];
+        let rows = rows.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| [what.to_owned(), thousands(count)]);
+        self.table("What does not fit together", ["", "count"], rows.collect());
+    }
+}
+
+/// How long, and for which lock most.
+fn blocked(thread: &Thread) -> String {
+    let mut text = time_spent(thread.blocked_ns);
+    if let Some(most) = thread.blocked_on.first() {
+        if most.ns < thread.blocked_ns {
+            let _ = write!(text, ", {}", duration(most.ns));
+        }
+        let _ = write!(text, " on {}", lock_name(most.lock, most.name.as_ref()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_have_four_digits_and_a_unit() {
+        let texts = [0, 999, 1000, 12_345, 5_000_000, 999_949_999, 62_500_000_000].map(duration);
+        assert_eq!(texts, ["0 ns", "999 ns", "1.000 us", "12.35 us", "5.000 ms", "999.9 ms", "62.50 s"]);
+    }
+}

@@ -1,0 +1,7 @@
+//! What differs by architecture: one folder each, with the same functions.
+
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
+
+#[cfg(target_arch = "riscv64")]
+pub use riscv64::*;

@@ -1,0 +1,158 @@
+//! riscv64, QEMU's `virt`: S-mode above OpenSBI.
+
+pub mod context;
+pub mod paging;
+pub mod plic;
+mod sbi;
+pub mod timer;
+mod trap;
+pub mod user;
+
+use core::arch::asm;
+use core::sync::atomic::Ordering::Relaxed;
+
+use kymo::arch::riscv::kernel_word;
+
+pub use sbi::put;
+
+use crate::{MAX_HARTS, REGION};
+
+const BOOT_STACK_SHIFT: usize = 14;
+/// The register of QEMU's `sifive_test` device, which ends it.
+const POWER: usize = 0x10_0000;
+/// `sstatus`: interrupts are on.
+const SIE: usize = 1 << 1;
+
+core::arch::global_asm!(
+    include_str!("boot.s"),
+    boot_hart = sym boot_hart,
+    other_hart = sym other_hart,
+    kymo_block = sym kymo_block,
+    max_harts = const MAX_HARTS,
+    stack_shift = const BOOT_STACK_SHIFT,
+);
+core::arch::global_asm!(include_str!("trap.s"), trap = sym trap::trap);
+
+/// Kymo's view of the machine.
+pub struct Virt;
+
+// SAFETY: in the kernel, `tp` leads to the hart's control block, from boot.s on: trap.s sets it at every entry, and no switch of threads
+// changes it. Interrupts are masked by `sstatus` alone.
+unsafe impl kymo::Platform for Virt {
+    type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
+    type Local = kymo::arch::riscv::AtTp;
+
+    #[inline(always)]
+    fn clock() -> u64 {
+        timer::time()
+    }
+
+    fn synchronize() {
+        crate::smp::synchronize();
+    }
+}
+
+/// What `tp` holds on hart `id` while it is in the kernel.
+extern "C" fn kymo_block(id: u32) -> *const kymo::Control {
+    REGION.control(id)
+}
+
+/// The number of this hart. With interrupts on it may be that of the hart before.
+#[inline(always)]
+pub fn hart() -> usize {
+    // SAFETY: `tp` leads to the hart's block.
+    unsafe { kernel_word() }.load(Relaxed)
+}
+
+/// Masks interrupts. Gives whether they were on.
+pub fn mask() -> bool {
+    let before: usize;
+    // SAFETY: masking interrupts breaks nothing.
+    unsafe { asm!("csrrci {}, sstatus, {}", out(reg) before, const SIE) };
+    before & SIE != 0
+}
+
+/// Turns interrupts on again, if they were.
+pub fn restore(on: bool) {
+    if on {
+        // SAFETY: whoever had masked them is done.
+        unsafe { asm!("csrsi sstatus, {}", const SIE) };
+    }
+}
+
+/// Waits for an interrupt, masked or not.
+pub fn wait_for_interrupt() {
+    // SAFETY: this only waits.
+    unsafe { asm!("wfi") };
+}
+
+/// Interrupts another hart: `interrupt::asked` answers.
+pub fn poke(hart: usize) {
+    sbi::send_ipi(1 << hart);
+}
+
+fn disarm_software() {
+    // SAFETY: takes the request back.
+    unsafe { asm!("csrc sip, {}", in(reg) 1 << trap::SOFTWARE) };
+}
+
+/// The names of this machine's interrupts.
+pub const INTERRUPTS: [(u32, &str); 2] = [(trap::SOFTWARE as u32, "ipi"), (trap::TIMER as u32, "timer")];
+
+/// How many harts there are.
+pub fn harts() -> usize {
+    (0..).take_while(|&id| sbi::hart_exists(id)).count()
+}
+
+/// Has another hart enter the kernel: it goes to `crate::join`.
+pub fn start(other: usize) {
+    unsafe extern "C" {
+        /// In boot.s.
+        fn start_hart();
+    }
+    sbi::start_hart(other, start_hart as *const () as usize);
+}
+
+/// Ends QEMU with this exit code.
+pub fn exit(code: u32) -> ! {
+    let word = if code == 0 { 0x5555 } else { code << 16 | 0x3333 };
+    // SAFETY: the device's only register, which is mapped.
+    unsafe { (POWER as *mut u32).write_volatile(word) };
+    unreachable!("QEMU goes on")
+}
+
+/// What every hart does first.
+fn enter(id: usize) {
+    // SAFETY: boot.s has set `tp`.
+    unsafe { kernel_word() }.store(id, Relaxed);
+    // SAFETY: the kernel's own space, which maps everything where it is.
+    unsafe { paging::activate(paging::kernel_space()) };
+    // SAFETY: the trap entry is in place; interrupts are masked as yet.
+    unsafe { asm!("csrs sie, {}", in(reg) 1 << trap::TIMER | 1 << trap::SOFTWARE) };
+}
+
+/// The hart that the firmware chose to boot; it need not be hart 0.
+extern "C" fn boot_hart(id: usize, device_tree: *const [u32; 2]) -> ! {
+    paging::prepare();
+    enter(id);
+    // SAFETY: the firmware passes a device tree, nobody changes it, and its second word is its size (big-endian).
+    let tree = unsafe {
+        let size = u32::from_be((*device_tree)[1]) as usize;
+        core::slice::from_raw_parts(device_tree.cast::<u8>(), size)
+    };
+    unsafe extern "C" {
+        /// In link.ld: where the image ends.
+        safe static __end: u8;
+    }
+    // QEMU puts the tree near the end of RAM; what is between belongs to nobody.
+    crate::boot(
+        crate::cmdline::bootargs(tree).unwrap_or(""),
+        &raw const __end as usize..device_tree as usize / paging::PAGE * paging::PAGE,
+    )
+}
+
+/// Every other hart.
+extern "C" fn other_hart(id: usize) -> ! {
+    enter(id);
+    crate::join()
+}

@@ -1,0 +1,79 @@
+//! Interrupts and exceptions, from the processor's numbers to the kernel's functions.
+
+use kymo::vocabulary::FaultCause;
+
+use super::{disarm_software, hart};
+use crate::syscall::Outcome;
+use crate::{interrupt, process, syscall};
+
+/// What a trap saves, as trap.s lays it out.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Frame {
+    /// x0 to x31; the first is not used.
+    pub registers: [usize; 32],
+    /// Where the code goes on.
+    pub pc: usize,
+    /// `sstatus`.
+    pub status: usize,
+}
+
+const INTERRUPT: usize = 1 << (usize::BITS - 1);
+pub const SOFTWARE: usize = 1;
+pub const TIMER: usize = 5;
+/// A call from user mode.
+const ECALL: usize = 8;
+/// `sstatus`: the trap came from the kernel.
+const FROM_KERNEL: usize = 1 << 8;
+
+/// trap.s calls this for every trap, with interrupts masked.
+pub extern "C" fn trap(frame: &mut Frame, cause: usize, value: usize) {
+    let kernel = frame.status & FROM_KERNEL != 0;
+    match cause {
+        _ if cause == INTERRUPT | SOFTWARE => interrupt::handle(SOFTWARE as u32, || {
+            disarm_software();
+            interrupt::asked();
+        }),
+        _ if cause == INTERRUPT | TIMER => interrupt::handle(TIMER as u32, interrupt::tick),
+        ECALL if !kernel => call(frame),
+        _ if !kernel => match fault_cause(cause) {
+            Some(access) => process::fault(value, frame.pc, access),
+            None => process::exception(cause as u32, frame.pc, value),
+        },
+        _ => {
+            let pc = frame.pc;
+            panic!("exception {cause} on hart {} at {pc:#x}, value {value:#x}", hart());
+        }
+    }
+    interrupt::leave();
+    if !kernel {
+        process::leave();
+    }
+}
+
+fn fault_cause(cause: usize) -> Option<FaultCause> {
+    match cause {
+        12 => Some(FaultCause::Fetch),
+        13 => Some(FaultCause::Load),
+        15 => Some(FaultCause::Store),
+        _ => None,
+    }
+}
+
+/// A system call: its number is in a7, arguments in a0 to a2, its result goes to a0.
+fn call(frame: &mut Frame) {
+    const A0: usize = 10;
+    const SP: usize = 2;
+    let registers = &frame.registers;
+    let outcome = syscall::call(registers[A0 + 7], [registers[A0], registers[A0 + 1], registers[A0 + 2]]);
+    match outcome {
+        Outcome::Value(value) => {
+            frame.registers[A0] = value as usize;
+            frame.pc += 4;
+        }
+        Outcome::Start(start) => {
+            frame.registers = [0; 32];
+            (frame.registers[SP], frame.registers[A0], frame.pc) = (start.stack, start.argument, start.entry);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Messages through ports, and bytes through pipes.
+//!
+//! A port keeps a few messages. Where its receiver waits and nothing more urgent does, the sender gives it the message and the hart at once: the fast
+//! path, past the queues of port and scheduler.
+
+use kymo::Tid;
+use kymo::vocabulary::{IpcPath, IpcReceive, IpcSend, Object, PipeRead, PipeWrite, SwitchReason};
+
+use crate::process::Error;
+use crate::queue::{Queue, Side};
+use crate::sched::{Guard, SCHEDULER, Scheduler, hand_over, settle, switch};
+use crate::thread::{Slot, State};
+
+/// Ports that there are, and pipes.
+const PORTS: usize = 8;
+const PIPES: usize = 8;
+/// Messages that a port keeps, and bytes that a pipe does.
+const MESSAGES: usize = 4;
+const BYTES: usize = 64;
+
+/// What goes through a port.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    value: u64,
+    from: Tid,
+    path: IpcPath,
+}
+
+const NO_MESSAGE: Message = Message { value: 0, from: Tid(0), path: IpcPath::Slow };
+
+/// First in, first out.
+#[derive(Debug)]
+struct Ring<T, const N: usize> {
+    items: [T; N],
+    first: usize,
+    len: usize,
+}
+
+impl<T: Copy, const N: usize> Ring<T, N> {
+    const fn new(nothing: T) -> Ring<T, N> {
+        Ring { items: [nothing; N], first: 0, len: 0 }
+    }
+
+    /// Whether there was room.
+    fn push(&mut self, item: T) -> bool {
+        if self.len == N {
+            return false;
+        }
+        self.items[(self.first + self.len) % N] = item;
+        self.len += 1;
+        true
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        self.len = self.len.checked_sub(1)?;
+        let item = self.items[self.first];
+        self.first = (self.first + 1) % N;
+        Some(item)
+    }
+}
+
+/// Threads that wait at a port or pipe, by what for.
+#[derive(Debug)]
+struct Waiters {
+    full: Queue,
+    empty: Queue,
+}
+
+/// What a thread waits for at a port or pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Something to take.
+    Taker,
+    /// Room to put something.
+    Giver,
+}
+
+/// All ports and pipes; the scheduler's lock guards them.
+#[derive(Debug)]
+pub struct Ipc {
+    ports: [Ring<Message, MESSAGES>; PORTS],
+    pipes: [Ring<u8, BYTES>; PIPES],
+    /// Those of ports come first.
+    waiters: [Waiters; PORTS + PIPES],
+}
+
+impl Ipc {
+    pub const fn new() -> Ipc {
+        Ipc {
+            ports: [const { Ring::new(NO_MESSAGE) }; PORTS],
+            pipes: [const { Ring::new(0) }; PIPES],
+            waiters: [const { Waiters { full: Queue::new(), empty: Queue::new() } }; PORTS + PIPES],
+        }
+    }
+
+    /// What tells a port or pipe in the trace.
+    fn object(&self, place: usize) -> Object {
+        Object(&raw const self.waiters[place] as u64)
+    }
+
+    fn waiting(&mut self, place: usize, end: End) -> &mut Queue {
+        let waiters = &mut self.waiters[place];
+        if end == End::Taker { &mut waiters.empty } else { &mut waiters.full }
+    }
+}
+
+impl Scheduler {
+    /// Takes a thread out of the queue of the port or pipe that it waits at, if it does. True if it did.
+    pub fn stop_waiting(&mut self, slot: Slot) -> bool {
+        let Some((place, end)) = self.threads[slot].waits_at.take() else { return false };
+        self.ipc.waiting(place, end).remove(&mut self.threads, slot);
+        true
+    }
+
+    /// Wakes the first thread that waits there, if any.
+    fn wake_one(&mut self, place: usize, end: End) {
+        let waker = self.running().tid;
+        if let Some(slot) = self.ipc.waiting(place, end).pop(&mut self.threads) {
+            self.threads[slot].waits_at = None;
+            self.wake(slot, waker);
+        }
+    }
+}
+
+/// Waits at a port or pipe, until somebody has changed something there. An error if the thread's process was killed.
+fn wait(mut scheduler: Guard, place: usize, end: End) -> Result<(), Error> {
+    let sched = &mut *scheduler;
+    let me = sched.running_slot();
+    if sched.threads[me].killed {
+        return Err(Error::Interrupted);
+    }
+    sched.threads[me].waits_at = Some((place, end));
+    sched.ipc.waiting(place, end).insert(&mut sched.threads, me, Side::Behind);
+    switch(scheduler, SwitchReason::Waits, State::Blocked);
+    Ok(())
+}
+
+/// Sends a message; waits while the port is full.
+pub fn send(port: usize, value: u64) -> Result<(), Error> {
+    if port >= PORTS {
+        return Err(Error::Invalid);
+    }
+    loop {
+        let mut scheduler = SCHEDULER.lock();
+        let sched = &mut *scheduler;
+        let (object, from, len) = (sched.ipc.object(port), sched.running().tid, size_of::<u64>() as u32);
+        let receiver = sched.ipc.waiting(port, End::Taker).first();
+        if let Some(receiver) = receiver.filter(|&receiver| sched.may_hand_over(receiver)) {
+            let path = IpcPath::Fast;
+            sched.stop_waiting(receiver);
+            sched.threads[receiver].message = Some(Message { value, from, path });
+            record!(IpcSend { port: object, target_tid: sched.threads[receiver].tid, len, path });
+            hand_over(scheduler, receiver);
+            return Ok(());
+        }
+        let path = IpcPath::Slow;
+        if sched.ipc.ports[port].push(Message { value, from, path }) {
+            record!(IpcSend { port: object, target_tid: receiver.map_or(Tid(0), |slot| sched.threads[slot].tid), len, path });
+            sched.wake_one(port, End::Taker);
+            settle(scheduler);
+            return Ok(());
+        }
+        wait(scheduler, port, End::Giver)?;
+    }
+}
+
+/// Waits for a message.
+pub fn receive(port: usize) -> Result<u64, Error> {
+    if port >= PORTS {
+        return Err(Error::Invalid);
+    }
+    loop {
+        let mut scheduler = SCHEDULER.lock();
+        let sched = &mut *scheduler;
+        let given = sched.running_mut().message.take();
+        if let Some(Message { value, from, path }) = given.or_else(|| sched.ipc.ports[port].pop()) {
+            record!(IpcReceive { port: sched.ipc.object(port), source_tid: from, len: size_of::<u64>() as u32, path });
+            sched.wake_one(port, End::Giver);
+            settle(scheduler);
+            return Ok(value);
+        }
+        wait(scheduler, port, End::Taker)?;
+    }
+}
+
+/// Puts bytes into a pipe, as many as there is room for; waits while there is none. Gives how many.
+pub fn write(pipe: usize, bytes: &[u8]) -> Result<usize, Error> {
+    if pipe >= PIPES || bytes.is_empty() {
+        return Err(Error::Invalid);
+    }
+    loop {
+        let mut scheduler = SCHEDULER.lock();
+        let ring = &mut scheduler.ipc.pipes[pipe];
+        let written = bytes.iter().take_while(|&&byte| ring.push(byte)).count();
+        if written > 0 {
+            record!(PipeWrite { pipe: scheduler.ipc.object(PORTS + pipe), len: written as u32 });
+            scheduler.wake_one(PORTS + pipe, End::Taker);
+            settle(scheduler);
+            return Ok(written);
+        }
+        wait(scheduler, PORTS + pipe, End::Giver)?;
+    }
+}
+
+/// Takes bytes out of a pipe, as many as there are; waits while there are none. Gives how many.
+pub fn read(pipe: usize, bytes: &mut [u8]) -> Result<usize, Error> {
+    if pipe >= PIPES || bytes.is_empty() {
+        return Err(Error::Invalid);
+    }
+    loop {
+        let mut scheduler = SCHEDULER.lock();
+        let ring = &mut scheduler.ipc.pipes[pipe];
+        let read = bytes.iter_mut().map_while(|byte| ring.pop().map(|item| *byte = item)).count();
+        if read > 0 {
+            record!(PipeRead { pipe: scheduler.ipc.object(PORTS + pipe), len: read as u32 });
+            scheduler.wake_one(PORTS + pipe, End::Giver);
+            settle(scheduler);
+            return Ok(read);
+        }
+        wait(scheduler, PORTS + pipe, End::Taker)?;
+    }
+}

@@ -1,0 +1,124 @@
+//! Sleeping mutexes. The owner has at least the priority of whoever waits, as long as someone does.
+
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use kymo::Text;
+use kymo::vocabulary::{LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Object, SwitchReason};
+
+use crate::queue::{Queue, Side};
+use crate::sched::{SCHEDULER, Scheduler, settle, switch};
+use crate::thread::{Slot, State};
+
+const KIND: LockKind = LockKind::Mutex;
+/// EBUSY.
+const BUSY: i32 = 16;
+const NO_INDEX: usize = usize::MAX;
+
+/// What the scheduler knows of a mutex.
+#[derive(Debug)]
+pub struct MutexState {
+    used: bool,
+    pub owner: Option<Slot>,
+    pub waiters: Queue,
+}
+
+impl MutexState {
+    pub const fn new() -> MutexState {
+        MutexState { used: false, owner: None, waiters: Queue::new() }
+    }
+}
+
+/// A mutex, for threads. What it protects is told by its name.
+#[derive(Debug)]
+pub struct Mutex {
+    name: &'static str,
+    /// Its place in the scheduler's table, from its first use on.
+    index: AtomicUsize,
+}
+
+impl Mutex {
+    /// A free one.
+    pub const fn new(name: &'static str) -> Mutex {
+        Mutex { name, index: AtomicUsize::new(NO_INDEX) }
+    }
+
+    fn object(&self) -> Object {
+        Object(&raw const *self as u64)
+    }
+
+    fn index(&self, scheduler: &mut Scheduler) -> usize {
+        let mut index = self.index.load(Relaxed);
+        if index == NO_INDEX {
+            index = scheduler.mutexes.iter().position(|mutex| !mutex.used).expect("the table of mutexes has room");
+            scheduler.mutexes[index].used = true;
+            self.index.store(index, Relaxed);
+            record!(LockName { lock: self.object(), kind: KIND, name: Text::new(self.name) });
+        }
+        index
+    }
+
+    /// Waits for the mutex.
+    pub fn lock(&self) -> MutexGuard<'_> {
+        let mut scheduler = SCHEDULER.lock();
+        let (index, me, lock) = (self.index(&mut scheduler), scheduler.running_slot(), self.object());
+        let sched = &mut *scheduler;
+        let mutex = &mut sched.mutexes[index];
+        let Some(owner) = mutex.owner else {
+            mutex.owner = Some(me);
+            record!(LockAcquired { lock, kind: KIND, contended: false });
+            return MutexGuard(self);
+        };
+        assert_ne!(owner, me, "a thread waits for a mutex that it has: {}", self.name);
+        record!(LockWait { lock, owner_tid: sched.threads[owner].tid, kind: KIND });
+        mutex.waiters.insert(&mut sched.threads, me, Side::Behind);
+        sched.threads[me].waits_for = Some(index);
+        sched.inherit(owner, lock);
+        switch(scheduler, SwitchReason::Waits, State::Blocked);
+        // It was handed over by the owner before.
+        let scheduler = SCHEDULER.lock();
+        debug_assert_eq!(scheduler.mutexes[index].owner, Some(me));
+        record!(LockAcquired { lock, kind: KIND, contended: true });
+        MutexGuard(self)
+    }
+
+    /// Takes the mutex if it is free.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_>> {
+        let mut scheduler = SCHEDULER.lock();
+        let (index, me, lock) = (self.index(&mut scheduler), scheduler.running_slot(), self.object());
+        let mutex = &mut scheduler.mutexes[index];
+        if mutex.owner.is_some() {
+            record!(LockFailed { lock, error: BUSY, kind: KIND });
+            return None;
+        }
+        mutex.owner = Some(me);
+        record!(LockAcquired { lock, kind: KIND, contended: false });
+        Some(MutexGuard(self))
+    }
+
+    /// Hands the mutex to the first waiter, if any, and gives back the priority that was lent.
+    fn unlock(&self) {
+        let mut scheduler = SCHEDULER.lock();
+        let (index, lock) = (self.index(&mut scheduler), self.object());
+        record!(LockReleased { lock, kind: KIND });
+        let sched = &mut *scheduler;
+        let (me, tid) = (sched.running_slot(), sched.running().tid);
+        let mutex = &mut sched.mutexes[index];
+        mutex.owner = mutex.waiters.pop(&mut sched.threads);
+        if let Some(next) = mutex.owner {
+            sched.threads[next].waits_for = None;
+            sched.wake(next, tid);
+        }
+        sched.inherit(me, lock);
+        settle(scheduler);
+    }
+}
+
+/// A mutex that is held.
+#[derive(Debug)]
+pub struct MutexGuard<'a>(&'a Mutex);
+
+impl Drop for MutexGuard<'_> {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}

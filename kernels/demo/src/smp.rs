@@ -1,0 +1,66 @@
+//! What harts ask of each other, besides looking at their queues: an answer, and to stop.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
+
+use crate::{MAX_HARTS, arch};
+
+/// The harts that can be interrupted, as bits.
+static ONLINE: AtomicU32 = AtomicU32::new(0);
+/// Answers asked for, and the last one that each hart has given.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+static ANSWERED: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
+static STOP: AtomicBool = AtomicBool::new(false);
+
+fn is_online(hart: usize) -> bool {
+    ONLINE.load(Acquire) & 1 << hart != 0
+}
+
+fn others() -> impl Iterator<Item = usize> {
+    let here = arch::hart();
+    (0..MAX_HARTS).filter(move |&hart| hart != here && is_online(hart))
+}
+
+/// This hart answers from here on.
+pub fn come_online() {
+    ONLINE.fetch_or(1 << arch::hart(), AcqRel);
+}
+
+/// Returns when every other hart has taken an interrupt, so that it is out of any record that it was writing. Nobody calls this with a lock that
+/// another hart may wait for, nor on two harts at once.
+pub fn synchronize() {
+    let question = ASKED.fetch_add(1, AcqRel) + 1;
+    for hart in others() {
+        arch::poke(hart);
+        while is_online(hart) && ANSWERED[hart].load(Acquire) < question {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// Answers what was asked so far.
+pub fn answer() {
+    ANSWERED[arch::hart()].store(ASKED.load(Acquire), Release);
+}
+
+/// Stops all other harts, for good: each when it leaves its next trap. Called once, with interrupts masked.
+pub fn park_others() {
+    STOP.store(true, Release);
+    for hart in others() {
+        arch::poke(hart);
+        while is_online(hart) {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// Stops this hart if another one has asked for it.
+pub fn park_if_asked() {
+    if STOP.load(Acquire) {
+        arch::timer::disarm();
+        ONLINE.fetch_and(!(1 << arch::hart()), AcqRel);
+        loop {
+            arch::wait_for_interrupt();
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Threads that want the same locks.
+
+use super::{compute, compute_for, together};
+use crate::lock::TracedSpin;
+use crate::mutex::Mutex;
+use crate::semaphore::Semaphore;
+use crate::thread;
+
+static ACCOUNTS: Mutex = Mutex::new("accounts");
+static JOURNAL: Mutex = Mutex::new("journal");
+static HAS_JOURNAL: Semaphore = Semaphore::new("has_journal", 0);
+static HAS_ACCOUNTS: Semaphore = Semaphore::new("has_accounts", 0);
+static ITEMS: Semaphore = Semaphore::new("items", 0);
+static ROOM: Semaphore = Semaphore::new("room", 4);
+/// Sum and count of what was added: whether the lock kept others out.
+static TOTAL: TracedSpin<(u64, u64)> = TracedSpin::new("total", (0, 0));
+
+pub fn run(rounds: u32) {
+    let before = *TOTAL.lock();
+    together(
+        [("chain.low", 2, holds_the_end), ("chain.middle", 4, holds_the_middle), ("chain.high", HIGH, wants), ("hog", 6, hog)],
+        rounds,
+    );
+    together([("low", 2, transfer), ("middle.a", 4, transfer), ("middle.b", 4, transfer), ("high", HIGH, hurried)], rounds);
+    together([("producer", 5, produce), ("consumer", 5, consume), ("adder.a", 5, add), ("adder.b", 5, add)], rounds);
+    let after = *TOTAL.lock();
+    let added = (after.0 - before.0, after.1 - before.1);
+    assert_eq!(added, (2 * 7 * u64::from(rounds), 2 * u64::from(rounds)), "the spin lock let two harts in");
+}
+
+/// The best priority in the chain of three threads, of which each waits for the next one.
+const HIGH: i16 = 9;
+
+/// Keeps the journal until the priority of the chain's other end has arrived.
+fn holds_the_end(rounds: usize) {
+    for _ in 0..rounds / 10 {
+        let journal = JOURNAL.lock();
+        HAS_JOURNAL.up();
+        while thread::priority() < HIGH {
+            thread::yield_now();
+        }
+        drop(journal);
+    }
+}
+
+/// Has the accounts, and wants the journal.
+fn holds_the_middle(rounds: usize) {
+    for _ in 0..rounds / 10 {
+        HAS_JOURNAL.down();
+        let accounts = ACCOUNTS.lock();
+        HAS_ACCOUNTS.up();
+        drop(JOURNAL.lock());
+        drop(accounts);
+    }
+}
+
+/// Wants the accounts.
+fn wants(rounds: usize) {
+    for _ in 0..rounds / 10 {
+        HAS_ACCOUNTS.down();
+        drop(ACCOUNTS.lock());
+    }
+}
+
+/// Holds one mutex, and then another one besides: who waits for the second lends its priority along the chain.
+fn transfer(rounds: usize) {
+    for round in 0..rounds {
+        let accounts = ACCOUNTS.lock();
+        compute(1_000);
+        if round % 3 == 0 {
+            let journal = JOURNAL.lock();
+            compute(1_000);
+            drop(journal);
+        }
+        drop(accounts);
+        if let Some(journal) = JOURNAL.try_lock() {
+            compute(500);
+            drop(journal);
+        }
+    }
+}
+
+/// Seldom wants the mutex, and then soon.
+fn hurried(rounds: usize) {
+    for round in 0..rounds / 10 {
+        thread::sleep(8_000);
+        let wanted = if round % 2 == 0 { &ACCOUNTS } else { &JOURNAL };
+        let held = wanted.lock();
+        compute(300);
+        drop(held);
+    }
+}
+
+/// Wants no lock: it keeps those of lower priority from the hart while they hold one.
+fn hog(rounds: usize) {
+    for _ in 0..rounds / 10 {
+        compute_for(300);
+        thread::sleep(6_000);
+    }
+}
+
+fn produce(rounds: usize) {
+    for _ in 0..rounds {
+        ROOM.down();
+        compute(300);
+        ITEMS.up();
+    }
+}
+
+fn consume(rounds: usize) {
+    for _ in 0..rounds {
+        ITEMS.down();
+        compute(200);
+        ROOM.up();
+    }
+}
+
+fn add(rounds: usize) {
+    for _ in 0..rounds {
+        let mut total = TOTAL.lock();
+        total.0 += 7;
+        compute(50);
+        total.1 += 1;
+        drop(total);
+        compute(200);
+    }
+}

@@ -1,0 +1,75 @@
+//! What the kernel is put to: a fixed amount of work, by name.
+
+mod faults;
+mod ipc;
+mod locks;
+mod switch;
+
+use crate::{arch, thread};
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Threads that take turns: yield, sleep, are suspended, run out of time.
+    Switch,
+    /// Threads that want the same locks.
+    Locks,
+    /// Processes, their calls and faults.
+    Faults,
+    /// Processes that send each other messages and bytes.
+    Ipc,
+    /// All of them, one after the other.
+    All,
+}
+
+impl Workload {
+    /// By the name on the command line.
+    pub fn named(name: &str) -> Option<Workload> {
+        match name {
+            "switch" => Some(Workload::Switch),
+            "locks" => Some(Workload::Locks),
+            "faults" => Some(Workload::Faults),
+            "ipc" => Some(Workload::Ipc),
+            "all" => Some(Workload::All),
+            _ => None,
+        }
+    }
+
+    /// Does it, from a thread of its own. Returns when it is done.
+    pub fn run(self, rounds: u32) {
+        if matches!(self, Workload::Switch | Workload::All) {
+            switch::run(rounds);
+        }
+        if matches!(self, Workload::Locks | Workload::All) {
+            locks::run(rounds);
+        }
+        if matches!(self, Workload::Faults | Workload::All) {
+            faults::run(rounds);
+        }
+        if matches!(self, Workload::Ipc | Workload::All) {
+            ipc::run(rounds);
+        }
+    }
+}
+
+/// A worker: its name, its priority, what it does with the number of rounds.
+type Worker = (&'static str, i16, fn(usize));
+
+/// Makes the workers, with the number of rounds for an argument, and waits for their ends.
+fn together<const N: usize>(workers: [Worker; N], rounds: u32) {
+    let threads = workers.map(|(name, prio, work)| thread::spawn(name, prio, work, rounds as usize));
+    threads.into_iter().for_each(thread::join);
+}
+
+/// Stands for the work of a real thread: so many steps, however long they take.
+fn compute(steps: usize) {
+    (0..steps).for_each(|step| _ = core::hint::black_box(step));
+}
+
+/// The same, for so many microseconds, however many steps they are.
+fn compute_for(us: u64) {
+    let end = arch::timer::time() + us * (arch::timer::FREQUENCY / 1_000_000);
+    while arch::timer::time() < end {
+        compute(100);
+    }
+}

@@ -1,0 +1,84 @@
+//! Threads that take turns, for each reason that there is.
+
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use super::{compute, compute_for, together};
+use crate::{frame, thread};
+
+pub fn run(rounds: u32) {
+    // More threads that only compute than there are harts, for longer than their time; and some that come in between.
+    let spinners: [_; 9] = core::array::from_fn(|_| ("spin", 4, spin as fn(usize)));
+    together(spinners, rounds);
+    together(
+        [
+            ("spin.a", 4, spin),
+            ("spin.b", 4, spin),
+            ("spin.c", 4, spin),
+            ("spin.d", 4, spin),
+            ("sleep.a", 9, sleeps),
+            ("sleep.b", 9, sleeps),
+        ],
+        rounds,
+    );
+    let yielders: [_; 9] = core::array::from_fn(|_| ("yield", 6, yields as fn(usize)));
+    together(yielders, rounds);
+    together([("control", 8, controls), ("parent", 7, makes), ("frames.a", 5, frames), ("frames.b", 5, frames)], rounds);
+}
+
+fn spin(rounds: usize) {
+    (0..rounds).for_each(|_| compute_for(100));
+}
+
+fn yields(rounds: usize) {
+    for round in 0..rounds {
+        compute(500 + round % 7 * 100);
+        thread::yield_now();
+    }
+}
+
+fn sleeps(rounds: usize) {
+    for round in 0..rounds / 10 {
+        thread::sleep(5_000 + round as u64 % 5 * 1_000);
+        compute(2_000);
+    }
+}
+
+static ENOUGH: AtomicBool = AtomicBool::new(false);
+
+/// Suspends a thread of lower priority, and lets it go on.
+fn controls(rounds: usize) {
+    ENOUGH.store(false, Relaxed);
+    let victim = thread::spawn("victim", 3, victim, 0);
+    for _ in 0..rounds / 10 {
+        thread::sleep(1_000);
+        thread::suspend(victim);
+        thread::sleep(1_000);
+        thread::resume(victim);
+    }
+    ENOUGH.store(true, Relaxed);
+    thread::join(victim);
+}
+
+fn victim(_: usize) {
+    while !ENOUGH.load(Relaxed) {
+        compute(1_000);
+    }
+}
+
+/// Makes threads that end at once.
+fn makes(rounds: usize) {
+    for _ in 0..rounds / 10 {
+        thread::spawn("brief", 7, |_| compute(1_000), 0);
+        thread::yield_now();
+    }
+}
+
+/// Takes and gives back memory.
+fn frames(rounds: usize) {
+    for round in 0..rounds {
+        let order = round as u32 % 4;
+        let taken = frame::alloc(order).expect("there is memory");
+        compute(100);
+        frame::free(taken, order);
+    }
+}

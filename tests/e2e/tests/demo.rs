@@ -1,0 +1,273 @@
+//! `kernels/demo`, recorded live: the trace has each operation that the kernel counted, hart by hart and event by event, and what it says fits together.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kymo::vocabulary::ALL;
+use kymo_ctf::{Event, Item, Trace};
+use kymo_e2e::{babeltrace, built, kymo, ledger, run, scratch};
+
+/// Counters that a hart has in the ledger, by the ids of events.
+const IDS: usize = 160;
+/// Of `LockKind`.
+const SEMAPHORE: u64 = 1;
+const SPIN: u64 = 2;
+
+/// System calls.
+const GETPID: u64 = 1;
+const EXEC: u64 = 6;
+/// Where processes map memory.
+const HEAP: std::ops::Range<u64> = 0x5000_0000..0x5400_0000;
+
+/// By event: how many there are.
+type Counts = BTreeMap<&'static str, u64>;
+
+fn name_of(event: &Event) -> &'static str {
+    ALL.events().iter().find(|schema| schema.name == event.name()).expect("the kernel has no events of its own").name
+}
+
+/// What each hart counted itself; events that did not occur are left out.
+fn ledger(ram: &Path, harts: usize) -> Vec<Counts> {
+    let bytes = ledger::memory(ram, &built("KYMO_DEMO"), 0x8000_0000, "LEDGER", 64 + harts * IDS * 8);
+    assert!(bytes.starts_with(b"KYMO-LEDGER-2"), "the ledger is where its symbol says");
+    let words: Vec<u64> = bytes[64..].as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+    let hart = |counters: &[u64]| {
+        let known = ALL.events().iter().map(|schema| (schema.name, counters[schema.id as usize]));
+        let known: Counts = known.filter(|(_, count)| *count > 0).collect();
+        assert_eq!(known.values().sum::<u64>(), counters.iter().sum::<u64>(), "the ledger counts what is no event");
+        known
+    };
+    words.chunks(IDS).map(hart).collect()
+}
+
+/// What is followed through a trace, hart by hart and thread by thread.
+#[derive(Default)]
+struct Machine {
+    /// By hart: the thread that runs, the interrupts that are handled, whether the scheduler is looking.
+    running: Vec<u64>,
+    handled: Vec<Vec<u64>>,
+    looking: Vec<bool>,
+    /// By thread: the lock that it waits for, and those that it has. Semaphores have no owner.
+    waits: BTreeMap<u64, u64>,
+    has: BTreeSet<(u64, u64)>,
+    spins: BTreeSet<u64>,
+    /// By thread: the system call that it is in.
+    calls: BTreeMap<u64, u64>,
+    created: BTreeSet<u64>,
+    ended: BTreeSet<u64>,
+    prio: BTreeMap<u64, i64>,
+    /// Of what is looked for, how much was seen.
+    seen: BTreeMap<&'static str, u64>,
+}
+
+impl Machine {
+    fn new(harts: usize) -> Machine {
+        Machine { running: vec![0; harts], handled: vec![Vec::new(); harts], looking: vec![false; harts], ..Machine::default() }
+    }
+
+    fn saw(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    fn event(&mut self, event: &Event) {
+        let cpu = event.cpu().unwrap() as usize;
+        let field = |name: &str| event.fields.get(name).unwrap_or_else(|| panic!("{event:?} has no {name}"));
+        let number = |name: &str| field(name).as_u64().unwrap();
+        let tid = self.running[cpu];
+        match event.name() {
+            "sched_enter" => assert!(!std::mem::replace(&mut self.looking[cpu], true), "{event:?}"),
+            "sched_exit" => assert!(std::mem::replace(&mut self.looking[cpu], false), "{event:?}"),
+            "irq_handler_entry" => self.handled[cpu].push(number("irq")),
+            "irq_handler_exit" => assert_eq!(self.handled[cpu].pop(), Some(number("irq")), "{event:?}"),
+            "sched_switch" => {
+                self.switch(cpu, number("prev_tid"), number("next_tid"), field("next_prio").as_i64().unwrap(), number("reason"))
+            }
+            "sched_wakeup" => assert!(self.handled[cpu].is_empty() || number("waker_tid") == 0, "{event:?}"),
+            "thread_create" => {
+                assert!(self.created.insert(number("tid")), "{event:?}");
+                assert_eq!(number("parent_tid"), tid, "{event:?}");
+                self.prio.insert(number("tid"), field("prio").as_i64().unwrap());
+            }
+            "thread_exit" => {
+                assert_eq!(number("tid"), tid, "{event:?}");
+                assert!(self.ended.insert(tid), "{event:?}");
+                assert!(!self.has.iter().any(|&(owner, _)| owner == tid), "thread {tid} ends with a lock");
+            }
+            "thread_yield" | "thread_delay" => assert_eq!(number("tid"), tid, "{event:?}"),
+            "sched_pi_setprio" => {
+                let old = self.prio.insert(number("tid"), field("newprio").as_i64().unwrap());
+                assert_eq!(old, field("oldprio").as_i64(), "{event:?}");
+                self.saw("priority lent or given back");
+            }
+            "lock_wait" => {
+                assert_eq!(self.waits.insert(tid, number("lock")), None, "{event:?}");
+                // What it waits for is not its own.
+                assert!(number("owner_tid") != tid, "{event:?}");
+            }
+            "lock_acquired" => {
+                let contended = number("contended") != 0;
+                assert_eq!(self.waits.remove(&tid), contended.then(|| number("lock")), "{event:?} of thread {tid}");
+                if contended {
+                    self.saw("lock contended");
+                }
+                match number("kind") {
+                    SEMAPHORE => {}
+                    SPIN => assert!(self.spins.insert(tid), "{event:?}"),
+                    _ => assert!(self.has.insert((tid, number("lock"))), "{event:?}"),
+                }
+            }
+            "lock_release" => match number("kind") {
+                SEMAPHORE => {}
+                SPIN => assert!(self.spins.remove(&tid), "{event:?} of thread {tid}"),
+                _ => assert!(self.has.remove(&(tid, number("lock"))), "{event:?} of thread {tid}"),
+            },
+            "sys_enter" => {
+                let before = self.calls.insert(tid, number("id"));
+                assert!(before.is_none_or(|before| before == EXEC), "{event:?}: thread {tid} was in call {before:?}");
+                if number("id") == GETPID {
+                    self.saw("getpid");
+                }
+            }
+            "sys_exit" => {
+                assert_eq!(self.calls.remove(&tid), Some(number("id")), "{event:?} of thread {tid}");
+                if field("ret").as_i64().unwrap() < 0 {
+                    self.saw("failed calls");
+                }
+            }
+            "page_fault" if HEAP.contains(&number("address")) => self.saw("heap faults"),
+            "process_kill" if number("killer_tid") == 0 => self.saw("ended for a fault"),
+            "process_kill" => self.saw("killed"),
+            "sched_process_exec" => self.saw("programs begun"),
+            "ipc_send" => self.saw(if number("path") == 0 { "sent fast" } else { "sent slow" }),
+            "ipc_receive" => self.saw(if number("path") == 0 { "received fast" } else { "received slow" }),
+            "pipe_write" => *self.seen.entry("bytes written").or_default() += number("len"),
+            "pipe_read" => *self.seen.entry("bytes read").or_default() += number("len"),
+            "exception" => self.saw("exceptions"),
+            _ => {}
+        }
+    }
+
+    fn switch(&mut self, cpu: usize, prev: u64, next: u64, prio: i64, reason: u64) {
+        assert_eq!(self.running[cpu], prev, "the thread that leaves hart {cpu} is the one that ran there");
+        assert_ne!(prev, next);
+        assert!(self.handled[cpu].is_empty(), "a switch inside of an interrupt's handler");
+        assert!(!self.spins.contains(&prev), "thread {prev} leaves with a spin lock");
+        assert_eq!(prev == 0, reason == 6, "idle threads leave because they are idle");
+        assert_eq!(self.prio.get(&next).copied().unwrap_or(-1), prio, "priority of thread {next}");
+        self.running[cpu] = next;
+        self.saw(["preempted", "expired", "yielded", "waits", "suspended", "ended", "idle"][reason as usize]);
+    }
+}
+
+/// Records a workload, and holds the trace against the kernel's ledger and babeltrace2. Gives what was seen in it.
+fn account(name: &str, workload: &str, harts: usize, more: &[&str]) -> BTreeMap<&'static str, u64> {
+    let out = scratch(name).join("trace");
+    let demo = built("KYMO_DEMO");
+    let mut command = kymo(["record".as_ref(), demo.as_os_str(), "--out".as_ref(), out.as_os_str()]);
+    command.args(["--keep-ram", "--timeout", "120", "--cpus", &harts.to_string(), "--append", &format!("workload={workload}")]);
+    run(command.args(more), 0);
+    let ram: PathBuf = out.join(".ram");
+    let ledger = ledger(&ram, harts);
+    fs::remove_file(ram).unwrap();
+
+    let mut counts = vec![Counts::new(); harts];
+    let mut machine = Machine::new(harts);
+    for item in Trace::open(&out).unwrap().events() {
+        match item.unwrap() {
+            Item::Event(event) => {
+                *counts[event.cpu().unwrap() as usize].entry(name_of(&event)).or_default() += 1;
+                machine.event(&event);
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    for (hart, (counts, ledger)) in counts.iter().zip(&ledger).enumerate() {
+        assert_eq!(counts, ledger, "{name}, hart {hart}: the trace, and the ledger");
+    }
+    let (events, losses) = babeltrace::compare(&out);
+    assert!(losses.is_empty(), "{name}: {losses:?}");
+    assert_eq!(events, counts.iter().flat_map(Counts::values).sum::<u64>());
+    assert_eq!(machine.waits, BTreeMap::new(), "{name}: who waited has got it");
+    let alive: Vec<&u64> = machine.created.difference(&machine.ended).collect();
+    assert_eq!(alive, [&1], "{name}: only the first thread lives at the end");
+    let idle = counts.iter().filter(|counts| !counts.contains_key("sched_switch")).count();
+    assert_eq!(idle, 0, "{name}: every hart had something to do");
+    println!("{name}: {events} events; {:?}", machine.seen);
+    machine.seen
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn threads_take_turns() {
+    for harts in [1, 4] {
+        let seen = account(&format!("demo-switch-{harts}"), "switch", harts, &[]);
+        let all = ["preempted", "expired", "yielded", "waits", "suspended", "ended", "idle"];
+        // With one hart nobody is suspended while it runs: who suspends runs itself.
+        let expected = all.into_iter().filter(|&reason| reason != "suspended" || harts > 1);
+        for reason in expected {
+            assert!(seen.contains_key(reason), "{harts} harts: nobody was {reason}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn threads_want_the_same_locks() {
+    for harts in [1, 4] {
+        let seen = account(&format!("demo-locks-{harts}"), "locks", harts, &[]);
+        for what in ["lock contended", "priority lent or given back"] {
+            assert!(seen.contains_key(what), "{harts} harts: no {what}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn processes_do_what_their_programs_say() {
+    for harts in [1, 4] {
+        let seen = account(&format!("demo-faults-{harts}"), "faults rounds=200", harts, &[]);
+        let expected = [
+            // Of `calls`, twice from the start, once as a child, once by `exec`.
+            ("getpid", 200 + 200 + 50 + 50),
+            // Each of these asks at its end for what there is not.
+            ("failed calls", 4),
+            // Of `touch`, twice from the start, once as a child.
+            ("heap faults", 1000 + 200 + 40),
+            // 5 from the start, 6 children, one `exec`.
+            ("programs begun", 12),
+            ("killed", 2),
+            // `wild` and `illegal`.
+            ("ended for a fault", 2),
+            ("exceptions", 1),
+        ];
+        for (what, count) in expected {
+            assert_eq!(seen.get(what), Some(&count), "{harts} harts: {what}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn processes_send_each_other_messages_and_bytes() {
+    for harts in [1, 4] {
+        let seen = account(&format!("demo-ipc-{harts}"), "ipc rounds=200", harts, &[]);
+        let count = |what: &str| seen.get(what).copied().unwrap_or(0);
+        // The client's, the server's answers, and those that nobody answers.
+        assert_eq!(count("sent fast") + count("sent slow"), 600, "{harts} harts");
+        for path in ["fast", "slow"] {
+            let (sent, received) = (count(&format!("sent {path}")), count(&format!("received {path}")));
+            assert!(sent > 0, "{harts} harts: nothing was sent the {path} way");
+            assert_eq!(sent, received, "{harts} harts, {path}");
+        }
+        assert_eq!((count("bytes written"), count("bytes read")), (3200, 3200), "{harts} harts");
+        assert_eq!(count("exceptions") + count("ended for a fault"), 0, "{harts} harts: each program got what it waited for");
+    }
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn all_of_it_on_eight_harts() {
+    account("demo-all-8", "all rounds=100", 8, &[]);
+}

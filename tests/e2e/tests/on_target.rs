@@ -78,7 +78,7 @@ fn the_newest_records_at_the_end() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_panic_prints_each_cpus_last_events() {
     // Panic on a hart whose rings have wrapped.
-    let (header, lines, _) = run_hello("panic", "panic=400 packets=4 packet_size=1024", 7);
+    let (header, lines, _) = run_hello("panic", "panic=4000 packets=16", 7);
     assert!(header.ends_with(" 0 discarded") && !header.contains(" 0 overwritten"), "{header}");
     let mut by_cpu = vec![Vec::new(); 4];
     for line in lines.iter().filter(|line| !line.starts_with("kymo: ")) {
@@ -86,7 +86,7 @@ fn a_panic_prints_each_cpus_last_events() {
         assert!(by_cpu[cpu + 1..].iter().all(Vec::is_empty), "CPU after CPU: {line}");
         by_cpu[cpu].push(as_the_host_has_it(line));
     }
-    let panicked = by_cpu.iter().filter(|lines| lines.last().is_some_and(|line| line.ends_with(" seq=400"))).count();
+    let panicked = by_cpu.iter().filter(|lines| lines.last().is_some_and(|line| line.ends_with(" seq=4000"))).count();
     assert!(panicked >= 1, "{lines:?}");
     // That hart wrote no more; of another one, some may have been overwritten before they were printed, and then it says so.
     let meanwhile = lines.iter().any(|line| line.contains(" meanwhile"));

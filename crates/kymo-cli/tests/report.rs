@@ -224,7 +224,7 @@ fn system_calls_are_paired_by_thread_across_switches_and_cpus() {
 }
 
 /// A trace with or without a loss on CPU 0 between 4 and 10 ms, in which nothing else differs.
-fn with_gap(name: &str, gap: bool) -> Value {
+fn with_gap(name: &str, gap: bool) -> Made {
     let (lock, kind) = (Object(1), LockKind::Mutex);
     let mut made = Made::new(name);
     made.switch(0, 0, by(3, IDLE), (1, 1));
@@ -249,12 +249,12 @@ fn with_gap(name: &str, gap: bool) -> Value {
     made.event(1, 14 * MS, SyscallExit { id: Syscall(7), ret: 0 });
     made.switch(1, 15 * MS, by(2, PREEMPTED), (5, 1));
     made.switch(1, 16 * MS, by(5, WAITS), (2, 1));
-    report(&mut made)
+    made
 }
 
 #[test]
 fn no_duration_is_made_up_across_a_gap() {
-    let whole = with_gap("whole", false);
+    let whole = report(&mut with_gap("whole", false));
     assert_eq!(whole["losses"]["events"], 0);
     assert_eq!(whole["cpus"][0]["unknown_ns"], 0);
     assert_eq!(whole["interrupts"][0]["durations"]["max_ns"], 8 * MS);
@@ -262,7 +262,7 @@ fn no_duration_is_made_up_across_a_gap() {
     assert_eq!(whole["wake_latency"]["durations"]["count"], 2);
     assert_eq!(whole["system_calls"].as_array().unwrap().iter().filter(|call| call["durations"]["count"] == 1).count(), 2);
 
-    let cut = with_gap("cut", true);
+    let cut = report(&mut with_gap("cut", true));
     let loss = json!([{ "stream": "events_0", "cpu": 0, "kind": "events", "count": 9, "begin_ns": 4 * MS, "end_ns": 14 * MS }]);
     assert_eq!(cut["losses"]["intervals"], loss);
     assert_eq!(cut["losses"]["events"], 9);
@@ -283,18 +283,45 @@ fn no_duration_is_made_up_across_a_gap() {
     assert_eq!(cut["unpaired"], whole["unpaired"]);
 }
 
+/// Of another tracer's loss it is known only that it was over when the packet ended that tells of it.
+#[test]
+fn another_tracers_gap_ends_with_the_packet_that_tells_of_it() {
+    let mut made = with_gap("other", true);
+    let metadata = made.finish().join("metadata");
+    let text = std::fs::read_to_string(&metadata).unwrap();
+    std::fs::write(&metadata, text.replace("tracer_name = \"kymo\"", "tracer_name = \"other\"")).unwrap();
+    let report = report(&mut made);
+    // Not even the switches at 13 and 14 ms say what runs: the packet ends with the second one.
+    assert_eq!(report["cpus"][0]["unknown_ns"], 12 * MS);
+    assert_eq!(report["cpus"][0]["switches"], 3);
+    assert_eq!(thread(&report, 6)["cpu_ns"], 0);
+    assert_eq!(report["cpus"][1]["unknown_ns"], 0);
+}
+
+#[test]
+fn a_number_that_runs_after_its_threads_end_is_another_thread() {
+    let mut made = Made::new("again");
+    made.switch(0, 0, by(3, IDLE), (7, 1));
+    made.switch(0, MS, by(7, (ThreadState::Ended, SwitchReason::Ended)), (3, 0));
+    made.event(0, MS, dump_of(7));
+    made.switch(0, 2 * MS, by(3, IDLE), (7, 1));
+    made.switch(0, 4 * MS, by(7, PREEMPTED), (3, 0));
+    let report = report(&mut made);
+    let lives: Vec<_> = report["threads"].as_array().unwrap().iter().filter(|thread| thread["tid"] == 7).collect();
+    let times = lives.iter().map(|life| (life["cpu_ns"].as_u64().unwrap(), life["last_state"].as_str().unwrap()));
+    assert_eq!(times.collect::<Vec<_>>(), [(2 * MS, "runnable"), (MS, "ended")]);
+}
+
+/// A state dump, which revives nobody.
+fn dump_of(tid: u32) -> ThreadStateDump {
+    let (tid, pid, name) = (Tid(tid), Pid(1), Text::new("dumped"));
+    ThreadStateDump { tid, pid, prio: 4, state: ThreadState::Suspended, cpu: 0, name }
+}
+
 #[test]
 fn threads_live_end_and_come_back_as_others() {
     let mut made = Made::new("lives");
-    let dump = |tid, name| ThreadStateDump {
-        tid: Tid(tid),
-        pid: Pid(1),
-        prio: 4,
-        state: ThreadState::Suspended,
-        cpu: 0,
-        name: Text::new(name),
-    };
-    made.event(0, 0, dump(8, "still"));
+    made.event(0, 0, dump_of(8));
     made.switch(0, 0, by(3, IDLE), (7, 1));
     made.event(0, MS, ThreadSuspend { tid: Tid(9) });
     made.event(0, 3 * MS, ThreadResume { tid: Tid(9) });
@@ -312,7 +339,7 @@ fn threads_live_end_and_come_back_as_others() {
     assert_eq!(times.collect::<Vec<_>>(), [(5 * MS, "ended"), (MS, "running")]);
     let nine = thread(&report, 9);
     assert_eq!((&nine["suspended_ns"], &nine["runnable_ns"], &nine["cpu_ns"]), (&json!(2 * MS), &json!(3 * MS), &json!(2 * MS)));
-    assert_eq!((&thread(&report, 8)["last_state"], &thread(&report, 8)["name"]), (&json!("suspended"), &json!("still")));
+    assert_eq!((&thread(&report, 8)["last_state"], &thread(&report, 8)["name"]), (&json!("suspended"), &json!("dumped")));
     assert_eq!(report["messages"][0]["sent"], 1);
     assert_eq!(
         report["messages"][1],

@@ -280,7 +280,8 @@ fn no_duration_is_made_up_across_a_gap() {
     // What thread 5 did between is unknown, not "runnable".
     assert_eq!(thread(&cut, 5)["runnable_ns"], 0);
     assert_eq!(thread(&whole, 5)["runnable_ns"], 11 * MS + 400 * US);
-    assert_eq!(cut["unpaired"], whole["unpaired"]);
+    assert_eq!(cut["contradictions"]["counts"], json!({}));
+    assert_eq!(whole["contradictions"]["counts"], json!({}));
 }
 
 /// Of another tracer's loss it is known only that it was over when the packet ended that tells of it.
@@ -310,6 +311,56 @@ fn a_number_that_runs_after_its_threads_end_is_another_thread() {
     let lives: Vec<_> = report["threads"].as_array().unwrap().iter().filter(|thread| thread["tid"] == 7).collect();
     let times = lives.iter().map(|life| (life["cpu_ns"].as_u64().unwrap(), life["last_state"].as_str().unwrap()));
     assert_eq!(times.collect::<Vec<_>>(), [(2 * MS, "runnable"), (MS, "ended")]);
+}
+
+#[test]
+fn contradictions_are_told_with_time_and_cpu_and_not_after_a_gap() {
+    let contradict = |name: &str, gap: bool| {
+        let (lock, kind) = (Object(16), LockKind::Mutex);
+        let mut made = Made::new(name);
+        made.switch(0, 0, by(3, IDLE), (1, 1));
+        made.switch(1, 0, by(4, IDLE), (2, 1));
+        made.event(0, MS, ThreadCreate { tid: Tid(5), pid: Pid(1), parent_tid: Tid(1), prio: 1 });
+        made.event(0, 2 * MS, ThreadExit { tid: Tid(5), pid: Pid(1), prev_state: ThreadState::Blocked });
+        made.event(0, 3 * MS, LockAcquired { lock, kind, contended: false });
+        made.event(0, 3 * MS, IrqEnter { irq: Irq(7) });
+        made.event(0, 3 * MS, SyscallEnter { id: Syscall(1), arg0: 0 });
+        if gap {
+            made.lose(0, 1, 4 * MS);
+        }
+        made.event(0, 4 * MS, IrqExit { irq: Irq(8) });
+        made.event(0, 5 * MS, SyscallExit { id: Syscall(2), ret: 0 });
+        made.event(1, 6 * MS, LockReleased { lock, kind });
+        if gap {
+            made.lose(1, 1, 7 * MS);
+        }
+        made.event(1, 7 * MS, LockReleased { lock, kind });
+        made.switch(0, 8 * MS, by(9, WAITS), (5, 1));
+        if gap {
+            made.lose(1, 1, 9 * MS);
+        }
+        made.switch(1, 9 * MS, by(2, WAITS), (5, 1));
+        report(&mut made)
+    };
+    let report = contradict("contradict", false);
+    let first = report["contradictions"]["first"].as_array().unwrap();
+    let found = first.iter().map(|first| (first["rule"].as_str().unwrap(), first["time_ns"].as_u64().unwrap() / MS, &first["cpu"]));
+    let expected = [
+        ("irq-pair", 4, &json!(0)),
+        ("syscall-pair", 5, &json!(0)),
+        ("lock-held", 6, &json!(1)),
+        ("lock-held", 7, &json!(1)),
+        ("switch-chain", 8, &json!(0)),
+        ("after-end", 8, &json!(0)),
+        ("one-cpu", 9, &json!(1)),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    assert_eq!(first[6]["message"], "a switch to thread 5, which runs on CPU 0");
+    assert_eq!(report["contradictions"]["counts"]["lock-held"], 2);
+
+    let report = contradict("unknown", true);
+    // All but the last: thread 5 does run on CPU 0, of which nothing was lost since.
+    assert_eq!(report["contradictions"]["counts"], json!({ "one-cpu": 1 }));
 }
 
 /// A state dump, which revives nobody.

@@ -22,7 +22,7 @@ pub fn tables(report: &Report) -> String {
     text.locks(report);
     text.page_faults(report);
     text.messages(report);
-    text.unpaired(report);
+    text.contradictions(report);
     text.out
 }
 
@@ -328,15 +328,16 @@ impl Text {
         self.table("Messages", ["by", "sent", "received", "bytes sent", "bytes received"], rows.collect());
     }
 
-    fn unpaired(&mut self, report: &Report) {
-        let unpaired = report.unpaired;
-        let rows = [
-            (unpaired.switches, "switches from a thread that did not run there"),
-            (unpaired.interrupts, "ends of interrupts that did not begin last"),
-            (unpaired.system_calls, "ends of system calls that the thread had not begun"),
-        ];
-        let rows = rows.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| [what.to_owned(), thousands(count)]);
-        self.table("What does not fit together", ["", "count"], rows.collect());
+    fn contradictions(&mut self, report: &Report) {
+        let rows = report.contradictions.counts.iter().map(|(rule, count)| {
+            let first = report.contradictions.first.iter().find(|first| first.rule == *rule);
+            let [at, on, what] = first.map_or_else(Default::default, |first| {
+                [self.at(Some(first.time_ns)), format!("cpu{}", first.cpu), first.message.clone()]
+            });
+            [(*rule).to_owned(), thousands(*count), at, on, what]
+        });
+        let rows = rows.collect();
+        self.table("What does not fit together", ["rule", "count", "first at", "on", "what"], rows);
     }
 }
 

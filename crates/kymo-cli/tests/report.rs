@@ -363,6 +363,33 @@ fn contradictions_are_told_with_time_and_cpu_and_not_after_a_gap() {
     assert_eq!(report["contradictions"]["counts"], json!({ "one-cpu": 1 }));
 }
 
+#[test]
+fn check_lists_what_does_not_fit_and_ends_with_1() {
+    let check = |arguments: &[&str], trace: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo")).arg("check").args(arguments).arg(trace).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(check(&[], contended("fits").finish()), (Some(0), String::new()));
+    let mut made = with_gap("losses", true);
+    assert_eq!(check(&[], made.finish()), (Some(0), String::new()));
+    let (code, text) = check(&["--no-losses"], made.finish());
+    assert_eq!((code, &*text), (Some(1), "9 events and 0 packets were lost\n"));
+
+    let mut made = contended("unfit");
+    made.switch(0, 13 * MS, by(77, WAITS), (3, 0));
+    let (code, text) = check(&[], made.finish());
+    assert_eq!((code, &*text), (Some(1), "   0.013000000  cpu0  switch-chain: a switch from thread 77, but thread 3 ran here\n"));
+    let (code, json) = check(&["--json"], made.finish());
+    assert_eq!(code, Some(1));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["counts"]["switch-chain"], &json["first"][0]["time_ns"]), (&json!(1), &json!(13 * MS)));
+    assert_eq!(check(&[], Path::new("/nonexistent/trace")).0, Some(3));
+    for _ in 0..120 {
+        made.switch(0, 14 * MS, by(77, WAITS), (3, 0));
+    }
+    assert!(check(&[], made.finish()).1.ends_with("\nand 21 more\n"));
+}
+
 /// A state dump, which revives nobody.
 fn dump_of(tid: u32) -> ThreadStateDump {
     let (tid, pid, name) = (Tid(tid), Pid(1), Text::new("dumped"));

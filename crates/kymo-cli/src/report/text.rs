@@ -79,6 +79,15 @@ fn spread(durations: &Durations) -> [String; 3] {
     [durations.p50_ns, durations.p99_ns, durations.max_ns].map(some_duration)
 }
 
+/// A time in seconds since the trace began.
+pub fn seconds(begin: i64, time: Option<i64>) -> String {
+    let Some(time) = time else { return "-".to_owned() };
+    let since = i128::from(time) - i128::from(begin);
+    let sign = if since < 0 { "-" } else { "" };
+    let since = since.unsigned_abs();
+    format!("{sign}{}.{:09}", since / 1_000_000_000, since % 1_000_000_000)
+}
+
 struct Text {
     begin: i64,
     out: String,
@@ -105,11 +114,7 @@ impl Text {
     }
 
     fn at(&self, time: Option<i64>) -> String {
-        let Some(time) = time else { return "-".to_owned() };
-        let since = i128::from(time) - i128::from(self.begin);
-        let sign = if since < 0 { "-" } else { "" };
-        let since = since.unsigned_abs();
-        format!("{sign}{}.{:09}", since / 1_000_000_000, since % 1_000_000_000)
+        seconds(self.begin, time)
     }
 
     fn trace(&mut self, report: &Report) {

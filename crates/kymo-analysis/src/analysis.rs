@@ -7,12 +7,13 @@ use kymo::vocabulary::{LockKind, SwitchReason, ThreadState as Told};
 use kymo_ctf::{Error, Event, Item, Metadata, Value};
 
 use crate::context::{Context, Faults, Wait};
+use crate::contradiction::{AFTER_END, IRQ_PAIR, LOCK_HELD, ONE_CPU, SWITCH_CHAIN, SYSCALL_PAIR};
 use crate::cpu::{CpuState, IrqState};
 use crate::gap::Gaps;
 use crate::histogram::Histogram;
 use crate::kind::{Kind, Kinds, SyscallKey};
 use crate::lock::{LockState, Longest};
-use crate::report::{ClockHealth, Messages, Report, Unpaired};
+use crate::report::{ClockHealth, Contradictions, Messages, Report};
 use crate::thread::{Doing, ThreadState, Wake, Waker, passed};
 
 /// How many of the longest latencies are kept.
@@ -64,7 +65,9 @@ pub struct Analysis {
     pub(crate) messages: BTreeMap<(&'static str, Option<String>), Messages>,
     /// Of threads that nobody named before a loss.
     pub(crate) strangers: Context,
-    pub(crate) unpaired: Unpaired,
+    pub(crate) contradictions: Contradictions,
+    /// Whether threads' beginnings are recorded: otherwise a number may be used again in silence.
+    creates: bool,
 }
 
 /// A field's value as an unsigned integer.
@@ -151,7 +154,8 @@ impl Analysis {
             locks: BTreeMap::new(),
             messages: BTreeMap::new(),
             strangers: Context::default(),
-            unpaired: Unpaired::default(),
+            contradictions: Contradictions::default(),
+            creates: false,
         }
     }
 
@@ -202,7 +206,8 @@ impl Analysis {
             .map(|thread| 1 + thread.context.pending() + thread.blocked_on.len() + thread.switches.len() + thread.wakes.buckets());
         let cpus = self.cpus.values().map(|cpu| 1 + cpu.ran.len() + cpu.open());
         let tables = self.streams.len() + self.by_tid.len() + self.processes.len() + self.syscalls.len() + self.irqs.len();
-        let rest = self.worst.len() + self.messages.len() + self.gaps.live() + self.wakes.buckets();
+        let rest =
+            self.worst.len() + self.messages.len() + self.gaps.live() + self.wakes.buckets() + self.contradictions.first.len();
         histograms.chain(locks).chain(threads).chain(cpus).sum::<usize>() + tables + rest
     }
 
@@ -346,6 +351,7 @@ impl Analysis {
                     thread.pid = number(event, "pid");
                     thread.prio = signed(event, "prio");
                     thread.created = Some(time);
+                    self.creates = true;
                     thread.begin(Doing::Unknown, time, losses);
                 }
             }
@@ -498,7 +504,10 @@ impl Analysis {
             }
             Some(place) if place == prev => self.credit(cpu, place, time),
             Some(place) => {
-                self.unpaired.switches += 1;
+                let tid = |place: usize| self.threads.get(place).map_or(0, |thread| thread.tid);
+                let (was, is) = (tid(place), tid(prev));
+                self.contradictions
+                    .add(SWITCH_CHAIN, time, cpu, || format!("a switch from thread {is}, but thread {was} ran here"));
                 if let Some(thread) = self.threads.get_mut(place) {
                     (thread.doing, thread.since, thread.losses) = (Doing::Unknown, time, None);
                     thread.context.forget();
@@ -527,6 +536,14 @@ impl Analysis {
             *thread.switches.entry(reason).or_default() += 1;
             thread.begin(doing, time, losses);
         }
+        let last = self.known(next, Some(cpu));
+        let ended = self
+            .threads
+            .get(last)
+            .is_some_and(|thread| thread.doing == Doing::Ended && thread.losses.is_some() && thread.losses == losses);
+        if ended && self.creates {
+            self.contradictions.add(AFTER_END, time, cpu, || format!("a switch to thread {next}, which has ended"));
+        }
         let next = self.living(next, cpu);
         let Some(thread) = self.threads.get_mut(next) else { return };
         thread.name = text(event, "next_comm").or(thread.name.take());
@@ -536,7 +553,8 @@ impl Analysis {
             // On two CPUs at once: one of the two is wrong, and so is what was thought to be known.
             (thread.doing, thread.since) = (Doing::Unknown, time);
             thread.context.forget();
-            self.unpaired.switches += 1;
+            let tid = thread.tid;
+            self.contradictions.add(ONE_CPU, time, cpu, || format!("a switch to thread {tid}, which runs on CPU {other}"));
             if let Some(other) = self.cpus.get_mut(&other) {
                 other.current = None;
             }
@@ -596,7 +614,10 @@ impl Analysis {
                 line.durations.add(whole);
                 line.own = line.own.saturating_add(own);
             }
-            None if was_open => self.unpaired.interrupts += 1,
+            None if was_open => {
+                self.contradictions
+                    .add(IRQ_PAIR, time, cpu, || format!("interrupt {irq} ends, and is not the one that began last"));
+            }
             // It began before the trace, or in a loss.
             None => line.count += 1,
         }
@@ -608,9 +629,10 @@ impl Analysis {
         call.errors += u64::from(signed(event, "ret").is_some_and(|ret| ret < 0));
         match begun {
             Some((begun, since)) if begun == key => call.durations.add(passed(since, time)),
-            Some(_) => {
+            Some((begun, _)) => {
                 call.count += 1;
-                self.unpaired.system_calls += 1;
+                self.contradictions
+                    .add(SYSCALL_PAIR, time, cpu, || format!("system call {key} ends, and the thread is in {begun}"));
             }
             None => call.count += 1,
         }
@@ -642,6 +664,9 @@ impl Analysis {
             }
             _ => None,
         };
+        let losses = self.gaps.stamp();
+        let holder = self.locks.get(&lock).and_then(|state| state.holder);
+        let other_has = current.is_some() && holder.is_some_and(|place| current != Some(place) && self.holds(place, lock));
         let state = self.locks.entry(lock).or_default();
         state.kind = label(event, "kind").or(state.kind.take());
         if let Some(wait) = wait {
@@ -655,10 +680,17 @@ impl Analysis {
                 state.acquired += 1;
                 state.contended += number(event, "contended").unwrap_or(0).min(1);
                 state.holder = current.filter(|_| !semaphore);
+                state.free = None;
             }
             Kind::LockFailed => state.failed += 1,
             _ => {
                 state.holder = None;
+                let was_free = state.free.is_some() && state.free == losses;
+                state.free = losses.filter(|_| !semaphore);
+                if released.is_none() && (was_free || other_has) {
+                    let whose = if was_free { "nobody" } else { "another thread" };
+                    self.contradictions.add(LOCK_HELD, time, cpu, || format!("lock {lock:#x} is released, and {whose} has it"));
+                }
                 if let Some(since) = released {
                     state.holds.add(passed(since, time));
                 }

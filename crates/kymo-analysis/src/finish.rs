@@ -148,7 +148,7 @@ pub(crate) fn report(mut analysis: Analysis) -> Report {
         interrupt_nesting: analysis.nesting,
         wake_latency,
         locks,
-        unpaired: analysis.unpaired,
+        contradictions: analysis.contradictions,
     }
 }
 

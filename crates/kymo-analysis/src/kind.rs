@@ -20,6 +20,15 @@ pub(crate) enum SyscallKey {
     Named(Arc<str>),
 }
 
+impl std::fmt::Display for SyscallKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SyscallKey::Number(id) => id.fmt(f),
+            SyscallKey::Named(name) => name.fmt(f),
+        }
+    }
+}
+
 /// What an event means here.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {

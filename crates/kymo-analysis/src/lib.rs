@@ -32,6 +32,7 @@
 
 mod analysis;
 mod context;
+mod contradiction;
 mod cpu;
 mod finish;
 mod gap;
@@ -44,6 +45,6 @@ mod thread;
 pub use analysis::Analysis;
 pub use histogram::Histogram;
 pub use report::{
-    ClockHealth, CpuUse, Durations, Interrupt, Lock, LockBlock, LongestWait, Loss, Losses, Messages, PageFaults, ProcessFaults,
-    Report, SystemCall, Thread, ThreadFaults, ThreadRef, Unpaired, Waiter, WakeLatency, WorstWake,
+    ClockHealth, Contradiction, Contradictions, CpuUse, Durations, Interrupt, Lock, LockBlock, LongestWait, Loss, Losses, Messages,
+    PageFaults, ProcessFaults, Report, SystemCall, Thread, ThreadFaults, ThreadRef, Waiter, WakeLatency, WorstWake,
 };

@@ -20,6 +20,8 @@ pub(crate) struct LockState {
     pub(crate) longest: Option<Longest>,
     /// Who has it, as far as the trace tells: a place in the list of threads.
     pub(crate) holder: Option<usize>,
+    /// Number of losses when it was released last, if nobody has acquired it since.
+    pub(crate) free: Option<u64>,
 }
 
 /// The longest wait for a lock.

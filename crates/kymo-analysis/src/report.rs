@@ -41,8 +41,8 @@ pub struct Report {
     pub page_faults: Option<PageFaults>,
     /// Messages, by mechanism and path.
     pub messages: Vec<Messages>,
-    /// What does not fit together. All zero in the trace of a kernel that records what it does.
-    pub unpaired: Unpaired,
+    /// What does not fit together. Nothing, in the trace of a kernel that records what it does.
+    pub contradictions: Contradictions,
 }
 
 /// A thread by number and, where it is known, by name.
@@ -358,12 +358,23 @@ pub struct Messages {
 }
 
 /// What does not fit together, and of which no duration was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Unpaired {
-    /// Switches from a thread that, by the switch before, did not run there.
-    pub switches: u64,
-    /// Ends of interrupts that did not begin last.
-    pub interrupts: u64,
-    /// Ends of system calls that the thread had not begun.
-    pub system_calls: u64,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Contradictions {
+    /// How many, by rule.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// The first hundred.
+    pub first: Vec<Contradiction>,
+}
+
+/// An event that contradicts what was recorded before it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Contradiction {
+    /// The rule, a short name that does not change.
+    pub rule: &'static str,
+    /// When.
+    pub time_ns: i64,
+    /// On which CPU.
+    pub cpu: u64,
+    /// What, as a sentence without a full stop.
+    pub message: String,
 }

@@ -1,5 +1,6 @@
 //! The `kymo` command.
 
+mod check;
 mod cost;
 mod dump;
 mod exit;
@@ -17,8 +18,8 @@ use clap::{Parser, Subcommand};
 ///
 /// Data goes to the standard output, messages to the standard error.
 ///
-/// Exit codes: 0 it worked; 1 it worked and found something (the machine failed, or the time limit ended it); 2 the command line
-/// makes no sense; 3 the input cannot be used; 4 something is missing on this machine.
+/// Exit codes: 0 it worked; 1 it worked and found something (the machine failed, or the time limit ended it; events contradict
+/// each other); 2 the command line makes no sense; 3 the input cannot be used; 4 something is missing on this machine.
 #[derive(Parser)]
 #[command(name = "kymo", version, verbatim_doc_comment, arg_required_else_help = true)]
 struct Arguments {
@@ -43,6 +44,9 @@ enum Verb {
     /// Says what a trace means: who ran and who waited, for what and how long.
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
+    /// Checks whether a trace's events fit together, and lists those that do not.
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Verb::Record(arguments) => record::run(&arguments),
         Verb::Cost(arguments) => cost::run(&arguments),
         Verb::Recover(arguments) => recover::run(&arguments),
+        Verb::Check(arguments) => check::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Dump(arguments) if arguments.trace.is_file() => {
             let sentence = format!("{} is a file: give the trace's directory", arguments.trace.display());

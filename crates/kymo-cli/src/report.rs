@@ -2,6 +2,8 @@
 
 mod text;
 
+pub use text::seconds;
+
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -58,7 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 }
 
 /// Reads the whole trace. Gives the first stream's damage besides, if there is any.
-fn of(directory: &Path) -> Result<(Report, Option<kymo_ctf::Error>), kymo_ctf::Error> {
+pub fn of(directory: &Path) -> Result<(Report, Option<kymo_ctf::Error>), kymo_ctf::Error> {
     let trace = Trace::open(directory)?;
     let mut analysis = Analysis::new(trace.metadata());
     let mut progress = Progress::new(&trace);

@@ -224,7 +224,7 @@ fn system_calls_are_paired_by_thread_across_switches_and_cpus() {
 }
 
 /// A trace with or without a loss on CPU 0 between 4 and 10 ms, in which nothing else differs.
-fn with_gap(name: &str, gap: bool) -> Value {
+fn with_gap(name: &str, gap: bool) -> Made {
     let (lock, kind) = (Object(1), LockKind::Mutex);
     let mut made = Made::new(name);
     made.switch(0, 0, by(3, IDLE), (1, 1));
@@ -249,12 +249,12 @@ fn with_gap(name: &str, gap: bool) -> Value {
     made.event(1, 14 * MS, SyscallExit { id: Syscall(7), ret: 0 });
     made.switch(1, 15 * MS, by(2, PREEMPTED), (5, 1));
     made.switch(1, 16 * MS, by(5, WAITS), (2, 1));
-    report(&mut made)
+    made
 }
 
 #[test]
 fn no_duration_is_made_up_across_a_gap() {
-    let whole = with_gap("whole", false);
+    let whole = report(&mut with_gap("whole", false));
     assert_eq!(whole["losses"]["events"], 0);
     assert_eq!(whole["cpus"][0]["unknown_ns"], 0);
     assert_eq!(whole["interrupts"][0]["durations"]["max_ns"], 8 * MS);
@@ -262,7 +262,7 @@ fn no_duration_is_made_up_across_a_gap() {
     assert_eq!(whole["wake_latency"]["durations"]["count"], 2);
     assert_eq!(whole["system_calls"].as_array().unwrap().iter().filter(|call| call["durations"]["count"] == 1).count(), 2);
 
-    let cut = with_gap("cut", true);
+    let cut = report(&mut with_gap("cut", true));
     let loss = json!([{ "stream": "events_0", "cpu": 0, "kind": "events", "count": 9, "begin_ns": 4 * MS, "end_ns": 14 * MS }]);
     assert_eq!(cut["losses"]["intervals"], loss);
     assert_eq!(cut["losses"]["events"], 9);
@@ -280,21 +280,126 @@ fn no_duration_is_made_up_across_a_gap() {
     // What thread 5 did between is unknown, not "runnable".
     assert_eq!(thread(&cut, 5)["runnable_ns"], 0);
     assert_eq!(thread(&whole, 5)["runnable_ns"], 11 * MS + 400 * US);
-    assert_eq!(cut["unpaired"], whole["unpaired"]);
+    assert_eq!(cut["contradictions"]["counts"], json!({}));
+    assert_eq!(whole["contradictions"]["counts"], json!({}));
+}
+
+/// Of another tracer's loss it is known only that it was over when the packet ended that tells of it.
+#[test]
+fn another_tracers_gap_ends_with_the_packet_that_tells_of_it() {
+    let mut made = with_gap("other", true);
+    let metadata = made.finish().join("metadata");
+    let text = std::fs::read_to_string(&metadata).unwrap();
+    std::fs::write(&metadata, text.replace("tracer_name = \"kymo\"", "tracer_name = \"other\"")).unwrap();
+    let report = report(&mut made);
+    // Not even the switches at 13 and 14 ms say what runs: the packet ends with the second one.
+    assert_eq!(report["cpus"][0]["unknown_ns"], 12 * MS);
+    assert_eq!(report["cpus"][0]["switches"], 3);
+    assert_eq!(thread(&report, 6)["cpu_ns"], 0);
+    assert_eq!(report["cpus"][1]["unknown_ns"], 0);
+}
+
+#[test]
+fn a_number_that_runs_after_its_threads_end_is_another_thread() {
+    let mut made = Made::new("again");
+    made.switch(0, 0, by(3, IDLE), (7, 1));
+    made.switch(0, MS, by(7, (ThreadState::Ended, SwitchReason::Ended)), (3, 0));
+    made.event(0, MS, dump_of(7));
+    made.switch(0, 2 * MS, by(3, IDLE), (7, 1));
+    made.switch(0, 4 * MS, by(7, PREEMPTED), (3, 0));
+    let report = report(&mut made);
+    let lives: Vec<_> = report["threads"].as_array().unwrap().iter().filter(|thread| thread["tid"] == 7).collect();
+    let times = lives.iter().map(|life| (life["cpu_ns"].as_u64().unwrap(), life["last_state"].as_str().unwrap()));
+    assert_eq!(times.collect::<Vec<_>>(), [(2 * MS, "runnable"), (MS, "ended")]);
+}
+
+#[test]
+fn contradictions_are_told_with_time_and_cpu_and_not_after_a_gap() {
+    let contradict = |name: &str, gap: bool| {
+        let (lock, kind) = (Object(16), LockKind::Mutex);
+        let mut made = Made::new(name);
+        made.switch(0, 0, by(3, IDLE), (1, 1));
+        made.switch(1, 0, by(4, IDLE), (2, 1));
+        made.event(0, MS, ThreadCreate { tid: Tid(5), pid: Pid(1), parent_tid: Tid(1), prio: 1 });
+        made.event(0, 2 * MS, ThreadExit { tid: Tid(5), pid: Pid(1), prev_state: ThreadState::Blocked });
+        made.event(0, 3 * MS, LockAcquired { lock, kind, contended: false });
+        made.event(0, 3 * MS, IrqEnter { irq: Irq(7) });
+        made.event(0, 3 * MS, SyscallEnter { id: Syscall(1), arg0: 0 });
+        if gap {
+            made.lose(0, 1, 4 * MS);
+        }
+        made.event(0, 4 * MS, IrqExit { irq: Irq(8) });
+        made.event(0, 5 * MS, SyscallExit { id: Syscall(2), ret: 0 });
+        made.event(1, 6 * MS, LockReleased { lock, kind });
+        if gap {
+            made.lose(1, 1, 7 * MS);
+        }
+        made.event(1, 7 * MS, LockReleased { lock, kind });
+        made.switch(0, 8 * MS, by(9, WAITS), (5, 1));
+        if gap {
+            made.lose(1, 1, 9 * MS);
+        }
+        made.switch(1, 9 * MS, by(2, WAITS), (5, 1));
+        report(&mut made)
+    };
+    let report = contradict("contradict", false);
+    let first = report["contradictions"]["first"].as_array().unwrap();
+    let found = first.iter().map(|first| (first["rule"].as_str().unwrap(), first["time_ns"].as_u64().unwrap() / MS, &first["cpu"]));
+    let expected = [
+        ("irq-pair", 4, &json!(0)),
+        ("syscall-pair", 5, &json!(0)),
+        ("lock-held", 6, &json!(1)),
+        ("lock-held", 7, &json!(1)),
+        ("switch-chain", 8, &json!(0)),
+        ("after-end", 8, &json!(0)),
+        ("one-cpu", 9, &json!(1)),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    assert_eq!(first[6]["message"], "a switch to thread 5, which runs on CPU 0");
+    assert_eq!(report["contradictions"]["counts"]["lock-held"], 2);
+
+    let report = contradict("unknown", true);
+    // All but the last: thread 5 does run on CPU 0, of which nothing was lost since.
+    assert_eq!(report["contradictions"]["counts"], json!({ "one-cpu": 1 }));
+}
+
+#[test]
+fn check_lists_what_does_not_fit_and_ends_with_1() {
+    let check = |arguments: &[&str], trace: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo")).arg("check").args(arguments).arg(trace).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(check(&[], contended("fits").finish()), (Some(0), String::new()));
+    let mut made = with_gap("losses", true);
+    assert_eq!(check(&[], made.finish()), (Some(0), String::new()));
+    let (code, text) = check(&["--no-losses"], made.finish());
+    assert_eq!((code, &*text), (Some(1), "9 events and 0 packets were lost\n"));
+
+    let mut made = contended("unfit");
+    made.switch(0, 13 * MS, by(77, WAITS), (3, 0));
+    let (code, text) = check(&[], made.finish());
+    assert_eq!((code, &*text), (Some(1), "   0.013000000  cpu0  switch-chain: a switch from thread 77, but thread 3 ran here\n"));
+    let (code, json) = check(&["--json"], made.finish());
+    assert_eq!(code, Some(1));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["counts"]["switch-chain"], &json["first"][0]["time_ns"]), (&json!(1), &json!(13 * MS)));
+    assert_eq!(check(&[], Path::new("/nonexistent/trace")).0, Some(3));
+    for _ in 0..120 {
+        made.switch(0, 14 * MS, by(77, WAITS), (3, 0));
+    }
+    assert!(check(&[], made.finish()).1.ends_with("\nand 21 more\n"));
+}
+
+/// A state dump, which revives nobody.
+fn dump_of(tid: u32) -> ThreadStateDump {
+    let (tid, pid, name) = (Tid(tid), Pid(1), Text::new("dumped"));
+    ThreadStateDump { tid, pid, prio: 4, state: ThreadState::Suspended, cpu: 0, name }
 }
 
 #[test]
 fn threads_live_end_and_come_back_as_others() {
     let mut made = Made::new("lives");
-    let dump = |tid, name| ThreadStateDump {
-        tid: Tid(tid),
-        pid: Pid(1),
-        prio: 4,
-        state: ThreadState::Suspended,
-        cpu: 0,
-        name: Text::new(name),
-    };
-    made.event(0, 0, dump(8, "still"));
+    made.event(0, 0, dump_of(8));
     made.switch(0, 0, by(3, IDLE), (7, 1));
     made.event(0, MS, ThreadSuspend { tid: Tid(9) });
     made.event(0, 3 * MS, ThreadResume { tid: Tid(9) });
@@ -312,7 +417,7 @@ fn threads_live_end_and_come_back_as_others() {
     assert_eq!(times.collect::<Vec<_>>(), [(5 * MS, "ended"), (MS, "running")]);
     let nine = thread(&report, 9);
     assert_eq!((&nine["suspended_ns"], &nine["runnable_ns"], &nine["cpu_ns"]), (&json!(2 * MS), &json!(3 * MS), &json!(2 * MS)));
-    assert_eq!((&thread(&report, 8)["last_state"], &thread(&report, 8)["name"]), (&json!("suspended"), &json!("still")));
+    assert_eq!((&thread(&report, 8)["last_state"], &thread(&report, 8)["name"]), (&json!("suspended"), &json!("dumped")));
     assert_eq!(report["messages"][0]["sent"], 1);
     assert_eq!(
         report["messages"][1],

@@ -22,7 +22,7 @@ pub fn tables(report: &Report) -> String {
     text.locks(report);
     text.page_faults(report);
     text.messages(report);
-    text.unpaired(report);
+    text.contradictions(report);
     text.out
 }
 
@@ -79,6 +79,15 @@ fn spread(durations: &Durations) -> [String; 3] {
     [durations.p50_ns, durations.p99_ns, durations.max_ns].map(some_duration)
 }
 
+/// A time in seconds since the trace began.
+pub fn seconds(begin: i64, time: Option<i64>) -> String {
+    let Some(time) = time else { return "-".to_owned() };
+    let since = i128::from(time) - i128::from(begin);
+    let sign = if since < 0 { "-" } else { "" };
+    let since = since.unsigned_abs();
+    format!("{sign}{}.{:09}", since / 1_000_000_000, since % 1_000_000_000)
+}
+
 struct Text {
     begin: i64,
     out: String,
@@ -105,11 +114,7 @@ impl Text {
     }
 
     fn at(&self, time: Option<i64>) -> String {
-        let Some(time) = time else { return "-".to_owned() };
-        let since = i128::from(time) - i128::from(self.begin);
-        let sign = if since < 0 { "-" } else { "" };
-        let since = since.unsigned_abs();
-        format!("{sign}{}.{:09}", since / 1_000_000_000, since % 1_000_000_000)
+        seconds(self.begin, time)
     }
 
     fn trace(&mut self, report: &Report) {
@@ -328,15 +333,16 @@ impl Text {
         self.table("Messages", ["by", "sent", "received", "bytes sent", "bytes received"], rows.collect());
     }
 
-    fn unpaired(&mut self, report: &Report) {
-        let unpaired = report.unpaired;
-        let rows = [
-            (unpaired.switches, "switches from a thread that did not run there"),
-            (unpaired.interrupts, "ends of interrupts that did not begin last"),
-            (unpaired.system_calls, "ends of system calls that the thread had not begun"),
-        ];
-        let rows = rows.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| [what.to_owned(), thousands(count)]);
-        self.table("What does not fit together", ["", "count"], rows.collect());
+    fn contradictions(&mut self, report: &Report) {
+        let rows = report.contradictions.counts.iter().map(|(rule, count)| {
+            let first = report.contradictions.first.iter().find(|first| first.rule == *rule);
+            let [at, on, what] = first.map_or_else(Default::default, |first| {
+                [self.at(Some(first.time_ns)), format!("cpu{}", first.cpu), first.message.clone()]
+            });
+            [(*rule).to_owned(), thousands(*count), at, on, what]
+        });
+        let rows = rows.collect();
+        self.table("What does not fit together", ["rule", "count", "first at", "on", "what"], rows);
     }
 }
 

@@ -33,7 +33,7 @@ impl Settings {
     };
 }
 
-pub const KEYS: &str = "workload=switch|locks|faults|ipc|all, rounds=N, mode=overwrite|discard, consumer=none|host, packets=N, packet_size=N, \
+pub const KEYS: &str = "workload=switch|locks|faults|ipc|irqs|all, rounds=N, mode=overwrite|discard, consumer=none|host, packets=N, packet_size=N, \
     tick_us=N (100 or more), kymo=on|off";
 
 /// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.

@@ -98,6 +98,7 @@ fn boot(line: &str, memory: Range<usize>) -> ! {
     syscall::tell_names();
     frame::init(memory);
     interrupt::set_period(settings.tick_us * (arch::timer::FREQUENCY / 1_000_000), harts);
+    arch::uart::init(harts);
     SCHEDULER.lock().adopt(harts);
     let here = arch::hart();
     (0..harts).filter(|&other| other != here).for_each(arch::start);
@@ -131,6 +132,9 @@ fn idle() -> ! {
 /// The first thread.
 fn main(_: usize) {
     let settings = *SETTINGS.lock();
+    while smp::count_online() < arch::harts() {
+        thread::yield_now();
+    }
     let free = frame::count_free();
     settings.workload.run(settings.rounds);
     assert_eq!(frame::count_free(), free, "memory was lost");

@@ -79,14 +79,22 @@ impl Semaphore {
     /// Gives one, to the first waiter if there is any.
     pub fn up(&self) {
         let mut scheduler = SCHEDULER.lock();
-        let (index, lock) = (self.index(&mut scheduler), self.object());
+        let tid = scheduler.running().tid;
+        self.give(&mut scheduler, tid);
+        settle(scheduler);
+    }
+
+    /// [`up`](Self::up) in an interrupt's handler: who waited runs when that is over.
+    pub fn up_from_interrupt(&self) {
+        self.give(&mut SCHEDULER.lock(), Tid(0));
+    }
+
+    fn give(&self, sched: &mut Scheduler, waker: Tid) {
+        let (index, lock) = (self.index(sched), self.object());
         record!(LockReleased { lock, kind: KIND });
-        let sched = &mut *scheduler;
-        let tid = sched.running().tid;
         match sched.semaphores[index].waiters.pop(&mut sched.threads) {
-            Some(waiter) => sched.wake(waiter, tid),
+            Some(waiter) => sched.wake(waiter, waker),
             None => sched.semaphores[index].count += 1,
         }
-        settle(scheduler);
     }
 }

@@ -26,6 +26,11 @@ pub fn come_online() {
     ONLINE.fetch_or(1 << arch::hart(), AcqRel);
 }
 
+/// How many harts are online.
+pub fn count_online() -> usize {
+    ONLINE.load(Acquire).count_ones() as usize
+}
+
 /// Returns when every other hart has taken an interrupt, so that it is out of any record that it was writing. Nobody calls this with a lock that
 /// another hart may wait for, nor on two harts at once.
 pub fn synchronize() {

@@ -15,6 +15,8 @@ const IDS: usize = 160;
 const SEMAPHORE: u64 = 1;
 const SPIN: u64 = 2;
 
+/// The serial port's interrupt.
+const UART: u64 = 26;
 /// System calls.
 const GETPID: u64 = 1;
 const EXEC: u64 = 6;
@@ -55,6 +57,8 @@ struct Machine {
     spins: BTreeSet<u64>,
     /// By thread: the system call that it is in.
     calls: BTreeMap<u64, u64>,
+    /// Harts that the device has interrupted.
+    interrupted: BTreeSet<usize>,
     created: BTreeSet<u64>,
     ended: BTreeSet<u64>,
     prio: BTreeMap<u64, i64>,
@@ -79,7 +83,13 @@ impl Machine {
         match event.name() {
             "sched_enter" => assert!(!std::mem::replace(&mut self.looking[cpu], true), "{event:?}"),
             "sched_exit" => assert!(std::mem::replace(&mut self.looking[cpu], false), "{event:?}"),
-            "irq_handler_entry" => self.handled[cpu].push(number("irq")),
+            "irq_handler_entry" => {
+                self.handled[cpu].push(number("irq"));
+                if number("irq") == UART {
+                    self.saw("device interrupts");
+                    self.interrupted.insert(cpu);
+                }
+            }
             "irq_handler_exit" => assert_eq!(self.handled[cpu].pop(), Some(number("irq")), "{event:?}"),
             "sched_switch" => {
                 self.switch(cpu, number("prev_tid"), number("next_tid"), field("next_prio").as_i64().unwrap(), number("reason"))
@@ -192,8 +202,13 @@ fn account(name: &str, workload: &str, harts: usize, more: &[&str]) -> BTreeMap<
     assert_eq!(machine.waits, BTreeMap::new(), "{name}: who waited has got it");
     let alive: Vec<&u64> = machine.created.difference(&machine.ended).collect();
     assert_eq!(alive, [&1], "{name}: only the first thread lives at the end");
-    let idle = counts.iter().filter(|counts| !counts.contains_key("sched_switch")).count();
-    assert_eq!(idle, 0, "{name}: every hart had something to do");
+    if workload.starts_with("switch") || workload.starts_with("all") {
+        let idle = counts.iter().filter(|counts| !counts.contains_key("sched_switch")).count();
+        assert_eq!(idle, 0, "{name}: every hart had something to do");
+    }
+    if !machine.interrupted.is_empty() {
+        assert_eq!(machine.interrupted.len(), harts, "{name}: the device has interrupted every hart");
+    }
     println!("{name}: {events} events; {:?}", machine.seen);
     machine.seen
 }
@@ -270,4 +285,14 @@ fn processes_send_each_other_messages_and_bytes() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn all_of_it_on_eight_harts() {
     account("demo-all-8", "all rounds=100", 8, &[]);
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_device_interrupts_every_hart_once_a_byte() {
+    for harts in [1, 4] {
+        let seen = account(&format!("demo-irqs-{harts}"), "irqs rounds=200", harts, &[]);
+        let bytes = 2 * 20 * "demo: sent by interrupts\n".len() as u64;
+        assert_eq!(seen.get("device interrupts"), Some(&bytes), "{harts} harts");
+    }
 }

@@ -1,6 +1,7 @@
 //! The history against the reader of whole packets, while writers run, with names, and where things are broken.
 
 use std::cell::Cell;
+#[cfg(target_pointer_width = "64")]
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::mark::Mark;

@@ -189,7 +189,9 @@ pub struct Control {
     pub(crate) first_packet: Long,
     /// A word for the kernel's own use, for kernels whose CPU register points to this block.
     pub kernel_word: AtomicUsize,
-    _constants: [u64; 10],
+    #[cfg(target_pointer_width = "32")]
+    _kernel_word: u32,
+    _constants: [u32; 20],
 
     /// Switches of all other events, a bit each.
     pub(crate) on_more: [AtomicU8; MORE_SWITCHES],

@@ -2,6 +2,7 @@
 
 mod faults;
 mod ipc;
+mod irqs;
 mod locks;
 mod switch;
 
@@ -18,6 +19,8 @@ pub enum Workload {
     Faults,
     /// Processes that send each other messages and bytes.
     Ipc,
+    /// A device that interrupts.
+    Irqs,
     /// All of them, one after the other.
     All,
 }
@@ -30,6 +33,7 @@ impl Workload {
             "locks" => Some(Workload::Locks),
             "faults" => Some(Workload::Faults),
             "ipc" => Some(Workload::Ipc),
+            "irqs" => Some(Workload::Irqs),
             "all" => Some(Workload::All),
             _ => None,
         }
@@ -48,6 +52,9 @@ impl Workload {
         }
         if matches!(self, Workload::Ipc | Workload::All) {
             ipc::run(rounds);
+        }
+        if matches!(self, Workload::Irqs | Workload::All) {
+            irqs::run(rounds);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Threads that take turns, for each reason that there is.
 
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use super::{compute, compute_for, together};
-use crate::{frame, thread};
+use crate::{arch, frame, smp, thread};
 
 pub fn run(rounds: u32) {
     // More threads that only compute than there are harts, for longer than their time; and some that come in between.
@@ -25,8 +25,17 @@ pub fn run(rounds: u32) {
     together([("control", 8, controls), ("parent", 7, makes), ("frames.a", 5, frames), ("frames.b", 5, frames)], rounds);
 }
 
+/// Harts that a spinner has run on, as bits.
+static SPUN: AtomicU32 = AtomicU32::new(0);
+
+/// Computes for so long, and until every hart has had its part of that.
 fn spin(rounds: usize) {
-    (0..rounds).for_each(|_| compute_for(100));
+    let mut round = 0;
+    while round < rounds || (SPUN.load(Relaxed).count_ones() as usize) < smp::count_online() {
+        SPUN.fetch_or(1 << arch::hart(), Relaxed);
+        compute_for(100);
+        round += 1;
+    }
 }
 
 fn yields(rounds: usize) {

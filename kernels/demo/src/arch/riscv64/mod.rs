@@ -6,6 +6,7 @@ pub mod plic;
 mod sbi;
 pub mod timer;
 mod trap;
+pub mod uart;
 pub mod user;
 
 use core::arch::asm;
@@ -97,7 +98,8 @@ fn disarm_software() {
 }
 
 /// The names of this machine's interrupts.
-pub const INTERRUPTS: [(u32, &str); 2] = [(trap::SOFTWARE as u32, "ipi"), (trap::TIMER as u32, "timer")];
+pub const INTERRUPTS: [(u32, &str); 3] =
+    [(trap::SOFTWARE as u32, "ipi"), (trap::TIMER as u32, "timer"), (trap::FIRST_SOURCE + uart::SOURCE, "uart")];
 
 /// How many harts there are.
 pub fn harts() -> usize {
@@ -127,8 +129,9 @@ fn enter(id: usize) {
     unsafe { kernel_word() }.store(id, Relaxed);
     // SAFETY: the kernel's own space, which maps everything where it is.
     unsafe { paging::activate(paging::kernel_space()) };
+    plic::open();
     // SAFETY: the trap entry is in place; interrupts are masked as yet.
-    unsafe { asm!("csrs sie, {}", in(reg) 1 << trap::TIMER | 1 << trap::SOFTWARE) };
+    unsafe { asm!("csrs sie, {}", in(reg) 1 << trap::TIMER | 1 << trap::SOFTWARE | 1 << trap::EXTERNAL) };
 }
 
 /// The hart that the firmware chose to boot; it need not be hart 0.

@@ -82,7 +82,7 @@ pub fn prepare() {
     ROOT.point(index(RAM, 2), &MEMORY);
     DEVICES.point(0, &FIRST);
     FIRST.0[index(super::POWER, 0)].store(entry(super::POWER, kernel | READ | WRITE), Relaxed);
-    for device in [super::plic::BASE, super::plic::BASE + MEGAPAGE, super::plic::UART] {
+    for device in [super::plic::BASE, super::plic::BASE + MEGAPAGE, super::uart::BASE] {
         DEVICES.0[index(device, 1)].store(entry(device, kernel | READ | WRITE), Relaxed);
     }
     for address in (RAM + MEGAPAGE..RAM + GIGAPAGE).step_by(MEGAPAGE) {

@@ -1,6 +1,49 @@
-//! The platform's interrupt controller and the UART behind it.
+//! The platform's interrupt controller (RISC-V PLIC specification 1.0): which device's interrupt goes to which hart.
 
-/// The controller's registers.
+/// Its registers.
 pub const BASE: usize = 0x0c00_0000;
-/// The serial port.
-pub const UART: usize = 0x1000_0000;
+/// By hart: which sources may interrupt it, a bit each; then its threshold, and the claim register behind.
+const ENABLE: usize = BASE + 0x2000;
+const THRESHOLD: usize = BASE + 0x20_0000;
+
+/// A hart has two contexts, for M-mode and for S-mode.
+fn context(hart: usize) -> usize {
+    2 * hart + 1
+}
+
+fn register(address: usize) -> *mut u32 {
+    address as *mut u32
+}
+
+fn claim_register() -> *mut u32 {
+    register(THRESHOLD + 0x1000 * context(super::hart()) + 4)
+}
+
+/// Lets this hart's interrupts of devices through, as far as they are routed to it.
+pub fn open() {
+    // SAFETY: a register of this hart's, which is mapped.
+    unsafe { register(THRESHOLD + 0x1000 * context(super::hart())).write_volatile(0) };
+}
+
+/// Routes a source (below 32) to `to` instead of `from`. One hart at a time does this.
+pub fn route(source: u32, from: usize, to: usize) {
+    // SAFETY: registers that are mapped: the source's priority, and the words of the two harts.
+    unsafe {
+        register(BASE + 4 * source as usize).write_volatile(1);
+        register(ENABLE + 0x80 * context(from)).write_volatile(0);
+        register(ENABLE + 0x80 * context(to)).write_volatile(1 << source);
+    }
+}
+
+/// The source that interrupts this hart, if no other hart has claimed it; it does not interrupt again before [`complete`].
+pub fn claim() -> Option<u32> {
+    // SAFETY: a register of this hart's; the read claims the source.
+    let source = unsafe { claim_register().read_volatile() };
+    (source != 0).then_some(source)
+}
+
+/// The source is dealt with.
+pub fn complete(source: u32) {
+    // SAFETY: a register of this hart's.
+    unsafe { claim_register().write_volatile(source) };
+}

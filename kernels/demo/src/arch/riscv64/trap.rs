@@ -2,7 +2,7 @@
 
 use kymo::vocabulary::FaultCause;
 
-use super::{disarm_software, hart};
+use super::{disarm_software, hart, plic, uart};
 use crate::syscall::Outcome;
 use crate::{interrupt, process, syscall};
 
@@ -21,6 +21,9 @@ pub struct Frame {
 const INTERRUPT: usize = 1 << (usize::BITS - 1);
 pub const SOFTWARE: usize = 1;
 pub const TIMER: usize = 5;
+pub const EXTERNAL: usize = 9;
+/// Devices' interrupts are numbered from here on, by their source at the interrupt controller.
+pub const FIRST_SOURCE: u32 = 16;
 /// A call from user mode.
 const ECALL: usize = 8;
 /// `sstatus`: the trap came from the kernel.
@@ -35,6 +38,13 @@ pub extern "C" fn trap(frame: &mut Frame, cause: usize, value: usize) {
             interrupt::asked();
         }),
         _ if cause == INTERRUPT | TIMER => interrupt::handle(TIMER as u32, interrupt::tick),
+        _ if cause == INTERRUPT | EXTERNAL => {
+            // None where another hart was faster.
+            if let Some(source) = plic::claim() {
+                assert_eq!(source, uart::SOURCE, "a device interrupts that nobody uses");
+                interrupt::handle(FIRST_SOURCE + source, uart::interrupt);
+            }
+        }
         ECALL if !kernel => call(frame),
         _ if !kernel => match fault_cause(cause) {
             Some(access) => process::fault(value, frame.pc, access),

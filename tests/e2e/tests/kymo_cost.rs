@@ -109,7 +109,8 @@ fn only_some_events_and_a_kept_trace() {
     assert_eq!(names, ["marker", "sched_switch"]);
     for line in events {
         let words: Vec<&str> = line.split_whitespace().collect();
-        assert!(words[1] == words[2] && words[3] == "12", "{text}");
+        let bytes = if words[0] == "sched_switch" { "16" } else { "12" };
+        assert!(words[1] == words[2] && words[3] == bytes, "{text}");
     }
     assert!(kymo_e2e::babeltrace::compare(&out).0 >= 40_000);
 }

@@ -11,7 +11,7 @@ mod ledger;
 mod sbi;
 mod sched;
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use cmdline::{Recording, Settings};
 use kymo::Tid;
@@ -110,11 +110,26 @@ static DONE: AtomicUsize = AtomicUsize::new(0);
 /// When the last of them had.
 static END: AtomicU64 = AtomicU64::new(0);
 
+/// Whether a hart has come to boot.
+static BOOTED: AtomicBool = AtomicBool::new(false);
+/// What the other harts are told.
+static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(core::ptr::null_mut());
+
 /// The hart that the firmware chose to boot; it need not be hart 0.
 extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     unsafe extern "C" {
         /// Where the other harts enter: boot.s.
         fn start_hart();
+    }
+    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one went, instead of where it was told to.
+    if BOOTED.swap(true, Ordering::Relaxed) {
+        loop {
+            // SAFETY: the first hart stores what stays.
+            if let Some(settings) = unsafe { SETTINGS.load(Ordering::Acquire).as_ref() } {
+                hart_main(cpu, settings);
+            }
+            core::hint::spin_loop();
+        }
     }
     // SAFETY: the firmware passes a device tree, nobody changes it, and its second word is its size (big-endian).
     let tree = unsafe {
@@ -143,6 +158,7 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     let settings = &raw const settings;
     // SAFETY: this frame is never left.
     let settings: &'static Settings = unsafe { &*settings };
+    SETTINGS.store(core::ptr::from_ref(settings).cast_mut(), Ordering::Release);
     for other in (0..cpus).filter(|&other| other != cpu) {
         sbi::start_hart(other, start_hart as *const () as usize, settings as *const Settings as usize);
     }

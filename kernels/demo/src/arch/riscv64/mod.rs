@@ -10,7 +10,7 @@ pub mod uart;
 pub mod user;
 
 use core::arch::asm;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use kymo::arch::riscv::kernel_word;
 
@@ -112,8 +112,13 @@ pub fn start(other: usize) {
         /// In boot.s.
         fn start_hart();
     }
+    READY.store(true, Release);
     sbi::start_hart(other, start_hart as *const () as usize);
 }
+
+/// Whether a hart has come to boot; whether the others may come.
+static BOOTED: AtomicBool = AtomicBool::new(false);
+static READY: AtomicBool = AtomicBool::new(false);
 
 /// Ends QEMU with this exit code.
 pub fn exit(code: u32) -> ! {
@@ -136,6 +141,13 @@ fn enter(id: usize) {
 
 /// The hart that the firmware chose to boot; it need not be hart 0.
 extern "C" fn boot_hart(id: usize, device_tree: *const [u32; 2]) -> ! {
+    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one went, instead of where it was told to.
+    if BOOTED.swap(true, Relaxed) {
+        while !READY.load(Acquire) {
+            core::hint::spin_loop();
+        }
+        other_hart(id);
+    }
     paging::prepare();
     enter(id);
     // SAFETY: the firmware passes a device tree, nobody changes it, and its second word is its size (big-endian).

@@ -1,7 +1,7 @@
 //! RISC-V, QEMU's `virt`: the writer masks interrupts, so they come between two records. There are no NMIs.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use kymo::arch::riscv::kernel_word;
 use kymo::event::Event;
@@ -134,6 +134,7 @@ pub fn start_others(cpu: usize, settings: &'static Settings) {
         /// In boot.s.
         fn start_hart();
     }
+    PASSED_ON.store(core::ptr::from_ref(settings).cast_mut(), Release);
     let entry = start_hart as *const () as usize;
     for other in (0..cpus()).filter(|&other| other != cpu) {
         let error = sbi(0x48_534D, 0, [other, entry, core::ptr::from_ref(settings) as usize]);
@@ -154,8 +155,23 @@ pub fn exit(code: u32) -> ! {
     unreachable!("QEMU goes on")
 }
 
+/// Whether a hart has come to boot.
+static BOOTED: AtomicBool = AtomicBool::new(false);
+/// What the other harts are told.
+static PASSED_ON: AtomicPtr<Settings> = AtomicPtr::new(core::ptr::null_mut());
+
 /// The hart that the firmware chose to boot.
 extern "C" fn boot_hart(cpu: usize, device_tree: *const [u32; 2]) -> ! {
+    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one went, instead of where it was told to.
+    if BOOTED.swap(true, Relaxed) {
+        loop {
+            // SAFETY: the first hart stores what stays.
+            if let Some(settings) = unsafe { PASSED_ON.load(Acquire).as_ref() } {
+                other_hart(cpu, settings);
+            }
+            core::hint::spin_loop();
+        }
+    }
     // SAFETY: the firmware passes one, and nobody changes it.
     let tree = unsafe { DeviceTree::at(device_tree) };
     crate::boot(cpu, tree.command_line())

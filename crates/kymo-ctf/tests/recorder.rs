@@ -212,6 +212,27 @@ fn five_sessions_in_a_row() {
     }
 }
 
+/// What nobody has read and the ring has lost is counted all the same.
+#[test]
+fn finish_counts_what_was_overwritten_without_a_reader() {
+    for (read, stop) in [(false, false), (true, true)] {
+        let mut machine = Machine::start("unread", kymo::flags::ROLLING);
+        let least = machine.recorder.buffer_words(PACKET);
+        machine.record(0, 40);
+        if read {
+            machine.drain(least);
+        }
+        machine.record(0, 3000);
+        if stop {
+            machine.recorder.stop(0).unwrap();
+        }
+        let overwritten = machine.recorder.finish(0).unwrap().overwritten;
+        // Eight packets of 256 bytes are left, with at least 8 records each.
+        assert!((2800..=3040 - 64).contains(&overwritten), "{overwritten}");
+        fs::remove_dir_all(&machine.folder).unwrap();
+    }
+}
+
 fn lossy(name: &str, flags: u32) {
     let mut machine = Machine::start(name, flags);
     let least = machine.recorder.buffer_words(PACKET);

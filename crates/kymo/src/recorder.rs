@@ -140,7 +140,7 @@ pub struct Diagnostics {
     pub discarded: u64,
     /// Of these, events that no packet could hold.
     pub too_large: u64,
-    /// Events that were overwritten before they were read. More than 0 with a receiver that was too slow, or none.
+    /// Events that were overwritten before they were read: the receiver was too slow, or there was none.
     pub overwritten: u64,
     /// How often a clock stepped back out of its window.
     pub clock_back: u64,
@@ -345,8 +345,11 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             }
             Ok(())
         });
-        // The region was laid out just now: it can be read.
-        opened.map_err(|_| Refused::Invalid)?;
+        if opened.is_err() {
+            // The region was laid out just now, so it can be read; if not, nothing goes on recording that nobody could stop.
+            let _ = session.stop();
+            return Err(Refused::Invalid);
+        }
         *self.metadata.wait().get() = 0;
         *self.session.wait().get() = Some(session);
         let channels = 1 + 2 * config.cpus;
@@ -451,8 +454,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         for stream in self.streams.iter().flatten() {
             if let Some(stream) = stream.wait().get().take() {
                 let mut reader = stream.reader().clone();
-                // What cannot be read is not counted.
-                let _ = reader.refresh_dropped(&live);
+                // The memory is the recorder's own: it is all there.
+                let _ = reader.refresh_losses(&live);
                 diagnostics.add(&reader.losses());
             }
         }

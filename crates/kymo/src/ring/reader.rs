@@ -325,6 +325,22 @@ impl ChannelReader {
         Ok(())
     }
 
+    /// As [`refresh_dropped`](Self::refresh_dropped), and takes what was overwritten since the last record into [`losses`](Self::losses): for whoever ends without
+    /// reading what is left. Nobody writes any more.
+    ///
+    /// # Errors
+    /// [`Outside`] where the memory has shrunk.
+    pub fn refresh_losses(&mut self, source: &impl Source) -> Result<(), Outside> {
+        self.refresh_dropped(source)?;
+        let prep = self.load_control(source, offset_of!(Control, prep))?;
+        // The newest packet and those that fit beside it; none is before the first.
+        let oldest = prep.saturating_add(1).max(self.first.saturating_add(self.packets)).saturating_sub(self.packets);
+        if self.next < oldest && self.is_ours(source)? {
+            self.resume(source, View::PostMortem, oldest)?;
+        }
+        Ok(())
+    }
+
     fn load_control(&self, source: &impl Source, offset: usize) -> Result<u64, Outside> {
         load_long(source, self.control + offset as u64, self.halves)
     }

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use super::{compute, compute_for, together};
-use crate::{MAX_HARTS, arch, frame, sched, smp, thread};
+use crate::{MAX_HARTS, arch, frame, smp, thread};
 
 pub fn run(rounds: u32) {
     // More threads that only compute than there are harts, for longer than their time; and some that come in between.
@@ -40,11 +40,12 @@ fn spin(rounds: usize) {
 
 /// The yielder that ran last on each hart; whether one that came back from a yield has found another there.
 static LAST: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
+static YIELDERS: AtomicU32 = AtomicU32::new(0);
 static GIVEN: AtomicBool = AtomicBool::new(false);
 
 /// Yields so often, and until a yield has given a hart to another yielder. None of them ends before, and they are more than there are harts.
 fn yields(rounds: usize) {
-    let me = sched::tid().0;
+    let me = YIELDERS.fetch_add(1, Relaxed) + 1;
     let mut round = 0;
     while round < rounds || !GIVEN.load(Relaxed) {
         compute(500 + round % 7 * 100);

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::lttng::Daemon;
 use crate::process::{cargo, quiet, root, run, target};
 use crate::{Environment, setup};
 
@@ -60,7 +61,7 @@ pub(crate) fn trace(form: Form) -> Result<()> {
     let folder = target().join("bench-trace");
     let generated = folder.join("barectf");
     fs::create_dir_all(&generated)?;
-    let available = [barectf(&folder, &generated), setup::lttng()];
+    let available = [barectf(&generated), setup::lttng()];
     let mut features = Vec::new();
     let mut missing = Vec::new();
     for ((name, feature), available) in OPTIONAL.into_iter().zip(available) {
@@ -98,11 +99,11 @@ pub(crate) fn trace(form: Form) -> Result<()> {
     if form == Form::Full { write_page(&table) } else { Ok(()) }
 }
 
-/// Installs barectf in a virtual environment and generates the tracer.
-fn barectf(folder: &Path, generated: &Path) -> Result<()> {
+/// Installs barectf in a virtual environment. Returns its command.
+pub(crate) fn barectf_command() -> Result<PathBuf> {
     setup::barectf()?;
-    let requirements = self::folder().join("requirements.txt");
-    let environment = folder.join("python");
+    let requirements = folder().join("requirements.txt");
+    let environment = target().join("bench-trace/python");
     let installed = environment.join("requirements.txt");
     let wanted = fs::read_to_string(&requirements)?;
     if fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {
@@ -111,12 +112,17 @@ fn barectf(folder: &Path, generated: &Path) -> Result<()> {
         run(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements))?;
         fs::write(&installed, wanted)?;
     }
-    let mut command = Command::new(environment.join("bin/barectf"));
+    Ok(environment.join("bin/barectf"))
+}
+
+/// Generates the tracer.
+fn barectf(generated: &Path) -> Result<()> {
+    let mut command = Command::new(barectf_command()?);
     command.arg("generate");
     for kind in ["--code-dir", "--headers-dir", "--metadata-dir"] {
         command.arg(kind).arg(generated);
     }
-    run(command.arg(self::folder().join("c/barectf.yaml")))
+    run(command.arg(folder().join("c/barectf.yaml")))
 }
 
 /// One run of the program. `lttng`: with a session of LTTng, with this clock of ours if any. Returns its lines.
@@ -131,7 +137,7 @@ fn measure(folder: &Path, lttng: Option<Option<&Path>>, arguments: &[&str]) -> R
     if !arguments.contains(&"--only") {
         command.arg("--budgets").arg(root().join("budgets.toml"));
     }
-    let session = lttng.map(|clock| Lttng::start(&traces, clock)).transpose()?;
+    let session = lttng.map(|clock| start_lttng(&traces, clock)).transpose()?;
     if let Some(session) = &session {
         session.environment(&mut command);
         let version = quiet(Command::new("dpkg-query").args(["--show", "--showformat=${Version}", "liblttng-ust-dev"]));
@@ -149,67 +155,15 @@ fn measure(folder: &Path, lttng: Option<Option<&Path>>, arguments: &[&str]) -> R
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// A session daemon of our own, with a session that records into memory. Ends with this value.
-struct Lttng {
-    daemon: Child,
-    home: PathBuf,
-    clock: Option<PathBuf>,
-}
-
-impl Lttng {
-    /// Starts the daemon and the session; returns when it records.
-    fn start(folder: &Path, clock: Option<&Path>) -> Result<Lttng> {
-        let home = folder.join("lttng-home");
-        fs::create_dir_all(&home)?;
-        let mut daemon = Command::new("lttng-sessiond");
-        daemon.args(["--no-kernel", "--quiet"]).stdout(Stdio::null());
-        set_environment(&mut daemon, &home, clock);
-        let mut client = Command::new("lttng");
-        set_environment(client.args(["--no-sessiond", "list"]), &home, clock);
-        if quiet(&mut client).is_some() {
-            bail!(Environment("A session daemon of LTTng is running already. Stop it, then start this again.".into()));
-        }
-        let daemon = daemon.spawn().context("lttng-sessiond cannot be started")?;
-        let mut session = Lttng { daemon, home, clock: clock.map(Path::to_owned) };
-        while quiet(&mut client).is_none() {
-            if let Some(status) = session.daemon.try_wait()? {
-                bail!("lttng-sessiond has ended ({status})");
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        session.lttng(&["create", "kymo-bench", "--snapshot"])?;
-        let size = ["--subbuf-size=64K", "--num-subbuf=4", "--switch-timer=0", "--read-timer=0"];
-        session.lttng(&[&["enable-channel", "--userspace", "--buffers-uid", "--overwrite"], &size[..], &["ring"]].concat())?;
-        session.lttng(&["enable-event", "--userspace", "--channel=ring", "kymo_bench:pair"])?;
-        session.lttng(&["start"])?;
-        Ok(session)
-    }
-
-    fn lttng(&self, arguments: &[&str]) -> Result<()> {
-        let mut command = Command::new("lttng");
-        self.environment(command.arg("--no-sessiond").args(arguments));
-        run(command.stdout(Stdio::null()))
-    }
-
-    /// What a program needs to find the daemon.
-    fn environment(&self, command: &mut Command) {
-        set_environment(command, &self.home, self.clock.as_deref());
-    }
-}
-
-fn set_environment(command: &mut Command, home: &Path, clock: Option<&Path>) {
-    command.env("HOME", home).env("LTTNG_HOME", home).env_remove("LTTNG_UST_CLOCK_PLUGIN");
-    if let Some(clock) = clock {
-        command.env("LTTNG_UST_CLOCK_PLUGIN", clock);
-    }
-}
-
-impl Drop for Lttng {
-    fn drop(&mut self) {
-        // Asked to end, and not killed: it ends its consumers too. Where that fails there is nothing more to do.
-        let _ = Command::new("kill").arg(self.daemon.id().to_string()).status();
-        let _ = self.daemon.wait();
-    }
+/// A session that records into memory.
+fn start_lttng(folder: &Path, clock: Option<&Path>) -> Result<Daemon> {
+    let daemon = Daemon::start(&folder.join("lttng-home"), clock)?;
+    daemon.lttng(&["create", "kymo-bench", "--snapshot"])?;
+    let size = ["--subbuf-size=64K", "--num-subbuf=4", "--switch-timer=0", "--read-timer=0"];
+    daemon.lttng(&[&["enable-channel", "--userspace", "--buffers-uid", "--overwrite"], &size[..], &["ring"]].concat())?;
+    daemon.lttng(&["enable-event", "--userspace", "--channel=ring", "kymo_bench:pair"])?;
+    daemon.lttng(&["start"])?;
+    Ok(daemon)
 }
 
 /// The table of the book, and what it was measured on.

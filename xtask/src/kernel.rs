@@ -8,8 +8,8 @@ use anyhow::Result;
 use crate::process::{cargo, root, run, target};
 use crate::setup::{RISCV32, RISCV64, Toolchain, X86_64};
 
-/// All of them, by the names of their folders.
-pub(crate) const ALL: [&str; 4] = ["hello", "probes", "stress", "demo"];
+/// All of them, by the names of their folders; and the programs that one of them carries.
+pub(crate) const ALL: [&str; 5] = ["hello", "probes", "stress", "demo", "demo/user"];
 
 /// Where the kernel of this name is.
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -28,6 +28,7 @@ pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> 
     Ok(vec![
         ("KYMO_HELLO", hello(toolchain)?),
         ("KYMO_DEMO", build("demo", RISCV64, toolchain)?.join("demo")),
+        ("KYMO_DEMO_WITHOUT_TRACE", demo_without_trace(toolchain)?),
         ("KYMO_PROBES_RISCV64", probes(RISCV64)?),
         ("KYMO_PROBES_RISCV32", probes(RISCV32)?),
         ("KYMO_MEASURE_RISCV64", measure(RISCV64, toolchain)?),
@@ -43,6 +44,15 @@ pub(crate) fn host_probes() -> Result<PathBuf> {
     let built = target().join("host-probes");
     run(cargo(&["build", "--release", "--target-dir"]).arg(&built).current_dir(folder("probes")))?;
     Ok(built.join("release/libkymo_probes.a"))
+}
+
+/// Builds kernels/demo with its tracepoints compiled out.
+fn demo_without_trace(toolchain: Toolchain) -> Result<PathBuf> {
+    let built = target().join("kernels-without-trace");
+    let mut command = build_command(RISCV64, toolchain);
+    command.current_dir(folder("demo")).args(["--no-default-features", "--target", RISCV64, "--target-dir"]);
+    run(command.arg(&built))?;
+    Ok(built.join(RISCV64).join("release/demo"))
 }
 
 const MEASURE: [&str; 4] = ["--features", "measure", "--bin", "measure"];
@@ -94,8 +104,9 @@ pub(crate) fn build_command(triple: &str, toolchain: Toolchain) -> Command {
             for variable in ["RUSTUP_TOOLCHAIN", "RUSTC_WRAPPER", "CARGO"] {
                 command.env_remove(variable);
             }
-            // There is no compiled `core` for the target: it is built along, which stable cargo does only when told that it may.
-            command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1").args(BUILD).arg("-Zbuild-std=core");
+            // There is no compiled `core` for the target: it is built along, which stable cargo does only when told that it may. By the
+            // environment, so that a kernel's build script can build its programs.
+            command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1").env("CARGO_UNSTABLE_BUILD_STD", "core").args(BUILD);
             command.env(format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace('-', "_")), "ld.lld-22");
             command
         }

@@ -1,17 +1,26 @@
 //! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
 
 mod bench;
+mod bench_ctf;
+mod big_trace;
 mod compiled_out;
+mod conformance;
 mod demo;
+mod export;
+mod fuzz;
 mod kernel;
+mod lttng;
 mod mistakes;
 mod overhead;
+mod package;
 mod process;
+mod rules;
 mod setup;
 mod step;
 mod stress;
 mod stress_qemu;
 mod test;
+mod tracers;
 
 use std::process::ExitCode;
 
@@ -21,7 +30,10 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt clippy unit doc kernels cli models mistakes cost bench compiled-out overhead stress e2e babeltrace2
+  test [STEP ..]       all checks and tests, or only these steps: setup fmt rules clippy unit conformance doc kernels cli package
+                       big-trace export models mistakes cost bench compiled-out overhead stress e2e babeltrace2 tracers
+                       fuzz;
+                       e2e:FILE is one file of the end-to-end tests (tests/e2e/tests/FILE.rs)
   kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
                        KYMO_SEED=S repeats a run (each prints its own)
   models [N]           run the models of the ring under loom, with N more pre-emptions than in xtask test (1 unless told)
@@ -34,6 +46,12 @@ cargo xtask COMMAND
                        show that tracepoints which are compiled out leave nothing in the kernel (hello unless told)
   bench trace          what an event costs in Kymo and in other tracers, side by side; writes the table into the book
   bench trace --short  the same with few rounds, for CI: holds instructions and bytes against budgets.toml
+  bench ctf            how fast LTTng traces are read, beside babeltrace2; --book writes the table into the book, --short takes small traces
+  ctf-sections         print the sections of both CTF specifications that no case of the conformance set names
+  fuzz ctf [--minutes N]
+                       fuzz the reader of traces, each of its parsers for N minutes (20 s unless told), and print the lines reached
+  big-trace [--mb N]   write a trace of N megabytes (1100 unless told) whose counts are known; report, check and count it, and hold the
+                       answers and the most memory that each took against what they must be
   build-kernels        build what is under kernels/ and print where it is
   setup                see that all tools are there; install what is missing, where this process may
 
@@ -87,7 +105,22 @@ fn run(arguments: &[&str]) -> Result<()> {
         }
         ["build-kernels"] => test::kernels()?.iter().for_each(|(_, file)| println!("{}", file.display())),
         ["bench", "trace"] => bench::trace(bench::Form::Full)?,
+        ["bench", "ctf"] => bench_ctf::run(bench_ctf::Form::Full)?,
+        ["bench", "ctf", "--book"] => bench_ctf::run(bench_ctf::Form::Book)?,
+        ["bench", "ctf", "--short"] => bench_ctf::run(bench_ctf::Form::Short)?,
         ["bench", "trace", "--short"] => bench::trace(bench::Form::Short)?,
+        ["ctf-sections"] => conformance::sections()?,
+        ["fuzz", "ctf"] => fuzz::ctf(20, false)?,
+        ["fuzz", "ctf", "--minutes", minutes] => match minutes.parse::<u64>() {
+            Ok(minutes) => fuzz::ctf(minutes.saturating_mul(60), true)?,
+            Err(_) => bail!(Usage(format!("--minutes takes a number, and \"{minutes}\" is none."))),
+        },
+        ["big-trace"] => big_trace::long(1100)?,
+        ["big-trace", "--mb", megabytes] => match megabytes.parse() {
+            Ok(megabytes @ 1..=100_000) => big_trace::long(megabytes)?,
+            _ => bail!(Usage(format!("--mb takes a number of megabytes, and \"{megabytes}\" is none."))),
+        },
+        [big_trace::MEASURED, figure, program, arguments @ ..] => big_trace::measured(figure, program, arguments)?,
         ["demo"] => demo::run()?,
         ["test", steps @ ..] => test::run(steps)?,
         ["kill-test"] => test::kill(100)?,

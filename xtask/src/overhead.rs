@@ -36,12 +36,12 @@ pub(crate) fn run(into_the_book: bool) -> Result<()> {
     process::run(build.arg(&built))?;
     let compiled_out = built.join(RISCV64).join("release/hello");
 
-    let measure = |image: &Path, kymo: &str| measure(image, &format!("units={} packets=16 kymo={kymo}", budget.units));
+    let measure = |image: &Path, words: &str| measure(image, &format!("units={} packets=16 {words}", budget.units));
     let figures = Figures {
-        compiled_out: measure(&compiled_out, "off")?,
-        off: measure(&compiled_in, "off")?,
-        stopped: measure(&compiled_in, "stopped")?,
-        on: measure(&compiled_in, "on")?,
+        compiled_out: measure(&compiled_out, "kymo=off")?,
+        off: measure(&compiled_in, "kymo=off")?,
+        stopped: measure(&compiled_in, "stopped=yes")?,
+        on: measure(&compiled_in, "kymo=start")?,
     };
     let table = figures.table();
     println!("{table}");

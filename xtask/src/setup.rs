@@ -3,6 +3,7 @@
 //! Kernels are built for targets that rustup adds. Where it cannot (there is none, or its server is out of reach), Debian's own
 //! compiler does it, which ships the source of `core` instead of compiled targets.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -55,16 +56,26 @@ const BUILD: [Package; 4] = [
     Package { name: "lld-22", sign: "ld.lld-22" },
 ];
 
-/// For `bench trace` alone: LTTng, and what reads its traces.
+/// For benchmarks and the step `tracers`: LTTng, and what reads its traces.
 const LTTNG: [Package; 3] = [
     Package { name: "lttng-tools", sign: "lttng-sessiond" },
     Package { name: "liblttng-ust-dev", sign: "/usr/include/x86_64-linux-gnu/lttng/tracepoint.h" },
     Package { name: "babeltrace2", sign: "babeltrace2" },
 ];
 
-/// For `bench trace` alone: what installs barectf, and what reads its traces.
-const BARECTF: [Package; 2] =
-    [Package { name: "python3-venv", sign: "python3" }, Package { name: "babeltrace2", sign: "babeltrace2" }];
+/// What reads barectf's traces.
+const BABELTRACE2: [Package; 1] = [Package { name: "babeltrace2", sign: "babeltrace2" }];
+
+/// What makes Python's virtual environments on Debian, where `python3` alone does not.
+const PYTHON: [Package; 1] = [Package { name: "python3-venv", sign: "/var/lib/dpkg/info/python3-venv.list" }];
+
+/// Sees to Python's virtual environments.
+pub(crate) fn python() -> Result<()> {
+    match quiet(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
+        Some(_) => Ok(()),
+        None => install(&PYTHON),
+    }
+}
 
 /// Sees to LTTng.
 pub(crate) fn lttng() -> Result<()> {
@@ -73,7 +84,8 @@ pub(crate) fn lttng() -> Result<()> {
 
 /// Sees to what barectf needs.
 pub(crate) fn barectf() -> Result<()> {
-    install(&BARECTF)
+    python()?;
+    install(&BABELTRACE2)
 }
 
 /// Sees to everything that `demo` and `test` need.
@@ -109,6 +121,23 @@ pub(crate) fn add_targets(targets: &[&str]) -> bool {
     let Some(installed) = installed else { return false };
     targets.iter().all(|target| installed.lines().any(|line| line == *target))
         || run_command(Command::new("rustup").args(["target", "add"]).args(targets)).is_ok()
+}
+
+/// The machine that the compiler in use runs on, as its target is called.
+pub(crate) fn host() -> Option<String> {
+    let version = quiet(Command::new("rustc").arg("-vV"))?;
+    version.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
+}
+
+/// The folder of LLVM's tools that belong to the compiler in use; rustup may have to add them.
+pub(crate) fn llvm_tools() -> Option<PathBuf> {
+    let sysroot = quiet(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let folder = PathBuf::from(sysroot.trim()).join(format!("lib/rustlib/{}/bin", host()?));
+    let is_there = || folder.join("llvm-cov").is_file();
+    if !is_there() {
+        run_command(Command::new("rustup").args(["component", "add", "llvm-tools"])).ok()?;
+    }
+    is_there().then_some(folder)
 }
 
 /// Installs the packages that are not there.

@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 
 /// What has been done so far. Prints its table when dropped, so also after a failure.
 #[derive(Default)]
-pub(crate) struct Steps {
-    done: Vec<(&'static str, Duration, bool)>,
+pub(crate) struct Steps<'a> {
+    done: Vec<(&'a str, Duration, bool)>,
 }
 
-impl Steps {
+impl<'a> Steps<'a> {
     /// Does one; an error names it.
-    pub(crate) fn run<T>(&mut self, name: &'static str, step: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn run<T>(&mut self, name: &'a str, step: impl FnOnce() -> Result<T>) -> Result<T> {
         eprintln!("\n== {name}");
         let begin = Instant::now();
         let result = step();
@@ -23,7 +23,7 @@ impl Steps {
     }
 }
 
-impl Drop for Steps {
+impl Drop for Steps<'_> {
     fn drop(&mut self) {
         let total = self.done.iter().map(|(_, time, _)| time).sum();
         eprintln!("\n{:<12} {:>7}", "step", "minutes");

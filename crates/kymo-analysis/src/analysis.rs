@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use kymo::vocabulary::{LockKind, SwitchReason, ThreadState as Told};
+use kymo::vocabulary::{LockKind, SwitchReason};
 use kymo_ctf::{Error, Event, Item, Metadata, Value};
 
 use crate::context::{Context, Faults, Wait};
@@ -11,9 +11,10 @@ use crate::contradiction::{AFTER_END, IRQ_PAIR, LOCK_HELD, ONE_CPU, SWITCH_CHAIN
 use crate::cpu::{CpuState, IrqState};
 use crate::gap::Gaps;
 use crate::histogram::Histogram;
-use crate::kind::{Kind, Kinds, SyscallKey};
+use crate::kind::{Kind, Kinds, Left, SyscallKey};
 use crate::lock::{LockState, Longest};
-use crate::report::{ClockHealth, Contradictions, Messages, Report};
+use crate::report::{ClockHealth, Contradictions, Messages, Report, ThreadRef};
+use crate::span::{Span, SpanKind};
 use crate::thread::{Doing, ThreadState, Wake, Waker, passed};
 
 /// How many of the longest latencies are kept.
@@ -68,6 +69,8 @@ pub struct Analysis {
     pub(crate) contradictions: Contradictions,
     /// Whether threads' beginnings are recorded: otherwise a number may be used again in silence.
     creates: bool,
+    /// What the last item ended, if anybody wants to know.
+    spans: Option<Vec<Span>>,
 }
 
 /// A field's value as an unsigned integer.
@@ -97,31 +100,18 @@ fn clamp(nanos: i128) -> i64 {
 
 /// What the thread that leaves does from here on.
 fn left(event: &Event) -> Doing {
-    const RUNNABLE: i64 = Told::Runnable as i64;
-    const BLOCKED: i64 = Told::Blocked as i64;
-    const SLEEPING: i64 = Told::Sleeping as i64;
-    const SUSPENDED: i64 = Told::Suspended as i64;
-    const ENDED: i64 = Told::Ended as i64;
-    let Some(state) = signed(event, "prev_state") else { return Doing::Unknown };
-    if event.fields.get("reason").is_some() {
-        return match state {
-            RUNNABLE => Doing::Runnable,
-            BLOCKED => Doing::Blocked(None),
-            SLEEPING => Doing::Sleeping,
-            SUSPENDED => Doing::Suspended,
-            ENDED => Doing::Ended,
-            _ => Doing::Unknown,
-        };
-    }
-    // Linux's bits (include/linux/sched.h): 1 and 2 wait, 4 is stopped, 8 traced, 0x10 and 0x20 are over, 0x80 is dead.
-    match state {
-        0 => Doing::Runnable,
-        state if state & 0xb0 != 0 => Doing::Ended,
-        state if state & 0xc != 0 => Doing::Suspended,
-        state if state & 3 != 0 => Doing::Blocked(None),
-        _ => Doing::Unknown,
+    match Left::of(event) {
+        Left::Unknown => Doing::Unknown,
+        Left::Runnable => Doing::Runnable,
+        Left::Blocked => Doing::Blocked(None),
+        Left::Sleeping => Doing::Sleeping,
+        Left::Suspended => Doing::Suspended,
+        Left::Ended => Doing::Ended,
     }
 }
+
+/// How many sentences on what is wrong with a trace are kept.
+const MOST_DAMAGE: usize = 100;
 
 impl Analysis {
     /// Of a trace with this metadata.
@@ -156,37 +146,73 @@ impl Analysis {
             strangers: Context::default(),
             contradictions: Contradictions::default(),
             creates: false,
+            spans: None,
+        }
+    }
+
+    /// From here on [`spans`](Self::spans) are kept.
+    pub fn keep_spans(&mut self) {
+        self.spans.get_or_insert_default();
+    }
+
+    /// What the last item ended.
+    pub fn spans(&self) -> &[Span] {
+        self.spans.as_deref().unwrap_or_default()
+    }
+
+    /// The thread that runs on a CPU, as far as it is known.
+    pub fn running(&self, cpu: u64) -> Option<ThreadRef> {
+        let thread = self.threads.get(self.current(cpu)?)?;
+        Some(ThreadRef { tid: thread.tid, name: thread.name.clone() })
+    }
+
+    /// Something ends.
+    fn lasted(&mut self, kind: SpanKind, (begin_ns, end_ns): (i64, i64), cpu: u64, thread: Option<usize>, object: Option<u64>) {
+        if let Some(spans) = &mut self.spans {
+            let tid = thread.and_then(|place| self.threads.get(place)).map(|thread| thread.tid);
+            spans.push(Span { kind, begin_ns, end_ns, cpu, tid, object, call: None });
         }
     }
 
     /// Takes the next item.
     pub fn add(&mut self, item: &Item) {
+        if let Some(spans) = &mut self.spans {
+            spans.clear();
+        }
         match item {
             Item::Event(event) => self.event(event),
             Item::Loss(loss) => {
                 let (begin, end) = (loss.begin_nanos.map(clamp), loss.end_nanos.map(clamp));
-                self.gaps.list(loss, begin, end);
+                let listed = self.gaps.list(loss, begin, end);
                 if let Some(begin) = begin {
                     self.gaps.pass(begin, None);
                     self.stretch(begin);
                 }
                 if Gaps::matters(&loss.stream) {
                     // Without a clock there is no telling when it was over.
-                    self.lose(loss.cpu, &loss.stream, end);
+                    self.lose(loss.cpu, &loss.stream, end, listed);
                 }
             }
+            // A broken clock may step back at every event.
+            Item::Problem(problem) if self.damage.len() < MOST_DAMAGE => self.damage.push(problem.to_string()),
             _ => {}
         }
     }
 
-    /// Takes note of a stream that cannot be read further.
+    /// Takes note of a packet, or the rest of a stream, that cannot be read.
     pub fn damaged(&mut self, error: &Error) {
-        self.damage.push(error.to_string());
+        if self.damage.len() < MOST_DAMAGE {
+            let goes_on = match error {
+                Error::Stream { resumes: Some(offset), .. } => format!("reading goes on at byte {offset}"),
+                _ => "nothing more is read from there".to_owned(),
+            };
+            self.damage.push(format!("{error}; {goes_on}"));
+        }
         if let Error::Stream { file, .. } = error
             && Gaps::matters(file)
         {
             let cpu = self.streams.get(file.as_str()).and_then(|(_, cpu)| *cpu);
-            self.lose(cpu, &Arc::from(file.as_str()), None);
+            self.lose(cpu, &Arc::from(file.as_str()), None, None);
         }
     }
 
@@ -217,8 +243,8 @@ impl Analysis {
     }
 
     /// From here on it is not known what the CPU (all, where it is not told which) does.
-    fn lose(&mut self, cpu: Option<u64>, stream: &Arc<str>, end: Option<i64>) {
-        self.gaps.begin(cpu, stream, end);
+    fn lose(&mut self, cpu: Option<u64>, stream: &Arc<str>, end: Option<i64>, listed: Option<usize>) {
+        self.gaps.begin(cpu, stream, end, listed);
         let cpus: Vec<u64> = self.cpus.keys().copied().filter(|&of| cpu.is_none_or(|cpu| cpu == of)).collect();
         for cpu in cpus {
             self.forget(cpu);
@@ -502,7 +528,13 @@ impl Analysis {
                     thread.context.absorb(stranger);
                 }
             }
-            Some(place) if place == prev => self.credit(cpu, place, time),
+            Some(place) if place == prev => {
+                self.credit(cpu, place, time);
+                if let Some(thread) = self.threads.get(place).filter(|thread| !thread.is_idle()) {
+                    let since = thread.since;
+                    self.lasted(SpanKind::OnCpu, (since, time), cpu, Some(place), None);
+                }
+            }
             Some(place) => {
                 let tid = |place: usize| self.threads.get(place).map_or(0, |thread| thread.tid);
                 let (was, is) = (tid(place), tid(prev));
@@ -535,6 +567,7 @@ impl Analysis {
             thread.left_idle |= number(event, "reason") == Some(SwitchReason::Idle as u64);
             *thread.switches.entry(reason).or_default() += 1;
             thread.begin(doing, time, losses);
+            thread.left = losses.and(Some(time));
         }
         let last = self.known(next, Some(cpu));
         let ended = self
@@ -559,8 +592,11 @@ impl Analysis {
                 other.current = None;
             }
         }
+        let off = thread.left.take().filter(|_| thread.doing != Doing::Unknown && !thread.is_idle());
+        let mut woken = None;
         if let (Some(wake), Doing::Runnable) = (thread.wake.take(), thread.doing) {
             let latency = passed(wake.time, time);
+            woken = Some(wake.time);
             thread.wakes.add(latency);
             self.wakes.add(latency);
             let at = self.worst.partition_point(|worst| worst.latency >= latency);
@@ -571,6 +607,11 @@ impl Analysis {
         }
         thread.begin(Doing::Running(cpu), time, losses);
         self.cpus.entry(cpu).or_default().current = Some(next);
+        for (kind, since) in [(SpanKind::OffCpu, off), (SpanKind::WakeLatency, woken)] {
+            if let Some(since) = since {
+                self.lasted(kind, (since, time), cpu, Some(next), None);
+            }
+        }
     }
 
     fn wakeup(&mut self, event: &Event, cpu: u64, time: i64) {
@@ -613,6 +654,7 @@ impl Analysis {
                 }
                 line.durations.add(whole);
                 line.own = line.own.saturating_add(own);
+                self.lasted(SpanKind::Interrupt, (since, time), cpu, None, Some(irq));
             }
             None if was_open => {
                 self.contradictions
@@ -628,7 +670,15 @@ impl Analysis {
         let call = self.syscalls.entry(key.clone()).or_default();
         call.errors += u64::from(signed(event, "ret").is_some_and(|ret| ret < 0));
         match begun {
-            Some((begun, since)) if begun == key => call.durations.add(passed(since, time)),
+            Some((begun, since)) if begun == key => {
+                call.durations.add(passed(since, time));
+                let current = self.current(cpu);
+                let object = if let SyscallKey::Number(id) = key { Some(id) } else { None };
+                self.lasted(SpanKind::SystemCall, (since, time), cpu, current, object);
+                if let (SyscallKey::Named(name), Some(span)) = (key, self.spans.as_mut().and_then(|spans| spans.last_mut())) {
+                    span.call = Some(name);
+                }
+            }
             Some((begun, _)) => {
                 call.count += 1;
                 self.contradictions
@@ -669,11 +719,13 @@ impl Analysis {
         let other_has = current.is_some() && holder.is_some_and(|place| current != Some(place) && self.holds(place, lock));
         let state = self.locks.entry(lock).or_default();
         state.kind = label(event, "kind").or(state.kind.take());
+        let mut waited = None;
         if let Some(wait) = wait {
             let duration = passed(wait.since, time);
             let (waiter, waiter_prio) = (current, prio);
             let Wait { since, owner, owner_prio, .. } = wait;
             state.waited(Longest { duration, since, until: time, waiter, waiter_prio, owner, owner_prio });
+            waited = Some(since);
         }
         match kind {
             Kind::LockAcquired => {
@@ -694,6 +746,11 @@ impl Analysis {
                 if let Some(since) = released {
                     state.holds.add(passed(since, time));
                 }
+            }
+        }
+        for (kind, since) in [(SpanKind::LockWait, waited), (SpanKind::LockHold, released)] {
+            if let Some(since) = since {
+                self.lasted(kind, (since, time), cpu, current, Some(lock));
             }
         }
     }

@@ -17,6 +17,8 @@ struct Open {
     stream: Arc<str>,
     /// `None`: the stream is damaged, and ends here.
     end: Option<i64>,
+    /// Its place among those that are listed.
+    listed: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -26,6 +28,17 @@ pub(crate) struct Gaps {
     /// How many there were.
     pub(crate) begun: u64,
     pub(crate) listed: report::Losses,
+}
+
+/// Whether a stream of this name tells what CPUs do: a loss in it leaves that unknown. Kymo's names do not.
+pub fn tells_what_happens(stream: &str) -> bool {
+    stream.strip_prefix(ChannelKind::Names.label()).is_none_or(|rest| !rest.starts_with('_'))
+}
+
+/// When the packet of an event began, in nanoseconds from the clock's origin.
+fn packet_begin(event: &Event) -> Option<i64> {
+    let clock = event.packet.class.clock.as_ref()?;
+    i64::try_from(clock.nanos_from_origin(event.packet.begin?)).ok()
 }
 
 impl Gaps {
@@ -42,20 +55,25 @@ impl Gaps {
 
     /// Whether losses in this stream leave the CPU's state unknown.
     pub(crate) fn matters(stream: &str) -> bool {
-        stream.strip_prefix(ChannelKind::Names.label()).is_none_or(|rest| !rest.starts_with('_'))
+        tells_what_happens(stream)
     }
 
-    pub(crate) fn begin(&mut self, cpu: Option<u64>, stream: &Arc<str>, end: Option<i64>) {
+    pub(crate) fn begin(&mut self, cpu: Option<u64>, stream: &Arc<str>, end: Option<i64>, listed: Option<usize>) {
         self.begun += 1;
-        self.open.push(Open { cpu, stream: Arc::clone(stream), end });
+        self.open.push(Open { cpu, stream: Arc::clone(stream), end, listed });
     }
 
     /// Ends those that are over when something comes at `time`.
     pub(crate) fn pass(&mut self, time: i64, event: Option<&Event>) {
-        let before_packet = self.before_packet;
+        let (before_packet, listed) = (self.before_packet, &mut self.listed.intervals);
         self.open.retain(|gap| {
-            let told = before_packet && gap.end.is_some() && event.is_some_and(|event| *event.stream() == gap.stream);
-            !told && gap.end.is_none_or(|end| time <= end)
+            let teller = event.filter(|event| before_packet && gap.end.is_some() && *event.stream() == gap.stream);
+            if let Some(begin) = teller.and_then(packet_begin)
+                && let Some(loss) = gap.listed.and_then(|place| listed.get_mut(place))
+            {
+                loss.end_ns = loss.end_ns.map(|end| end.min(begin));
+            }
+            teller.is_none() && gap.end.is_none_or(|end| time <= end)
         });
     }
 
@@ -68,7 +86,8 @@ impl Gaps {
         self.open.iter().any(|gap| gap.end.is_none() && gap.cpu.is_none_or(|of| of == cpu))
     }
 
-    pub(crate) fn list(&mut self, loss: &kymo_ctf::Loss, begin: Option<i64>, end: Option<i64>) {
+    /// Gives its place in the list, if that has room.
+    pub(crate) fn list(&mut self, loss: &kymo_ctf::Loss, begin: Option<i64>, end: Option<i64>) -> Option<usize> {
         let (kind, total) = match loss.kind {
             LossKind::Events => ("events", &mut self.listed.events),
             LossKind::Packets => ("packets", &mut self.listed.packets),
@@ -84,8 +103,10 @@ impl Gaps {
                 begin_ns: begin,
                 end_ns: end,
             });
+            Some(self.listed.intervals.len() - 1)
         } else {
             self.listed.intervals_not_listed += 1;
+            None
         }
     }
 

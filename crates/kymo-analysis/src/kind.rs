@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use kymo::event::Event as _;
 use kymo::vocabulary::{
-    IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed, LockName, LockReleased, LockWait, PageFault,
-    PipeRead, PipeWrite, ProcessName, ProcessStateDump, QueueReceive, QueueSend, SchedPriority, SchedSwitch, SchedWakeup,
-    SyscallEnter, SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadStateDump, ThreadSuspend,
+    Counter, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed, LockName, LockReleased, LockWait, Mark,
+    PageFault, PipeRead, PipeWrite, ProcessExec, ProcessName, ProcessStateDump, QueueReceive, QueueSend, SchedEnter, SchedExit,
+    SchedPriority, SchedSwitch, SchedWakeup, SchedWakeupNew, SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName,
+    ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState as Told, ThreadStateDump, ThreadSuspend, UserName,
 };
-use kymo_ctf::{Event, EventClass, Metadata};
+use kymo_ctf::{Event, EventClass, Metadata, Value};
 
 /// A system call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SyscallKey {
+pub enum SyscallKey {
     /// The kernel's number.
     Number(u64),
     /// A tracer that has an event of its own for each call.
@@ -31,33 +32,81 @@ impl std::fmt::Display for SyscallKey {
 
 /// What an event means here.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+#[non_exhaustive]
+pub enum Kind {
+    /// A CPU was given to another thread.
     Switch,
+    /// A thread can run.
     Wakeup,
+    /// Linux: it is being woken; the wake-up follows.
+    Waking,
+    /// A thread was made.
     Create,
+    /// The same, as Linux tells it.
+    Fork,
+    /// A thread is over.
     Exit,
+    /// A thread was suspended.
     Suspend,
+    /// A suspended thread goes on.
     Resume,
+    /// A thread's priority changed.
     Priority,
+    /// A process runs another program.
+    Exec,
+    /// The scheduler begins.
+    SchedEnter,
+    /// The scheduler ends.
+    SchedExit,
+    /// What a thread is called.
     ThreadName,
+    /// A thread that was there already.
     ThreadState,
+    /// The same, as LTTng tells it.
+    LinuxState,
+    /// What a process is called.
     ProcessName,
+    /// An interrupt's handler begins.
     IrqEnter,
+    /// It ends.
     IrqExit,
+    /// Linux: a soft interrupt's handler begins.
+    SoftIrqEnter,
+    /// It ends.
+    SoftIrqExit,
+    /// What an interrupt line is called.
     IrqName,
-    /// The name is `None` where a field has the number.
+    /// A system call begins. The name is `None` where a field has the number.
     SyscallEnter(Option<Arc<str>>),
+    /// It ends.
     SyscallExit(Option<Arc<str>>),
+    /// What a system call is called.
     SyscallName,
+    /// A thread waits for a lock.
     LockWait,
+    /// It has it.
     LockAcquired,
+    /// It gave it back.
     LockReleased,
+    /// It did not get it.
     LockFailed,
+    /// What a lock is called.
     LockName,
     /// Whether user mode faulted, where the name says it.
     PageFault(Option<bool>),
     /// The mechanism, and whether it is a send.
     Message(&'static str, bool),
+    /// A program's stretch of work begins.
+    SpanBegin,
+    /// It ends.
+    SpanEnd,
+    /// A program's quantity has a value.
+    Counter,
+    /// A program's point of interest.
+    Mark,
+    /// What a mark, span or counter is called.
+    UserName,
+    /// Anything else.
     Other,
 }
 
@@ -65,6 +114,7 @@ impl Kind {
     fn of(class: &EventClass) -> Kind {
         const SWITCH: &str = SchedSwitch::SCHEMA.name;
         const WAKEUP: &str = SchedWakeup::SCHEMA.name;
+        const WAKEUP_NEW: &str = SchedWakeupNew::SCHEMA.name;
         const CREATE: &str = ThreadCreate::SCHEMA.name;
         const EXIT: &str = ThreadExit::SCHEMA.name;
         const SUSPEND: &str = ThreadSuspend::SCHEMA.name;
@@ -92,9 +142,17 @@ impl Kind {
         const PIPE_READ: &str = PipeRead::SCHEMA.name;
         const QUEUE_SEND: &str = QueueSend::SCHEMA.name;
         const QUEUE_RECEIVE: &str = QueueReceive::SCHEMA.name;
+        const EXEC: &str = ProcessExec::SCHEMA.name;
+        const SCHED_ENTER: &str = SchedEnter::SCHEMA.name;
+        const SCHED_EXIT: &str = SchedExit::SCHEMA.name;
+        const SPAN_BEGIN: &str = SpanBegin::SCHEMA.name;
+        const SPAN_END: &str = SpanEnd::SCHEMA.name;
+        const COUNTER: &str = Counter::SCHEMA.name;
+        const MARK: &str = Mark::SCHEMA.name;
+        const USER_NAME: &str = UserName::SCHEMA.name;
         match &*class.name {
             SWITCH => Kind::Switch,
-            WAKEUP => Kind::Wakeup,
+            WAKEUP | WAKEUP_NEW => Kind::Wakeup,
             CREATE => Kind::Create,
             EXIT | "sched_process_exit" => Kind::Exit,
             SUSPEND => Kind::Suspend,
@@ -123,6 +181,19 @@ impl Kind {
             PIPE_READ => Kind::Message("pipe", false),
             QUEUE_SEND => Kind::Message("queue", true),
             QUEUE_RECEIVE => Kind::Message("queue", false),
+            "sched_waking" => Kind::Waking,
+            "sched_process_fork" => Kind::Fork,
+            "lttng_statedump_process_state" => Kind::LinuxState,
+            "irq_softirq_entry" | "softirq_entry" => Kind::SoftIrqEnter,
+            "irq_softirq_exit" | "softirq_exit" => Kind::SoftIrqExit,
+            EXEC => Kind::Exec,
+            SCHED_ENTER => Kind::SchedEnter,
+            SCHED_EXIT => Kind::SchedExit,
+            SPAN_BEGIN => Kind::SpanBegin,
+            SPAN_END => Kind::SpanEnd,
+            COUNTER => Kind::Counter,
+            MARK => Kind::Mark,
+            USER_NAME => Kind::UserName,
             name => {
                 let call = |prefix| name.strip_prefix(prefix).map(|call: &str| Some(Arc::from(call)));
                 if let Some(call) = call("syscall_entry_") {
@@ -139,15 +210,64 @@ impl Kind {
 
 /// The kinds of a trace's events.
 #[derive(Debug)]
-pub(crate) struct Kinds(HashMap<(u64, u64), Kind>);
+pub struct Kinds(HashMap<(u64, u64), Kind>);
 
 impl Kinds {
-    pub(crate) fn new(metadata: &Metadata) -> Kinds {
+    /// Of the events that the metadata declares.
+    pub fn new(metadata: &Metadata) -> Kinds {
         let classes = metadata.streams().flat_map(|stream| stream.events.values());
         Kinds(classes.map(|class| ((class.stream_id, class.id), Kind::of(class))).collect())
     }
 
-    pub(crate) fn get(&self, event: &Event) -> Kind {
+    /// What this event means.
+    pub fn get(&self, event: &Event) -> Kind {
         self.0.get(&(event.class.stream_id, event.class.id)).cloned().unwrap_or(Kind::Other)
+    }
+}
+
+/// What a thread that leaves its CPU does from there on, as the switch tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Not told.
+    Unknown,
+    /// It could run.
+    Runnable,
+    /// It waits for something.
+    Blocked,
+    /// It waits for a point in time.
+    Sleeping,
+    /// It was taken out.
+    Suspended,
+    /// It is over.
+    Ended,
+}
+
+impl Left {
+    /// By a switch's fields: Kymo's, or Linux's.
+    pub fn of(switch: &Event) -> Left {
+        const RUNNABLE: i64 = Told::Runnable as i64;
+        const BLOCKED: i64 = Told::Blocked as i64;
+        const SLEEPING: i64 = Told::Sleeping as i64;
+        const SUSPENDED: i64 = Told::Suspended as i64;
+        const ENDED: i64 = Told::Ended as i64;
+        let Some(state) = switch.fields.get("prev_state").and_then(Value::as_i64) else { return Left::Unknown };
+        if switch.fields.get("reason").is_some() {
+            return match state {
+                RUNNABLE => Left::Runnable,
+                BLOCKED => Left::Blocked,
+                SLEEPING => Left::Sleeping,
+                SUSPENDED => Left::Suspended,
+                ENDED => Left::Ended,
+                _ => Left::Unknown,
+            };
+        }
+        // Linux's bits (include/linux/sched.h): 1 and 2 wait, 4 is stopped, 8 traced, 0x10 and 0x20 are over, 0x80 is dead.
+        match state {
+            0 => Left::Runnable,
+            state if state & 0xb0 != 0 => Left::Ended,
+            state if state & 0xc != 0 => Left::Suspended,
+            state if state & 3 != 0 => Left::Blocked,
+            _ => Left::Unknown,
+        }
     }
 }

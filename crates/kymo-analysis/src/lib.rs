@@ -34,17 +34,23 @@ mod analysis;
 mod context;
 mod contradiction;
 mod cpu;
+mod expect;
 mod finish;
 mod gap;
 mod histogram;
 mod kind;
 mod lock;
 mod report;
+mod span;
 mod thread;
 
 pub use analysis::Analysis;
+pub use expect::{ExpectError, Expectations, Found, Judge, Verdict};
+pub use gap::tells_what_happens;
 pub use histogram::Histogram;
+pub use kind::{Kind, Kinds, Left, SyscallKey};
 pub use report::{
     ClockHealth, Contradiction, Contradictions, CpuUse, Durations, Interrupt, Lock, LockBlock, LongestWait, Loss, Losses, Messages,
     PageFaults, ProcessFaults, Report, SystemCall, Thread, ThreadFaults, ThreadRef, Waiter, WakeLatency, WorstWake,
 };
+pub use span::{Span, SpanKind};

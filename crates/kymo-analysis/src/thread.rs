@@ -71,6 +71,8 @@ pub(crate) struct ThreadState {
     pub(crate) wake: Option<Wake>,
     pub(crate) created: Option<i64>,
     pub(crate) ended: Option<i64>,
+    /// When it left a CPU, if it has not run since and nothing was lost.
+    pub(crate) left: Option<i64>,
     /// Whether it left a CPU as the idle thread.
     pub(crate) left_idle: bool,
     /// What it did last in a state dump, for want of anything better.
@@ -93,6 +95,7 @@ impl ThreadState {
         if off && (self.losses.is_none() || self.losses != losses) {
             self.doing = Doing::Unknown;
             self.wake = None;
+            self.left = None;
             self.context.forget();
         }
     }

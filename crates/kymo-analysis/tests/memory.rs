@@ -8,7 +8,7 @@ use kymo::vocabulary::{
     Address, FaultCause, Irq, IrqEnter, IrqExit, LockAcquired, LockKind, LockReleased, LockWait, Object, PageFault, SwitchReason,
     Syscall, SyscallEnter, SyscallExit, ThreadState, Tid,
 };
-use kymo_analysis::Analysis;
+use kymo_analysis::{Analysis, Expectations, Judge};
 use kymo_ctf::Trace;
 use made::{MS, Made, US};
 
@@ -42,11 +42,27 @@ fn state_after(rounds: u64) -> (usize, u64) {
     }
     let trace = Trace::open(made.finish()).unwrap();
     let mut analysis = Analysis::new(trace.metadata());
+    analysis.keep_spans();
+    // All of them fail, with offenders, and one waits for a name that is never told.
+    let expectations = Expectations::parse(
+        "expect = [
+            { event = 'page_fault', at_most = 10 },
+            { event = { is = 'sched_wakeup', tid = 'nobody' }, count = 0 },
+            { order = ['sys_enter', { is = 'sched_switch', prev_tid = 'nobody', next_tid = 'nobody' }] },
+            { duration = 'interrupt', max = '1 ns' },
+            { duration = 'off_cpu', of = { thread = 'nobody' }, max = '1 ns' },
+            { losses = 'events', count = 0 },
+        ]",
+    );
+    let mut judge = Judge::new(expectations.unwrap(), trace.metadata()).unwrap();
     let mut most = 0;
     for item in trace.events() {
-        analysis.add(&item.unwrap());
-        most = most.max(analysis.live_state());
+        let item = item.unwrap();
+        analysis.add(&item);
+        judge.add(&item, &analysis);
+        most = most.max(analysis.live_state() + judge.live_state());
     }
+    assert!(judge.finish(&[]).iter().all(|verdict| !verdict.holds && verdict.found.len() <= 10));
     (most, analysis.finish().events)
 }
 

@@ -46,9 +46,7 @@ pub enum Error {
         source: io::Error,
     },
     /// No page begins with the magic number.
-    #[error(
-        "there is no Kymo region in {path}: is it the memory of a machine whose kernel had started its trace (and all of that memory)?"
-    )]
+    #[error("there is no Kymo region in {path}: give all of the memory of a machine whose kernel had started its trace")]
     None {
         /// The file.
         path: String,

@@ -1,25 +1,38 @@
 //! The guest's memory, mapped.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
 use kymo::ring::source::Live;
 use memmap2::{MmapOptions, MmapRaw};
 
-/// A file mapped for reading and writing, shared with whoever else maps it.
+/// A file mapped for reading and, where that is permitted, writing, shared with whoever else maps it.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     map: MmapRaw,
+    file: File,
+    writable: bool,
 }
 
 impl Mapping {
     pub(crate) fn open(path: &Path) -> io::Result<Mapping> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Mapping { map: MmapOptions::new().map_raw(&file)? })
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => Ok(Mapping { map: MmapOptions::new().map_raw(&file)?, file, writable: true }),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let file = File::open(path)?;
+                Ok(Mapping { map: MmapOptions::new().map_raw_read_only(&file)?, file, writable: false })
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// The memory from `offset` to the end, for as long as the mapping is borrowed.
+    /// Makes this the one program that writes to the memory, until the mapping goes; `false` where another one does, or nobody may.
+    pub(crate) fn claim(&self) -> bool {
+        self.writable && lock(&self.file)
+    }
+
+    /// The memory from `offset` to the end, for as long as the mapping is borrowed. To be written only by whoever has [claimed](Self::claim) it.
     pub(crate) fn live(&self, offset: u64) -> Option<(Live, &Mapping)> {
         let len = (self.map.len() as u64).checked_sub(offset)?;
         if !offset.is_multiple_of(8) {
@@ -30,4 +43,15 @@ impl Mapping {
         let live = unsafe { Live::new(self.map.as_ptr().add(offset as usize), len) };
         Some((live, self))
     }
+}
+
+#[cfg(unix)]
+fn lock(file: &File) -> bool {
+    use rustix::fs::{FlockOperation, flock};
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+#[cfg(not(unix))]
+fn lock(_file: &File) -> bool {
+    true
 }

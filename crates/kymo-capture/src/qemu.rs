@@ -4,6 +4,7 @@
 //! does nothing for it, and the file stays when QEMU dies. [`Launch`] builds such a command line, from a kernel image or from the
 //! user's own command, to which it adds that and nothing else. [`Qemu`] is the running child, which never outlives this process.
 
+mod boot;
 mod options;
 
 use std::ffi::{OsStr, OsString};
@@ -17,6 +18,8 @@ use object::endian::LittleEndian;
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader};
 use options::{Options, double_commas};
+
+pub use boot::{Boot, BootError};
 
 /// Why a guest cannot be run. Each message is a sentence that says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +60,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The user's command is empty or does not begin with a system emulator.
-    #[error("The command after `--` must begin with qemu-system-ARCH, and this one begins with \"{program}\".")]
+    #[error("The command after `--` begins with \"{program}\". Give a command that begins with qemu-system-ARCH.")]
     NotQemu {
         /// How it begins.
         program: String,
@@ -80,7 +83,7 @@ pub enum Error {
         value: String,
     },
     /// An option lacks its value.
-    #[error("The QEMU option {option} needs a value, and it stands last.")]
+    #[error("The QEMU option {option} needs a value, and it stands last. Give it one.")]
     NoValue {
         /// The option.
         option: String,
@@ -102,6 +105,20 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// There is no place for a port on this machine.
+    #[error(
+        "Kymo does not know how to put a virtio serial port on the machine \"{machine}\" of {program}. \
+         Use `-M virt`, or on x86 any machine; or record `--via memory`."
+    )]
+    NoPort {
+        /// The emulator.
+        program: String,
+        /// The machine type, empty where none is given.
+        machine: String,
+    },
+    /// The kernel's command line cannot say what it should.
+    #[error(transparent)]
+    Boot(#[from] BootError),
     /// The emulator is not installed.
     #[error("{program} is not installed. On Debian: apt-get install {package}")]
     Missing {
@@ -130,6 +147,9 @@ pub struct Launch {
     ram: Ram,
     makes_ram_file: bool,
     ends_in_order: bool,
+    /// The device that carries virtio serial ports, where that is known.
+    serial_bus: Option<&'static str>,
+    machine: String,
 }
 
 /// The guest's main memory, seen from outside.
@@ -146,6 +166,8 @@ pub struct Ram {
 const MIB: u64 = 1 << 20;
 /// QEMU's own default, and what Kymo asks for.
 const DEFAULT_RAM: u64 = 128 * MIB;
+/// The name of the virtio serial port that Kymo adds.
+pub const PORT_NAME: &str = "kymo";
 /// The name of the memory backend that Kymo adds.
 const BACKEND: &str = "kymo-ram";
 
@@ -163,6 +185,12 @@ impl Launch {
         Launch::command(&command, ram_file)
     }
 
+    /// As [`kernel`](Self::kernel), and the kernel's command line also says `boot`.
+    pub fn kernel_with_boot(kernel: &Path, cpus: u32, append: Option<&str>, boot: &Boot, ram_file: &Path) -> Result<Launch, Error> {
+        let joined = if boot.says_nothing() { None } else { Some(boot.join(append.unwrap_or_default())?) };
+        Launch::kernel(kernel, cpus, joined.as_deref().or(append), ram_file)
+    }
+
     /// The user's own command, program first. Only the memory backend is added; a backend of the user's own is kept if it is a
     /// shared file, and then `ram_file` is not used.
     pub fn command(command: &[OsString], ram_file: &Path) -> Result<Launch, Error> {
@@ -175,11 +203,14 @@ impl Launch {
             machine: options.machine_type().unwrap_or_default().to_owned(),
         })?;
         let size = options.memory()?.unwrap_or(DEFAULT_RAM);
+        let machine = options.machine_type().unwrap_or_default().to_owned();
+        let serial_bus = serial_bus(architecture, &machine);
         let mut arguments = arguments.to_vec();
         if let Some(id) = options.backend() {
             let (file, size) = options.shared_file(id).ok_or_else(|| Error::Backend { id: id.to_owned() })?;
             let ram = Ram { file, size, base };
-            return Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: false, ends_in_order: false });
+            let program = program.clone();
+            return Ok(Launch { program, arguments, ram, makes_ram_file: false, ends_in_order: false, serial_bus, machine });
         }
         match options.machines.first().and_then(|machine| arguments.get_mut(machine.place)) {
             Some(value) => value.push(format!(",memory-backend={BACKEND}")),
@@ -189,7 +220,8 @@ impl Launch {
         object.push(double_commas(ram_file));
         arguments.extend(["-object".into(), object]);
         let ram = Ram { file: ram_file.to_owned(), size, base };
-        Ok(Launch { program: program.clone(), arguments, ram, makes_ram_file: true, ends_in_order: false })
+        let program = program.clone();
+        Ok(Launch { program, arguments, ram, makes_ram_file: true, ends_in_order: false, serial_bus, machine })
     }
 
     /// More options at the end of the command.
@@ -197,6 +229,25 @@ impl Launch {
     pub fn with<'a>(mut self, options: impl IntoIterator<Item = &'a str>) -> Launch {
         self.arguments.extend(options.into_iter().map(OsString::from));
         self
+    }
+
+    /// Has the kernel's command line, which a command of the user's own must have, say this too.
+    pub fn with_boot(mut self, boot: &Boot) -> Result<Launch, Error> {
+        if boot.says_nothing() {
+            return Ok(self);
+        }
+        let place = options::last_append(&self.arguments).ok_or(BootError::NoAppend)?;
+        if let Some(line) = self.arguments.get_mut(place) {
+            let text = line.to_str().ok_or(BootError::NotText)?;
+            *line = boot.join(text)?.into();
+        }
+        Ok(self)
+    }
+
+    /// Whether a virtio serial port can be put on the machine.
+    pub fn check_port(&self) -> Result<(), Error> {
+        let program = || self.program.to_string_lossy().into_owned();
+        self.serial_bus.map(|_| ()).ok_or_else(|| Error::NoPort { program: program(), machine: self.machine.clone() })
     }
 
     /// Counts instructions instead of running freely: the same run again leaves the same memory.
@@ -297,12 +348,22 @@ fn has_pvh_entry(kernel: &Path) -> bool {
 }
 
 /// Where RAM begins on a machine, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`; PC memory begins at 0).
-fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64> {
+pub(crate) fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64> {
     match (architecture, machine) {
         // Without -M, RISC-V QEMU takes `spike`, whose RAM begins at the same address.
         ("riscv32" | "riscv64", None | Some("virt" | "spike" | "sifive_u")) => Some(0x8000_0000),
         ("arm" | "aarch64", Some(machine)) if machine == "virt" || machine.starts_with("virt-") => Some(0x4000_0000),
         ("i386" | "x86_64", _) => Some(0),
+        _ => None,
+    }
+}
+
+/// The device that carries virtio serial ports on a machine.
+fn serial_bus(architecture: &str, machine: &str) -> Option<&'static str> {
+    match (architecture, machine) {
+        ("riscv32" | "riscv64", "virt") | ("i386" | "x86_64", "microvm") => Some("virtio-serial-device"),
+        ("arm" | "aarch64", machine) if machine == "virt" || machine.starts_with("virt-") => Some("virtio-serial-device"),
+        ("i386" | "x86_64", _) => Some("virtio-serial-pci"),
         _ => None,
     }
 }
@@ -333,6 +394,34 @@ impl Qemu {
     ///
     /// QEMU is killed when the calling *thread* ends (so Linux defines it): call this from one that lives as long as the recording.
     pub fn spawn(launch: &Launch, stdout: Stdio) -> Result<Qemu, Error> {
+        Qemu::start(launch, stdout, |_| {})
+    }
+
+    /// As [`spawn`](Self::spawn), on a machine with a virtio serial port more: number 1, named [`PORT_NAME`]. Gives its other end, which ends with QEMU.
+    #[cfg(unix)]
+    pub fn spawn_with_port(launch: &Launch, stdout: Stdio) -> Result<(Qemu, std::os::unix::net::UnixStream), Error> {
+        use std::os::fd::AsRawFd;
+        launch.check_port()?;
+        let failed =
+            |source| Error::Process { program: launch.program.to_string_lossy().into_owned(), action: "connected", source };
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+        let bus = launch.serial_bus.unwrap_or_default();
+        let qemu = Qemu::start(launch, stdout, |command| {
+            if !bus.ends_with("pci") {
+                // Such devices speak virtio 0.9 otherwise.
+                command.args(["-global", "virtio-mmio.force-legacy=false"]);
+            }
+            // A socket that is inherited needs no name in a file system, whose length would be limited, and leaves nothing behind.
+            command.args(["-chardev".to_owned(), format!("socket,id=kymo-port,fd={}", theirs.as_raw_fd())]);
+            command.args(["-device".to_owned(), format!("{bus},id=kymo-serial")]);
+            command
+                .args(["-device".to_owned(), format!("virtserialport,bus=kymo-serial.0,nr=1,chardev=kymo-port,name={PORT_NAME}")]);
+            inherit(command, theirs.as_raw_fd());
+        })?;
+        Ok((qemu, ours))
+    }
+
+    fn start(launch: &Launch, stdout: Stdio, more: impl FnOnce(&mut Command)) -> Result<Qemu, Error> {
         let program = launch.program.to_string_lossy().into_owned();
         if launch.makes_ram_file {
             File::create(&launch.ram.file)
@@ -341,7 +430,11 @@ impl Qemu {
         }
         let mut command = Command::new(&launch.program);
         command.args(&launch.arguments).stdin(Stdio::null()).stdout(stdout);
+        // A terminal's Ctrl-C is for this process, which ends the machine when it has what it wants.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         die_with_this_process(&mut command);
+        more(&mut command);
         match command.spawn() {
             Ok(child) => Ok(Qemu { program, child, ends_in_order: launch.ends_in_order }),
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
@@ -430,6 +523,20 @@ fn die_with_this_process(command: &mut Command) {
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     };
     // SAFETY: between fork and exec the closure makes two system calls; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(in_child) };
+}
+
+/// Leaves this file open in the child.
+#[cfg(unix)]
+fn inherit(command: &mut Command, file: std::os::fd::RawFd) {
+    use std::os::unix::process::CommandExt;
+
+    let in_child = move || {
+        // SAFETY: the caller has it open until the child runs.
+        let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
+        Ok(rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?)
+    };
+    // SAFETY: between fork and exec the closure makes one system call; it allocates nothing and takes no lock.
     unsafe { command.pre_exec(in_child) };
 }
 

@@ -1,4 +1,4 @@
-//! Recording a machine while it runs.
+//! Recording a machine that is started for it.
 
 use std::fs;
 use std::io::{self, BufRead};
@@ -7,18 +7,17 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use kymo::ctf::directory::{Summary, TraceWriter};
 use kymo::ring::reader::View;
 
+use crate::follow::{self, Followed, Follower, LOOK, POLL};
 use crate::image::{self, Segment};
-use crate::mapping::Mapping;
 use crate::qemu::{self, Launch, Qemu, Ram};
+use crate::sent::Sent;
 
-/// How often the rings are read, and how often half-filled pages go to the files.
-const POLL: Duration = Duration::from_millis(2);
-const FLUSH: Duration = Duration::from_millis(250);
-/// How often the region is looked for before it is there.
-const LOOK: Duration = Duration::from_millis(20);
+pub use crate::follow::Progress;
+
+/// An interrupt this long after the first is a second one: some programs send the same one twice.
+const AGAIN: Duration = Duration::from_millis(300);
 
 /// Why nothing was recorded.
 #[derive(Debug, thiserror::Error)]
@@ -30,38 +29,31 @@ pub enum Error {
     /// Its memory holds no region that can be read.
     #[error(transparent)]
     Image(#[from] image::Error),
+    /// The trace cannot be written, or the memory cannot be read.
+    #[error(transparent)]
+    Follow(#[from] follow::Error),
     /// The machine ended, or its time was over, and its kernel had not started a trace.
-    #[error("the machine {ending} before its kernel had started a trace: {}", advice(.ending))]
+    #[error("the machine {ending} before its kernel had {}: {}", if *.sending { "sent anything over its port" } else { "started a trace" }, advice(.ending, *.sending))]
     NotStarted {
         /// How it ended.
         ending: Ending,
+        /// It was to send its trace.
+        sending: bool,
     },
-    /// Something cannot be written, or the region turned out to be damaged.
-    #[error("cannot write the trace to {out}: {source}")]
-    Write {
-        /// The trace directory.
-        out: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The memory cannot be mapped.
-    #[error("cannot map the machine's memory {path}: {source}")]
-    Map {
-        /// The RAM file.
-        path: String,
-        /// What the system says.
-        source: io::Error,
-    },
+    /// This system has no sockets that a machine's port could be connected to.
+    #[error("a machine's port can be listened to on Unix systems only: record `--via memory`")]
+    NoPorts,
 }
 
-fn advice(ending: &Ending) -> &'static str {
-    match ending {
-        Ending::Status(_) => "what it printed may say why",
-        _ => "does it call Kymo's `start`?",
+fn advice(ending: &Ending, sending: bool) -> &'static str {
+    match (ending, sending) {
+        (Ending::Status(_), _) => "see what it printed",
+        (_, false) => "see that it calls Kymo's `start`",
+        (_, true) => "see that it knows the word kymo=send and has a driver for virtio serial ports",
     }
 }
 
-/// Why a recording ended. In each case the trace is complete.
+/// Why a recording ended. In each case the trace is complete as far as it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The machine powered itself off.
@@ -70,6 +62,8 @@ pub enum Ending {
     Status(ExitStatus),
     /// The time limit was reached; the machine was ended.
     TimeLimit,
+    /// The recording was as long as it should be; the machine was ended.
+    Duration,
     /// The user interrupted; the machine was ended.
     Interrupted,
 }
@@ -83,7 +77,40 @@ impl std::fmt::Display for Ending {
                 None => write!(f, "was ended by a {status}"),
             },
             Ending::TimeLimit => f.write_str("was ended at the time limit"),
+            Ending::Duration => f.write_str("was ended after the duration that was asked for"),
             Ending::Interrupted => f.write_str("was ended by an interrupt"),
+        }
+    }
+}
+
+/// The way that a trace takes out of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// Kymo reads it in the machine's memory; the guest does nothing for it.
+    #[default]
+    Memory,
+    /// A program in the guest reads it by system calls and sends it over a port.
+    Syscall,
+    /// Each of them, to directories of their own: `memory` and `syscall`.
+    Both,
+}
+
+impl Via {
+    /// Where the trace out of the memory goes, if there is one.
+    pub fn memory(self, out: &Path) -> Option<PathBuf> {
+        match self {
+            Via::Memory => Some(out.to_owned()),
+            Via::Syscall => None,
+            Via::Both => Some(out.join("memory")),
+        }
+    }
+
+    /// Where the trace goes that the guest sends, if there is one.
+    pub fn syscall(self, out: &Path) -> Option<PathBuf> {
+        match self {
+            Via::Memory => None,
+            Via::Syscall => Some(out.to_owned()),
+            Via::Both => Some(out.join("syscall")),
         }
     }
 }
@@ -95,35 +122,52 @@ pub struct Options<'a> {
     pub launch: &'a Launch,
     /// The trace directory.
     pub out: &'a Path,
+    /// The way out of the machine.
+    pub via: Via,
+    /// Ends the recording, and the machine, this long after the kernel has begun it.
+    pub duration: Option<Duration>,
     /// Ends the machine after this time.
     pub timeout: Option<Duration>,
+    /// How long a guest that sends has to send the rest, once it was asked to.
+    pub grace: Duration,
     /// Leaves the RAM file where it is.
     pub keep_ram: bool,
-    /// Becomes true when the user interrupts.
+    /// Becomes true when the user interrupts. Taken back when it was seen, so that a second time can be told.
     pub interrupted: &'a AtomicBool,
     /// Gets what the machine writes to its serial port, whole lines where they come in one piece; on a thread of its own. `None`: it goes to
     /// this program's standard output.
     pub console: Option<fn(&[u8])>,
 }
 
-/// Where a recording stands.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Since the machine was started.
-    pub elapsed: Duration,
-    /// Events in the trace and events lost; `None` before the kernel has started to trace.
-    pub events: Option<(u64, u64)>,
+impl<'a> Options<'a> {
+    /// Out of the memory, to the machine's own end or an interrupt.
+    pub fn new(launch: &'a Launch, out: &'a Path, interrupted: &'a AtomicBool) -> Options<'a> {
+        let grace = Duration::from_secs(10);
+        let via = Via::Memory;
+        Options { launch, out, via, duration: None, timeout: None, grace, keep_ram: false, interrupted, console: None }
+    }
 }
 
 /// What was recorded.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Events and losses by channel.
-    pub summary: Summary,
+    /// What was read in the memory, where that was asked for and the kernel had started.
+    pub memory: Option<Followed>,
+    /// What the guest sent, where it was to.
+    pub sent: Option<Sent>,
+    /// The guest was asked to send the rest, and has not said that it had.
+    pub unanswered: Option<Unanswered>,
     /// Why it ended.
     pub ending: Ending,
-    /// The kernel began another session after this one, which is not in the trace.
-    pub another_session: bool,
+}
+
+/// Why a guest that was asked to send the rest was not waited for any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// Its time was over, or the machine ended.
+    InTime,
+    /// The user interrupted again.
+    Interrupted,
 }
 
 /// The default place of the RAM file: hidden in the trace directory, where readers pass it over.
@@ -147,10 +191,15 @@ pub fn record(options: &Options<'_>, mut progress: impl FnMut(Progress)) -> Resu
 
 fn run(options: &Options<'_>, ram: &Ram, progress: &mut impl FnMut(Progress)) -> Result<Recorded, Error> {
     let started = Instant::now();
-    let mut machine = Qemu::spawn(options.launch, if options.console.is_some() { Stdio::piped() } else { Stdio::inherit() })?;
+    let stdout = if options.console.is_some() { Stdio::piped() } else { Stdio::inherit() };
+    let (mut machine, port) = match options.via.syscall(options.out) {
+        None => (Qemu::spawn(options.launch, stdout)?, None),
+        Some(out) => port::open(options, stdout, &out)?,
+    };
     let console =
         options.console.zip(machine.take_stdout()).map(|(console, serial)| std::thread::spawn(move || copy(serial, console)));
-    let result = drain(options, ram, &mut machine, started, progress);
+    let result = Recording { options, ram, started, begun: None, asked: None, cut_short: false, memory: None, port }
+        .run(&mut machine, progress);
     // The pipe ends with the machine.
     drop(machine);
     if let Some(console) = console {
@@ -171,69 +220,172 @@ fn copy(serial: impl io::Read, console: fn(&[u8])) {
     }
 }
 
-fn drain(
-    options: &Options<'_>,
-    ram: &Ram,
-    machine: &mut Qemu,
+/// A recording on the run.
+struct Recording<'a> {
+    options: &'a Options<'a>,
+    ram: &'a Ram,
     started: Instant,
-    progress: &mut impl FnMut(Progress),
-) -> Result<Recorded, Error> {
-    let segment = Segment { offset: 0, len: ram.size, phys: Some(ram.base) };
+    /// When the kernel had begun a session, for all that can be seen here.
+    begun: Option<Instant>,
+    /// Why and when the guest was asked to send the rest.
+    asked: Option<(Ending, Instant)>,
+    /// The user has interrupted again while the guest sent the rest.
+    cut_short: bool,
+    memory: Option<Follower>,
+    port: Option<port::Port>,
+}
 
-    // Until the kernel has started its trace.
-    let found = loop {
-        let ending = ending(options, machine, started)?;
-        match image::find(&ram.file, &[segment]) {
-            Ok(found) => break found,
-            Err(error) if error.is_final() => return Err(error.into()),
-            Err(error) => match (ending, error) {
-                (None, _) => {}
-                (Some(ending), image::Error::None { .. }) => return Err(Error::NotStarted { ending }),
-                (Some(_), error) => return Err(error.into()),
-            },
+impl Recording<'_> {
+    fn run(mut self, machine: &mut Qemu, progress: &mut impl FnMut(Progress)) -> Result<Recorded, Error> {
+        let wants_memory = self.options.via.memory(self.options.out);
+        let mut looked: Option<Instant> = None;
+        let mut not_found = None;
+        loop {
+            // Whether it has ended is asked before reading: what it wrote before its end is read then.
+            let ending = self.ending(machine)?;
+            let mut news = false;
+            let due = ending.is_some() || looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+            if let (None, Some(out), true) = (&self.memory, &wants_memory, due) {
+                looked = Some(Instant::now());
+                not_found = self.look(out)?.err();
+            }
+            if let Some(memory) = &mut self.memory {
+                news |= memory.step(if ending.is_some() { View::PostMortem } else { View::Live })? > 0;
+            }
+            if let Some(port) = &mut self.port {
+                news |= port.step()? > 0;
+                if port.trace().is_open() {
+                    self.begun.get_or_insert_with(Instant::now);
+                }
+            }
+            if let Some(ending) = ending {
+                return self.finish(ending, not_found);
+            }
+            progress(Progress {
+                elapsed: self.started.elapsed(),
+                events: self.memory.as_ref().map(Follower::progress),
+                received: self.port.as_ref().map(|port| port.trace().bytes()),
+            });
+            if !news {
+                // Nothing to hurry for before there is anything.
+                std::thread::sleep(if self.begun.is_some() || self.port.is_some() { POLL } else { LOOK });
+            }
         }
-        progress(Progress { elapsed: started.elapsed(), events: None });
-        std::thread::sleep(LOOK);
-    };
+    }
 
-    let map = |source| Error::Map { path: ram.file.display().to_string(), source };
-    let write = |source| Error::Write { out: options.out.display().to_string(), source };
-    let mapping = Mapping::open(&ram.file).map_err(map)?;
-    let (live, _kept) = mapping.live(found.offset).ok_or_else(|| map(io::Error::from(io::ErrorKind::InvalidData)))?;
-    let mut writer = TraceWriter::create(options.out, &live).map_err(|error| write(error.into()))?;
-    let consumer = writer.is_host_consumer();
-    let mut flushed = Instant::now();
-    loop {
-        // Whether it has ended is asked before reading: what it wrote before its end is read then.
-        let ending = ending(options, machine, started)?;
-        let view = if ending.is_some() { View::PostMortem } else { View::Live };
-        let events = if consumer { writer.consume(&live, view) } else { writer.poll(&live, view) }.map_err(write)?;
-        if let Some(ending) = ending {
-            let another_session = writer.is_over(&live);
-            let summary = writer.finish(&live).map_err(write)?;
-            return Ok(Recorded { summary, ending, another_session });
+    /// Looks for the region, and begins its trace in `out`.
+    fn look(&mut self, out: &Path) -> Result<Result<(), image::Error>, Error> {
+        let segment = Segment { offset: 0, len: self.ram.size, phys: Some(self.ram.base) };
+        match image::find(&self.ram.file, &[segment]) {
+            Ok(found) => {
+                self.memory = Some(Follower::begin(&self.ram.file, &found, out)?);
+                self.begun.get_or_insert_with(Instant::now);
+                Ok(Ok(()))
+            }
+            Err(error) if error.is_final() => Err(error.into()),
+            Err(error) => Ok(Err(error)),
         }
-        if flushed.elapsed() >= FLUSH {
-            writer.flush().map_err(write)?;
-            flushed = Instant::now();
+    }
+
+    /// Whether the machine has ended; ends it where the user or a clock says so and the guest has had time to send the rest.
+    fn ending(&mut self, machine: &mut Qemu) -> Result<Option<Ending>, Error> {
+        if let Some(status) = machine.try_wait()? {
+            let by_itself = if status.success() { Ending::PoweredOff } else { Ending::Status(status) };
+            // A guest that was asked to stop may well power off then.
+            let asked = self.asked.filter(|_| status.success()).map(|(ending, _)| ending);
+            return Ok(Some(asked.unwrap_or(by_itself)));
         }
-        progress(Progress { elapsed: started.elapsed(), events: Some(writer.progress()) });
-        if events == 0 {
-            std::thread::sleep(POLL);
+        let late = |limit: Option<Duration>, since: Instant| limit.is_some_and(|limit| since.elapsed() >= limit);
+        let interrupted = self.options.interrupted.swap(false, Relaxed);
+        let ending = match self.asked {
+            _ if late(self.options.timeout, self.started) => Ending::TimeLimit,
+            Some((ending, since)) => {
+                let closed = self.port.as_ref().is_none_or(|port| port.trace().is_closed());
+                let impatient = interrupted && since.elapsed() >= AGAIN;
+                if !closed && !impatient && since.elapsed() < self.options.grace {
+                    return Ok(None);
+                }
+                self.cut_short = !closed && impatient;
+                ending
+            }
+            None if interrupted => Ending::Interrupted,
+            None if self.begun.is_some_and(|begun| late(self.options.duration, begun)) => Ending::Duration,
+            None => return Ok(None),
+        };
+        let waits = self.asked.is_none() && ending != Ending::TimeLimit;
+        if let Some(port) = self.port.as_mut().filter(|port| waits && port.trace().is_open() && !port.trace().is_closed()) {
+            port.ask_to_stop();
+            self.asked = Some((ending, Instant::now()));
+            return Ok(None);
         }
+        machine.end()?;
+        Ok(Some(ending))
+    }
+
+    fn finish(self, ending: Ending, not_found: Option<image::Error>) -> Result<Recorded, Error> {
+        let memory = self.memory.map(Follower::finish).transpose()?;
+        let sent = self.port.map(port::Port::finish).transpose()?;
+        let sending = sent.is_some();
+        if memory.is_none() && sent.as_ref().is_none_or(|sent| sent.flags.is_none() && sent.bytes == 0) {
+            return Err(match not_found {
+                None | Some(image::Error::None { .. }) => Error::NotStarted { ending, sending },
+                Some(error) => error.into(),
+            });
+        }
+        let unanswered = match self.asked {
+            Some(_) if sent.as_ref().is_some_and(|sent| sent.closed.is_none()) => {
+                Some(if self.cut_short { Unanswered::Interrupted } else { Unanswered::InTime })
+            }
+            _ => None,
+        };
+        Ok(Recorded { memory, sent, unanswered, ending })
     }
 }
 
-/// Whether the machine has ended; ends it where the user or the clock says so.
-fn ending(options: &Options<'_>, machine: &mut Qemu, started: Instant) -> Result<Option<Ending>, Error> {
-    if let Some(status) = machine.try_wait()? {
-        return Ok(Some(if status.success() { Ending::PoweredOff } else { Ending::Status(status) }));
+#[cfg(unix)]
+mod port {
+    use super::{Error, Options, Path, Qemu, Stdio, io, qemu};
+    use crate::sent::SentTrace;
+
+    pub(super) use crate::port::Port;
+
+    /// Starts the machine with a port, whose trace goes to `out`.
+    pub(super) fn open(options: &Options<'_>, stdout: Stdio, out: &Path) -> Result<(Qemu, Option<Port>), Error> {
+        let (machine, socket) = Qemu::spawn_with_port(options.launch, stdout)?;
+        let port = Port::new(socket, SentTrace::new(out)).map_err(|source: io::Error| qemu::Error::Process {
+            program: "The machine's port".to_owned(),
+            action: "listened to",
+            source,
+        })?;
+        Ok((machine, Some(port)))
     }
-    let late = options.timeout.is_some_and(|timeout| started.elapsed() >= timeout);
-    let interrupted = options.interrupted.load(Relaxed);
-    if !late && !interrupted {
-        return Ok(None);
+}
+
+#[cfg(not(unix))]
+mod port {
+    use super::{Error, Options, Path, Qemu, Stdio, follow};
+    use crate::sent::{Sent, SentTrace};
+
+    /// There is none here.
+    #[derive(Debug)]
+    pub(super) enum Port {}
+
+    impl Port {
+        pub(super) fn trace(&self) -> &SentTrace {
+            match *self {}
+        }
+        pub(super) fn step(&mut self) -> Result<usize, follow::Error> {
+            match *self {}
+        }
+        pub(super) fn ask_to_stop(&mut self) {
+            match *self {}
+        }
+        pub(super) fn finish(self) -> Result<Sent, follow::Error> {
+            match self {}
+        }
     }
-    machine.end()?;
-    Ok(Some(if interrupted { Ending::Interrupted } else { Ending::TimeLimit }))
+
+    pub(super) fn open(_: &Options<'_>, _: Stdio, _: &Path) -> Result<(Qemu, Option<Port>), Error> {
+        Err(Error::NoPorts)
+    }
 }

@@ -17,10 +17,12 @@ use anyhow::{Context as _, anyhow};
 use indicatif::ProgressBar;
 use kymo_capture::qemu::{self, Launch};
 use kymo_capture::record::{self, Ending, Options};
+use kymo_ctf::Trace;
 
-use crate::dump::Counts;
+use crate::dump::{Counts, deliver, flush};
 use crate::exit::{BadInput, Code, Usage};
 use crate::record::{fresh_directory, progress_bar, show};
+use crate::select::Select;
 use sites::{Kind, Site};
 
 /// For `--help`.
@@ -123,38 +125,42 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let sites = find(arguments)?;
     let plugin = plugin(arguments.plugin.as_deref())?;
     let scratch = Scratch(std::env::temp_dir().join(format!("kymo-cost-{}", std::process::id())));
-    fs::create_dir_all(&scratch.0).with_context(|| format!("cannot make the directory {}", scratch.0.display()))?;
+    fs::create_dir_all(&scratch.0)
+        .with_context(|| format!("cannot make the directory {} (give another place with TMPDIR)", scratch.0.display()))?;
     let trace = arguments.out.clone().unwrap_or_else(|| scratch.0.join("trace"));
     let report = scratch.0.join("report.json");
     let launch = launch(arguments, &sites, &plugin, &report, &record::ram_file(&trace))?;
 
     let made = fresh_directory(&trace)?;
-    ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed)).context("cannot watch for interrupts")?;
+    ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed))
+        .context("cannot watch for interrupts (start kymo from another shell)")?;
     let bar = BAR.get_or_init(progress_bar);
-    let (timeout, interrupted) = (arguments.timeout, &INTERRUPTED);
-    let options = Options { launch: &launch, out: &trace, timeout, keep_ram: false, interrupted, console: Some(print) };
+    let options = Options { timeout: arguments.timeout, console: Some(print), ..Options::new(&launch, &trace, &INTERRUPTED) };
     let recorded = record::record(&options, |progress| show(bar, progress));
     bar.finish_and_clear();
     let report = fs::read_to_string(&report).unwrap_or_default();
     let (ending, counts) = match recorded {
-        Ok(recorded) => (recorded.ending, Some(Counts::of(&trace)?.0)),
+        Ok(recorded) => (recorded.ending, Some(Counts::of(&Trace::open(&trace)?, &mut Select::default()).0)),
         Err(error) => {
             made.undo();
             match error {
                 // A kernel without Kymo has functions too.
-                record::Error::NotStarted { ending } if !report.is_empty() => (ending, None),
+                record::Error::NotStarted { ending, .. } if !report.is_empty() => (ending, None),
                 error => return Err(error.into()),
             }
         }
     };
     if report.is_empty() {
-        return Err(anyhow!("the machine {ending} and the plugin did not report: what QEMU printed may say why"));
+        return Err(anyhow!("the machine {ending} and the plugin did not report: see what QEMU printed"));
     }
     let bytes = counts.as_ref().map(|_| report::bytes(&trace)).transpose()?.unwrap_or_default();
     let report = report::Report::new(&sites, &report, counts.as_ref(), &bytes, arguments.event.is_empty())
         .map_err(|error| anyhow!("the plugin's report cannot be read: {error}"))?;
     let text = if arguments.json { report.to_json(&arguments.kernel) } else { report.to_text() };
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot print")?;
+    let mut out = std::io::stdout().lock();
+    if deliver(&mut out, text.as_bytes())? {
+        flush(&mut out)?;
+    }
     if counts.is_none() {
         eprintln!("kymo: the machine {ending}, and its kernel had not started a trace: there is nothing to compare with.");
     }
@@ -171,7 +177,8 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
     let path = &arguments.kernel;
     let bytes = fs::read(path).map_err(|source| qemu::Error::Kernel { path: path.clone(), source })?;
     let file = object::File::parse(&*bytes).map_err(|_| qemu::Error::NotElf { path: path.clone() })?;
-    let code = code::Code::read(&file).map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
+    let code = code::Code::read(&file)
+        .map_err(|error| BadInput(format!("{}: {error}; build the kernel again, not stripped", path.display())))?;
     let has_dwarf = !code.scopes.is_empty();
     let asks_for_code = !arguments.symbol.is_empty() || !arguments.range.is_empty();
     let all_events = arguments.event.is_empty() && !asks_for_code;
@@ -190,11 +197,12 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
         names.sort_unstable();
         names.dedup();
         if events.is_empty() {
-            return Err(BadInput(format!("{} records no event of Kymo's, as far as its DWARF says", path.display())).into());
+            return Err(BadInput(format!("{} records no event of Kymo's, as far as its DWARF says: build it with the feature trace, or count functions with --symbol", path.display())).into());
         }
         let is_asked = |site: &Site, name: &str| site.name == name || sites::short(&site.name) == name;
         if let Some(unknown) = arguments.event.iter().find(|name| !events.iter().any(|site| is_asked(site, name))) {
-            let sentence = format!("{} records no event \"{unknown}\"; it records {}", path.display(), names.join(", "));
+            let sentence =
+                format!("{} records no event \"{unknown}\"; it records {}: give one of these", path.display(), names.join(", "));
             return Err(BadInput(sentence).into());
         }
         found.extend(events.into_iter().filter(|site| all_events || arguments.event.iter().any(|name| is_asked(site, name))));
@@ -205,7 +213,11 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
         let functions = sites::functions(&code, pattern, Kind::Function);
         if functions.is_empty() {
             let hint = if has_dwarf { "" } else { " (without DWARF, inlined functions are not known)" };
-            return Err(BadInput(format!("no function of {} matches \"{pattern}\"{hint}", path.display())).into());
+            return Err(BadInput(format!(
+                "no function of {} matches \"{pattern}\"{hint}: give another --symbol, such as *{pattern}*",
+                path.display()
+            ))
+            .into());
         }
         found.extend(functions);
     }
@@ -220,7 +232,9 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
 fn plugin(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let path = match given {
         Some(path) => path.to_owned(),
-        None => std::env::current_exe().context("cannot find this program")?.with_file_name("libkymo_cost.so"),
+        None => std::env::current_exe()
+            .context("cannot find this program (give the plugin with --plugin)")?
+            .with_file_name("libkymo_cost.so"),
     };
     if path.is_file() {
         return Ok(path);
@@ -233,7 +247,11 @@ fn plugin(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 fn launch(arguments: &Arguments, sites: &[Site], plugin: &Path, report: &Path, ram: &Path) -> anyhow::Result<Launch> {
     let (Some(plugin), Some(report)) = (plugin.to_str(), report.to_str()) else {
-        return Err(Usage("the paths of the plugin and of the directory for temporary files must be UTF-8".to_owned()).into());
+        return Err(Usage(
+            "the paths of the plugin and of the directory for temporary files must be UTF-8: give others with --plugin and TMPDIR"
+                .to_owned(),
+        )
+        .into());
     };
     // A comma in a value is written twice.
     let escaped = |path: &str| path.replace(',', ",,");

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use kymo_ctf::{Base, Event, FieldClass, Fields, Item, Loss, LossKind, StructClass, Trace, Value};
+use kymo_ctf::{Base, Consequence, Event, FieldClass, Fields, Item, Loss, LossKind, StructClass, Tally, Trace, Value};
 
-/// What a trace had, whatever of it was printed.
+use crate::progress::Progress;
+use crate::select::{Select, Verdict};
+
+/// What was printed or counted of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// Event records.
@@ -35,26 +38,29 @@ impl Outcome {
     }
 }
 
-/// Prints the trace in `trace_dir` to `out`: one line an event or loss, in the order of time; as JSON, one object a line.
+/// Prints what is selected of the trace to `out`: one line an event or loss, in the order of time; as JSON, one object a line.
 ///
 /// Times are seconds since the earliest stream began; in JSON, nanoseconds from the clock's origin, and the clock's own ticks.
 /// A reader of `out` that goes away early (`| head`) is not an error.
 ///
 /// # Errors
-/// [`kymo_ctf::Error`] (to be found by `downcast_ref`) if the trace cannot be opened, or if a stream is damaged: then everything
-/// that can be read was printed, a line in its place says where the stream ends, and the first such error is returned.
-/// [`io::Error`] if `out` cannot be written.
-pub fn run(trace_dir: &Path, json: bool, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let trace = Trace::open(trace_dir)?;
-    let items = trace.events();
-    let mut printer = Printer { begin: items.begin_nanos().unwrap_or(0), stream_width: stream_width(&trace), line: String::new() };
+/// [`kymo_ctf::Error`] (to be found by `downcast_ref`) if a stream is damaged: then everything that can be read was printed, a line
+/// in its place says where the stream ends, and the first such error is returned. [`Usage`](crate::exit::Usage) if the trace has
+/// nothing of a CPU or thread that was asked for. [`io::Error`] if `out` cannot be written.
+pub fn run(trace: &Trace, json: bool, select: &mut Select, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let items = trace.events_strictly(select.strict);
+    let mut printer = Printer { begin: items.begin_nanos().unwrap_or(0), stream_width: stream_width(trace), line: String::new() };
     let mut outcome = Outcome::default();
     let mut damage = None;
     for item in items {
-        printer.line.clear();
         if let Ok(item) = &item {
-            outcome.add(item);
+            match select.judge(item) {
+                Verdict::Take => outcome.add(item),
+                Verdict::Leave => continue,
+                Verdict::End => break,
+            }
         }
+        printer.line.clear();
         if json {
             printer.json(&item);
         } else {
@@ -67,44 +73,56 @@ pub fn run(trace_dir: &Path, json: bool, out: &mut impl Write) -> anyhow::Result
         }
         if let Err(error) = item {
             damage.get_or_insert(error);
+            if select.strict {
+                break;
+            }
         }
     }
     flush(out)?;
-    match damage {
-        Some(error) => Err(error.into()),
-        None => Ok(outcome),
-    }
+    verdict(damage, select)?;
+    Ok(outcome)
 }
 
-/// Prints how many events of each name each CPU has, and what each stream has and lost.
+/// Damage first: what is missing may be behind it.
+fn verdict(damage: Option<kymo_ctf::Error>, select: &Select) -> anyhow::Result<()> {
+    if let Some(damage) = damage {
+        return Err(damage.into());
+    }
+    select.missing().map_or(Ok(()), |missing| Err(missing.into()))
+}
+
+/// Prints how many of the selected events of each name each CPU has, and what each stream has of them and lost.
 ///
 /// # Errors
-/// As for [`run`]; what could be read is counted and printed first.
-pub fn count(trace_dir: &Path, json: bool, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let (counts, damage) = Counts::of(trace_dir)?;
+/// As for [`run`]; what could be read is counted and printed first, unless the trace has nothing of what was asked for.
+pub fn count(trace: &Trace, json: bool, select: &mut Select, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let (counts, damage) = Counts::of(trace, select);
+    if damage.is_none() {
+        verdict(None, select)?;
+    }
     let text = if json { counts.to_json() } else { counts.to_table() };
     if deliver(out, text.as_bytes())? {
         flush(out)?;
     }
-    match damage {
-        Some(error) => Err(error.into()),
-        None => Ok(counts.total),
-    }
+    verdict(damage, select)?;
+    Ok(counts.total)
 }
+
+const NO_OUTPUT: &str = "cannot write the output (make room where it goes)";
 
 /// Writes; `false` if nobody reads any more.
 pub fn deliver(out: &mut impl Write, bytes: &[u8]) -> anyhow::Result<bool> {
     match out.write_all(bytes) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error).context("cannot write the output"),
+        Err(error) => Err(error).context(NO_OUTPUT),
     }
 }
 
 /// The same for what is left in the buffer.
 pub fn flush(out: &mut impl Write) -> anyhow::Result<()> {
     match out.flush() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write the output"),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(NO_OUTPUT),
         _ => Ok(()),
     }
 }
@@ -121,8 +139,7 @@ pub fn escape_controls(line: &mut String) {
 }
 
 fn stream_width(trace: &Trace) -> usize {
-    let names = trace.stream_files().iter().filter_map(|path| path.file_name());
-    names.map(|name| name.to_string_lossy().chars().count()).max().unwrap_or(0).min(32)
+    trace.stream_names().map(|name| name.chars().count()).max().unwrap_or(0).min(32)
 }
 
 /// How many events there are, by name, CPU and stream.
@@ -137,27 +154,34 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts the trace in `trace_dir`, and gives the first stream's damage if there is any.
-    ///
-    /// # Errors
-    /// If the trace cannot be opened at all.
-    pub fn of(trace_dir: &Path) -> Result<(Counts, Option<kymo_ctf::Error>), kymo_ctf::Error> {
-        let trace = Trace::open(trace_dir)?;
-        let mut counts = Counts::default();
-        for path in trace.stream_files() {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            counts.streams.insert(name.into_owned(), Outcome::default());
+    /// Counts what is selected of the trace, and gives the first stream's damage if there is any.
+    pub fn of(trace: &Trace, select: &mut Select) -> (Counts, Option<kymo_ctf::Error>) {
+        if !select.is_partial {
+            return Counts::tally(trace, select.jobs, select.strict);
         }
+        let mut counts = Counts::default();
+        for name in trace.stream_names() {
+            counts.streams.insert(name.to_owned(), Outcome::default());
+        }
+        let mut progress = Progress::new(trace);
         let mut damage = None;
-        for item in trace.events() {
+        for item in trace.events_strictly(select.strict) {
             match item {
-                Ok(item) => counts.add(&item),
+                Ok(item) => {
+                    progress.pass(&item);
+                    match select.judge(&item) {
+                        Verdict::Take => counts.add(&item),
+                        Verdict::Leave => {}
+                        Verdict::End => break,
+                    }
+                }
                 Err(error) => {
                     damage.get_or_insert(error);
                 }
             }
         }
-        Ok((counts, damage))
+        progress.done();
+        (counts, damage)
     }
 
     /// Counts one more item.
@@ -174,6 +198,28 @@ impl Counts {
             };
             *cpus.entry(event.cpu()).or_default() += 1;
         }
+    }
+
+    /// Counts a whole trace without decoding its fields, in as many threads as `jobs` says.
+    pub fn tally(trace: &Trace, jobs: usize, strict: bool) -> (Counts, Option<kymo_ctf::Error>) {
+        let map = trace.map();
+        let progress = Progress::new(trace);
+        let tally = Tally::watched(&map, jobs, strict, &|bytes| progress.advance(bytes));
+        progress.done();
+        let mut counts = Counts::default();
+        for stream in tally.streams {
+            let outcome = Outcome { events: stream.events, lost_events: stream.lost_events, lost_packets: stream.lost_packets };
+            counts.total.events += outcome.events;
+            counts.total.lost_events = counts.total.lost_events.saturating_add(outcome.lost_events);
+            counts.total.lost_packets = counts.total.lost_packets.saturating_add(outcome.lost_packets);
+            counts.streams.insert(stream.name, outcome);
+        }
+        for ((name, cpu), count) in tally.events {
+            *counts.events.entry(name.to_string()).or_default().entry(cpu).or_default() += count;
+        }
+        let damage = tally.problems.into_iter().find(|problem| problem.consequence != Consequence::Clamped);
+        let damage = map.into_failed().into_iter().next().or(damage.map(kymo_ctf::Error::from));
+        (counts, damage)
     }
 
     /// Two tables: events by CPU, streams with their losses. Ends with a newline.
@@ -254,6 +300,20 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// An event's fields, as `kymo dump` prints them.
+pub fn fields_text(event: &Event) -> String {
+    let mut line = String::new();
+    text_fields(&mut line, &event.fields, event.class.fields.as_deref());
+    line
+}
+
+/// The same as a JSON object.
+pub fn fields_json(event: &Event) -> String {
+    let mut line = String::new();
+    json_fields(&mut line, &event.fields);
+    line
+}
+
 struct Printer {
     /// The time that text output counts from, in nanoseconds from the clock's origin.
     begin: i128,
@@ -267,11 +327,19 @@ impl Printer {
         match item {
             Ok(Item::Event(event)) => self.text_event(event),
             Ok(Item::Loss(loss)) => self.text_loss(loss),
+            Ok(Item::Problem(problem)) => {
+                let _ = write!(self.line, "-- {problem}");
+            }
             Ok(other) => {
                 let _ = write!(self.line, "-- {other:?}");
             }
             Err(error) => {
-                let _ = write!(self.line, "-- {error}; nothing more is read from there");
+                let _ = match error {
+                    kymo_ctf::Error::Stream { resumes: Some(offset), .. } => {
+                        write!(self.line, "-- {error}; reading goes on at byte {offset}")
+                    }
+                    _ => write!(self.line, "-- {error}; nothing more is read from there"),
+                };
             }
         }
     }
@@ -355,6 +423,11 @@ impl Printer {
                 }
                 line.push('}');
             }
+            Ok(Item::Problem(problem)) => {
+                line.push_str(r#"{"type":"problem","message":"#);
+                json_text(line, &problem.to_string());
+                line.push('}');
+            }
             Ok(other) => {
                 line.push_str(r#"{"type":"unknown","text":"#);
                 json_text(line, &format!("{other:?}"));
@@ -401,8 +474,17 @@ fn is_told_by_another(name: &str, value: &Value, fields: &Fields) -> bool {
 }
 
 fn text_value(line: &mut String, value: &Value, class: Option<&FieldClass>) {
+    let class = match class {
+        Some(FieldClass::Optional(class)) => Some(&*class.class),
+        class => class,
+    };
+    let base = match class {
+        Some(FieldClass::VarInt(class)) => Some(class.base),
+        Some(FieldClass::BitArray(_)) => Some(Base::Hexadecimal),
+        class => class.and_then(FieldClass::as_integer).map(|class| class.base),
+    };
     let _ = match value {
-        Value::UInt(value) => match class.and_then(FieldClass::as_integer).map(|class| class.base) {
+        Value::UInt(value) => match base {
             Some(Base::Hexadecimal) => write!(line, "{value:#x}"),
             Some(Base::Octal) => write!(line, "{value:#o}"),
             Some(Base::Binary) => write!(line, "{value:#b}"),
@@ -413,6 +495,14 @@ fn text_value(line: &mut String, value: &Value, class: Option<&FieldClass>) {
         Value::Str(text) => write!(line, "{text:?}"),
         Value::Enum { value, labels } if labels.is_empty() => write!(line, "{value}"),
         Value::Enum { value, labels } => write!(line, "{} ({value})", labels.join("|")),
+        Value::Bool(value) => write!(line, "{value}"),
+        Value::BitMap { bits, flags } if flags.is_empty() => write!(line, "{bits:#x}"),
+        Value::BitMap { bits, flags } => write!(line, "{} ({bits:#x})", flags.join("|")),
+        Value::Bytes(bytes) => {
+            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            write!(line, "<{}>", bytes.join(" "))
+        }
+        Value::None => write!(line, "none"),
         Value::Struct(fields) => {
             let class = match class {
                 Some(FieldClass::Struct(class)) => Some(class),
@@ -426,7 +516,9 @@ fn text_value(line: &mut String, value: &Value, class: Option<&FieldClass>) {
                 Some(FieldClass::Variant(class)) => class.options.iter().find(|have| have.name == *option),
                 _ => None,
             };
-            let _ = write!(line, "{option}: ");
+            if !option.is_empty() {
+                let _ = write!(line, "{option}: ");
+            }
             text_value(line, value, class.map(|option| &option.class));
             Ok(())
         }
@@ -474,6 +566,18 @@ fn json_fields(line: &mut String, fields: &Fields) {
     line.push('}');
 }
 
+/// A number and what its values or bits are called.
+fn json_labels(line: &mut String, value: impl std::fmt::Display, labels: &[Arc<str>]) {
+    let _ = write!(line, r#"{{"value":{value},"labels":["#);
+    for (index, label) in labels.iter().enumerate() {
+        if index > 0 {
+            line.push(',');
+        }
+        json_text(line, label);
+    }
+    line.push_str("]}");
+}
+
 fn json_value(line: &mut String, value: &Value) {
     match value {
         Value::UInt(value) => json_number(line, Some(value)),
@@ -483,16 +587,15 @@ fn json_value(line: &mut String, value: &Value) {
             let _ = write!(line, "{}", serde_json::Value::from(*value));
         }
         Value::Str(text) => json_text(line, text),
-        Value::Enum { value, labels } => {
-            let _ = write!(line, r#"{{"value":{value},"labels":["#);
-            for (index, label) in labels.iter().enumerate() {
-                if index > 0 {
-                    line.push(',');
-                }
-                json_text(line, label);
-            }
-            line.push_str("]}");
+        Value::Enum { value, labels } => json_labels(line, value, labels),
+        Value::BitMap { bits, flags } => json_labels(line, bits, flags),
+        Value::Bool(value) => {
+            let _ = write!(line, "{value}");
         }
+        Value::Bytes(bytes) => {
+            let _ = write!(line, "{}", serde_json::Value::from(bytes.as_slice()));
+        }
+        Value::None => line.push_str("null"),
         Value::Struct(fields) => json_fields(line, fields),
         Value::Variant { option, value } => {
             line.push('{');

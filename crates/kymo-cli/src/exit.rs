@@ -3,7 +3,11 @@
 use std::io;
 use std::process::ExitCode;
 
-use kymo_capture::{image, qemu, record, recover};
+use kymo::ring::layout::Refusal;
+#[cfg(unix)]
+use kymo_capture::qmp;
+use kymo_capture::{attach, follow, image, qemu, record, recover};
+use kymo_ctf::DecodeError;
 
 /// What a verb ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,15 +71,28 @@ impl Code {
                 return match error {
                     record::Error::Qemu(error) => of_qemu(error),
                     record::Error::Image(error) => of_image(error),
+                    record::Error::Follow(error) => of_follow(error),
                     record::Error::NotStarted { .. } => Code::BadInput,
-                    record::Error::Write { source, .. } if source.kind() == io::ErrorKind::InvalidData => Code::BadInput,
+                    _ => Code::Environment,
+                };
+            }
+            if let Some(error) = cause.downcast_ref::<attach::Error>() {
+                return match error {
+                    attach::Error::Image(error) => of_image(error),
+                    attach::Error::Follow(error) => of_follow(error),
+                    attach::Error::Recover(error) => of_recover(error),
+                    attach::Error::NotStarted { .. } | attach::Error::NotRunning { .. } => Code::BadInput,
+                    #[cfg(unix)]
+                    attach::Error::Qmp(qmp::Error::NotShared { .. } | qmp::Error::Silent { .. }) => Code::BadInput,
                     _ => Code::Environment,
                 };
             }
             if let Some(error) = cause.downcast_ref::<recover::Error>() {
+                return of_recover(error);
+            }
+            if let Some(error) = cause.downcast_ref::<kymo_export::Error>() {
                 return match error {
-                    recover::Error::Image(error) => of_image(error),
-                    recover::Error::Damaged { .. } => Code::BadInput,
+                    kymo_export::Error::Occupied(_) => Code::Usage,
                     _ => Code::Environment,
                 };
             }
@@ -84,6 +101,21 @@ impl Code {
             }
         }
         Code::Environment
+    }
+}
+
+fn of_follow(error: &follow::Error) -> Code {
+    match error {
+        follow::Error::Write { source, .. } if source.kind() == io::ErrorKind::InvalidData => Code::BadInput,
+        _ => Code::Environment,
+    }
+}
+
+fn of_recover(error: &recover::Error) -> Code {
+    match error {
+        recover::Error::Image(error) => of_image(error),
+        recover::Error::Damaged { .. } => Code::BadInput,
+        _ => Code::Environment,
     }
 }
 
@@ -102,8 +134,128 @@ fn of_qemu(error: &qemu::Error) -> Code {
     }
 }
 
+/// The error on one line: what is wrong, and what can be done, where the sentence does not say that already.
+pub fn told(error: &anyhow::Error) -> String {
+    let sentence = sentence(error);
+    let Some(advice) = error.chain().find_map(advice) else { return sentence };
+    // Sentences of the one kind end with a full stop, of the other kind with nothing.
+    match sentence.strip_suffix('.') {
+        Some(_) => {
+            let mut letters = advice.chars();
+            let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+            format!("{sentence} {}{}.", first.into_iter().collect::<String>(), letters.as_str())
+        }
+        None => format!("{sentence}; {advice}"),
+    }
+}
+
+/// What the user can do about it, as the rest of a sentence that begins with a verb; `None` where the error's own sentence says it.
+fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    if let Some(error) = cause.downcast_ref::<kymo_ctf::Error>() {
+        return of_trace(error);
+    }
+    if let Some(error) = cause.downcast_ref::<kymo_export::Error>() {
+        return Some(match error {
+            kymo_export::Error::Occupied(_) => "give a directory that is new or empty",
+            kymo_export::Error::NotBuilt => "install it with: cargo install --path crates/kymo-cli --features parquet",
+            kymo_export::Error::Write { .. } => "make room there, or give another place to which you may write",
+            _ => return None,
+        });
+    }
+    let image = |error: &image::Error| match error {
+        image::Error::Read { source, .. } => Some(to_read(source, "give a memory image: a RAM file, a raw dump or an ELF core")),
+        image::Error::Refused { refusal, .. } => match refusal {
+            // They say it themselves.
+            Refusal::Version(_) | Refusal::Incompatible(_) => None,
+            Refusal::Forming => Some("take the memory later, when the kernel runs"),
+            _ => Some("take the memory again, all of it, while the machine is stopped"),
+        },
+        _ => None,
+    };
+    let qemu = |error: &qemu::Error| match error {
+        qemu::Error::RamFile { source, .. } => Some(to_write(source)),
+        qemu::Error::Process { .. } => Some("see that you may run it, and that there is memory for it"),
+        qemu::Error::Missing { .. } => Some("install it, or put it on the PATH"),
+        _ => None,
+    };
+    let follow = |error: &follow::Error, damaged| match error {
+        follow::Error::Write { source, .. } if source.kind() == io::ErrorKind::InvalidData => damaged,
+        follow::Error::Write { source, .. } => to_write(source),
+        _ => "free some memory, or give --out on a file system that files can be mapped from",
+    };
+    if let Some(error) = cause.downcast_ref::<record::Error>() {
+        return match error {
+            record::Error::Qemu(error) => qemu(error),
+            record::Error::Image(error) => image(error),
+            record::Error::Follow(error) => Some(follow(error, "keep the memory with --keep-ram, and try kymo recover on it")),
+            _ => None,
+        };
+    }
+    if let Some(error) = cause.downcast_ref::<attach::Error>() {
+        return match error {
+            attach::Error::Image(image::Error::Read { source, .. }) => {
+                Some(to_read(source, "give the file that holds the machine's memory"))
+            }
+            attach::Error::Image(error) => image(error),
+            attach::Error::Follow(error) => Some(follow(error, "try kymo recover on the machine's memory")),
+            #[cfg(unix)]
+            attach::Error::Qmp(qmp::Error::Silent { .. }) => Some("see that nobody else is connected to it, and that it is QEMU's"),
+            #[cfg(unix)]
+            attach::Error::Qmp(qmp::Error::Refused { .. }) => {
+                Some("see that QEMU may write to the trace directory, and is no older than 5.0")
+            }
+            _ => None,
+        };
+    }
+    if let Some(error) = cause.downcast_ref::<recover::Error>() {
+        return match error {
+            recover::Error::Image(error) => image(error),
+            recover::Error::Write { source, .. } => Some(to_write(source)),
+            recover::Error::Damaged { .. } => Some("take the memory again, all of it, while the machine is stopped"),
+            _ => None,
+        };
+    }
+    cause.downcast_ref::<qemu::Error>().and_then(qemu)
+}
+
+fn of_trace(error: &kymo_ctf::Error) -> Option<&'static str> {
+    Some(match error {
+        kymo_ctf::Error::Io { source, .. } => to_read(source, "give the directory of a CTF trace, with its metadata"),
+        kymo_ctf::Error::Metadata(_) => "give a trace in CTF 1.8 or CTF 2, or mend the metadata there",
+        kymo_ctf::Error::Stream { reason, .. } => match reason {
+            DecodeError::Io(_) => "see that the file can be read to its end",
+            DecodeError::Truncated { .. } => "take what stands before it, or copy the trace again when its tracer has ended",
+            DecodeError::UuidMismatch | DecodeError::StreamChanged => {
+                "move the file out of the trace's directory if it is of another trace"
+            }
+            DecodeError::UnknownEvent { .. } | DecodeError::UnknownStream(_) | DecodeError::NoSuchOption(_) => {
+                "give the metadata that the tracer wrote with this very trace"
+            }
+            _ => "take what stands before it, or copy the trace again: it is damaged there",
+        },
+        _ => return None,
+    })
+}
+
+fn to_read(source: &io::Error, otherwise: &'static str) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => "get the right to read it, or take a copy that you may read",
+        _ => otherwise,
+    }
+}
+
+/// For what goes to `--out`.
+fn to_write(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "make room there, or give another directory with --out"
+        }
+        _ => "give another directory with --out, to which you may write",
+    }
+}
+
 /// The error as one sentence on one line.
-pub fn sentence(error: &anyhow::Error) -> String {
+fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();

@@ -1,18 +1,28 @@
 //! The `kymo` command.
 
+mod attach;
 mod check;
 mod cost;
 mod dump;
 mod exit;
+mod export;
+mod followed;
+mod lint;
+mod manual;
+mod pattern;
+mod progress;
 mod record;
 mod recover;
 mod report;
+mod select;
 mod summary;
+mod version;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use kymo_ctf::Trace;
 
 /// Records and reads traces of kernels that carry Kymo.
 ///
@@ -21,7 +31,7 @@ use clap::{Parser, Subcommand};
 /// Exit codes: 0 it worked; 1 it worked and found something (the machine failed, or the time limit ended it; events contradict
 /// each other); 2 the command line makes no sense; 3 the input cannot be used; 4 something is missing on this machine.
 #[derive(Parser)]
-#[command(name = "kymo", version, verbatim_doc_comment, arg_required_else_help = true)]
+#[command(name = "kymo", version, long_version = version::TEXT.as_str(), verbatim_doc_comment, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -32,22 +42,49 @@ enum Verb {
     /// Runs a kernel under QEMU and writes what it traces to a directory.
     #[command(after_help = record::EXAMPLES)]
     Record(record::Arguments),
+    /// Reads the trace of a machine that runs already, without disturbing it.
+    #[command(after_help = attach::EXAMPLES)]
+    Attach(attach::Arguments),
     /// Takes the trace out of the memory of a dead machine: a RAM file, a raw dump, an ELF core.
     #[command(after_help = recover::EXAMPLES)]
     Recover(recover::Arguments),
     /// Counts what events and functions cost, in instructions, loads and stores: runs a kernel under QEMU with a plugin.
     #[command(after_help = cost::EXAMPLES)]
     Cost(cost::Arguments),
-    /// Prints a trace, one line an event; reads any CTF 1.8 trace.
-    #[command(after_help = "Examples:\n  kymo dump trace | less\n  kymo dump trace --json | jq .name\n  kymo dump trace --count")]
+    /// Prints a trace, one line an event; reads any CTF trace, 1.8 or 2.
+    #[command(after_help = DUMP_EXAMPLES)]
     Dump(DumpArguments),
+    /// Says what is wrong with a trace or a metadata text, and where.
+    #[command(after_help = lint::EXAMPLES)]
+    Lint(lint::Arguments),
     /// Says what a trace means: who ran and who waited, for what and how long.
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
     /// Checks whether a trace's events fit together, and lists those that do not.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Arguments),
+    /// Writes a trace as another tool's file: Perfetto, Chrome's viewer, CSV, Parquet.
+    #[command(after_help = export::EXAMPLES)]
+    Export(export::Arguments),
+    /// Prints a script that completes kymo's command lines in a shell.
+    #[command(after_help = manual::COMPLETIONS)]
+    Completions(manual::Shell),
+    /// Writes the manual's pages, one for each verb, to a directory.
+    #[command(after_help = manual::PAGES)]
+    Man(manual::Directory),
 }
+
+const DUMP_EXAMPLES: &str = "Examples:
+  kymo dump trace | less
+  kymo dump trace --from 0.25 --to +5ms --cpu 0,2-3
+  kymo dump trace --event 'sched_*' --event page_fault --thread worker
+  kymo dump trace --from -10ms            the last 10 ms
+  kymo dump trace --json | jq .name
+  kymo dump trace --count
+
+An event is printed if it is of one of the CPUs, one of the names, one of the threads, and within the times, where these are
+given. Losses are printed wherever they may concern what is selected: by time and CPU. Until a CPU's first switch, and after a loss
+until its next one, it is not known what runs there.";
 
 #[derive(clap::Args)]
 struct DumpArguments {
@@ -59,29 +96,54 @@ struct DumpArguments {
     /// How many events there are by name, CPU and stream, and how many were lost, instead of the events.
     #[arg(long)]
     count: bool,
+    /// Threads to count a whole trace with, one stream each at most.
+    #[arg(long, default_value_t = 1, requires = "count")]
+    jobs: usize,
+    /// End at the first thing that cannot be right, such as a time that steps back.
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    selection: select::Options,
+}
+
+/// `kymo dump`.
+fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
+    if arguments.trace.is_file() {
+        let sentence = format!("{} is a file: give the trace's directory", arguments.trace.display());
+        return Err(exit::Usage(sentence).into());
+    }
+    let trace = Trace::open(&arguments.trace)?;
+    let mut select = arguments.selection.of(&trace)?;
+    (select.strict, select.jobs) = (arguments.strict, arguments.jobs);
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let outcome = match arguments.count {
+        true => dump::count(&trace, arguments.json, &mut select, &mut out)?,
+        false => dump::run(&trace, arguments.json, &mut select, &mut out)?,
+    };
+    if select.is_partial && outcome.events == 0 {
+        eprintln!("kymo: no event of the trace is in this selection.");
+    }
+    Ok(exit::Code::Ok)
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Record(arguments) => record::run(&arguments),
+        Verb::Attach(arguments) => attach::run(&arguments),
         Verb::Cost(arguments) => cost::run(&arguments),
         Verb::Recover(arguments) => recover::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
-        Verb::Dump(arguments) if arguments.trace.is_file() => {
-            let sentence = format!("{} is a file: give the trace's directory", arguments.trace.display());
-            Err(exit::Usage(sentence).into())
-        }
-        Verb::Dump(arguments) => {
-            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-            let print = if arguments.count { dump::count } else { dump::run };
-            print(&arguments.trace, arguments.json, &mut out).map(|_| exit::Code::Ok)
-        }
+        Verb::Dump(arguments) => dump(&arguments),
+        Verb::Lint(arguments) => lint::run(&arguments),
+        Verb::Export(arguments) => export::run(&arguments),
+        Verb::Completions(shell) => manual::completions(&shell),
+        Verb::Man(directory) => manual::pages(&directory),
     };
     match result {
         Ok(code) => code.into(),
         Err(error) => {
-            eprintln!("kymo: {}", exit::sentence(&error));
+            eprintln!("kymo: {}", exit::told(&error));
             exit::Code::of(&error).into()
         }
     }

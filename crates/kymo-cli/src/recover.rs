@@ -26,7 +26,8 @@ pub struct Arguments {
     base: Option<u64>,
 }
 
-fn address(text: &str) -> Result<u64, String> {
+/// An address on the command line.
+pub fn address(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
@@ -39,8 +40,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     // A directory as the image is a trace that was recorded, not memory.
     if arguments.image.is_dir() {
         let ram = arguments.image.join(".ram");
-        let hint = if ram.exists() { format!(": its memory is {}", ram.display()) } else { String::new() };
-        return Err(Usage(format!("{} is a directory, not a memory image{hint}", arguments.image.display())).into());
+        let hint = match ram.exists() {
+            true => format!("give its memory, {}", ram.display()),
+            false => "give a RAM file, a raw dump or an ELF core".to_owned(),
+        };
+        return Err(Usage(format!("{} is a directory, not a memory image: {hint}", arguments.image.display())).into());
     }
     let made = fresh_directory(&arguments.out)?;
     let recovered = recover::recover(&arguments.image, arguments.base, &arguments.out).inspect_err(|_| made.undo())?;

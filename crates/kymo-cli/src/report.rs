@@ -2,20 +2,17 @@
 
 mod text;
 
-pub use text::seconds;
+pub use text::{duration, seconds};
 
-use std::collections::HashMap;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
 use kymo_analysis::{Analysis, Report};
 use kymo_ctf::{Item, Trace};
 
 use crate::dump::{deliver, flush};
 use crate::exit::{Code, Usage};
+use crate::progress::Progress;
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -35,9 +32,6 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 }
-
-/// Items between two looks at the progress.
-const STRIDE: u64 = 1 << 16;
 
 /// Does it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
@@ -62,13 +56,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 /// Reads the whole trace. Gives the first stream's damage besides, if there is any.
 pub fn of(directory: &Path) -> Result<(Report, Option<kymo_ctf::Error>), kymo_ctf::Error> {
     let trace = Trace::open(directory)?;
-    let mut analysis = Analysis::new(trace.metadata());
-    let mut progress = Progress::new(&trace);
+    let analysis = Analysis::new(trace.metadata());
+    Ok(pass(&trace, analysis, |_, _| ()))
+}
+
+/// The same, of a trace that is open; `look` sees each item after the analysis.
+pub fn pass(trace: &Trace, mut analysis: Analysis, mut look: impl FnMut(&Item, &Analysis)) -> (Report, Option<kymo_ctf::Error>) {
+    let mut progress = Progress::new(trace);
     let mut damage = None;
     for item in trace.events() {
         match item {
             Ok(item) => {
                 analysis.add(&item);
+                look(&item, &analysis);
                 progress.pass(&item);
             }
             Err(error) => {
@@ -77,39 +77,6 @@ pub fn of(directory: &Path) -> Result<(Report, Option<kymo_ctf::Error>), kymo_ct
             }
         }
     }
-    progress.bar.finish_and_clear();
-    Ok((analysis.finish(), damage))
-}
-
-/// A bar on a terminal; nothing elsewhere.
-struct Progress {
-    bar: ProgressBar,
-    items: u64,
-    /// Where the reader is in each stream, by its file's name.
-    offsets: HashMap<Arc<str>, u64>,
-}
-
-impl Progress {
-    fn new(trace: &Trace) -> Progress {
-        let bytes = trace.stream_files().iter().map(|path| path.metadata().map_or(0, |metadata| metadata.len())).sum();
-        let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new(bytes),
-            false => ProgressBar::hidden(),
-        };
-        if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}% of {total_bytes}, {eta} left") {
-            bar.set_style(style);
-        }
-        Progress { bar, items: 0, offsets: HashMap::new() }
-    }
-
-    fn pass(&mut self, item: &Item) {
-        self.items += 1;
-        if let Item::Event(event) = item
-            && self.items.is_multiple_of(STRIDE)
-            && !self.bar.is_hidden()
-        {
-            self.offsets.insert(Arc::clone(event.stream()), event.packet.offset);
-            self.bar.set_position(self.offsets.values().sum());
-        }
-    }
+    progress.done();
+    (analysis.finish(), damage)
 }

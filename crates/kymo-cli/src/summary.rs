@@ -2,6 +2,7 @@
 
 use kymo::ring::reader::Losses;
 use kymo_capture::Summary;
+use kymo_capture::sent::Sent;
 
 /// A number with commas between the thousands.
 pub fn thousands(number: u64) -> String {
@@ -52,6 +53,51 @@ pub fn sentences(summary: &Summary) -> String {
     text
 }
 
+/// Bytes, by the largest unit that leaves a number.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{} bytes", thousands(bytes)),
+        10_000..10_000_000 => format!("{} kB", thousands(bytes / 1000)),
+        _ => format!("{} MB", thousands(bytes / 1_000_000)),
+    }
+}
+
+/// One line for what a guest has sent.
+pub fn sent(sent: &Sent) -> String {
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    let packets = format!("{} packet{} ({})", thousands(sent.packets), plural(sent.packets), size(sent.bytes));
+    let cpus = format!("from {} CPU{}", sent.cpus, plural(u64::from(sent.cpus)));
+    let lost = match sent.closed {
+        Some(totals) => totals.discarded.saturating_add(totals.overwritten),
+        None => sent.discarded,
+    };
+    let lost = if lost == 0 { "no event".to_owned() } else { format!("{} event{}", thousands(lost), plural(lost)) };
+    format!("{packets} {cpus}; by the kernel's own count, {lost} lost.")
+}
+
+/// What was wrong with what a guest has sent, a line each.
+pub fn faults(sent: &Sent) -> Vec<String> {
+    let faults = &sent.faults;
+    let mut lines = Vec::new();
+    for (count, what) in [
+        (faults.missing, "frames are missing, by the numbers of those that came"),
+        (faults.unexpected, "frames came again, too late, or made no sense"),
+        (sent.broken, "pieces of channels were no whole packet and are left out"),
+    ] {
+        if count > 0 {
+            lines.push(format!("on its way, {} {what}.", thousands(count)));
+        }
+    }
+    if faults.damaged > 0 {
+        let (bytes, places) = (thousands(faults.damaged_bytes), thousands(faults.damaged));
+        lines.push(format!("on its way, {bytes} bytes in {places} places were damaged and are left out."));
+    }
+    if sent.no_metadata {
+        lines.push("of the metadata nothing whole arrived, so that no reader can open the trace.".to_owned());
+    }
+    lines
+}
+
 fn cpus(summary: &Summary) -> usize {
     let mut cpus: Vec<u32> = summary.channels.iter().filter(|channel| channel.events > 0).map(|channel| channel.cpu).collect();
     cpus.sort_unstable();
@@ -64,5 +110,11 @@ mod tests {
     #[test]
     fn thousands_have_commas() {
         assert_eq!([0, 999, 1000, 1_234_567].map(super::thousands), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let sizes = [9999, 10_000, 9_999_999, 10_000_000].map(super::size);
+        assert_eq!(sizes, ["9,999 bytes", "10 kB", "9,999 kB", "10 MB"]);
     }
 }

@@ -5,11 +5,25 @@
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/dump.rs"]
 mod dump;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/exit.rs"]
+mod exit;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/pattern.rs"]
+mod pattern;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/progress.rs"]
+mod progress;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/select.rs"]
+mod select;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use dump::{Counts, Outcome};
+use kymo_ctf::Trace;
+use select::Select;
 
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; } := u8;
@@ -62,6 +76,10 @@ impl Directory {
     fn path(&self) -> &Path {
         &self.0
     }
+
+    fn open(&self) -> Trace {
+        Trace::open(&self.0).unwrap()
+    }
 }
 
 impl Drop for Directory {
@@ -76,7 +94,7 @@ const OUTCOME: Outcome = Outcome { events: 4, lost_events: 3, lost_packets: 2 };
 fn text_has_a_line_for_every_event_and_loss() {
     let trace = Directory::new("text");
     let mut out = Vec::new();
-    assert_eq!(dump::run(trace.path(), false, &mut out).unwrap(), OUTCOME);
+    assert_eq!(dump::run(&trace.open(), false, &mut Select::default(), &mut out).unwrap(), OUTCOME);
     assert_eq!(
         String::from_utf8(out).unwrap(),
         r#"-- 2 packets lost on b between 0.000000000 and 0.003000000
@@ -93,7 +111,7 @@ fn text_has_a_line_for_every_event_and_loss() {
 fn json_has_an_object_for_every_event_and_loss() {
     let trace = Directory::new("json");
     let mut out = Vec::new();
-    assert_eq!(dump::run(trace.path(), true, &mut out).unwrap(), OUTCOME);
+    assert_eq!(dump::run(&trace.open(), true, &mut Select::default(), &mut out).unwrap(), OUTCOME);
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     for line in &lines {
@@ -116,7 +134,7 @@ fn json_has_an_object_for_every_event_and_loss() {
 fn counts_are_by_event_cpu_and_stream() {
     let trace = Directory::new("count");
     let mut out = Vec::new();
-    assert_eq!(dump::count(trace.path(), false, &mut out).unwrap(), OUTCOME);
+    assert_eq!(dump::count(&trace.open(), false, &mut Select::default(), &mut out).unwrap(), OUTCOME);
     assert_eq!(
         String::from_utf8(out).unwrap(),
         "event  cpu0  cpu1  total\n\
@@ -129,7 +147,7 @@ fn counts_are_by_event_cpu_and_stream() {
          cpu_a        3            3             0\n\
          total        4            3             2\n"
     );
-    let (counts, damage) = Counts::of(trace.path()).unwrap();
+    let (counts, damage) = Counts::of(&trace.open(), &mut Select::default());
     assert!(damage.is_none());
     let json: serde_json::Value = serde_json::from_str(&counts.to_json()).unwrap();
     assert_eq!(json["events"][3], serde_json::json!({ "name": "named", "cpu": 1, "count": 1 }));
@@ -144,7 +162,7 @@ fn damage_is_told_in_its_place_and_returned_after_the_rest() {
     std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
     for json in [false, true] {
         let mut out = Vec::new();
-        let error = dump::run(trace.path(), json, &mut out).unwrap_err();
+        let error = dump::run(&trace.open(), json, &mut Select::default(), &mut out).unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(kymo_ctf::Error::Stream { packet: 1, .. })), "{error}");
         let out = String::from_utf8(out).unwrap();
         assert!(out.contains("b, packet 1, byte 51: the file ends inside this packet"), "{out}");
@@ -154,8 +172,7 @@ fn damage_is_told_in_its_place_and_returned_after_the_rest() {
 
 #[test]
 fn a_directory_that_is_no_trace_is_an_error() {
-    let error = dump::run(Path::new("/nonexistent/trace"), false, &mut Vec::new()).unwrap_err();
-    assert!(matches!(error.downcast_ref(), Some(kymo_ctf::Error::Io { .. })));
+    assert!(matches!(Trace::open(Path::new("/nonexistent/trace")), Err(kymo_ctf::Error::Io { .. })));
 }
 
 /// A length that its sequence shows is left out of the text; one that it does not show is not.
@@ -166,9 +183,48 @@ fn text_shows_integers_in_their_base_and_lengths_once() {
     std::fs::write(trace.path().join("b"), packet(2, 9, 0, 0, 0, &[record])).unwrap();
     std::fs::write(trace.path().join("cpu_a"), b"").unwrap();
     let mut out = Vec::new();
-    dump::run(trace.path(), false, &mut out).unwrap();
+    dump::run(&trace.open(), false, &mut Select::default(), &mut out).unwrap();
     let expected = "   0.001000000  cpu0   b      based { list = [0x10, 0xff], _cut_length = 9, cut = \"cut\" }\n";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+/// What only CTF 2 has.
+#[test]
+fn every_kind_of_value_of_ctf_2_is_shown() {
+    const CTF_2: &str = r#"␞{"type": "preamble", "version": 2}
+␞{"type": "field-class-alias", "name": "leb", "field-class": {"type": "variable-length-unsigned-integer", "preferred-display-base": 16}}
+␞{"type": "data-stream-class"}
+␞{"type": "event-record-class", "name": "e", "payload-field-class": {"type": "structure", "member-classes": [
+ {"name": "there", "field-class": {"type": "fixed-length-boolean", "length": 8, "byte-order": "little-endian"}},
+ {"name": "bits", "field-class": {"type": "fixed-length-bit-array", "length": 8, "byte-order": "little-endian"}},
+ {"name": "map", "field-class": {"type": "fixed-length-bit-map", "length": 8, "byte-order": "little-endian", "flags": {"LOW": [[0, 3]], "HIGH": [[4, 7]]}}},
+ {"name": "blob", "field-class": {"type": "static-length-blob", "length": 2}},
+ {"name": "maybe", "field-class": {"type": "optional", "selector-field-location": {"path": ["there"]}, "field-class": "leb"}},
+ {"name": "s", "field-class": "leb"},
+ {"name": "v", "field-class": {"type": "variant", "selector-field-location": {"path": ["s"]}, "options": [
+  {"selector-field-ranges": [[0, 0]], "field-class": "leb"}, {"name": "named", "selector-field-ranges": [[1, 1]], "field-class": "leb"}]}}]}}
+"#;
+    let trace = Directory::new("ctf-2");
+    std::fs::write(trace.path().join("metadata"), CTF_2.replace('␞', "\u{1e}")).unwrap();
+    std::fs::write(trace.path().join("b"), [1, 0x2a, 0x81, 0, 0xff, 0x0b, 0, 0x0c, 0, 0, 0, 1, 2, 1, 0x0d]).unwrap();
+    std::fs::write(trace.path().join("cpu_a"), b"").unwrap();
+    let dumped = |json| {
+        let mut out = Vec::new();
+        dump::run(&trace.open(), json, &mut Select::default(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let events = text.lines().map(|line| line.split_once(if json { "\"fields\":" } else { "e {" }).unwrap().1.to_owned());
+        events.collect::<Vec<_>>()
+    };
+    let expected = [
+        " there = true, bits = 0x2a, map = LOW|HIGH (0x81), blob = <00 ff>, maybe = 0xb, s = 0x0, v = 0xc }",
+        " there = false, bits = 0x0, map = 0x0, blob = <01 02>, maybe = none, s = 0x1, v = named: 0xd }",
+    ];
+    assert_eq!(dumped(false), expected);
+    let expected = [
+        r#"{"there":true,"bits":42,"map":{"value":129,"labels":["LOW","HIGH"]},"blob":[0,255],"maybe":11,"s":0,"v":{"":12}}}"#,
+        r#"{"there":false,"bits":0,"map":{"value":0,"labels":[]},"blob":[1,2],"maybe":null,"s":1,"v":{"named":13}}}"#,
+    ];
+    assert_eq!(dumped(true), expected);
 }
 
 struct Gone(io::ErrorKind);
@@ -187,8 +243,8 @@ impl Write for Gone {
 fn a_reader_that_left_is_no_error_and_a_full_disk_is() {
     let trace = Directory::new("pipe");
     for json in [false, true] {
-        assert!(dump::run(trace.path(), json, &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
-        assert!(dump::run(trace.path(), json, &mut Gone(io::ErrorKind::StorageFull)).is_err());
-        assert!(dump::count(trace.path(), json, &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
+        assert!(dump::run(&trace.open(), json, &mut Select::default(), &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
+        assert!(dump::run(&trace.open(), json, &mut Select::default(), &mut Gone(io::ErrorKind::StorageFull)).is_err());
+        assert!(dump::count(&trace.open(), json, &mut Select::default(), &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
     }
 }

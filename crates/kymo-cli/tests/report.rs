@@ -11,8 +11,9 @@ use std::process::{Command, Output};
 use kymo::Text;
 use kymo::vocabulary::{
     Address, FaultCause, IpcPath, IpcReceive, IpcSend, Irq, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed, LockKind,
-    LockName, LockReleased, LockWait, Object, PageFault, Pid, ProcessName, SwitchReason, Syscall, SyscallEnter, SyscallExit,
-    SyscallName, ThreadCreate, ThreadDelay, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump, ThreadSuspend, Tid,
+    LockName, LockReleased, LockWait, Object, PageFault, Pid, ProcessName, SchedWakeupNew, SwitchReason, Syscall, SyscallEnter,
+    SyscallExit, SyscallName, ThreadCreate, ThreadDelay, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
+    ThreadSuspend, Tid,
 };
 use made::{MS, Made, US};
 use serde_json::{Value, json};
@@ -263,7 +264,7 @@ fn no_duration_is_made_up_across_a_gap() {
     assert_eq!(whole["system_calls"].as_array().unwrap().iter().filter(|call| call["durations"]["count"] == 1).count(), 2);
 
     let cut = report(&mut with_gap("cut", true));
-    let loss = json!([{ "stream": "events_0", "cpu": 0, "kind": "events", "count": 9, "begin_ns": 4 * MS, "end_ns": 14 * MS }]);
+    let loss = json!([{ "stream": "events_0", "cpu": 0, "kind": "events", "count": 9, "begin_ns": 4 * MS, "end_ns": 10 * MS }]);
     assert_eq!(cut["losses"]["intervals"], loss);
     assert_eq!(cut["losses"]["events"], 9);
     // Thread 1 ran up to the last event before it. Then nothing is known until the switch at 13 ms.
@@ -294,6 +295,7 @@ fn another_tracers_gap_ends_with_the_packet_that_tells_of_it() {
     let report = report(&mut made);
     // Not even the switches at 13 and 14 ms say what runs: the packet ends with the second one.
     assert_eq!(report["cpus"][0]["unknown_ns"], 12 * MS);
+    assert_eq!(report["losses"]["intervals"][0]["end_ns"], 14 * MS);
     assert_eq!(report["cpus"][0]["switches"], 3);
     assert_eq!(thread(&report, 6)["cpu_ns"], 0);
     assert_eq!(report["cpus"][1]["unknown_ns"], 0);
@@ -396,6 +398,40 @@ fn dump_of(tid: u32) -> ThreadStateDump {
     ThreadStateDump { tid, pid, prio: 4, state: ThreadState::Suspended, cpu: 0, name }
 }
 
+/// At the moment of its end, and later; nor does a second dump change what a living one does.
+#[test]
+fn a_state_dump_revives_nobody() {
+    let mut made = Made::new("dumps");
+    made.switch(0, 0, by(3, IDLE), (7, 1));
+    made.event(0, MS, ThreadExit { tid: Tid(7), pid: Pid(1), prev_state: ThreadState::Runnable });
+    made.event(0, MS, dump_of(7));
+    made.switch(0, 2 * MS, by(7, (ThreadState::Ended, SwitchReason::Ended)), (9, 1));
+    for time in [2, 3, 4] {
+        made.event(0, time * MS, dump_of(7));
+        made.event(0, time * MS, dump_of(9));
+    }
+    made.switch(0, 5 * MS, by(9, PREEMPTED), (3, 0));
+    let report = report(&mut made);
+    let lives = |tid| report["threads"].as_array().unwrap().iter().filter(|thread| thread["tid"] == tid).collect::<Vec<_>>();
+    let ([seven], [nine]) = (&lives(7)[..], &lives(9)[..]) else { panic!("{report}") };
+    assert_eq!([&seven["last_state"], &seven["cpu_ns"], &seven["name"]], [&json!("ended"), &json!(2 * MS), &json!("dumped")]);
+    assert_eq!([&nine["last_state"], &nine["cpu_ns"], &nine["suspended_ns"]], [&json!("runnable"), &json!(3 * MS), &json!(0)]);
+    assert_eq!(report["contradictions"]["counts"], json!({}), "{report}");
+}
+
+/// Its first latency is one like any other.
+#[test]
+fn a_new_threads_first_wakeup_counts() {
+    let mut made = Made::new("new");
+    made.switch(0, 0, by(3, IDLE), (7, 1));
+    made.event(0, MS, ThreadCreate { tid: Tid(70_000), pid: Pid(2), parent_tid: Tid(7), prio: 1 });
+    made.event(0, 2 * MS, SchedWakeupNew { tid: Tid(70_000), waker_tid: Tid(7), target_cpu: 0 });
+    made.switch(0, 5 * MS, by(7, WAITS), (70_000, 1));
+    let report = report(&mut made);
+    assert_eq!(report["wake_latency"]["durations"]["max_ns"], 3 * MS);
+    assert_eq!(thread(&report, 70_000)["runnable_ns"], 3 * MS);
+}
+
 #[test]
 fn threads_live_end_and_come_back_as_others() {
     let mut made = Made::new("lives");
@@ -433,10 +469,11 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
-        text.starts_with("18 events in 12.00 ms, none lost.\nClock kymo: 1,000,000,000 Hz; smallest step 100,000 ticks, 0 events"),
+        text.starts_with("18 events in 12.00 ms, none lost.\nClock kymo: 1,000,000,000 ticks a second. Two events of one CPU are 100,000 ticks apart at least, and no two"),
         "{text}"
     );
-    for line in ["table  mutex         2       1       1", "high (12)  500.0 us  0.002500000  0.003000000  interrupt  cpu0"] {
+    for line in ["table  mutex         2             1        1", "high (12)  500.0 us  0.002500000  0.003000000  interrupt  cpu0"]
+    {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert!(text.contains("  4.000 ms on table  2.000 ms  "), "{text}");

@@ -51,31 +51,30 @@ impl<'a> BitCursor<'a> {
     /// An integer of `size` bits (1 to 64), not sign-extended.
     pub(crate) fn integer(&mut self, size: u8, order: ByteOrder) -> Result<u64, DecodeError> {
         let start = self.position;
-        let shift = start % 8;
-        if shift != 0 && self.order.is_some_and(|before| before != order) {
+        if !start.is_multiple_of(8) && self.order.is_some_and(|before| before != order) {
             return Err(DecodeError::ByteOrderInsideByte);
         }
         self.skip(u64::from(size))?;
         self.order = Some(order);
-        let end = self.position.div_ceil(8);
-        let bytes = self.bytes.get(to_index(start / 8)..to_index(end)).unwrap_or(&[]);
-        // 64 bits that begin inside a byte touch nine.
-        let mut gathered: u128 = 0;
-        let value = match order {
-            ByteOrder::Little => {
-                for &byte in bytes.iter().rev() {
-                    gathered = gathered << 8 | u128::from(byte);
-                }
-                gathered >> shift
+        // The limit is within the bytes, so that this cannot fail.
+        Ok(load(self.bytes, start, size, order).unwrap_or(0))
+    }
+
+    /// A LEB128 integer, sign-extended to 64 bits if `signed`; the place must be on a byte.
+    pub(crate) fn leb128(&mut self, signed: bool) -> Result<u64, DecodeError> {
+        let start = to_index(self.position / 8);
+        let end = to_index(self.limit / 8);
+        let rest = self.bytes.get(start..end).unwrap_or(&[]);
+        let (value, bytes) = leb128(rest, signed).map_err(|error| match error {
+            LebError::Unfinished => {
+                let left = self.left();
+                DecodeError::UnexpectedEnd { needed: left.saturating_add(8), left }
             }
-            ByteOrder::Big => {
-                for &byte in bytes {
-                    gathered = gathered << 8 | u128::from(byte);
-                }
-                gathered >> (end * 8 - self.position)
-            }
-        };
-        Ok(value as u64 & low_mask(size))
+            LebError::TooLarge => DecodeError::VarIntTooLarge,
+        })?;
+        self.skip(bytes as u64 * 8)?;
+        self.order = None;
+        Ok(value)
     }
 
     /// The next `count` bytes; the place must be on a byte.
@@ -88,19 +87,130 @@ impl<'a> BitCursor<'a> {
         Ok(self.bytes.get(to_index(start / 8)..end).unwrap_or(&[]))
     }
 
-    /// The bytes up to the next zero byte, which is stepped over; the place must be on a byte.
-    pub(crate) fn bytes_to_zero(&mut self) -> Result<&'a [u8], DecodeError> {
+    /// The bytes up to the next code unit of `unit` zeros, which is stepped over; the place must be on a byte.
+    pub(crate) fn bytes_to_zero(&mut self, unit: usize) -> Result<&'a [u8], DecodeError> {
         let start = to_index(self.position / 8);
         let end = to_index(self.limit / 8);
         let rest = self.bytes.get(start..end).unwrap_or(&[]);
-        let Some(length) = rest.iter().position(|&byte| byte == 0) else {
+        let Some(length) = terminator(rest, unit) else {
             let left = self.left();
             return Err(DecodeError::UnexpectedEnd { needed: left.saturating_add(8), left });
         };
-        self.skip((length as u64 + 1).saturating_mul(8))?;
+        self.skip((length + unit) as u64 * 8)?;
         self.order = None;
         Ok(rest.get(..length).unwrap_or(&[]))
     }
+}
+
+/// The `size` bits (1 to 64) at bit `start`, or `None` if `bytes` ends before.
+#[inline]
+pub(crate) fn load(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> Option<u64> {
+    let at = to_index(start / 8);
+    let shift = (start % 8) as u32;
+    if shift + u32::from(size) <= 64
+        && let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>())
+    {
+        return Some(match order {
+            ByteOrder::Little => u64::from_le_bytes(*eight) >> shift & low_mask(size),
+            ByteOrder::Big => u64::from_be_bytes(*eight) << shift >> (64 - u32::from(size)),
+        });
+    }
+    load_slowly(bytes, start, size, order)
+}
+
+/// Near the end, and 64 bits that begin inside a byte: they touch nine.
+fn load_slowly(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> Option<u64> {
+    let end = start.checked_add(u64::from(size))?;
+    let bytes = bytes.get(to_index(start / 8)..to_index(end.div_ceil(8)))?;
+    let mut gathered: u128 = 0;
+    let value = match order {
+        ByteOrder::Little => {
+            for &byte in bytes.iter().rev() {
+                gathered = gathered << 8 | u128::from(byte);
+            }
+            gathered >> (start % 8)
+        }
+        ByteOrder::Big => {
+            for &byte in bytes {
+                gathered = gathered << 8 | u128::from(byte);
+            }
+            gathered >> (end.div_ceil(8) * 8 - end)
+        }
+    };
+    Some(value as u64 & low_mask(size))
+}
+
+/// Where the first code unit of `unit` zeros is, in bytes.
+#[inline]
+pub(crate) fn terminator(bytes: &[u8], unit: usize) -> Option<usize> {
+    if unit == 1 {
+        return first_zero(bytes);
+    }
+    let units = bytes.chunks_exact(unit).position(|unit| unit.iter().all(|&byte| byte == 0))?;
+    Some(units * unit)
+}
+
+/// Where the first zero byte is. Most texts are short: what is within a few words is found without a call.
+#[inline]
+fn first_zero(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    let mut at = 0;
+    while at < 48
+        && let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>)
+    {
+        let word = u64::from_le_bytes(*eight);
+        // The lowest bit that is set is the top bit of the first zero byte.
+        let zeros = word.wrapping_sub(ONES) & !word & ONES << 7;
+        if zeros != 0 {
+            return Some(at + (zeros.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    Some(at + memchr::memchr(0, bytes.get(at..)?)?)
+}
+
+/// Why bytes are no LEB128 integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LebError {
+    Unfinished,
+    TooLarge,
+}
+
+/// The LEB128 integer that `bytes` begin with, sign-extended to 64 bits if `signed`, and its length.
+pub(crate) fn leb128(bytes: &[u8], signed: bool) -> Result<(u64, usize), LebError> {
+    let mut value: u64 = 0;
+    for (index, &byte) in bytes.iter().enumerate() {
+        let shift = index * 7;
+        let bits = u64::from(byte & 0x7f);
+        let last = byte & 0x80 == 0;
+        // Bytes after the tenth, and its upper bits, may only repeat the sign.
+        let filler = if signed && value >> 63 == 1 { 0x7f } else { 0 };
+        match shift {
+            0..63 => value |= bits << shift,
+            63 => {
+                let wanted = if signed && bits & 1 == 1 { 0x7f } else { bits & 1 };
+                if bits != wanted {
+                    return Err(LebError::TooLarge);
+                }
+                value |= bits << 63;
+            }
+            _ if bits != filler => return Err(LebError::TooLarge),
+            _ => {}
+        }
+        if last {
+            let width = shift + 7;
+            if signed && width < 64 {
+                value = sign_extend(value, width as u8).cast_unsigned();
+            }
+            return Ok((value, index + 1));
+        }
+    }
+    Err(LebError::Unfinished)
+}
+
+/// The low `size` bits of `value` in reversed order.
+pub(crate) fn reverse(value: u64, size: u8) -> u64 {
+    value.reverse_bits() >> (64 - u32::from(size.clamp(1, 64)))
 }
 
 /// A byte offset as an index. One that does not fit is past every slice, and the slices are asked with `get`.
@@ -165,7 +275,7 @@ mod tests {
         assert_eq!(cursor.integer(5, Big), Err(DecodeError::UnexpectedEnd { needed: 5, left: 4 }));
         assert_eq!(cursor.integer(4, Big), Ok(0));
         assert!(BitCursor::new(&[1], 0, 99).skip(9).is_err());
-        assert!(BitCursor::new(&[b'a', 0], 0, 8).bytes_to_zero().is_err());
+        assert!(BitCursor::new(&[b'a', 0], 0, 8).bytes_to_zero(1).is_err());
     }
 
     #[test]
@@ -175,6 +285,44 @@ mod tests {
         assert_eq!(cursor.integer(4, Little), Err(DecodeError::ByteOrderInsideByte));
         assert!(cursor.integer(4, Big).is_ok());
         assert!(cursor.integer(4, Little).is_ok());
+    }
+
+    #[test]
+    fn leb128_to_64_bits_and_no_further() {
+        let unsigned = |bytes: &[u8]| leb128(bytes, false);
+        let signed = |bytes: &[u8]| leb128(bytes, true).map(|(value, length)| (value.cast_signed(), length));
+        assert_eq!(unsigned(&[0xe5, 0x8e, 0x26, 9]), Ok((624_485, 3)));
+        assert_eq!(signed(&[0xc0, 0xbb, 0x78]), Ok((-123_456, 3)));
+        assert_eq!(signed(&[0x7f]), Ok((-1, 1)));
+        assert_eq!(signed(&[0x3f]), Ok((63, 1)));
+        assert_eq!(unsigned(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Ok((u64::MAX, 10)));
+        assert_eq!(signed(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f]), Ok((i64::MIN, 10)));
+        assert_eq!(unsigned(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]), Err(LebError::TooLarge));
+        assert_eq!(signed(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Err(LebError::TooLarge));
+        // Zeros (or signs) that say nothing may follow.
+        assert_eq!(unsigned(&[0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0]), Ok((1, 12)));
+        assert_eq!(unsigned(&[0x80]), Err(LebError::Unfinished));
+        assert_eq!(unsigned(&[]), Err(LebError::Unfinished));
+    }
+
+    #[test]
+    fn bits_are_reversed_within_their_size() {
+        assert_eq!(reverse(0b0011, 4), 0b1100);
+        assert_eq!(reverse(1, 64), 1 << 63);
+        assert_eq!(reverse(1, 1), 1);
+    }
+
+    #[test]
+    fn terminators_are_whole_code_units() {
+        assert_eq!(terminator(b"ab\0", 1), Some(2));
+        assert_eq!(terminator(&[1, 0, 0, 1, 0, 0], 2), Some(4));
+        assert_eq!(terminator(&[1, 0, 0], 2), None);
+        for length in 0..70 {
+            let mut bytes = vec![0x80; length];
+            bytes.extend([0, 1, 0]);
+            assert_eq!(terminator(&bytes, 1), Some(length));
+            assert_eq!(terminator(&bytes[..length], 1), None);
+        }
     }
 
     #[test]

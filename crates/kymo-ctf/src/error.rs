@@ -16,6 +16,12 @@ impl Position {
     pub const START: Position = Position { line: 1, column: 1 };
 }
 
+impl Default for Position {
+    fn default() -> Self {
+        Position::START
+    }
+}
+
 impl std::fmt::Display for Position {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
@@ -53,7 +59,7 @@ pub enum Error {
     /// The metadata cannot be used, so nothing of the trace can be read.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// A stream stopped making sense. Everything before this place was delivered; nothing after it will be.
+    /// A stream stopped making sense. Everything before this place was delivered.
     #[error("{file}, packet {packet}, byte {offset}: {reason}")]
     Stream {
         /// Name of the stream file.
@@ -64,6 +70,8 @@ pub enum Error {
         offset: u64,
         /// What is wrong there.
         reason: DecodeError,
+        /// Offset in the file of the packet with which reading goes on; `None` if nothing more can be read from it.
+        resumes: Option<u64>,
     },
 }
 
@@ -142,6 +150,12 @@ pub enum DecodeError {
     /// Two integers of different byte orders share a byte, which CTF forbids: there is no telling which bits are whose.
     #[error("the byte order changes inside a byte")]
     ByteOrderInsideByte,
+    /// A LEB128 integer has more than 64 bits of value.
+    #[error("a variable-length integer has more than 64 bits")]
+    VarIntTooLarge,
+    /// The packet's size is still 0, as tracers write it before they close a packet.
+    #[error("the packet was never closed, so where it ends has to be guessed")]
+    NeverClosed,
     /// An event record that takes no bits at all would repeat without end.
     #[error("an event record takes no bits, so the packet could hold any number of them")]
     EmptyRecord,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::Ticks;
+use crate::error::{DecodeError, Error};
 use crate::metadata::EventClass;
 use crate::packet::Packet;
 use crate::value::Fields;
@@ -15,6 +16,8 @@ pub enum Item {
     Event(Event),
     /// Something that is not in the trace, and is known not to be.
     Loss(Loss),
+    /// Something that cannot be right, and after which reading went on in the same packet.
+    Problem(Problem),
 }
 
 impl Item {
@@ -23,6 +26,7 @@ impl Item {
         match self {
             Item::Event(event) => event.stream(),
             Item::Loss(loss) => &loss.stream,
+            Item::Problem(problem) => &problem.stream,
         }
     }
 
@@ -31,6 +35,7 @@ impl Item {
         match self {
             Item::Event(event) => event.time,
             Item::Loss(loss) => loss.begin,
+            Item::Problem(_) => None,
         }
     }
 }
@@ -114,4 +119,55 @@ pub struct Loss {
     pub begin_nanos: Option<i128>,
     /// `end` in nanoseconds from the clock's origin.
     pub end_nanos: Option<i128>,
+}
+
+/// Something in a stream that cannot be right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Name of the stream file.
+    pub stream: Arc<str>,
+    /// The packet's place in its file, from 0.
+    pub packet: u64,
+    /// Offset in the file of the byte that could not be read as what it should be.
+    pub offset: u64,
+    /// What is wrong there.
+    pub reason: DecodeError,
+    /// What became of it.
+    pub consequence: Consequence,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Problem { stream, packet, offset, reason, .. } = self;
+        write!(f, "{stream}, packet {packet}, byte {offset}: {reason}")
+    }
+}
+
+/// How reading went on after a [`Problem`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consequence {
+    /// Right there; a time that stepped back was given as the one before it.
+    Clamped,
+    /// The rest of the packet was given up; another one was found.
+    PacketLost {
+        /// Offset in the file where reading goes on, which may be its end.
+        resumes: u64,
+    },
+    /// Nothing more is read from the stream.
+    StreamEnds,
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Error {
+        Error::Stream {
+            file: problem.stream.to_string(),
+            packet: problem.packet,
+            offset: problem.offset,
+            reason: problem.reason,
+            resumes: match problem.consequence {
+                Consequence::PacketLost { resumes } => Some(resumes),
+                Consequence::Clamped | Consequence::StreamEnds => None,
+            },
+        }
+    }
 }

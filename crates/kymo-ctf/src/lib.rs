@@ -1,20 +1,26 @@
-//! Reads Common Trace Format 1.8 by the metadata that a trace carries.
+//! Reads the Common Trace Format by the metadata that a trace carries.
 //!
-//! The metadata text (TSDL) is parsed, resolved into [field classes](FieldClass), and streams are decoded by these alone: no event,
-//! field or layout is known to this crate beforehand.
+//! The metadata text (TSDL) becomes [field classes](FieldClass), and streams are decoded by these alone: no event, field or layout
+//! is known to this crate beforehand. One model serves CTF 1.8 and CTF 2; what a field means to the reader is its [role](Role).
 //!
-//! - [`Trace`] is a directory, [`StreamReader`] one stream from any source of bytes, [`Metadata`] the text.
-//! - Streams are merged by time ([`Merge`]); items of the same time come in the order of the files' names. The same trace gives the
-//!   same items on every run.
+//! Two ways to read:
+//! - **borrowed**: [`Trace::map`] and [`TraceMap::read`] (or [`Reader`] over any bytes) give [events](EventRef) where they are; a field
+//!   is read when it is asked for. [`Tally`] counts, with every header decoded and nothing else.
+//! - **owned**: [`Trace::events`] gives [`Item`]s; [`StreamReader`] reads one stream from any source of bytes, one packet at a time.
+//!
+//! What holds for both:
+//! - Streams are merged by time; items of the same time come in the order of the files' names. The same trace gives the same items on
+//!   every run. Memory does not depend on how long a trace is.
 //! - What was lost is an item like any other ([`Loss`]), with the interval in which it was lost.
-//! - What can be decoded is delivered; then comes one error with file, packet and byte, and that stream ends.
+//! - What can be decoded is delivered, and what cannot be right is told with stream, packet and byte ([`Problem`]). A time that steps
+//!   back is given as the time before it. A record that makes no sense costs the rest of its packet, a packet that makes no sense
+//!   itself; reading goes on at the next packet. In strict mode each of these ends the stream.
 //! - No input makes this crate panic, hang, or allocate out of proportion to the input: lengths are checked against the bits that
-//!   are left before anything is made of them, and nesting and field counts have limits.
-//! - What is not supported is refused with line and column, never misread. Not supported: CTF 2 and metadata in packets (both to
-//!   come), `callsite`, pointers, C bit-fields, integers wider than 64 bits, floating-point numbers of other than 32 and 64 bits,
-//!   arrays of elements that may take no bits, streams with more than one clock.
-//! - Only the packet context's `timestamp_begin` and `timestamp_end` and the event header set a stream's clock. Other fields that are
-//!   mapped to a clock are values.
+//!   are left before anything is made of them, and nesting, field counts and elements without bits have limits.
+//! - What is not supported is refused with line and column, never misread. Not supported: integers wider than
+//!   64 bits, floating-point numbers of other than 16, 32, 64 and 128 bits, streams with more than one clock, any extension
+//!   of CTF 2.
+//! - Only the packet's beginning and end and the event header set a stream's clock. Other fields that are mapped to a clock are values.
 //!
 //! ```
 //! use kymo_ctf::{Item, Metadata, StreamReader, Ticks};
@@ -38,33 +44,65 @@
 //! # Ok::<(), kymo_ctf::Error>(())
 //! ```
 
-#![forbid(unsafe_code)]
+// One call maps files (`map.rs`); there is no other unsafe code.
+#![deny(unsafe_code)]
 #![deny(missing_docs)]
 
+#[cfg(test)]
+mod agreement;
+mod attribute;
 mod bits;
 mod class;
 mod clock;
-mod decode;
+mod draft;
 mod error;
+mod event_ref;
+mod header;
+mod index;
 mod item;
+mod json;
+mod link;
+mod map;
 mod merge;
+mod merged;
 mod metadata;
+mod metadata_packets;
 mod packet;
+mod plan;
+mod reader;
+mod roles;
+mod source;
+mod state;
+mod steps;
 mod stream;
+mod tally;
+mod text;
+mod tournament;
 mod trace;
 mod tsdl;
 mod value;
+mod value_ref;
+mod walk;
 
+pub use attribute::{AttributeValue, Attributes};
 pub use class::{
-    ArrayClass, Base, ByteOrder, Encoding, EnumClass, FieldClass, FloatClass, IntegerClass, Mapping, Member, StructClass,
-    VariantClass,
+    ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, Encoding, EnumClass, FieldClass, FieldLocation, FloatClass,
+    IntRange, IntegerClass, Length, Mapping, Member, OptionalClass, Origin, Role, Roles, Scope, StringClass, StringLength,
+    StructClass, TextEncoding, VarIntClass, VariantClass,
 };
-pub use clock::{ClockClass, Ticks};
+pub use clock::{ClockClass, ClockOrigin, Ticks};
 pub use error::{DecodeError, Error, MetadataError, Position};
-pub use item::{Event, Item, Loss, LossKind};
+pub use event_ref::{EventRef, ItemRef};
+pub use item::{Consequence, Event, Item, Loss, LossKind, Problem};
 pub use merge::Merge;
+pub use merged::Reader;
 pub use metadata::{EnvValue, EventClass, Metadata, StreamClass, TraceClass};
 pub use packet::Packet;
-pub use stream::StreamReader;
-pub use trace::{Events, Trace};
+pub use reader::StreamReader;
+pub use tally::{StreamTally, Tally};
+pub use trace::{Events, Part, Trace, TraceMap};
 pub use value::{Fields, Value};
+pub use value_ref::{ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef};
+
+/// The versions of the format that are read: major and minor number.
+pub const VERSIONS: [(u8, u8); 2] = [(1, 8), (2, 0)];

@@ -6,12 +6,12 @@ use std::io::Read;
 
 use crate::error::Error;
 use crate::item::Item;
-use crate::stream::StreamReader;
+use crate::reader::StreamReader;
 
 /// All items of several streams, earliest first; items of the same time in the order of the streams.
 ///
 /// Every stream has one item waiting, so memory does not depend on how long the trace is. A stream's error comes where its next
-/// item would have come, once, and the other streams go on.
+/// item would have come, and the other streams go on.
 #[derive(Debug)]
 pub struct Merge<R> {
     streams: Vec<Source<R>>,
@@ -76,6 +76,7 @@ fn key(item: &Item, one_clock: bool) -> Option<Key> {
     let nanos = match item {
         Item::Event(event) => event.nanos(),
         Item::Loss(loss) => loss.begin_nanos,
+        Item::Problem(_) => None,
     };
     // Ticks of different clocks cannot be compared.
     let ticks = item.time().filter(|_| one_clock);

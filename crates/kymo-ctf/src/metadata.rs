@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::attribute::Attributes;
 use crate::class::{ByteOrder, StructClass};
 use crate::clock::ClockClass;
 use crate::error::{Error, MetadataError, Position};
+use crate::metadata_packets;
+use crate::plan::StreamPlan;
 
 /// A whole metadata text, understood.
 #[derive(Debug, Clone)]
@@ -14,41 +17,44 @@ pub struct Metadata {
     pub(crate) env: Vec<(String, EnvValue)>,
     pub(crate) clocks: Vec<Arc<ClockClass>>,
     pub(crate) streams: BTreeMap<u64, Arc<StreamClass>>,
+    pub(crate) plans: BTreeMap<u64, Arc<StreamPlan>>,
     pub(crate) slots: u32,
+    pub(crate) event_classes: usize,
+    pub(crate) warnings: Vec<MetadataError>,
 }
 
 impl Metadata {
-    /// Reads a metadata text (TSDL, CTF 1.8). A first line other than `/* CTF 1.8 */` is not asked for, but one that names another
+    /// Reads a metadata text: TSDL (CTF 1.8) or a JSON text sequence (CTF 2). A first line other than `/* CTF 1.8 */` is not asked for, but one that names another
     /// version is refused.
     ///
     /// # Errors
     /// [`Error::Metadata`] with line and column, for everything that is wrong or not supported.
     pub fn parse(text: &str) -> Result<Metadata, Error> {
-        if text.starts_with('\u{1e}') {
-            let message = "this is the metadata of CTF 2, which is not supported yet; CTF 1.8 is";
-            return Err(MetadataError::new(Position::START, message).into());
+        if text.trim_start_matches('\u{feff}').trim_start().starts_with(['\u{1e}', '{']) {
+            return Ok(crate::json::fragments::read(text)?);
         }
-        if let Some(version) = text.strip_prefix("/* CTF ")
-            && !version.starts_with("1.8 */")
-        {
-            let message = "the first line names a version of CTF other than 1.8, the only one supported";
-            return Err(MetadataError::new(Position::START, message).into());
+        if let Some(rest) = text.strip_prefix("/* CTF ") {
+            let version: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+            if version != "1.8" && !version.starts_with("1.8.") {
+                let message = "the first line names a version of CTF other than 1.8, the only one supported";
+                return Err(MetadataError::new(Position::START, message).into());
+            }
         }
         Ok(crate::tsdl::blocks::read(text)?)
     }
 
-    /// The same from a file's bytes.
+    /// The same from a file's bytes: text, or text in packets of either byte order.
     ///
     /// # Errors
-    /// [`Error::Metadata`] as for [`Metadata::parse`], and for bytes that are not UTF-8 text.
+    /// [`Error::Metadata`] as for [`Metadata::parse`], for bytes that are not UTF-8 text, and for packets that make no sense.
     pub fn from_bytes(bytes: &[u8]) -> Result<Metadata, Error> {
-        const PACKETISED: u32 = 0x75d1_1d57;
-        if let Some(magic) = bytes.first_chunk::<4>()
-            && [u32::from_le_bytes(*magic), u32::from_be_bytes(*magic)].contains(&PACKETISED)
-        {
-            let message = "the metadata is in packets, which is not supported yet; plain text is";
-            return Err(MetadataError::new(Position::START, message).into());
+        if let Some(text) = metadata_packets::text(bytes)? {
+            return Metadata::from_text(&text);
         }
+        Metadata::from_text(bytes)
+    }
+
+    fn from_text(bytes: &[u8]) -> Result<Metadata, Error> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Metadata::parse(text),
             Err(error) => {
@@ -85,6 +91,16 @@ impl Metadata {
         self.streams.values()
     }
 
+    /// What is odd in the text but can be read, in the order it was found.
+    pub fn warnings(&self) -> &[MetadataError] {
+        &self.warnings
+    }
+
+    /// How many event classes there are in all streams.
+    pub fn event_class_count(&self) -> usize {
+        self.event_classes
+    }
+
     /// The stream class of this id.
     pub fn stream(&self, id: u64) -> Option<&Arc<StreamClass>> {
         self.streams.get(&id)
@@ -109,17 +125,25 @@ impl std::fmt::Display for EnvValue {
     }
 }
 
-/// The `trace` block.
+/// The trace as a whole: the `trace` block, or CTF 2's preamble and trace class.
 #[derive(Debug, Clone)]
 pub struct TraceClass {
-    /// Version of the format, 1.
+    /// Version of the format: 1 or 2.
     pub major: u64,
-    /// Version of the format, 8.
+    /// Version of the format: 8 for CTF 1.8, 0 for CTF 2.
     pub minor: u64,
-    /// The trace's identity. Packets of another are refused.
+    /// The identity that metadata and packets share. Packets of another are refused.
     pub uuid: Option<[u8; 16]>,
-    /// The byte order of integers that state none.
+    /// The byte order of integers that state none (CTF 1.8).
     pub byte_order: ByteOrder,
+    /// Name (CTF 2).
+    pub name: Option<String>,
+    /// Namespace (CTF 2).
+    pub namespace: Option<String>,
+    /// Unique id (CTF 2).
+    pub uid: Option<String>,
+    /// What the metadata says besides.
+    pub attributes: Attributes,
     /// What every packet begins with.
     pub packet_header: Option<Arc<StructClass>>,
 }
@@ -129,6 +153,12 @@ pub struct TraceClass {
 pub struct StreamClass {
     /// Id, as in the packet header's `stream_id`.
     pub id: u64,
+    /// Name (CTF 2).
+    pub name: Option<String>,
+    /// Namespace (CTF 2).
+    pub namespace: Option<String>,
+    /// Unique id (CTF 2).
+    pub uid: Option<String>,
     /// The clock that the stream's times are values of, if any.
     pub clock: Option<Arc<ClockClass>>,
     /// What follows the packet header in every packet.
@@ -139,6 +169,8 @@ pub struct StreamClass {
     pub event_context: Option<Arc<StructClass>>,
     /// The events, by id.
     pub events: BTreeMap<u64, Arc<EventClass>>,
+    /// What the metadata says besides.
+    pub attributes: Attributes,
 }
 
 /// An `event` block.
@@ -146,8 +178,12 @@ pub struct StreamClass {
 pub struct EventClass {
     /// Id within its stream class.
     pub id: u64,
-    /// Name.
+    /// Name; empty where there is none (CTF 2).
     pub name: Arc<str>,
+    /// Namespace (CTF 2).
+    pub namespace: Option<String>,
+    /// Unique id (CTF 2).
+    pub uid: Option<String>,
     /// Id of the stream class.
     pub stream_id: u64,
     /// Severity as in syslog, or finer, if given.
@@ -156,4 +192,15 @@ pub struct EventClass {
     pub context: Option<Arc<StructClass>>,
     /// The event's own fields.
     pub fields: Option<Arc<StructClass>>,
+    /// What the metadata says besides.
+    pub attributes: Attributes,
+    /// Its place among all event classes of the trace.
+    pub(crate) index: u32,
+}
+
+impl EventClass {
+    /// Its place among all event classes of the metadata, from 0 to below [`Metadata::event_class_count`].
+    pub fn index(&self) -> usize {
+        self.index as usize
+    }
 }

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::bits::BitCursor;
-use crate::class::StructClass;
+use crate::bits::load;
+use crate::class::{ByteOrder, Role};
 use crate::clock::Ticks;
-use crate::decode::{Decoder, State, clock_after};
 use crate::error::DecodeError;
 use crate::metadata::{Metadata, StreamClass};
-use crate::value::{Fields, Value};
+use crate::plan::StreamPlan;
+use crate::state::{Seen, Slots};
+use crate::value::Fields;
+use crate::value_ref::StructRef;
+use crate::walk::Walker;
 
 /// The magic number of CTF packets.
-const MAGIC: u64 = 0xc1fc_1fc1;
+pub(crate) const MAGIC: u64 = 0xc1fc_1fc1;
 
 /// What a packet says about itself.
 #[derive(Debug, Clone)]
@@ -41,121 +44,130 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A counter of the packet context, and its width in bits.
-    pub(crate) fn counter(&self, name: &str) -> Option<(u64, u8)> {
-        context_integer(&self.class, &self.context, name)
-    }
-
     pub(crate) fn nanos(&self, ticks: Ticks) -> Option<i128> {
         let clock = self.class.clock.as_ref()?;
         Some(clock.nanos_from_origin(ticks))
     }
 }
 
-fn context_integer(class: &StreamClass, context: &Fields, name: &str) -> Option<(u64, u8)> {
-    let integer = class.packet_context.as_ref()?.member(name)?.as_integer()?;
-    Some((context.get(name)?.as_u64()?, integer.size))
-}
-
-/// Where a packet is.
-pub(crate) struct Place<'a> {
-    pub(crate) stream: &'a Arc<str>,
-    pub(crate) number: u64,
-    pub(crate) offset: u64,
+/// What is needed of a packet while it is read.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) plan: Arc<StreamPlan>,
+    /// Bits of the packet header, and of header and context.
+    pub(crate) header_bits: u64,
+    pub(crate) bits: u64,
+    pub(crate) content_size: Option<u64>,
+    pub(crate) packet_size: Option<u64>,
+    /// It says that it is 0 bits long: nobody closed it.
+    pub(crate) never_closed: bool,
+    /// Low bits of the clock, and how many.
+    pub(crate) begin: Option<(u64, u8)>,
+    pub(crate) end: Option<(u64, u8)>,
+    pub(crate) cpu: Option<u64>,
+    pub(crate) instance: Option<u64>,
+    pub(crate) sequence: Option<(u64, u8)>,
+    pub(crate) discarded: Option<(u64, u8)>,
 }
 
 /// Why a packet's beginning could not be read, and the bit that could not.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct HeaderError {
     pub(crate) reason: DecodeError,
     pub(crate) position: u64,
 }
 
-/// Reads header and context at the beginning of `bytes`. Gives the packet and the number of bits they take.
+/// Reads header and context at the beginning of `bytes`.
 ///
 /// [`DecodeError::UnexpectedEnd`] and [`DecodeError::LengthTooLarge`] mean that more bytes may help: nothing is known about the
 /// packet's length before its context was read.
-pub(crate) fn read(bytes: &[u8], metadata: &Metadata, state: &mut State, place: &Place<'_>) -> Result<(Packet, u64), HeaderError> {
-    let now = state.clock;
-    let mut decoder = Decoder { cursor: BitCursor::new(bytes, 0, u64::MAX), state };
-    let read = read_at(&mut decoder, metadata, place, now);
-    let position = decoder.cursor.position();
-    match read {
-        Ok(packet) => Ok((packet, position)),
-        Err(reason) => Err(HeaderError { reason, position }),
+pub(crate) fn read(bytes: &[u8], metadata: &Metadata, slots: &mut Slots) -> Result<Head, HeaderError> {
+    let mut seen = Seen::default();
+    let mut walker = Walker::new(bytes, 0, u64::MAX, slots, Some(&mut seen));
+    if let Some(class) = &metadata.trace.packet_header {
+        let walked = walker.structure(class);
+        let position = walker.cursor.position();
+        walked.map_err(|reason| HeaderError { reason, position })?;
     }
-}
-
-fn read_at(decoder: &mut Decoder<'_, '_>, metadata: &Metadata, place: &Place<'_>, now: u64) -> Result<Packet, DecodeError> {
-    let header_class = metadata.trace.packet_header.as_deref();
-    let header = fields(decoder, header_class)?;
-    if let Some(magic) = header.get("magic").and_then(Value::as_u64)
+    let header_bits = walker.cursor.position();
+    let at_header = |reason| HeaderError { reason, position: 0 };
+    if let Some(magic) = seen.value(Role::PacketMagic)
         && magic != MAGIC
     {
-        return Err(DecodeError::BadMagic(magic));
+        return Err(at_header(DecodeError::BadMagic(magic)));
     }
-    if let (Some(Value::Array(bytes)), Some(uuid)) = (header.get("uuid"), metadata.trace.uuid)
-        && !bytes.iter().map(Value::as_u64).eq(uuid.map(|byte| Some(u64::from(byte))))
+    if let Some(uuid) = metadata.trace.uuid
+        && let Some(&at) = seen.uuids.iter().find(|&&at| !is_uuid(bytes, at, uuid))
     {
-        return Err(DecodeError::UuidMismatch);
+        return Err(HeaderError { reason: DecodeError::UuidMismatch, position: at });
     }
-    let class = match header.get("stream_id").and_then(Value::as_u64) {
-        Some(id) => metadata.streams.get(&id).ok_or(DecodeError::UnknownStream(id))?,
-        None if metadata.streams.len() == 1 => {
-            let only = metadata.streams.values().next();
-            only.ok_or(DecodeError::UnknownStream(0))?
-        }
-        None => metadata.streams.get(&0).ok_or(DecodeError::UnknownStream(0))?,
+    let plan = match seen.value(Role::StreamClassId) {
+        Some(id) => metadata.plans.get(&id).ok_or(DecodeError::UnknownStream(id)),
+        None if metadata.plans.len() == 1 => metadata.plans.values().next().ok_or(DecodeError::UnknownStream(0)),
+        None => metadata.plans.get(&0).ok_or(DecodeError::UnknownStream(0)),
     };
-    let context = fields(decoder, class.packet_context.as_deref())?;
-    let integer = |name| context_integer(class, &context, name);
+    let plan = Arc::clone(plan.map_err(at_header)?);
 
-    let (mut begin, mut end) = (None, None);
-    if class.clock.is_some() {
-        let mut at = now;
-        let mut stamp = |name| -> Result<Option<Ticks>, DecodeError> {
-            let Some((low, size)) = integer(name) else {
-                return Ok(None);
-            };
-            let from = at;
-            at = clock_after(from, low, size).unwrap_or(low);
-            if at < from {
-                return Err(DecodeError::TimeWentBack { from, to: at });
-            }
-            Ok(Some(Ticks(at)))
-        };
-        begin = stamp("timestamp_begin")?;
-        end = stamp("timestamp_end")?;
+    let mut walker = Walker::new(bytes, header_bits, u64::MAX, slots, Some(&mut seen));
+    if let Some(class) = &plan.class.packet_context {
+        let walked = walker.structure(class);
+        let position = walker.cursor.position();
+        walked.map_err(|reason| HeaderError { reason, position })?;
     }
-    let header_bits = decoder.cursor.position();
-    let packet_size = integer("packet_size").map(|(size, _)| size);
-    let content_size = integer("content_size").map(|(size, _)| size).or(packet_size);
-    // A packet that only says how much of it is content has no padding, but for the last byte's.
-    let packet_size = packet_size.or(content_size.map(|size| size.div_ceil(8).saturating_mul(8)));
-    if let (Some(packet_size), Some(content_size)) = (packet_size, content_size) {
-        if packet_size < header_bits || !packet_size.is_multiple_of(8) || packet_size == 0 {
-            return Err(DecodeError::BadPacketSize { packet_size, header: header_bits });
-        }
-        if content_size > packet_size || content_size < header_bits {
-            return Err(DecodeError::BadContentSize { content_size, packet_size, header: header_bits });
-        }
-    }
-    let cpu = context.get("cpu_id").and_then(Value::as_u64);
-    Ok(Packet {
-        stream: Arc::clone(place.stream),
-        number: place.number,
-        offset: place.offset,
-        class: Arc::clone(class),
-        begin,
-        end,
-        cpu,
-        content_size,
-        packet_size,
-        header,
-        context,
-    })
+    let bits = walker.cursor.position();
+    let head = Head {
+        header_bits,
+        bits,
+        packet_size: seen.value(Role::PacketTotalLength),
+        content_size: seen.value(Role::PacketContentLength),
+        never_closed: false,
+        begin: seen.get(Role::Timestamp),
+        end: seen.get(Role::PacketEndTimestamp),
+        cpu: seen.value(Role::CpuId),
+        instance: seen.value(Role::StreamId),
+        sequence: seen.get(Role::PacketSequenceNumber),
+        discarded: seen.get(Role::DiscardedEvents),
+        plan,
+    };
+    head.sized().map_err(|reason| HeaderError { reason, position: bits })
 }
 
-fn fields(decoder: &mut Decoder<'_, '_>, class: Option<&StructClass>) -> Result<Fields, DecodeError> {
-    class.map_or_else(|| Ok(Fields::default()), |class| decoder.fields(class))
+fn is_uuid(bytes: &[u8], at: u64, uuid: [u8; 16]) -> bool {
+    (0..).zip(uuid).all(|(index, byte)| load(bytes, at + index * 8, 8, ByteOrder::Little) == Some(byte.into()))
+}
+
+impl Head {
+    /// With both sizes, if they can be.
+    fn sized(mut self) -> Result<Head, DecodeError> {
+        let header = self.bits;
+        if self.packet_size.or(self.content_size) == Some(0) && self.content_size.unwrap_or(0) == 0 && header > 0 {
+            (self.packet_size, self.content_size, self.never_closed) = (None, None, true);
+            return Ok(self);
+        }
+        let content_size = self.content_size.or(self.packet_size);
+        // A packet that only says how much of it is content has no padding, but for the last byte's.
+        let packet_size = self.packet_size.or(content_size.map(|size| size.div_ceil(8).saturating_mul(8)));
+        if let (Some(packet_size), Some(content_size)) = (packet_size, content_size) {
+            if packet_size < header || !packet_size.is_multiple_of(8) || packet_size == 0 {
+                return Err(DecodeError::BadPacketSize { packet_size, header });
+            }
+            if content_size > packet_size || content_size < header {
+                return Err(DecodeError::BadContentSize { content_size, packet_size, header });
+            }
+        }
+        (self.packet_size, self.content_size) = (packet_size, content_size);
+        Ok(self)
+    }
+
+    /// Header and context as fields; `bytes` are the packet's.
+    pub(crate) fn fields(&self, bytes: &[u8], metadata: &Metadata) -> (Fields, Fields) {
+        let mut slots = Slots::new(self.plan.slots);
+        let mut fields = |class: Option<&_>, at, end| match class {
+            Some(class) => StructRef::new(class, bytes, at, end, &mut slots).to_fields(),
+            None => Fields::default(),
+        };
+        let header = fields(metadata.trace.packet_header.as_deref(), 0, self.header_bits);
+        let context = fields(self.plan.class.packet_context.as_deref(), self.header_bits, self.bits);
+        (header, context)
+    }
 }

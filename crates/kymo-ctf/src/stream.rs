@@ -1,314 +1,367 @@
 //! One stream: packet after packet, record after record.
+//!
+//! [`Stream::advance`] is the hot path: where the header is of a compiled kind and nothing is odd, a record costs a few loads and
+//! additions. Everything else (the next packet, a step back, an error) is in [`Stream::advance_slowly`].
+
+mod packets;
+mod parts;
+mod resume;
 
 use std::collections::VecDeque;
-use std::io::Read;
 use std::sync::Arc;
 
-use crate::bits::{BitCursor, low_mask};
-use crate::class::StructClass;
+use crate::class::{NO_SLOT, Role};
 use crate::clock::Ticks;
-use crate::decode::{Decoder, State};
-use crate::error::{DecodeError, Error};
-use crate::item::{Event, Item, Loss, LossKind};
+use crate::error::DecodeError;
+use crate::header::{Header, Id, Part, WORD, Word};
+use crate::item::{Loss, Problem};
 use crate::metadata::Metadata;
-use crate::packet::{self, HeaderError, Packet};
-use crate::value::{Fields, Value};
+use crate::packet::{Head, HeaderError};
+use crate::plan::{Quick, StreamPlan};
+use crate::source::Source;
+use crate::state::{Seen, Slots, Tick, tick, tick_masked};
+use crate::steps::aligned;
+use crate::walk::Walker;
 
-/// How much of a packet is read before its size is known, in bytes. More is read when its context is longer.
-const FIRST_READ: u64 = 4096;
+/// Stands for the id of records whose header says none. The first of events of this very id is read by the exact way.
+const NAMELESS: u64 = u64::MAX;
 
-/// Reads one stream from anything that gives bytes in order: a file, a pipe, a slice.
-///
-/// One packet is in memory at a time. The iterator gives every record and every loss in order; after the first error it ends.
-#[derive(Debug)]
-pub struct StreamReader<R> {
-    metadata: Arc<Metadata>,
-    name: Arc<str>,
-    source: R,
-    /// Bytes read and not yet done with; the current packet begins at `start`.
-    buffer: Vec<u8>,
-    start: usize,
-    /// Offset in the file of the current packet, or of the next.
-    offset: u64,
-    number: u64,
-    open: Option<OpenPacket>,
-    previous: Option<Arc<Packet>>,
-    pending: VecDeque<Item>,
-    state: State,
-    done: bool,
-    begin: Option<i128>,
+/// What comes next in a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The record that [`Stream::record`] describes.
+    Event,
+    /// Something else, in [`Stream::note`].
+    Note,
+    /// Nothing.
+    End,
 }
 
+/// What a stream has besides event records.
 #[derive(Debug, Clone)]
-struct OpenPacket {
-    packet: Arc<Packet>,
-    /// Bits from the packet's first to the next record.
-    position: u64,
-    /// Bits to the end of the content, or of what is there of it.
-    limit: u64,
-    /// Bytes that are there of the packet.
-    available: u64,
-    truncated: bool,
+pub(crate) enum Note {
+    Loss(Loss),
+    Problem(Problem),
 }
 
-impl<R: Read> StreamReader<R> {
-    /// A reader of `source`, called `name` in items and errors.
-    pub fn new(metadata: Arc<Metadata>, name: &str, source: R) -> Self {
-        let state = State::new(metadata.slots);
-        StreamReader {
+/// The record that was read last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Record {
+    /// Place of its class among the plan's events.
+    pub(crate) event: u32,
+    /// Bit of the packet where its contexts and fields begin; they end at [`Stream::position`].
+    pub(crate) body: u64,
+    /// The header's tag, where a compiled header has one.
+    pub(crate) tag: u64,
+}
+
+/// A stream being read.
+#[derive(Debug)]
+pub(crate) struct Stream<S> {
+    pub(crate) metadata: Arc<Metadata>,
+    pub(crate) name: Arc<str>,
+    pub(crate) source: S,
+    pub(crate) strict: bool,
+    /// Where packets begin, if an index says so.
+    pub(crate) index: Arc<[u64]>,
+    /// Offset in the file of the current packet, or of the next; and its number.
+    pub(crate) offset: u64,
+    pub(crate) number: u64,
+    /// Counts packets, so that others can see when one begins.
+    pub(crate) packets: u64,
+    /// The current packet's; the last one's between packets.
+    pub(crate) head: Option<Head>,
+    plan: Option<Arc<StreamPlan>>,
+    pub(crate) begin: Option<u64>,
+    pub(crate) end: Option<u64>,
+    open: bool,
+    /// Bits from the packet's first to the next record, and to the end of its content or of what is there of it.
+    pub(crate) position: u64,
+    limit: u64,
+    /// The same, or 0 while something has to be told or looked at first.
+    quick: u64,
+    truncated: bool,
+    /// The id of the event before and what is known of it.
+    last_id: u64,
+    last: Quick,
+    /// The record whose step back was told.
+    told: Option<u64>,
+    /// Bytes of the current packet that are there.
+    available: u64,
+    /// The clock, which is the time of the record read last, and its value at the packet's end where that is sure.
+    pub(crate) clock: u64,
+    until: u64,
+    pub(crate) slots: Slots,
+    pub(crate) seen: Seen,
+    pub(crate) record: Record,
+    pending: VecDeque<Note>,
+    pub(crate) note: Option<Note>,
+    previous: Option<Previous>,
+    done: bool,
+    pub(crate) first_begin: Option<i128>,
+}
+
+/// What the packet before said.
+#[derive(Debug, Clone)]
+struct Previous {
+    class: u64,
+    instance: Option<u64>,
+    sequence: Option<(u64, u8)>,
+    discarded: Option<(u64, u8)>,
+    end: Option<Ticks>,
+}
+
+impl<S: Source> Stream<S> {
+    pub(crate) fn new(metadata: Arc<Metadata>, name: &str, source: S) -> Self {
+        let slots = Slots::new(metadata.slots);
+        Stream {
             metadata,
             name: Arc::from(name),
             source,
-            buffer: Vec::new(),
-            start: 0,
+            strict: false,
+            index: Arc::from([]),
             offset: 0,
             number: 0,
-            open: None,
-            previous: None,
-            pending: VecDeque::new(),
-            state,
-            done: false,
+            packets: 0,
+            head: None,
+            plan: None,
             begin: None,
+            end: None,
+            open: false,
+            position: 0,
+            limit: 0,
+            quick: 0,
+            truncated: false,
+            last_id: NAMELESS,
+            last: Quick::UNKNOWN,
+            told: None,
+            available: 0,
+            clock: 0,
+            until: u64::MAX,
+            slots,
+            seen: Seen::default(),
+            record: Record::default(),
+            pending: VecDeque::new(),
+            note: None,
+            previous: None,
+            done: false,
+            first_begin: None,
         }
     }
 
-    /// Name of the stream.
-    pub fn name(&self) -> &Arc<str> {
-        &self.name
+    /// The current packet's plan.
+    pub(crate) fn plan(&self) -> Option<&Arc<StreamPlan>> {
+        self.plan.as_ref()
     }
 
-    /// Where the first packet begins in time, in nanoseconds from the clock's origin, once it was read.
-    pub fn begin_nanos(&self) -> Option<i128> {
-        self.begin
-    }
-
-    /// Whether all times of the trace are of the same clock.
-    pub(crate) fn has_one_clock(&self) -> bool {
-        self.metadata.clocks.len() == 1
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.buffer.get(self.start..).unwrap_or(&[])
-    }
-
-    /// Reads until `wanted` bytes of the packet are there, or the file ends; gives how many are.
-    fn fill(&mut self, wanted: u64) -> Result<u64, DecodeError> {
-        let have = self.bytes().len() as u64;
-        if have < wanted {
-            self.buffer.drain(..self.start.min(self.buffer.len()));
-            self.start = 0;
-            // `read_to_end` grows the buffer as bytes come: a packet that claims to be huge costs nothing.
-            let mut rest = self.source.by_ref().take(wanted - have);
-            let read = rest.read_to_end(&mut self.buffer);
-            read.map_err(|error| DecodeError::Io(error.to_string()))?;
+    /// Over up to `most` records at once, if nothing has to be told or looked at first; none if there is.
+    #[inline(always)]
+    pub(crate) fn run_quickly(&mut self, most: usize, give: impl FnMut(Record, u64)) {
+        if self.position < self.quick {
+            self.run(most, give);
         }
-        Ok((self.bytes().len() as u64).min(wanted))
     }
 
-    /// Goes to the next packet; `false` at the end of the file.
-    fn open_packet(&mut self) -> Result<bool, HeaderError> {
-        let at_start = |reason| HeaderError { reason, position: 0 };
-        let mut wanted = FIRST_READ;
-        let (packet, position) = loop {
-            let available = self.fill(wanted).map_err(at_start)?;
-            if available == 0 {
-                return Ok(false);
+    /// Goes to what comes next.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) -> Next {
+        if self.position < self.quick && self.step_over().is_some() {
+            return Next::Event;
+        }
+        self.advance_slowly()
+    }
+
+    /// Over one record, if nothing about it is odd; otherwise nothing has changed.
+    #[inline(always)]
+    fn step_over(&mut self) -> Option<()> {
+        let mut record = None;
+        self.run(1, |stepped, _| record = Some(stepped));
+        self.record = record?;
+        Some(())
+    }
+
+    /// Over the next records of the packet, `most` at most, as far as nothing is odd about them; each is given with its time.
+    ///
+    /// What the loop needs is in local variables, and the kind of header is settled before it.
+    #[inline(always)]
+    pub(crate) fn run(&mut self, most: usize, give: impl FnMut(Record, u64)) {
+        let Some(plan) = self.plan.clone() else { return };
+        match &plan.header {
+            Header::Fixed(word, _) | Header::Switch(word, _) if word.big => self.run_in_order::<true>(&plan, most, give),
+            _ => self.run_in_order::<false>(&plan, most, give),
+        }
+    }
+
+    #[inline(always)]
+    fn run_in_order<const BIG: bool>(&mut self, plan: &StreamPlan, most: usize, give: impl FnMut(Record, u64)) {
+        match &plan.header {
+            Header::Fixed(word, part) => self.run_over::<BIG>(plan, word, NO_SLOT, most, give, |_| Some((0, part))),
+            Header::Switch(word, switch) => self.run_over::<BIG>(plan, word, switch.slot, most, give, |word| {
+                let tag = switch.tag.of::<BIG>(word);
+                Some((tag, switch.choose(tag)?))
+            }),
+            Header::Walk => {}
+        }
+    }
+
+    #[inline(always)]
+    fn run_over<'p, const BIG: bool>(
+        &mut self,
+        plan: &'p StreamPlan,
+        word: &Word,
+        slot: u32,
+        most: usize,
+        mut give: impl FnMut(Record, u64),
+        choose: impl Fn(&[u8; WORD]) -> Option<(u64, &'p Part)>,
+    ) {
+        let bytes = self.source.bytes();
+        let (limit, until) = (self.limit, self.until);
+        let (mut position, mut clock) = (self.position, self.clock);
+        let (mut last_id, mut last) = (self.last_id, self.last);
+        for _ in 0..most {
+            if position >= limit {
+                break;
             }
-            let place = packet::Place { stream: &self.name, number: self.number, offset: self.offset };
-            let bytes = self.buffer.get(self.start..).unwrap_or(&[]);
-            match packet::read(bytes, &self.metadata, &mut self.state, &place) {
-                Ok(read) => break read,
-                Err(error) if !wants_more(&error.reason) => return Err(error),
-                Err(error) if available < wanted => {
-                    return Err(HeaderError { reason: DecodeError::Truncated { available }, position: error.position });
+            let start = aligned(position, word.mask);
+            let Some(header) = word.read(bytes, start / 8) else { break };
+            let Some((tag, part)) = choose(header) else { break };
+            let time = match part.time {
+                None => clock,
+                Some(load) => match tick_masked(clock, load.of::<BIG>(header), load.mask, until) {
+                    Tick::To(time) => time,
+                    Tick::Back(_) => break,
+                },
+            };
+            // Events come in runs, so that this is a branch that is foreseen, and the next record's place need not wait for the id.
+            let id = match part.id {
+                Id::None => NAMELESS,
+                Id::Tag => tag,
+                Id::At(load) => load.of::<BIG>(header),
+            };
+            if id != last_id {
+                let named = !matches!(part.id, Id::None);
+                if id == NAMELESS && named {
+                    break;
                 }
-                Err(_) => wanted = wanted.saturating_mul(2),
+                last = *plan.event(named.then_some(id));
+                last_id = id;
             }
+            let body = start + part.end;
+            let end = if last.bits == Quick::VARIES {
+                self.slots.set(slot, tag.into());
+                let Some(event) = plan.events.get(last.event as usize) else { break };
+                event.layout.end(bytes, body, limit, &mut self.slots).unwrap_or(0)
+            } else {
+                aligned(body, last.mask).wrapping_add(last.bits)
+            };
+            // A sum that overflows is not behind the position either.
+            if end > limit || end <= position {
+                break;
+            }
+            position = end;
+            clock = time;
+            give(Record { event: last.event, body, tag }, time);
+        }
+        (self.position, self.clock) = (position, clock);
+        (self.last_id, self.last) = (last_id, last);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn advance_slowly(&mut self) -> Next {
+        let next = self.next_slowly();
+        let quick = self.open && self.pending.is_empty() && !self.is_never_closed();
+        self.quick = if quick { self.limit } else { 0 };
+        next
+    }
+
+    fn next_slowly(&mut self) -> Next {
+        loop {
+            if let Some(note) = self.pending.pop_front() {
+                self.note = Some(note);
+                return Next::Note;
+            }
+            if self.done {
+                return Next::End;
+            }
+            if !self.open {
+                match self.open_packet() {
+                    Ok(true) => {}
+                    Ok(false) => self.done = true,
+                    Err(error) => self.lose_header(error),
+                }
+            } else if self.position >= self.limit || self.rest_is_empty() {
+                self.close_packet();
+            } else {
+                match self.walk_record() {
+                    Ok(true) => return Next::Event,
+                    // Something is to be told first.
+                    Ok(false) => {}
+                    Err(error) => self.lose_records(error),
+                }
+            }
+        }
+    }
+
+    fn is_never_closed(&self) -> bool {
+        self.head.as_ref().is_some_and(|head| head.never_closed)
+    }
+
+    /// Whether the rest of a packet that was never closed was never written.
+    fn rest_is_empty(&self) -> bool {
+        let from = usize::try_from(self.position.div_ceil(8)).unwrap_or(usize::MAX);
+        self.is_never_closed() && self.source.bytes().get(from..).unwrap_or(&[]).iter().all(|&byte| byte == 0)
+    }
+
+    /// Reads the record at `position` with every check. `false` if there is something to tell before it: it is read again then.
+    fn walk_record(&mut self) -> Result<bool, HeaderError> {
+        let Some(plan) = self.plan.clone() else { return Ok(false) };
+        let class = &plan.class;
+        self.seen = Seen::default();
+        let mut walker = Walker::new(self.source.bytes(), self.position, self.limit, &mut self.slots, Some(&mut self.seen));
+        let walked = class.event_header.as_deref().map_or(Ok(()), |header| walker.structure(header));
+        let body = walker.cursor.position();
+        let at = |position| move |reason| HeaderError { reason, position };
+        walked.map_err(at(body))?;
+        let id = self.seen.value(Role::EventClassId);
+        let unknown = || DecodeError::UnknownEvent { id: id.unwrap_or(0), stream: class.id };
+        let event = plan.event(id).event;
+        if event == Quick::NONE {
+            return Err(at(body)(unknown()));
+        }
+        let mut time = self.clock;
+        if let Some((low, size)) = self.seen.get(Role::Timestamp) {
+            match tick(self.clock, low, size, self.until) {
+                Tick::To(to) => time = to,
+                Tick::Back(to) if self.told != Some(self.position) => {
+                    self.told = Some(self.position);
+                    self.clamped(DecodeError::TimeWentBack { from: self.clock, to }, body);
+                    return Ok(false);
+                }
+                Tick::Back(_) => {}
+            }
+        }
+        let fields = plan.events.get(event as usize).map(|plan| [&plan.class.context, &plan.class.fields]);
+        let parts = [&class.event_context].into_iter().chain(fields.into_iter().flatten());
+        let mut walker = Walker::new(self.source.bytes(), body, self.limit, &mut self.slots, Some(&mut self.seen));
+        let walked = parts.flatten().try_for_each(|part| walker.structure(part));
+        let end = walker.cursor.position();
+        walked.map_err(at(end))?;
+        if end == self.position {
+            return Err(at(end)(DecodeError::EmptyRecord));
+        }
+        let tag = match &plan.header {
+            Header::Switch(_, switch) => u64::try_from(self.slots.get(switch.slot)).unwrap_or(0),
+            _ => 0,
         };
-        if let Some(previous) = &self.previous {
-            let instance = |packet: &Packet| packet.header.get("stream_instance_id").and_then(Value::as_u64);
-            if previous.class.id != packet.class.id || instance(previous) != instance(&packet) {
-                return Err(at_start(DecodeError::StreamChanged));
-            }
-            let losses = losses(previous, &packet).map_err(|reason| HeaderError { reason, position })?;
-            self.pending.extend(losses);
-        } else {
-            self.begin = packet.begin.and_then(|begin| packet.nanos(begin));
-        }
-        if let Some(Ticks(begin)) = packet.begin {
-            self.state.clock = begin;
-        }
-        let size = packet.packet_size.map_or(u64::MAX, |bits| bits / 8);
-        let available = self.fill(size).map_err(at_start)?;
-        let content = packet.content_size.unwrap_or(u64::MAX);
-        self.open = Some(OpenPacket {
-            position,
-            limit: content.min(available.saturating_mul(8)),
-            available,
-            truncated: packet.packet_size.is_some() && available < size,
-            packet: Arc::new(packet),
-        });
+        self.record = Record { event, body, tag };
+        self.position = end;
+        self.clock = time;
+        self.told = None;
         Ok(true)
     }
-
-    fn close_packet(&mut self, open: OpenPacket) -> Result<(), DecodeError> {
-        if open.truncated {
-            let available = open.available;
-            return Err(DecodeError::Truncated { available });
-        }
-        if let Some(Ticks(end)) = open.packet.end {
-            let from = self.state.clock;
-            if end < from {
-                return Err(DecodeError::TimeWentBack { from, to: end });
-            }
-            self.state.clock = end;
-        }
-        self.start = self.start.saturating_add(usize::try_from(open.available).unwrap_or(usize::MAX));
-        self.offset = self.offset.saturating_add(open.available);
-        self.number += 1;
-        self.previous = Some(open.packet);
-        Ok(())
-    }
-
-    /// Decodes the record at `open.position` and moves it past the record.
-    fn record(&mut self, open: &mut OpenPacket) -> Result<Event, HeaderError> {
-        let bytes = self.buffer.get(self.start..).unwrap_or(&[]);
-        let mut decoder = Decoder { cursor: BitCursor::new(bytes, open.position, open.limit), state: &mut self.state };
-        let decoded = record(&mut decoder, &open.packet);
-        let position = decoder.cursor.position();
-        match decoded {
-            Ok(_) if position == open.position => Err(HeaderError { reason: DecodeError::EmptyRecord, position }),
-            Ok(event) => {
-                open.position = position;
-                Ok(event)
-            }
-            Err(reason) if open.truncated && wants_more(&reason) => {
-                let available = open.available;
-                let reason = DecodeError::Truncated { available };
-                Err(HeaderError { reason, position })
-            }
-            Err(reason) => Err(HeaderError { reason, position }),
-        }
-    }
-
-    fn step(&mut self) -> Result<Option<Item>, HeaderError> {
-        loop {
-            if let Some(item) = self.pending.pop_front() {
-                return Ok(Some(item));
-            }
-            match self.open.take() {
-                None => {
-                    if !self.open_packet()? {
-                        return Ok(None);
-                    }
-                }
-                Some(open) if open.position >= open.limit => {
-                    let position = open.position;
-                    self.close_packet(open).map_err(|reason| HeaderError { reason, position })?;
-                }
-                Some(mut open) => {
-                    let event = self.record(&mut open)?;
-                    self.open = Some(open);
-                    return Ok(Some(Item::Event(event)));
-                }
-            }
-        }
-    }
 }
 
-impl<R: Read> Iterator for StreamReader<R> {
-    type Item = Result<Item, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        match self.step() {
-            Ok(Some(item)) => Some(Ok(item)),
-            Ok(None) => {
-                self.done = true;
-                None
-            }
-            Err(HeaderError { reason, position }) => {
-                self.done = true;
-                Some(Err(Error::Stream {
-                    file: self.name.to_string(),
-                    packet: self.number,
-                    offset: self.offset.saturating_add(position / 8),
-                    reason,
-                }))
-            }
-        }
-    }
-}
-
-fn wants_more(reason: &DecodeError) -> bool {
+pub(crate) fn wants_more(reason: &DecodeError) -> bool {
     matches!(reason, DecodeError::UnexpectedEnd { .. } | DecodeError::LengthTooLarge { .. })
-}
-
-fn record(decoder: &mut Decoder<'_, '_>, packet: &Arc<Packet>) -> Result<Event, DecodeError> {
-    let stream = &packet.class;
-    decoder.state.event_id = None;
-    if let Some(header) = &stream.event_header {
-        decoder.skip_fields(header)?;
-    }
-    let class = match decoder.state.event_id {
-        // A stream with one kind of event need not say which.
-        None if stream.events.len() == 1 => stream.events.values().next(),
-        id => stream.events.get(&id.unwrap_or(0)),
-    };
-    let class = class.ok_or(DecodeError::UnknownEvent { id: decoder.state.event_id.unwrap_or(0), stream: stream.id })?;
-    let time = stream.clock.is_some().then_some(Ticks(decoder.state.clock));
-    let mut part = |class: &Option<Arc<StructClass>>| match class {
-        Some(class) => decoder.fields(class),
-        None => Ok(Fields::default()),
-    };
-    Ok(Event {
-        time,
-        stream_context: part(&stream.event_context)?,
-        context: part(&class.context)?,
-        fields: part(&class.fields)?,
-        packet: Arc::clone(packet),
-        class: Arc::clone(class),
-    })
-}
-
-/// What is missing between two packets that follow each other in a file. The intervals are babeltrace2's.
-fn losses(previous: &Packet, packet: &Packet) -> Result<Vec<Item>, DecodeError> {
-    let mut losses = Vec::new();
-    let mut push = |kind, count, end: Option<Ticks>| {
-        if count > 0 {
-            let nanos = |time: Option<Ticks>| time.and_then(|time| packet.nanos(time));
-            losses.push(Item::Loss(Loss {
-                stream: Arc::clone(&packet.stream),
-                cpu: packet.cpu,
-                kind,
-                count,
-                begin: previous.end,
-                end,
-                begin_nanos: nanos(previous.end),
-                end_nanos: nanos(end),
-            }));
-        }
-    };
-    let discarded = growth(previous, packet, "events_discarded")?;
-    push(LossKind::Events, discarded, packet.end);
-    // Tracers that do not count their packets may leave the number as it is: no step is no loss.
-    let steps = growth(previous, packet, "packet_seq_num")?;
-    push(LossKind::Packets, steps.saturating_sub(1), packet.begin);
-    Ok(losses)
-}
-
-/// By how much a counter grew from one packet to the next. Counters narrower than 64 bits may wrap.
-fn growth(previous: &Packet, packet: &Packet, counter: &'static str) -> Result<u64, DecodeError> {
-    let (Some((from, _)), Some((to, size))) = (previous.counter(counter), packet.counter(counter)) else {
-        return Ok(0);
-    };
-    let mask = low_mask(size);
-    let grown = to.wrapping_sub(from) & mask;
-    let back = if size < 64 { grown > mask / 2 } else { to < from };
-    if back {
-        return Err(DecodeError::CounterWentBack { counter, from, to });
-    }
-    Ok(grown)
 }

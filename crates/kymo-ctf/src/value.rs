@@ -32,6 +32,19 @@ pub enum Value {
         /// Its value.
         value: Box<Value>,
     },
+    /// True or false.
+    Bool(bool),
+    /// Bits and the names of those that are set.
+    BitMap {
+        /// The bits.
+        bits: u64,
+        /// The active flags, in declared order.
+        flags: Vec<Arc<str>>,
+    },
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// An optional field that is not there.
+    None,
 }
 
 impl Value {

@@ -121,15 +121,11 @@ impl Random {
 
 /// Reads to the end; gives how many items there were.
 fn drain(metadata: &Arc<Metadata>, stream: &[u8]) -> usize {
-    let items = StreamReader::new(Arc::clone(metadata), "s", stream);
-    let mut errors = 0;
     let mut count = 0;
-    for item in items {
-        assert_eq!(errors, 0, "an error is the last item");
-        errors += usize::from(item.is_err());
+    for _ in StreamReader::new(Arc::clone(metadata), "s", stream) {
         count += 1;
-        // Every record takes a bit at least, and two losses a packet.
-        assert!(count <= stream.len() * 8 + 2);
+        // Every record takes a bit at least, and may have a problem; two losses and a few problems a packet, which takes a byte.
+        assert!(count <= stream.len() * 24 + 8);
     }
     count
 }

@@ -8,6 +8,8 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use kymo::ctf::directory::TraceWriter;
+use kymo::ring::reader::{Region, View};
 use kymo::{ByPointer, Clock, Config, Consumer, Control, ControlPointer, Interrupts, Masked, Memory, Recorder, Text, Tracer};
 use kymo_ctf::{Item, LossKind, Trace, Value};
 
@@ -50,6 +52,22 @@ unsafe impl kymo::Platform for Test {
 const CPUS: usize = 3;
 const PACKET: u32 = 256;
 
+fn config(cpus: usize) -> Config {
+    Config {
+        cpus: cpus as u32,
+        packet_size: PACKET,
+        packets: 8,
+        names_packets: 4,
+        overflow: kymo::Overflow::Discard,
+        consumer: Consumer::None,
+        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        phys: 0,
+        build_id: [0; 20],
+        seed: 0,
+        hosted: true,
+    }
+}
+
 struct Machine {
     memory: Memory,
     recorder: &'static Recorder<Test, CPUS>,
@@ -71,20 +89,7 @@ impl Machine {
     }
 
     fn begin(&mut self, flags: u32) {
-        let config = Config {
-            cpus: CPUS as u32,
-            packet_size: PACKET,
-            packets: 8,
-            names_packets: 4,
-            mode: kymo::Mode::Discard,
-            consumer: Consumer::None,
-            clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
-            phys: 0,
-            build_id: [0; 20],
-            seed: 0,
-            hosted: true,
-        };
-        let started = self.recorder.start(0, flags, Some(&config)).unwrap();
+        let started = self.recorder.start(0, flags, Some(&config(CPUS))).unwrap();
         assert_eq!(started.channels as usize, 1 + 2 * CPUS);
         (self.sequence, self.names) = ([0; CPUS], [0; CPUS]);
         let _ = fs::remove_dir_all(&self.folder);
@@ -269,4 +274,163 @@ fn losses_are_in_the_trace_when_new_events_are_dropped() {
 #[test]
 fn losses_are_in_the_trace_when_old_events_are_overwritten() {
     lossy("rolling", kymo::flags::ROLLING);
+}
+
+/// What a directory shows: of each stream its events, and the events and packets that were lost before each.
+fn told(folder: &Path) -> Vec<String> {
+    let mut told: Vec<_> = Trace::open(folder)
+        .unwrap()
+        .events()
+        .filter_map(|item| match item.unwrap() {
+            Item::Event(event) => Some(format!("{} {} {:?}", event.stream(), event.time.map_or(0, |time| time.0), event.fields)),
+            Item::Loss(loss) => Some(format!("{} lost {:?} {}", loss.stream, loss.kind, loss.count)),
+            _ => None,
+        })
+        .collect();
+    // By stream; the sort keeps the order in each.
+    told.sort_by(|a, b| a.split(' ').next().cmp(&b.split(' ').next()));
+    told
+}
+
+/// A host that reads the memory and the kernel's own `read` tell the same events and the same losses, wherever they were.
+#[test]
+fn the_kernels_reader_and_the_hosts_tell_the_same() {
+    let mut machine = Machine::start("both", kymo::flags::ROLLING);
+    let folder = machine.folder.with_extension("host");
+    let _ = fs::remove_dir_all(&folder);
+    let live = machine.memory.live();
+    let mut writer = TraceWriter::create(&folder, &live).unwrap();
+    for turn in 0..60 {
+        // Some of these overtake a reader that takes all there is between them.
+        machine.record(turn % CPUS, [3, 40, 0, 150, 70][turn % 5]);
+        machine.drain(5000);
+        while writer.poll(&live, View::Live).unwrap() > 0 {}
+        if turn % 4 == 0 {
+            writer.flush().unwrap();
+        }
+    }
+    machine.record(1, 500);
+    machine.recorder.stop(0).unwrap();
+    machine.drain(5000);
+    writer.poll(&live, View::PostMortem).unwrap();
+    let lost = writer.finish(&live).unwrap().lost();
+    assert_eq!(machine.recorder.finish(0).unwrap().overwritten, lost);
+    let (kernel, host) = (told(&machine.folder), told(&folder));
+    assert!(lost > 1000 && kernel.iter().any(|line| line.contains(" lost Events")), "{lost}");
+    for (kernel, host) in kernel.iter().zip(&host) {
+        assert_eq!(kernel, host);
+    }
+    assert_eq!(kernel.len(), host.len());
+    fs::remove_dir_all(&machine.folder).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Three hundred CPUs in one region, through the kernel's `read` and through the host's writer of directories.
+#[test]
+fn three_hundred_cpus() {
+    const CPUS: usize = 300;
+    let layout = std::alloc::Layout::from_size_align(4 << 20, 4096).unwrap();
+    // SAFETY: the size is not zero; the memory is never freed.
+    let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), CPUS as u32) };
+    let recorder: Box<Recorder<Test, CPUS>> = Box::new(Recorder::new(memory, &VOCABULARY));
+    assert_eq!(recorder.start(0, 0, Some(&config(CPUS))).unwrap().channels as usize, 1 + 2 * CPUS);
+    assert!(memory.control(CPUS as u32).is_null());
+    let mut expected = Vec::new();
+    for cpu in 0..CPUS as u32 {
+        BLOCK.set(memory.control(cpu));
+        for seq in 0..1 + cpu % 5 {
+            CLOCK.set(CLOCK.get() + 1);
+            Tracer::<Test>::record(Beat { cpu, seq });
+            expected.push((u64::from(cpu), u64::from(seq)));
+        }
+        Tracer::<Test>::record(Name { cpu, seq: 99 });
+        expected.push((u64::from(cpu), 99));
+    }
+    let live = memory.live();
+    let region = Region::open(&live).unwrap();
+    assert_eq!(region.header().cpus as usize, CPUS);
+    recorder.stop(0).unwrap();
+
+    let folders = ["kernel", "host"].map(|name| std::env::temp_dir().join(format!("kymo-300-{}-{name}", std::process::id())));
+    folders.iter().for_each(|folder| drop(fs::remove_dir_all(folder)));
+    fs::create_dir_all(&folders[0]).unwrap();
+    let mut buffer = vec![0; 1000];
+    for channel in 0..=2 * CPUS as u32 {
+        let mut name = String::new();
+        kymo::write_file_name(channel, &mut name).unwrap();
+        let mut file = fs::File::create(folders[0].join(name)).unwrap();
+        loop {
+            let len = recorder.read(0, channel, Some(&mut buffer)).unwrap();
+            let bytes: Vec<u8> = buffer.iter().flat_map(|word: &u32| word.to_le_bytes()).take(len).collect();
+            file.write_all(&bytes).unwrap();
+            if len == 0 {
+                break;
+            }
+        }
+    }
+    let mut writer = TraceWriter::create(&folders[1], &live).unwrap();
+    writer.poll(&live, View::PostMortem).unwrap();
+    assert_eq!(writer.finish(&live).unwrap().lost(), 0);
+    expected.sort_unstable();
+    for folder in &folders {
+        let mut seen = Vec::new();
+        for item in Trace::open(folder).unwrap().events() {
+            let Item::Event(event) = item.unwrap() else { panic!("nothing is lost") };
+            let field = |name: &str| event.fields.get(name).and_then(Value::as_u64).unwrap();
+            assert_eq!(event.cpu(), Some(field("cpu")));
+            seen.push((field("cpu"), field("seq")));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, expected, "{}", folder.display());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+/// One run, all of it read with buffers that hold `pattern`: what `read` says it has read, with the session's UUID taken out.
+fn read_over(pattern: u32) -> Vec<Vec<u8>> {
+    CLOCK.set(1000);
+    let mut machine = Machine::start(&format!("pattern-{pattern:x}"), kymo::flags::ROLLING);
+    let least = machine.recorder.buffer_words(PACKET);
+    let uuid = Region::open(&machine.memory.live()).unwrap().header().uuid;
+    let text = kymo::ctf::tsdl::Uuid(uuid).to_string();
+    let mut parts = Vec::new();
+    for turn in 0..30 {
+        if turn == 29 {
+            machine.recorder.stop(0).unwrap();
+        } else {
+            machine.record(turn % CPUS, [3, 40, 0, 150][turn % 4]);
+        }
+        for channel in 0..=2 * CPUS as u32 {
+            loop {
+                let mut buffer = vec![pattern; least + turn];
+                let len = machine.recorder.read(0, channel, Some(&mut buffer)).unwrap();
+                if len == 0 {
+                    break;
+                }
+                let mut bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
+                if channel > 0 {
+                    assert_eq!(bytes[4..20], uuid);
+                    bytes[4..20].fill(0);
+                }
+                parts.push(bytes);
+            }
+        }
+    }
+    machine.recorder.finish(0).unwrap();
+    fs::remove_dir_all(&machine.folder).unwrap();
+    // The metadata came in the first turn, in parts.
+    let parts_of_it = parts.iter().position(|part| part.starts_with(&kymo::ctf::packet::MAGIC.to_le_bytes())).unwrap();
+    let metadata: Vec<u8> = parts.drain(..parts_of_it).flatten().collect();
+    let metadata = String::from_utf8(metadata).unwrap();
+    assert!(metadata.contains(&text));
+    parts.push(metadata.replace(&text, "").into_bytes());
+    parts
+}
+
+/// No byte of a caller's buffer, or of the kernel's memory before it, comes back as read: all of it was written by `read`.
+#[test]
+fn what_is_read_was_written() {
+    let (ones, others) = (read_over(0xa5a5_a5a5), read_over(0x5a5a_5a5a));
+    assert!(ones.len() > 50);
+    assert_eq!(ones, others);
 }

@@ -104,16 +104,16 @@ fn narrow_counters_wrap_and_wide_ones_do_not() {
     assert!(error.is_none(), "{error:?}");
     let counts: Vec<_> = losses(&items).iter().map(|loss| loss.count).collect();
     assert_eq!(counts, [5, 2]);
-    let (_, error) = read(&narrow, &[packet(9, 9), packet(10, 8)].concat());
-    assert_eq!(reason(error), DecodeError::CounterWentBack { counter: "events_discarded", from: 9, to: 8 });
+    let (items, _) = read(&narrow, &[packet(9, 9), packet(10, 8)].concat());
+    assert_eq!(problems(&items), [DecodeError::CounterWentBack { counter: "events_discarded", from: 9, to: 8 }]);
     let wide = |seq| close(open(Order::Le, 0, 0, 0, seq, 0, 0), 0);
-    let (_, error) = read(&metadata(Order::Le), &[wide(7), wide(5)].concat());
-    assert_eq!(reason(error), DecodeError::CounterWentBack { counter: "packet_seq_num", from: 7, to: 5 });
+    let (items, _) = read(&metadata(Order::Le), &[wide(7), wide(5)].concat());
+    assert_eq!(problems(&items), [DecodeError::CounterWentBack { counter: "packet_seq_num", from: 7, to: 5 }]);
 }
 
-/// Each of these would make babeltrace2 give up the trace; here it costs the rest of one stream.
+/// Each of these would make babeltrace2 give up the trace; here it is told, and the time stays where it was.
 #[test]
-fn time_never_steps_back() {
+fn time_that_steps_back_is_told_and_clamped() {
     let metadata = metadata(Order::Le);
     let packet = |begin, end, times: &[u64]| {
         let mut packet = open(Order::Le, 0, begin, end, 0, 0, 0);
@@ -122,17 +122,44 @@ fn time_never_steps_back() {
         }
         close(packet, 0)
     };
-    for (what, stream, delivered, from, to) in [
-        ("record before record", packet(0, 9, &[5, 4]), 1, 5, 4),
-        ("record before its packet", packet(6, 9, &[5]), 0, 6, 5),
-        ("end before the last record", packet(0, 9, &[5, 10]), 2, 10, 9),
-        ("end before begin", packet(7, 6, &[]), 0, 7, 6),
-        ("packet before packet", [packet(0, 9, &[5]), packet(8, 10, &[9])].concat(), 1, 9, 8),
+    for (what, stream, times, from, to) in [
+        ("record before record", packet(0, 9, &[5, 4, 6]), &[5, 5, 6][..], 5, 4),
+        ("record before its packet", packet(6, 9, &[5, 7]), &[6, 7], 6, 5),
+        ("end before the last record", packet(0, 9, &[5, 10]), &[5, 10], 10, 9),
+        ("end before begin", packet(7, 6, &[8]), &[8], 7, 6),
+        ("packet before packet", [packet(0, 9, &[5]), packet(8, 10, &[9])].concat(), &[5, 9], 9, 8),
     ] {
         let (items, error) = read(&metadata, &stream);
-        assert_eq!(items.len(), delivered, "{what}");
-        assert_eq!(reason(error), DecodeError::TimeWentBack { from, to }, "{what}");
+        assert!(error.is_none(), "{what}: {error:?}");
+        let seen: Vec<u64> =
+            items.iter().filter(|item| matches!(item, Item::Event(_))).map(|item| item.time().unwrap().0).collect();
+        assert_eq!(seen, times, "{what}");
+        assert_eq!(problems(&items), [DecodeError::TimeWentBack { from, to }], "{what}");
+        let strict = StreamReader::new(Arc::new(Metadata::parse(&metadata).unwrap()), "s", &stream[..]).strict(true);
+        let last = strict.last().unwrap().map_err(Some).map_err(reason);
+        assert_eq!(last, Err(DecodeError::TimeWentBack { from, to }), "{what}: in strict mode it is the end");
     }
+}
+
+#[test]
+fn a_narrow_time_that_steps_back_is_no_wrap_if_the_packet_ends_before_it() {
+    let metadata = metadata(Order::Le);
+    let mut packet = open(Order::Le, 0, 1000, 2000, 0, 0, 0);
+    for time in [1500, 1400, 1600] {
+        compact(&mut packet, 29, time);
+    }
+    let (items, _) = read(&metadata, &close(packet, 0));
+    assert_eq!(problems(&items), [DecodeError::TimeWentBack { from: 1500, to: 1400 }]);
+    let times: Vec<_> = items.iter().filter_map(Item::time).map(|time| time.0).collect();
+    assert_eq!(times, [1500, 1500, 1600]);
+}
+
+fn problems(items: &[Item]) -> Vec<DecodeError> {
+    let problems = items.iter().filter_map(|item| match item {
+        Item::Problem(problem) => Some(problem.reason.clone()),
+        _ => None,
+    });
+    problems.collect()
 }
 
 #[test]
@@ -145,7 +172,7 @@ fn sizes_that_cannot_be_are_refused() {
         bits.set(56 * 8, 64, size);
         (reason(read(&metadata, &bits.bytes).1), header)
     };
-    for (content, size) in [(0, 0), (800, 0), (8, 8), (672, 671), (0, 673)] {
+    for (content, size) in [(800, 0), (8, 8), (672, 671), (0, 673)] {
         let (reason, header) = sized(content, size);
         assert_eq!(reason, DecodeError::BadPacketSize { packet_size: size, header });
     }

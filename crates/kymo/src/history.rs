@@ -200,9 +200,17 @@ fn dump<S: Source>(
     Ok(())
 }
 
+/// How often the newest record is looked for.
+const LOOKS: usize = 4;
+
 /// Prints the newest records of `merge`, which has so many.
 fn print<S: Source>(merge: &Merge<'_, S>, out: &mut dyn Write, last_n: usize, counts: Counts) -> fmt::Result {
-    let Some(newest) = merge.before(None).filter(|_| last_n > 0) else { return Ok(()) };
+    if last_n == 0 {
+        return Ok(());
+    }
+    // Where this is held up for so long that a ring goes all the way round, another look finds what is there then.
+    let newest = (0..LOOKS).find_map(|_| merge.before(None));
+    let Some(newest) = newest else { return missing(out, counts.retained.min(last_n as u64)) };
     let (mut last, mut expected) = (None, counts.retained);
     // Back from the newest one, unless all are wanted.
     if (last_n as u64) < counts.retained {
@@ -228,10 +236,15 @@ fn print<S: Source>(merge: &Merge<'_, S>, out: &mut dyn Write, last_n: usize, co
             printed += 1;
         }
     }
-    match expected.saturating_sub(printed) {
-        0 => Ok(()),
-        missing => writeln!(out, "kymo: {missing} more were overwritten meanwhile, or cannot be read"),
+    missing(out, expected.saturating_sub(printed))
+}
+
+/// Tells how many records should have been printed.
+fn missing(out: &mut dyn Write, records: u64) -> fmt::Result {
+    if records == 0 {
+        return Ok(());
     }
+    writeln!(out, "kymo: {records} more were overwritten meanwhile, or cannot be read")
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::ctf::directory::{Summary, TraceWriter};
 use crate::event::Vocabulary;
 use crate::platform::{Blocks, ByPointer, ControlPointer, ControlWord, Local, Platform, Switches};
 use crate::ring::Reserve;
-use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Mode, REGION_ALIGN};
+use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Overflow, REGION_ALIGN};
 use crate::ring::local_cas::LocalCas;
 use crate::ring::reader::{Region, View};
 use crate::session::{Config, Error, Memory, Session};
@@ -190,8 +190,8 @@ fn claim() -> Option<Blocks> {
     let ring = if CLAIM.try_with(|_| ()).is_ok() { free().pop() } else { None };
     let Some(ring) = ring else {
         // SAFETY: the last CPU of a hosted session is nobody's ring; `discarded` there is only ever added to, atomically.
-        if let Some(overflow) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() } {
-            overflow.discarded.fetch_add(1, Relaxed);
+        if let Some(uncounted) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() } {
+            uncounted.discarded.fetch_add(1, Relaxed);
         }
         return None;
     };
@@ -211,13 +211,13 @@ pub struct Options {
     /// Packets in a thread's ring, a power of two.
     pub packets: u32,
     /// What a full ring does.
-    pub mode: Mode,
+    pub overflow: Overflow,
 }
 
 impl Default for Options {
     /// 8 threads, 1 MiB each, the newest events are kept.
     fn default() -> Self {
-        Options { max_threads: 8, packet_size: 4096, packets: 256, mode: Mode::Overwrite }
+        Options { max_threads: 8, packet_size: 4096, packets: 256, overflow: Overflow::Overwrite }
     }
 }
 
@@ -239,7 +239,7 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
         packet_size: options.packet_size,
         packets: options.packets,
         names_packets,
-        mode: options.mode,
+        overflow: options.overflow,
         consumer: Consumer::Kernel,
         clock: clock(),
         phys: 0,
@@ -251,7 +251,7 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
     static STARTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let rings = match MEMORY.get() {
-        Some(rings) if rings.options != (Options { mode: rings.options.mode, ..*options }) => {
+        Some(rings) if rings.options != (Options { overflow: rings.options.overflow, ..*options }) => {
             return Err(Error::Config("the size of a program's second session (that of the first)"));
         }
         Some(rings) => rings,
@@ -304,7 +304,7 @@ fn clock() -> Clock {
 
 impl HostedSession {
     /// Writes the trace to a directory while recording goes on: call [`TraceWriter::poll`] on what this gives with [`live`](Self::live); with
-    /// [`Mode::Discard`] call [`TraceWriter::consume`], which also frees what it has read.
+    /// [`Overflow::Discard`] call [`TraceWriter::consume`], which also frees what it has read.
     ///
     /// # Errors
     /// Those of the file system.

@@ -54,7 +54,7 @@
 //! fn main() {
 //!     let clock = kymo::Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false };
 //!     let config = kymo::Config {
-//!         cpus: 4, packet_size: 4096, packets: 256, names_packets: 4, mode: kymo::Mode::Overwrite,
+//!         cpus: 4, packet_size: 4096, packets: 256, names_packets: 4, overflow: kymo::Overflow::Overwrite,
 //!         consumer: kymo::Consumer::None, clock, phys: 0x10_0000, build_id: [0; 20], seed: 0, hosted: false,
 //!     };
 //!     let session = Kymo::start(REGION.memory(), &config, &VOCABULARY).expect("the region holds the rings");
@@ -70,12 +70,21 @@ compile_error!("Kymo runs on 64-bit and on 32-bit processors");
 #[cfg(target_endian = "big")]
 compile_error!("Kymo runs on little-endian processors so far");
 
+// `ground` calls the crate by its name, as tests beside it do.
+#[cfg(all(test, not(loom)))]
+extern crate self as kymo;
+
 pub mod arch;
+pub mod boot;
 pub mod ctf;
 pub mod event;
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/ground/mod.rs"]
+mod ground;
 mod history;
 #[cfg(feature = "std")]
 pub mod hosted;
+mod name_epoch;
 mod platform;
 mod recorder;
 pub mod ring;
@@ -83,14 +92,16 @@ mod session;
 mod sync;
 mod tracer;
 pub mod vocabulary;
+pub mod wire;
 
-pub use event::{Text, Vocabulary};
+pub use event::{Sequence, Text, Vocabulary};
 pub use history::{Counts, Entry, History};
+pub use name_epoch::NameEpoch;
 pub use platform::{
     Base, Blocks, ByPointer, ControlPointer, ControlWord, Cursor, Epoch, Events, Limit, Local, Mask, Platform, Switch, Switches,
 };
-pub use recorder::{Call, Diagnostics, Recorder, Refused, Started, State, flags, write_file_name};
-pub use ring::layout::{ChannelKind, Clock, Consumer, Control, Mode};
+pub use recorder::{Call, Diagnostics, Mode, Recorder, Refused, Started, State, flags, write_file_name};
+pub use ring::layout::{ChannelKind, Clock, Consumer, Control, Overflow};
 #[cfg(target_pointer_width = "64")]
 pub use ring::local_cas::LocalCas;
 pub use ring::masked::{Interrupts, Masked};

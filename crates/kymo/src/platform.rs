@@ -56,7 +56,7 @@ pub unsafe trait Platform: 'static {
     fn unpin() {}
 
     /// Records what there is: a `thread_state` for every thread, a `process_state` for every process, the names of interrupts and system calls. `start`
-    /// calls it after the switches went on, so that a thread made meanwhile appears once or twice, never not at all. It walks the kernel's own tables, under the lock
+    /// and `snapshot` call it; `start` after the switches went on, so that a thread made meanwhile appears once or twice, never not at all. It walks the kernel's own tables, under the lock
     /// that orders creation and end, and needs no memory. Empty where names are recorded as things are made, and recording starts before.
     fn dump_state() {}
 

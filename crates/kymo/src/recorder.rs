@@ -10,10 +10,10 @@ use core::cell::UnsafeCell;
 use core::fmt;
 
 use crate::ctf::stream::Stream;
-use crate::event::Vocabulary;
+use crate::event::{Vocabulary, name_fits};
 use crate::history::History;
 use crate::platform::Platform;
-use crate::ring::layout::{ChannelKind, Consumer, Mode as Overflow};
+use crate::ring::layout::{ChannelKind, Consumer, Overflow};
 use crate::ring::reader::{Losses, Region, View};
 use crate::ring::source::Source;
 use crate::session::{Config, Error, Memory, Session};
@@ -64,6 +64,8 @@ pub enum Call {
     Finish,
     /// `switch`: what is recorded changes.
     Switch,
+    /// `snapshot`: the state is told again.
+    Snapshot,
 }
 
 /// What `start` gives.
@@ -302,12 +304,26 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         &self.history
     }
 
-    /// Begins to record. `config` is `None` where the caller's pointer to it is bad; its `mode` and `consumer` follow from `flags`, unless it names
+    /// Begins to record all events. `config` is `None` where the caller's pointer to it is bad; its `overflow` and `consumer` follow from `flags`, unless it names
     /// the host as the consumer.
     ///
     /// # Errors
     /// [`Refused`], in that order.
     pub fn start(&self, mode: u32, flags: u32, config: Option<&Config>) -> Result<Started, Refused> {
+        self.start_with(mode, flags, config, |_| true)
+    }
+
+    /// The same with only those events on that `is_on` asks for by name, and all names of things.
+    ///
+    /// # Errors
+    /// [`Refused`], in that order.
+    pub fn start_with(
+        &self,
+        mode: u32,
+        flags: u32,
+        config: Option<&Config>,
+        is_on: impl Fn(&str) -> bool,
+    ) -> Result<Started, Refused> {
         let config = config.ok_or(Refused::Fault)?;
         self.admit(mode, Call::Start)?;
         if flags & !flags::ALL != 0 {
@@ -315,25 +331,27 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         }
         let overflow = if flags & flags::ROLLING != 0 { Overflow::Overwrite } else { Overflow::Discard };
         let consumer = if config.consumer == Consumer::Host { Consumer::Host } else { Consumer::Kernel };
-        let config = Config { mode: overflow, consumer, ..*config };
+        let config = Config { overflow, consumer, ..*config };
         if !self.turn(State::Idle, State::Starting) {
             return Err(Refused::InProgress);
         }
-        let started = self.begin(&config);
+        let started = self.begin(&config, is_on);
         let next = if started.is_ok() { State::Running } else { State::Idle };
         self.state.store(next as u32, Release);
         started
     }
 
-    fn begin(&self, config: &Config) -> Result<Started, Refused> {
+    fn begin(&self, config: &Config, is_on: impl Fn(&str) -> bool) -> Result<Started, Refused> {
         if config.cpus as usize > CPUS {
             return Err(Refused::Config(Error::Config("the number of CPUs")));
         }
-        let session = Tracer::<P>::start(self.memory, config, self.vocabulary).map_err(|error| match error {
-            Error::Memory(needed) => Refused::Memory(needed),
-            Error::Running => Refused::InProgress,
-            other => Refused::Config(other),
-        })?;
+        let session = Tracer::<P>::start_with(self.memory, config, self.vocabulary, |event| is_on(event.name)).map_err(
+            |error| match error {
+                Error::Memory(needed) => Refused::Memory(needed),
+                Error::Running => Refused::InProgress,
+                other => Refused::Config(other),
+            },
+        )?;
         let live = session.live();
         let opened = Region::open(&live).and_then(|region| {
             for (cpu, streams) in self.streams.iter().enumerate().take(config.cpus as usize) {
@@ -354,7 +372,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         *self.session.wait().get() = Some(session);
         let channels = 1 + 2 * config.cpus;
         self.channels.store(channels, Relaxed);
-        Ok(Started { channels, overflow: config.mode })
+        Ok(Started { channels, overflow: config.overflow })
     }
 
     /// Takes what is new in a channel: its next CTF packet, or the next part of the metadata, to the front of `buffer`. Gives its length in bytes, a
@@ -362,7 +380,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// behind the length is undefined and must not leave the kernel.
     ///
     /// # Errors
-    /// [`Refused`]; with [`Refused::Invalid`] also a buffer of less than [`buffer_words`](Self::buffer_words).
+    /// [`Refused`]; with [`Refused::Invalid`] also a buffer of less than [`buffer_words`](Self::buffer_words); the metadata takes one of a word.
     pub fn read(&self, mode: u32, channel: u32, buffer: Option<&mut [u32]>) -> Result<usize, Refused> {
         let buffer = buffer.ok_or(Refused::Fault)?;
         self.admit(mode, Call::Read)?;
@@ -392,6 +410,10 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         let mut claim = self.metadata.claim().ok_or(Refused::Busy)?;
         let live = self.memory.live();
         let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
+        if buffer.is_empty() {
+            // Nothing would be read for ever, and that means that there is nothing.
+            return Err(Refused::Invalid);
+        }
         let (at, len) = (claim.get(), region.header().metadata_len as usize);
         let words = (len.saturating_sub(*at)).div_ceil(4).min(buffer.len());
         let part = buffer.get_mut(..words).ok_or(Refused::Invalid)?;
@@ -415,13 +437,26 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
         let mut count = 0;
         for event in self.vocabulary.events() {
-            let fits = name.strip_suffix('*').map_or(event.name == name, |start| event.name.starts_with(start));
-            if fits {
+            if name_fits(name, event.name) {
                 session.switch(event, on).map_err(|_| Refused::Invalid)?;
                 count += 1;
             }
         }
         if count > 0 { Ok(count) } else { Err(Refused::Invalid) }
+    }
+
+    /// Tells the state again, as at the start: for a flight recorder, whose rings may have overwritten it, before its `stop`; or from a panic handler,
+    /// if what [`Platform::dump_state`] does is safe there. Waits for nobody, and takes no lock of its own.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn snapshot(&self, mode: u32) -> Result<(), Refused> {
+        self.admit(mode, Call::Snapshot)?;
+        if self.state() != State::Running {
+            return Err(Refused::Invalid);
+        }
+        P::dump_state();
+        Ok(())
     }
 
     /// Ends recording. Returns when no writer is inside of a record; what was recorded can still be read. Gives the number of channels.

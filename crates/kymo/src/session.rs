@@ -6,18 +6,20 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::ctf::tsdl;
-use crate::event::{EventSchema, Vocabulary};
+use crate::event::{Event, EventSchema, Vocabulary};
+use crate::name_epoch;
 use crate::platform::{BitSwitches, ByteSwitches, Platform};
 use crate::ring::layout::{
-    CONTROL_OFFSET, CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Crc32, HEADER_WORDS, Header, MIN_PACKETS, Mode,
-    PACKET_SIZES, REGION_ALIGN, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, switch,
+    CONTROL_OFFSET, CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Crc32, HEADER_WORDS, Header, MIN_PACKETS, Overflow,
+    PACKET_SIZES, REGION_ALIGN, ReserveKind, SEQUENCES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, switch,
 };
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas;
-use crate::ring::reader::Region;
+use crate::ring::reader::{Region, View};
 use crate::ring::source::Live;
 use crate::ring::{Reserve, masked};
 use crate::tracer::Tracer;
+use crate::vocabulary::SessionEnd;
 
 /// Static memory for a region of `SIZE` bytes and at most `CPUS` CPUs: `static REGION: RegionMemory<{ 8 << 20 }, 4> = RegionMemory::new();`
 ///
@@ -140,7 +142,7 @@ pub struct Config {
     /// Packets in the ring of each CPU's names; as above.
     pub names_packets: u32,
     /// What a full ring does.
-    pub mode: Mode,
+    pub overflow: Overflow,
     /// Who frees packets in `Discard`.
     pub consumer: Consumer,
     /// The clock.
@@ -313,11 +315,24 @@ impl Drop for Starting {
 impl<P: Platform> Tracer<P> {
     /// Lays out the region and begins to record: every event of the vocabulary is switched on.
     ///
+    /// # Errors
+    /// Those of [`start_with`](Self::start_with).
+    pub fn start(memory: Memory, config: &Config, vocabulary: &'static Vocabulary) -> Result<Session<P>, Error> {
+        Self::start_with(memory, config, vocabulary, |_| true)
+    }
+
+    /// The same with only those events on that `is_on` asks for, and all names.
+    ///
     /// The memory of an earlier session is used again; its packet numbers go on, so that nothing old is taken for new.
     ///
     /// # Errors
     /// See [`Error`]; nothing is recorded then.
-    pub fn start(memory: Memory, config: &Config, vocabulary: &'static Vocabulary) -> Result<Session<P>, Error> {
+    pub fn start_with(
+        memory: Memory,
+        config: &Config,
+        vocabulary: &'static Vocabulary,
+        is_on: impl Fn(&EventSchema) -> bool,
+    ) -> Result<Session<P>, Error> {
         let reserve = <P::Reserve as Reserve>::KIND;
         config.check(memory.cpus, vocabulary, reserve)?;
         if !(memory.base as usize).is_multiple_of(REGION_ALIGN) {
@@ -355,8 +370,7 @@ impl<P: Platform> Tracer<P> {
         for (index, event) in vocabulary.events().iter().enumerate() {
             let shape = event.shape();
             memory.word(plan.shapes / 4 + 2 * index).store(event.id, Relaxed);
-            let sizes = u32::from(shape.fixed_bytes) | u32::from(shape.texts) << 16;
-            memory.word(plan.shapes / 4 + 2 * index + 1).store(sizes, Relaxed);
+            memory.word(plan.shapes / 4 + 2 * index + 1).store(shape.to_word(), Relaxed);
         }
         let mut text = Text { memory: &memory, at: plan.metadata, crc: Crc32::new() };
         tsdl::write(&mut text, &about, vocabulary).map_err(|fmt::Error| Error::Memory(plan.total))?;
@@ -384,7 +398,7 @@ impl<P: Platform> Tracer<P> {
             word_size: size_of::<usize>() as u8,
             total_size: plan.total as u64,
             compat: 0,
-            incompat: 0,
+            incompat: if vocabulary.events().iter().any(|event| event.shape().is_wide()) { SEQUENCES } else { 0 },
             self_phys: config.phys,
             region_va: if reserve == ReserveKind::Masked { memory.base.expose_provenance() as u64 } else { 0 },
             session_id,
@@ -415,7 +429,10 @@ impl<P: Platform> Tracer<P> {
         // A CPU that sees its switch on must see its block as it is now, and nothing in a tracepoint orders the two.
         P::synchronize();
         let session = Session { memory, cpus: config.cpus, id: session_id, platform: PhantomData };
-        vocabulary.events().iter().for_each(|event| session.set(event, true));
+        // Before the switches: whoever sees one on finds that its things have no names yet.
+        name_epoch::advance();
+        let on = vocabulary.events().iter().filter(|event| event.channel == ChannelKind::Names || is_on(event));
+        on.for_each(|event| session.set(event, true));
         P::dump_state();
         Ok(session)
     }
@@ -460,7 +477,7 @@ fn set_up(
         switch.store(0, Relaxed);
     }
     control.packets.store(packets, Relaxed);
-    control.mode.store(config.mode as u32, Relaxed);
+    control.overflow.store(config.overflow as u32, Relaxed);
     control.cpu.store(cpu, Relaxed);
     control.kind.store(kind as u32, Relaxed);
     control.consumer.store(config.consumer as u32, Relaxed);
@@ -500,20 +517,58 @@ impl<P: Platform> Session<P> {
         self.memory.live()
     }
 
-    /// Stops recording. Returns when no writer is inside of a record; the rings keep what they hold.
+    /// Tells the state again: what [`Platform::dump_state`] recorded at the start may have been overwritten since. Before the [`stop`](Self::stop) of a flight recorder, or
+    /// from a panic handler if what `dump_state` does is safe there. Takes no lock of its own.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] after the stop.
+    pub fn snapshot(&self) -> Result<(), Error> {
+        self.check_running()?;
+        P::dump_state();
+        Ok(())
+    }
+
+    /// Stops recording. Returns when no writer is inside of a record; the rings keep what they hold. The last record is a `kymo_session_end` with the totals of all
+    /// channels, on the CPU that calls, if the vocabulary has that event and it is on.
     ///
     /// # Errors
     /// [`Error::NotRunning`] where it was stopped already, or another session has begun over the memory.
     pub fn stop(&self) -> Result<(), Error> {
         self.check_running()?;
+        // By the session's own switches: whoever calls may have no ring, and must then not be asked for it.
+        let told = self.is_on(&SessionEnd::SCHEMA);
         for (_, (bytes, bits)) in self.switches() {
             for switch in bytes.iter().chain(bits) {
                 switch.store(0, Relaxed);
             }
         }
         P::synchronize();
+        if told && let Some(end) = self.totals() {
+            Tracer::<P>::record(end);
+        }
         self.memory.word(STATE_WORD).store(State::Stopped as u32, Release);
         Ok(())
+    }
+
+    /// What all channels hold and have lost. Nobody writes any more.
+    fn totals(&self) -> Option<SessionEnd> {
+        let live = self.live();
+        let region = Region::open(&live).ok()?;
+        let mut end = SessionEnd { recorded: 0, reused: 0, discarded: 0, too_large: 0, clock_back: 0, abandoned: 0 };
+        for (cpu, kind) in (0..self.cpus).flat_map(|cpu| ChannelKind::ALL.map(|kind| (cpu, kind))) {
+            let mut reader = region.channel(&live, cpu, kind).ok()?;
+            let (retained, reused) = reader.events(&live, View::PostMortem).ok()?;
+            reader.refresh_dropped(&live).ok()?;
+            let losses = reader.losses();
+            let add = |sum: &mut u64, count: u64| *sum = sum.saturating_add(count);
+            add(&mut end.recorded, retained.saturating_add(reused));
+            add(&mut end.reused, reused);
+            add(&mut end.discarded, losses.dropped);
+            add(&mut end.too_large, losses.too_large);
+            add(&mut end.clock_back, losses.clock_back);
+            add(&mut end.abandoned, losses.abandoned);
+        }
+        Some(end)
     }
 
     /// Whether it is this session that runs over the memory.
@@ -542,6 +597,14 @@ impl<P: Platform> Session<P> {
         self.check_running()?;
         self.set(event, on);
         Ok(())
+    }
+
+    /// Whether an event is on, on the first CPU.
+    fn is_on(&self, event: &EventSchema) -> bool {
+        let place = switch(event.id);
+        let first = self.switches().find(|(kind, _)| *kind == event.channel);
+        let byte = first.and_then(|(_, (bytes, bits))| if place.more { bits.get(place.byte) } else { bytes.get(place.byte) });
+        byte.is_some_and(|byte| byte.load(Relaxed) & place.mask != 0)
     }
 
     fn set(&self, event: &EventSchema, on: bool) {

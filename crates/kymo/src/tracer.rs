@@ -3,8 +3,10 @@
 use core::marker::PhantomData;
 
 use crate::event::Event;
+use crate::name_epoch::NameEpoch;
 use crate::platform::{Local, Platform, Switch};
 use crate::ring::Reserve;
+use crate::ring::layout::ChannelKind;
 
 /// Tracing over one platform. A kernel names it once, at its crate's root, as `Kymo`; [`trace!`](crate::trace) finds it there.
 ///
@@ -40,6 +42,40 @@ impl<P: Platform> Tracer<P> {
     #[inline(always)]
     pub fn record_masked<E: Event>(event: E) {
         P::Reserve::record_masked::<P, E>(event);
+    }
+
+    /// Records the name of a thing that is about to be used, unless it was recorded in this name epoch: before the event that carries the thing's id. So a
+    /// flight recorder has the names of all that it shows, however long it runs; see the chapter on your kernel.
+    ///
+    /// Two loads and a comparison where there is nothing to tell; `name` is not called then.
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```ignore")] // It needs the hosted platform.
+    /// use kymo::{NameEpoch, Text, Tid, vocabulary::ThreadName};
+    /// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
+    /// struct Thread { tid: Tid, name: &'static str, named: NameEpoch }
+    ///
+    /// fn switch_to(next: &Thread) {
+    ///     Kymo::named(&next.named, || ThreadName { tid: next.tid, name: Text::new(next.name) });
+    ///     // Then `trace!(SchedSwitch { .. })`.
+    /// }
+    /// # switch_to(&Thread { tid: Tid(1), name: "idle", named: NameEpoch::new() });
+    /// ```
+    #[inline(always)]
+    pub fn named<E: Event>(named: &NameEpoch, name: impl FnOnce() -> E) {
+        const { assert!(matches!(E::CHANNEL, ChannelKind::Names), "names go to the names channel") };
+        if COMPILED_IN && let Some(epoch) = named.due() {
+            Self::name(named, epoch, name);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn name<E: Event>(named: &NameEpoch, epoch: u32, name: impl FnOnce() -> E) {
+        if Self::is_on::<E>() {
+            Self::record(name());
+            named.named_in(epoch);
+        }
     }
 }
 

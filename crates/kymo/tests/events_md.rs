@@ -72,12 +72,14 @@ fn type_name(ty: &FieldType) -> String {
         }
         FieldType::Array { element, len } => format!("[{}; {len}]", type_name(element)),
         FieldType::Text { max } => format!("text, at most {max} bytes"),
+        FieldType::Sequence { element, max } => format!("up to {max} of {}", type_name(element)),
         other => panic!("the page cannot show {other:?}"),
     }
 }
 
 fn subject(event: &EventSchema) -> &'static str {
     match (event.channel, event.name) {
+        (_, name) if name.starts_with("kymo_") => "The recording itself",
         (ChannelKind::Names, _) => "Names and states",
         (_, name) if ["thread_", "sched_"].iter().any(|start| name.starts_with(start)) && name != "sched_process_exec" => {
             "Scheduling"
@@ -98,7 +100,7 @@ fn page() -> String {
          Made from the declarations by a test of the crate `kymo` (`tests/events_md.rs`), which fails where this page says something else.\n\n\
          Each is a type of `kymo::vocabulary`. List those that your kernel records, or all of them:\n\
          `kymo::vocabulary![kymo::vocabulary::ALL; MyEvent]`. Where Linux has the event, this is its name there, and the names of its fields.\n\
-         Bytes are those of a record in the ring; texts add their length, rounded up to 4.\n",
+         Bytes are those of a record in the ring; texts and sequences add their length, rounded up to 4.\n",
     );
     let mut subjects: Vec<&str> = Vec::new();
     for event in ALL.events() {
@@ -109,7 +111,7 @@ fn page() -> String {
     for name in subjects {
         writeln!(out, "\n## {name}").unwrap();
         for event in ALL.events().iter().filter(|event| subject(event) == name) {
-            let texts: usize = event.shape().texts.into();
+            let texts = event.shape().tails();
             let bytes = 4 * (event.header_words() + event.shape().fixed_words() + texts);
             writeln!(out, "\n### `{}`\n\n{}\n", event.name, event.doc.trim()).unwrap();
             write!(out, "Id {}, {bytes} bytes{}", event.id, if texts > 0 { " and its text" } else { "" }).unwrap();

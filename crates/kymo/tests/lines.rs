@@ -4,18 +4,21 @@
 //! where the layout says that its blocks and rings are.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod ground;
+
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use ground::{BLOCK, Block, NoInterrupts};
 use kymo::ring::Reserve;
 use kymo::ring::layout::{CONTROL_OFFSET, CONTROL_SIZE, REGION_ALIGN};
 use kymo::ring::reader::{Region, View};
 use kymo::ring::source::{Consume, Live, Outside, Source};
 use kymo::{
-    ByPointer, ChannelKind, Clock, Config, Consumer, Control, ControlPointer, Error, Interrupts, LocalCas, Masked, Memory, Mode,
-    Platform, RegionMemory, Tracer, Vocabulary,
+    ByPointer, ChannelKind, Clock, Config, Consumer, Error, LocalCas, Masked, Memory, Overflow, Platform, RegionMemory, Tracer,
+    Vocabulary,
 };
 
 const LINE: u64 = 128;
@@ -25,27 +28,6 @@ kymo::event! { #[id(21)] struct Happened { seq: u32, of: u32 } }
 kymo::event! { #[id(22)] #[channel(Names)] struct Named { seq: u32, of: u32 } }
 
 static VOCABULARY: Vocabulary = kymo::vocabulary![Happened, Named];
-
-thread_local! {
-    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
-}
-
-struct Block;
-// SAFETY: the block that the test has chosen, in memory that stays; one thread plays all CPUs.
-unsafe impl ControlPointer for Block {
-    fn get() -> *const Control {
-        BLOCK.get()
-    }
-}
-
-struct NoInterrupts;
-// SAFETY: there are none.
-unsafe impl Interrupts for NoInterrupts {
-    fn mask() -> usize {
-        0
-    }
-    fn restore(_: usize) {}
-}
 
 struct Machine<R>(PhantomData<R>);
 // SAFETY: as above.
@@ -109,13 +91,13 @@ impl Consume for Watched<'_> {
     }
 }
 
-fn config(mode: Mode, packets: u32, names_packets: u32) -> Config {
+fn config(overflow: Overflow, packets: u32, names_packets: u32) -> Config {
     Config {
         cpus: CPUS,
         packet_size: 256,
         packets,
         names_packets,
-        mode,
+        overflow,
         consumer: Consumer::Kernel,
         clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
         phys: 0,
@@ -125,8 +107,8 @@ fn config(mode: Mode, packets: u32, names_packets: u32) -> Config {
     }
 }
 
-fn no_two_cpus_share_a_line<R: Reserve + 'static>(memory: Memory, mode: Mode, packets: u32, names_packets: u32) {
-    let config = config(mode, packets, names_packets);
+fn no_two_cpus_share_a_line<R: Reserve + 'static>(memory: Memory, overflow: Overflow, packets: u32, names_packets: u32) {
+    let config = config(overflow, packets, names_packets);
     let session = Tracer::<Machine<R>>::start(memory, &config, &VOCABULARY).unwrap();
     let live = session.live();
     let base = memory.control(0) as u64 - CONTROL_OFFSET as u64;
@@ -178,7 +160,7 @@ fn no_two_cpus_share_a_line<R: Reserve + 'static>(memory: Memory, mode: Mode, pa
             assert!(inside, "CPU {cpu} wrote to line {line:#x}, outside of its blocks and rings");
         }
         assert!(rings_of(cpu.into()).all(|line| written.contains(&line)), "several laps leave no line of the rings out");
-        assert_eq!(consumed.len(), if mode == Mode::Discard { kinds as usize } else { 0 });
+        assert_eq!(consumed.len(), if overflow == Overflow::Discard { kinds as usize } else { 0 });
         for line in written {
             claim(&format!("CPU {cpu}'s writer"), line);
         }
@@ -196,8 +178,8 @@ fn no_two_cpus_share_a_line<R: Reserve + 'static>(memory: Memory, mode: Mode, pa
 }
 
 fn every_mode<R: Reserve + 'static>(memory: Memory, packets: u32, names_packets: u32) {
-    for mode in [Mode::Overwrite, Mode::Discard] {
-        no_two_cpus_share_a_line::<R>(memory, mode, packets, names_packets);
+    for overflow in [Overflow::Overwrite, Overflow::Discard] {
+        no_two_cpus_share_a_line::<R>(memory, overflow, packets, names_packets);
     }
 }
 
@@ -218,7 +200,7 @@ fn memory_begins_on_a_line() {
     const _: () = assert!(align_of::<RegionMemory<{ 64 << 10 }, 1>>().is_multiple_of(LINE as usize));
     const _: () = assert!(REGION_ALIGN.is_multiple_of(LINE as usize) && CONTROL_SIZE.is_multiple_of(LINE as usize));
     let base = REGION.control(0).wrapping_byte_sub(CONTROL_OFFSET).cast_mut().cast::<u8>();
-    let config = Config { cpus: 1, ..config(Mode::Discard, 4, 4) };
+    let config = Config { cpus: 1, ..config(Overflow::Discard, 4, 4) };
     for moved in [8, 64, 128, 2048] {
         // SAFETY: inside of the static; `start` refuses it.
         let memory = unsafe { Memory::new(base.wrapping_add(moved), (64 << 10) - moved, 1) };

@@ -39,8 +39,8 @@ use kymo::ring::layout::CONTROL_OFFSET;
 use kymo::ring::reader::{ChannelReader, Losses, Region, View};
 use kymo::ring::source::{Consume, Live, Source};
 use kymo::{
-    ByPointer, ChannelKind, Clock, Config, Consumer, Control, ControlPointer, Interrupts, LocalCas, Masked, Memory, Mode, Platform,
-    Tracer, Vocabulary,
+    ByPointer, ChannelKind, Clock, Config, Consumer, Control, ControlPointer, Interrupts, LocalCas, Masked, Memory, Overflow,
+    Platform, Tracer, Vocabulary,
 };
 
 // --- What is recorded.
@@ -201,7 +201,7 @@ unsafe impl Interrupts for NoInterrupts {
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     seed: u64,
-    mode: Mode,
+    overflow: Overflow,
     consumer: Consumer,
     packets: u32,
     /// Ticks from one reading of the clock to the next.
@@ -225,7 +225,7 @@ struct Plan {
 impl Plan {
     const NONE: Plan = Plan {
         seed: 0,
-        mode: Mode::Discard,
+        overflow: Overflow::Discard,
         consumer: Consumer::None,
         packets: 4,
         rate: 1,
@@ -244,7 +244,7 @@ impl Plan {
             packet_size: PACKET_SIZE,
             packets: self.packets,
             names_packets: 4,
-            mode: self.mode,
+            overflow: self.overflow,
             consumer: self.consumer,
             clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
             phys: 0,
@@ -459,7 +459,11 @@ impl Machine {
             }
             let losses = reader.losses();
             nothing_spoilt(&losses)?;
-            if plan.mode == Mode::Discard && losses.overwritten + losses.packets > 0 { Err(Fault::Losses(losses)) } else { Ok(()) }
+            if plan.overflow == Overflow::Discard && losses.overwritten + losses.packets > 0 {
+                Err(Fault::Losses(losses))
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -600,8 +604,8 @@ fn trial<R: Writer>(memory: Memory, plan: Plan) {
 // --- Scenarios.
 
 /// What becomes of a full ring.
-const POLICIES: [(Mode, Consumer); 3] =
-    [(Mode::Overwrite, Consumer::None), (Mode::Discard, Consumer::None), (Mode::Discard, Consumer::Host)];
+const POLICIES: [(Overflow, Consumer); 3] =
+    [(Overflow::Overwrite, Consumer::None), (Overflow::Discard, Consumer::None), (Overflow::Discard, Consumer::Host)];
 
 /// One window for all; a new one for every second reading of the clock; for every one.
 const RATES: [u64; 3] = [1, 1 << 26, 1 << 27];
@@ -616,35 +620,35 @@ fn nested_seconds() -> Option<Duration> {
 }
 
 /// A dump at each instruction, a live read at one in a few; every number of records before, to more than a lap.
-fn every_instruction<R: Writer>(packets: u32, (mode, consumer): (Mode, Consumer), rates: &[u64]) {
+fn every_instruction<R: Writer>(packets: u32, (overflow, consumer): (Overflow, Consumer), rates: &[u64]) {
     let (memory, seed) = (memory(), first_seed());
     for &rate in rates {
         for prefill in 0..(packets + 1) * RECORDS_IN_A_PACKET {
-            let plan = Plan { seed, mode, consumer, packets, rate, prefill, dump_one_in: 1, live_one_in: 3, ..Plan::NONE };
+            let plan = Plan { seed, overflow, consumer, packets, rate, prefill, dump_one_in: 1, live_one_in: 3, ..Plan::NONE };
             trial::<R>(memory, plan);
         }
     }
 }
 
 /// Rings of any number of packets, for `Masked` can have them.
-fn masked(policy: (Mode, Consumer)) {
+fn masked(policy: (Overflow, Consumer)) {
     every_instruction::<Masked<NoInterrupts>>(4, policy, &RATES[..2]);
     every_instruction::<Masked<NoInterrupts>>(5, policy, &RATES[1..]);
 }
 
-fn local_cas(policy: (Mode, Consumer)) {
+fn local_cas(policy: (Overflow, Consumer)) {
     every_instruction::<LocalCas>(4, policy, &RATES);
     every_instruction::<LocalCas>(8, policy, &RATES[..1]);
 }
 
-fn nested_plan(seed: u64, (mode, consumer): (Mode, Consumer)) -> Plan {
+fn nested_plan(seed: u64, (overflow, consumer): (Overflow, Consumer)) -> Plan {
     let random = &mut Random(seed);
     let packets = random.pick([4, 8]);
     let opening = random.next(4) > 0;
     let steps = if opening { random.pick([SWAP_STEPS, OPENING_STEPS]) } else { FAST_STEPS };
     Plan {
         seed,
-        mode,
+        overflow,
         consumer,
         packets,
         rate: random.pick(RATES),
@@ -659,7 +663,7 @@ fn nested_plan(seed: u64, (mode, consumer): (Mode, Consumer)) -> Plan {
 }
 
 /// Nested writers at instructions drawn from the seed.
-fn nested<R: Writer>(policy: (Mode, Consumer)) {
+fn nested<R: Writer>(policy: (Overflow, Consumer)) {
     const TRIALS: u64 = 100;
     let (memory, began, seconds) = (memory(), Instant::now(), nested_seconds());
     for count in 0.. {

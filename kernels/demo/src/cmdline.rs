@@ -1,61 +1,86 @@
 //! The kernel's command line: QEMU's `-append`, which it leaves in the device tree.
 
-use kymo::{Consumer, Mode};
+use kymo::boot::Options;
 
+use crate::program::Program;
 use crate::workload::Workload;
 
 /// What a run does.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    pub workload: Workload,
-    /// How much of it.
+    /// All of it.
+    pub line: &'static str,
+    /// What is done where no word `run=` says it.
+    pub workload: &'static str,
+    /// How much of each workload.
     pub rounds: u32,
-    pub mode: Mode,
-    pub consumer: Consumer,
     pub packets: u32,
     pub packet_size: u32,
     pub tick_us: u64,
-    /// Whether to record.
-    pub record: bool,
+    /// What is recorded.
+    pub kymo: Options<'static>,
 }
 
 impl Settings {
     /// What holds where the command line says nothing.
     pub const DEFAULT: Settings = Settings {
-        workload: Workload::All,
+        line: "",
+        workload: "all",
         rounds: 200,
-        mode: Mode::Overwrite,
-        consumer: Consumer::None,
         packets: 1024,
         packet_size: 4096,
         tick_us: 1000,
-        record: true,
+        kymo: Options { start: None, overflow: None, consumer: None, send: false, events: None },
     };
+
+    /// Whether to record from boot on: unless told otherwise, and unless a program is to.
+    pub fn records_from_boot(&self) -> bool {
+        self.kymo.start.unwrap_or(!self.kymo.send)
+    }
+
+    /// What is to be done, in order: workloads, and programs with what they are told, between commas.
+    pub fn runs(&self) -> impl Iterator<Item = &'static str> {
+        self.line.split_ascii_whitespace().filter_map(|word| word.strip_prefix("run="))
+    }
 }
 
-pub const KEYS: &str = "workload=switch|locks|faults|ipc|irqs|all, rounds=N, mode=overwrite|discard, consumer=none|host, packets=N, packet_size=N, \
-    tick_us=N (100 or more), kymo=on|off";
+pub const KEYS: &str = "workload=NAME, run=WORKLOAD|PROGRAM,WORD,.., rounds=N, packets=N, packet_size=N, tick_us=N (100 to 1000000), \
+    kymo=start|off|send,rolling|discard,reader=none|kernel|host,events=NAME:NAME";
 
-/// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.
-pub fn parse(line: &str) -> Result<Settings, &str> {
-    let mut settings = Settings::DEFAULT;
+/// Reads `key=value` words, separated by blanks; the last one of a key wins, but for `run`. The error is the word that cannot be used.
+pub fn parse(line: &'static str) -> Result<Settings, &'static str> {
+    let mut settings = Settings { line, ..Settings::DEFAULT };
+    settings.kymo = Options::parse(line)?;
+    if let Some(name) = settings.kymo.stray(&kymo::vocabulary::ALL) {
+        return Err(name);
+    }
     for word in line.split_ascii_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         match (key, value, value.parse::<u64>()) {
-            ("workload", ..) => settings.workload = Workload::named(value).ok_or(word)?,
+            ("kymo", ..) => {}
+            ("workload", ..) if Workload::named(value).is_some() => settings.workload = value,
+            ("run", ..) if is_there(value) => {}
             ("rounds", ..) => settings.rounds = value.parse().map_err(|_| word)?,
-            ("mode", "overwrite", _) => settings.mode = Mode::Overwrite,
-            ("mode", "discard", _) => settings.mode = Mode::Discard,
-            ("consumer", "none", _) => settings.consumer = Consumer::None,
-            ("consumer", "host", _) => settings.consumer = Consumer::Host,
             ("packets", ..) => settings.packets = value.parse().map_err(|_| word)?,
             ("packet_size", ..) => settings.packet_size = value.parse().map_err(|_| word)?,
-            ("tick_us", _, Ok(n @ 100..)) => settings.tick_us = n,
-            ("kymo", "on" | "off", _) => settings.record = value == "on",
+            ("tick_us", _, Ok(n @ 100..=1_000_000)) => settings.tick_us = n,
             _ => return Err(word),
         }
     }
+    // `perf record` has one subject.
+    if settings.kymo.send
+        && !settings.records_from_boot()
+        && let Some(second) = settings.runs().nth(1)
+    {
+        return Err(second);
+    }
     Ok(settings)
+}
+
+/// Whether a workload has this name, or a program what stands in it before a comma.
+fn is_there(run: &str) -> bool {
+    let program = run.split(',').next().unwrap_or("");
+    Workload::named(run).is_some() || Program::named(program).is_some()
 }
 
 /// The property `bootargs` of a flattened device tree (Devicetree Specification 0.4, chapter 5), which only `/chosen` has. This

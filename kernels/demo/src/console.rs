@@ -1,27 +1,29 @@
 //! The serial console: a line at a time.
 
+use core::fmt::{self, Write};
+
 use crate::arch;
 use crate::lock::Spin;
+use crate::recording::RECORDER;
 
 static LINE: Spin<()> = Spin::new(());
 
 struct Serial;
 
-impl core::fmt::Write for Serial {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+impl Write for Serial {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
         text.bytes().for_each(arch::put);
         Ok(())
     }
 }
 
 /// Prints a line.
-pub fn print(text: core::fmt::Arguments<'_>) {
+pub fn print(text: fmt::Arguments<'_>) {
     let _line = LINE.lock();
     write(text);
 }
 
-fn write(text: core::fmt::Arguments<'_>) {
-    use core::fmt::Write;
+fn write(text: fmt::Arguments<'_>) {
     // The serial port takes everything.
     let _ = writeln!(Serial, "{text}");
 }
@@ -32,10 +34,48 @@ macro_rules! println {
 }
 pub(crate) use println;
 
+/// Takes text, and prints each line of it when it is whole, so that no other comes in between.
+pub struct Lines {
+    bytes: [u8; 256],
+    len: usize,
+}
+
+impl Lines {
+    pub const fn new() -> Lines {
+        Lines { bytes: [0; 256], len: 0 }
+    }
+
+    fn print(&mut self) {
+        // A character of several bytes may have been cut off.
+        let text = core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("a line that is no text");
+        println!("{text}");
+        self.len = 0;
+    }
+}
+
+impl Write for Lines {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            if byte == b'\n' || self.len == self.bytes.len() {
+                self.print();
+            }
+            if byte != b'\n' {
+                self.bytes[self.len] = byte;
+                self.len += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Records of each hart that a panic prints.
+const LAST: usize = 32;
+
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     arch::mask();
     // Without the lock, which this hart may have.
     write(format_args!("demo: {info}"));
+    let _ = RECORDER.history().dump_on_panic(&mut Serial, arch::hart() as u32, LAST);
     arch::exit(7)
 }

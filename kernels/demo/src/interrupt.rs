@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use kymo::Irq;
-use kymo::vocabulary::{IrqEnter, IrqExit};
+use kymo::vocabulary::{IrqEnter, IrqExit, IrqName};
+use kymo::{Irq, NameEpoch, Text};
 
 use crate::sched::{SCHEDULER, settle};
 use crate::{arch, smp};
@@ -24,8 +24,14 @@ pub fn start_ticks() {
     arch::timer::arm(period, arch::hart() as u64 * period / HARTS.load(Relaxed));
 }
 
+/// When each was named last.
+static NAMED: [NameEpoch; arch::INTERRUPTS.len()] = [const { NameEpoch::new() }; arch::INTERRUPTS.len()];
+
 /// An interrupt, with what is to be done.
 pub fn handle(irq: u32, handler: impl FnOnce()) {
+    for ((number, name), named) in arch::INTERRUPTS.into_iter().zip(&NAMED).filter(|((number, _), _)| *number == irq) {
+        name!(*named, IrqName { irq: Irq(number), name: Text::new(name) });
+    }
     record!(IrqEnter { irq: Irq(irq) });
     handler();
     record!(IrqExit { irq: Irq(irq) });

@@ -6,7 +6,7 @@
 use kymo::Tid;
 use kymo::vocabulary::{IpcPath, IpcReceive, IpcSend, Object, PipeRead, PipeWrite, SwitchReason};
 
-use crate::process::Error;
+use crate::abi::Error;
 use crate::queue::{Queue, Side};
 use crate::sched::{Guard, SCHEDULER, Scheduler, hand_over, settle, switch};
 use crate::thread::{Slot, State};

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use kymo::vocabulary::{LockAcquired, LockKind, LockName, LockReleased, LockWait, Object};
-use kymo::{Text, Tid};
+use kymo::{NameEpoch, Text, Tid};
 
 use crate::{arch, sched};
 
@@ -98,7 +98,7 @@ impl<T> Drop for SpinGuard<'_, T> {
 #[derive(Debug)]
 pub struct TracedSpin<T> {
     name: &'static str,
-    named: AtomicBool,
+    named: NameEpoch,
     /// Who has it, or 0.
     owner: AtomicU32,
     spin: Spin<T>,
@@ -107,7 +107,7 @@ pub struct TracedSpin<T> {
 impl<T> TracedSpin<T> {
     /// A free one.
     pub const fn new(name: &'static str, value: T) -> TracedSpin<T> {
-        TracedSpin { name, named: AtomicBool::new(false), owner: AtomicU32::new(0), spin: Spin::new(value) }
+        TracedSpin { name, named: NameEpoch::new(), owner: AtomicU32::new(0), spin: Spin::new(value) }
     }
 
     fn object(&self) -> Object {
@@ -118,9 +118,7 @@ impl<T> TracedSpin<T> {
     pub fn lock(&self) -> TracedSpinGuard<'_, T> {
         let interrupts = arch::mask();
         let (lock, kind) = (self.object(), LockKind::Spin);
-        if !self.named.swap(true, Relaxed) {
-            record!(LockName { lock, kind, name: Text::new(self.name) });
-        }
+        name!(self.named, LockName { lock, kind, name: Text::new(self.name) });
         let contended = !self.spin.take();
         if contended {
             record!(LockWait { lock, owner_tid: Tid(self.owner.load(Relaxed)), kind });

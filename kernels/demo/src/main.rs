@@ -1,6 +1,6 @@
-//! A small kernel whose every operation is an event: threads, locks and memory on up to 8 harts.
+//! A small kernel whose every operation is an event: threads, locks and memory on several harts, and programs in user mode, one of which records.
 //!
-//! It runs a workload, and switches the machine off. Each operation is also counted in a ledger, which tests hold the trace against.
+//! It does what the command line says, and switches the machine off. Each operation is also counted in a ledger, which tests hold the trace against.
 
 #![no_std]
 #![no_main]
@@ -9,6 +9,8 @@
 mod ledger;
 mod console;
 
+#[path = "../user/src/abi.rs"]
+mod abi;
 mod arch;
 mod cmdline;
 mod frame;
@@ -16,13 +18,20 @@ mod interrupt;
 mod ipc;
 mod lock;
 mod mutex;
+mod perf;
+mod port;
 mod process;
+mod program;
 mod queue;
+mod recording;
+mod run;
 mod sched;
 mod semaphore;
 mod smp;
+mod space;
 mod syscall;
 mod thread;
+mod virtio;
 mod workload;
 
 use core::ops::Range;
@@ -30,50 +39,21 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use cmdline::Settings;
 use console::println;
-use kymo::vocabulary::IrqName;
-use kymo::{Irq, Text};
 
 use crate::lock::Spin;
 use crate::sched::SCHEDULER;
 
 /// Harts that the kernel has room for.
-pub const MAX_HARTS: usize = 8;
+pub const MAX_HARTS: usize = 16;
 
 /// The tracer. `trace!` finds it by this name at the crate's root.
 type Kymo = kymo::Tracer<arch::Virt>;
 
-/// The memory that it records into.
-static REGION: kymo::RegionMemory<{ 48 << 20 }, { MAX_HARTS as u32 }> = kymo::RegionMemory::new();
-
-fn config(settings: &Settings, line: &str, harts: usize) -> kymo::Config {
-    unsafe extern "C" {
-        /// In link.ld: the id that the linker gave this image, so that a trace names the image which wrote it.
-        safe static __build_id: [u8; 20];
-    }
-    // FNV-1a: another command line, another session.
-    let seed = line.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
-    kymo::Config {
-        cpus: harts as u32,
-        packet_size: settings.packet_size,
-        packets: settings.packets,
-        names_packets: 16,
-        mode: settings.mode,
-        consumer: settings.consumer,
-        clock: kymo::Clock { frequency_hz: arch::timer::FREQUENCY, offset_seconds: 0, offset_ticks: 0, absolute: false },
-        phys: &raw const REGION as u64, // memory is mapped where it is
-        build_id: __build_id,
-        seed,
-        hosted: false,
-    }
-}
-
 /// What the command line says.
 static SETTINGS: Spin<Settings> = Spin::new(Settings::DEFAULT);
-/// What is recorded.
-static SESSION: Spin<Option<kymo::Session<arch::Virt>>> = Spin::new(None);
 
 /// The hart that boots comes here, with interrupts masked and the memory that is free; the others wait in the firmware.
-fn boot(line: &str, memory: Range<usize>) -> ! {
+fn boot(line: &'static str, memory: Range<usize>) -> ! {
     let refuse = |why: core::fmt::Arguments<'_>| -> ! {
         println!("demo: {why}");
         arch::exit(2)
@@ -85,26 +65,18 @@ fn boot(line: &str, memory: Range<usize>) -> ! {
     let settings = cmdline::parse(line)
         .unwrap_or_else(|word| refuse(format_args!("cannot use \"{word}\" on the command line, which takes {}.", cmdline::KEYS)));
     *SETTINGS.lock() = settings;
-    if settings.record {
-        let session = Kymo::start(REGION.memory(), &config(&settings, line, harts), &kymo::vocabulary::ALL);
-        let session = session.unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
-        *SESSION.lock() = Some(session);
-        println!("demo: recording on {harts} harts");
-    }
+    recording::start_at_boot(&settings).unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
 
-    for (irq, name) in arch::INTERRUPTS {
-        record!(IrqName { irq: Irq(irq), name: Text::new(name) });
-    }
-    syscall::tell_names();
     frame::init(memory);
     interrupt::set_period(settings.tick_us * (arch::timer::FREQUENCY / 1_000_000), harts);
     arch::uart::init(harts);
+    port::init();
     SCHEDULER.lock().adopt(harts);
     let here = arch::hart();
     (0..harts).filter(|&other| other != here).for_each(arch::start);
     come_online();
     // This hart leaves for the first thread from here, and comes back when there is nothing to do.
-    thread::spawn("main", 10, main, 0);
+    thread::spawn("main", run::WORKLOAD_PRIO, main, 0);
     idle()
 }
 
@@ -136,20 +108,20 @@ fn main(_: usize) {
         thread::yield_now();
     }
     let free = frame::count_free();
-    settings.workload.run(settings.rounds);
-    assert_eq!(frame::count_free(), free, "memory was lost");
+    let done = run::all(&settings);
+    if SCHEDULER.lock().count_threads() == 1 {
+        assert_eq!(frame::count_free(), free, "memory was lost");
+    }
 
     // Nothing is counted or recorded from here on.
     arch::mask();
     smp::park_others();
-    if let Some(session) = SESSION.lock().take() {
-        session.stop().expect("nobody else has stopped it");
-    }
+    recording::end();
     for (hart, counters) in ledger::LEDGER.harts.iter().enumerate() {
         let total: u64 = counters.iter().map(|counter| counter.load(Relaxed)).sum();
         if total > 0 {
             println!("hart {hart}: {total} operations");
         }
     }
-    arch::exit(0)
+    arch::exit(if done { 0 } else { 1 })
 }

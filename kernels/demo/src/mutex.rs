@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use kymo::Text;
 use kymo::vocabulary::{LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Object, SwitchReason};
+use kymo::{NameEpoch, Text};
 
 use crate::queue::{Queue, Side};
 use crate::sched::{SCHEDULER, Scheduler, settle, switch};
@@ -32,6 +32,7 @@ impl MutexState {
 #[derive(Debug)]
 pub struct Mutex {
     name: &'static str,
+    named: NameEpoch,
     /// Its place in the scheduler's table, from its first use on.
     index: AtomicUsize,
 }
@@ -39,7 +40,7 @@ pub struct Mutex {
 impl Mutex {
     /// A free one.
     pub const fn new(name: &'static str) -> Mutex {
-        Mutex { name, index: AtomicUsize::new(NO_INDEX) }
+        Mutex { name, named: NameEpoch::new(), index: AtomicUsize::new(NO_INDEX) }
     }
 
     fn object(&self) -> Object {
@@ -52,8 +53,8 @@ impl Mutex {
             index = scheduler.mutexes.iter().position(|mutex| !mutex.used).expect("the table of mutexes has room");
             scheduler.mutexes[index].used = true;
             self.index.store(index, Relaxed);
-            record!(LockName { lock: self.object(), kind: KIND, name: Text::new(self.name) });
         }
+        name!(self.named, LockName { lock: self.object(), kind: KIND, name: Text::new(self.name) });
         index
     }
 
@@ -69,7 +70,9 @@ impl Mutex {
             return MutexGuard(self);
         };
         assert_ne!(owner, me, "a thread waits for a mutex that it has: {}", self.name);
+        sched.tell_names(owner);
         record!(LockWait { lock, owner_tid: sched.threads[owner].tid, kind: KIND });
+        let mutex = &mut sched.mutexes[index];
         mutex.waiters.insert(&mut sched.threads, me, Side::Behind);
         sched.threads[me].waits_for = Some(index);
         sched.inherit(owner, lock);

@@ -1,131 +1,133 @@
-//! Processes: a space of their own, one thread each, pages as they are touched.
+//! Processes: a space of their own, one thread each.
 
-use kymo::vocabulary::{Address, Exception, FaultCause, PageFault, Pid, ProcessExec, ProcessKill, ProcessName};
-use kymo::{Text, Tid};
+use kymo::vocabulary::{Address, Exception, Pid, ProcessExec, ProcessKill, ProcessStateDump};
+use kymo::{NameEpoch, Text, Tid};
 
+use crate::abi::{Error, status};
+use crate::arch;
 use crate::arch::context::enter_user;
-use crate::arch::paging::{self, Access, PAGE, USER};
-use crate::arch::{self, user};
+use crate::arch::paging;
 use crate::console::println;
-use crate::frame;
 use crate::lock::Spin;
+use crate::program::Program;
 use crate::sched::{SCHEDULER, settle};
+use crate::space::{self, HEAP};
 use crate::thread::{self, New, State};
 
 /// Processes that there can be at once.
 const PROCESSES: usize = 32;
-/// What a process may map, and how far its stack may grow.
-const HEAP: usize = USER.start + (256 << 20);
-const HEAP_LIMIT: usize = HEAP + (64 << 20);
-const STACK: usize = 64 << 10;
+/// Bytes of a command line at most.
+pub const LINE: usize = 256;
+
+/// A program's name, and what it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    bytes: [u8; LINE],
+    len: usize,
+}
+
+impl Line {
+    /// No words.
+    pub const fn new() -> Line {
+        Line { bytes: [0; LINE], len: 0 }
+    }
+
+    /// With this text. An error where it is too long.
+    pub fn of(text: &str) -> Result<Line, Error> {
+        let mut line = Line::new();
+        core::fmt::Write::write_str(&mut line, text).map_err(|_| Error::Invalid)?;
+        Ok(line)
+    }
+
+    pub fn text(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.len]).expect("text was put in")
+    }
+
+    fn program(&self) -> Result<&'static Program, Error> {
+        let name = self.text().split_ascii_whitespace().next().unwrap_or("");
+        Program::named(name).ok_or(Error::Invalid)
+    }
+}
+
+impl core::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let place = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(core::fmt::Error)?;
+        place.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
 
 /// What is known of a process, besides its thread.
-#[derive(Clone, Copy, Debug)]
-struct Process {
-    /// 0 where there is none.
+#[derive(Clone, Copy)]
+pub struct Process {
+    /// 0 where there has been none.
     pid: Pid,
+    parent: Pid,
+    /// How it has ended: known until the place is used again.
+    status: Option<u8>,
+    /// What it may do: bits of `abi::rights`.
+    rights: usize,
+    line: Line,
+    pub program: &'static Program,
     /// The root of its space.
-    root: usize,
+    pub root: usize,
     /// Where its heap ends.
-    heap_end: usize,
+    pub heap_end: usize,
 }
 
 struct Table {
-    processes: [Process; PROCESSES],
+    processes: [Option<Process>; PROCESSES],
     last_pid: u32,
 }
 
 /// Taken before the scheduler's lock, where both are.
-static TABLE: Spin<Table> =
-    Spin::new(Table { processes: [Process { pid: Pid(0), root: 0, heap_end: HEAP }; PROCESSES], last_pid: 0 });
+static TABLE: Spin<Table> = Spin::new(Table { processes: [const { None }; PROCESSES], last_pid: 0 });
 
 impl Table {
+    /// That process, if it lives.
     fn find(&mut self, pid: Pid) -> Option<&mut Process> {
-        self.processes.iter_mut().find(|process| process.pid == pid)
+        self.processes.iter_mut().flatten().find(|process| process.pid == pid && process.status.is_none())
+    }
+
+    /// A place for a new process: one that was never used, or that of who has ended first.
+    fn free(&mut self) -> Option<&mut Option<Process>> {
+        let is_free = |place: &&mut Option<Process>| place.is_none_or(|process| process.status.is_some());
+        self.processes.iter_mut().filter(is_free).min_by_key(|place| place.map_or(0, |process| process.pid.0))
     }
 }
 
-/// Why something cannot be done: the numbers that user programs get, negated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i64)]
-pub enum Error {
-    /// EINTR
-    Interrupted = 4,
-    /// ESRCH
-    NoProcess = 3,
-    /// EAGAIN
-    Full = 11,
-    /// ENOMEM
-    NoMemory = 12,
-    /// EFAULT
-    Fault = 14,
-    /// EINVAL
-    Invalid = 22,
-    /// ENOSYS
-    NoCall = 38,
-}
-
-/// Where a process begins a program, with which stack and argument.
+/// Where a process begins a program: with which stack, and what for arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     pub entry: usize,
     pub stack: usize,
-    pub argument: usize,
+    pub arguments: [usize; 2],
 }
 
-/// A space with the programs' code in it.
-fn new_space() -> Option<usize> {
-    let root = frame::alloc_zeroed()?;
-    // SAFETY: the frame is new.
-    unsafe { paging::new_space(root) };
-    for (page, frame) in USER.step_by(PAGE).zip(user::code()) {
-        // SAFETY: no hart sees the space yet.
-        if unsafe { paging::map(root, page, frame, Access::ReadExecute, frame::alloc_zeroed) }.is_none() {
-            free_space(root);
-            return None;
-        }
+/// Makes a process that runs the program that the line begins with. Gives its id.
+pub fn spawn(line: Line, prio: i16, rights: usize) -> Result<Pid, Error> {
+    let program = line.program()?;
+    let root = space::new(program)?;
+    let made = make(line, program, root, prio, rights);
+    if made.is_err() {
+        space::free(root);
     }
-    Some(root)
+    settle(SCHEDULER.lock());
+    made
 }
 
-/// Gives back all of a space that no hart sees.
-fn free_space(root: usize) {
-    // SAFETY: no hart sees it.
-    unsafe { paging::dismantle(root, |frame| frame::free(frame, 0)) };
-}
-
-/// The program and its argument, as the one word that a new thread gets.
-fn pack(program: usize, argument: usize) -> usize {
-    argument << 8 | program
-}
-
-/// Makes a process that runs a program. Gives its id and that of its thread.
-pub fn spawn(program: usize, argument: usize, prio: i16) -> Result<(Pid, Tid), Error> {
-    let (name, _) = user::program(program).ok_or(Error::Invalid)?;
-    let root = new_space().ok_or(Error::NoMemory)?;
+fn make(line: Line, program: &'static Program, root: usize, prio: i16, rights: usize) -> Result<Pid, Error> {
     let mut table = TABLE.lock();
     let pid = Pid(table.last_pid + 1);
-    let Some(process) = table.find(Pid(0)) else {
-        drop(table);
-        free_space(root);
-        return Err(Error::Full);
-    };
-    *process = Process { pid, root, heap_end: HEAP };
+    let place = table.free().ok_or(Error::Full)?;
     let mut scheduler = SCHEDULER.lock();
-    record!(ProcessName { pid, name: Text::new(name) });
-    let new = New { name, pid, prio, space: root, entry: begin, argument: pack(program, argument) };
-    let Some(tid) = scheduler.create(new) else {
-        process.pid = Pid(0);
-        drop(scheduler);
-        drop(table);
-        free_space(root);
-        return Err(Error::Full);
-    };
+    let parent = scheduler.running().pid;
+    let new = New { name: program.name, pid, prio, space: root, entry: begin, argument: 0 };
+    scheduler.create(new).ok_or(Error::Full)?;
+    *place = Some(Process { pid, parent, status: None, rights, line, program, root, heap_end: HEAP });
     table.last_pid = pid.0;
-    drop(scheduler);
-    drop(table);
-    settle(SCHEDULER.lock());
-    Ok((pid, tid))
+    Ok(pid)
 }
 
 /// The running process and its thread's tid.
@@ -134,35 +136,54 @@ fn running() -> (Pid, Tid) {
     (scheduler.running().pid, scheduler.running().tid)
 }
 
+/// What is known of the running process.
+pub fn with_running<T>(look: impl FnOnce(&mut Process) -> T) -> Result<T, Error> {
+    let (pid, _) = running();
+    TABLE.lock().find(pid).map(look).ok_or(Error::NoProcess)
+}
+
+/// What the running process may do; the kernel itself may do everything.
+pub fn rights() -> usize {
+    with_running(|process| process.rights).unwrap_or(usize::MAX)
+}
+
 /// What the thread of a new process does first.
-fn begin(packed: usize) {
-    let (program, argument) = (packed & 0xFF, packed >> 8);
+fn begin(_: usize) {
     arch::mask();
-    let (pid, tid) = running();
-    let (name, entry) = user::program(program).expect("the program was there");
-    record!(ProcessExec { pid, tid, filename: Text::new(name) });
+    let start = load().unwrap_or_else(|error| give_up(format_args!("its stack cannot be had, {error:?}")));
     let top = thread::stack_top(SCHEDULER.lock().running_slot());
     // SAFETY: interrupts are masked, and it is this thread's stack.
-    unsafe { enter_user(top, entry, USER.end, argument) };
+    unsafe { enter_user(top, start) };
+}
+
+/// Puts the command line where the running process's program finds it: at the end of its stack.
+fn load() -> Result<Start, Error> {
+    let (pid, tid) = running();
+    let (program, line) = with_running(|process| (process.program, process.line))?;
+    record!(ProcessExec { pid, tid, filename: Text::new(program.name) });
+    let text = line.text().as_bytes();
+    let stack = (space::STACK_TOP - text.len()) & !15;
+    space::copy_to_user(stack, text)?;
+    Ok(Start { entry: program.entry(), stack, arguments: [stack, text.len()] })
 }
 
 /// The running process begins another program, in a new space.
-pub fn exec(program: usize, argument: usize) -> Result<Start, Error> {
-    let (name, entry) = user::program(program).ok_or(Error::Invalid)?;
-    let root = new_space().ok_or(Error::NoMemory)?;
-    let (pid, tid) = running();
-    let old = {
-        let mut table = TABLE.lock();
-        let process = table.find(pid).ok_or(Error::NoProcess)?;
-        process.heap_end = HEAP;
+pub fn exec(line: Line) -> Result<Start, Error> {
+    let program = line.program()?;
+    let root = space::new(program)?;
+    let old = with_running(|process| {
+        (process.line, process.program, process.heap_end) = (line, program, HEAP);
         core::mem::replace(&mut process.root, root)
-    };
+    })?;
     move_to(root);
-    free_space(old);
-    SCHEDULER.lock().running_mut().name = name;
-    record!(ProcessName { pid, name: Text::new(name) });
-    record!(ProcessExec { pid, tid, filename: Text::new(name) });
-    Ok(Start { entry, stack: USER.end, argument })
+    space::free(old);
+    {
+        let mut scheduler = SCHEDULER.lock();
+        let thread = scheduler.running_mut();
+        (thread.name, thread.named, thread.process_named) = (program.name, NameEpoch::new(), NameEpoch::new());
+        scheduler.tell_names(scheduler.running_slot());
+    }
+    load()
 }
 
 /// The running thread is in this space from here on.
@@ -174,16 +195,13 @@ fn move_to(root: usize) {
 }
 
 /// Ends the running process.
-pub fn exit() -> ! {
-    let (pid, _) = running();
+pub fn exit(status: u8) -> ! {
     move_to(paging::kernel_space());
-    let root = {
-        let mut table = TABLE.lock();
-        let process = table.find(pid).expect("a process runs");
-        process.pid = Pid(0);
+    let root = with_running(|process| {
+        process.status = Some(status);
         process.root
-    };
-    free_space(root);
+    });
+    space::free(root.expect("a process runs"));
     thread::exit()
 }
 
@@ -193,6 +211,7 @@ pub fn kill(pid: Pid) -> Result<(), Error> {
     let is_its = |thread: &thread::Thread| thread.state != State::Free && thread.pid == pid && !thread.killed;
     let slot = scheduler.threads.iter().position(is_its).filter(|_| pid != Pid(0)).ok_or(Error::NoProcess)?;
     let killer_tid = scheduler.running().tid;
+    [slot, scheduler.running_slot()].into_iter().for_each(|slot| scheduler.tell_names(slot));
     record!(ProcessKill { pid, killer_tid });
     scheduler.kill(slot);
     settle(scheduler);
@@ -200,110 +219,56 @@ pub fn kill(pid: Pid) -> Result<(), Error> {
 }
 
 /// The running process cannot go on.
-fn give_up(why: core::fmt::Arguments<'_>) -> ! {
+pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
     let (pid, _) = running();
     println!("demo: process {} is ended: {why}", pid.0);
     record!(ProcessKill { pid, killer_tid: Tid(0) });
-    exit()
+    exit(status::FAULT)
 }
 
 /// The running process goes back to its program from here: unless it was killed.
 pub fn leave() {
-    if SCHEDULER.lock().running().killed {
-        exit();
+    if is_killed() {
+        exit(status::KILLED);
     }
 }
 
-/// Waits until a process has ended; ids are not used again, so it may have ended long ago.
-pub fn wait(pid: Pid) -> Result<(), Error> {
-    if pid == Pid(0) || pid.0 > TABLE.lock().last_pid {
-        return Err(Error::NoProcess);
-    }
+/// Whether the running process is to end.
+pub fn is_killed() -> bool {
+    SCHEDULER.lock().running().killed
+}
+
+/// Whether a process lives.
+pub fn is_alive(pid: Pid) -> bool {
+    TABLE.lock().find(pid).is_some()
+}
+
+/// Waits until a process has ended. Gives its status, which is known until there are many newer processes.
+pub fn wait(pid: Pid) -> Result<u8, Error> {
     let tid = {
         let scheduler = SCHEDULER.lock();
-        scheduler.threads.iter().find(|thread| thread.state != State::Free && thread.pid == pid).map(|thread| thread.tid)
+        let is_its = |thread: &&thread::Thread| thread.state != State::Free && thread.pid == pid && pid != Pid(0);
+        scheduler.threads.iter().find(is_its).map(|thread| thread.tid)
     };
     if let Some(tid) = tid {
         thread::join(tid);
     }
-    Ok(())
+    let table = TABLE.lock();
+    let process = table.processes.iter().flatten().find(|process| process.pid == pid);
+    process.and_then(|process| process.status).ok_or(Error::NoProcess)
 }
 
-/// Makes the running process's heap larger by so many pages, which come when they are touched. Gives where they begin.
-pub fn map(pages: usize) -> Result<usize, Error> {
-    let (pid, _) = running();
-    let mut table = TABLE.lock();
-    let process = table.find(pid).ok_or(Error::NoProcess)?;
-    let (begin, size) = (process.heap_end, pages.checked_mul(PAGE).ok_or(Error::NoMemory)?);
-    let end = begin.checked_add(size).filter(|&end| end <= HEAP_LIMIT).ok_or(Error::NoMemory)?;
-    process.heap_end = end;
-    Ok(begin)
-}
-
-/// The frame behind an address of the running process, which gets one now if it is to have one there.
-fn frame_of(address: usize, write: bool) -> Result<usize, Error> {
-    let (pid, _) = running();
-    let mut table = TABLE.lock();
-    let process = table.find(pid).ok_or(Error::NoProcess)?;
-    if !USER.contains(&address) {
-        return Err(Error::Fault);
-    }
-    let (root, page) = (process.root, address / PAGE * PAGE);
-    // SAFETY: the running process's space.
-    match unsafe { paging::translate(root, page) } {
-        Some((frame, writable)) => (writable || !write).then_some(frame).ok_or(Error::Fault),
-        None if (HEAP..process.heap_end).contains(&address) || address >= USER.end - STACK => {
-            let frame = frame::alloc_zeroed().ok_or(Error::NoMemory)?;
-            // SAFETY: as above; a process runs on one hart at a time.
-            let mapped = unsafe { paging::map(root, page, frame, Access::ReadWrite, frame::alloc_zeroed) };
-            if mapped.is_none() {
-                frame::free(frame, 0);
-                return Err(Error::NoMemory);
-            }
-            Ok(frame)
-        }
-        None => Err(Error::Fault),
-    }
-}
-
-/// The bytes at an address of the running process, into `to`.
-pub fn copy_from_user(address: usize, to: &mut [u8]) -> Result<(), Error> {
-    for (at, byte) in to.iter_mut().enumerate() {
-        let address = address.checked_add(at).ok_or(Error::Fault)?;
-        let frame = frame_of(address, false)?;
-        // SAFETY: the frame belongs to the running process, and memory is mapped where it is.
-        *byte = unsafe { ((frame + address % PAGE) as *const u8).read_volatile() };
-    }
-    Ok(())
-}
-
-/// Bytes to an address of the running process.
-pub fn copy_to_user(address: usize, from: &[u8]) -> Result<(), Error> {
-    for (at, byte) in from.iter().enumerate() {
-        let address = address.checked_add(at).ok_or(Error::Fault)?;
-        let frame = frame_of(address, true)?;
-        // SAFETY: as in `copy_from_user`; the page is writable.
-        unsafe { ((frame + address % PAGE) as *mut u8).write_volatile(*byte) };
-    }
-    Ok(())
-}
-
-/// A program touched a page that is not there, or not for what it tried.
-pub fn fault(address: usize, ip: usize, cause: FaultCause) {
-    record!(PageFault { address: Address(address as u64), ip: Address(ip as u64), cause, user: true });
-    let allowed = match cause {
-        // All code is there from the start.
-        FaultCause::Fetch => Err(Error::Fault),
-        FaultCause::Load => frame_of(address, false),
-        FaultCause::Store => frame_of(address, true),
-    };
-    if let Err(error) = allowed {
-        give_up(format_args!("{cause:?} at {address:#x} by {ip:#x}, {error:?}"));
-    }
-}
-
-/// A program did something else that cannot be done.
+/// A program did something that cannot be done, and is no page fault.
 pub fn exception(cause: u32, ip: usize, value: usize) -> ! {
     record!(Exception { cause, ip: Address(ip as u64), value: value as u64 });
     give_up(format_args!("exception {cause} at {ip:#x}"))
+}
+
+/// Tells of every process that lives.
+pub fn dump_state() {
+    let table = TABLE.lock();
+    for process in table.processes.iter().flatten().filter(|process| process.status.is_none()) {
+        let (pid, parent_pid, name) = (process.pid, process.parent, Text::new(process.program.name));
+        record!(ProcessStateDump { pid, parent_pid, name });
+    }
 }

@@ -6,8 +6,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use kymo::vocabulary::{Object, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SwitchReason, ThreadState};
-use kymo::vocabulary::{Pid, ThreadName, ThreadStateDump};
+use kymo::vocabulary::{Object, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SwitchReason};
+use kymo::vocabulary::{Pid, ProcessName, ThreadName, ThreadStateDump};
 use kymo::{Text, Tid};
 
 use crate::arch::{self, context, paging};
@@ -61,20 +61,36 @@ pub fn tid() -> Tid {
 impl Scheduler {
     /// Makes the code that each hart boots with its idle thread, and tells of them. They are all thread 0.
     pub fn adopt(&mut self, harts: usize) {
-        record!(ThreadName { tid: Tid(0), name: Text::new("idle") });
         for hart in 0..harts {
             let (name, space) = ("idle", paging::kernel_space());
             self.threads[hart] = Thread { name, state: State::Running, hart, space, ..Thread::none() };
             self.current[hart] = hart;
-            record!(ThreadStateDump {
-                tid: Tid(0),
-                pid: Pid(0),
-                prio: IDLE,
-                state: ThreadState::Runnable,
-                cpu: hart as u32,
-                name: Text::new(name),
-            });
+            self.tell_state(hart);
         }
+    }
+
+    /// Tells what a thread is called, and its process, unless that is known.
+    pub fn tell_names(&self, slot: Slot) {
+        let Thread { tid, pid, name, .. } = self.threads[slot];
+        name!(self.threads[slot].named, ThreadName { tid, name: Text::new(name) });
+        if pid != Pid(0) {
+            name!(self.threads[slot].process_named, ProcessName { pid, name: Text::new(name) });
+        }
+    }
+
+    fn tell_state(&self, slot: Slot) {
+        let Thread { tid, pid, prio, state, hart, name, .. } = self.threads[slot];
+        record!(ThreadStateDump { tid, pid, prio, state: state.traced(), cpu: hart as u32, name: Text::new(name) });
+    }
+
+    /// Tells of every thread that lives.
+    pub fn dump_state(&self) {
+        (0..THREADS).filter(|&slot| self.threads[slot].state != State::Free).for_each(|slot| self.tell_state(slot));
+    }
+
+    /// How many threads live, those of idle harts left out.
+    pub fn count_threads(&self) -> usize {
+        self.threads.iter().filter(|thread| thread.state != State::Free && thread.tid != Tid(0)).count()
     }
 
     /// This hart can run threads from here on.
@@ -101,6 +117,7 @@ impl Scheduler {
             return;
         }
         let hart = self.place(slot);
+        [slot, self.running_slot()].into_iter().for_each(|slot| self.tell_names(slot));
         let thread = &mut self.threads[slot];
         (thread.state, thread.hart) = (State::Ready, hart);
         record!(SchedWakeup { tid: thread.tid, waker_tid, target_cpu: hart as u32 });
@@ -174,6 +191,8 @@ impl Scheduler {
                 return;
             }
             thread.prio = newprio;
+            self.tell_names(slot);
+            let thread = &mut self.threads[slot];
             record!(SchedPriority { tid: thread.tid, oldprio, newprio, lock });
             match (thread.state, thread.waits_for) {
                 (State::Ready, _) => {
@@ -254,6 +273,7 @@ fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
     let idle = here;
     let sched = &mut *scheduler;
     let (leaves, state) = (sched.threads[prev].tid, sched.threads[prev].state);
+    [prev, next].into_iter().for_each(|slot| sched.tell_names(slot));
     let comes = &mut sched.threads[next];
     (comes.state, comes.hart) = (State::Running, here);
     comes.refill();

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use kymo::vocabulary::{LockAcquired, LockKind, LockName, LockReleased, LockWait, Object, SwitchReason};
-use kymo::{Text, Tid};
+use kymo::{NameEpoch, Text, Tid};
 
 use crate::queue::{Queue, Side};
 use crate::sched::{SCHEDULER, Scheduler, settle, switch};
@@ -30,6 +30,7 @@ impl SemaphoreState {
 #[derive(Debug)]
 pub struct Semaphore {
     name: &'static str,
+    named: NameEpoch,
     first: u32,
     /// Its place in the scheduler's table, from its first use on.
     index: AtomicUsize,
@@ -38,7 +39,7 @@ pub struct Semaphore {
 impl Semaphore {
     /// One that counts `count` at first.
     pub const fn new(name: &'static str, count: u32) -> Semaphore {
-        Semaphore { name, first: count, index: AtomicUsize::new(NO_INDEX) }
+        Semaphore { name, named: NameEpoch::new(), first: count, index: AtomicUsize::new(NO_INDEX) }
     }
 
     fn object(&self) -> Object {
@@ -52,8 +53,8 @@ impl Semaphore {
             index = free.expect("the table of semaphores has room");
             scheduler.semaphores[index] = SemaphoreState { used: true, count: self.first, waiters: Queue::new() };
             self.index.store(index, Relaxed);
-            record!(LockName { lock: self.object(), kind: KIND, name: Text::new(self.name) });
         }
+        name!(self.named, LockName { lock: self.object(), kind: KIND, name: Text::new(self.name) });
         index
     }
 

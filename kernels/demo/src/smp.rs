@@ -34,6 +34,8 @@ pub fn count_online() -> usize {
 /// Returns when every other hart has taken an interrupt, so that it is out of any record that it was writing. Nobody calls this with a lock that
 /// another hart may wait for, nor on two harts at once.
 pub fn synchronize() {
+    // On one hart, which is not to wait for itself.
+    let interrupts = arch::mask();
     let question = ASKED.fetch_add(1, AcqRel) + 1;
     for hart in others() {
         arch::poke(hart);
@@ -41,6 +43,7 @@ pub fn synchronize() {
             core::hint::spin_loop();
         }
     }
+    arch::restore(interrupts);
 }
 
 /// Answers what was asked so far.
@@ -54,6 +57,8 @@ pub fn park_others() {
     for hart in others() {
         arch::poke(hart);
         while is_online(hart) {
+            // It may wait for an answer itself.
+            answer();
             core::hint::spin_loop();
         }
     }

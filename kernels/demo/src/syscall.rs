@@ -1,37 +1,17 @@
-//! System calls: what programs can ask for.
+//! System calls: what programs can ask for. Numbers, arguments and errors are those of abi.rs.
 
-use kymo::Text;
 use kymo::vocabulary::{Counter, Mark, Pid, SpanBegin, SpanEnd, Syscall, SyscallEnter, SyscallExit, SyscallName};
+use kymo::{NameEpoch, Text, Tid};
 
+use crate::abi::{Call, Error, Kind};
 use crate::console::println;
-use crate::process::{self, Error, Start};
+use crate::process::{self, LINE, Line, Start};
 use crate::sched::SCHEDULER;
-use crate::{ipc, thread};
+use crate::{arch, ipc, perf, port, run, space, thread};
 
-/// By number.
-const NAMES: [&str; 18] = [
-    "exit",
-    "getpid",
-    "yield",
-    "sleep",
-    "write",
-    "spawn",
-    "exec",
-    "kill",
-    "wait",
-    "map",
-    "mark",
-    "span_begin",
-    "span_end",
-    "counter",
-    "send",
-    "receive",
-    "pipe_write",
-    "pipe_read",
-];
-
-/// Bytes that a call moves at most.
-const BUFFER: usize = 128;
+/// Bytes that a call moves at most; those of `port_` and `perf_` have no such limit.
+const BUFFER: usize = 256;
+const _: () = assert!(LINE <= BUFFER);
 
 /// The priority of processes.
 pub const PRIO: i16 = 5;
@@ -45,18 +25,18 @@ pub enum Outcome {
     Start(Start),
 }
 
-/// Tells the calls' names.
-pub fn tell_names() {
-    for (id, name) in (0..).zip(NAMES) {
-        record!(SyscallName { id: Syscall(id), name: Text::new(name) });
-    }
-}
+/// When each was named last.
+static NAMED: [NameEpoch; Call::ALL.len()] = [const { NameEpoch::new() }; Call::ALL.len()];
 
 /// Does what the running process asks for, with interrupts masked.
-pub fn call(number: usize, arguments: [usize; 3]) -> Outcome {
+pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
     let id = Syscall(u32::try_from(number).unwrap_or(u32::MAX));
+    let call = Call::ALL.get(number).ok_or(Error::NoCall);
+    if let Ok(call) = call {
+        name!(NAMED[number], SyscallName { id, name: Text::new(call.name()) });
+    }
     record!(SyscallEnter { id, arg0: arguments[0] as u64 });
-    let value = match perform(number, arguments) {
+    let value = match call.and_then(|&call| perform(call, arguments)) {
         Ok(Outcome::Value(value)) => value,
         Ok(start) => return start,
         Err(error) => -(error as i64),
@@ -67,68 +47,95 @@ pub fn call(number: usize, arguments: [usize; 3]) -> Outcome {
     Outcome::Value(value)
 }
 
-fn perform(number: usize, [a, b, c]: [usize; 3]) -> Result<Outcome, Error> {
+fn perform(call: Call, [a, b, c, d, e]: [usize; 5]) -> Result<Outcome, Error> {
     let pid = || u32::try_from(a).map(Pid).map_err(|_| Error::NoProcess);
     let id = a as u32;
-    let value = match number {
-        0 => process::exit(),
-        1 => i64::from(SCHEDULER.lock().running().pid.0),
-        2 => {
+    let value = match call {
+        Call::Exit => process::exit(a as u8),
+        Call::Getpid => i64::from(SCHEDULER.lock().running().pid.0),
+        Call::Yield => {
             thread::yield_now();
             0
         }
-        3 => {
+        Call::Sleep => {
             thread::sleep(a as u64);
             0
         }
-        4 => write(a, b)?,
-        5 => i64::from(process::spawn(a, b, PRIO)?.0.0),
-        6 => return process::exec(a, b).map(Outcome::Start),
-        7 => process::kill(pid()?).map(|()| 0)?,
-        8 => process::wait(pid()?).map(|()| 0)?,
-        9 => process::map(a)? as i64,
-        10 => {
+        Call::Write => write(a, b)?,
+        Call::Spawn => i64::from(process::spawn(line(a, b)?, PRIO, c & process::rights())?.0),
+        Call::Exec => return process::exec(line(a, b)?).map(Outcome::Start),
+        Call::Kill => process::kill(pid()?).map(|()| 0)?,
+        Call::Wait => process::wait(pid()?)?.into(),
+        Call::Map => space::map(a)? as i64,
+        Call::Mark => {
             record!(Mark { id, value: b as u64 });
             0
         }
-        11 => {
+        Call::SpanBegin => {
             record!(SpanBegin { id });
             0
         }
-        12 => {
+        Call::SpanEnd => {
             record!(SpanEnd { id });
             0
         }
-        13 => {
+        Call::Counter => {
             record!(Counter { id, value: b as i64 });
             0
         }
-        14 => ipc::send(a, b as u64).map(|()| 0)?,
-        15 => ipc::receive(a)? as i64,
-        16 => {
+        Call::Send => ipc::send(a, b as u64).map(|()| 0)?,
+        Call::Receive => ipc::receive(a)? as i64,
+        Call::PipeWrite => {
             let mut buffer = [0; BUFFER];
             let bytes = buffer.get_mut(..c).ok_or(Error::Invalid)?;
-            process::copy_from_user(b, bytes)?;
+            space::copy_from_user(b, bytes)?;
             ipc::write(a, bytes)? as i64
         }
-        17 => {
+        Call::PipeRead => {
             let mut buffer = [0; BUFFER];
             let bytes = buffer.get_mut(..c).ok_or(Error::Invalid)?;
+            // What is taken out of a pipe must find its place.
+            space::touch(b, c)?;
             let read = ipc::read(a, bytes)?;
-            process::copy_to_user(b, &bytes[..read])?;
+            space::copy_to_user(b, &bytes[..read])?;
             read as i64
         }
-        _ => return Err(Error::NoCall),
+        Call::Time => arch::timer::time() as i64,
+        Call::Poll => i64::from(match Kind::of(b).ok_or(Error::Invalid)? {
+            Kind::Process => process::is_alive(pid()?),
+            Kind::Thread => thread::is_alive(Tid(id)),
+        }),
+        Call::Workload => with_text(a, b, run::start_workload)?.0.into(),
+        Call::PortWrite => port::write(a, b)?,
+        Call::PortRead => port::read(a, b)?,
+        Call::PerfStart => perf::start(a, b, c, (d, e))?,
+        Call::PerfRead => perf::read(a, b, c, d)?,
+        Call::PerfStop => perf::stop(a)?,
+        Call::PerfFinish => perf::finish(a, b)?,
+        Call::PerfSwitch => perf::switch(a, (b, c), d != 0)?,
+        Call::PerfStatus => perf::status(a)?,
+        Call::PerfDump => perf::dump(a)?,
+        Call::PerfClear => perf::clear()?,
     };
     Ok(Outcome::Value(value))
 }
 
-/// Prints a text of at most [`BUFFER`] bytes. Gives how many were printed.
-fn write(address: usize, len: usize) -> Result<i64, Error> {
+/// Gives a program's text of at most [`BUFFER`] bytes to `use_it`.
+pub fn with_text<T>(address: usize, len: usize, use_it: impl FnOnce(&str) -> Result<T, Error>) -> Result<T, Error> {
     let mut buffer = [0; BUFFER];
     let bytes = buffer.get_mut(..len).ok_or(Error::Invalid)?;
-    process::copy_from_user(address, bytes)?;
-    let text = core::str::from_utf8(bytes).map_err(|_| Error::Invalid)?;
-    println!("{}", text.trim_end_matches(['\n', '\0']));
-    Ok(len as i64)
+    space::copy_from_user(address, bytes)?;
+    use_it(core::str::from_utf8(bytes).map_err(|_| Error::Invalid)?)
+}
+
+fn line(address: usize, len: usize) -> Result<Line, Error> {
+    with_text(address, len, Line::of)
+}
+
+/// Prints a text. Gives how many bytes were printed.
+fn write(address: usize, len: usize) -> Result<i64, Error> {
+    with_text(address, len, |text| {
+        println!("{}", text.trim_end_matches('\n'));
+        Ok(len as i64)
+    })
 }

@@ -2,9 +2,9 @@
 
 use core::cell::UnsafeCell;
 
-use kymo::vocabulary::{Pid, SwitchReason, ThreadCreate, ThreadDelay, ThreadExit, ThreadName, ThreadResume, ThreadState};
+use kymo::vocabulary::{Pid, SwitchReason, ThreadCreate, ThreadDelay, ThreadExit, ThreadResume, ThreadState};
 use kymo::vocabulary::{ThreadSuspend, ThreadYield};
-use kymo::{Text, Tid};
+use kymo::{NameEpoch, Tid};
 
 use crate::arch;
 use crate::arch::context::Context;
@@ -59,6 +59,9 @@ pub struct Thread {
     pub tid: Tid,
     pub pid: Pid,
     pub name: &'static str,
+    /// When that was told last, and what its process is called.
+    pub named: NameEpoch,
+    pub process_named: NameEpoch,
     pub state: State,
     /// Its own priority, and the one that it has: waiters for its locks lend it theirs.
     pub base: i16,
@@ -98,6 +101,8 @@ impl Thread {
             tid: Tid(0),
             pid: Pid(0),
             name: "",
+            named: NameEpoch::new(),
+            process_named: NameEpoch::new(),
             state: State::Free,
             base: IDLE,
             prio: IDLE,
@@ -190,7 +195,7 @@ impl Scheduler {
             argument,
             ..Thread::none()
         };
-        record!(ThreadName { tid, name: Text::new(name) });
+        self.tell_names(slot);
         record!(ThreadCreate { tid, pid, parent_tid, prio });
         self.wake(slot, parent_tid);
         Some(tid)
@@ -227,11 +232,21 @@ extern "C" fn begin() -> ! {
 
 /// Makes a thread of the kernel's.
 pub fn spawn(name: &'static str, prio: i16, entry: fn(usize), argument: usize) -> Tid {
+    try_spawn(name, prio, entry, argument).expect("the table of threads has room")
+}
+
+/// The same; `None` where the table is full.
+pub fn try_spawn(name: &'static str, prio: i16, entry: fn(usize), argument: usize) -> Option<Tid> {
     let mut scheduler = SCHEDULER.lock();
     let new = New { name, pid: Pid(0), prio, space: arch::paging::kernel_space(), entry, argument };
-    let tid = scheduler.create(new).expect("the table of threads has room");
+    let tid = scheduler.create(new);
     settle(scheduler);
     tid
+}
+
+/// Whether a thread lives.
+pub fn is_alive(tid: Tid) -> bool {
+    SCHEDULER.lock().find(tid).is_some()
 }
 
 /// Ends the running thread.
@@ -249,10 +264,11 @@ pub fn exit() -> ! {
     unreachable!("an ended thread runs")
 }
 
-/// Returns when the thread has ended.
+/// Returns when the thread has ended, or the running one was killed.
 pub fn join(tid: Tid) {
     let mut scheduler = SCHEDULER.lock();
-    if scheduler.find(tid).is_some() {
+    // One that was killed on its way here would not be woken for that again.
+    if scheduler.find(tid).is_some() && !scheduler.running().killed {
         scheduler.running_mut().joins = Some(tid);
         switch(scheduler, SwitchReason::Waits, State::Blocked);
     }
@@ -270,11 +286,14 @@ pub fn yield_now() {
     switch(scheduler, SwitchReason::Yielded, State::Ready);
 }
 
-/// Sleeps for so many ticks of the clock, or a little longer.
+/// Sleeps for so many ticks of the clock, or a little longer; not at all if the running thread was killed on its way here.
 pub fn sleep(ticks: u64) {
     let mut scheduler = SCHEDULER.lock();
     let thread = scheduler.running_mut();
-    thread.wake_at = arch::timer::time() + ticks;
+    if thread.killed {
+        return;
+    }
+    thread.wake_at = arch::timer::time().saturating_add(ticks);
     record!(ThreadDelay { tid: thread.tid, ticks });
     switch(scheduler, SwitchReason::Waits, State::Sleeping);
 }
@@ -284,6 +303,7 @@ pub fn suspend(tid: Tid) -> bool {
     let mut scheduler = SCHEDULER.lock();
     let Some(slot) = scheduler.find(tid) else { return false };
     let this = scheduler.running_slot();
+    scheduler.tell_names(slot);
     let thread = &mut scheduler.threads[slot];
     if thread.state == State::Suspended || thread.stop {
         return false;
@@ -310,6 +330,7 @@ pub fn resume(tid: Tid) -> bool {
     let mut scheduler = SCHEDULER.lock();
     let Some(slot) = scheduler.find(tid) else { return false };
     let waker = scheduler.running().tid;
+    scheduler.tell_names(slot);
     let thread = &mut scheduler.threads[slot];
     let suspended = thread.state == State::Suspended;
     if !suspended && !thread.stop {

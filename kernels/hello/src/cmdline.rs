@@ -1,22 +1,13 @@
 //! The kernel's command line: QEMU's `-append`, which it leaves in the device tree.
 
-use kymo::{Consumer, Mode};
-
-/// What becomes of the trace.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Recording {
-    /// All events, from before the first thread to after the last.
-    On,
-    /// It starts, and stops before the first thread runs.
-    Stopped,
-    /// It never starts.
-    Off,
-}
+use kymo::boot::Options;
 
 /// What a run does: the keys of the command line, and the number of harts.
 pub struct Settings {
-    pub mode: Mode,
-    pub consumer: Consumer,
+    /// The word `kymo=`.
+    pub kymo: Options<'static>,
+    /// Recording stops before the first thread runs.
+    pub stopped: bool,
     /// `work=markers`: the threads make markers as fast as they can; `work=mixed`: they also compute, and yield.
     pub only_markers: bool,
     /// Stop after about so many events of all harts, or so many milliseconds, whichever comes first.
@@ -24,7 +15,6 @@ pub struct Settings {
     pub ms: u64,
     /// Or when every thread has done so many units of its work.
     pub units: u32,
-    pub recording: Recording,
     pub offset_s: i64,
     pub packets: u32,
     pub packet_size: u32,
@@ -36,44 +26,39 @@ pub struct Settings {
     pub panic: u32,
 }
 
-pub const KEYS: &str = "mode=overwrite|discard, consumer=none|host, work=mixed|markers, \
-    events=N, ms=N, units=N, kymo=on|stopped|off, offset_s=N, packets=N, packet_size=N, tick_us=N (10 or more), dump=N, panic=N";
+pub const KEYS: &str = "kymo=off|rolling|discard|reader=host|events=NAME:NAME, stopped=yes|no, work=mixed|markers, \
+    events=N, ms=N, units=N, offset_s=N, packets=N, packet_size=N, tick_us=N (10 or more), dump=N, panic=N";
 
 /// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.
-pub fn parse(line: &str, cpus: usize) -> Result<Settings, &str> {
-    let (mode, consumer, only_markers) = (Mode::Overwrite, Consumer::None, false);
-    let (events, ms, offset_s, packets, packet_size) = (1_200_000, u64::MAX, 0, 1024, 4096);
-    let (units, recording) = (u32::MAX, Recording::On);
+pub fn parse(line: &'static str, cpus: usize) -> Result<Settings, &'static str> {
     let mut settings = Settings {
-        mode,
-        consumer,
-        only_markers,
-        events,
-        ms,
-        units,
-        recording,
-        offset_s,
-        packets,
-        packet_size,
+        kymo: Options::parse(line)?,
+        stopped: false,
+        only_markers: false,
+        events: 1_200_000,
+        ms: u64::MAX,
+        units: u32::MAX,
+        offset_s: 0,
+        packets: 1024,
+        packet_size: 4096,
         tick_us: 1000,
         cpus,
         dump: 0,
         panic: 0,
     };
+    if let Some(name) = settings.kymo.stray(&crate::VOCABULARY) {
+        return Err(name);
+    }
     for word in line.split_ascii_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         match (key, value, value.parse::<u64>()) {
-            ("mode", "overwrite", _) => settings.mode = Mode::Overwrite,
-            ("mode", "discard", _) => settings.mode = Mode::Discard,
-            ("consumer", "none", _) => settings.consumer = Consumer::None,
-            ("consumer", "host", _) => settings.consumer = Consumer::Host,
+            // Read above.
+            ("kymo", ..) => {}
+            ("stopped", "yes" | "no", _) => settings.stopped = value == "yes",
             ("work", "mixed" | "markers", _) => settings.only_markers = value == "markers",
             ("events", _, Ok(n)) => settings.events = n,
             ("ms", _, Ok(n)) => settings.ms = n,
             ("units", ..) => (settings.units, settings.events) = (value.parse().map_err(|_| word)?, u64::MAX),
-            ("kymo", "on", _) => settings.recording = Recording::On,
-            ("kymo", "stopped", _) => settings.recording = Recording::Stopped,
-            ("kymo", "off", _) => settings.recording = Recording::Off,
             ("offset_s", ..) => settings.offset_s = value.parse().map_err(|_| word)?,
             ("packets", ..) => settings.packets = value.parse().map_err(|_| word)?,
             ("packet_size", ..) => settings.packet_size = value.parse().map_err(|_| word)?,

@@ -13,7 +13,7 @@ mod sched;
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use cmdline::{Recording, Settings};
+use cmdline::Settings;
 use kymo::Tid;
 use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, ThreadName};
 
@@ -79,15 +79,15 @@ fn start_kymo(settings: &Settings, command_line: &str) -> Result<kymo::Session<V
         packet_size: settings.packet_size,
         packets: settings.packets,
         names_packets: 4,
-        mode: settings.mode,
-        consumer: settings.consumer,
+        overflow: kymo::Overflow::Overwrite,
+        consumer: kymo::Consumer::None,
         clock: kymo::Clock { frequency_hz: 10_000_000, offset_seconds: settings.offset_s, offset_ticks: 0, absolute: false },
         phys: &raw const REGION as u64, // there is no paging
         build_id: __build_id,
         seed,
         hosted: false,
     };
-    Kymo::start(REGION.memory(), &config, &VOCABULARY)
+    Kymo::start_with(REGION.memory(), &settings.kymo.apply(&config), &VOCABULARY, |event| settings.kymo.records(event.name))
 }
 
 // ---- Kymo: to here ----
@@ -147,9 +147,9 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
         .unwrap_or_else(|word| refuse(format_args!("cannot use \"{word}\" on the command line, which takes {}.", cmdline::KEYS)));
     let start =
         || start_kymo(&settings, line).unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
-    let session = (settings.recording != Recording::Off).then(start);
+    let session = (settings.kymo.start != Some(false)).then(start);
     match &session {
-        Some(session) if settings.recording == Recording::Stopped => session.stop().expect("it has just begun"),
+        Some(session) if settings.stopped => session.stop().expect("it has just begun"),
         Some(_) => println!("hello: recording on {cpus} harts"),
         None => {}
     }
@@ -167,7 +167,7 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     while DONE.load(Ordering::Acquire) < cpus - 1 {
         sched::sleep_until(<Virt as kymo::Platform>::clock() + 10_000);
     }
-    if let Some(session) = session.filter(|_| settings.recording == Recording::On) {
+    if let Some(session) = session.filter(|_| !settings.stopped) {
         session.stop().expect("nobody else has stopped it");
     }
     if settings.units != u32::MAX {

@@ -5,7 +5,7 @@
 mod probes;
 
 use kymo::vocabulary::IrqEnter;
-use kymo::{Clock, Config, Consumer, Mode, RegionMemory};
+use kymo::{Clock, Config, Consumer, Overflow, RegionMemory};
 use probes::Kymo;
 use probes::TwoFields;
 
@@ -24,7 +24,7 @@ fn measure() -> bool {
         packet_size: 4096,
         packets: 128,
         names_packets: 4,
-        mode: Mode::Overwrite,
+        overflow: Overflow::Overwrite,
         consumer: Consumer::None,
         clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
         // There is no paging; of a program it is not known.

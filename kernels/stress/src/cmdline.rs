@@ -1,10 +1,10 @@
 //! The kernel's command line: QEMU's `-append`.
 
-use kymo::{Consumer, Mode};
+use kymo::{Consumer, Overflow};
 
 /// What a run does.
 pub struct Settings {
-    pub mode: Mode,
+    pub overflow: Overflow,
     pub consumer: Consumer,
     /// Stop after about so many calls of all CPUs.
     pub events: u64,
@@ -23,14 +23,14 @@ pub const KEYS: &str = "mode=overwrite|discard, consumer=none|host, events=N, pa
 
 /// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.
 pub fn parse(line: &str) -> Result<Settings, &str> {
-    let (mode, consumer) = (Mode::Overwrite, Consumer::None);
+    let (overflow, consumer) = (Overflow::Overwrite, Consumer::None);
     let (events, packets, packet_size, tick_us, poke, jump) = (400_000, 256, 4096, 100, 32, 0);
-    let mut settings = Settings { mode, consumer, events, packets, packet_size, tick_us, poke, jump };
+    let mut settings = Settings { overflow, consumer, events, packets, packet_size, tick_us, poke, jump };
     for word in line.split_ascii_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         match (key, value, value.parse::<u64>(), value.parse::<u32>()) {
-            ("mode", "overwrite", ..) => settings.mode = Mode::Overwrite,
-            ("mode", "discard", ..) => settings.mode = Mode::Discard,
+            ("mode", "overwrite", ..) => settings.overflow = Overflow::Overwrite,
+            ("mode", "discard", ..) => settings.overflow = Overflow::Discard,
             ("consumer", "none", ..) => settings.consumer = Consumer::None,
             ("consumer", "host", ..) => settings.consumer = Consumer::Host,
             ("events", _, Ok(n), _) => settings.events = n,

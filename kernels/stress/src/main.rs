@@ -53,7 +53,7 @@ fn config(settings: &Settings, command_line: &str) -> kymo::Config {
         packet_size: settings.packet_size,
         packets: settings.packets,
         names_packets: 4,
-        mode: settings.mode,
+        overflow: settings.overflow,
         consumer: settings.consumer,
         clock: kymo::Clock { frequency_hz: arch::frequency(), offset_seconds: 0, offset_ticks: 0, absolute: false },
         phys: &raw const REGION as u64, // memory is where its address says

@@ -175,6 +175,7 @@ fn show(value: &Value) -> String {
             let label = labels.first().map_or_else(|| "<unknown>".to_owned(), |label| format!("\"{label}\""));
             format!("( {label} : container = {value} )")
         }
+        Value::Array(values) if values.is_empty() => "[ ]".to_owned(),
         Value::Array(values) => {
             let values: Vec<String> =
                 values.iter().enumerate().map(|(index, value)| format!("[{index}] = {}", show(value))).collect();

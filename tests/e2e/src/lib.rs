@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod babeltrace;
+pub mod demo;
 pub mod guest;
 pub mod interrupted;
 pub mod ledger;

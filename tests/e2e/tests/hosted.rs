@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kymo::hosted::{self, Hosted, Options};
 use kymo::ring::reader::View;
-use kymo::vocabulary::ThreadName;
-use kymo::{Address, Mode, Text, Tid, trace};
+use kymo::vocabulary::{
+    IrqEnter, IrqExit, IrqName, SchedSwitch, SwitchReason, Syscall, SyscallEnter, SyscallExit, SyscallName, ThreadName, ThreadState,
+};
+use kymo::{Address, Irq, Overflow, Sequence, Text, Tid, trace};
 use kymo_ctf::{Item, Trace, Value};
 use kymo_e2e::{babeltrace, scratch};
 
@@ -21,14 +23,27 @@ kymo::event! {
     pub struct Everything {
         pub a: u8, pub b: u16, pub c: u32, pub d: u64, pub e: i8, pub f: i16, pub g: i32, pub h: i64,
         pub reason: Reason, pub yes: bool, pub at: Address, pub three: [u16; 3], pub grid: [[u8; 2]; 3], pub reasons: [Reason; 2],
-        pub name: Text<12>, pub path: Text<20>,
+        pub name: Text<12>, pub tids: Sequence<Tid, 4>, pub path: Text<20>, pub longs: Sequence<i64, 3>,
     }
 }
 kymo::event! { #[id(22)] pub struct Step { pub tid: Tid, pub seq: u32 } }
 kymo::event! { #[id(700)] pub struct Rare { pub odd: u8 } }
 kymo::event! { #[id(29)] pub struct Nothing {} }
 
-static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![ThreadName, Everything, Step, Rare, Nothing];
+static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![
+    ThreadName,
+    Everything,
+    Step,
+    Rare,
+    Nothing,
+    SchedSwitch,
+    SyscallEnter,
+    SyscallExit,
+    SyscallName,
+    IrqEnter,
+    IrqExit,
+    IrqName
+];
 type Kymo = kymo::Tracer<Hosted>;
 
 fn everything(seed: i64) {
@@ -50,6 +65,8 @@ fn everything(seed: i64) {
         name: Text::new(if seed % 5 == 0 { "a name that is cut" } else { "short" }),
         // Never empty: babeltrace2 2.0.4 shows an empty text as the one before it.
         path: Text::new(if seed % 4 == 3 { "x" } else { "/sbin/\u{e4}rger" }),
+        tids: Sequence::new([70_000, 2, 3, 4, 5].map(Tid).split_at(seed as usize % 6).0),
+        longs: Sequence::new([seed, i64::MIN, -1].split_at(seed as usize % 4).0),
     });
 }
 
@@ -57,7 +74,7 @@ fn everything(seed: i64) {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_program_records_itself() {
     let folder = scratch("hosted");
-    let options = Options { max_threads: 4, packet_size: 1024, packets: 64, mode: Mode::Overwrite };
+    let options = Options { max_threads: 4, packet_size: 1024, packets: 64, overflow: Overflow::Overwrite };
 
     // While they write, a reader follows; what it is too slow for is counted.
     let session = hosted::start(&options, &VOCABULARY).unwrap();
@@ -110,7 +127,59 @@ fn a_program_records_itself() {
     assert_eq!(field("name"), Value::Str("a name that ".to_owned()));
     assert_eq!(field("_name_cut"), Value::UInt(1));
     assert_eq!(field("path"), Value::Str("/sbin/\u{e4}rger".to_owned()));
+    let sequences = Trace::open(&out).unwrap().events().filter_map(|item| match item.unwrap() {
+        Item::Event(event) => Some(["tids", "_tids_cut", "longs"].map(|name| event.fields.get(name).unwrap().clone())),
+        _ => None,
+    });
+    let tids = [70_000, 2, 3, 4].map(Value::UInt);
+    for (seed, [found, cut, longs]) in sequences.enumerate() {
+        let longs_told = [seed as i64, i64::MIN, -1].map(Value::Int);
+        assert_eq!(
+            (found, longs),
+            (Value::Array(tids[..(seed % 6).min(4)].to_vec()), Value::Array(longs_told[..seed % 4].to_vec()))
+        );
+        assert_eq!(cut, Value::UInt(u64::from(seed % 6 == 5)));
+    }
     assert!(fs::read_to_string(out.join("metadata")).unwrap().contains("\"Failed\" = 200"));
+
+    // Numbers that do not fit into eight or sixteen bits (P-36).
+    let session = hosted::start(&options, &VOCABULARY).unwrap();
+    let (tid, id, irq) = (Tid(70_000), Syscall(300), Irq(300));
+    let (prev_state, reason) = (ThreadState::Blocked, SwitchReason::Waits);
+    trace!(ThreadName { tid, name: Text::new("far") });
+    trace!(SyscallName { id, name: Text::new("late") });
+    trace!(IrqName { irq, name: Text::new("msi") });
+    trace!(SchedSwitch { prev_tid: Tid(1), next_tid: tid, prev_state, reason, next_prio: -300 });
+    trace!(SyscallEnter { id, arg0: u64::MAX });
+    trace!(IrqEnter { irq });
+    trace!(IrqExit { irq });
+    trace!(SyscallExit { id, ret: i64::MIN });
+    let out = folder.join("wide");
+    assert_eq!(session.save(&out).unwrap().events(), 8);
+    assert_eq!(babeltrace::compare(&out).0, 8);
+    let events = Trace::open(&out).unwrap().events().filter_map(|item| match item.unwrap() {
+        Item::Event(event) => Some(event),
+        _ => None,
+    });
+    let mut found = Vec::new();
+    for event in events {
+        for name in ["tid", "next_tid", "id", "irq"] {
+            let value = event.fields.get(name).and_then(Value::as_u64);
+            found.extend(value.map(|value| format!("{} {name}={value}", event.name())));
+        }
+    }
+    found.sort_unstable();
+    let expected = [
+        "irq_handler_entry irq=300",
+        "irq_handler_exit irq=300",
+        "irq_name irq=300",
+        "sched_switch next_tid=70000",
+        "sys_enter id=300",
+        "sys_exit id=300",
+        "syscall_name id=300",
+        "thread_name tid=70000",
+    ];
+    assert_eq!(found, expected);
 
     // More threads than rings: all at once, so that none can give its ring to another.
     let session = hosted::start(&options, &VOCABULARY).unwrap();

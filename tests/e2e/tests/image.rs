@@ -37,7 +37,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
     let folder = scratch("image");
     let (ram, socket) = (folder.join("ram"), folder.join("qmp"));
-    let append = "mode=overwrite work=markers events=1000000000 packets=16";
+    let append = "kymo=rolling work=markers events=1000000000 packets=16";
     let qmp = format!("unix:{},server=on,wait=off", socket.display());
     let launch = Launch::kernel(&hello(), 4, Some(append), &ram).unwrap().with(["-qmp", &qmp]);
     let machine = Qemu::spawn(&launch, Stdio::null()).unwrap();

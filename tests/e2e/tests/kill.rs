@@ -43,8 +43,7 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         // Half of the rings are so large that they hold many turns of both of a hart's threads, half are lapped all the time.
         let roomy = turn % 2 == 0;
         let (packets, packet_size) = if roomy { (256, 4096) } else { (4 << random.below(4), 512 << random.below(3)) };
-        let append =
-            format!("mode=overwrite work={work} events=1000000000 packets={packets} packet_size={packet_size} tick_us=500");
+        let append = format!("kymo=rolling work={work} events=1000000000 packets={packets} packet_size={packet_size} tick_us=500");
         let launch = Launch::kernel(&hello(), 4, Some(&append), &ram).unwrap();
         let mut machine = Qemu::spawn(&launch, Stdio::null()).unwrap();
         // Some of the kills come before the trace has begun or while it begins.
@@ -120,7 +119,7 @@ fn kill_the_recorder_and_the_trace_opens() {
     for turn in 0..kills() {
         let out = folder.join(format!("trace{turn}"));
         let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
-        command.args(["--append", "mode=overwrite work=markers events=1000000000 packets=128"]);
+        command.args(["--append", "kymo=rolling work=markers events=1000000000 packets=128"]);
         let mut recorder = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         if random.below(5) > 0 {
             wait_until(|| out.join("events_3").exists());
@@ -157,7 +156,7 @@ fn assert_machine_ends(ram: &str) {
 fn the_time_limit_ends_the_machine_and_the_trace_is_complete() {
     let out = scratch("time-limit").join("trace");
     let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
-    let output = run(command.args(["--timeout", "6", "--append", "events=1000000000 mode=overwrite"]), 1);
+    let output = run(command.args(["--timeout", "6", "--append", "events=1000000000 kymo=rolling"]), 1);
     assert!(String::from_utf8(output.stderr).unwrap().contains("was ended at the time limit"));
     assert!(babeltrace::compare(&out).0 > 1000);
     assert!(!out.join(".ram").exists());

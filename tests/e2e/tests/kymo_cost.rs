@@ -51,7 +51,7 @@ fn every_events_calls_are_the_events_of_the_trace() {
     assert!(agrees(&report) >= 40_000);
     let events = report["events"].as_array().unwrap();
     let bytes = |name: &str| &events.iter().find(|event| event["name"] == name).unwrap()["bytes"];
-    assert_eq!(events.len(), 5);
+    assert_eq!(events.len(), 6);
     assert_eq!((number(bytes("sched_switch")), number(bytes("irq_handler_entry"))), (16, 8));
     assert_eq!(*bytes("thread_name"), Value::Null, "it varies");
     // The hot path where it was inlined, and the slow path behind it.
@@ -86,11 +86,13 @@ fn nested_calls_are_told_apart() {
         let report = json(&built(kernel), &["--parallel", "--append", "events=40000 packets=1024"]);
         assert!(agrees(&report) >= 40_000, "{kernel}");
         let sites = report["sites"].as_array().unwrap().iter();
-        for site in sites.filter(|site| site["kind"] == "event" && number(&site["calls"]) > 0) {
+        for site in sites.filter(|site| site["kind"] == "event" && number(&site["recorded_calls"]) > 0) {
             let instructions = &site["per_call"]["instructions"];
-            // No call has the instructions of another: at most, a compare-and-swap is tried again.
+            // No call has the instructions of another: at most, a compare-and-swap is tried again. How often depends on when interrupts come, so it is
+            // the few paths there are that are looked at: nested calls that were mixed up would give many sums.
             let (median, max) = (number(&instructions["median"]), number(&instructions["max"]));
-            assert!(number(&instructions["p99"]) == median && max < 2 * median, "{kernel}: {site}");
+            let paths = instructions["histogram"].as_array().unwrap().len();
+            assert!(paths <= 4 && max < 2 * median, "{kernel}: {site}");
             assert_eq!(number(&site["outside_calls"]), 0, "{kernel}: {site}");
         }
     }
@@ -181,7 +183,10 @@ fn what_cannot_be_counted_is_said_in_one_sentence() {
     assert!(refused(3, &text, &[]).contains("not an ELF file"));
     assert!(refused(3, &hello, &["--symbol", "no::such::*"]).contains("no function of"));
     let sentence = refused(3, &hello, &["--event", "NoSuch"]);
-    assert!(sentence.contains("\"NoSuch\"; it records IrqEnter, IrqExit, Marker, SchedSwitch, ThreadName"), "{sentence}");
+    assert!(
+        sentence.contains("\"NoSuch\"; it records IrqEnter, IrqExit, Marker, SchedSwitch, SessionEnd, ThreadName"),
+        "{sentence}"
+    );
     for range in ["1", "0x20..0x10", "0x10..0x10", "+1..2", "-1..2", "1..0x10000000000000000", "..", "1..2..3"] {
         assert!(refused(2, &hello, &[&format!("--range={range}")]).contains("--range"), "{range}");
     }

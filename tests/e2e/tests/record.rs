@@ -86,7 +86,7 @@ fn account(name: &str, append: &str, more: &[&str]) -> (u64, u64) {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_million_events_live_and_none_lost() {
     // The rings hold it all, so that nothing is lost however slow the host is.
-    for append in ["mode=overwrite", "mode=discard consumer=host"] {
+    for append in ["kymo=rolling", "kymo=discard,reader=host"] {
         let (events, lost) = account("million", append, &[]);
         assert!(events >= 1_200_000 && lost == 0, "{append}: {events} events, {lost} lost");
     }
@@ -95,7 +95,7 @@ fn a_million_events_live_and_none_lost() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn discard_without_a_consumer_keeps_the_oldest_and_counts_the_rest() {
-    let (events, lost) = account("discard", "mode=discard consumer=none events=300000 packets=16", &[]);
+    let (events, lost) = account("discard", "kymo=discard events=300000 packets=16", &[]);
     assert!(events > 10_000 && lost > 100_000, "{events} {lost}");
 }
 
@@ -103,21 +103,21 @@ fn discard_without_a_consumer_keeps_the_oldest_and_counts_the_rest() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn discard_with_a_slow_host_loses_and_counts() {
     let (events, lost) =
-        account("slow-host", "mode=discard consumer=host work=markers events=2000000 packets=4 packet_size=512", &[]);
+        account("slow-host", "kymo=discard,reader=host work=markers events=2000000 packets=4 packet_size=512", &[]);
     assert!(events > 1000 && lost > 1000, "{events} {lost}");
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn overwrite_keeps_the_newest_and_counts_what_was_overwritten() {
-    let (events, lost) = account("overwrite", "mode=overwrite work=markers events=2000000 packets=4 packet_size=512", &[]);
+    let (events, lost) = account("overwrite", "kymo=rolling work=markers events=2000000 packets=4 packet_size=512", &[]);
     assert!(events > 1000 && lost > 1000, "{events} {lost}");
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn overwrite_read_live_accounts_for_every_marker() {
-    account("overwrite-live", "mode=overwrite work=markers events=1000000 packets=64", &[]);
+    account("overwrite-live", "kymo=rolling work=markers events=1000000 packets=64", &[]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_recording_under_icount_is_the_same_every_time() {
     for turn in 0..3 {
         let out = folder.join(format!("run{turn}"));
         // Without a live reader's losses: the rings hold it all.
-        let output = record(&out, "mode=discard events=40000 packets=256 offset_s=1700000000", &["--deterministic", "--keep-ram"]);
+        let output = record(&out, "kymo=discard events=40000 packets=256 offset_s=1700000000", &["--deterministic", "--keep-ram"]);
         // The trace as recovered from the memory; what was drained live differs in where packets were cut.
         let recovered = folder.join(format!("recovered{turn}"));
         let ram = out.join(".ram");

@@ -120,8 +120,7 @@ fn stress(machine: Machine, name: &str, append: &str, one_instruction_blocks: bo
     let launch = Launch::kernel(&kernel, CPUS as u32, Some(append), &ram).unwrap();
     let launch = launch.with(machine.accelerator(one_instruction_blocks));
     let timeout = Some(Duration::from_secs(3600));
-    let options =
-        Options { launch: &launch, out: &trace, timeout, keep_ram: true, interrupted: &INTERRUPTED, console: Some(|_| ()) };
+    let options = Options { timeout, keep_ram: true, console: Some(|_| ()), ..Options::new(&launch, &trace, &INTERRUPTED) };
     let recorded = record::record(&options, |_| ()).unwrap();
     assert_eq!(recorded.ending, Ending::PoweredOff, "{name}");
     let words = ledger::words(&ram, &kernel, machine.ram_base(), CPUS);
@@ -133,7 +132,7 @@ fn stress(machine: Machine, name: &str, append: &str, one_instruction_blocks: bo
         machine,
         name: name.to_owned(),
         trace,
-        summary: recorded.summary,
+        summary: recorded.memory.unwrap().summary,
         one_instruction_blocks,
         cpus: words.iter().map(counts).collect(),
         functions: machine.functions(&hits),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kymo::ring::reader::{ChannelReader, Losses, Region, View};
 use kymo::ring::source::Live;
-use kymo::{ChannelKind, Mode};
+use kymo::{ChannelKind, Overflow};
 
 use crate::code::find_writers;
 use crate::event::{DEPTHS, THREADS};
@@ -23,7 +23,7 @@ const READERS: usize = 2;
 /// What a run did, all threads together.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Writer and mode.
+    /// Writer and overflow policy.
     pub name: String,
     /// Calls of a tracepoint.
     pub calls: u64,
@@ -62,15 +62,15 @@ impl fmt::Display for Report {
 ///
 /// # Panics
 /// Where something is not as it must be; the message says what, and of which thread.
-pub fn run<W: Writer>(mode: Mode, events: u64, seed: u64) -> Report {
+pub fn run<W: Writer>(overflow: Overflow, events: u64, seed: u64) -> Report {
     find_writers();
     handle_by::<W>();
-    let name = format!("{}, {mode:?}", W::NAME);
+    let name = format!("{}, {overflow:?}", W::NAME);
     let began = Instant::now();
-    let (live, stop_session) = W::start(mode);
+    let (live, stop_session) = W::start(overflow);
     // Handlers reach all this, so it stays.
     let (stop, fault): (&AtomicBool, &OnceLock<_>) = (Box::leak(Box::default()), Box::leak(Box::default()));
-    let threads = (0..THREADS).map(|number| Thread::new(number as u32, mode, seed, stop, fault));
+    let threads = (0..THREADS).map(|number| Thread::new(number as u32, overflow, seed, stop, fault));
     let threads: &'static [Thread] = threads.collect::<Vec<_>>().leak();
     let (verified, written) = (AtomicU64::new(0), AtomicBool::new(false));
     let (entered, open) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
@@ -168,7 +168,7 @@ fn read(threads: &[Thread], live: &Live, events: u64, verified: &AtomicU64, writ
         let (read, losses) = (checks.read(), reader.losses());
         let called = thread.called.each_ref().map(|count| count.load(Relaxed));
         let (calls, gaps, lost) = (thread.calls(), checks.gaps_until(called), losses.overwritten + losses.dropped);
-        let in_discard_nothing_is_overwritten = thread.mode == Mode::Overwrite || losses.overwritten + losses.packets == 0;
+        let in_discard_nothing_is_overwritten = thread.overflow == Overflow::Overwrite || losses.overwritten + losses.packets == 0;
         if calls != read + lost || gaps != lost || !in_discard_nothing_is_overwritten {
             thread.fails(Fault::Sum { calls, read, gaps, losses });
         }
@@ -184,7 +184,7 @@ fn drain(thread: &Thread, reader: &mut ChannelReader, checks: &mut Checks, live:
     } else {
         checks.drain(reader, live, View::Live, 8)?
     };
-    if thread.mode == Mode::Discard {
+    if thread.overflow == Overflow::Discard {
         reader.release(live).map_err(|_| Fault::Outside)?;
     }
     Ok(batches)

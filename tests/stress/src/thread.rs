@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release, compiler_fence};
 
-use kymo::Mode;
+use kymo::Overflow;
 use kymo::ring::reader::{ChannelReader, View};
 use kymo::ring::source::Live;
 
@@ -21,7 +21,7 @@ const MOST_CALLS: u32 = 4000;
 /// What a thread, its handlers and its reader share. All atomic: a handler comes between any two instructions.
 pub(crate) struct Thread {
     pub(crate) number: u32,
-    pub(crate) mode: Mode,
+    pub(crate) overflow: Overflow,
     /// Somebody has enough, or found a fault.
     pub(crate) stop: &'static AtomicBool,
     /// The number of its ring, once it has one.
@@ -53,7 +53,7 @@ pub(crate) struct Thread {
 impl Thread {
     pub(crate) fn new(
         number: u32,
-        mode: Mode,
+        overflow: Overflow,
         seed: u64,
         stop: &'static AtomicBool,
         fault: &'static OnceLock<(u32, Fault)>,
@@ -61,7 +61,7 @@ impl Thread {
         let counts = || std::array::from_fn(|_| AtomicU64::new(0));
         Thread {
             number,
-            mode,
+            overflow,
             stop,
             ring: OnceLock::new(),
             beginning: OnceLock::new(),
@@ -103,7 +103,7 @@ impl Thread {
         while !self.stop.load(Relaxed) {
             self.one_burst::<W>(0);
             // A flight recorder's reader is to be lapped more often than a full ring is to be full.
-            if self.draw(0, 8) >= if self.mode == Mode::Overwrite { 3 } else { 1 } {
+            if self.draw(0, 8) >= if self.overflow == Overflow::Overwrite { 3 } else { 1 } {
                 self.wait_for_reader::<W>();
             }
             let now = self.verified.load(Relaxed);

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use kymo::arch::x86_64::{TscCas, tsc};
 use kymo::hosted::{self, Hosted, HostedLocal, Options};
 use kymo::ring::source::Live;
-use kymo::{ByPointer, Clock, Config, Consumer, LocalCas, Mode, Platform, RegionMemory, Tracer};
+use kymo::{ByPointer, Clock, Config, Consumer, LocalCas, Overflow, Platform, RegionMemory, Tracer};
 
 use crate::event::{Call, Long, Medium, Short, THREADS, VOCABULARY, Wide};
 
@@ -17,7 +17,7 @@ pub trait Writer: Platform {
     const RING: u64;
 
     /// Begins to record. Gives the memory, and what stops it.
-    fn start(mode: Mode) -> (Live, Box<dyn FnOnce()>);
+    fn start(overflow: Overflow) -> (Live, Box<dyn FnOnce()>);
 
     /// Called first by each thread: sees that it has a ring, and gives its number.
     fn enter(thread: usize) -> u32;
@@ -67,8 +67,8 @@ fn medium<P: Platform>(seq: u32, tag: u32) {
 const PACKET_SIZE: u32 = 1024;
 const PACKETS: u32 = 32;
 
-fn start_hosted(mode: Mode) -> (Live, Box<dyn FnOnce()>) {
-    let options = Options { max_threads: THREADS as u32, packet_size: PACKET_SIZE, packets: PACKETS, mode };
+fn start_hosted(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
+    let options = Options { max_threads: THREADS as u32, packet_size: PACKET_SIZE, packets: PACKETS, overflow };
     let session = hosted::start(&options, &VOCABULARY).expect("a hosted session");
     (session.live(), Box::new(move || session.stop().expect("it runs")))
 }
@@ -84,8 +84,8 @@ impl Writer for Hosted {
     const NAME: &'static str = "TscCas, hosted";
     const RING: u64 = PACKET_SIZE as u64 * PACKETS as u64;
 
-    fn start(mode: Mode) -> (Live, Box<dyn FnOnce()>) {
-        start_hosted(mode)
+    fn start(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
+        start_hosted(overflow)
     }
     fn enter(_: usize) -> u32 {
         enter_hosted()
@@ -112,8 +112,8 @@ impl Writer for Portable {
     const NAME: &'static str = "LocalCas, hosted";
     const RING: u64 = PACKET_SIZE as u64 * PACKETS as u64;
 
-    fn start(mode: Mode) -> (Live, Box<dyn FnOnce()>) {
-        start_hosted(mode)
+    fn start(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
+        start_hosted(overflow)
     }
     fn enter(_: usize) -> u32 {
         enter_hosted()
@@ -152,14 +152,14 @@ impl Writer for AtGs {
     const NAME: &'static str = "TscCas at gs";
     const RING: u64 = 256 * SMALL_PACKETS as u64;
 
-    fn start(mode: Mode) -> (Live, Box<dyn FnOnce()>) {
+    fn start(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
         let clock = Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false };
         let config = Config {
             cpus: THREADS as u32,
             packet_size: 256,
             packets: SMALL_PACKETS,
             names_packets: 4,
-            mode,
+            overflow,
             consumer: Consumer::Kernel,
             clock,
             phys: 0,

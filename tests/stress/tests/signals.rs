@@ -2,10 +2,10 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(missing_docs, clippy::panic)]
 
-use kymo::Mode;
+use kymo::Overflow;
 use kymo_stress::{AtGs, Portable, Report, Tsc, run};
 
-type Run = fn(Mode, u64, u64) -> Report;
+type Run = fn(Overflow, u64, u64) -> Report;
 
 fn number(variable: &str, unless_told: u64) -> u64 {
     std::env::var(variable).map_or(unless_told, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
@@ -20,11 +20,11 @@ fn signals_nest_writers_while_readers_drain() {
     let runs: [(Run, u64); 3] = [(run::<Portable>, 23), (run::<Tsc>, 23), (run::<AtGs>, 4)];
     let mut read = 0;
     for (run, percent) in runs {
-        for mode in [Mode::Overwrite, Mode::Discard] {
+        for overflow in [Overflow::Overwrite, Overflow::Discard] {
             // Rounded up: together they are at least as many as asked for.
-            let report = run(mode, (events * percent).div_ceil(100), seed);
+            let report = run(overflow, (events * percent).div_ceil(100), seed);
             println!("{report}");
-            it_happened(&report, mode);
+            it_happened(&report, overflow);
             read += report.read;
         }
     }
@@ -33,15 +33,15 @@ fn signals_nest_writers_while_readers_drain() {
 }
 
 /// A run that did not nest, lap and fill proves nothing.
-fn it_happened(report: &Report, mode: Mode) {
+fn it_happened(report: &Report, overflow: Overflow) {
     for (depth, [hot, ..]) in (1..).zip(report.signals) {
         assert!(hot > 0, "no signal came inside of the hot path at depth {depth}");
     }
     assert!(report.signals.iter().map(|[_, slow, _]| slow).sum::<u64>() > 0, "no signal came inside of the slow path");
     assert!(report.nested[3] > 0, "three writers were never stopped at once");
     assert!(report.dumps > 0, "no dump was checked");
-    match mode {
-        Mode::Overwrite => assert!(report.overwritten > 0, "the reader was never lapped"),
-        Mode::Discard => assert!(report.dropped > 0, "the ring was never full"),
+    match overflow {
+        Overflow::Overwrite => assert!(report.overwritten > 0, "the reader was never lapped"),
+        Overflow::Discard => assert!(report.dropped > 0, "the ring was never full"),
     }
 }

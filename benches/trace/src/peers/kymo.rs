@@ -9,7 +9,7 @@ use kymo::ctf::directory::{Summary, TraceWriter};
 use kymo::event::Event;
 use kymo::hosted::{self, Hosted, HostedSession, Options};
 use kymo::ring::reader::View;
-use kymo::{ByPointer, Clock, Config, Consumer, Mode, Platform, RegionMemory, Session, Switches, Tracer};
+use kymo::{ByPointer, Clock, Config, Consumer, Overflow, Platform, RegionMemory, Session, Switches, Tracer};
 
 use crate::peer::{Peer, RING_BYTES, THREADS, babeltrace};
 
@@ -108,7 +108,7 @@ pub fn peers() -> Result<Vec<Peer>> {
         packet_size: PACKET_SIZE,
         packets: PACKETS,
         names_packets: 4,
-        mode: Mode::Overwrite,
+        overflow: Overflow::Overwrite,
         consumer: Consumer::None,
         clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
         phys: 0,
@@ -117,7 +117,8 @@ pub fn peers() -> Result<Vec<Peer>> {
         hosted: true,
     };
     let kernel = Tracer::<Kernel>::start(REGION.memory(), &config, &VOCABULARY)?;
-    let options = Options { max_threads: THREADS as u32, packet_size: PACKET_SIZE, packets: PACKETS, mode: Mode::Overwrite };
+    let options =
+        Options { max_threads: THREADS as u32, packet_size: PACKET_SIZE, packets: PACKETS, overflow: Overflow::Overwrite };
     let hosted = hosted::start(&options, &VOCABULARY)?;
     put(&KERNEL, kernel)?;
     put(&HOSTED, hosted)?;

@@ -28,8 +28,8 @@ impl Options {
         let mut places = 0..arguments.len();
         while let Some(place) = places.next() {
             let option = arguments.get(place).and_then(|option| option.to_str()).unwrap_or_default();
-            let name = option.strip_prefix('-').map_or("", |name| name.strip_prefix('-').unwrap_or(name));
-            if !matches!(name, "M" | "machine" | "m" | "object" | "append" | "kernel" | "initrd" | "dtb" | "name") {
+            let name = name_of(option);
+            if !takes_value(name) {
                 continue;
             }
             let value = places.next().and_then(|place| Some((place, arguments.get(place)?)));
@@ -72,6 +72,30 @@ impl Options {
         let size = scaled(object.get("size")?, 1)?;
         Some((object.get("mem-path")?.into(), size))
     }
+}
+
+/// An option's name, without its one dash or two.
+fn name_of(option: &str) -> &str {
+    option.strip_prefix('-').map_or("", |name| name.strip_prefix('-').unwrap_or(name))
+}
+
+/// Of those that matter here: what follows is not an option, whatever it looks like.
+fn takes_value(name: &str) -> bool {
+    matches!(name, "M" | "machine" | "m" | "object" | "append" | "kernel" | "initrd" | "dtb" | "name")
+}
+
+/// The place of the kernel's command line: QEMU takes the last one.
+pub(super) fn last_append(arguments: &[OsString]) -> Option<usize> {
+    let mut found = None;
+    let mut places = 0..arguments.len();
+    while let Some(place) = places.next() {
+        let name = arguments.get(place).and_then(|option| option.to_str()).map_or("", name_of);
+        if takes_value(name) {
+            let value = places.next().filter(|&value| value < arguments.len());
+            found = if name == "append" { value.or(found) } else { found };
+        }
+    }
+    found
 }
 
 impl Properties {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use kymo::event::Event;
-use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, ThreadName};
+use kymo::vocabulary::TYPES;
 
 use super::code::{Code, Scope, joined};
+use crate::pattern::matches;
 
 /// One place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,31 +38,6 @@ pub enum Kind {
     Range,
 }
 
-/// Whether `pattern` describes the whole of `text`: `*` stands for any characters, `?` for one.
-pub fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut at, mut from) = (0, 0);
-    // The last star, and how much of the text it stands for so far.
-    let mut star = None;
-    while from < text.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at, from));
-                at += 1;
-            }
-            Some(&letter) if letter == '?' || text.get(from) == Some(&letter) => (at, from) = (at + 1, from + 1),
-            _ => match star {
-                Some((place, taken)) => {
-                    star = Some((place, taken + 1));
-                    (at, from) = (place + 1, taken + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern.get(at..).is_some_and(|rest| rest.iter().all(|&letter| letter == '*'))
-}
-
 /// The last name of a path: `Marker` of `hello::Marker`.
 pub fn short(path: &str) -> &str {
     path.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(path)
@@ -70,15 +45,8 @@ pub fn short(path: &str) -> &str {
 
 /// The event's name in the trace: the standard vocabulary's own, else by the rule that `event!` follows.
 pub fn trace_name(event: &str) -> String {
-    let standard = [
-        ("SchedSwitch", SchedSwitch::SCHEMA.name),
-        ("ThreadName", ThreadName::SCHEMA.name),
-        ("IrqEnter", IrqEnter::SCHEMA.name),
-        ("IrqExit", IrqExit::SCHEMA.name),
-    ];
-    if let (true, Some((_, name))) =
-        (event.starts_with("kymo::vocabulary::"), standard.iter().find(|(name, _)| *name == short(event)))
-    {
+    let standard = TYPES.iter().find(|(name, _)| *name == short(event));
+    if let (true, Some((_, name))) = (event.starts_with("kymo::vocabulary::"), standard) {
         return (*name).to_owned();
     }
     let mut name = String::new();
@@ -226,30 +194,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_describe_the_whole_name() {
-        for (pattern, text, expected) in [
-            ("hello::sched::switch", "hello::sched::switch", true),
-            ("*switch", "hello::sched::switch", true),
-            ("hello::*", "hello::sched::switch", true),
-            ("*::s*::s*", "hello::sched::switch", true),
-            ("switch", "hello::sched::switch", false),
-            ("*switc", "hello::sched::switch", false),
-            ("hello::sched::swi?ch", "hello::sched::switch", true),
-            ("?", "", false),
-            ("*", "", true),
-            ("", "", true),
-            ("", "a", false),
-            ("*a*b*", "xxbxaxx", false),
-            ("**", "x", true),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
-        }
-    }
-
-    #[test]
     fn names_in_the_trace() {
         assert_eq!(trace_name("kymo::vocabulary::irq::IrqEnter"), "irq_handler_entry");
         assert_eq!(trace_name("kymo::vocabulary::sched::SchedSwitch"), "sched_switch");
+        assert_eq!(trace_name("kymo::vocabulary::session::SessionEnd"), "kymo_session_end");
+        assert_eq!(trace_name("mine::IrqEnter"), "irq_enter");
         assert_eq!(trace_name("mine::IrqEnter"), "irq_enter");
         assert_eq!(trace_name("hello::Marker"), "marker");
     }

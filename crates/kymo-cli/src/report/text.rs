@@ -1,5 +1,6 @@
 //! The tables as text.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use kymo_analysis::{Durations, Report, Thread, ThreadRef};
@@ -9,6 +10,8 @@ use crate::summary::thousands;
 
 /// Losses that are printed; JSON has more.
 const LOSSES: usize = 10;
+/// Threads whose wake-up latency is printed; JSON has it of all.
+const THREADS: usize = 20;
 
 /// All tables, a blank line between two.
 pub fn tables(report: &Report) -> String {
@@ -27,7 +30,7 @@ pub fn tables(report: &Report) -> String {
 }
 
 /// A duration with a unit: four digits, or what whole nanoseconds have.
-fn duration(ns: u64) -> String {
+pub fn duration(ns: u64) -> String {
     let (unit, divisor) = match ns {
         0..1_000 => return format!("{ns} ns"),
         1_000..1_000_000 => ("us", 1e3),
@@ -79,6 +82,11 @@ fn spread(durations: &Durations) -> [String; 3] {
     [durations.p50_ns, durations.p99_ns, durations.max_ns].map(some_duration)
 }
 
+/// From one time to another.
+fn passed(begin: i64, end: i64) -> u64 {
+    u64::try_from(i128::from(end) - i128::from(begin)).unwrap_or(0)
+}
+
 /// A time in seconds since the trace began.
 pub fn seconds(begin: i64, time: Option<i64>) -> String {
     let Some(time) = time else { return "-".to_owned() };
@@ -118,18 +126,23 @@ impl Text {
     }
 
     fn trace(&mut self, report: &Report) {
-        let span = i128::from(report.end_ns.unwrap_or(0)) - i128::from(report.begin_ns.unwrap_or(0));
-        let span = u64::try_from(span).unwrap_or(0);
+        let span = passed(report.begin_ns.unwrap_or(0), report.end_ns.unwrap_or(0));
         let _ = write!(self.out, "{} events in {}", thousands(report.events), duration(span));
         let losses = &report.losses;
         let _ = match (losses.events, losses.packets) {
             (0, 0) => writeln!(self.out, ", none lost."),
-            (events, 0) => writeln!(self.out, ", {} lost:", thousands(events)),
-            (events, packets) => writeln!(self.out, ", {} and {} packets lost:", thousands(events), thousands(packets)),
+            (events, 0) => writeln!(self.out, "; {} more were lost:", thousands(events)),
+            (0, packets) => writeln!(self.out, "; {} packets are missing, with more of them:", thousands(packets)),
+            (events, packets) => {
+                writeln!(self.out, "; {} more were lost, and {} packets are missing:", thousands(events), thousands(packets))
+            }
         };
         for loss in losses.intervals.iter().take(LOSSES) {
             let (begin, end) = (self.at(loss.begin_ns), self.at(loss.end_ns));
-            let mut line = format!("  {} {} on {} between {begin} and {end}", thousands(loss.count), loss.kind, loss.stream);
+            let mut line = format!("  {} {} on {}, between {begin} and {end}", thousands(loss.count), loss.kind, loss.stream);
+            if let Some((begin, end)) = loss.begin_ns.zip(loss.end_ns) {
+                line += &format!(" ({})", duration(passed(begin, end)));
+            }
             escape_controls(&mut line);
             let _ = writeln!(self.out, "{line}");
         }
@@ -137,8 +150,11 @@ impl Text {
         if more > 0 {
             let _ = writeln!(self.out, "  and {} more times", thousands(more));
         }
+        if losses.events + losses.packets > 0 {
+            let _ = writeln!(self.out, "What was lost is in no figure below, and no duration reaches over it.");
+        }
         for sentence in &report.damage {
-            let mut line = format!("Damaged: {sentence}; nothing more is read from there.");
+            let mut line = format!("Damaged: {sentence}.");
             escape_controls(&mut line);
             let _ = writeln!(self.out, "{line}");
         }
@@ -147,14 +163,24 @@ impl Text {
             let _ = writeln!(self.out, "{count} events have no time or no CPU, and are in no table.");
         }
         for clock in &report.clocks {
-            let mut line = format!("Clock {}: {} Hz; ", clock.name, thousands(clock.frequency_hz));
+            let mut line = format!("Clock {}: {} ticks a second. ", clock.name, thousands(clock.frequency_hz));
             let _ = match clock.smallest_step_ticks {
-                Some(step) => write!(line, "smallest step {} tick{}, ", thousands(step), if step == 1 { "" } else { "s" }),
-                None => Ok(()),
+                Some(step) => {
+                    let ticks = if step == 1 { "tick" } else { "ticks" };
+                    write!(line, "Two events of one CPU are {} {ticks} apart at least, ", thousands(step))
+                }
+                None => write!(line, "No two events of one CPU are apart, "),
             };
-            let _ = write!(line, "{} events with the time of the event before.", thousands(clock.equal_stamps));
+            let _ = match clock.equal_stamps {
+                0 => write!(line, "and no two have the same time."),
+                1 => write!(line, "or have the same time: 1 pair."),
+                pairs => write!(line, "or have the same time: {} pairs.", thousands(pairs)),
+            };
             escape_controls(&mut line);
             let _ = writeln!(self.out, "{line}");
+        }
+        if report.events > 0 {
+            let _ = writeln!(self.out, "Points in time are seconds since the trace began.");
         }
     }
 
@@ -165,7 +191,7 @@ impl Text {
             let [busy, idle, unknown, interrupts] = shares;
             [cpu.cpu.to_string(), duration(cpu.busy_ns), busy, idle, unknown, interrupts, thousands(cpu.switches)]
         });
-        let head = ["cpu", "busy", "", "idle", "unknown", "in interrupts", "switches"];
+        let head = ["cpu", "busy for", "busy", "idle", "unknown", "in interrupts", "switches"];
         self.table("CPUs", head, rows.collect());
     }
 
@@ -194,15 +220,15 @@ impl Text {
             "pid",
             "name",
             "prio",
-            "cpu time",
-            "share",
+            "on a CPU",
+            "of all CPUs",
             "runnable",
             "blocked",
             "sleeping",
             "suspended",
             "unknown",
-            "last state",
-            "left the CPU",
+            "at the end",
+            "why it left a CPU",
         ];
         self.table("Threads", head, rows.collect());
     }
@@ -238,15 +264,19 @@ impl Text {
             ]
         });
         let rows = rows.collect();
-        let title = format!("Interrupts, {} inside of one another at most", report.interrupt_nesting);
-        self.table(&title, ["interrupt", "count", "p50", "p99", "max", "share", "nesting", "longest at", "on"], rows);
+        let title = match report.interrupt_nesting {
+            0 | 1 => "Interrupts, none inside of another one".to_owned(),
+            most => format!("Interrupts, up to {most} inside of one another"),
+        };
+        let head = ["interrupt", "count", "p50", "p99", "max", "of all CPUs", "nesting", "longest at", "on"];
+        self.table(&title, head, rows);
     }
 
     fn wake_latency(&mut self, report: &Report) {
         let Some(wake) = &report.wake_latency else { return };
         let [p50, p99, max] = spread(&wake.durations);
         let title = format!(
-            "From wake-up until the thread ran: {} times, p50 {p50}, p99 {p99}, max {max}; the longest:",
+            "Wake-up latency, until the thread that was woken ran: {} times, p50 {p50}, p99 {p99}, max {max}; the longest:",
             thousands(wake.durations.count)
         );
         let rows = wake.worst.iter().map(|worst| {
@@ -262,6 +292,18 @@ impl Text {
         });
         let rows = rows.collect();
         self.table(&title, ["thread", "latency", "woken at", "ran at", "woken by", "on"], rows);
+        let mut threads: Vec<&Thread> = report.threads.iter().filter(|thread| thread.wake_latency.count > 0).collect();
+        threads.sort_by_key(|thread| (Reverse(thread.wake_latency.max_ns), thread.tid));
+        let more = threads.len().saturating_sub(THREADS);
+        let rows = threads.iter().take(THREADS).map(|thread| {
+            let [p50, p99, max] = spread(&thread.wake_latency);
+            [name(thread.tid, thread.name.as_ref()), thousands(thread.wake_latency.count), p50, p99, max]
+        });
+        let title = match more {
+            0 => "Wake-up latency by thread".to_owned(),
+            _ => format!("Wake-up latency by thread, the {THREADS} with the longest of {}", threads.len()),
+        };
+        self.table(&title, ["thread", "times", "p50", "p99", "max"], rows.collect());
     }
 
     fn locks(&mut self, report: &Report) {
@@ -289,9 +331,9 @@ impl Text {
             [lock_name, kind, acquired, contended, failed, wait50, wait_max, hold50, hold_max]
         });
         let rows = rows.collect();
-        let head = ["lock", "kind", "acquired", "waited", "failed", "wait p50", "wait max", "hold p50", "hold max"];
+        let head = ["lock", "kind", "acquired", "after a wait", "not got", "wait p50", "wait max", "held p50", "held max"];
         self.table("Locks", head, rows);
-        let head = ["lock", "wait", "from", "waiter", "prio", "owner then", "prio"];
+        let head = ["lock", "wait", "from", "who waited", "prio", "who had it", "prio"];
         self.table("The longest wait for each lock", head, longest);
         let waiters = report.locks.iter().flat_map(|lock| {
             lock.waiters.iter().map(|waiter| {
@@ -320,7 +362,7 @@ impl Text {
             let causes = causes.collect::<Vec<_>>().join(", ");
             [thread(row.thread.as_ref()), thousands(row.count), thousands(row.user), thousands(row.kernel), causes]
         });
-        self.table("Page faults by thread", ["thread", "faults", "user", "kernel", "by"], rows.collect());
+        self.table("Page faults by thread", ["thread", "faults", "user", "kernel", "cause"], rows.collect());
     }
 
     fn messages(&mut self, report: &Report) {
@@ -351,9 +393,10 @@ fn blocked(thread: &Thread) -> String {
     let mut text = time_spent(thread.blocked_ns);
     if let Some(most) = thread.blocked_on.first() {
         if most.ns < thread.blocked_ns {
-            let _ = write!(text, ", {}", duration(most.ns));
+            let _ = write!(text, " ({} on {})", duration(most.ns), lock_name(most.lock, most.name.as_ref()));
+        } else {
+            let _ = write!(text, " on {}", lock_name(most.lock, most.name.as_ref()));
         }
-        let _ = write!(text, " on {}", lock_name(most.lock, most.name.as_ref()));
     }
     text
 }

@@ -35,6 +35,8 @@ pub(crate) enum Item {
     Clock(At<Vec<Statement>>),
     Stream(At<Vec<Statement>>),
     Event(At<Vec<Statement>>),
+    /// Where in a program an event is; nothing of it is needed.
+    Callsite,
     Declaration(Declaration),
 }
 
@@ -103,6 +105,10 @@ pub(crate) enum Entry {
 #[derive(Debug)]
 pub(crate) struct Declarator {
     pub(crate) name: At<String>,
+    /// `:N` behind the name: a C bit-field of so many bits.
+    pub(crate) bits: Option<At<u64>>,
+    /// Stars before the name: the type is the alias of that name with as many stars.
+    pub(crate) stars: usize,
     pub(crate) dimensions: Vec<At<Length>>,
 }
 

@@ -24,6 +24,12 @@ pub(crate) fn unknown<T>(attribute: &Assignment, of: &str) -> Checked<T> {
     Err(MetadataError::new(attribute.name.position, format!("`{}` is not a known attribute of {of}", attribute.name.value)))
 }
 
+/// An attribute that a block need not have, and that says nothing about bytes.
+pub(crate) fn ignored(attribute: &Assignment, of: &str) -> MetadataError {
+    let message = format!("`{}` is not a known attribute of {of}; it is ignored", attribute.name.value);
+    MetadataError::new(attribute.name.position, message)
+}
+
 fn wrong<T>(attribute: &Assignment, wanted: &str) -> Checked<T> {
     Err(MetadataError::new(attribute.value.position, format!("`{}` must be {wanted}", attribute.name.value)))
 }
@@ -31,6 +37,14 @@ fn wrong<T>(attribute: &Assignment, wanted: &str) -> Checked<T> {
 pub(crate) fn unsigned(attribute: &Assignment) -> Checked<u64> {
     match attribute.value.value {
         Expression::Number(number) => u64::try_from(number).or_else(|_| wrong(attribute, "an integer of 0 or more")),
+        _ => wrong(attribute, "an integer"),
+    }
+}
+
+/// Any integer constant.
+pub(crate) fn number(attribute: &Assignment) -> Checked<i128> {
+    match attribute.value.value {
+        Expression::Number(number) => Ok(number),
         _ => wrong(attribute, "an integer"),
     }
 }

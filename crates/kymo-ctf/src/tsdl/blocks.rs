@@ -9,13 +9,16 @@ use std::sync::Arc;
 
 use super::ast::{Assignment, At, Expression, Item, Statement, TypeSpec};
 use super::attributes;
-use super::instantiate::{Before, Instantiator, Root};
+use super::instantiate::Instantiator;
 use super::parser;
 use super::types::{Scopes, Type};
-use crate::class::{ByteOrder, Encoding, FieldClass, StructClass};
+use crate::attribute::Attributes;
+use crate::class::{ByteOrder, FieldClass, Scope, StructClass};
 use crate::clock::ClockClass;
+use crate::draft::{Draft, DraftEvent, DraftStream};
 use crate::error::{MetadataError, Position};
-use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass, TraceClass};
+use crate::metadata::{EnvValue, Metadata, TraceClass};
+use crate::roles;
 
 type Checked<T> = Result<T, MetadataError>;
 type Part = Option<At<Rc<Type>>>;
@@ -27,6 +30,7 @@ pub(crate) fn read(text: &str) -> Checked<Metadata> {
     for item in parser::parse(text)? {
         match item {
             Item::Declaration(declaration) => scopes.declare(&declaration)?,
+            Item::Callsite => {}
             Item::Trace(block) => blocks.trace(&block, &mut scopes)?,
             Item::Env(block) => blocks.env(&block)?,
             Item::Clock(block) => blocks.clock(&block)?,
@@ -34,7 +38,7 @@ pub(crate) fn read(text: &str) -> Checked<Metadata> {
             Item::Event(block) => blocks.event(&block, &mut scopes)?,
         }
     }
-    blocks.finish()
+    blocks.finish()?.link()
 }
 
 #[derive(Default)]
@@ -44,11 +48,10 @@ struct Blocks {
     clocks: Vec<Arc<ClockClass>>,
     streams: BTreeMap<u64, StreamBlock>,
     events: Vec<EventBlock>,
+    warnings: Vec<MetadataError>,
 }
 
 struct TraceBlock {
-    major: u64,
-    minor: u64,
     uuid: Option<[u8; 16]>,
     byte_order: ByteOrder,
     packet_header: Part,
@@ -56,6 +59,7 @@ struct TraceBlock {
 
 #[derive(Default)]
 struct StreamBlock {
+    position: Position,
     packet_context: Part,
     event_header: Part,
     event_context: Part,
@@ -134,7 +138,7 @@ impl Blocks {
                         return Err(MetadataError::new(attribute.value.position, message));
                     }
                 }
-                _ => return attributes::unknown(attribute, OF),
+                _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
         }
         let mut packet_header = None;
@@ -144,7 +148,8 @@ impl Blocks {
                 _ => return unknown_part(name, OF),
             }
         }
-        for (version, wanted, name) in [(major, 1, "major"), (minor, 8, "minor")] {
+        let (wanted_major, wanted_minor) = (1, 8);
+        for (version, wanted, name) in [(major, wanted_major, "major"), (minor, wanted_minor, "minor")] {
             match version {
                 None => return missing(block, name, OF),
                 Some((version, _)) if version == wanted => {}
@@ -157,7 +162,7 @@ impl Blocks {
         let Some(byte_order) = byte_order else {
             return missing(block, "byte_order", OF);
         };
-        self.trace = Some(TraceBlock { major: 1, minor: 8, uuid, byte_order, packet_header });
+        self.trace = Some(TraceBlock { uuid, byte_order, packet_header });
         Ok(())
     }
 
@@ -178,16 +183,8 @@ impl Blocks {
 
     fn clock(&mut self, block: &At<Vec<Statement>>) -> Checked<()> {
         const OF: &str = "a `clock` block";
-        let mut clock = ClockClass {
-            name: String::new(),
-            uuid: None,
-            description: None,
-            frequency: 1_000_000_000,
-            precision: 0,
-            offset_s: 0,
-            offset: 0,
-            absolute: false,
-        };
+        let mut clock = ClockClass::new(String::new());
+        let mut offset = 0;
         for attribute in plain(block, OF)? {
             match attribute.name.value.as_str() {
                 "name" => clock.name = attributes::name(attribute)?,
@@ -196,15 +193,17 @@ impl Blocks {
                 "freq" => clock.frequency = attributes::unsigned(attribute)?,
                 "precision" => clock.precision = attributes::unsigned(attribute)?,
                 "offset_s" => clock.offset_s = attributes::signed(attribute)?,
-                "offset" => clock.offset = attributes::unsigned(attribute)?,
+                "offset" => offset = attributes::number(attribute)?,
                 "absolute" => clock.absolute = attributes::boolean(attribute)?,
-                _ => return attributes::unknown(attribute, OF),
+                _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
             if clock.frequency == 0 {
                 let message = "a clock cannot have a frequency of 0";
                 return Err(MetadataError::new(attribute.value.position, message));
             }
         }
+        clock.set_offset(offset);
+        clock.id = clock.name.clone();
         if clock.name.is_empty() {
             return missing(block, "name", OF);
         }
@@ -223,10 +222,10 @@ impl Blocks {
         for attribute in entries.values {
             match attribute.name.value.as_str() {
                 "id" => id = attributes::unsigned(attribute)?,
-                _ => return attributes::unknown(attribute, OF),
+                _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
         }
-        let mut stream = StreamBlock::default();
+        let mut stream = StreamBlock { position: block.position, ..StreamBlock::default() };
         for (name, of) in entries.types {
             match name.value.as_str() {
                 "packet.context" => stream.packet_context = Some(of),
@@ -262,7 +261,7 @@ impl Blocks {
                 "loglevel" => event.log_level = Some(attributes::signed(attribute)?),
                 // A link to a model of the event; it says nothing about its bytes.
                 "model.emf.uri" => attributes::text(attribute).map(drop)?,
-                _ => return attributes::unknown(attribute, OF),
+                _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
         }
         for (name, of) in entries.types {
@@ -279,18 +278,14 @@ impl Blocks {
         Ok(())
     }
 
-    fn finish(self) -> Checked<Metadata> {
+    fn finish(self) -> Checked<Draft> {
         let Some(trace) = self.trace else {
             return Err(MetadataError::new(Position::START, "there is no `trace` block"));
         };
         let names = self.clocks.iter().map(|clock| clock.name.clone()).collect();
-        let mut instantiator = Instantiator::new(trace.byte_order, names);
-        let mut before = Before::new();
-        let packet_header = part(&mut instantiator, Root::PacketHeader, trace.packet_header.as_ref(), &mut before)?;
-        if let (Some(class), Some(at)) = (&packet_header, &trace.packet_header) {
-            check_integers(class, &["magic", "stream_id", "stream_instance_id"], at.position)?;
-            check_uuid(class, at.position)?;
-        }
+        let mut instantiator = Instantiator::new(trace.byte_order, names, &self.env);
+        let packet_header = part(&mut instantiator, Scope::PacketHeader, trace.packet_header.as_ref())?;
+        let packet_header = with_roles(Scope::PacketHeader, packet_header, false, trace.packet_header.as_ref())?;
 
         let mut events: BTreeMap<u64, Vec<EventBlock>> = BTreeMap::new();
         let mut streams = self.streams;
@@ -313,50 +308,82 @@ impl Blocks {
             events.entry(id).or_default().push(event);
         }
 
-        let mut classes = BTreeMap::new();
+        let mut drafts = Vec::new();
         for (id, block) in streams {
-            let mut before = before.clone();
-            let packet_context = part(&mut instantiator, Root::PacketContext, block.packet_context.as_ref(), &mut before)?;
-            if let (Some(class), Some(at)) = (&packet_context, &block.packet_context) {
-                check_integers(class, &PACKET_CONTEXT_COUNTERS, at.position)?;
-            }
-            let event_header = part(&mut instantiator, Root::EventHeader, block.event_header.as_ref(), &mut before)?;
-            let event_context = part(&mut instantiator, Root::StreamEventContext, block.event_context.as_ref(), &mut before)?;
-            let mut stream = StreamClass { id, clock: None, packet_context, event_header, event_context, events: BTreeMap::new() };
+            let packet_context = part(&mut instantiator, Scope::PacketContext, block.packet_context.as_ref())?;
+            let mut event_header = part(&mut instantiator, Scope::EventHeader, block.event_header.as_ref())?;
+            let event_context = part(&mut instantiator, Scope::EventCommonContext, block.event_context.as_ref())?;
             let at = [&block.packet_context, &block.event_header].into_iter().flatten().next();
-            stream.clock = clock_of(&self.clocks, &stream, at.map_or(Position::START, |at| at.position))?;
+            let at = at.map_or(Position::START, |at| at.position);
+            let clock = clock_of(&self.clocks, id, &[&packet_context, &event_header], at)?;
+            let clock = match (clock, &mut event_header) {
+                (None, Some(header)) if self.clocks.is_empty() => roles::clockless_timestamp(header),
+                (clock, _) => clock,
+            };
+            let has_clock = clock.is_some();
+            let mut stream = DraftStream {
+                position: block.position,
+                id,
+                packet_context: with_roles(Scope::PacketContext, packet_context, has_clock, block.packet_context.as_ref())?,
+                event_header: with_roles(Scope::EventHeader, event_header, has_clock, block.event_header.as_ref())?,
+                clock,
+                event_context,
+                ..DraftStream::default()
+            };
             for event in events.remove(&id).unwrap_or_default() {
-                let mut before = before.clone();
-                let context = part(&mut instantiator, Root::EventContext, event.context.as_ref(), &mut before)?;
-                let fields = part(&mut instantiator, Root::EventFields, event.fields.as_ref(), &mut before)?;
-                let class =
-                    EventClass { id: event.id, name: event.name, stream_id: id, log_level: event.log_level, context, fields };
-                if stream.events.insert(class.id, Arc::new(class)).is_some() {
-                    let message = format!("there are two events with id {} in stream {id}", event.id);
-                    return Err(MetadataError::new(event.position, message));
-                }
+                stream.events.push(DraftEvent {
+                    position: event.position,
+                    id: event.id,
+                    name: event.name,
+                    namespace: None,
+                    uid: None,
+                    log_level: event.log_level,
+                    context: part(&mut instantiator, Scope::EventContext, event.context.as_ref())?,
+                    fields: part(&mut instantiator, Scope::EventFields, event.fields.as_ref())?,
+                    attributes: Attributes::default(),
+                });
             }
-            classes.insert(id, Arc::new(stream));
+            drafts.push(stream);
         }
-        Ok(Metadata {
+        let mut clocks = self.clocks;
+        if clocks.is_empty() {
+            clocks.extend(drafts.iter().find_map(|stream| stream.clock.clone()));
+        }
+        Ok(Draft {
             trace: TraceClass {
-                major: trace.major,
-                minor: trace.minor,
+                major: 1,
+                minor: 8,
                 uuid: trace.uuid,
                 byte_order: trace.byte_order,
-                packet_header,
+                name: None,
+                namespace: None,
+                uid: None,
+                attributes: Attributes::default(),
+                packet_header: None,
             },
+            packet_header,
             env: self.env,
-            clocks: self.clocks,
-            streams: classes,
-            slots: instantiator.slots(),
+            clocks,
+            streams: drafts,
+            warnings: self.warnings,
         })
     }
 }
 
-/// Members of the packet context that have a meaning of their own.
-const PACKET_CONTEXT_COUNTERS: [&str; 6] =
-    ["timestamp_begin", "timestamp_end", "content_size", "packet_size", "packet_seq_num", "events_discarded"];
+/// Gives the members their roles, and where one cannot have it, says where that is.
+fn with_roles(
+    scope: Scope,
+    class: Option<StructClass>,
+    has_clock: bool,
+    of: Option<&At<Rc<Type>>>,
+) -> Checked<Option<StructClass>> {
+    let Some(mut class) = class else { return Ok(None) };
+    roles::assign(scope, &mut class, has_clock).map_err(|wrong| {
+        let position = of.and_then(|of| of.value.member_position(wrong.name).or(Some(of.position)));
+        MetadataError::new(position.unwrap_or(Position::START), wrong.message)
+    })?;
+    Ok(Some(class))
+}
 
 /// A block of plain attributes.
 fn plain<'a>(block: &'a At<Vec<Statement>>, of: &str) -> Checked<Vec<&'a Assignment>> {
@@ -367,24 +394,14 @@ fn plain<'a>(block: &'a At<Vec<Statement>>, of: &str) -> Checked<Vec<&'a Assignm
     }
 }
 
-fn part(
-    instantiator: &mut Instantiator,
-    root: Root,
-    of: Option<&At<Rc<Type>>>,
-    before: &mut Before,
-) -> Checked<Option<Arc<StructClass>>> {
-    let Some(of) = of else {
-        return Ok(None);
-    };
-    let class = instantiator.root(root, of, before)?;
-    before.push((root, Arc::clone(&class)));
-    Ok(Some(class))
+fn part(instantiator: &mut Instantiator, scope: Scope, of: Option<&At<Rc<Type>>>) -> Checked<Option<StructClass>> {
+    of.map(|of| instantiator.scope(scope, of)).transpose()
 }
 
 /// The one clock that a stream's packet context and event header are mapped to.
-fn clock_of(clocks: &[Arc<ClockClass>], stream: &StreamClass, at: Position) -> Checked<Option<Arc<ClockClass>>> {
+fn clock_of(clocks: &[Arc<ClockClass>], id: u64, parts: &[&Option<StructClass>], at: Position) -> Checked<Option<Arc<ClockClass>>> {
     let mut names = Vec::new();
-    for class in [&stream.packet_context, &stream.event_header].into_iter().flatten() {
+    for class in parts.iter().copied().flatten() {
         for member in &class.members {
             clock_names(&member.class, &mut names);
         }
@@ -395,7 +412,7 @@ fn clock_of(clocks: &[Arc<ClockClass>], stream: &StreamClass, at: Position) -> C
         [] => Ok(None),
         [name] => Ok(clocks.iter().find(|clock| clock.name == **name).cloned()),
         _ => {
-            let message = format!("stream {} is mapped to more than one clock, which is not supported", stream.id);
+            let message = format!("stream {id} is mapped to more than one clock, which is not supported");
             Err(MetadataError::new(at, message))
         }
     }
@@ -406,34 +423,6 @@ fn clock_names(class: &FieldClass, names: &mut Vec<Arc<str>>) {
         FieldClass::Struct(class) => class.members.iter().for_each(|member| clock_names(&member.class, names)),
         FieldClass::Variant(class) => class.options.iter().for_each(|option| clock_names(&option.class, names)),
         FieldClass::Array(class) => clock_names(&class.element, names),
-        FieldClass::String | FieldClass::Float(_) => {}
-        FieldClass::Integer(_) | FieldClass::Enum(_) => {
-            names.extend(class.as_integer().and_then(|integer| integer.clock.clone()));
-        }
+        _ => names.extend(class.as_integer().and_then(|integer| integer.clock.clone())),
     }
-}
-
-fn check_integers(class: &StructClass, names: &[&str], at: Position) -> Checked<()> {
-    for name in names {
-        if class.member(name).is_some_and(|class| class.as_integer().is_none_or(|integer| integer.signed)) {
-            return Err(MetadataError::new(at, format!("`{name}` must be an unsigned integer")));
-        }
-    }
-    Ok(())
-}
-
-fn check_uuid(class: &StructClass, at: Position) -> Checked<()> {
-    let good = match class.member("uuid") {
-        None => true,
-        Some(FieldClass::Array(array)) => {
-            array.fixed_length() == Some(16)
-                && matches!(&*array.element, FieldClass::Integer(integer)
-                    if integer.size == 8 && !integer.signed && integer.encoding == Encoding::None)
-        }
-        Some(_) => false,
-    };
-    if good {
-        return Ok(());
-    }
-    Err(MetadataError::new(at, "the packet header's `uuid` must be an array of 16 unsigned integers of 8 bits"))
 }

@@ -39,7 +39,6 @@ impl TokenKind {
     }
 }
 
-/// `:`, `*` and `->` belong to constructs that this reader refuses; they are tokens so that the parser can say so.
 const MARKS: [&str; 19] = ["...", ":=", "->", "{", "}", "(", ")", "[", "]", "<", ">", "=", ";", ",", ".", "-", "+", ":", "*"];
 
 /// Splits a whole metadata text into tokens; the last is always [`TokenKind::End`].
@@ -68,16 +67,16 @@ impl Lexer<'_> {
         let kind = match self.peek() {
             None => TokenKind::End,
             Some('"') => self.text()?,
-            Some('\'') => {
-                return Err(MetadataError::new(position, "character constants are not supported"));
-            }
+            Some('\'') => self.character()?,
             Some(c) if c.is_ascii_digit() => self.number()?,
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
-                if name == "L" && self.peek() == Some('"') {
-                    return Err(MetadataError::new(position, "wide strings (L\"...\") are not supported"));
+                // Wide strings and characters mean the same here.
+                match self.peek() {
+                    Some('"') if name == "L" => self.text()?,
+                    Some('\'') if name == "L" => self.character()?,
+                    _ => TokenKind::Name(name),
                 }
-                TokenKind::Name(name)
             }
             Some(c) => {
                 self.mark().ok_or_else(|| MetadataError::new(position, format!("the character {c:?} is not part of TSDL")))?
@@ -150,7 +149,11 @@ impl Lexer<'_> {
         let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
         let lower = text.to_ascii_lowercase();
         let digits = lower.trim_end_matches(['u', 'l']);
-        let parsed = if let Some(hex) = digits.strip_prefix("0x") {
+        let suffix = lower.get(digits.len()..).unwrap_or_default();
+        let known = ["", "u", "l", "ul", "lu", "ll", "ull", "llu"].contains(&suffix);
+        let parsed = if !known {
+            "".parse()
+        } else if let Some(hex) = digits.strip_prefix("0x") {
             u64::from_str_radix(hex, 16)
         } else if digits.len() > 1 && digits.starts_with('0') {
             u64::from_str_radix(digits, 8)
@@ -162,32 +165,58 @@ impl Lexer<'_> {
             .map_err(|_| MetadataError::new(position, format!("`{text}` is not an integer constant of at most 64 bits")))
     }
 
-    fn text(&mut self) -> Result<TokenKind, MetadataError> {
+    /// A character constant, which is a number.
+    fn character(&mut self) -> Result<TokenKind, MetadataError> {
         let start = self.position;
-        let unclosed = || MetadataError::new(start, "this string is not closed with `\"` on its line");
-        self.bump();
         let mut bytes = Vec::new();
+        self.quoted('\'', &mut bytes)
+            .ok_or_else(|| MetadataError::new(start, "this character constant is not closed with `'` on its line"))??;
+        match std::str::from_utf8(&bytes).ok().map(|text| (text.chars().next(), text.chars().count())) {
+            Some((Some(c), 1)) => Ok(TokenKind::Number(u64::from(u32::from(c)))),
+            None if bytes.len() == 1 => Ok(TokenKind::Number(bytes.first().copied().map_or(0, u64::from))),
+            _ => Err(MetadataError::new(start, "a character constant has one character")),
+        }
+    }
+
+    /// What stands between two quotes, the first of which is next; `None` if the second is missing.
+    fn quoted(&mut self, quote: char, bytes: &mut Vec<u8>) -> Option<Result<(), MetadataError>> {
+        self.bump();
         loop {
             let position = self.position;
-            match self.bump() {
-                None | Some('\n') => return Err(unclosed()),
-                Some('"') => break,
-                Some('\\') => {
-                    let byte = self.escape(position)?;
-                    bytes.push(byte);
-                }
-                Some(c) => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            match self.bump()? {
+                '\n' => return None,
+                '\\' => match self.escape(position) {
+                    Ok(escaped) => bytes.extend(escaped),
+                    Err(error) => return Some(Err(error)),
+                },
+                c if c == quote => return Some(Ok(())),
+                c => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
+    }
+
+    fn text(&mut self) -> Result<TokenKind, MetadataError> {
+        let start = self.position;
+        let mut bytes = Vec::new();
+        self.quoted('"', &mut bytes)
+            .ok_or_else(|| MetadataError::new(start, "this string is not closed with `\"` on its line"))??;
         // Octal and hexadecimal escapes give bytes; only together need they be text.
         String::from_utf8(bytes)
             .map(TokenKind::Text)
             .map_err(|_| MetadataError::new(start, "the escapes of this string do not make UTF-8"))
     }
 
-    fn escape(&mut self, position: Position) -> Result<u8, MetadataError> {
+    fn escape(&mut self, position: Position) -> Result<Vec<u8>, MetadataError> {
         let bad = || MetadataError::new(position, "this escape sequence is not known");
-        Ok(match self.bump().ok_or_else(bad)? {
+        let byte = match self.bump().ok_or_else(bad)? {
+            c @ ('u' | 'U') => {
+                let mut digits = String::new();
+                for _ in 0..if c == 'u' { 4 } else { 8 } {
+                    digits.extend(self.bump());
+                }
+                let c = u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32).ok_or_else(bad)?;
+                return Ok(c.encode_utf8(&mut [0; 4]).as_bytes().to_vec());
+            }
             'n' => b'\n',
             't' => b'\t',
             'r' => b'\r',
@@ -211,7 +240,8 @@ impl Lexer<'_> {
                 u8::from_str_radix(&digits, 8).map_err(|_| bad())?
             }
             _ => return Err(bad()),
-        })
+        };
+        Ok(vec![byte])
     }
 }
 
@@ -233,6 +263,16 @@ mod tests {
     }
 
     #[test]
+    fn characters_are_numbers_and_wide_strings_are_strings() {
+        use TokenKind::*;
+        assert_eq!(
+            kinds(r#"'a' '\n' L'é' '\xff' L"b\u00e9""#),
+            [Number(97), Number(10), Number(233), Number(255), Text("bé".into()), End]
+        );
+        assert_eq!(kinds("1u 2LL 3ull 4LU"), [Number(1), Number(2), Number(3), Number(4), End]);
+    }
+
+    #[test]
     fn counts_lines_and_columns_from_one() {
         let tokens = tokens("a\n  é".trim_end_matches('é')).unwrap();
         assert_eq!(tokens[0].position, Position { line: 1, column: 1 });
@@ -242,7 +282,21 @@ mod tests {
 
     #[test]
     fn refuses_what_never_ends() {
-        for text in ["/* a", "\"a", "\"a\n\"", "'a'", "L\"a\"", "0x", "99999999999999999999"] {
+        for text in [
+            "/* a",
+            "\"a",
+            "\"a\n\"",
+            "'a",
+            "''",
+            "'ab'",
+            "L\"a",
+            "0x",
+            "99999999999999999999",
+            "1uu",
+            "08",
+            "\"\\q\"",
+            "\"\\uD800\"",
+        ] {
             assert!(tokens(text).is_err(), "{text}");
         }
     }

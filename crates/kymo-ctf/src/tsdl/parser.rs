@@ -11,6 +11,42 @@ const MAX_NESTING: u32 = 48;
 const C_TYPE_WORDS: [&str; 12] =
     ["void", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "_Bool", "_Complex", "_Imaginary"];
 
+/// Words that cannot be names of fields and types (CTF 1.8.3, appendix C.1.2). They can be labels and names of attributes.
+const KEYWORDS: [&str; 28] = [
+    "align",
+    "callsite",
+    "const",
+    "char",
+    "clock",
+    "double",
+    "enum",
+    "env",
+    "event",
+    "floating_point",
+    "float",
+    "integer",
+    "int",
+    "long",
+    "short",
+    "signed",
+    "stream",
+    "string",
+    "struct",
+    "trace",
+    "typealias",
+    "typedef",
+    "unsigned",
+    "variant",
+    "void",
+    "_Bool",
+    "_Complex",
+    "_Imaginary",
+];
+
+fn keyword(name: &At<String>, of: &str) -> MetadataError {
+    MetadataError::new(name.position, format!("`{}` is a keyword, so it cannot be the name of {of}", name.value))
+}
+
 /// Reads a whole metadata text.
 pub(crate) fn parse(text: &str) -> Result<Vec<Item>, MetadataError> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0 };
@@ -111,7 +147,7 @@ impl Parser {
             "clock" => Item::Clock,
             "stream" => Item::Stream,
             "event" => Item::Event,
-            "callsite" => return self.refuse("`callsite` blocks are not supported"),
+            "callsite" => |_| Item::Callsite,
             _ => {
                 let mut declarations = Vec::new();
                 self.declaration(&mut declarations)?;
@@ -164,10 +200,16 @@ impl Parser {
         if self.eat_word("typealias") {
             let of = self.type_spec()?;
             self.expect(":=")?;
-            self.refuse_pointer()?;
-            let name = self.type_name()?;
-            let dimensions = Vec::new();
-            let names = vec![Declarator { name, dimensions }];
+            // `struct page *` is a name too.
+            let tagged = ["struct", "enum", "variant"].into_iter().find(|word| self.eat_word(word));
+            let mut name = self.type_name()?;
+            if let Some(word) = tagged {
+                name.value = format!("{word} {}", name.value);
+            }
+            for _ in 0..self.stars() {
+                name.value.push_str(" *");
+            }
+            let names = vec![Declarator { name, bits: None, stars: 0, dimensions: Vec::new() }];
             out.push(Declaration::Alias { of, names });
         } else if self.eat_word("typedef") {
             let of = self.type_spec()?;
@@ -202,25 +244,27 @@ impl Parser {
                 name.value = format!("{} {word}", name.value);
                 self.next += 1;
             }
+        } else if KEYWORDS.contains(&name.value.as_str()) {
+            return Err(keyword(&name, "a type"));
         }
-        self.refuse_pointer()?;
+        while self.eat_word("const") {}
         Ok(name)
     }
 
-    fn refuse_pointer(&self) -> Parsed<()> {
-        if self.is("*") {
-            return self.refuse("pointer types are not supported");
+    /// How many stars are next.
+    fn stars(&mut self) -> usize {
+        let mut stars = 0;
+        while self.eat("*") {
+            stars += 1;
+            while self.eat_word("const") {}
         }
-        Ok(())
+        stars
     }
 
     fn dotted_name(&mut self) -> Parsed<At<String>> {
         let mut name = self.name("the name of an attribute")?;
         loop {
-            if self.is("->") {
-                return self.refuse("`->` is not supported; write `.`");
-            }
-            if !self.eat(".") {
+            if !self.eat(".") && !self.eat("->") {
                 return Ok(name);
             }
             name.value.push('.');
@@ -238,17 +282,35 @@ impl Parser {
         if !negative {
             self.eat("+");
         }
-        match *self.token() {
+        let number = match *self.token() {
             TokenKind::Number(number) => {
                 self.next += 1;
-                let number = i128::from(number);
-                Ok(if negative { -number } else { number })
+                i128::from(number)
             }
-            _ => Err(self.unexpected("an integer constant")),
+            TokenKind::Mark("(") => self.parenthesised(Self::integer)?,
+            _ => return Err(self.unexpected("an integer constant")),
+        };
+        Ok(if negative { -number } else { number })
+    }
+
+    /// What `inner` reads, in parentheses.
+    fn parenthesised<T>(&mut self, inner: fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.nesting >= MAX_NESTING {
+            return self.refuse(&format!("parentheses are nested more than {MAX_NESTING} deep, which is not supported"));
         }
+        self.expect("(")?;
+        self.nesting += 1;
+        let parsed = inner(self);
+        self.nesting -= 1;
+        let value = parsed?;
+        self.expect(")")?;
+        Ok(value)
     }
 
     fn expression(&mut self) -> Parsed<At<Expression>> {
+        if self.is("(") {
+            return self.parenthesised(Self::expression);
+        }
         let position = self.position();
         let value = match self.token().clone() {
             TokenKind::Text(text) => {
@@ -314,7 +376,6 @@ impl Parser {
             "variant" => self.variant()?,
             _ => TypeSpec::Alias(self.type_name()?.value),
         };
-        self.refuse_pointer()?;
         Ok(At { position, value })
     }
 
@@ -342,6 +403,9 @@ impl Parser {
 
     fn enumerators(&mut self) -> Parsed<Vec<Enumerator>> {
         let mut enumerators = Vec::new();
+        if self.is("}") {
+            return self.refuse("an enumeration needs at least one label");
+        }
         while !self.eat("}") {
             let label = match self.token().clone() {
                 TokenKind::Name(label) | TokenKind::Text(label) => self.at(label),
@@ -373,7 +437,8 @@ impl Parser {
             return Err(self.unexpected("`{`"));
         }
         let mut align = None;
-        if body.is_some() && self.eat_word("align") {
+        if self.is_word("align") && *self.ahead(1) == TokenKind::Mark("(") {
+            self.next += 1;
             self.expect("(")?;
             let position = self.position();
             let value =
@@ -430,14 +495,22 @@ impl Parser {
     fn declarators(&mut self) -> Parsed<Vec<Declarator>> {
         let mut names = Vec::new();
         loop {
-            self.refuse_pointer()?;
+            let stars = self.stars();
             if self.is("(") {
                 return self.refuse("parentheses around a name are not supported");
             }
             let name = self.name("the name of a field")?;
-            if self.is(":") {
-                return self.refuse("C bit-fields are not supported; use an integer with a `size` in bits");
+            if KEYWORDS.contains(&name.value.as_str()) {
+                return Err(keyword(&name, "a field or type"));
             }
+            let bits = if self.eat(":") {
+                let position = self.position();
+                let bits = u64::try_from(self.integer()?)
+                    .map_err(|_| MetadataError::new(position, "a bit-field cannot have a negative size"))?;
+                Some(At { position, value: bits })
+            } else {
+                None
+            };
             let mut dimensions = Vec::new();
             while self.eat("[") {
                 let position = self.position();
@@ -451,7 +524,7 @@ impl Parser {
                 self.expect("]")?;
                 dimensions.push(At { position, value });
             }
-            names.push(Declarator { name, dimensions });
+            names.push(Declarator { name, bits, stars, dimensions });
             if !self.eat(",") {
                 return Ok(names);
             }
@@ -472,18 +545,24 @@ mod tests {
         )
         .unwrap();
         assert_eq!(items.len(), 6);
+        assert_eq!(
+            parse("callsite { ip = 0x4; func = \"f\"; }; struct a { int x : 3, *y; } ; event { a->b = (-(1)); };").unwrap().len(),
+            3
+        );
     }
 
     #[test]
     fn says_where_and_what() {
         let cases = [
             ("trace {\n  major = ;\n};", "line 2, column 11: expected a value, found `;`"),
-            ("struct a { int *b; };", "line 1, column 16: pointer types are not supported"),
-            ("struct a { int b : 3; };", "column 18: C bit-fields are not supported"),
-            ("callsite { };", "`callsite` blocks are not supported"),
+            ("struct a { int (b); };", "line 1, column 16: parentheses around a name are not supported"),
+            ("struct a { int b : -3; };", "column 20: a bit-field cannot have a negative size"),
+            ("struct a { int event; };", "column 16: `event` is a keyword"),
+            ("struct a { event b; };", "column 12: `event` is a keyword"),
+            ("enum a : int { };", "column 16: an enumeration needs at least one label"),
             ("integer { size = 8; };", "expected a block or a declaration, found `integer`"),
             ("struct { int a; };", "a declaration of a type needs a name and a body"),
-            ("event { a->b = 1; };", "`->` is not supported"),
+            ("event { a = ((((1))); };", "column 21: expected `)`, found `;`"),
         ];
         for (text, wanted) in cases {
             let message = parse(text).unwrap_err().to_string();

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::ast::{Assignment, At, Declaration, Entry, Enumerator, Expression, Length, Path, TypeSpec};
+use super::ast::{Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Length, Path, TypeSpec};
 use super::attributes;
 use crate::class::{Base, ByteOrder, Encoding, Mapping};
 use crate::error::{MetadataError, Position};
@@ -22,15 +22,49 @@ pub(crate) struct Type {
     depth: u32,
 }
 
+impl Type {
+    /// Where the first member of this name is declared, here or in what is nested.
+    pub(crate) fn member_position(&self, name: &str) -> Option<Position> {
+        let members = match &self.kind {
+            TypeKind::Struct { members, .. } | TypeKind::Variant { options: members, .. } => members,
+            TypeKind::Array { element, .. } => return element.member_position(name),
+            _ => return None,
+        };
+        let here = members.iter().find(|member| &*member.name == name).map(|member| member.position);
+        here.or_else(|| members.iter().find_map(|member| member.of.member_position(name)))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum TypeKind {
     Integer(IntegerType),
     Float(FloatType),
     String,
-    Enum { integer: IntegerType, mappings: Arc<[Mapping]> },
-    Struct { members: Vec<MemberType>, align: u32 },
-    Array { element: Rc<Type>, length: At<Length> },
-    Variant { tag: Option<At<Path>>, options: Vec<MemberType> },
+    Enum {
+        integer: IntegerType,
+        mappings: Arc<[Mapping]>,
+    },
+    /// `body` tells one body of a structure in the text from all others.
+    Struct {
+        members: Vec<MemberType>,
+        align: u32,
+        body: u32,
+    },
+    Array {
+        element: Rc<Type>,
+        length: Reference<Length>,
+    },
+    Variant {
+        tag: Option<Reference<Path>>,
+        options: Vec<MemberType>,
+    },
+}
+
+/// A length or tag, and the body of a structure that it was written in (0: none), where the lookup of a relative path begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Reference<T> {
+    pub(crate) at: At<T>,
+    pub(crate) body: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -82,13 +116,16 @@ impl Space {
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
     scopes: Vec<HashMap<(Space, String), Rc<Type>>>,
+    /// How many bodies of structures there were, and which are open, innermost last.
+    bodies: u32,
+    open_bodies: Vec<u32>,
 }
 
 type Checked<T> = Result<T, MetadataError>;
 
 impl Scopes {
     pub(crate) fn new() -> Self {
-        Scopes { scopes: vec![HashMap::new()] }
+        Scopes { scopes: vec![HashMap::new()], ..Scopes::default() }
     }
 
     /// Runs `inside` with one more scope.
@@ -117,9 +154,9 @@ impl Scopes {
     pub(crate) fn declare(&mut self, declaration: &Declaration) -> Checked<()> {
         match declaration {
             Declaration::Alias { of, names } => {
-                let base = self.resolve(of)?;
+                let base = self.base(of, names)?;
                 for declarator in names {
-                    let of = arrays(&base, &declarator.dimensions, declarator.name.position)?;
+                    let of = self.declared(base.as_ref(), of, declarator)?;
                     let At { position, value } = &declarator.name;
                     self.define(Space::Alias, value, *position, of)?;
                 }
@@ -127,6 +164,38 @@ impl Scopes {
             }
             Declaration::Named(of) => self.resolve(of).map(drop),
         }
+    }
+
+    /// The type before some declarators, unless all of these are pointers: then it need not be defined.
+    fn base(&mut self, spec: &At<TypeSpec>, names: &[Declarator]) -> Checked<Option<Rc<Type>>> {
+        let needed = names.iter().any(|declarator| declarator.stars == 0);
+        if needed { self.resolve(spec).map(Some) } else { Ok(None) }
+    }
+
+    /// The type of one declarator: with stars an alias, with `:N` a bit-field, with brackets an array.
+    fn declared(&mut self, base: Option<&Rc<Type>>, spec: &At<TypeSpec>, declarator: &Declarator) -> Checked<Rc<Type>> {
+        let at = declarator.name.position;
+        let mut of = if let (0, Some(base)) = (declarator.stars, base) {
+            Rc::clone(base)
+        } else {
+            let name = match &spec.value {
+                TypeSpec::Alias(name) => name.clone(),
+                TypeSpec::Struct { name: Some(name), .. } => format!("struct {name}"),
+                TypeSpec::Enum { name: Some(name), .. } => format!("enum {name}"),
+                TypeSpec::Variant { name: Some(name), .. } => format!("variant {name}"),
+                _ => return Err(MetadataError::new(at, "a pointer to a type without a name has no alias")),
+            };
+            self.find(Space::Alias, &(name + &" *".repeat(declarator.stars)), at)?
+        };
+        if let Some(bits) = &declarator.bits {
+            of = bit_field(&of, bits)?;
+        }
+        arrays(&of, &declarator.dimensions, at, self.body())
+    }
+
+    /// The innermost open body of a structure.
+    fn body(&self) -> u32 {
+        self.open_bodies.last().copied().unwrap_or(0)
     }
 
     /// The type that `spec` means here. A named body is also defined in the innermost scope.
@@ -153,18 +222,28 @@ impl Scopes {
                 self.finish(Space::Enum, name.as_deref(), position, kind)
             }
             TypeSpec::Struct { name, body, align } => {
-                let Some(body) = body else {
-                    return self.find(Space::Struct, name.as_deref().unwrap_or_default(), position);
-                };
                 let align = align.as_ref().map_or(Ok(1), attributes::alignment_of)?;
-                let members = self.nested(|scopes| scopes.members(body))?;
-                let kind = TypeKind::Struct { members, align };
+                let Some(body) = body else {
+                    let found = self.find(Space::Struct, name.as_deref().unwrap_or_default(), position)?;
+                    return match &found.kind {
+                        TypeKind::Struct { members, align: own, body } if align > *own => {
+                            make(TypeKind::Struct { members: members.clone(), align, body: *body }, position)
+                        }
+                        _ => Ok(found),
+                    };
+                };
+                self.bodies += 1;
+                let number = self.bodies;
+                self.open_bodies.push(number);
+                let members = self.nested(|scopes| scopes.members(body));
+                self.open_bodies.pop();
+                let kind = TypeKind::Struct { members: members?, align, body: number };
                 self.finish(Space::Struct, name.as_deref(), position, kind)
             }
             TypeSpec::Variant { name, tag, body } => match body {
                 Some(body) => {
                     let options = self.nested(|scopes| scopes.members(body))?;
-                    let tag = tag.clone();
+                    let tag = tag.clone().map(|at| Reference { at, body: self.body() });
                     let kind = TypeKind::Variant { tag, options };
                     self.finish(Space::Variant, name.as_deref(), position, kind)
                 }
@@ -173,7 +252,8 @@ impl Scopes {
                     match (tag, &found.kind) {
                         // A variant that was declared without a tag gets it where it is used.
                         (Some(tag), TypeKind::Variant { tag: None, options }) => {
-                            let (tag, options) = (Some(tag.clone()), options.clone());
+                            let tag = Some(Reference { at: tag.clone(), body: self.body() });
+                            let options = options.clone();
                             make(TypeKind::Variant { tag, options }, position)
                         }
                         (Some(tag), _) => Err(MetadataError::new(tag.position, "this variant has a tag already")),
@@ -203,7 +283,7 @@ impl Scopes {
                 }
                 Entry::Fields { of, names } => (of, names),
             };
-            let base = self.resolve(of)?;
+            let base = self.base(of, names)?;
             for declarator in names {
                 let At { position, value } = &declarator.name;
                 if !shown.insert(shown_name(value)) {
@@ -215,7 +295,7 @@ impl Scopes {
                 members.push(MemberType {
                     name: Arc::from(value.as_str()),
                     position: *position,
-                    of: arrays(&base, &declarator.dimensions, *position)?,
+                    of: self.declared(base.as_ref(), of, declarator)?,
                 });
             }
         }
@@ -254,11 +334,22 @@ fn make(kind: TypeKind, at: Position) -> Checked<Rc<Type>> {
 }
 
 /// `base[a][b]`: an array of `a` arrays of `b`, as in C.
-fn arrays(base: &Rc<Type>, dimensions: &[At<Length>], at: Position) -> Checked<Rc<Type>> {
+fn arrays(base: &Rc<Type>, dimensions: &[At<Length>], at: Position, body: u32) -> Checked<Rc<Type>> {
     dimensions.iter().rev().try_fold(Rc::clone(base), |element, length| {
-        let length = length.clone();
+        let length = Reference { at: length.clone(), body };
         make(TypeKind::Array { element, length }, at)
     })
+}
+
+/// `name : bits`: the integer in so many bits, packed.
+fn bit_field(base: &Rc<Type>, bits: &At<u64>) -> Checked<Rc<Type>> {
+    let TypeKind::Integer(integer) = &base.kind else {
+        return Err(MetadataError::new(bits.position, "a bit-field must be an integer"));
+    };
+    let size = u8::try_from(bits.value).ok().filter(|size| (1..=integer.size).contains(size));
+    let size =
+        size.ok_or_else(|| MetadataError::new(bits.position, format!("this bit-field can have 1 to {} bits", integer.size)))?;
+    make(TypeKind::Integer(IntegerType { size, alignment: 1, ..integer.clone() }), bits.position)
 }
 
 fn integer(given: &[Assignment], position: Position) -> Checked<IntegerType> {
@@ -353,11 +444,13 @@ fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
         }
     }
     let size = match (exponent, mantissa) {
+        (5, 11) => 16,
         (8, 24) => 32,
         (11, 53) => 64,
+        (15, 113) => 128,
         _ => {
-            let message =
-                "floating-point numbers of 32 bits (exp_dig 8, mant_dig 24) and 64 bits (11, 53) are supported, no others";
+            let message = "floating-point numbers of 16 bits (exp_dig 5, mant_dig 11), 32 bits (8, 24), 64 bits (11, 53) and 128 bits \
+                (15, 113) are supported, no others";
             return Err(MetadataError::new(position, message));
         }
     };
@@ -379,10 +472,6 @@ fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
         };
         next = high.saturating_add(1);
         mappings.push(Mapping { label: Arc::from(enumerator.label.value.as_str()), low, high });
-    }
-    if mappings.is_empty() {
-        // An enumeration without labels is an integer, and CTF asks for one label at least; readers agree to take it.
-        return Ok(Arc::from([]));
     }
     Ok(mappings.into())
 }

@@ -8,9 +8,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use crate::ctf::packet::{HEADER_WORDS, PacketBuilder, StreamId, Totals, widened};
+use crate::ctf::packet::{HEADER_WORDS, PacketBuilder, StreamId, widened};
+use crate::ctf::stream::Told;
 use crate::event::Shape;
-use crate::ring::layout::{ChannelKind, Consumer, Crc32, Header, Refusal, SESSION_WORD};
+use crate::ring::layout::{ChannelKind, Consumer, Crc32, Header, Overflow, Refusal, SESSION_WORD, STATE_WORD, State};
 use crate::ring::reader::{ChannelReader, Losses, Record, Region, Shapes, View};
 use crate::ring::source::{Consume, Outside, Source};
 
@@ -90,10 +91,9 @@ struct StreamFile {
     index: u64,
     packet: PacketBuilder,
     end: u64,
-    totals: Totals,
-    /// Totals of the last page that is full and written.
-    settled: Totals,
-    lost_packets: u64,
+    told: Told,
+    /// What the last page that is full and written told of.
+    settled: Told,
     dirty: bool,
     /// Records longer than a page; their texts are to blame.
     unwritable: u64,
@@ -112,9 +112,8 @@ impl StreamFile {
             index: 0,
             packet: PacketBuilder::new(clock_start),
             end: clock_start,
-            totals: Totals::default(),
-            settled: Totals::default(),
-            lost_packets: 0,
+            told: Told::default(),
+            settled: Told::default(),
             dirty: false,
             unwritable: 0,
             events: 0,
@@ -126,7 +125,7 @@ impl StreamFile {
     }
 
     fn write_page(&mut self) -> io::Result<()> {
-        self.packet.seal(&mut self.page, &self.stream, self.end, self.totals, true);
+        self.packet.seal(&mut self.page, &self.stream, self.end, self.told.totals(), true);
         self.bytes.clear();
         self.bytes.extend(self.page.iter().flat_map(|word| word.to_le_bytes()));
         let start = self.index * PAGE_BYTES as u64;
@@ -146,8 +145,8 @@ impl StreamFile {
     /// The page is full: the next one begins where it ends.
     fn next_page(&mut self, begin: u64) {
         self.index += 1;
-        self.settled = self.totals;
-        self.totals.sequence = self.totals.sequence.saturating_add(1);
+        self.settled = self.told;
+        self.told = self.told.next();
         self.packet = PacketBuilder::new(begin.max(self.end));
         self.end = self.packet.last();
     }
@@ -155,9 +154,8 @@ impl StreamFile {
     /// What was lost up to the records that come next, which begin at `begin`. Readers put a loss between the end of the packet
     /// before and the end of the packet that tells of it, so it gets a packet of its own.
     fn note(&mut self, losses: &Losses, begin: u64) -> io::Result<()> {
-        let packets = losses.packets.saturating_sub(self.lost_packets);
-        let lost = losses.events().saturating_add(self.unwritable);
-        if lost <= self.totals.events_discarded && packets == 0 {
+        let losses = Losses { unreadable: losses.unreadable.saturating_add(self.unwritable), ..*losses };
+        if !self.told.lacks(&losses) {
             return Ok(());
         }
         if self.packet.events() > 0 {
@@ -167,9 +165,7 @@ impl StreamFile {
             self.packet = PacketBuilder::new(begin.max(self.end));
             self.end = self.packet.last();
         }
-        self.lost_packets = losses.packets;
-        self.totals.sequence = self.totals.sequence.saturating_add(packets);
-        self.totals.events_discarded = lost;
+        self.told.take(&losses);
         self.dirty = true;
         Ok(())
     }
@@ -191,7 +187,8 @@ impl StreamFile {
 
     /// Writes what is not written: records, or losses that no record followed.
     fn flush(&mut self) -> io::Result<()> {
-        if self.dirty && (self.packet.events() > 0 || self.totals.events_discarded > self.settled.events_discarded) {
+        let tells = self.told.totals().events_discarded > self.settled.totals().events_discarded;
+        if self.dirty && (self.packet.events() > 0 || tells) {
             self.write_page()?;
         }
         Ok(())
@@ -301,6 +298,17 @@ impl TraceWriter {
         source.load_long(4 * SESSION_WORD as u64) != Ok(self.header.session_id)
     }
 
+    /// Whether the session was stopped, so that nothing more is recorded in it.
+    pub fn is_stopped(&self, source: &impl Source) -> bool {
+        // Partner: the release of `stop`, when no writer is inside a record.
+        source.load(4 * STATE_WORD as u64) == Ok(State::Stopped as u32) && !self.is_over(source)
+    }
+
+    /// What a full ring does.
+    pub fn overflow(&self) -> Overflow {
+        self.channels.first().map_or(Overflow::Overwrite, |(reader, _)| reader.overflow())
+    }
+
     /// Whether the session waits for a host to free its packets: then [`consume`](Self::consume) is the way to read.
     pub fn is_host_consumer(&self) -> bool {
         self.channels.iter().any(|(reader, _)| reader.is_consumed_by(Consumer::Host))
@@ -325,7 +333,9 @@ impl TraceWriter {
     pub fn consume(&mut self, source: &impl Consume, view: View) -> io::Result<u64> {
         let mut events = 0;
         for (reader, stream) in &mut self.channels {
-            let release = |reader: &ChannelReader| reader.release(source).map_err(io::Error::from);
+            // Who begins behind an earlier consumer takes nothing back that is free.
+            let release = |reader: &ChannelReader| if reader.is_released(source)? { Ok(()) } else { reader.release(source) };
+            let release = |reader: &ChannelReader| release(reader).map_err(|outside: Outside| io::Error::from(outside));
             events += drain(reader, stream, source, view, &self.shapes, &mut self.scratch, release)?;
         }
         Ok(events)

@@ -5,3 +5,6 @@ pub mod directory;
 pub mod packet;
 pub mod stream;
 pub mod tsdl;
+
+/// Major and minor number of the format that is written.
+pub const VERSION: (u8, u8) = (1, 8);

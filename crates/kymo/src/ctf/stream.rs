@@ -57,7 +57,7 @@ impl Stream {
         let Some(before) = self.told else {
             return Ok(self.seal(PacketBuilder::new(self.end), out, Told::default()));
         };
-        let mut told = Told { sequence: before.sequence.saturating_add(1), ..before };
+        let mut told = before.next();
         let mut packet = PacketBuilder::new(self.end);
         while let Some(mut batch) = self.reader.read(source, view, scratch)? {
             if told.lacks(&batch.losses()) {
@@ -91,7 +91,7 @@ impl Stream {
             if told.lacks(&self.reader.losses()) {
                 told.take(&self.reader.losses());
                 self.end = self.end.max(now);
-            } else if told.lost_packets == before.lost_packets && told.events == before.events {
+            } else if told.lost_packets == before.lost_packets && told.totals.events_discarded == before.totals.events_discarded {
                 return Ok(0);
             }
         }
@@ -101,32 +101,40 @@ impl Stream {
     fn seal(&mut self, packet: PacketBuilder, out: &mut [u32], told: Told) -> usize {
         self.end = self.end.max(packet.last());
         self.told = Some(told);
-        let totals = Totals { sequence: told.sequence, events_discarded: told.events };
-        packet.seal(out, &self.id, self.end, totals, false)
+        packet.seal(out, &self.id, self.end, told.totals(), false)
     }
 }
 
-/// What a packet tells of.
+/// What a packet tells of: its number, and what was lost before it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    /// Its number.
-    sequence: u64,
-    /// Events lost before it.
-    events: u64,
+pub(super) struct Told {
+    totals: Totals,
     /// Ring packets lost before it.
     lost_packets: u64,
 }
 
 impl Told {
+    /// Of the packet behind it, if nothing more is lost.
+    pub(super) fn next(self) -> Told {
+        let sequence = self.totals.sequence.saturating_add(1);
+        Told { totals: Totals { sequence, ..self.totals }, ..self }
+    }
+
+    /// As the packet's context has it.
+    pub(super) fn totals(&self) -> Totals {
+        self.totals
+    }
+
     /// Whether there were losses that it does not tell of.
-    fn lacks(&self, losses: &Losses) -> bool {
-        losses.events() > self.events || losses.packets > self.lost_packets
+    pub(super) fn lacks(&self, losses: &Losses) -> bool {
+        losses.events() > self.totals.events_discarded || losses.packets > self.lost_packets
     }
 
     /// Makes it tell of them.
-    fn take(&mut self, losses: &Losses) {
-        self.sequence = self.sequence.saturating_add(losses.packets.saturating_sub(self.lost_packets));
-        self.events = self.events.max(losses.events());
+    pub(super) fn take(&mut self, losses: &Losses) {
+        let packets = losses.packets.saturating_sub(self.lost_packets);
+        self.totals.sequence = self.totals.sequence.saturating_add(packets);
+        self.totals.events_discarded = self.totals.events_discarded.max(losses.events());
         self.lost_packets = self.lost_packets.max(losses.packets);
     }
 }

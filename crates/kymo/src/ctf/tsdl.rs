@@ -106,6 +106,11 @@ fn write_event(out: &mut impl Write, event: &EventSchema) -> fmt::Result {
             FieldType::Text { .. } => {
                 write!(out, "length_t __{name}_length; flag_t __{name}_cut; utf8_t _{name}[__{name}_length]")?;
             }
+            FieldType::Sequence { element, .. } => {
+                write!(out, "length_t __{name}_length; flag_t __{name}_cut; ")?;
+                type_name(out, element)?;
+                write!(out, " _{name}[__{name}_length]")?;
+            }
             FieldType::Array { .. } => {
                 let mut ty = field.ty;
                 while let FieldType::Array { element, .. } = ty {
@@ -143,7 +148,7 @@ fn type_name(out: &mut impl Write, ty: &FieldType) -> fmt::Result {
             out.write_str(" }")
         }
         // Declared field by field above.
-        FieldType::Array { .. } | FieldType::Text { .. } => Err(fmt::Error),
+        FieldType::Array { .. } | FieldType::Text { .. } | FieldType::Sequence { .. } => Err(fmt::Error),
     }
 }
 

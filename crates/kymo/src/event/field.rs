@@ -35,6 +35,13 @@ pub enum FieldType {
         /// Most bytes that are recorded.
         max: usize,
     },
+    /// At most `max` elements of one integer type: a word with their number (31 bits) and a "was cut" bit, then the elements.
+    Sequence {
+        /// The type of every element.
+        element: &'static FieldType,
+        /// Most elements that are recorded.
+        max: usize,
+    },
 }
 
 impl FieldType {
@@ -46,7 +53,7 @@ impl FieldType {
                 if bytes > 4 { 4 } else { bytes }
             }
             FieldType::Array { element, .. } => element.align(),
-            FieldType::Text { .. } => 4,
+            FieldType::Text { .. } | FieldType::Sequence { .. } => 4,
         }
     }
 
@@ -60,7 +67,18 @@ impl FieldType {
                 Some(size) => Some(size * *len),
                 None => None,
             },
-            FieldType::Text { .. } => None,
+            FieldType::Text { .. } | FieldType::Sequence { .. } => None,
+        }
+    }
+
+    /// Of a text or a sequence: the size of one of its elements, as a power of two.
+    pub(crate) const fn element_shift(&self) -> u32 {
+        match self {
+            FieldType::Sequence { element, .. } => match element.fixed_size() {
+                Some(size) => size.trailing_zeros(),
+                None => 0,
+            },
+            _ => 0,
         }
     }
 
@@ -68,6 +86,10 @@ impl FieldType {
     pub const fn max_words(&self) -> usize {
         match self {
             FieldType::Text { max } => 1 + max.div_ceil(4),
+            FieldType::Sequence { element, max } => match element.fixed_size() {
+                Some(size) => 1 + (size * *max).div_ceil(4),
+                None => 0,
+            },
             _ => match self.fixed_size() {
                 Some(size) => size.div_ceil(4),
                 None => 0,
@@ -145,23 +167,38 @@ impl<'a> Encoder<'a> {
     /// Appends a text: the word with its length and the "was cut" bit, the bytes, zeros up to the next word.
     #[inline]
     pub fn put_text(&mut self, bytes: &[u8], cut: bool) {
-        let len = bytes.len() as u32 & TEXT_LENGTH_MASK;
-        // CTF bit fields start at the low end in little-endian streams and at the high end in big-endian ones.
-        let head = if cfg!(target_endian = "big") { (len << 1) | u32::from(cut) } else { len | (u32::from(cut) << 31) };
-        self.put_u32(head);
+        self.put_length(bytes.len(), cut);
         for &byte in bytes {
             self.put_u8(byte);
         }
         self.align(4);
     }
+
+    /// Appends a sequence: the word with its length and the "was cut" bit, the elements, zeros up to the next word.
+    #[inline]
+    pub fn put_sequence<T: Field>(&mut self, elements: &[T], cut: bool) {
+        self.put_length(elements.len(), cut);
+        for &element in elements {
+            element.encode(self);
+        }
+        self.align(4);
+    }
+
+    #[inline]
+    fn put_length(&mut self, len: usize, cut: bool) {
+        let len = len as u32 & LENGTH_MASK;
+        // CTF bit fields start at the low end in little-endian streams and at the high end in big-endian ones.
+        let head = if cfg!(target_endian = "big") { (len << 1) | u32::from(cut) } else { len | (u32::from(cut) << 31) };
+        self.put_u32(head);
+    }
 }
 
-/// The length bits of a text's first word, as a number (little-endian streams).
-pub const TEXT_LENGTH_MASK: u32 = 0x7fff_ffff;
+/// The length bits of a text's or a sequence's first word, as a number (little-endian streams).
+pub const LENGTH_MASK: u32 = 0x7fff_ffff;
 
 /// A type that an event may have as a field.
 ///
-/// Implemented for the integers, `bool`, arrays, [`Text`](crate::Text), the id types of this crate, and by
+/// Implemented for the integers, `bool`, arrays, [`Text`](crate::Text), [`Sequence`](crate::Sequence), the id types of this crate, and by
 /// [`enumeration!`](crate::enumeration!) for enums with labels.
 pub trait Field: Copy {
     /// Its wire type.

@@ -2,10 +2,12 @@
 
 mod field;
 mod schema;
+mod sequence;
 mod text;
 
-pub use field::{Encoder, Field, FieldType, TEXT_LENGTH_MASK};
-pub use schema::{EventSchema, FieldSchema, MAX_TEXTS, Shape, Vocabulary};
+pub use field::{Encoder, Field, FieldType, LENGTH_MASK};
+pub use schema::{EventSchema, FieldSchema, MAX_TAILS, Shape, Vocabulary};
+pub use sequence::Sequence;
 pub use text::Text;
 
 use crate::ring::layout::ChannelKind;
@@ -28,7 +30,7 @@ pub trait Event: Sized {
 ///
 /// `#[id(N)]` gives the id (1 to 29 take a one-word header; from 32 on two words), `#[name("..")]` the name in the
 /// trace where it is not the struct's in snake case, `#[channel(Names)]` the channel where it is not `Events`. Fields are
-/// written in order at their natural alignment (at most 4 bytes); [`Text`] fields stand last.
+/// written in order at their natural alignment (at most 4 bytes); [`Text`] and [`Sequence`] fields stand last.
 ///
 /// ```
 /// kymo::event! {
@@ -113,6 +115,11 @@ macro_rules! vocabulary {
     ($($event:ty),* $(,)?) => {
         $crate::Vocabulary::new(const { &[$(&<$event as $crate::event::Event>::SCHEMA),*] })
     };
+}
+
+/// Whether `pattern` is the name, or ends with `*` and the name begins with the rest.
+pub(crate) fn name_fits(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
 }
 
 /// Events in all the lists.
@@ -259,8 +266,33 @@ mod tests {
             u32::from(b'/'),
         ];
         assert_eq!(words[..used], expected);
-        assert_eq!(schema.shape(), Shape { fixed_bytes: 52, texts: 2 });
+        assert_eq!(schema.shape(), Shape::new(52, &[0, 0]));
         assert_eq!(schema.shape().payload_bytes(&words), Some(4 * used - 3));
         assert_eq!(schema.max_payload_words(), 13 + 3 + 3);
+    }
+
+    event! { #[id(42)] struct Many { a: u8, ids: Sequence<u16, 3>, name: Text<8>, at: Sequence<crate::Address, 2>, flags: Sequence<u8, 5> } }
+
+    #[test]
+    fn sequences_and_texts_stand_last_in_any_order() {
+        let many = |ids: &[u16], name, at: &[u64], flags: &[u8]| {
+            let mut addresses = [crate::Address(0); 4];
+            addresses.iter_mut().zip(at).for_each(|(to, from)| *to = crate::Address(*from));
+            let at = Sequence::new(&addresses[..at.len()]);
+            let (words, used) =
+                Many { a: 9, ids: Sequence::new(ids), name: Text::new(name), at, flags: Sequence::new(flags) }.encode();
+            words[..used].to_vec()
+        };
+        let shape = Many::SCHEMA.shape();
+        assert_eq!(shape, Shape::new(4, &[1, 0, 3, 0]));
+        assert_eq!(Many::SCHEMA.max_payload_words(), 1 + 3 + 3 + 5 + 3);
+        let words = many(&[1, 2, 3, 4], "abcde", &[1 << 32 | 7], &[1, 2]);
+        let text = u32::from_le_bytes(*b"abcd");
+        assert_eq!(words, [9, 0x8000_0003, 0x0002_0001, 3, 5, text, u32::from(b'e'), 1, 7, 1, 2, 0x0201]);
+        assert_eq!(shape.payload_bytes(&words), Some(4 * 11 + 2));
+        (0..words.len()).for_each(|len| assert_eq!(shape.payload_bytes(&words[..len]), None, "{len} words"));
+        let empty = many(&[], "", &[], &[]);
+        assert_eq!((&empty[..], shape.payload_bytes(&empty)), (&[9, 0, 0, 0, 0][..], Some(20)));
+        assert_eq!(many(&[5], "x", &[1, 2, 3], &[0; 9]).len(), 1 + 2 + 2 + 5 + 3);
     }
 }

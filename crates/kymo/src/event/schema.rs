@@ -29,20 +29,56 @@ pub struct EventSchema {
     pub fields: &'static [FieldSchema],
 }
 
-/// Most texts in one event.
-pub const MAX_TEXTS: usize = 4;
+/// Most texts and sequences in one event.
+pub const MAX_TAILS: usize = 4;
 
-/// The size of a record's payload: known before, but for the texts, which stand last and say their length.
+/// The size of a record's payload: known before, but for the texts and sequences, which stand last and say their length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Shape {
-    /// Bytes before the first text; where texts follow, a multiple of 4.
-    pub fixed_bytes: u16,
-    /// How many texts follow.
-    pub texts: u16,
+    /// Bytes before the first text or sequence; where some follow, a multiple of 4.
+    fixed_bytes: u16,
+    /// Bits 0 to 2: how many follow. Then two bits for each of them, in their order: the size of its elements, as a power of two.
+    tails: u16,
 }
 
+/// Bits of a tail's element size in a [`Shape`], and where the first one's stand.
+const SHIFT_BITS: u32 = 2;
+const SHIFTS_AT: u32 = 3;
+
 impl Shape {
-    /// Words before the first text.
+    /// `fixed_bytes` before texts and sequences with elements of these sizes, as powers of two: 0 for a text, 0 to 3 for a sequence.
+    pub const fn new(fixed_bytes: u16, tails: &[u32]) -> Shape {
+        assert!(tails.len() <= MAX_TAILS, "an event has at most four texts and sequences");
+        let mut shape = Shape { fixed_bytes, tails: tails.len() as u16 };
+        let mut i = 0;
+        while i < tails.len() {
+            shape.tails |= (tails[i] as u16 & 3) << (SHIFTS_AT + SHIFT_BITS * i as u32);
+            i += 1;
+        }
+        shape
+    }
+
+    /// As it stands in the region's table of sizes.
+    pub const fn to_word(self) -> u32 {
+        self.fixed_bytes as u32 | (self.tails as u32) << 16
+    }
+
+    /// From there. Where the table is damaged, it is some shape or other.
+    pub const fn from_word(word: u32) -> Shape {
+        Shape { fixed_bytes: word as u16, tails: (word >> 16) as u16 }
+    }
+
+    /// How many texts and sequences there are.
+    pub const fn tails(&self) -> usize {
+        (self.tails & 7) as usize
+    }
+
+    /// Whether some of them have elements of more than a byte: then they are sequences, which older readers do not know.
+    pub const fn is_wide(&self) -> bool {
+        self.tails >> SHIFTS_AT != 0
+    }
+
+    /// Words before the first text or sequence.
     pub const fn fixed_words(&self) -> usize {
         (self.fixed_bytes as usize).div_ceil(4)
     }
@@ -55,10 +91,11 @@ impl Shape {
     /// [`payload_bytes`](Self::payload_bytes) of `len` words, of which `word` gives those that are asked for.
     pub(crate) fn payload_bytes_of(&self, len: usize, word: impl Fn(usize) -> Option<u32>) -> Option<usize> {
         let mut bytes = usize::from(self.fixed_bytes);
-        for _ in 0..self.texts {
+        for tail in 0..self.tails() as u32 {
             let at = bytes.div_ceil(4);
-            let length = word(at)? & super::TEXT_LENGTH_MASK;
-            bytes = (4 * at + 4).checked_add(length as usize)?;
+            let length = (word(at)? & super::LENGTH_MASK) as usize;
+            let shift = self.tails.checked_shr(SHIFTS_AT + SHIFT_BITS * tail).unwrap_or(0) & 3;
+            bytes = (4 * at + 4).checked_add(length.checked_mul(1 << shift)?)?;
         }
         (bytes.div_ceil(4) <= len).then_some(bytes)
     }
@@ -68,28 +105,32 @@ impl EventSchema {
     /// The payload's shape.
     ///
     /// # Panics
-    /// At compile time (it is evaluated in constants only) where a fixed-size field stands after a text.
+    /// At compile time (it is evaluated in constants only) where a fixed-size field stands after a text or a sequence.
     pub const fn shape(&self) -> Shape {
         let mut bytes = 0usize;
-        let mut texts = 0;
+        let mut tails = [0; MAX_TAILS];
+        let mut count = 0;
         let mut i = 0;
         while i < self.fields.len() {
             let ty = self.fields[i].ty;
             match ty.fixed_size() {
                 Some(size) => {
-                    assert!(texts == 0, "texts stand last in an event: move the fixed-size fields before them");
+                    assert!(count == 0, "texts and sequences stand last in an event: move the fixed-size fields before them");
                     bytes = bytes.next_multiple_of(ty.align()) + size;
                 }
-                None => texts += 1,
+                None => {
+                    assert!(count < MAX_TAILS, "an event has at most four texts and sequences");
+                    tails[count] = ty.element_shift();
+                    count += 1;
+                }
             }
             i += 1;
         }
-        assert!(texts as usize <= MAX_TEXTS, "an event has at most four texts");
         assert!(bytes < 16 << 10, "an event's fixed fields take less than 16 KiB");
-        if texts > 0 {
+        if count > 0 {
             bytes = bytes.next_multiple_of(4);
         }
-        Shape { fixed_bytes: bytes as u16, texts }
+        Shape::new(bytes as u16, tails.split_at(count).0)
     }
 
     /// Most words that the payload can take.
@@ -207,15 +248,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_shape_is_one_word() {
+        for shape in [Shape::new(0, &[]), Shape::new(0x3ffc, &[3, 2, 1, 0]), Shape::new(8, &[0, 3])] {
+            assert_eq!(Shape::from_word(shape.to_word()), shape);
+        }
+        // With texts alone as it always was.
+        assert_eq!((Shape::new(8, &[0, 0]).to_word(), Shape::new(8, &[0, 0]).is_wide()), (8 | 2 << 16, false));
+        assert!(Shape::new(8, &[0, 1]).is_wide());
+    }
+
+    #[test]
     fn a_shape_finds_the_end_of_a_record_or_says_that_it_is_cut() {
-        let shape = Shape { fixed_bytes: 4, texts: 2 };
+        let shape = Shape::new(4, &[0, 0]);
         // tid, "abcde" (cut), "x"
         let payload = [7, 0x8000_0005, 0, 0, 1, 99];
         assert_eq!(shape.payload_bytes(&payload), Some(21));
         assert_eq!(shape.payload_bytes(&payload[..5]), None);
         assert_eq!(shape.payload_bytes(&payload[..4]), None);
         assert_eq!(shape.payload_bytes(&[7, u32::MAX, 0]), None);
-        assert_eq!(Shape { fixed_bytes: 7, texts: 0 }.payload_bytes(&[1]), None);
-        assert_eq!(Shape { fixed_bytes: 7, texts: 0 }.payload_bytes(&[1, 2]), Some(7));
+        assert_eq!(Shape::new(7, &[]).payload_bytes(&[1]), None);
+        assert_eq!(Shape::new(7, &[]).payload_bytes(&[1, 2]), Some(7));
+        // A length whose bytes are more than there can be.
+        for shift in 0..4 {
+            assert_eq!(Shape::new(0, &[shift]).payload_bytes(&[u32::MAX, 0]), None);
+        }
+        assert_eq!(Shape::new(0, &[3]).payload_bytes(&[0x2000_0000, 0]), None);
+        assert_eq!(Shape::from_word(u32::MAX).payload_bytes(&[0; 8]), None);
     }
 }

@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 
 use super::merge::{Found, Merge};
 use super::names;
-use crate::event::{FieldType, TEXT_LENGTH_MASK};
+use crate::event::{FieldType, LENGTH_MASK};
 use crate::ring::source::Source;
 
 /// Words of a payload that are shown; what is longer is shown cut, with its size.
@@ -78,6 +78,20 @@ impl<'a> Payload<'a> {
         Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
+    fn print_elements(&mut self, out: &mut dyn Write, element: &FieldType, len: usize) -> Result<Shown, fmt::Error> {
+        out.write_str("[")?;
+        for index in 0..len {
+            if index > 0 {
+                out.write_str(", ")?;
+            }
+            if let Shown::Cut = self.print(out, element)? {
+                return Ok(Shown::Cut);
+            }
+        }
+        out.write_str("]")?;
+        Ok(Shown::Whole(None))
+    }
+
     fn print(&mut self, out: &mut dyn Write, ty: &FieldType) -> Result<Shown, fmt::Error> {
         match *ty {
             FieldType::Unsigned { bits, base } => {
@@ -101,28 +115,25 @@ impl<'a> Payload<'a> {
                     None => write!(out, "{value}")?,
                 }
             }
-            FieldType::Array { element, len } => {
-                out.write_str("[")?;
-                for index in 0..len {
-                    if index > 0 {
-                        out.write_str(", ")?;
-                    }
-                    if let Shown::Cut = self.print(out, element)? {
-                        return Ok(Shown::Cut);
-                    }
+            FieldType::Array { element, len } => return self.print_elements(out, element, len),
+            FieldType::Sequence { element, .. } => {
+                let Some(head) = self.integer(ty, 32) else { return Ok(Shown::Cut) };
+                let shown = self.print_elements(out, element, (head as u32 & LENGTH_MASK) as usize)?;
+                if head as u32 > LENGTH_MASK && matches!(shown, Shown::Whole(_)) {
+                    out.write_str("...")?;
                 }
-                out.write_str("]")?;
+                return Ok(shown);
             }
             FieldType::Text { .. } => {
                 let Some(head) = self.integer(ty, 32) else { return Ok(Shown::Cut) };
-                let len = (head as u32 & TEXT_LENGTH_MASK) as usize;
+                let len = (head as u32 & LENGTH_MASK) as usize;
                 let left = self.bytes.len().saturating_sub(self.at);
                 out.write_str("\"")?;
                 text(out, self.take(len.min(left)).unwrap_or(&[]))?;
                 if len > left {
                     return Ok(Shown::Cut);
                 }
-                out.write_str(if head as u32 > TEXT_LENGTH_MASK { "\"..." } else { "\"" })?;
+                out.write_str(if head as u32 > LENGTH_MASK { "\"..." } else { "\"" })?;
                 self.at = self.at.next_multiple_of(4);
             }
         }

@@ -1,7 +1,7 @@
 //! What threads, processes, locks, interrupts and system calls are called: looked up on the names channels each time, for there is no room to keep it.
 
 use super::merge::{Key, Merge};
-use crate::event::{Event, EventSchema, TEXT_LENGTH_MASK};
+use crate::event::{Event, EventSchema, LENGTH_MASK};
 use crate::ring::layout::ChannelKind;
 use crate::ring::source::Source;
 use crate::vocabulary::{
@@ -75,7 +75,7 @@ impl Name {
     /// From the words of a text; `None` where it is longer than any name.
     fn new(words: &[u32]) -> Option<Name> {
         let (&head, words) = words.split_first()?;
-        let mut name = Name { bytes: [0; Name::BYTES], len: (head & TEXT_LENGTH_MASK) as usize, cut: head > TEXT_LENGTH_MASK };
+        let mut name = Name { bytes: [0; Name::BYTES], len: (head & LENGTH_MASK) as usize, cut: head > LENGTH_MASK };
         if name.len > Name::BYTES || name.len > 4 * words.len() {
             return None;
         }

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::mark::Mark;
 use super::*;
-use crate::event::{Event, Text};
-use crate::platform::{ByPointer, ControlPointer, Platform};
+use crate::event::{Event, Sequence, Text};
+use crate::ground::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
+use crate::platform::{ByPointer, Platform};
 use crate::ring::Reserve;
-use crate::ring::layout::{ChannelKind, Clock, Consumer, Control, Mode, TIME_BITS};
+use crate::ring::layout::{ChannelKind, Clock, Consumer, Overflow, TIME_BITS};
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas::LocalCas;
-use crate::ring::masked::{Interrupts, Masked};
+use crate::ring::masked::Masked;
 use crate::ring::reader::View;
 use crate::ring::source::{Bytes, Live, Outside};
 use crate::session::{Config, Session};
@@ -25,29 +26,9 @@ crate::event! { #[id(200)] struct Big { seq: u32, data: [u16; 200] } }
 crate::event! { #[id(201)] #[channel(Names)] struct Told { seq: u32 } }
 
 static VOCABULARY: Vocabulary = crate::vocabulary![ALL; Short, Note, Told];
-static WITH_BIG: Vocabulary = crate::vocabulary![ALL; Short, Note, Big, Told];
+static WITH_BIG: Vocabulary = crate::vocabulary![ALL; Short, Note, Big, Told, Many];
+crate::event! { #[id(24)] struct Many { seq: u32, small: Sequence<u8, 5>, name: Text<8>, ids: Sequence<i64, 2>, states: Sequence<bool, 100> } }
 
-thread_local! {
-    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
-    static CLOCK: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Block;
-// SAFETY: each test records on one thread, into memory of its own that is leaked.
-unsafe impl ControlPointer for Block {
-    fn get() -> *const Control {
-        BLOCK.get()
-    }
-}
-
-struct NoInterrupts;
-// SAFETY: a test thread has none.
-unsafe impl Interrupts for NoInterrupts {
-    fn mask() -> usize {
-        0
-    }
-    fn restore(_: usize) {}
-}
 type OneAtATime = Masked<NoInterrupts>;
 /// There is no such writer on 32-bit processors.
 #[cfg(target_pointer_width = "32")]
@@ -72,22 +53,26 @@ struct Setting<R> {
 }
 
 impl<R: Reserve + 'static> Setting<R> {
-    fn new(cpus: u32, mode: Mode, packet_size: u32, packets: u32) -> Self {
-        Self::with(cpus, mode, packet_size, packets, &VOCABULARY)
+    fn new(cpus: u32, overflow: Overflow, packet_size: u32, packets: u32) -> Self {
+        Self::with(cpus, overflow, packet_size, packets, &VOCABULARY)
     }
 
-    fn with(cpus: u32, mode: Mode, packet_size: u32, packets: u32, vocabulary: &'static Vocabulary) -> Self {
-        let layout = std::alloc::Layout::from_size_align(4 << 20, 4096).unwrap();
-        // SAFETY: the size is not zero; the memory is never freed.
-        let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), cpus) };
+    fn with(cpus: u32, overflow: Overflow, packet_size: u32, packets: u32, vocabulary: &'static Vocabulary) -> Self {
+        let memory = leaked(4 << 20, cpus);
         Setting {
             memory,
             history: History::new(memory, vocabulary),
-            session: Self::start(memory, mode, packet_size, packets, vocabulary),
+            session: Self::start(memory, overflow, packet_size, packets, vocabulary),
         }
     }
 
-    fn start(memory: Memory, mode: Mode, packet_size: u32, packets: u32, vocabulary: &'static Vocabulary) -> Session<Test<R>> {
+    fn start(
+        memory: Memory,
+        overflow: Overflow,
+        packet_size: u32,
+        packets: u32,
+        vocabulary: &'static Vocabulary,
+    ) -> Session<Test<R>> {
         let cpus = (0..).take_while(|&cpu| !memory.control(cpu).is_null()).count() as u32;
         let clock = Clock { frequency_hz: 10_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false };
         let config = Config {
@@ -95,7 +80,7 @@ impl<R: Reserve + 'static> Setting<R> {
             packet_size,
             packets,
             names_packets: 4,
-            mode,
+            overflow,
             consumer: Consumer::None,
             clock,
             phys: 0,
@@ -187,9 +172,9 @@ fn by_channel_readers(source: &impl Source, vocabulary: &Vocabulary) -> (Vec<Who
     (records, counts)
 }
 
-fn agrees<R: Reserve + 'static>(mode: Mode, events: u32) -> Counts {
+fn agrees<R: Reserve + 'static>(overflow: Overflow, events: u32) -> Counts {
     CLOCK.set(1000);
-    let setting = Setting::<R>::new(3, mode, 256, 8);
+    let setting = Setting::<R>::new(3, overflow, 256, 8);
     setting.mixed(3, 0..events);
     let (records, counts) = by_channel_readers(&setting.session.live(), &VOCABULARY);
     assert_eq!(setting.records(), records);
@@ -214,11 +199,11 @@ fn agrees<R: Reserve + 'static>(mode: Mode, events: u32) -> Counts {
 /// L-03, L-05 to L-07, V-07, V-09.
 #[test]
 fn the_history_is_what_the_reader_of_packets_finds() {
-    for mode in [Mode::Discard, Mode::Overwrite] {
+    for overflow in [Overflow::Discard, Overflow::Overwrite] {
         for events in [20, 1500] {
-            for counts in [agrees::<LocalCas>(mode, events), agrees::<OneAtATime>(mode, events)] {
-                assert_eq!(counts.discarded > 0, mode == Mode::Discard && events == 1500);
-                assert_eq!(counts.overwritten > 0, mode == Mode::Overwrite && events == 1500);
+            for counts in [agrees::<LocalCas>(overflow, events), agrees::<OneAtATime>(overflow, events)] {
+                assert_eq!(counts.discarded > 0, overflow == Overflow::Discard && events == 1500);
+                assert_eq!(counts.overwritten > 0, overflow == Overflow::Overwrite && events == 1500);
             }
         }
     }
@@ -226,7 +211,7 @@ fn the_history_is_what_the_reader_of_packets_finds() {
 
 fn names<R: Reserve + 'static>() {
     CLOCK.set(123_456_789);
-    let setting = Setting::<R>::new(2, Mode::Overwrite, 1024, 4);
+    let setting = Setting::<R>::new(2, Overflow::Overwrite, 1024, 4);
     assert!(setting.history.is_enabled());
     setting.record(1, ThreadName { tid: Tid(5), name: Text::new("old") });
     setting.record(0, ThreadName { tid: Tid(6), name: Text::new("other") });
@@ -265,6 +250,8 @@ kymo: 8 retained, 0 overwritten, 0 discarded
     assert_eq!(setting.dump(100), expected);
     setting.session.stop().unwrap();
     assert!(!setting.history.is_enabled());
+    let end = "   12.3456799 cpu1 kymo_session_end recorded=17 reused=0 discarded=0 too_large=0 clock_back=0 abandoned=0\n";
+    let expected = expected.replacen('8', "9", 1) + end;
     assert_eq!(setting.dump(100), expected, "the rings keep what they hold");
 }
 
@@ -276,7 +263,7 @@ fn names_are_looked_up_and_texts_are_escaped() {
 
 #[test]
 fn a_record_longer_than_the_buffer_is_shown_cut() {
-    let setting = Setting::<OneAtATime>::with(1, Mode::Overwrite, 4096, 4, &WITH_BIG);
+    let setting = Setting::<OneAtATime>::with(1, Overflow::Overwrite, 4096, 4, &WITH_BIG);
     setting.record(0, Big { seq: 1, data: [7; 200] });
     setting.short(0, 2);
     let lines = setting.lines(9);
@@ -290,9 +277,35 @@ fn a_record_longer_than_the_buffer_is_shown_cut() {
 }
 
 #[test]
+fn sequences_are_shown() {
+    let setting = Setting::<OneAtATime>::with(1, Overflow::Overwrite, 4096, 4, &WITH_BIG);
+    let many = |small: &[u8], ids: &[i64], states: &[bool]| Many {
+        seq: 1,
+        small: Sequence::new(small),
+        name: Text::new("n"),
+        ids: Sequence::new(ids),
+        states: Sequence::new(states),
+    };
+    setting.record(0, many(&[1, 2, 3, 4, 5], &[-1, i64::MAX, 3], &[true]));
+    setting.record(0, many(&[], &[], &[]));
+    setting.record(0, many(&[1], &[-5], &[false; 100]));
+    let lines = setting.lines(9);
+    let ends = [
+        " many seq=1 small=[1, 2, 3, 4, 5] name=\"n\" ids=[-1, 9223372036854775807]... states=[true]",
+        " many seq=1 small=[] name=\"n\" ids=[] states=[]",
+    ];
+    assert!(lines.iter().zip(ends).all(|(line, end)| line.ends_with(end)), "{lines:?}");
+    assert!(
+        lines[2].contains(" small=[1] name=\"n\" ids=[-5] states=[false, false") && lines[2].ends_with("false]"),
+        "{}",
+        lines[2]
+    );
+}
+
+#[test]
 fn three_hundred_cpus_are_merged_in_constant_memory() {
     CLOCK.set(5);
-    let setting = Setting::<OneAtATime>::new(300, Mode::Overwrite, 256, 4);
+    let setting = Setting::<OneAtATime>::new(300, Overflow::Overwrite, 256, 4);
     // Each CPU has two events; times run against the CPUs' numbers.
     for seq in 0..600 {
         CLOCK.set(CLOCK.get() + 1);
@@ -308,7 +321,7 @@ fn three_hundred_cpus_are_merged_in_constant_memory() {
 
 #[test]
 fn as_many_as_are_wanted_and_as_there_are() {
-    let setting = Setting::<LocalCas>::new(2, Mode::Overwrite, 256, 4);
+    let setting = Setting::<LocalCas>::new(2, Overflow::Overwrite, 256, 4);
     assert_eq!(setting.dump(10), "kymo: 0 retained, 0 overwritten, 0 discarded\n");
     assert!(setting.history.get(0, &mut []).is_none());
     for seq in 0..3 {
@@ -321,10 +334,7 @@ fn as_many_as_are_wanted_and_as_there_are() {
         assert_eq!(setting.lines(last_n), all[3usize.saturating_sub(last_n)..]);
     }
     // Memory in which nothing was ever recorded.
-    let layout = std::alloc::Layout::from_size_align(8192, 4096).unwrap();
-    // SAFETY: the size is not zero; the memory is never freed.
-    let empty = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), 8192, 1) };
-    let history = History::new(empty, &VOCABULARY);
+    let history = History::new(leaked(8192, 1), &VOCABULARY);
     let mut out = String::new();
     history.dump_on_panic(&mut out, 0, 32).unwrap();
     assert_eq!(out, "kymo: nothing was recorded\n");
@@ -334,7 +344,7 @@ fn as_many_as_are_wanted_and_as_there_are() {
 
 fn cleared<R: Reserve + 'static>() {
     CLOCK.set(1);
-    let setting = Setting::<R>::new(3, Mode::Overwrite, 256, 8);
+    let setting = Setting::<R>::new(3, Overflow::Overwrite, 256, 8);
     setting.mixed(3, 0..700);
     setting.history.clear();
     assert_eq!(setting.history.counts(), Counts::default());
@@ -368,7 +378,7 @@ fn cleared<R: Reserve + 'static>() {
     // Another session over the same memory: nothing of it was cleared.
     setting.session.stop().unwrap();
     CLOCK.set(0);
-    let _again = Setting::<R>::start(setting.memory, Mode::Overwrite, 256, 8, &VOCABULARY);
+    let _again = Setting::<R>::start(setting.memory, Overflow::Overwrite, 256, 8, &VOCABULARY);
     setting.short(0, 7);
     assert_eq!(setting.records().len(), 1);
 }
@@ -415,7 +425,7 @@ impl Source for Interleaved<'_> {
 /// Lines that were printed, and whether some could not be.
 fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
     CLOCK.set(10);
-    let setting = Setting::<R>::new(2, Mode::Overwrite, 256, 4);
+    let setting = Setting::<R>::new(2, Overflow::Overwrite, 256, 4);
     let seq = Cell::new(0u32);
     let write = || {
         for _ in 0..burst {
@@ -457,6 +467,10 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
             shown += 1;
         }
         assert!(shown <= last_n, "{shown} of {last_n}");
+        assert!(
+            shown > 0 || out.contains("meanwhile") || out.contains(" 0 retained"),
+            "nothing of {last_n}, and not a word: {out}"
+        );
         // What is still there was there all along.
         let (still, _) = by_channel_readers(&setting.session.live(), &VOCABULARY);
         let still = still.iter().filter(|record| record.3 == Short::ID).map(|record| record.4[0]);
@@ -499,7 +513,7 @@ impl Write for Full {
 #[test]
 fn a_sink_that_fails_ends_the_dump() {
     CLOCK.set(0);
-    let setting = Setting::<OneAtATime>::new(2, Mode::Overwrite, 256, 4);
+    let setting = Setting::<OneAtATime>::new(2, Overflow::Overwrite, 256, 4);
     setting.record(0, ThreadName { tid: Tid(5), name: Text::new("worker") });
     setting.mixed(2, 0..300);
     setting.record(0, ThreadSuspend { tid: Tid(5) });
@@ -521,7 +535,7 @@ fn bytes_of(source: &impl Source) -> Vec<u8> {
 #[cfg(target_pointer_width = "64")]
 fn a_record_that_is_half_written_in_a_panic_does_not_hide_those_before_it() {
     CLOCK.set(0);
-    let setting = Setting::<LocalCas>::new(3, Mode::Overwrite, 1024, 4);
+    let setting = Setting::<LocalCas>::new(3, Overflow::Overwrite, 1024, 4);
     for seq in 0..30 {
         CLOCK.set(CLOCK.get() + 1);
         setting.short(seq % 2, seq);
@@ -537,23 +551,25 @@ fn a_record_that_is_half_written_in_a_panic_does_not_hide_those_before_it() {
     let print = |dead| {
         let mut out = String::new();
         dump(&Bytes(&bytes), &VOCABULARY, &Mark::new(), &mut out, 4, dead).unwrap();
-        let seqs =
-            out.lines().skip(1).map(|line| line.split("seq=").nth(1).unwrap().split(' ').next().unwrap().parse::<u32>().unwrap());
-        (out.lines().next().unwrap().to_owned(), seqs.collect::<Vec<_>>())
+        let (records, said): (Vec<_>, Vec<_>) = out.lines().partition(|line| line.contains("seq="));
+        let seqs = records.iter().map(|line| line.split("seq=").nth(1).unwrap().split(' ').next().unwrap().parse::<u32>().unwrap());
+        (said.join("; "), seqs.collect::<Vec<_>>())
     };
     let (header, seqs) = print(Some(1));
     assert_eq!(header, "kymo: 29 retained, 0 overwritten, 0 discarded");
     assert_eq!(seqs, [22, 24, 26, 28, 21, 23, 25, 27]);
     // To anyone else its writer may still be at work.
     assert_eq!(print(None).1, [22, 24, 26, 28]);
-    assert_eq!(print(Some(0)).1, [22, 24, 26, 28]);
+    let (said, seqs) = print(Some(0));
+    assert_eq!(seqs, [22, 24, 26, 28]);
+    assert!(said.ends_with("; kymo: 4 more were overwritten meanwhile, or cannot be read"), "{said}");
 }
 
 /// Whatever stands in the memory, every call ends.
 #[test]
 fn damaged_memory_neither_panics_nor_hangs() {
     CLOCK.set(77);
-    let setting = Setting::<LocalCas>::new(2, Mode::Overwrite, 256, 8);
+    let setting = Setting::<LocalCas>::new(2, Overflow::Overwrite, 256, 8);
     setting.record(0, ThreadName { tid: Tid(5), name: Text::new("worker") });
     setting.mixed(2, 0..500);
     let bytes = bytes_of(&setting.session.live());
@@ -586,7 +602,7 @@ fn damaged_memory_neither_panics_nor_hangs() {
 fn steps_back<R: Reserve + 'static>() {
     let setting = {
         CLOCK.set(0);
-        Setting::<R>::new(1, Mode::Overwrite, 256, 16)
+        Setting::<R>::new(1, Overflow::Overwrite, 256, 16)
     };
     for seq in 0..240 {
         CLOCK.set(1000 + u64::from(seq) - if seq % 100 > 40 { 500 } else { 0 });

@@ -3,37 +3,24 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::platform::{ByPointer, ControlPointer};
-use crate::ring::layout::{Clock, Control};
-use crate::ring::masked::{Interrupts, Masked};
+use crate::ground::{BLOCK, Block, NoInterrupts, leaked};
+use crate::platform::ByPointer;
+use crate::ring::layout::Clock;
+use crate::ring::masked::Masked;
 
 crate::event! { #[id(21)] struct Beat { seq: u32 } }
 static VOCABULARY: Vocabulary = crate::vocabulary![Beat];
 
 thread_local! {
-    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
     /// Whether events were on when the state was asked for.
     static DUMPED: Cell<bool> = const { Cell::new(false) };
+    /// Whether something spoils the region at the end of `start`.
+    static SPOILED: Cell<bool> = const { Cell::new(false) };
     static PERMITTED: Cell<bool> = const { Cell::new(true) };
     /// What to do while a call waits for writers; gives up its turn first.
     static MEANWHILE: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-struct Block;
-// SAFETY: each test thread records into memory of its own.
-unsafe impl ControlPointer for Block {
-    fn get() -> *const Control {
-        BLOCK.get()
-    }
-}
-struct NoInterrupts;
-// SAFETY: a test thread has none.
-unsafe impl Interrupts for NoInterrupts {
-    fn mask() -> usize {
-        0
-    }
-    fn restore(_: usize) {}
-}
 struct Test;
 // SAFETY: see `Block`.
 unsafe impl Platform for Test {
@@ -50,6 +37,10 @@ unsafe impl Platform for Test {
     fn dump_state() {
         DUMPED.set(Tracer::<Test>::is_on::<Beat>());
         Tracer::<Test>::record(Beat { seq: 1 });
+        if SPOILED.get() {
+            // SAFETY: the block of a leaked region.
+            unsafe { (*BLOCK.get()).kind.store(9, Relaxed) };
+        }
     }
     fn permits(_: Call) -> bool {
         PERMITTED.get()
@@ -63,9 +54,7 @@ thread_local! {
 }
 
 fn recorder() -> &'static TestRecorder {
-    let layout = std::alloc::Layout::from_size_align(256 << 10, 4096).unwrap();
-    // SAFETY: the size is not zero; the memory is never freed.
-    let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), 2) };
+    let memory = leaked(256 << 10, 2);
     BLOCK.set(memory.control(0));
     Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)))
 }
@@ -75,7 +64,7 @@ const CONFIG: Config = Config {
     packet_size: 256,
     packets: 8,
     names_packets: 4,
-    mode: Overflow::Discard,
+    overflow: Overflow::Discard,
     consumer: Consumer::None,
     clock: Clock { frequency_hz: 1_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
     phys: 0,
@@ -89,12 +78,13 @@ fn start(recorder: &TestRecorder) -> Result<Started, Refused> {
     recorder.start(TRACE, 0, Some(&CONFIG))
 }
 
-/// The four calls: start, read, stop, finish; their errors, if any.
-fn try_all(recorder: &TestRecorder) -> [Option<Refused>; 4] {
+/// The five calls: start, read, snapshot, stop, finish; their errors, if any.
+fn try_all(recorder: &TestRecorder) -> [Option<Refused>; 5] {
     let mut buffer = vec![0; recorder.buffer_words(256)];
     // Those that a state refuses come before those that change it.
     let read = recorder.read(TRACE, 2, Some(&mut buffer)).err();
-    [start(recorder).err(), read, recorder.stop(TRACE).err(), recorder.finish(TRACE).err()]
+    let snapshot = recorder.snapshot(TRACE).err();
+    [start(recorder).err(), read, snapshot, recorder.stop(TRACE).err(), recorder.finish(TRACE).err()]
 }
 
 const PROGRESS: Option<Refused> = Some(Refused::InProgress);
@@ -121,16 +111,19 @@ fn each_call_in_each_state() {
     assert_eq!(new().state(), State::Idle);
     assert!(start(new()).is_ok());
     assert_eq!(read(new()), Err(Refused::Invalid));
+    assert_eq!(new().snapshot(TRACE), Err(Refused::Invalid));
     assert_eq!(new().stop(TRACE), Err(Refused::Invalid));
     assert_eq!(finish(new()), Err(Refused::Invalid));
     // Running.
     assert_eq!(start(running()), Err(Refused::InProgress));
     assert!(read(running()).is_ok());
+    assert_eq!(running().snapshot(TRACE), Ok(()));
     assert_eq!(running().stop(TRACE), Ok(5));
     assert_eq!(finish(running()), Ok(()));
     // Stopped.
     assert_eq!(start(stopped()), Err(Refused::InProgress));
     assert!(read(stopped()).is_ok());
+    assert_eq!(stopped().snapshot(TRACE), Err(Refused::Invalid));
     assert_eq!(stopped().stop(TRACE), Err(Refused::Invalid));
     assert_eq!(finish(stopped()), Ok(()));
     // And round again.
@@ -144,20 +137,20 @@ fn each_call_in_each_state() {
 /// Calls that come while another CPU's `start`, `stop` or `finish` waits for writers.
 #[test]
 fn each_call_while_another_is_at_work() {
-    fn meanwhile(state: State, expected: [Option<Refused>; 4]) {
+    fn meanwhile(state: State, expected: [Option<Refused>; 5]) {
         RECORDER.with(|recorder| {
             assert_eq!(recorder.state(), state);
             assert_eq!(try_all(recorder), expected, "{state:?}");
         });
     }
     RECORDER.with(|recorder| {
-        MEANWHILE.set(Some(|| meanwhile(State::Starting, [PROGRESS, INVALID, INVALID, INVALID])));
+        MEANWHILE.set(Some(|| meanwhile(State::Starting, [PROGRESS, INVALID, INVALID, INVALID, INVALID])));
         assert!(start(recorder).is_ok());
-        MEANWHILE.set(Some(|| meanwhile(State::Stopping, [PROGRESS, None, INVALID, INVALID])));
+        MEANWHILE.set(Some(|| meanwhile(State::Stopping, [PROGRESS, None, INVALID, INVALID, INVALID])));
         assert!(recorder.stop(TRACE).is_ok());
         assert!(recorder.finish(TRACE).is_ok());
         assert!(start(recorder).is_ok());
-        MEANWHILE.set(Some(|| meanwhile(State::Finishing, [PROGRESS, INVALID, INVALID, INVALID])));
+        MEANWHILE.set(Some(|| meanwhile(State::Finishing, [PROGRESS, INVALID, INVALID, INVALID, INVALID])));
         assert!(recorder.finish(TRACE).is_ok());
         assert_eq!(recorder.state(), State::Idle);
         assert!(MEANWHILE.take().is_none(), "every one of them waited");
@@ -178,6 +171,48 @@ fn the_state_is_told_at_the_start() {
         assert_eq!(lengths, [4 * 21, 4 * 23, 0]);
         recorder.finish(TRACE).unwrap();
     }
+}
+
+/// A region that cannot be read is not recorded into: nobody could stop that.
+#[test]
+fn a_start_that_fails_late_leaves_nothing_running() {
+    let recorder = recorder();
+    SPOILED.set(true);
+    assert_eq!(start(recorder), Err(Refused::Invalid));
+    SPOILED.set(false);
+    assert_eq!(recorder.state(), State::Idle);
+    assert!(!Tracer::<Test>::is_on::<Beat>());
+    assert!(!recorder.history().is_enabled());
+    assert_eq!(recorder.read(TRACE, 0, Some(&mut vec![0; 1000])), Err(Refused::Invalid));
+    assert!(start(recorder).is_ok(), "the next one begins anew");
+    recorder.finish(TRACE).unwrap();
+}
+
+/// N-26: and told again whenever that is asked for.
+#[test]
+fn the_state_is_told_at_a_snapshot() {
+    let recorder = recorder();
+    start(recorder).unwrap();
+    for _ in 0..3 {
+        DUMPED.set(false);
+        recorder.snapshot(TRACE).unwrap();
+        assert!(DUMPED.get());
+    }
+    let mut buffer = vec![0; recorder.buffer_words(256) + 100];
+    // The anchor, then the packet with the four events: header, and two words each.
+    let lengths = [(); 3].map(|()| recorder.read(TRACE, 2, Some(&mut buffer)).unwrap());
+    assert_eq!(lengths, [4 * 21, 4 * 29, 0]);
+    recorder.finish(TRACE).unwrap();
+    // Without a recorder.
+    let config = Config { consumer: Consumer::Kernel, ..CONFIG };
+    let session = Tracer::<Test>::start(recorder.memory, &config, &VOCABULARY).unwrap();
+    DUMPED.set(false);
+    assert_eq!(session.snapshot(), Ok(()));
+    assert!(DUMPED.get());
+    session.stop().unwrap();
+    DUMPED.set(false);
+    assert_eq!(session.snapshot(), Err(Error::NotRunning));
+    assert!(!DUMPED.get());
 }
 
 /// N-08: events by name, and those of a subject; what is off is neither recorded nor counted.
@@ -218,6 +253,11 @@ fn events_are_switched_by_name() {
     assert_eq!(on(), [false; 5]);
     assert_eq!(recorder.switch(TRACE, "beat", true), Err(Refused::Invalid), "it does not run any more");
     assert_eq!(on(), [false; 5]);
+    recorder.finish(TRACE).unwrap();
+    // From the start on; names are told whatever was asked for.
+    assert!(recorder.start_with(TRACE, 0, Some(&CONFIG), |name| name == "beat_more").is_ok());
+    assert_eq!(on(), [false, true, false, false, true]);
+    recorder.finish(TRACE).unwrap();
 }
 
 /// P-03, P-04: a bad pointer before an unknown mode before one that is not built before permission before flags and order before progress before memory.
@@ -248,16 +288,19 @@ fn refusals_come_in_their_order() {
     for mode in [3, u32::MAX] {
         assert_eq!(recorder.read(mode, 0, None), Err(Refused::Fault));
         assert_eq!(recorder.read(mode, 0, Some(buffer)), Err(Refused::UnknownMode));
+        assert_eq!(recorder.snapshot(mode), Err(Refused::UnknownMode));
         assert_eq!(recorder.stop(mode), Err(Refused::UnknownMode));
         assert_eq!(recorder.finish(mode), Err(Refused::UnknownMode));
     }
     for mode in [Mode::Sample as u32, count] {
         assert_eq!(recorder.read(mode, 99, Some(buffer)), Err(Refused::NotBuilt));
+        assert_eq!(recorder.snapshot(mode), Err(Refused::NotBuilt));
         assert_eq!(recorder.stop(mode), Err(Refused::NotBuilt));
         assert_eq!(recorder.finish(mode), Err(Refused::NotBuilt));
     }
     PERMITTED.set(false);
     assert_eq!(recorder.read(TRACE, 99, Some(buffer)), Err(Refused::NotPermitted));
+    assert_eq!(recorder.snapshot(TRACE), Err(Refused::NotPermitted));
     assert_eq!(recorder.stop(TRACE), Err(Refused::NotPermitted));
     assert_eq!(recorder.finish(TRACE), Err(Refused::NotPermitted));
     PERMITTED.set(true);
@@ -267,6 +310,9 @@ fn refusals_come_in_their_order() {
     let len = buffer.len() - 1;
     assert_eq!(recorder.read(TRACE, 1, Some(&mut buffer[..len])), Err(Refused::Invalid), "too small a buffer");
     assert!(recorder.read(TRACE, 1, Some(buffer)).is_ok());
+    // 0 would say that all of the metadata was read.
+    assert_eq!(recorder.read(TRACE, 0, Some(&mut [])), Err(Refused::Invalid));
+    assert_eq!(recorder.read(TRACE, 0, Some(&mut buffer[..1])), Ok(4));
     let errors = [
         (Refused::NotPermitted, 1),
         (Refused::Memory(0), 12),

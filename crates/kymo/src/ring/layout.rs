@@ -18,6 +18,10 @@ pub fn magic() -> u64 {
 
 /// Version of everything in this file.
 pub const LAYOUT_VERSION: u16 = 1;
+/// Bit of [`Header::incompat`]: there are records with sequences of elements larger than a byte.
+pub const SEQUENCES: u32 = 1;
+/// The bits of [`Header::incompat`] that this reader knows.
+const KNOWN: u32 = SEQUENCES;
 /// Words of the region header.
 pub const HEADER_WORDS: usize = 48;
 /// Where the control blocks begin; the header has the page before them.
@@ -81,7 +85,7 @@ impl ChannelKind {
 /// What a full ring does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Mode {
+pub enum Overflow {
     /// Drops the new event and counts it.
     Discard = 0,
     /// Reuses the oldest packet; its events are counted. A flight recorder.
@@ -175,8 +179,8 @@ pub struct Control {
     pub(crate) packet_size: AtomicU32,
     /// Slots in the ring.
     pub(crate) packets: AtomicU32,
-    /// A [`Mode`].
-    pub(crate) mode: AtomicU32,
+    /// An [`Overflow`].
+    pub(crate) overflow: AtomicU32,
     /// The CPU's number.
     pub(crate) cpu: AtomicU32,
     /// A [`ChannelKind`].
@@ -300,7 +304,7 @@ pub struct Header {
     pub metadata_len: u32,
     /// Entries in the table of record sizes.
     pub shapes_len: u32,
-    /// Offset of that table: two words an event, id and (fixed bytes | texts << 16).
+    /// Offset of that table: two words an event, id and [`Shape::to_word`](crate::event::Shape::to_word).
     pub shapes_offset: u64,
     /// The kernel's build id, zeros where it has none.
     pub build_id: [u8; 20],
@@ -392,8 +396,8 @@ impl Header {
         let mut long = || u64::from(word()) | u64::from(word()) << 32;
         let total_size = long();
         let (compat, incompat) = (word(), word());
-        if incompat != 0 {
-            return Err(Refusal::Incompatible(incompat));
+        if incompat & !KNOWN != 0 {
+            return Err(Refusal::Incompatible(incompat & !KNOWN));
         }
         if state == State::Forming as u32 {
             return Err(Refusal::Forming);
@@ -516,11 +520,28 @@ impl Crc32 {
     pub fn update(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 ^= u32::from(byte);
-            for _ in 0..8 {
-                self.0 = (self.0 >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(self.0 & 1));
+            for _ in 0..2 {
+                self.0 = (self.0 >> 4) ^ Self::BY_NIBBLE[self.0 as usize % 16];
             }
         }
     }
+
+    /// What four bits that leave the register add to it.
+    const BY_NIBBLE: [u32; 16] = {
+        let mut table = [0; 16];
+        let mut nibble = 0;
+        while nibble < 16 {
+            let mut crc = nibble as u32;
+            let mut bit = 0;
+            while bit < 4 {
+                crc = (crc >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(crc & 1));
+                bit += 1;
+            }
+            table[nibble] = crc;
+            nibble += 1;
+        }
+        table
+    };
 
     /// The checksum.
     pub const fn finish(self) -> u32 {
@@ -591,7 +612,9 @@ mod tests {
         let mut forming = words;
         forming[STATE_WORD] = 0;
         assert_eq!(Header::from_words(&forming), Err(Refusal::Forming));
-        let unknown = Header { incompat: 8, ..header() };
+        let unknown = Header { incompat: 8 | SEQUENCES, ..header() };
         assert_eq!(Header::from_words(&unknown.to_words()), Err(Refusal::Incompatible(8)));
+        let known = Header { incompat: SEQUENCES, ..header() };
+        assert_eq!(Header::from_words(&known.to_words()), Ok(known));
     }
 }

@@ -10,14 +10,16 @@
 
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, compiler_fence, fence};
 
-use super::Reserve;
 use super::layout::{
-    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Mode, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
+    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
 };
 use super::slot::{Slot, word};
+use super::{Reserve, step_back};
 use crate::arch::local;
 use crate::event::Event;
+use crate::name_epoch;
 use crate::platform::{Base, Cursor, Epoch, Limit, Local, Mask, Platform};
+use crate::vocabulary::ClockBack;
 
 /// The strategy.
 #[derive(Debug)]
@@ -102,11 +104,22 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
         }
         return;
     }
+    let stepped_back = record_slow::<P>(control, packet_size, id, payload);
+    if let Some((names, told)) = stepped_back.and_then(|ticks| step_back::<P>(control, ticks)) {
+        let (packet_size, (words, _)) = (u64::from(names.packet_size.load(Relaxed)), told.encode());
+        if packet_size > 0 {
+            record_slow::<P>(names, packet_size, ClockBack::ID, &words);
+        }
+    }
+}
+
+/// Records, if there is a way to. Where the clock was behind the window of the record before, gives by how many ticks.
+fn record_slow<P: Platform>(control: &Control, packet_size: u64, id: u32, payload: &[u32]) -> Option<u64> {
     let usual = 4 * (if id < COMPACT_IDS { 1 } else { 2 } + payload.len()) as u64;
     if SLOT_HEADER + usual > packet_size - 4 {
         local::add(&control.too_large, 1);
         local::add_long(&control.discarded, 1);
-        return;
+        return None;
     }
     loop {
         let pos = control.cursor.load(Relaxed);
@@ -114,6 +127,7 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
         let epoch = control.epoch.load(Relaxed);
         let open = pos / packet_size;
         let stepped_back = time >> TIME_BITS < epoch;
+        let behind = stepped_back.then(|| (epoch << TIME_BITS).wrapping_sub(time));
         if stepped_back {
             time = epoch << TIME_BITS;
         }
@@ -135,13 +149,13 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
             }
             count_step_back(control, stepped_back);
             commit(slot, 1, (size / 4) as u32);
-            return;
+            return behind;
         }
         if control.ready.load(Relaxed) < open + 1 {
             prepare::<P>(control, open + 1);
             if control.ready.load(Relaxed) < open + 1 {
                 local::add_long(&control.discarded, 1);
-                return;
+                return None;
             }
         }
         // One swap closes the packet, opens the next and reserves the record in it.
@@ -151,6 +165,7 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
         }
         control.epoch.store(time >> TIME_BITS, Relaxed);
         control.limit.store((open + 2) * packet_size - 4, Relaxed);
+        name_epoch::opened(control, open + 1);
         let (closing, opening) = (slot(control, open), slot(control, open + 1));
         closing.set(word::CONTENT, used as u32);
         closing.set_long(word::CLOSE, time);
@@ -163,7 +178,7 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
         count_step_back(control, stepped_back);
         commit(opening, 1, (usual / 4) as u32);
         prepare::<P>(control, open + 2);
-        return;
+        return behind;
     }
 }
 
@@ -189,7 +204,7 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
     let present = slot(control, number);
     let mut abandoned = false;
     if let Some(oldest) = oldest {
-        if control.mode.load(Relaxed) == Mode::Discard as u32 {
+        if control.overflow.load(Relaxed) == Overflow::Discard as u32 {
             // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the open packet: a ring has four at least.
             if control.consumed.load(Acquire) <= oldest {
                 return;

@@ -6,13 +6,15 @@
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 use core::marker::PhantomData;
 
-use super::Reserve;
 use super::layout::{
-    COMPACT_IDS, ChannelKind, Control, EXTENDED_WORDS, MEDIUM, Mode, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
+    COMPACT_IDS, ChannelKind, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
 };
 use super::slot::{Slot, word};
+use super::{Reserve, step_back};
 use crate::event::Event;
+use crate::name_epoch;
 use crate::platform::{Cursor, Epoch, Events, Limit, Local, Platform};
+use crate::vocabulary::ClockBack;
 
 /// Masks this CPU's interrupts.
 ///
@@ -144,21 +146,25 @@ fn slow_long<P: Platform, I: Interrupts, const RESTORE: bool>(payload: &[u32], w
 
 fn slow<P: Platform>(payload: &[u32], what: u64) {
     let kind = if (what >> 32) as u16 == ChannelKind::Names as u16 { ChannelKind::Names } else { ChannelKind::Events };
-    if let Some(cpu) = P::Local::cpu() {
-        record_slow(P::Local::control(cpu, kind), P::clock(), what as u32, payload);
+    let Some(cpu) = P::Local::cpu() else { return };
+    let control = P::Local::control(cpu, kind);
+    let stepped_back = record_slow(control, P::clock(), what as u32, payload);
+    if let Some((names, told)) = stepped_back.and_then(|ticks| step_back::<P>(control, ticks)) {
+        record_slow(names, P::clock(), ClockBack::ID, &told.encode().0);
     }
 }
 
 /// Everything that is rare: a new time window, a full packet, a clock that stepped back, a record that fits nowhere.
 ///
-/// Runs with interrupts masked.
-fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
+/// Runs with interrupts masked. Where the clock was behind the window of the record before, gives by how many ticks.
+fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) -> Option<u64> {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     let epoch = control.epoch.load(Relaxed);
     let at = control.cursor.load(Relaxed);
     if packet_size == 0 {
-        return; // No session was ever started over this block.
+        return None; // No session was ever started over this block.
     }
+    let behind = (time >> TIME_BITS < epoch).then(|| (epoch << TIME_BITS).wrapping_sub(time));
     if time >> TIME_BITS < epoch {
         time = epoch << TIME_BITS;
         control.clock_back.store(control.clock_back.load(Relaxed).wrapping_add(1), Relaxed);
@@ -167,7 +173,7 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
     if 4 * SLOT_HEADER_WORDS as u64 + usual > packet_size - 4 {
         control.too_large.store(control.too_large.load(Relaxed).wrapping_add(1), Relaxed);
         drop_event(control);
-        return;
+        return None;
     }
     let extended = time >> TIME_BITS != epoch;
     let size = if extended { 4 * (EXTENDED_WORDS + payload.len()) as u64 } else { usual };
@@ -185,7 +191,7 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
         }
         control.events.store(control.events.load(Relaxed).wrapping_add(1), Relaxed);
         control.cursor.store(at + size, Release);
-        return;
+        return behind;
     }
 
     let open = control.open.load(Relaxed);
@@ -194,12 +200,12 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
     // The packet that lives in the slot to be opened, if any of this session does.
     let oldest = (open + 1).checked_sub(packets).filter(|&oldest| oldest >= first);
     if let Some(oldest) = oldest
-        && control.mode.load(Relaxed) == Mode::Discard as u32
+        && control.overflow.load(Relaxed) == Overflow::Discard as u32
         // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the open packet: a ring has four at least.
         && control.consumed.load(Acquire) <= oldest
     {
         drop_event(control);
-        return;
+        return None;
     }
     let base = control.base.load(Relaxed);
     let ring_end = base + packets * packet_size;
@@ -229,6 +235,8 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) {
     // Partner: the reader's acquire of `open`, which it loads behind `cursor`: packet closed, packet open, and its first record.
     control.open.store(open + 1, Release);
     control.cursor.store(next_address + 4 * SLOT_HEADER_WORDS as u64 + usual, Relaxed);
+    name_epoch::opened(control, open + 1);
+    behind
 }
 
 fn drop_event(control: &Control) {

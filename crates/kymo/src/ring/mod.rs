@@ -28,8 +28,11 @@ pub mod source;
 mod tests;
 
 use crate::event::Event;
-use crate::platform::Platform;
-use layout::ReserveKind;
+use crate::platform::{Local, Platform};
+use crate::sync::Ordering::Relaxed;
+use crate::tracer::Tracer;
+use crate::vocabulary::{Channel, ClockBack};
+use layout::{ChannelKind, Control, ReserveKind};
 
 /// How a writer gets room for a record: [`masked::Masked`] or [`local_cas::LocalCas`]. One a build, chosen by target.
 pub trait Reserve {
@@ -46,4 +49,15 @@ pub trait Reserve {
 
     /// Writes a record where the caller has interrupts masked already, and so is pinned.
     fn record_masked<P: Platform, E: Event>(event: E);
+}
+
+/// What is to be told where `control`'s writer found its clock `ticks` behind the window of the record before, and the names channel of this CPU, where it goes. A clock that
+/// stays behind is found so at every record: only the 1st, 2nd, 4th, 8th ... time is told.
+fn step_back<P: Platform>(control: &Control, ticks: u64) -> Option<(&'static Control, ClockBack)> {
+    let count = control.clock_back.load(Relaxed);
+    if !count.is_power_of_two() || !Tracer::<P>::is_on::<ClockBack>() {
+        return None;
+    }
+    let channel = ChannelKind::from_number(control.kind.load(Relaxed)).map(Channel::of)?;
+    Some((P::Local::control(P::Local::cpu()?, ChannelKind::Names), ClockBack { channel, count, ticks }))
 }

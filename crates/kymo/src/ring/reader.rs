@@ -8,8 +8,8 @@ use core::mem::offset_of;
 
 use super::layout::{
     COMPACT_IDS, CONTROL_SIZE, ChannelKind, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS, HEADER_WORDS, Header,
-    ID_BITS, MIN_PACKETS, Mode, PACKET_SIZES, Refusal, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, TIME_BITS,
-    TIME_MASK,
+    ID_BITS, MIN_PACKETS, Overflow, PACKET_SIZES, Refusal, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
+    TIME_BITS, TIME_MASK,
 };
 use super::long::{join, split};
 use super::slot::word;
@@ -101,7 +101,7 @@ impl Region {
         }
         let at = self.header.shapes_offset + 8 * u64::from(index);
         let (id, sizes) = (source.load(at)?, source.load(at + 4)?);
-        Ok((id, Shape { fixed_bytes: sizes as u16, texts: (sizes >> 16) as u16 }))
+        Ok((id, Shape::from_word(sizes)))
     }
 
     /// A reader of one channel, at its oldest packet.
@@ -144,13 +144,14 @@ impl Region {
             halves: self.header.word_size == 4,
             masked: self.header.reserve == ReserveKind::Masked as u32,
             consumer: constant(offset_of!(Control, consumer))?,
-            discard: constant(offset_of!(Control, mode))? == Mode::Discard as u32,
+            discard: constant(offset_of!(Control, overflow))? == Overflow::Discard as u32,
             next: first,
             done: SLOT_HEADER_WORDS,
             time: self.header.clock_start,
             walked: 0,
             stuck_at: 0,
             losses: Losses::default(),
+            dropped_before: 0,
             emitted: 0,
         })
     }
@@ -239,6 +240,8 @@ pub struct ChannelReader {
     /// Records read.
     emitted: u64,
     losses: Losses,
+    /// Of `losses`: what was dropped before the packet `next` was opened. What a packet tells of was dropped when it was full: behind its records.
+    dropped_before: u64,
 }
 
 /// Where the packet `next` stands.
@@ -274,6 +277,11 @@ impl ChannelReader {
     /// Whether packets of this channel are freed by `who`.
     pub fn is_consumed_by(&self, who: Consumer) -> bool {
         self.discard && self.consumer == who as u32
+    }
+
+    /// What the ring does when it is full.
+    pub fn overflow(&self) -> Overflow {
+        if self.discard { Overflow::Discard } else { Overflow::Overwrite }
     }
 
     /// Whether every record that was reserved in the open packet is committed (`LocalCas`; with `Masked` a record has no such state).
@@ -434,11 +442,12 @@ impl ChannelReader {
                 _ => Some((long(word::COMMIT) >> 16) & 0xffff),
             };
             let dropped = if closed && !broken { long(word::DISCARDED) } else { dropped_now };
-            self.losses.dropped = self.losses.dropped.max(dropped);
             if self.done == SLOT_HEADER_WORDS {
                 // Not begun: nothing was read of it.
                 self.time = self.time.max(begin);
+                self.dropped_before = self.losses.dropped;
             }
+            self.losses.dropped = self.losses.dropped.max(dropped);
             let end = (closed && !broken).then(|| long(word::CLOSE));
             // What cannot be made out is counted once it is known to be final.
             let counted = committed.is_none_or(|committed| committed <= self.walked);
@@ -539,6 +548,14 @@ impl ChannelReader {
         })
     }
 
+    /// Whether the packets before the present one were freed already, by a consumer that left off ahead of here.
+    ///
+    /// # Errors
+    /// [`Outside`] where the memory has shrunk.
+    pub fn is_released(&self, source: &impl Source) -> Result<bool, Outside> {
+        Ok(self.load_control(source, offset_of!(Control, consumed))? >= self.next)
+    }
+
     /// Tells the writer that the packets before the present one may be reused. For the session's one consumer.
     ///
     /// # Errors
@@ -582,9 +599,9 @@ impl<'a> Batch<'a> {
         self.end
     }
 
-    /// Losses up to this batch.
+    /// Losses up to this batch. What was dropped after its records is among those of the next one, and of the [reader](ChannelReader::losses).
     pub fn losses(&self) -> Losses {
-        self.reader.losses
+        Losses { dropped: self.reader.dropped_before, ..self.reader.losses }
     }
 
     /// The next record; `None` at the batch's end.
@@ -653,7 +670,7 @@ fn split_record<'a>(words: &'a [u32], now: u64, shapes: &impl Shapes) -> Option<
     Some((Record { time, id, payload, padding: (4 * len - bytes) as u8 }, header))
 }
 
-/// What a record's header and its texts' lengths say.
+/// What a record's header and the lengths in it say.
 struct Extent {
     time: u64,
     id: u32,

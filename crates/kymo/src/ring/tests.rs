@@ -7,14 +7,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 
 use super::Reserve;
-use super::layout::{ChannelKind, Clock, Consumer, Control, Mode, TIME_BITS};
+use super::layout::{ChannelKind, Clock, Consumer, Control, Overflow, TIME_BITS};
 #[cfg(target_pointer_width = "64")]
 use super::local_cas::LocalCas;
-use super::masked::{Interrupts, Masked};
+use super::masked::Masked;
 use super::reader::{ChannelReader, Losses, Region, View};
 use super::source::{Bytes, Source};
 use crate::event::{Event, Text, Vocabulary};
-use crate::platform::{ByPointer, ControlPointer, Platform};
+use crate::ground::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
+use crate::platform::{ByPointer, Platform};
 use crate::session::{Config, Error, Memory, Session};
 use crate::tracer::Tracer;
 
@@ -26,28 +27,6 @@ static VOCABULARY: Vocabulary = crate::vocabulary![Short, Tiny, Long];
 
 fn check_of(seq: u32) -> u32 {
     seq.wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995
-}
-
-thread_local! {
-    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
-    static CLOCK: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Block;
-// SAFETY: each test binds one thread to one CPU's block of memory that is leaked.
-unsafe impl ControlPointer for Block {
-    fn get() -> *const Control {
-        BLOCK.get()
-    }
-}
-
-struct NoInterrupts;
-// SAFETY: a test thread has none.
-unsafe impl Interrupts for NoInterrupts {
-    fn mask() -> usize {
-        0
-    }
-    fn restore(_: usize) {}
 }
 
 /// There is no such writer on 32-bit processors.
@@ -68,13 +47,13 @@ unsafe impl<R: Reserve + 'static> Platform for Test<R> {
     }
 }
 
-fn config(mode: Mode, consumer: Consumer, packet_size: u32, packets: u32) -> Config {
+fn config(overflow: Overflow, consumer: Consumer, packet_size: u32, packets: u32) -> Config {
     Config {
         cpus: 2,
         packet_size,
         packets,
         names_packets: 4,
-        mode,
+        overflow,
         consumer,
         clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
         phys: 0,
@@ -85,9 +64,7 @@ fn config(mode: Mode, consumer: Consumer, packet_size: u32, packets: u32) -> Con
 }
 
 fn memory() -> Memory {
-    let layout = std::alloc::Layout::from_size_align(2 << 20, 4096).unwrap();
-    // SAFETY: the size is not zero; the memory is never freed.
-    unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), 2) }
+    leaked(2 << 20, 2)
 }
 
 fn start<R: Reserve + 'static>(memory: Memory, config: &Config) -> Session<Test<R>> {
@@ -143,10 +120,10 @@ fn read_all(reader: &mut ChannelReader, source: &impl Source, view: View, mut ea
 }
 
 /// Random events, random clock (forward only), a reader that comes now and then; everything is accounted for.
-fn account<R: Reserve + 'static>(mode: Mode, consumer: Consumer, seed: u64) -> Losses {
+fn account<R: Reserve + 'static>(overflow: Overflow, consumer: Consumer, seed: u64) -> Losses {
     let mut random = Random(seed);
     let memory = memory();
-    let session = start::<R>(memory, &config(mode, consumer, 256 << random.next(3), 4 << random.next(3)));
+    let session = start::<R>(memory, &config(overflow, consumer, 256 << random.next(3), 4 << random.next(3)));
     let live = session.live();
     let region = Region::open(&live).unwrap();
     let mut reader = region.channel(&live, 0, ChannelKind::Events).unwrap();
@@ -187,9 +164,9 @@ fn account<R: Reserve + 'static>(mode: Mode, consumer: Consumer, seed: u64) -> L
     let losses = reader.losses();
     assert_eq!(seen, reader.emitted());
     assert_eq!(seen + losses.events(), 3000, "seed {seed}: {losses:?}");
-    match mode {
-        Mode::Overwrite => assert_eq!(last, Some(2999)),
-        Mode::Discard => assert_eq!((losses.overwritten, losses.packets), (0, 0), "what is not consumed stays"),
+    match overflow {
+        Overflow::Overwrite => assert_eq!(last, Some(2999)),
+        Overflow::Discard => assert_eq!((losses.overwritten, losses.packets), (0, 0), "what is not consumed stays"),
     }
     assert_eq!(losses.packets > 0, losses.overwritten > 0, "{losses:?}");
     assert_eq!(losses.unreadable, 0);
@@ -200,13 +177,13 @@ fn account<R: Reserve + 'static>(mode: Mode, consumer: Consumer, seed: u64) -> L
 fn everything_written_is_read_or_counted() {
     let mut sum = [0u64; 3];
     for seed in 0..60 {
-        for (slot, (mode, consumer)) in
-            [(Mode::Discard, Consumer::None), (Mode::Discard, Consumer::Host), (Mode::Overwrite, Consumer::None)]
+        for (slot, (overflow, consumer)) in
+            [(Overflow::Discard, Consumer::None), (Overflow::Discard, Consumer::Host), (Overflow::Overwrite, Consumer::None)]
                 .into_iter()
                 .enumerate()
         {
-            sum[slot] += account::<LocalCas>(mode, consumer, seed).events();
-            sum[slot] += account::<Masked<NoInterrupts>>(mode, consumer, seed).events();
+            sum[slot] += account::<LocalCas>(overflow, consumer, seed).events();
+            sum[slot] += account::<Masked<NoInterrupts>>(overflow, consumer, seed).events();
         }
     }
     assert!(sum.iter().all(|&lost| lost > 1000), "the test is to see losses of every kind: {sum:?}");
@@ -216,7 +193,7 @@ fn steps_back<R: Reserve + 'static>() {
     let memory = memory();
     let window = 1u64 << TIME_BITS;
     CLOCK.set(5 * window + 100);
-    let session = start::<R>(memory, &config(Mode::Overwrite, Consumer::None, 4096, 4));
+    let session = start::<R>(memory, &config(Overflow::Overwrite, Consumer::None, 4096, 4));
     let stamps = [
         5 * window + 200,
         5 * window + 150,
@@ -291,7 +268,7 @@ impl<W: Fn()> Source for Interleaved<'_, W> {
 fn interleave<R: Reserve + 'static>(every: u64, burst: u32, earlier_packets: u64) {
     let memory = memory();
     CLOCK.set(0);
-    let config = config(Mode::Overwrite, Consumer::None, 256, 4);
+    let config = config(Overflow::Overwrite, Consumer::None, 256, 4);
     if earlier_packets > 0 {
         start::<R>(memory, &config).stop().unwrap();
         // SAFETY: the block of a leaked region.
@@ -349,7 +326,7 @@ fn packet_numbers_grow_past_31_and_32_bits() {
 fn window<R: Reserve + 'static>() {
     CLOCK.set(0);
     let memory = memory();
-    let _session = start::<R>(memory, &config(Mode::Overwrite, Consumer::None, 1024, 4));
+    let _session = start::<R>(memory, &config(Overflow::Overwrite, Consumer::None, 1024, 4));
     // SAFETY: the block of a leaked region.
     let control = unsafe { &*memory.control(0) };
     let lengths = [0, 1 << TIME_BITS, (1 << TIME_BITS) + 1].map(|time| {
@@ -373,7 +350,7 @@ fn a_new_window_costs_one_extended_header() {
 fn records_behind_a_hole_are_counted_in_a_dump() {
     CLOCK.set(0);
     let memory = memory();
-    let session = start::<LocalCas>(memory, &config(Mode::Overwrite, Consumer::None, 1024, 4));
+    let session = start::<LocalCas>(memory, &config(Overflow::Overwrite, Consumer::None, 1024, 4));
     for seq in 0..10 {
         emit::<LocalCas>(2, seq);
     }
@@ -401,7 +378,7 @@ crate::event! { #[id(99)] struct Undeclared { seq: u32 } }
 fn undeclared<R: Reserve + 'static>() {
     CLOCK.set(0);
     let memory = memory();
-    let session = start::<R>(memory, &config(Mode::Overwrite, Consumer::None, 256, 64));
+    let session = start::<R>(memory, &config(Overflow::Overwrite, Consumer::None, 256, 64));
     let live = session.live();
     let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
     let mut seen = Vec::new();
@@ -444,7 +421,7 @@ fn control_blocks_beyond_the_memorys_cpus_do_not_exist() {
     assert!(small.control(0).is_null());
     // SAFETY: never touched, because it is refused.
     let odd = unsafe { Memory::new(std::ptr::without_provenance_mut(4096 + 64), 1 << 20, 2) };
-    let refused = Tracer::<Test<LocalCas>>::start(odd, &config(Mode::Discard, Consumer::None, 256, 4), &VOCABULARY).map(drop);
+    let refused = Tracer::<Test<LocalCas>>::start(odd, &config(Overflow::Discard, Consumer::None, 256, 4), &VOCABULARY).map(drop);
     assert_eq!(refused, Err(Error::Alignment));
 }
 
@@ -472,7 +449,7 @@ fn a_carry_between_the_halves_of_a_quick_clock_leaves_no_trace() {
     }
     CLOCK.set(0);
     let memory = memory();
-    let session = Tracer::<Carries>::start(memory, &config(Mode::Discard, Consumer::None, 4096, 8), &VOCABULARY).unwrap();
+    let session = Tracer::<Carries>::start(memory, &config(Overflow::Discard, Consumer::None, 4096, 8), &VOCABULARY).unwrap();
     BLOCK.set(memory.control(0));
     let mut times = Vec::new();
     for seq in 0..400 {
@@ -493,7 +470,7 @@ fn a_carry_between_the_halves_of_a_quick_clock_leaves_no_trace() {
 /// The record that closed a packet is overwritten before it is read, and the clock steps back: the packet's end is the latest time that was told.
 fn steps_back_behind_an_end<R: Reserve + 'static>() {
     CLOCK.set(0);
-    let session = start::<R>(memory(), &config(Mode::Overwrite, Consumer::None, 256, 4));
+    let session = start::<R>(memory(), &config(Overflow::Overwrite, Consumer::None, 256, 4));
     let live = session.live();
     let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
     let mut scratch = vec![0; reader.scratch_words()];
@@ -529,9 +506,9 @@ fn a_clock_that_steps_back_behind_a_packets_end_is_clamped_and_counted() {
 }
 
 /// A writer on one thread, a reader on another, both as fast as they can.
-fn race<R: Reserve + 'static>(mode: Mode, consumer: Consumer, count: u32) {
+fn race<R: Reserve + 'static>(overflow: Overflow, consumer: Consumer, count: u32) {
     let memory = memory();
-    let session = start::<R>(memory, &config(mode, consumer, 1024, 16));
+    let session = start::<R>(memory, &config(overflow, consumer, 1024, 16));
     let live = session.live();
     let done = AtomicBool::new(false);
     let (mut seen, mut last) = (0u64, None);
@@ -569,9 +546,9 @@ fn race<R: Reserve + 'static>(mode: Mode, consumer: Consumer, count: u32) {
 
 #[test]
 fn a_reader_on_another_thread_sees_whole_records_and_exact_losses() {
-    for (mode, consumer) in [(Mode::Discard, Consumer::Host), (Mode::Overwrite, Consumer::None)] {
-        race::<LocalCas>(mode, consumer, 200_000);
-        race::<Masked<NoInterrupts>>(mode, consumer, 200_000);
+    for (overflow, consumer) in [(Overflow::Discard, Consumer::Host), (Overflow::Overwrite, Consumer::None)] {
+        race::<LocalCas>(overflow, consumer, 200_000);
+        race::<Masked<NoInterrupts>>(overflow, consumer, 200_000);
     }
 }
 
@@ -603,7 +580,7 @@ fn nested_writers_keep_time_order_and_lose_nothing() {
     }
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let memory = memory();
-    let session = Tracer::<Nesting>::start(memory, &config(Mode::Overwrite, Consumer::None, 256, 1024), &VOCABULARY).unwrap();
+    let session = Tracer::<Nesting>::start(memory, &config(Overflow::Overwrite, Consumer::None, 256, 1024), &VOCABULARY).unwrap();
     BLOCK.set(memory.control(0));
     for _ in 0..5000 {
         let seq = SEQ.replace(SEQ.get() + 1);
@@ -627,7 +604,7 @@ fn nested_writers_keep_time_order_and_lose_nothing() {
 #[test]
 fn sessions_start_once_stop_once_and_go_on_in_the_same_memory() {
     let memory = memory();
-    let config = config(Mode::Overwrite, Consumer::None, 256, 4);
+    let config = config(Overflow::Overwrite, Consumer::None, 256, 4);
     let session = start::<LocalCas>(memory, &config);
     assert_eq!(Tracer::<Test<LocalCas>>::start(memory, &config, &VOCABULARY).map(drop), Err(Error::Running));
     assert!(Tracer::<Test<LocalCas>>::is_on::<Tiny>());
@@ -654,7 +631,7 @@ fn sessions_start_once_stop_once_and_go_on_in_the_same_memory() {
 #[test]
 fn a_reader_of_one_session_takes_nothing_of_the_next() {
     let memory = memory();
-    let config = config(Mode::Overwrite, Consumer::None, 256, 4);
+    let config = config(Overflow::Overwrite, Consumer::None, 256, 4);
     let first = start::<LocalCas>(memory, &config);
     let live = first.live();
     let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
@@ -672,7 +649,7 @@ fn a_reader_of_one_session_takes_nothing_of_the_next() {
 
 #[test]
 fn a_configuration_that_cannot_work_is_refused_in_words() {
-    let good = config(Mode::Overwrite, Consumer::None, 256, 4);
+    let good = config(Overflow::Overwrite, Consumer::None, 256, 4);
     let small = memory();
     for bad in [
         Config { cpus: 0, ..good },
@@ -696,7 +673,7 @@ fn a_configuration_that_cannot_work_is_refused_in_words() {
 fn damaged_memory_is_survived() {
     let memory = memory();
     CLOCK.set(77);
-    let session = start::<LocalCas>(memory, &config(Mode::Overwrite, Consumer::None, 256, 8));
+    let session = start::<LocalCas>(memory, &config(Overflow::Overwrite, Consumer::None, 256, 8));
     for seq in 0..500 {
         emit::<LocalCas>(u64::from(seq % 4), seq);
     }
@@ -721,3 +698,26 @@ fn damaged_memory_is_survived() {
         }
     }
 }
+
+/// Readers from before there were sequences would take a sequence's size for a text's.
+#[test]
+fn older_readers_refuse_what_they_cannot_measure() {
+    use crate::event::Sequence;
+    crate::event! { #[id(21)] struct Bytes { data: Sequence<u8, 8> } }
+    crate::event! { #[id(22)] struct Words { name: crate::Text<4>, data: Sequence<u16, 8> } }
+    static NARROW: Vocabulary = crate::vocabulary![Bytes];
+    static WIDE: Vocabulary = crate::vocabulary![Bytes, Words];
+    for (vocabulary, incompat) in [(&NARROW, 0), (&WIDE, 1)] {
+        let config = config(Overflow::Overwrite, Consumer::None, 256, 8);
+        let session = Tracer::<Test<LocalCas>>::start(memory(), &config, vocabulary).unwrap();
+        let live = session.live();
+        let region = Region::open(&live).unwrap();
+        assert_eq!(region.header().incompat, incompat);
+        for (index, event) in vocabulary.events().iter().enumerate() {
+            assert_eq!(region.shape(&live, index as u32), Ok((event.id, event.shape())));
+        }
+        session.stop().unwrap();
+    }
+}
+
+mod losses;

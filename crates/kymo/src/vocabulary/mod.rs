@@ -11,6 +11,7 @@ mod lock;
 mod memory;
 mod process;
 mod sched;
+mod session;
 mod syscall;
 mod user;
 
@@ -21,14 +22,28 @@ pub use lock::{LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockW
 pub use memory::{FaultCause, FrameAlloc, FrameFree, PageFault};
 pub use process::{ProcessExec, ProcessKill, ProcessName, ProcessStateDump};
 pub use sched::{
-    SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SwitchReason, ThreadCreate, ThreadDelay, ThreadExit,
-    ThreadName, ThreadResume, ThreadState, ThreadStateDump, ThreadSuspend, ThreadYield,
+    SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SchedWakeupNew, SwitchReason, ThreadCreate, ThreadDelay,
+    ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump, ThreadSuspend, ThreadYield,
 };
+pub use session::{Channel, ClockBack, SessionEnd};
 pub use syscall::{SyscallEnter, SyscallExit, SyscallName};
 pub use user::{Counter, Mark, SpanBegin, SpanEnd, UserName};
 
-/// All of them.
-pub static ALL: crate::Vocabulary = crate::vocabulary![
+/// Version of these declarations: it grows when an event or a field changes its meaning or goes, not when one comes.
+pub const VERSION: u16 = 1;
+
+/// The list of all, and what their types are called.
+macro_rules! all {
+    ($($event:ident,)*) => {
+        /// All of them.
+        pub static ALL: crate::Vocabulary = crate::vocabulary![$($event),*];
+
+        /// Each event's type in this module, and its name in a trace: for tools that meet the type in a kernel's debug information.
+        pub const TYPES: &[(&str, &str)] = &[$((stringify!($event), <$event as crate::event::Event>::SCHEMA.name)),*];
+    };
+}
+
+all! {
     SchedSwitch,
     IrqEnter,
     IrqExit,
@@ -64,6 +79,7 @@ pub static ALL: crate::Vocabulary = crate::vocabulary![
     ThreadDelay,
     ThreadYield,
     SchedPriority,
+    SchedWakeupNew,
     Exception,
     LockFailed,
     PipeWrite,
@@ -72,4 +88,6 @@ pub static ALL: crate::Vocabulary = crate::vocabulary![
     QueueReceive,
     ProcessExec,
     ProcessKill,
-];
+    ClockBack,
+    SessionEnd,
+}

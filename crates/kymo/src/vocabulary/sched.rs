@@ -70,6 +70,19 @@ crate::event! {
 }
 
 crate::event! {
+    /// A thread that was made can run for the first time.
+    #[id(71)]
+    pub struct SchedWakeupNew {
+        /// The thread.
+        pub tid: Tid,
+        /// Who let it go: the running thread, or 0 where nobody did.
+        pub waker_tid: Tid,
+        /// The CPU that it is to run on.
+        pub target_cpu: u32,
+    }
+}
+
+crate::event! {
     /// The scheduler begins to look for the next thread.
     #[id(15)]
     pub struct SchedEnter {}

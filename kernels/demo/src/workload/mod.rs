@@ -3,9 +3,16 @@
 mod faults;
 mod ipc;
 mod irqs;
+mod lock_wait;
 mod locks;
+mod long_irq;
+mod page_faults;
 mod switch;
+mod trace_sched;
 
+use core::fmt::{Arguments, Write};
+
+use crate::process::{self, Line};
 use crate::{arch, thread};
 
 /// A kind of work.
@@ -21,8 +28,16 @@ pub enum Workload {
     Ipc,
     /// A device that interrupts.
     Irqs,
-    /// All of them, one after the other.
+    /// All of those, one after the other.
     All,
+    /// A thread waits 5 ms for a lock that a less urgent one has.
+    LockWait,
+    /// An interrupt takes 200 us.
+    LongIrq,
+    /// A process touches 1,000 pages.
+    PageFaults,
+    /// Two threads with one event of each kind, in an order that is known; `tests/e2e/expectations/trace_sched.toml` says which.
+    TraceSched,
 }
 
 impl Workload {
@@ -35,6 +50,10 @@ impl Workload {
             "ipc" => Some(Workload::Ipc),
             "irqs" => Some(Workload::Irqs),
             "all" => Some(Workload::All),
+            "lock_wait" => Some(Workload::LockWait),
+            "long_irq" => Some(Workload::LongIrq),
+            "page_faults" => Some(Workload::PageFaults),
+            "trace_sched" => Some(Workload::TraceSched),
             _ => None,
         }
     }
@@ -56,6 +75,13 @@ impl Workload {
         if matches!(self, Workload::Irqs | Workload::All) {
             irqs::run(rounds);
         }
+        match self {
+            Workload::LockWait => lock_wait::run(),
+            Workload::LongIrq => long_irq::run(),
+            Workload::PageFaults => page_faults::run(),
+            Workload::TraceSched => trace_sched::run(),
+            _ => {}
+        }
     }
 }
 
@@ -68,13 +94,23 @@ fn together<const N: usize>(workers: [Worker; N], rounds: u32) {
     threads.into_iter().for_each(thread::join);
 }
 
+/// Makes processes, each with its command line and priority, and waits for their ends.
+fn processes<const N: usize>(lines: [(Arguments<'_>, i16); N]) {
+    let spawned = lines.map(|(words, prio)| {
+        let mut line = Line::new();
+        line.write_fmt(words).expect("a short command line");
+        process::spawn(line, prio, 0).expect("there is room for a few processes")
+    });
+    spawned.into_iter().for_each(|pid| assert_eq!(process::wait(pid), Ok(0), "process {}", pid.0));
+}
+
 /// Stands for the work of a real thread: so many steps, however long they take.
 fn compute(steps: usize) {
     (0..steps).for_each(|step| _ = core::hint::black_box(step));
 }
 
 /// The same, for so many microseconds, however many steps they are.
-fn compute_for(us: u64) {
+pub fn compute_for(us: u64) {
     let end = arch::timer::time() + us * (arch::timer::FREQUENCY / 1_000_000);
     while arch::timer::time() < end {
         compute(100);

@@ -2,13 +2,12 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use super::{compute, compute_for, together};
+use super::{Worker, compute, compute_for, together};
 use crate::{MAX_HARTS, arch, frame, smp, thread};
 
 pub fn run(rounds: u32) {
     // More threads that only compute than there are harts, for longer than their time; and some that come in between.
-    let spinners: [_; 9] = core::array::from_fn(|_| ("spin", 4, spin as fn(usize)));
-    together(spinners, rounds);
+    crowd(("spin", 4, spin), rounds);
     together(
         [
             ("spin.a", 4, spin),
@@ -20,9 +19,19 @@ pub fn run(rounds: u32) {
         ],
         rounds,
     );
-    let yielders: [_; 9] = core::array::from_fn(|_| ("yield", 6, yields as fn(usize)));
-    together(yielders, rounds);
+    crowd(("yield", 6, yields), rounds);
     together([("control", 8, controls), ("parent", 7, makes), ("frames.a", 5, frames), ("frames.b", 5, frames)], rounds);
+}
+
+/// Nine threads that do the same, or one more than there are harts.
+fn crowd(worker: Worker, rounds: u32) {
+    const FEW: usize = 9;
+    const MANY: usize = MAX_HARTS + 1;
+    if smp::count_online() < FEW {
+        together([worker; FEW], rounds);
+    } else {
+        together([worker; MANY], rounds);
+    }
 }
 
 /// Harts that a spinner has run on, as bits.

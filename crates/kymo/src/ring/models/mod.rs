@@ -3,11 +3,13 @@
 //! - [`nested`]: one CPU. At every atomic step of a writer come nested writers, three deep, a crash, or a live reader; nothing is drawn by lot.
 //! - [`reading`]: a writer and a reader on two CPUs, by loom: orders of threads up to a number of pre-emptions, and every value that a load may return.
 //! - [`halves`]: the 64-bit words of 32-bit processors.
+//! - [`names`]: names told on one CPU and relied on by another.
 //! - [`sessions`]: `start` and `stop` against writers and readers on other CPUs.
 //!
 //! The book's chapter on the proof says what is covered, with which bounds, and what is not.
 
 mod halves;
+mod names;
 mod nested;
 mod reading;
 mod sessions;
@@ -18,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Reserve;
-use super::layout::{ChannelKind, Clock, Consumer, Control, Mode};
+use super::layout::{ChannelKind, Clock, Consumer, Control, Overflow};
 use super::masked::Interrupts;
 use super::reader::{ChannelReader, Losses, Region, View};
 use super::source::{Live, Source};
@@ -142,15 +144,15 @@ struct World {
 /// A ring of four packets of 256 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
-    mode: Mode,
+    overflow: Overflow,
     consumer: Consumer,
     packets: u32,
     /// Ticks from one reading of the clock to the next.
     rate: u64,
 }
 
-const OVERWRITE: Setting = Setting { mode: Mode::Overwrite, consumer: Consumer::None, packets: 4, rate: 1 };
-const DISCARD: Setting = Setting { mode: Mode::Discard, consumer: Consumer::Host, packets: 4, rate: 1 };
+const OVERWRITE: Setting = Setting { overflow: Overflow::Overwrite, consumer: Consumer::None, packets: 4, rate: 1 };
+const DISCARD: Setting = Setting { overflow: Overflow::Discard, consumer: Consumer::Host, packets: 4, rate: 1 };
 
 const SIZE: usize = 16 << 10;
 
@@ -160,7 +162,7 @@ fn config(setting: Setting) -> Config {
         packet_size: 256,
         packets: setting.packets,
         names_packets: 4,
-        mode: setting.mode,
+        overflow: setting.overflow,
         consumer: setting.consumer,
         clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
         phys: 0,
@@ -185,8 +187,17 @@ impl World {
         let live = session.live();
         let reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
         let (image, times) = (Vec::new(), [0; MOST_CALLS]);
-        World { memory, image, calls: 0, clock: 0, rate: setting.rate, times, reader, discard: setting.mode == Mode::Discard }
-            .taken_anew()
+        World {
+            memory,
+            image,
+            calls: 0,
+            clock: 0,
+            rate: setting.rate,
+            times,
+            reader,
+            discard: setting.overflow == Overflow::Discard,
+        }
+        .taken_anew()
     }
 
     /// The world as it is now.
@@ -259,10 +270,7 @@ impl Reading {
     fn read(&mut self, source: &impl Source, view: View) -> bool {
         let mut scratch = [0; 64];
         let Some(mut batch) = self.reader.read(source, view, &mut scratch).expect("inside of the memory") else { return false };
-        if batch.end().is_some() {
-            self.closed += 1;
-            self.losses = batch.losses();
-        }
+        let closed = batch.end().is_some();
         while let Some(record) = batch.next_record(&VOCABULARY) {
             let seq = sequence(record.id, record.payload);
             let seq = seq.unwrap_or_else(|| panic!("no call has recorded event {} with {:x?}", record.id, record.payload));
@@ -276,6 +284,11 @@ impl Reading {
             self.time = record.time;
             let read = TIMES.with_borrow(|times| times[seq as usize]);
             assert_eq!(record.time, read, "time of record {seq}");
+        }
+        if closed {
+            // What it told of: with what was dropped when it was full.
+            self.closed += 1;
+            self.losses = self.reader.losses();
         }
         true
     }

@@ -200,10 +200,11 @@ const ALONE: Nested = Nested { setting: OVERWRITE, before: &[], outer: S, bursts
 const WINDOWS: u64 = 1 << 27;
 
 fn settings() -> Vec<Setting> {
-    let policies = [(Mode::Overwrite, Consumer::None), (Mode::Discard, Consumer::None), (Mode::Discard, Consumer::Host)];
+    let policies =
+        [(Overflow::Overwrite, Consumer::None), (Overflow::Discard, Consumer::None), (Overflow::Discard, Consumer::Host)];
     policies
         .into_iter()
-        .flat_map(|(mode, consumer)| [1, WINDOWS / 2, WINDOWS].map(|rate| Setting { mode, consumer, rate, ..OVERWRITE }))
+        .flat_map(|(overflow, consumer)| [1, WINDOWS / 2, WINDOWS].map(|rate| Setting { overflow, consumer, rate, ..OVERWRITE }))
         .collect()
 }
 

@@ -1,6 +1,7 @@
 //! A thread's place on the processor: its kernel stack, and the exchange of two of them.
 
 use super::trap::Frame;
+use crate::process::Start;
 
 unsafe extern "C" {
     /// In trap.s.
@@ -48,20 +49,17 @@ pub unsafe fn switch(old: *mut Context, new: Context) {
     unsafe { switch_stacks(old.cast(), new.0) };
 }
 
-/// Goes to user mode at `entry`, from the thread whose kernel stack ends at `top`; what the thread has on that stack is given up.
+/// Goes to user mode, from the thread whose kernel stack ends at `top`; what the thread has on that stack is given up.
 ///
 /// # Safety
 /// Interrupts are masked; the stack is the running thread's own, which began with [`Context::new`].
-pub unsafe fn enter_user(top: usize, entry: usize, stack: usize, argument: usize) -> ! {
+pub unsafe fn enter_user(top: usize, start: Start) -> ! {
     /// Interrupts are on after `sret`, which goes to user mode.
     const SPIE: usize = 1 << 5;
     let frame = (top - RESERVED) as *mut Frame;
-    let mut registers = [0; 32];
-    registers[2] = stack;
-    registers[10] = argument;
     // SAFETY: `Context::new` has left this place free; the frames of the functions below it are not used any more.
     unsafe {
-        frame.write(Frame { registers, pc: entry, status: SPIE });
+        frame.write(Frame::at(start, SPIE));
         core::arch::asm!("mv sp, {frame}", "j {leave}", frame = in(reg) frame, leave = sym leave_trap, options(noreturn));
     }
 }

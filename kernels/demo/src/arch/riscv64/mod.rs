@@ -7,7 +7,6 @@ mod sbi;
 pub mod timer;
 mod trap;
 pub mod uart;
-pub mod user;
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -16,7 +15,8 @@ use kymo::arch::riscv::kernel_word;
 
 pub use sbi::put;
 
-use crate::{MAX_HARTS, REGION};
+use crate::MAX_HARTS;
+use crate::recording::{self, REGION};
 
 const BOOT_STACK_SHIFT: usize = 14;
 /// The register of QEMU's `sifive_test` device, which ends it.
@@ -50,6 +50,14 @@ unsafe impl kymo::Platform for Virt {
 
     fn synchronize() {
         crate::smp::synchronize();
+    }
+
+    fn dump_state() {
+        recording::dump_state();
+    }
+
+    fn permits(_: kymo::Call) -> bool {
+        recording::is_permitted()
     }
 }
 
@@ -100,6 +108,17 @@ fn disarm_software() {
 /// The names of this machine's interrupts.
 pub const INTERRUPTS: [(u32, &str); 3] =
     [(trap::SOFTWARE as u32, "ipi"), (trap::TIMER as u32, "timer"), (trap::FIRST_SOURCE + uart::SOURCE, "uart")];
+
+/// Where devices of virtio may be.
+pub fn virtio() -> impl Iterator<Item = usize> {
+    (1..=8).map(|place| uart::BASE + place * paging::PAGE)
+}
+
+/// Orders what the processor and a device see of each other's memory and registers.
+pub fn io_fence() {
+    // SAFETY: this only orders.
+    unsafe { asm!("fence iorw, iorw") };
+}
 
 /// How many harts there are.
 pub fn harts() -> usize {

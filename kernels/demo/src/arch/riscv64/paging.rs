@@ -23,8 +23,10 @@ const SV39: usize = 8 << 60;
 /// What may be done with a page of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Constants and code.
+    /// Code.
     ReadExecute,
+    /// Constants.
+    Read,
     /// Data.
     ReadWrite,
 }
@@ -155,6 +157,7 @@ pub unsafe fn map(
 ) -> Option<()> {
     let bits = match access {
         Access::ReadExecute => READ | EXECUTE,
+        Access::Read => READ,
         Access::ReadWrite => READ | WRITE,
     };
     walk(root, page, zeroed_frame)?.store(entry(frame, VALID | TOUCHED | USER_MAY | bits), Relaxed);

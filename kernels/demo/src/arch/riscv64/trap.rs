@@ -3,8 +3,9 @@
 use kymo::vocabulary::FaultCause;
 
 use super::{disarm_software, hart, plic, uart};
+use crate::process::Start;
 use crate::syscall::Outcome;
-use crate::{interrupt, process, syscall};
+use crate::{interrupt, process, space, syscall};
 
 /// What a trap saves, as trap.s lays it out.
 #[repr(C)]
@@ -16,6 +17,18 @@ pub struct Frame {
     pub pc: usize,
     /// `sstatus`.
     pub status: usize,
+}
+
+const SP: usize = 2;
+const A0: usize = 10;
+
+impl Frame {
+    /// With which a program begins.
+    pub fn at(start: Start, status: usize) -> Frame {
+        let mut registers = [0; 32];
+        [registers[SP], registers[A0], registers[A0 + 1]] = [start.stack, start.arguments[0], start.arguments[1]];
+        Frame { registers, pc: start.entry, status }
+    }
 }
 
 const INTERRUPT: usize = 1 << (usize::BITS - 1);
@@ -47,7 +60,7 @@ pub extern "C" fn trap(frame: &mut Frame, cause: usize, value: usize) {
         }
         ECALL if !kernel => call(frame),
         _ if !kernel => match fault_cause(cause) {
-            Some(access) => process::fault(value, frame.pc, access),
+            Some(access) => space::fault(value, frame.pc, access),
             None => process::exception(cause as u32, frame.pc, value),
         },
         _ => {
@@ -70,20 +83,14 @@ fn fault_cause(cause: usize) -> Option<FaultCause> {
     }
 }
 
-/// A system call: its number is in a7, arguments in a0 to a2, its result goes to a0.
+/// A system call: its number is in a7, arguments in a0 to a4, its result goes to a0.
 fn call(frame: &mut Frame) {
-    const A0: usize = 10;
-    const SP: usize = 2;
     let registers = &frame.registers;
-    let outcome = syscall::call(registers[A0 + 7], [registers[A0], registers[A0 + 1], registers[A0 + 2]]);
-    match outcome {
+    match syscall::call(registers[A0 + 7], core::array::from_fn(|index| registers[A0 + index])) {
         Outcome::Value(value) => {
             frame.registers[A0] = value as usize;
             frame.pc += 4;
         }
-        Outcome::Start(start) => {
-            frame.registers = [0; 32];
-            (frame.registers[SP], frame.registers[A0], frame.pc) = (start.stack, start.argument, start.entry);
-        }
+        Outcome::Start(start) => *frame = Frame::at(start, frame.status),
     }
 }

@@ -1,11 +1,12 @@
 //! The serial port (an ns16550), sending by interrupts: one for each byte, each on the next hart.
 
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::plic;
 use crate::lock::Spin;
 use crate::mutex::Mutex;
 use crate::semaphore::Semaphore;
+use crate::workload::compute_for;
 
 /// Its registers, of a byte each, and its number at the interrupt controller.
 pub const BASE: usize = 0x1000_0000;
@@ -30,6 +31,8 @@ static SENDER: Mutex = Mutex::new("uart");
 /// A line is sent.
 static SENT: Semaphore = Semaphore::new("uart_sent", 0);
 static HARTS: AtomicUsize = AtomicUsize::new(1);
+/// How long the handler computes besides, in microseconds.
+static WORK: AtomicU64 = AtomicU64::new(0);
 
 fn set(register: usize, value: u8) {
     // SAFETY: a register of the device, which is mapped.
@@ -40,6 +43,11 @@ fn set(register: usize, value: u8) {
 pub fn init(harts: usize) {
     HARTS.store(harts, Relaxed);
     plic::route(SOURCE, super::hart(), super::hart());
+}
+
+/// Has the handler compute besides, for so many microseconds: a driver that does in it what it should do later.
+pub fn burden(us: u64) {
+    WORK.store(us, Relaxed);
 }
 
 /// Sends a line of at most [`LINE`] bytes, and sleeps meanwhile.
@@ -61,6 +69,7 @@ pub fn send(line: &[u8]) {
 
 /// Its interrupt: a byte can be sent.
 pub fn interrupt() {
+    compute_for(WORK.load(Relaxed));
     let mut output = OUTPUT.lock();
     let (byte, last) = (output.line[output.sent], output.sent + 1 == output.len);
     output.sent += 1;

@@ -1,0 +1,235 @@
+//! Which events fit a pattern, in a trace with this metadata.
+
+use std::sync::Arc;
+
+use kymo_ctf::{Event, EventClass, FieldClass, Metadata, StreamClass, Value};
+
+use super::names::{NameClass, Names, Told};
+use super::{ExpectError, Pattern, Term, Test};
+
+/// Names that one number is to have, of which nothing is told as yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Need {
+    pub(super) class: NameClass,
+    pub(super) number: u64,
+    pub(super) wanted: Arc<[String]>,
+}
+
+/// Whether something fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    No,
+    Yes,
+    /// If these numbers are called so, in one of these ways; no list is empty.
+    If(Vec<Vec<Need>>),
+}
+
+impl Fit {
+    pub(super) fn and(self, other: Fit) -> Fit {
+        match (self, other) {
+            (Fit::No, _) | (_, Fit::No) => Fit::No,
+            (Fit::Yes, fit) | (fit, Fit::Yes) => fit,
+            (Fit::If(ways), Fit::If(more)) => {
+                let both = ways.iter().flat_map(|way| more.iter().map(|more| way.iter().chain(more).cloned().collect()));
+                Fit::If(both.collect())
+            }
+        }
+    }
+
+    pub(super) fn or(self, other: Fit) -> Fit {
+        match (self, other) {
+            (Fit::Yes, _) | (_, Fit::Yes) => Fit::Yes,
+            (Fit::No, fit) | (fit, Fit::No) => fit,
+            (Fit::If(mut ways), Fit::If(more)) => {
+                ways.extend(more);
+                Fit::If(ways)
+            }
+        }
+    }
+
+    /// What it is when a number has got a name; `is` says whether a need for that number is met.
+    pub(super) fn told(self, (class, number): Told, is: impl Fn(&Need) -> bool) -> Fit {
+        let Fit::If(ways) = self else { return self };
+        let ways = ways.into_iter().map(|way| {
+            let (met, open): (Vec<Need>, Vec<Need>) =
+                way.into_iter().partition(|need| (need.class, need.number) == (class, number));
+            match (met.iter().all(&is), open.is_empty()) {
+                (false, _) => Fit::No,
+                (true, true) => Fit::Yes,
+                (true, false) => Fit::If(vec![open]),
+            }
+        });
+        ways.reduce(Fit::or).unwrap_or(Fit::No)
+    }
+}
+
+/// Sees that the pattern can fit events of this trace, and finds out which of its texts are names.
+pub(super) fn resolve(pattern: &mut Pattern, metadata: &Metadata) -> Result<(), ExpectError> {
+    let classes = metadata.streams().flat_map(|stream| stream.events.values().map(move |class| (&**stream, &**class)));
+    let called: Vec<(&StreamClass, &EventClass)> = classes.filter(|(_, class)| *class.name == *pattern.event).collect();
+    if called.is_empty() {
+        let all = metadata.streams().flat_map(|stream| stream.events.values().map(|class| &*class.name));
+        let message = format!("no event of this trace is called {:?}; {}", pattern.event, possible(&pattern.event, all));
+        return Err(ExpectError { line: pattern.line, message });
+    }
+    // Several streams may have it; one that has all fields is enough.
+    let mut first = None;
+    for (stream, class) in called {
+        let mut terms = pattern.terms.clone();
+        match terms.iter_mut().try_for_each(|term| resolve_term(term, &pattern.event, stream, class)) {
+            Ok(()) => {
+                pattern.terms = terms;
+                return Ok(());
+            }
+            Err(error) => _ = first.get_or_insert(error),
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+fn resolve_term(term: &mut Term, event: &str, stream: &StreamClass, class: &EventClass) -> Result<(), ExpectError> {
+    let error = |message| ExpectError { line: term.line, message };
+    let structs = [class.fields.as_ref(), class.context.as_ref(), stream.event_context.as_ref()];
+    let members = || structs.iter().flatten().flat_map(|fields| &fields.members);
+    let Some(member) = members().find(|member| *member.name == *term.field) else {
+        let all = members().map(|member| &*member.name).filter(|name| !name.starts_with('_'));
+        return Err(error(format!("{event} has no field {:?}; {}", term.field, possible(&term.field, all))));
+    };
+    let names = NameClass::of(event, &term.field);
+    check(&term.test, &member.class, names).map_err(|what| error(format!("{} of {event} {what}", term.field)))?;
+    // Texts and labels are compared as they are.
+    term.class = names.filter(|_| matches!(member.class, FieldClass::Integer(_)));
+    Ok(())
+}
+
+/// Whether a value of the class can be what the test says; the error is the rest of a sentence.
+fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<(), String> {
+    match (test, class) {
+        (Test::AnyOf(tests), class) => tests.iter().try_for_each(|test| check(test, class, names)),
+        (Test::Number(_) | Test::Range(..), FieldClass::Integer(_) | FieldClass::Enum(_)) => Ok(()),
+        (Test::Text(_), FieldClass::String(_)) => Ok(()),
+        (Test::Text(_), FieldClass::Array(class)) if class.text => Ok(()),
+        (Test::Text(text), FieldClass::Enum(class)) => {
+            let labels: Vec<&str> = class.mappings.iter().map(|mapping| &*mapping.label).collect();
+            match labels.iter().any(|label| label.eq_ignore_ascii_case(text)) {
+                true => Ok(()),
+                false => Err(format!("is never {text:?}, but one of {}", labels.join(", "))),
+            }
+        }
+        (Test::Text(_), FieldClass::Integer(_)) if names.is_some() => Ok(()),
+        (Test::Text(text), FieldClass::Integer(_)) => Err(format!(
+            "is a number, and {text:?} is none (names stand for threads, processes, locks, interrupts, system calls, marks)"
+        )),
+        (Test::Number(_) | Test::Range(..), FieldClass::String(_)) => Err("is a text, and compared with one".to_owned()),
+        (Test::Number(_) | Test::Range(..), FieldClass::Array(class)) if class.text => {
+            Err("is a text, and compared with one".to_owned())
+        }
+        _ => Err("is no number and no text, and cannot be compared".to_owned()),
+    }
+}
+
+/// The rest of a message: what there is instead of something that there is not.
+fn possible<'a>(wanted: &str, all: impl Iterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 12;
+    let mut all: Vec<&str> = all.collect();
+    all.sort_unstable();
+    all.dedup();
+    let count = all.len();
+    all.sort_by_key(|name| distance(wanted, name));
+    all.truncate(SHOWN);
+    match count {
+        0 => "it has none".to_owned(),
+        1..=SHOWN => format!("there is {}", all.join(", ")),
+        _ => format!("of {count}, these are the most alike: {}", all.join(", ")),
+    }
+}
+
+/// How many characters must be put in, left out or changed (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut corner = i;
+        let mut left = i + 1;
+        for (to, cell) in b.chars().zip(row.iter_mut().skip(1)) {
+            let best = (corner + usize::from(from != to)).min(left + 1).min(*cell + 1);
+            corner = std::mem::replace(cell, best);
+            left = best;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// Whether the event fits.
+pub(super) fn fits(pattern: &Pattern, event: &Event, names: &Names) -> Fit {
+    if *event.class.name != *pattern.event || pattern.on_cpu.is_some_and(|cpu| event.cpu() != Some(cpu)) {
+        return Fit::No;
+    }
+    pattern.terms.iter().fold(Fit::Yes, |fit, term| match fit {
+        Fit::No => Fit::No,
+        fit => {
+            let value = [&event.fields, &event.context, &event.stream_context].into_iter().find_map(|all| all.get(&term.field));
+            fit.and(value.map_or(Fit::No, |value| one(&term.test, value, term.class, names)))
+        }
+    })
+}
+
+fn one(test: &Test, value: &Value, class: Option<NameClass>, names: &Names) -> Fit {
+    let yes = |yes| if yes { Fit::Yes } else { Fit::No };
+    match value {
+        Value::Str(text) => yes(is_text_of(test, |wanted| wanted == text)),
+        Value::Enum { value, labels } => {
+            let labelled = is_text_of(test, |wanted| labels.iter().any(|label| label.eq_ignore_ascii_case(wanted)));
+            yes(labelled || is_number(test, *value))
+        }
+        Value::UInt(number) => self::number(test, i128::from(*number), class, names),
+        Value::Int(number) => self::number(test, i128::from(*number), class, names),
+        _ => Fit::No,
+    }
+}
+
+/// Whether a number is what the test says, by itself or by its name.
+pub(super) fn number(test: &Test, number: i128, class: Option<NameClass>, names: &Names) -> Fit {
+    if is_number(test, number) {
+        return Fit::Yes;
+    }
+    let (Some(class), Ok(number)) = (class, u64::try_from(number)) else { return Fit::No };
+    let mut wanted = Vec::new();
+    texts(test, &mut wanted);
+    if wanted.is_empty() {
+        return Fit::No;
+    }
+    match names.get(class, number) {
+        Some(name) if wanted.iter().any(|wanted| name.is(wanted)) => Fit::Yes,
+        Some(_) => Fit::No,
+        None => Fit::If(vec![vec![Need { class, number, wanted: wanted.into() }]]),
+    }
+}
+
+/// All texts of a test.
+pub(super) fn texts(test: &Test, all: &mut Vec<String>) {
+    match test {
+        Test::Text(text) => all.push(text.clone()),
+        Test::AnyOf(tests) => tests.iter().for_each(|test| texts(test, all)),
+        _ => {}
+    }
+}
+
+fn is_text_of(test: &Test, is: impl Fn(&str) -> bool + Copy) -> bool {
+    match test {
+        Test::Text(wanted) => is(wanted),
+        Test::AnyOf(tests) => tests.iter().any(|test| is_text_of(test, is)),
+        _ => false,
+    }
+}
+
+fn is_number(test: &Test, number: i128) -> bool {
+    match test {
+        Test::Number(wanted) => *wanted == number,
+        Test::Range(least, most) => least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most),
+        Test::AnyOf(tests) => tests.iter().any(|test| is_number(test, number)),
+        Test::Text(_) => false,
+    }
+}

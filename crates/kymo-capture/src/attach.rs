@@ -1,0 +1,256 @@
+//! Recording a machine that runs already, without disturbing it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use kymo::ring::reader::View;
+
+use crate::follow::{self, Follower, LOOK, POLL, Progress};
+use crate::image;
+use crate::users::{Identity, Users};
+use kymo::ctf::directory::Summary;
+
+/// How often it is looked whether the machine's process is there.
+const CHECK: Duration = Duration::from_millis(100);
+
+/// Why nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The memory holds no region that can be read.
+    #[error(transparent)]
+    Image(#[from] image::Error),
+    /// The trace cannot be written, or the memory cannot be read.
+    #[error(transparent)]
+    Follow(#[from] follow::Error),
+    /// The machine cannot be asked where its memory is.
+    #[cfg(unix)]
+    #[error(transparent)]
+    Qmp(#[from] crate::qmp::Error),
+    /// A copy of the memory gave no trace.
+    #[error(transparent)]
+    Recover(#[from] crate::recover::Error),
+    /// It ended, or was left, and its kernel had not started a trace.
+    #[error("{ending}, and its kernel had not started a trace until then: see that it calls Kymo's `start`")]
+    NotStarted {
+        /// Why it ended.
+        ending: Ending,
+    },
+    /// Nothing runs in the file.
+    #[error(
+        "no program on this machine has {path} mapped, so that no machine runs in it: `kymo recover` takes out what one has left there; \
+         one in a container may be found by --qmp"
+    )]
+    NotRunning {
+        /// The file.
+        path: String,
+    },
+}
+
+/// Why an attached recording ended. In each case the trace is complete as far as it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The user interrupted; the machine runs on.
+    Interrupted,
+    /// The recording was as long as it should be; the machine runs on.
+    Duration,
+    /// The kernel stopped its session; the machine runs on.
+    Stopped,
+    /// The kernel began another session; the machine runs on.
+    AnotherSession,
+    /// The guest powered its machine off.
+    PoweredOff,
+    /// The machine's process has gone.
+    Gone,
+    /// The machine stood still while its memory was copied, and runs on.
+    Copied,
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Ending::Interrupted => "the machine was left running at an interrupt",
+            Ending::Duration => "the machine was left running after the duration that was asked for",
+            Ending::Stopped => "the kernel has stopped its session",
+            Ending::AnotherSession => "the kernel has begun another session",
+            Ending::PoweredOff => "the machine powered off",
+            Ending::Gone => "the machine has ended",
+            Ending::Copied => "the machine stood still while its memory was copied, and runs on",
+        })
+    }
+}
+
+/// Which machine.
+#[derive(Clone, Copy, Debug)]
+pub enum Machine<'a> {
+    /// The one that runs in this file.
+    Ram {
+        /// The file.
+        file: &'a Path,
+        /// Physical address of its first byte, where it is none of the usual ones.
+        base: Option<u64>,
+    },
+    /// The one whose QEMU listens at this socket.
+    #[cfg(unix)]
+    Qmp {
+        /// The socket.
+        socket: &'a Path,
+        /// Has it stopped for as long as a copy of its memory takes, instead of following it.
+        snapshot: bool,
+    },
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// The machine.
+    pub machine: Machine<'a>,
+    /// The trace directory.
+    pub out: &'a Path,
+    /// Ends the recording this long after it has begun.
+    pub duration: Option<Duration>,
+    /// Becomes true when the user interrupts.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug)]
+pub struct Attached {
+    /// Events and losses by channel.
+    pub summary: Summary,
+    /// The session waits for a host to free its packets, and another program does that, or nobody may.
+    pub only_looked: bool,
+    /// Why it ended.
+    pub ending: Ending,
+}
+
+/// How the machine is watched.
+enum Watch {
+    #[cfg(unix)]
+    Qmp(crate::qmp::Qmp),
+    Processes(Identity, Vec<u32>, Instant),
+    /// Nothing tells its end.
+    Nothing,
+}
+
+impl Watch {
+    /// Why the machine does not run any more.
+    fn end(&mut self) -> Option<Ending> {
+        match self {
+            #[cfg(unix)]
+            Watch::Qmp(qmp) => match qmp.fate() {
+                crate::qmp::Fate::Runs => None,
+                crate::qmp::Fate::PoweredOff => Some(Ending::PoweredOff),
+                crate::qmp::Fate::Gone => Some(Ending::Gone),
+            },
+            Watch::Processes(file, processes, checked) => {
+                if checked.elapsed() < CHECK {
+                    return None;
+                }
+                *checked = Instant::now();
+                (!file.is_used_by(processes)).then_some(Ending::Gone)
+            }
+            Watch::Nothing => None,
+        }
+    }
+}
+
+/// Reads the machine's session from what it still retains on, until the session or the machine ends or the user wants no more, and writes it to the
+/// directory `out`, which exists and is empty. `progress` is called about every two milliseconds.
+///
+/// # Errors
+/// See [`Error`].
+pub fn attach(options: &Options<'_>, mut progress: impl FnMut(Progress)) -> Result<Attached, Error> {
+    let (file, base, watch) = match options.machine {
+        Machine::Ram { file, base } => {
+            // A sentence about the file itself comes first.
+            image::segments(file, base)?;
+            (file.to_owned(), base, watch(file)?)
+        }
+        #[cfg(unix)]
+        Machine::Qmp { socket, snapshot } => {
+            let mut qmp = crate::qmp::Qmp::connect(socket)?;
+            if snapshot {
+                return copy(&mut qmp, options.out);
+            }
+            let memory = qmp.memory()?;
+            (memory.file, memory.base, Watch::Qmp(qmp))
+        }
+    };
+    follow(options, file, base, watch, &mut progress)
+}
+
+fn watch(file: &Path) -> Result<Watch, Error> {
+    let Some(identity) = Identity::of(file) else { return Ok(Watch::Nothing) };
+    match identity.users() {
+        Users::These(processes) => Ok(Watch::Processes(identity, processes, Instant::now())),
+        Users::Nobody => Err(Error::NotRunning { path: file.display().to_string() }),
+        Users::Unknown => Ok(Watch::Nothing),
+    }
+}
+
+fn follow(
+    options: &Options<'_>,
+    file: PathBuf,
+    base: Option<u64>,
+    mut watch: Watch,
+    progress: &mut impl FnMut(Progress),
+) -> Result<Attached, Error> {
+    let started = Instant::now();
+    let mut follower: Option<Follower> = None;
+    let mut begun = started;
+    loop {
+        // Whether it has ended is asked before reading: what was written before its end is read then.
+        let stopped = follower.as_ref().is_some_and(Follower::is_stopped);
+        let over = follower.as_ref().is_some_and(Follower::is_over);
+        let late = follower.is_some() && options.duration.is_some_and(|duration| begun.elapsed() >= duration);
+        let ending = match watch.end() {
+            Some(ending) => Some(ending),
+            None if options.interrupted.swap(false, Relaxed) => Some(Ending::Interrupted),
+            None if stopped => Some(Ending::Stopped),
+            None if over => Some(Ending::AnotherSession),
+            None if late => Some(Ending::Duration),
+            None => None,
+        };
+        let mut news = false;
+        if let Some(follower) = &mut follower {
+            // A writer may be at work unless the session or the machine has ended.
+            let dead = stopped || matches!(ending, Some(Ending::PoweredOff | Ending::Gone));
+            news = follower.step(if dead { View::PostMortem } else { View::Live })? > 0;
+        } else {
+            match image::segments(&file, base).and_then(|segments| image::find(&file, &segments)) {
+                Ok(found) => {
+                    follower = Some(Follower::begin(&file, &found, options.out)?);
+                    begun = Instant::now();
+                    // What there is, before anything can end it.
+                    continue;
+                }
+                Err(error) if error.is_final() => return Err(error.into()),
+                Err(error) => match (ending, error) {
+                    (None, _) => {}
+                    (Some(ending), image::Error::None { .. }) => return Err(Error::NotStarted { ending }),
+                    (Some(_), error) => return Err(error.into()),
+                },
+            }
+        }
+        if let Some(ending) = ending {
+            let followed = follower.ok_or(Error::NotStarted { ending })?.finish()?;
+            return Ok(Attached { summary: followed.summary, only_looked: followed.only_looked, ending });
+        }
+        progress(Progress { elapsed: started.elapsed(), events: follower.as_ref().map(Follower::progress), received: None });
+        if !news {
+            std::thread::sleep(if follower.is_some() { POLL } else { LOOK });
+        }
+    }
+}
+
+/// The trace out of a copy of the memory, during which the machine stands still.
+#[cfg(unix)]
+fn copy(qmp: &mut crate::qmp::Qmp, out: &Path) -> Result<Attached, Error> {
+    let core = out.join(".core");
+    let recovered = qmp.copy_memory(&core).map_err(Error::from).and_then(|()| Ok(crate::recover::recover(&core, None, out)?));
+    // QEMU may not have come so far as to make it.
+    let _ = std::fs::remove_file(&core);
+    Ok(Attached { summary: recovered?.summary, only_looked: false, ending: Ending::Copied })
+}

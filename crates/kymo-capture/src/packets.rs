@@ -1,0 +1,307 @@
+//! A file of CTF packets that another program made, which a kill of this one cannot tear.
+//!
+//! What is written at once and lies in one page of the file is there as a whole or not at all. A packet that fits into what is left of the last page
+//! goes there; else that page is filled first, by padding of its last packet, written anew. A packet of several pages gets pages of its own: they
+//! become empty packets first, then one empty packet that is as long, then its padding is overwritten with what belongs there, and last of all its
+//! first page with the true header.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use kymo::ctf::directory::PAGE_BYTES;
+use kymo::ctf::packet::{HEADER_WORDS, MAGIC};
+
+/// Bytes of a packet's header and context, as [`kymo::ctf::packet`] writes them.
+pub(crate) const HEADER_BYTES: usize = 4 * HEADER_WORDS;
+/// A packet that claims to be longer is damaged.
+const MAX_PACKET: u64 = 64 << 20;
+
+// Places in the header, in bytes.
+const UUID: usize = 4;
+const KIND: usize = 20;
+const BEGIN: usize = 32;
+const END: usize = 40;
+const CONTENT: usize = 48;
+const SIZE: usize = 56;
+const SEQUENCE: usize = 64;
+const DISCARDED: usize = 72;
+const CPU: usize = 80;
+
+/// What stands in front of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) kind: u32,
+    pub(crate) cpu: u32,
+    /// The packet's bytes, padding included.
+    pub(crate) len: usize,
+    /// Events lost since the session began.
+    pub(crate) discarded: u64,
+}
+
+impl Head {
+    /// Reads it; `None` where this is no packet of Kymo's. `bytes` has [`HEADER_BYTES`] at least.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Head> {
+        let (content, size) = (long(bytes, CONTENT)?, long(bytes, SIZE)?);
+        let len = size / 8;
+        let good = word(bytes, 0)? == MAGIC
+            && size.is_multiple_of(32)
+            && content <= size
+            && content >= 8 * HEADER_BYTES as u64
+            && len <= MAX_PACKET;
+        let head = Head {
+            uuid: *bytes.get(UUID..)?.first_chunk()?,
+            kind: word(bytes, KIND)?,
+            cpu: word(bytes, CPU)?,
+            len: usize::try_from(len).ok()?,
+            discarded: long(bytes, DISCARDED)?,
+        };
+        good.then_some(head)
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn set(bytes: &mut [u8], at: usize, value: u64) {
+    if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = value.to_le_bytes();
+    }
+}
+
+/// What can be written and cut off: a file.
+pub(crate) trait Medium {
+    /// Writes bytes of one page of the file.
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts off what is behind.
+    fn cut(&mut self, len: u64) -> io::Result<()>;
+}
+
+impl Medium for File {
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.seek(SeekFrom::Start(at))?;
+        self.write_all(bytes)
+    }
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+}
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct PacketFile<M = File> {
+    file: M,
+    /// Its length, all of it whole packets.
+    len: u64,
+    /// The last packet, as long as its page has room.
+    last: Vec<u8>,
+}
+
+impl PacketFile {
+    /// A new, empty file.
+    pub(crate) fn create(path: &Path) -> io::Result<PacketFile> {
+        Ok(PacketFile::new(OpenOptions::new().write(true).create_new(true).open(path)?))
+    }
+}
+
+impl<M: Medium> PacketFile<M> {
+    fn new(file: M) -> PacketFile<M> {
+        PacketFile { file, len: 0, last: Vec::new() }
+    }
+
+    /// Puts a packet at the end. [`Head::read`] has found it good.
+    pub(crate) fn append(&mut self, packet: &[u8]) -> io::Result<()> {
+        let page = PAGE_BYTES as u64;
+        let room = (page - self.len % page) as usize;
+        if packet.len() > room {
+            self.fill_page(room)?;
+        }
+        if packet.len() > PAGE_BYTES {
+            return self.append_pages(packet);
+        }
+        self.write(self.len, packet)?;
+        self.len += packet.len() as u64;
+        self.last.clear();
+        self.last.extend_from_slice(packet);
+        Ok(())
+    }
+
+    /// Pads the last packet to the end of its page, of which `room` bytes are left.
+    fn fill_page(&mut self, room: usize) -> io::Result<()> {
+        if room == PAGE_BYTES {
+            return Ok(());
+        }
+        let start = self.len - self.last.len() as u64;
+        let last = std::mem::take(&mut self.last);
+        let mut padded = last.clone();
+        padded.resize(last.len() + room, 0);
+        let bits = 8 * padded.len() as u64;
+        set(&mut padded, SIZE, bits);
+        if let Err(error) = self.write(start, &padded) {
+            // It stays as it was, if that can be had.
+            let _ = self.file.write_at(start, &last);
+            return Err(error);
+        }
+        self.len += room as u64;
+        Ok(())
+    }
+
+    /// A packet of several pages, at the beginning of one.
+    fn append_pages(&mut self, packet: &[u8]) -> io::Result<()> {
+        let mut whole = packet.to_vec();
+        whole.resize(packet.len().next_multiple_of(PAGE_BYTES), 0);
+        let (start, bits) = (self.len, 8 * whole.len() as u64);
+        set(&mut whole, SIZE, bits);
+        let sequence = long(packet, SEQUENCE).unwrap_or(0);
+        let begin = long(packet, BEGIN).unwrap_or(0);
+        let empty = |number: u64, bits: u64| {
+            let mut page = vec![0; PAGE_BYTES];
+            for (to, from) in page.iter_mut().zip(packet.iter().take(HEADER_BYTES)) {
+                *to = *from;
+            }
+            set(&mut page, CONTENT, 8 * HEADER_BYTES as u64);
+            set(&mut page, SIZE, bits);
+            set(&mut page, SEQUENCE, sequence.wrapping_add(number));
+            set(&mut page, END, begin);
+            page
+        };
+        let pages = || whole.chunks(PAGE_BYTES).zip(0u64..);
+        let at = |number: u64| start + number * PAGE_BYTES as u64;
+        for (_, number) in pages() {
+            self.write(at(number), &empty(number, 8 * PAGE_BYTES as u64))?;
+        }
+        self.write(start, &empty(0, bits))?;
+        for (page, number) in pages().skip(1).chain(pages().take(1)) {
+            self.write(at(number), page)?;
+        }
+        self.len += whole.len() as u64;
+        Ok(())
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(at, bytes).inspect_err(|_| {
+            // The disk is full, say: a packet must not stay there in part. If it has to, nothing can be done.
+            let _ = self.file.cut(self.len);
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A packet of `len` bytes with this number, full of it: of CPU 0's events.
+    pub(crate) fn packet(number: u64, len: usize) -> Vec<u8> {
+        let mut packet = vec![number as u8 | 1; len];
+        packet[..HEADER_BYTES].fill(0);
+        packet[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        set(&mut packet, BEGIN, 10 * number);
+        set(&mut packet, END, 10 * number + 9);
+        set(&mut packet, CONTENT, 8 * len as u64);
+        set(&mut packet, SIZE, 8 * len as u64);
+        set(&mut packet, SEQUENCE, number);
+        packet
+    }
+
+    /// Takes a file apart: number and content of each packet; `None` where it is not packets from end to end.
+    pub(crate) fn packets(mut bytes: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
+        let mut all = Vec::new();
+        while !bytes.is_empty() {
+            let head = Head::read(bytes.get(..HEADER_BYTES)?)?;
+            let (packet, rest) = bytes.split_at_checked(head.len)?;
+            let content = long(packet, CONTENT)? as usize / 8;
+            all.push((long(packet, SEQUENCE)?, packet[HEADER_BYTES..content].to_vec()));
+            bytes = rest;
+        }
+        Some(all)
+    }
+
+    /// A file whose every state is looked at; it takes no more than `room` bytes.
+    struct Watched {
+        bytes: Vec<u8>,
+        room: usize,
+        states: u32,
+    }
+
+    impl Watched {
+        /// In every state, it is the packets that were written before, and perhaps the next one, or empty ones in its place.
+        fn check(&mut self) {
+            let seen = packets(&self.bytes).expect("the file is whole packets");
+            for (place, (number, _)) in (0u64..).zip(&seen) {
+                assert_eq!(*number, place, "no packet seems to be lost");
+            }
+            let lens = seen.iter().zip(LENS).map(|((number, content), len)| (*number, content.len(), len - HEADER_BYTES));
+            let unlike = lens.filter(|(_, is, should)| is != should).collect::<Vec<_>>();
+            let first = unlike.first().map_or(u64::MAX, |first| first.0);
+            assert!(seen.iter().all(|(number, content)| *number < first || content.is_empty()), "{unlike:?}");
+            self.states += 1;
+        }
+    }
+
+    impl Medium for Watched {
+        fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+            let (at, end) = (at as usize, at as usize + bytes.len());
+            assert_eq!(at / PAGE_BYTES, (end - 1) / PAGE_BYTES, "all of it lies in one page");
+            self.bytes.resize(self.bytes.len().max(end.min(self.room)), 0xee);
+            let fits = bytes.len() - end.saturating_sub(self.room.max(at));
+            self.bytes[at.min(self.room)..][..fits].copy_from_slice(&bytes[..fits]);
+            if fits < bytes.len() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.check();
+            Ok(())
+        }
+        fn cut(&mut self, len: u64) -> io::Result<()> {
+            self.bytes.truncate(len as usize);
+            Ok(())
+        }
+    }
+
+    const LENS: [usize; 17] = [84, 100, 4096, 84, 4092, 4096, 88, 3924, 84, 5000, 84, 12288, 84, 4012, 84, 8192, 20000];
+
+    #[test]
+    fn the_file_is_whole_packets_after_every_write() {
+        let mut file = PacketFile::new(Watched { bytes: Vec::new(), room: usize::MAX, states: 0 });
+        let mut expected = Vec::new();
+        for (number, len) in (0..).zip(LENS) {
+            let packet = packet(number, len);
+            expected.push((number, packet[HEADER_BYTES..].to_vec()));
+            file.append(&packet).unwrap();
+            assert_eq!(packets(&file.file.bytes).unwrap(), expected, "{number}");
+            assert_eq!(file.file.bytes.len() as u64, file.len);
+        }
+        assert!(file.file.states > 2 * LENS.len() as u32);
+    }
+
+    #[test]
+    fn a_disk_that_fills_up_keeps_whole_packets() {
+        for room in (0..60_000).step_by(92) {
+            let mut file = PacketFile::new(Watched { bytes: Vec::new(), room, states: 0 });
+            let written = (0..).zip(LENS).take_while(|&(number, len)| file.append(&packet(number, len)).is_ok()).count();
+            let seen = packets(&file.file.bytes).unwrap();
+            assert_eq!(
+                seen.iter().filter(|(number, content)| content.len() + HEADER_BYTES == LENS[*number as usize]).count(),
+                written
+            );
+            assert_eq!(seen.len(), written, "{room}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_is_told() {
+        let good = packet(3, 100);
+        assert_eq!(Head::read(&good).map(|head| (head.len, head.discarded)), Some((100, 0)));
+        for (at, value) in [(0, 0), (SIZE, 8 * 99), (SIZE, 1 << 40), (CONTENT, 8 * 101), (CONTENT, 8 * 83)] {
+            let mut bad = packet(3, 100);
+            set(&mut bad, at, value);
+            assert_eq!(Head::read(&bad), None, "{at}: {value}");
+        }
+        assert_eq!(Head::read(&good[..HEADER_BYTES - 1]), None);
+    }
+}

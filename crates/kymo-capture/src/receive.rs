@@ -1,0 +1,220 @@
+//! Frames from a line, in order or counted. Bytes come in, messages go out; nothing is read or written here.
+
+use kymo::Diagnostics;
+use kymo::wire::{self, Arrived, Frame, Kind, Open};
+
+/// What the sender says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// A session was opened.
+    Open(Open),
+    /// The next bytes of a channel.
+    Data {
+        /// Which, as [`kymo::Recorder`] numbers them.
+        channel: u32,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// Frames are missing here: of any channel.
+    Gap,
+    /// That was all.
+    Close(Diagnostics),
+}
+
+/// What was wrong with a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Stretches in which no frame could be made out.
+    pub damaged: u64,
+    /// Bytes of them.
+    pub damaged_bytes: u64,
+    /// Frames that are missing, by the numbers of those that came.
+    pub missing: u64,
+    /// Frames that came again or too late, or make no sense; they were left out.
+    pub unexpected: u64,
+}
+
+impl Faults {
+    /// Whether there were any.
+    pub fn any(&self) -> bool {
+        *self != Faults::default()
+    }
+}
+
+/// Puts frames together, and counts what is wrong with them.
+#[derive(Debug, Default)]
+pub struct Receiver {
+    /// What has arrived and is in no frame yet.
+    waiting: Vec<u8>,
+    /// The number that the next frame should have.
+    next: u32,
+    /// Inside of a stretch that is no frame.
+    lost: bool,
+    faults: Faults,
+}
+
+impl Receiver {
+    /// What was wrong so far.
+    pub fn faults(&self) -> Faults {
+        self.faults
+    }
+
+    /// Takes what has arrived; `deliver` gets each message as soon as it is whole.
+    ///
+    /// # Errors
+    /// Those of `deliver`; what it had got is gone then.
+    pub fn take<E>(&mut self, bytes: &[u8], deliver: impl FnMut(Message<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.waiting.extend_from_slice(bytes);
+        self.parse(false, deliver)
+    }
+
+    /// Nothing more will come: frames behind one that is cut short or has lost its length are found now.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn end<E>(&mut self, deliver: impl FnMut(Message<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.parse(true, deliver)
+    }
+
+    fn parse<E>(&mut self, ended: bool, mut deliver: impl FnMut(Message<'_>) -> Result<(), E>) -> Result<(), E> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut rest = waiting.as_slice();
+        let mut result = Ok(());
+        while !rest.is_empty() && result.is_ok() {
+            let skip = match wire::parse(rest) {
+                Arrived::Frame(frame) => {
+                    self.lost = false;
+                    rest = rest.get(frame.size()..).unwrap_or_default();
+                    result = self.frame(&frame, &mut deliver);
+                    continue;
+                }
+                Arrived::Need(_) if !ended => break,
+                // It is cut short, or its length is wrong and others stand in it.
+                Arrived::Need(_) => 1,
+                Arrived::Damage(bytes) => bytes,
+            };
+            self.faults.damaged += u64::from(!std::mem::replace(&mut self.lost, true));
+            self.faults.damaged_bytes += skip as u64;
+            rest = rest.get(skip..).unwrap_or_default();
+        }
+        self.waiting.extend_from_slice(rest);
+        result
+    }
+
+    fn frame<E>(&mut self, frame: &Frame<'_>, deliver: &mut impl FnMut(Message<'_>) -> Result<(), E>) -> Result<(), E> {
+        let message = match frame.kind {
+            Kind::Open => Open::from_bytes(frame.payload).map(Message::Open),
+            Kind::Data => Some(Message::Data { channel: frame.channel, bytes: frame.payload }),
+            Kind::Close => wire::diagnostics(frame.payload).map(Message::Close),
+            Kind::Stop => None,
+        };
+        // A program that runs again counts anew.
+        let again = frame.kind == Kind::Open && frame.number == 0;
+        let ahead = if again { 0 } else { frame.number.wrapping_sub(self.next) };
+        let Some(message) = message.filter(|_| ahead < 1 << 31) else {
+            self.faults.unexpected += 1;
+            return Ok(());
+        };
+        self.next = frame.number.wrapping_add(1);
+        if ahead > 0 {
+            self.faults.missing += u64::from(ahead);
+            deliver(Message::Gap)?;
+        }
+        deliver(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: Kind, channel: u32, number: u32, payload: &[u8]) -> Vec<u8> {
+        [&wire::header(kind, channel, number, payload)[..], payload].concat()
+    }
+
+    fn data(number: u32) -> Vec<u8> {
+        frame(Kind::Data, 1, number, &number.to_le_bytes())
+    }
+
+    /// What comes of a line that arrives in pieces of `step` bytes: the numbers in the data, `u32::MAX` for a gap.
+    fn through(line: &[u8], step: usize) -> (Vec<u32>, Faults) {
+        let mut receiver = Receiver { next: first(line), ..Receiver::default() };
+        let mut seen = Vec::new();
+        let mut deliver = |message: Message<'_>| {
+            match message {
+                Message::Data { channel, bytes } => {
+                    assert_eq!(channel, 1);
+                    seen.push(u32::from_le_bytes(bytes.try_into().unwrap()));
+                }
+                Message::Gap => seen.push(u32::MAX),
+                Message::Open(_) => seen.push(1000),
+                Message::Close(diagnostics) => seen.push(2000 + diagnostics.overwritten as u32),
+            }
+            Ok::<(), ()>(())
+        };
+        for piece in line.chunks(step) {
+            receiver.take(piece, &mut deliver).unwrap();
+        }
+        receiver.end(&mut deliver).unwrap();
+        (seen, receiver.faults())
+    }
+
+    fn first(line: &[u8]) -> u32 {
+        line.get(12..16).map_or(0, |number| u32::from_le_bytes(number.try_into().unwrap()))
+    }
+
+    #[test]
+    fn frames_arrive_however_the_line_is_cut() {
+        let totals = Diagnostics { overwritten: 7, ..Diagnostics::default() };
+        let line = [
+            frame(Kind::Open, 0, 0, &Open { channels: 3, flags: 0 }.to_bytes()),
+            data(1),
+            data(2),
+            frame(Kind::Close, 0, 3, &wire::close(&totals)),
+        ]
+        .concat();
+        for step in [1, 2, 23, 24, 25, 29, line.len()] {
+            assert_eq!(through(&line, step), (vec![1000, 1, 2, 2007], Faults::default()), "{step}");
+        }
+    }
+
+    #[test]
+    fn frames_that_are_missing_are_counted_where_they_are() {
+        let line = [data(0), data(1), data(5), data(6)].concat();
+        assert_eq!(through(&line, 7), (vec![0, 1, u32::MAX, 5, 6], Faults { missing: 3, ..Faults::default() }));
+        // Numbers begin again after the last one there is.
+        let line = [data(u32::MAX - 1), data(u32::MAX), data(0), data(2)].concat();
+        let (seen, faults) = through(&line, 7);
+        assert_eq!((&seen[2..], faults), (&[0, u32::MAX, 2][..], Faults { missing: 1, ..Faults::default() }));
+    }
+
+    #[test]
+    fn frames_that_come_again_or_make_no_sense_are_left_out() {
+        let line = [data(0), data(1), data(0), frame(Kind::Stop, 0, 2, b""), frame(Kind::Close, 0, 2, b"short"), data(2)].concat();
+        assert_eq!(through(&line, 100), (vec![0, 1, 2], Faults { unexpected: 3, ..Faults::default() }));
+        // But a sender that opens anew counts anew.
+        let open = frame(Kind::Open, 0, 0, &Open { channels: 3, flags: 0 }.to_bytes());
+        let line = [data(8), data(9), open, data(1)].concat();
+        assert_eq!(through(&line, 100), (vec![8, 9, 1000, 1], Faults::default()));
+    }
+
+    #[test]
+    fn any_flipped_bit_costs_one_frame() {
+        let good: Vec<Vec<u8>> = (0..4).map(data).collect();
+        let size = good[1].len();
+        for bit in 0..8 * size {
+            let mut line = good.concat();
+            line[size + bit / 8] ^= 1 << (bit % 8);
+            let (seen, faults) = through(&line, 5);
+            assert_eq!(seen, [0, u32::MAX, 2, 3], "bit {bit}");
+            assert_eq!(faults, Faults { damaged: 1, damaged_bytes: size as u64, missing: 1, unexpected: 0 }, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_at_the_end_is_damage() {
+        let line = [data(0), data(1)].concat();
+        let (seen, faults) = through(&line[..line.len() - 1], 100);
+        assert_eq!((seen, faults.damaged, faults.damaged_bytes), (vec![0], 1, data(1).len() as u64 - 1));
+    }
+}

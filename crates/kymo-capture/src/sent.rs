@@ -1,0 +1,339 @@
+//! A trace that a guest sends, channel by channel, written to a directory that is a trace at every moment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kymo::{ChannelKind, Diagnostics, flags, write_file_name};
+
+use crate::packets::{HEADER_BYTES, Head, PacketFile};
+use crate::receive::{Faults, Message, Receiver};
+
+/// A guest that claims to have more channels is not believed: 4,096 CPUs.
+const MAX_CHANNELS: u32 = 1 + 2 * 4096;
+
+/// How metadata begins (CTF 1.8.3, 7.3.2).
+const BEGINNING: &[u8] = b"/* CTF 1.8";
+
+/// What arrived.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// The [`flags`] in effect, as the guest said; `None` if it never opened a session.
+    pub flags: Option<u32>,
+    /// Packets in the trace, and bytes of all that was sent of channels.
+    pub packets: u64,
+    /// See `packets`.
+    pub bytes: u64,
+    /// CPUs of which there is anything.
+    pub cpus: u32,
+    /// Events that the kernel says it lost, by the packets that arrived.
+    pub discarded: u64,
+    /// What the guest said at its end; `None` if it never did.
+    pub closed: Option<Diagnostics>,
+    /// What was wrong with the line.
+    pub faults: Faults,
+    /// Places where what a channel sent was no packet, or the rest of one was missing; it was left out.
+    pub broken: u64,
+    /// The guest opened another session after this one, which is not in the trace.
+    pub another_session: bool,
+    /// Nothing of the metadata came, so that the rest cannot be read.
+    pub no_metadata: bool,
+}
+
+impl Sent {
+    /// Whether the ring reuses its oldest packets.
+    pub fn is_rolling(&self) -> bool {
+        self.flags.is_some_and(|flags| flags & flags::ROLLING != 0)
+    }
+
+    /// Whether all that was sent is there.
+    pub fn is_whole(&self) -> bool {
+        !self.faults.any() && self.broken == 0 && !self.no_metadata && self.closed.is_some()
+    }
+}
+
+/// One channel but the metadata.
+#[derive(Debug)]
+struct Channel {
+    file: PacketFile,
+    /// Bytes that are no whole packet yet.
+    waiting: Vec<u8>,
+    /// Something is missing: nothing is used before a packet begins with a frame.
+    lost: bool,
+    discarded: u64,
+}
+
+/// Takes what comes over a line and writes it.
+#[derive(Debug)]
+pub(crate) struct SentTrace {
+    out: PathBuf,
+    receiver: Receiver,
+    pages: Pages,
+}
+
+/// What is written.
+#[derive(Debug)]
+struct Pages {
+    out: PathBuf,
+    metadata: Vec<u8>,
+    /// Bytes of it that are in the file.
+    published: usize,
+    /// Something is missing that may have been metadata.
+    gap: bool,
+    /// A piece of the metadata is missing: it is of no use.
+    metadata_lost: bool,
+    channels: BTreeMap<u32, Channel>,
+    uuid: Option<[u8; 16]>,
+    sent: Sent,
+}
+
+impl SentTrace {
+    pub(crate) fn new(out: &Path) -> SentTrace {
+        let out = out.to_owned();
+        let pages = Pages {
+            out: out.clone(),
+            metadata: Vec::new(),
+            published: 0,
+            gap: false,
+            metadata_lost: false,
+            channels: BTreeMap::new(),
+            uuid: None,
+            sent: Sent::default(),
+        };
+        SentTrace { out, receiver: Receiver::default(), pages }
+    }
+
+    pub(crate) fn out(&self) -> &Path {
+        &self.out
+    }
+
+    /// Takes what has arrived.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let pages = &mut self.pages;
+        self.receiver.take(bytes, |message| pages.message(message))
+    }
+
+    /// Whether the guest has opened a session.
+    pub(crate) fn is_open(&self) -> bool {
+        self.pages.sent.flags.is_some() || self.pages.sent.bytes > 0
+    }
+
+    /// Whether it said that that was all.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.pages.sent.closed.is_some()
+    }
+
+    /// Bytes of channels that have come.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pages.sent.bytes
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn finish(mut self) -> io::Result<Sent> {
+        let pages = &mut self.pages;
+        self.receiver.end(|message| pages.message(message))?;
+        pages.publish()?;
+        let waiting = pages.channels.values().filter(|channel| !channel.waiting.is_empty()).count();
+        let mut sent = std::mem::take(&mut pages.sent);
+        sent.broken += waiting as u64;
+        sent.faults = self.receiver.faults();
+        sent.discarded = pages.channels.values().fold(0, |sum, channel| channel.discarded.saturating_add(sum));
+        let mut cpus: Vec<u32> = pages.channels.keys().map(|channel| (channel - 1) / 2).collect();
+        cpus.dedup();
+        sent.cpus = cpus.len() as u32;
+        sent.no_metadata = pages.published == 0 && sent.flags.is_some();
+        Ok(sent)
+    }
+}
+
+impl Pages {
+    fn message(&mut self, message: Message<'_>) -> io::Result<()> {
+        if self.sent.another_session {
+            return Ok(());
+        }
+        match message {
+            Message::Open(_) if self.sent.flags.is_some() => self.sent.another_session = true,
+            Message::Open(open) => self.sent.flags = Some(open.flags),
+            Message::Gap => {
+                // Of which channel, nobody knows.
+                self.gap = true;
+                for channel in self.channels.values_mut() {
+                    self.sent.broken += u64::from(!channel.waiting.is_empty());
+                    channel.waiting.clear();
+                    channel.lost = true;
+                }
+            }
+            Message::Data { channel: 0, bytes } => {
+                self.sent.bytes += bytes.len() as u64;
+                // Where it begins, nothing of it was missing before.
+                let lost = std::mem::take(&mut self.gap) && !bytes.is_empty() && !bytes.starts_with(BEGINNING);
+                self.sent.broken += u64::from(lost);
+                self.metadata_lost |= lost;
+                self.metadata.extend_from_slice(bytes);
+            }
+            Message::Data { channel, bytes } if channel < MAX_CHANNELS => {
+                self.sent.bytes += bytes.len() as u64;
+                self.publish()?;
+                self.packets(channel, bytes)?;
+            }
+            Message::Data { .. } => self.sent.broken += 1,
+            Message::Close(diagnostics) => {
+                self.publish()?;
+                self.sent.closed = Some(diagnostics);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what there is of the metadata, which no reader finds in part.
+    fn publish(&mut self) -> io::Result<()> {
+        if self.published == self.metadata.len() || self.metadata_lost {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.out)?;
+        let hidden = self.out.join(".metadata");
+        fs::write(&hidden, &self.metadata)?;
+        fs::rename(hidden, self.out.join("metadata"))?;
+        self.published = self.metadata.len();
+        Ok(())
+    }
+
+    fn packets(&mut self, number: u32, bytes: &[u8]) -> io::Result<()> {
+        let channel = match self.channels.entry(number) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                let mut name = String::new();
+                // A String takes all that is written to it.
+                let _ = write_file_name(number, &mut name);
+                fs::create_dir_all(&self.out)?;
+                let file = PacketFile::create(&self.out.join(name))?;
+                entry.insert(Channel { file, waiting: Vec::new(), lost: false, discarded: 0 })
+            }
+        };
+        if channel.lost {
+            if Head::read(bytes).is_none() {
+                return Ok(());
+            }
+            channel.lost = false;
+        }
+        channel.waiting.extend_from_slice(bytes);
+        let mut rest = channel.waiting.as_slice();
+        while rest.len() >= HEADER_BYTES {
+            let head = Head::read(rest).filter(|head| {
+                let uuid = *self.uuid.get_or_insert(head.uuid);
+                // Of this trace and of this channel: another one's would end the stream for its readers.
+                let first = ChannelKind::from_number(head.kind).map(|kind| u64::from(kind == ChannelKind::Events));
+                uuid == head.uuid && first.map(|first| 1 + 2 * u64::from(head.cpu) + first) == Some(u64::from(number))
+            });
+            let Some(head) = head else {
+                self.sent.broken += 1;
+                channel.lost = true;
+                rest = &[];
+                break;
+            };
+            let Some((packet, after)) = rest.split_at_checked(head.len) else { break };
+            channel.file.append(packet)?;
+            channel.discarded = channel.discarded.max(head.discarded);
+            self.sent.packets += 1;
+            rest = after;
+        }
+        channel.waiting = rest.to_vec();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packets::tests::{packet, packets};
+    use kymo::wire::{self, Kind, Open};
+
+    /// CPU 0's events.
+    const EVENTS: u32 = 2;
+
+    /// A guest that sends these frames, numbered as they stand here; those of `lost` do not arrive. Gives what was sent and the numbers of the packets in the file.
+    fn sent(name: &str, frames: &[(Kind, u32, Vec<u8>)], lost: &[usize]) -> (Sent, Option<Vec<u64>>, Option<Vec<u8>>) {
+        let out = std::env::temp_dir().join(format!("kymo-sent-{}-{name}", std::process::id()));
+        let mut trace = SentTrace::new(&out);
+        for (number, (kind, channel, payload)) in frames.iter().enumerate().filter(|(number, _)| !lost.contains(number)) {
+            trace.take(&wire::header(*kind, *channel, number as u32, payload)).unwrap();
+            trace.take(payload).unwrap();
+        }
+        let sent = trace.finish().unwrap();
+        let numbers = |bytes: Vec<u8>| packets(&bytes).unwrap().iter().map(|(number, _)| *number).collect();
+        let found = fs::read(out.join("events_0")).ok().map(numbers);
+        let metadata = fs::read(out.join("metadata")).ok();
+        let _ = fs::remove_dir_all(&out);
+        (sent, found, metadata)
+    }
+
+    /// Metadata in two frames, packets 0 to 5 in frames of 100 bytes, the end.
+    fn frames() -> Vec<(Kind, u32, Vec<u8>)> {
+        let mut frames = vec![
+            (Kind::Open, 0, Open { channels: 3, flags: flags::ROLLING }.to_bytes().to_vec()),
+            (Kind::Data, 0, b"/* CTF 1.8 */ trace".to_vec()),
+            (Kind::Data, 0, b" {};".to_vec()),
+        ];
+        // Packets of 120 bytes and one of 4,000, so that the frames cut them where they like.
+        let bytes: Vec<u8> = (0..6).flat_map(|number| packet(number, if number == 3 { 4000 } else { 120 })).collect();
+        frames.extend(bytes.chunks(100).map(|piece| (Kind::Data, EVENTS, piece.to_vec())));
+        frames.push((Kind::Close, 0, wire::close(&Diagnostics { discarded: 5, ..Diagnostics::default() }).to_vec()));
+        frames
+    }
+
+    #[test]
+    fn what_is_sent_in_pieces_is_written_in_packets() {
+        let (sent, numbers, metadata) = sent("pieces", &frames(), &[]);
+        assert_eq!(numbers.unwrap(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(metadata.unwrap(), b"/* CTF 1.8 */ trace {};");
+        assert!(sent.is_whole() && sent.is_rolling());
+        assert_eq!((sent.packets, sent.cpus, sent.closed.unwrap().discarded, sent.bytes), (6, 1, 5, 5 * 120 + 4000 + 23));
+    }
+
+    #[test]
+    fn a_piece_that_is_missing_costs_no_more_than_up_to_the_next_packet_that_a_frame_begins_with() {
+        // Frame 4 has the rest of packet 0 and the beginning of packet 1; no later frame begins with a packet.
+        let (sent, numbers, _) = sent("gap", &frames(), &[4]);
+        assert_eq!(numbers.unwrap(), [0; 0]);
+        assert_eq!((sent.broken, sent.faults.missing, sent.is_whole()), (1, 1, false));
+        let mut frames = frames();
+        frames.insert(6, (Kind::Data, EVENTS, packet(9, 200)));
+        let (sent, numbers, _) = self::sent("again", &frames, &[4]);
+        assert_eq!((numbers.unwrap(), sent.broken), (vec![9], 2), "the rest of the one before is no packet");
+    }
+
+    #[test]
+    fn metadata_counts_if_nothing_of_it_can_be_missing() {
+        let all = frames();
+        let last = all.len() - 1;
+        for (lost, opens, whole) in [
+            (vec![], true, true),
+            (vec![0], true, false),
+            (vec![1], false, false),
+            (vec![3], true, false),
+            (vec![last], true, false),
+        ] {
+            let (sent, _, metadata) = sent("metadata", &all, &lost);
+            assert_eq!((metadata.is_some(), sent.is_whole()), (opens, whole), "{lost:?}");
+            assert_eq!(sent.no_metadata, !opens, "{lost:?}");
+        }
+    }
+
+    #[test]
+    fn packets_of_another_trace_or_channel_are_left_out() {
+        let mut other_trace = packet(1, 120);
+        other_trace[4] = 1;
+        let mut other_cpu = packet(1, 120);
+        other_cpu[80] = 1;
+        for odd in [other_trace, other_cpu, vec![0x55; 120]] {
+            let mut frames = frames();
+            frames.truncate(3);
+            frames.extend([packet(0, 120), odd, packet(2, 120)].map(|packet| (Kind::Data, EVENTS, packet)));
+            let (sent, numbers, _) = sent("other", &frames, &[]);
+            assert_eq!((numbers.unwrap(), sent.broken), (vec![0, 2], 1));
+        }
+        let (sent, numbers, _) = sent("number", &[(Kind::Data, 70_000, packet(0, 120))], &[]);
+        assert_eq!((numbers, sent.broken), (None, 1));
+    }
+}

@@ -1,0 +1,72 @@
+//! `kymo attach`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kymo_capture::attach::{self, Machine, Options};
+
+use crate::exit::{Code, Usage};
+use crate::record::{fresh_directory, progress_bar, seconds, show, watch_interrupts};
+use crate::recover::address;
+use crate::summary;
+
+/// For `--help`.
+pub const EXAMPLES: &str = "Examples:
+  kymo attach /dev/shm/guest.ram --out trace             until Ctrl-C, or until the machine or its session ends
+  kymo attach /dev/shm/guest.ram --out trace --duration 5
+  kymo attach --qmp qmp.sock --out trace
+  kymo attach --qmp qmp.sock --snapshot --out trace      stops the machine while its memory is copied
+
+The machine's memory must be a file that is shared with it: -M ..,memory-backend=m -object memory-backend-file,id=m,size=..,mem-path=..,share=on.
+The machine is not asked for anything and not stopped (but for --snapshot). The trace begins with what the rings still hold. In a session that
+waits for a host to empty its rings, that is done, unless another kymo does it already.";
+
+/// The command line.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The file that holds the machine's memory.
+    #[arg(value_name = "RAMFILE", required_unless_present = "qmp", conflicts_with = "qmp")]
+    ram: Option<PathBuf>,
+    /// The socket of QEMU's option -qmp, by which the file is found and the machine's end is told.
+    #[arg(long, value_name = "SOCKET")]
+    qmp: Option<PathBuf>,
+    /// The new trace directory.
+    #[arg(long, short)]
+    out: PathBuf,
+    /// Leaves the machine so many seconds after the recording has begun.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "snapshot")]
+    duration: Option<Duration>,
+    /// Physical address of the file's first byte, where it is not 0, 0x40000000 or 0x80000000.
+    #[arg(long, value_parser = address, conflicts_with = "qmp")]
+    base: Option<u64>,
+    /// Has QEMU stop the machine, copy its memory, and let it run on; takes the trace out of the copy. Works with any memory.
+    #[arg(long, requires = "qmp", conflicts_with = "ram")]
+    snapshot: bool,
+}
+
+/// The machine that the command line names.
+fn machine(arguments: &Arguments) -> anyhow::Result<Machine<'_>> {
+    match (&arguments.ram, &arguments.qmp) {
+        (Some(file), _) => Ok(Machine::Ram { file, base: arguments.base }),
+        #[cfg(unix)]
+        (None, Some(socket)) => Ok(Machine::Qmp { socket, snapshot: arguments.snapshot }),
+        _ => Err(Usage("give the file with the machine's memory".to_owned()).into()),
+    }
+}
+
+/// Does it.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let machine = machine(arguments)?;
+    let made = fresh_directory(&arguments.out)?;
+    let interrupted = watch_interrupts()?;
+    let bar = progress_bar();
+    let options = Options { machine, out: &arguments.out, duration: arguments.duration, interrupted };
+    let attached = attach::attach(&options, |progress| show(&bar, progress));
+    bar.finish_and_clear();
+    let attached = attached.inspect_err(|_| made.undo())?;
+    eprintln!("kymo: {}; {} has {}", attached.ending, arguments.out.display(), summary::sentences(&attached.summary));
+    if attached.only_looked {
+        eprintln!("kymo: another program empties the rings of this session, or nobody may; this one has only looked.");
+    }
+    Ok(Code::Ok)
+}

@@ -1,0 +1,82 @@
+//! `kymo export`: a trace as another tool's file.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use kymo_ctf::Trace;
+
+use crate::exit::{Code, Usage};
+use crate::progress::Progress;
+
+/// For `--help`.
+pub const EXAMPLES: &str = "Examples:
+  kymo export trace trace.pftrace --to perfetto    open it at ui.perfetto.dev, or with trace_processor
+  kymo export trace trace.json --to chrome
+  kymo export trace tables --to csv
+  kymo export trace tables --to parquet
+
+Perfetto and Chrome get a timeline: what each CPU and thread does, interrupts, system calls, locks, wake-ups, and all other events as
+points. CSV and Parquet get every event with every field, one table for each kind of event. What was lost is told in all of them.";
+
+/// The command line.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The trace directory.
+    trace: PathBuf,
+    /// The file, which is written anew; for csv and parquet a directory, which must be new or empty.
+    out: PathBuf,
+    /// What to write.
+    #[arg(long, value_enum)]
+    to: To,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum To {
+    /// Perfetto's trace file.
+    Perfetto,
+    /// Parquet files, partitioned by event.
+    Parquet,
+    /// CSV files, one for each event.
+    Csv,
+    /// JSON in Chrome's trace event format.
+    Chrome,
+}
+
+/// Does it.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    if arguments.trace.is_file() {
+        return Err(Usage(format!("{} is a file: give the trace's directory", arguments.trace.display())).into());
+    }
+    let format = match arguments.to {
+        To::Perfetto => kymo_export::Format::Perfetto,
+        To::Parquet => kymo_export::Format::Parquet,
+        To::Csv => kymo_export::Format::Csv,
+        To::Chrome => kymo_export::Format::Chrome,
+    };
+    let trace = Trace::open(&arguments.trace)?;
+    if is_in(&arguments.out, &arguments.trace) {
+        return Err(
+            Usage(format!("{} is in the trace, of which it would be a part: give another place", arguments.out.display())).into()
+        );
+    }
+    let mut progress = Progress::new(&trace);
+    let outcome = kymo_export::export(&trace, format, &arguments.out, |item| progress.pass(item))?;
+    progress.done();
+    if outcome.timeless > 0 && matches!(arguments.to, To::Perfetto | To::Chrome) {
+        eprintln!("kymo: {} events have no time, and are not in the timeline.", outcome.timeless);
+    }
+    match outcome.damage {
+        Some(damage) => Err(damage.into()),
+        None => Ok(Code::Ok),
+    }
+}
+
+/// Whether what is to be written would lie in the directory, or be it.
+fn is_in(out: &Path, directory: &Path) -> bool {
+    let Ok(directory) = directory.canonicalize() else { return false };
+    let there = out.ancestors().find_map(|path| {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        path.canonicalize().ok()
+    });
+    there.is_some_and(|path| path.starts_with(&directory))
+}

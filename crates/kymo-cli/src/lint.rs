@@ -1,0 +1,157 @@
+//! `kymo lint`: what is wrong with a trace, and where.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use kymo_ctf::{Consequence, Error, Metadata, MetadataError, Tally, Trace};
+
+use crate::dump::{deliver, escape_controls, flush};
+use crate::exit::Code;
+
+pub const EXAMPLES: &str = "Examples:
+  kymo lint trace
+  kymo lint trace/metadata
+  kymo lint trace --json | jq .message
+
+Exit codes: 0 nothing was found; 1 the trace can be read, and this is wrong with it; 3 the metadata or trace cannot be used.";
+
+/// Command line.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A trace's directory, or a metadata file alone.
+    input: PathBuf,
+    /// One JSON object a line instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Threads to read the streams with.
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+}
+
+/// One thing that is wrong.
+struct Finding {
+    /// `error` where reading ended, `warning` where it went on.
+    severity: &'static str,
+    /// File, and where in it.
+    place: String,
+    message: String,
+    /// The line of the metadata, and the column.
+    shown: Option<(String, usize)>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the input cannot be read at all, or the output cannot be written.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let mut findings = Vec::new();
+    let code = if arguments.input.is_dir() {
+        trace(&arguments.input, arguments.jobs, &mut findings)?
+    } else {
+        let bytes = read(&arguments.input)?;
+        metadata(&arguments.input, &bytes, Metadata::from_bytes(&bytes), &mut findings)?
+    };
+    print(&findings, arguments.json, &mut std::io::stdout().lock())?;
+    Ok(code)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })
+}
+
+fn metadata(path: &Path, bytes: &[u8], read: Result<Metadata, Error>, findings: &mut Vec<Finding>) -> Result<Code, Error> {
+    let mut tell = |severity, error: &MetadataError| {
+        let line = usize::try_from(error.position.line).unwrap_or(usize::MAX).saturating_sub(1);
+        let text = String::from_utf8_lossy(bytes);
+        let shown = text.lines().nth(line).map(|line| (line.to_owned(), error.position.column as usize));
+        findings.push(Finding {
+            severity,
+            place: format!("{}:{}:{}", path.display(), error.position.line, error.position.column),
+            message: error.message.clone(),
+            shown: shown.filter(|(line, _)| line.chars().count() < 200),
+        });
+    };
+    match read {
+        Ok(metadata) => {
+            metadata.warnings().iter().for_each(|warning| tell("warning", warning));
+            Ok(if metadata.warnings().is_empty() { Code::Ok } else { Code::Findings })
+        }
+        Err(Error::Metadata(error)) => {
+            tell("error", &error);
+            Ok(Code::BadInput)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<Code, Error> {
+    let trace = match Trace::open(directory) {
+        Ok(trace) => trace,
+        Err(Error::Metadata(error)) => {
+            // Of a tree of traces the error does not say which: the first that cannot be read is shown.
+            let path = directory.join("metadata");
+            let bytes = read(&path).unwrap_or_default();
+            return metadata(&path, &bytes, Err(Error::Metadata(error)), findings);
+        }
+        Err(other) => return Err(other),
+    };
+    for part in trace.parts() {
+        let path = part.directory.join("metadata");
+        let bytes = read(&path)?;
+        metadata(&path, &bytes, Ok((*part.metadata).clone()), findings)?;
+    }
+    let map = trace.map();
+    let tally = Tally::of(&map, jobs, false);
+    for problem in &tally.problems {
+        let severity = if problem.consequence == Consequence::Clamped { "warning" } else { "error" };
+        let goes_on = match problem.consequence {
+            Consequence::Clamped => String::new(),
+            Consequence::PacketLost { resumes } => format!("; reading goes on at byte {resumes}"),
+            Consequence::StreamEnds => "; nothing more can be read from there".to_owned(),
+        };
+        findings.push(Finding {
+            severity,
+            place: format!("{}, packet {}, byte {}", problem.stream, problem.packet, problem.offset),
+            message: format!("{}{goes_on}", problem.reason),
+            shown: None,
+        });
+    }
+    if tally.more_problems > 0 {
+        let message = format!("{} more problems like these", tally.more_problems);
+        findings.push(Finding { severity: "warning", place: directory.display().to_string(), message, shown: None });
+    }
+    for error in map.failed() {
+        findings.push(Finding {
+            severity: "error",
+            place: directory.display().to_string(),
+            message: error.to_string(),
+            shown: None,
+        });
+    }
+    Ok(if findings.is_empty() { Code::Ok } else { Code::Findings })
+}
+
+fn print(findings: &[Finding], json: bool, out: &mut impl Write) -> anyhow::Result<()> {
+    for Finding { severity, place, message, shown } in findings {
+        let mut lines = vec![match json {
+            true => serde_json::json!({ "type": severity, "place": place, "message": message }).to_string(),
+            false => format!("{place}: {severity}: {message}"),
+        }];
+        if let (false, Some((line, column))) = (json, shown) {
+            let before = line.chars().take(column.saturating_sub(1));
+            let blank: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            lines.push(format!("    {line}"));
+            lines.push(format!("    {blank}^"));
+        }
+        for line in &mut lines {
+            let indented = line.replace('\t', " ");
+            *line = indented;
+            escape_controls(line);
+            line.push('\n');
+            if !deliver(out, line.as_bytes())? {
+                return Ok(());
+            }
+        }
+    }
+    flush(out)
+}

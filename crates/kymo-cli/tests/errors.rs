@@ -1,0 +1,171 @@
+//! What is said of inputs that cannot be used: one line, what is wrong, and what to do.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../../kymo-analysis/tests/made/mod.rs"]
+mod made;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use made::{MS, Made};
+
+/// The beginning of what the user can do.
+const VERBS: [&str; 15] =
+    ["give", "take", "see", "make", "get", "move", "use", "keep", "build", "install", "mend", "write", "free", "change", "leave"];
+
+/// Runs it, expects the code, and gives the sentence, which must end with something to do.
+fn refused(code: i32, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo")).args(arguments).env("PATH", "/nowhere").output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?} {text}");
+    let sentence = text.strip_prefix("kymo: ").unwrap_or_else(|| panic!("{text}")).trim_end();
+    assert_eq!(sentence.lines().count(), 1, "{text}");
+    let ends = [": ", "; ", ". ", " ("].map(|end| sentence.rmatch_indices(end).map(|(at, _)| at + end.len()).collect::<Vec<_>>());
+    let says = ends.concat().into_iter().any(|at| {
+        let word = sentence[at..].split([' ', '.']).next().unwrap().to_ascii_lowercase();
+        VERBS.contains(&word.as_str())
+    });
+    assert!(says, "nothing to do: {text}");
+    sentence.to_owned()
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("kymo-errors-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn what_is_no_trace() {
+    let folder = Folder::new("trace");
+    let file = folder.file("metadata", b"/* CTF 1.8 */ trace { major = ");
+    let here = folder.path("");
+    for verb in ["dump", "report", "check"] {
+        refused(2, &[verb, &file]);
+        refused(3, &[verb, &folder.path("nothing")]);
+        assert!(refused(3, &[verb, &here]).contains("line 1"));
+    }
+    folder.file("metadata", b"/* CTF 2.0 */ trace { };");
+    assert!(refused(3, &["dump", &here]).contains("give a trace in CTF 1.8"));
+}
+
+#[test]
+fn traces_that_are_damaged() {
+    let mut made = Made::new("errors");
+    made.event(0, MS, kymo::vocabulary::SchedEnter {});
+    let trace = made.finish();
+    let stream = trace.join("events_0");
+    let bytes = fs::read(&stream).unwrap();
+    let changed = |at: usize, value: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at] = value;
+        bytes
+    };
+    let last = bytes.len() - 4;
+    for (bytes, says) in [
+        (bytes[..bytes.len() - 1].to_vec(), "take what stands before it"),
+        (changed(0, 0), "copy the trace again"),
+        (changed(5, 99), "move the file"),
+        (changed(20, 99), "give the metadata"),
+        (changed(last, 0xfd), "give the metadata"),
+    ] {
+        fs::write(&stream, bytes).unwrap();
+        for verb in ["dump", "report", "check"] {
+            let text = refused(3, &[verb, trace.to_str().unwrap()]);
+            assert!(text.contains(says), "{says}: {text}");
+        }
+    }
+    fs::write(&stream, &bytes).unwrap();
+}
+
+#[test]
+fn memory_and_kernels() {
+    let folder = Folder::new("memory");
+    let (out, noise) = (folder.path("out"), folder.file("noise", &[0xa5; 8192]));
+    let here = folder.path("");
+    refused(3, &["recover", &folder.path("nothing"), "--out", &out]);
+    refused(3, &["recover", &noise, "--out", &out]);
+    refused(2, &["recover", &here, "--out", &out]);
+    refused(2, &["recover", &noise, "--out", &here]);
+    refused(2, &["recover", &noise, "--out", &noise]);
+    refused(4, &["recover", &noise, "--out", "/proc/no/such/place"]);
+    refused(3, &["record", &folder.path("nothing"), "--out", &out]);
+    refused(3, &["record", &noise, "--out", &out]);
+    refused(2, &["record", "--out", &out, "--", "ls"]);
+    refused(2, &["record", "--out", &out, "--", "qemu-system-riscv64", "-M"]);
+    refused(2, &["record", "--out", &out, "--", "qemu-system-riscv64", "-M", "virt", "-m", "much"]);
+    refused(2, &["record", "--out", &out, "--", "qemu-system-riscv64", "-M", "toaster"]);
+    // PATH leads nowhere.
+    refused(4, &["record", "--out", &out, "--", "qemu-system-riscv64", "-M", "virt"]);
+    refused(3, &["cost", &noise]);
+    refused(3, &["cost", &folder.path("nothing")]);
+    // No Kymo in it; this test has been linked with symbols.
+    let program = std::env::current_exe().unwrap();
+    refused(3, &["cost", program.to_str().unwrap(), "--symbol", "no such function"]);
+    assert!(!Path::new(&out).exists(), "nothing is left behind");
+}
+
+/// A selection that cannot be is said in tests/select.rs, too.
+#[test]
+fn what_a_trace_does_not_have() {
+    let mut made = Made::new("errors-select");
+    made.event(0, MS, kymo::vocabulary::SchedEnter {});
+    let trace = made.finish().to_str().unwrap();
+    for selection in [["--cpu", "9"], ["--tid", "9"], ["--thread", "x"], ["--event", "sched_entr"], ["--event", "quite another"]] {
+        let text = refused_or_hinted(&[&["dump", trace], &selection[..]].concat());
+        assert!(text.contains("kymo") || text.contains("meant?") || text.contains("it has"), "{text}");
+    }
+    refused(2, &["dump", trace, "--from", "2s", "--to", "1s"]);
+
+    let folder = Folder::new("expect");
+    for text in [&b"[[expect]]\nnothing = 1\n"[..], b"\xff", b"", b"[[expect", b"[[expect]]\nevent = \"no_such\"\ncount = 1\n"] {
+        refused(3, &["check", trace, "--expect", &folder.file("expect.toml", text)]);
+    }
+    refused(3, &["check", trace, "--expect", &folder.path("nothing.toml")]);
+}
+
+/// The sentence, whatever it ends with.
+fn refused_or_hinted(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo")).args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// A disk that is full.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_output_that_cannot_be_written() {
+    let mut made = Made::new("errors-full");
+    made.event(0, MS, kymo::vocabulary::SchedEnter {});
+    let trace = made.finish();
+    for verb in ["dump", "report"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo")).arg(verb).arg(trace).stdout(full).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{verb} {text}");
+        assert!(text.contains("make room") && text.lines().count() == 1, "{text}");
+    }
+}

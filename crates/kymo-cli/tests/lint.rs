@@ -1,0 +1,50 @@
+//! `kymo lint` as a user runs it.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What the command prints and ends with, for a directory of these files.
+fn lint(name: &str, files: &[(&str, &[u8])], input: &str, arguments: &[&str]) -> (String, i32) {
+    let directory: PathBuf = std::env::temp_dir().join(format!("kymo-lint-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    for (file, bytes) in files {
+        std::fs::write(directory.join(file), bytes).unwrap();
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo")).arg("lint").arg(directory.join(input)).args(arguments).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap().replace(&format!("{}/", directory.display()), "");
+    let _ = std::fs::remove_dir_all(&directory);
+    (text, output.status.code().unwrap())
+}
+
+const GOOD: &str = "/* CTF 1.8 */\ntrace { major = 1; minor = 8; byte_order = le; };\nclock { name = c; };
+stream { event.header := struct { integer { size = 64; map = clock.c.value; } t; }; };\nevent { name = e; };\n";
+
+#[test]
+fn metadata_errors_have_their_line_and_a_mark_under_the_column() {
+    let (text, code) = lint("bad", &[("metadata", b"trace {\n\tmajor = ;\n};")], "metadata", &[]);
+    assert_eq!(text, "metadata:2:10: error: expected a value, found `;`\n     major = ;\n             ^\n");
+    assert_eq!(code, 3);
+}
+
+#[test]
+fn what_can_be_read_is_a_warning() {
+    let text = GOOD.replace("name = e;", "name = e; colour = 1;");
+    let (text, code) = lint("odd", &[("metadata", text.as_bytes())], "metadata", &["--json"]);
+    assert_eq!(code, 1);
+    assert!(text.contains(r#""place":"metadata:5:19","type":"warning""#), "{text}");
+}
+
+#[test]
+fn streams_are_read_to_their_end() {
+    let stream: Vec<u8> = [5u64, 4, 6].into_iter().flat_map(u64::to_le_bytes).collect();
+    let (text, code) = lint("back", &[("metadata", GOOD.as_bytes()), ("s", &stream)], "", &[]);
+    assert_eq!((text.as_str(), code), ("s, packet 0, byte 16: warning: the clock steps back from 5 to 4\n", 1));
+    let cut = &stream[..20];
+    let (text, code) = lint("cut", &[("metadata", GOOD.as_bytes()), ("s", cut)], "", &["--jobs", "2"]);
+    assert!(text.contains("byte 16: error: a field needs 64 bits") && text.contains("nothing more can be read"), "{text}");
+    assert_eq!(code, 1);
+    assert_eq!(lint("good", &[("metadata", GOOD.as_bytes()), ("s", &stream[..8])], "", &[]), (String::new(), 0));
+}

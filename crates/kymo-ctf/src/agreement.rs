@@ -1,0 +1,206 @@
+//! The three ways over fields give the same: compiled steps, the exact walk, and values read on demand. Random classes, random bytes.
+
+use std::sync::Arc;
+
+use crate::class::{
+    ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, EnumClass, FieldClass, FieldLocation, FloatClass, IntRange,
+    IntegerClass, Length, Mapping, Member, OptionalClass, Origin, Roles, StringClass, StringLength, StructClass, TextEncoding,
+    VarIntClass, VariantClass,
+};
+use crate::draft::{Draft, DraftEvent, DraftStream};
+use crate::error::Position;
+use crate::metadata::{Metadata, TraceClass};
+use crate::state::{Seen, Slots};
+use crate::value_ref::StructRef;
+use crate::walk::Walker;
+
+/// The same numbers on every run (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn integer(&mut self, signed: bool) -> IntegerClass {
+        let size = if self.one_in(2) { 8 << self.below(4) } else { self.below(64) + 1 } as u8;
+        let order = if self.one_in(4) { ByteOrder::Big } else { ByteOrder::Little };
+        let alignment = [1, 1, 8, 8, 8, 16, 32, 4][self.below(8) as usize];
+        let bit_order = if self.one_in(6) { BitOrder::Reversed } else { BitOrder::Natural };
+        IntegerClass { bit_order, base: Base::Decimal, ..IntegerClass::new(size, alignment, signed, order) }
+    }
+
+    /// A small number, for lengths and choices.
+    fn small(&mut self) -> FieldClass {
+        match self.below(3) {
+            0 => FieldClass::VarInt(VarIntClass::new(false)),
+            1 => FieldClass::Integer(IntegerClass { size: 3, ..self.integer(false) }),
+            _ => FieldClass::Integer(IntegerClass::new(8, 8, false, ByteOrder::Little)),
+        }
+    }
+
+    fn structure(&mut self, depth: u64) -> StructClass {
+        let mut members: Vec<Member> = Vec::new();
+        let mut numbers: Vec<String> = Vec::new();
+        for index in 0..self.below(6) {
+            let class = if self.one_in(3) {
+                numbers.push(format!("m{index}"));
+                self.small()
+            } else {
+                self.field(depth, &numbers)
+            };
+            members.push(member(&format!("m{index}"), class));
+        }
+        StructClass::new(members, [1, 1, 1, 8, 32][self.below(5) as usize])
+    }
+
+    fn location(&mut self, numbers: &[String]) -> Option<FieldLocation> {
+        let name = numbers.get(self.below(numbers.len().max(1) as u64) as usize)?;
+        Some(FieldLocation::new(Origin::Nearest, vec![Some(Arc::from(name.as_str()))], Position::START))
+    }
+
+    fn string_length(&mut self, numbers: &[String]) -> StringLength {
+        match self.location(numbers) {
+            Some(location) if self.one_in(2) => StringLength::Dynamic(location),
+            _ => StringLength::Static(self.below(4)),
+        }
+    }
+
+    fn field(&mut self, depth: u64, numbers: &[String]) -> FieldClass {
+        let compound = if depth == 0 { 0 } else { 6 };
+        match self.below(10 + compound) {
+            0 | 1 => FieldClass::Integer(self.integer(false)),
+            2 => FieldClass::Integer(self.integer(true)),
+            3 => FieldClass::Enum(EnumClass {
+                integer: self.integer(true),
+                mappings: [Mapping { label: "low".into(), low: -3, high: 9 }].into(),
+            }),
+            4 => FieldClass::Bool(self.integer(false)),
+            5 => FieldClass::BitMap(BitMapClass { integer: self.integer(false), flags: Arc::from([]) }),
+            6 => FieldClass::Float(FloatClass {
+                size: 16 << self.below(4),
+                alignment: [1, 8, 32][self.below(3) as usize],
+                byte_order: ByteOrder::Little,
+                bit_order: BitOrder::Natural,
+                attributes: Default::default(),
+            }),
+            7 => FieldClass::VarInt(VarIntClass::new(self.one_in(2))),
+            8 => FieldClass::String(StringClass {
+                length: if self.one_in(2) { StringLength::Terminated } else { self.string_length(numbers) },
+                encoding: [TextEncoding::Utf8, TextEncoding::Utf16Be, TextEncoding::Utf32Le][self.below(3) as usize],
+                attributes: Default::default(),
+            }),
+            9 => FieldClass::Blob(BlobClass {
+                length: self.string_length(numbers),
+                media_type: "x/y".into(),
+                roles: Roles::NONE,
+                attributes: Default::default(),
+            }),
+            10 | 11 => FieldClass::Struct(self.structure(depth - 1)),
+            12 | 13 => {
+                let length = match self.location(numbers) {
+                    Some(location) if self.one_in(2) => Length::Dynamic(location),
+                    _ => Length::Static(self.below(4)),
+                };
+                let element = self.field(depth - 1, numbers);
+                let minimum_alignment = if self.one_in(5) { 64 } else { 1 };
+                FieldClass::Array(ArrayClass { minimum_alignment, ..ArrayClass::new(element, length) })
+            }
+            14 => match self.location(numbers) {
+                Some(selector) => {
+                    let options = (0..2).map(|index| member(&format!("o{index}"), self.field(depth - 1, numbers))).collect();
+                    let ranges = vec![vec![IntRange { low: 0, high: 3 }], vec![IntRange { low: 4, high: 200 }]];
+                    FieldClass::Variant(VariantClass::new(selector, options, Some(ranges)))
+                }
+                None => FieldClass::Integer(self.integer(false)),
+            },
+            _ => match self.location(numbers) {
+                Some(selector) => FieldClass::Optional(OptionalClass {
+                    selector,
+                    ranges: Some(vec![IntRange { low: 2, high: 90 }]),
+                    class: Box::new(self.field(depth - 1, numbers)),
+                    attributes: Default::default(),
+                }),
+                None => FieldClass::Integer(self.integer(false)),
+            },
+        }
+    }
+}
+
+fn member(name: &str, class: FieldClass) -> Member {
+    Member { name: name.into(), declared_name: name.into(), class, attributes: Default::default() }
+}
+
+fn metadata(fields: StructClass) -> Metadata {
+    let event = DraftEvent {
+        position: Position::START,
+        id: 0,
+        name: "e".into(),
+        namespace: None,
+        uid: None,
+        log_level: None,
+        context: None,
+        fields: Some(fields),
+        attributes: Default::default(),
+    };
+    let trace = TraceClass {
+        major: 2,
+        minor: 0,
+        uuid: None,
+        byte_order: ByteOrder::Little,
+        name: None,
+        namespace: None,
+        uid: None,
+        attributes: Default::default(),
+        packet_header: None,
+    };
+    let streams = vec![DraftStream { events: vec![event], ..DraftStream::default() }];
+    Draft { trace, packet_header: None, env: Vec::new(), clocks: Vec::new(), streams, warnings: Vec::new() }.link().unwrap()
+}
+
+#[test]
+fn steps_walk_and_values_agree() {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let (mut stepped, mut failed, mut looked, mut left) = (0, 0, 0, 0);
+    for round in 0..20_000 {
+        let metadata = metadata(random.structure(3));
+        let plan = &metadata.plans[&0];
+        let fields = plan.class.events[&0].fields.as_deref().unwrap();
+        for _ in 0..4 {
+            let length = random.below(60);
+            // Small numbers often, so that lengths fit.
+            let bytes: Vec<u8> =
+                (0..length).map(|_| if random.one_in(3) { random.below(256) } else { random.below(4) } as u8).collect();
+            let limit = (length * 8).saturating_sub(random.below(9));
+            let start = random.below(20).min(limit);
+            let mut slots = Slots::new(plan.slots);
+            let mut seen = Seen::default();
+            let mut walker = Walker::new(&bytes, start, limit, &mut slots, Some(&mut seen));
+            let walked = walker.structure(fields).map(|()| walker.cursor.position());
+            let mut slots = Slots::new(plan.slots);
+            let end = plan.events[0].layout.end(&bytes, start, limit, &mut slots);
+            // Where byte orders meet, the steps may leave it to the exact way; they never say more than it.
+            left += u32::from(end.is_none() && walked.is_ok());
+            let end = end.or(walked.clone().ok());
+            assert_eq!(end, walked.clone().ok(), "round {round}: {walked:?} {fields:#?}");
+            match end {
+                Some(end) => {
+                    stepped += 1;
+                    let mut slots = Slots::new(plan.slots);
+                    let (values, behind) = StructRef::measured(fields, &bytes, start, end, &mut slots);
+                    assert_eq!((behind, values.iter().count()), (end, fields.members.len()), "round {round}: {fields:#?}");
+                    looked += values.to_fields().len();
+                }
+                None => failed += 1,
+            }
+        }
+    }
+    assert!(stepped > 10_000 && failed > 10_000 && looked > 10_000 && left < stepped / 20, "{stepped} {failed} {looked} {left}");
+}

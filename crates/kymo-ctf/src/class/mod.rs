@@ -1,0 +1,129 @@
+//! Field classes: how bits of a stream become a value. One model for CTF 1.8 and CTF 2.
+//!
+//! Front ends (TSDL, JSON) make these with every byte order, alignment and size filled in. Lengths, tags and selectors are
+//! [locations](FieldLocation) of other fields; linking the metadata gives each located integer a *slot*, a cell that reading the one
+//! field fills and reading the other uses.
+
+mod compound;
+mod integer;
+mod location;
+mod text;
+
+pub use compound::{ArrayClass, Length, Member, OptionalClass, StructClass, VariantClass};
+pub(crate) use compound::{Choice, LinkedLength, choose};
+pub(crate) use integer::NO_SLOT;
+pub use integer::{
+    Base, BitMapClass, BitOrder, ByteOrder, Encoding, EnumClass, FloatClass, IntegerClass, Mapping, Role, Roles, VarIntClass,
+};
+pub use location::{FieldLocation, IntRange, Origin, Scope};
+pub use text::{BlobClass, StringClass, StringLength, TextEncoding};
+
+/// Any class of field.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum FieldClass {
+    /// An integer of 1 to 64 bits.
+    Integer(IntegerClass),
+    /// A floating-point number of 16, 32, 64 or 128 bits.
+    Float(FloatClass),
+    /// Text.
+    String(StringClass),
+    /// An integer whose values have labels.
+    Enum(EnumClass),
+    /// Fields one after another.
+    Struct(StructClass),
+    /// Several of one class: an array (fixed length) or a sequence (length in another field).
+    Array(ArrayClass),
+    /// One of several classes, chosen by an integer read before.
+    Variant(VariantClass),
+    /// Bits without a meaning of their own (CTF 2); stored as the unsigned integer they make.
+    BitArray(IntegerClass),
+    /// Bits with names (CTF 2).
+    BitMap(BitMapClass),
+    /// True unless all bits are zero (CTF 2).
+    Bool(IntegerClass),
+    /// An integer of as many bytes as it needs, in LEB128 (CTF 2).
+    VarInt(VarIntClass),
+    /// Bytes (CTF 2).
+    Blob(BlobClass),
+    /// A field that is there or not (CTF 2).
+    Optional(OptionalClass),
+}
+
+impl FieldClass {
+    /// What the field's first bit must be aligned to, in bits from the packet's first bit.
+    pub fn alignment(&self) -> u32 {
+        match self {
+            FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => class.alignment,
+            FieldClass::BitMap(class) => class.integer.alignment,
+            FieldClass::Float(class) => class.alignment,
+            FieldClass::String(_) | FieldClass::VarInt(_) | FieldClass::Blob(_) => 8,
+            FieldClass::Enum(class) => class.integer.alignment,
+            FieldClass::Struct(class) => class.alignment,
+            FieldClass::Array(class) => class.element.alignment().max(class.minimum_alignment),
+            FieldClass::Variant(_) | FieldClass::Optional(_) => 1,
+        }
+    }
+
+    /// The fewest bits a field of this class can take, padding aside. Lengths are checked with it before anything is allocated.
+    pub(crate) fn least_bits(&self) -> u64 {
+        match self {
+            FieldClass::Float(class) => u64::from(class.size),
+            FieldClass::String(class) => class.least_bits(),
+            FieldClass::VarInt(_) => 8,
+            FieldClass::Blob(class) => class.length.least_bits(),
+            FieldClass::Struct(class) => {
+                class.members.iter().fold(0, |bits: u64, member| bits.saturating_add(member.class.least_bits()))
+            }
+            FieldClass::Array(class) => class.least_bits,
+            FieldClass::Variant(class) => {
+                let options = class.options.iter();
+                options.map(|option| option.class.least_bits()).min().unwrap_or(0)
+            }
+            FieldClass::Optional(_) => 0,
+            FieldClass::Integer(_)
+            | FieldClass::Enum(_)
+            | FieldClass::BitArray(_)
+            | FieldClass::BitMap(_)
+            | FieldClass::Bool(_) => self.storage().map_or(0, |class| u64::from(class.size)),
+        }
+    }
+
+    /// The integer under an integer or enumeration class.
+    pub fn as_integer(&self) -> Option<&IntegerClass> {
+        match self {
+            FieldClass::Integer(class) => Some(class),
+            FieldClass::Enum(class) => Some(&class.integer),
+            _ => None,
+        }
+    }
+
+    /// The integer that a field of fixed length is stored as, whatever it means.
+    pub(crate) fn storage(&self) -> Option<&IntegerClass> {
+        match self {
+            FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => Some(class),
+            FieldClass::Enum(class) => Some(&class.integer),
+            FieldClass::BitMap(class) => Some(&class.integer),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn storage_mut(&mut self) -> Option<&mut IntegerClass> {
+        match self {
+            FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => Some(class),
+            FieldClass::Enum(class) => Some(&mut class.integer),
+            FieldClass::BitMap(class) => Some(&mut class.integer),
+            _ => None,
+        }
+    }
+
+    /// The labels of an integer's values, where it has any.
+    pub fn mappings(&self) -> Option<&[Mapping]> {
+        match self {
+            FieldClass::Enum(class) => Some(&class.mappings),
+            FieldClass::VarInt(class) => class.mappings.as_deref(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Text and bytes.
+
+use std::sync::Arc;
+
+use super::{FieldLocation, Roles};
+use crate::attribute::Attributes;
+
+/// How characters are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TextEncoding {
+    /// UTF-8, and ASCII with it.
+    #[default]
+    Utf8,
+    /// UTF-16, most significant byte first.
+    Utf16Be,
+    /// UTF-16, least significant byte first.
+    Utf16Le,
+    /// UTF-32, most significant byte first.
+    Utf32Be,
+    /// UTF-32, least significant byte first.
+    Utf32Le,
+}
+
+impl TextEncoding {
+    /// Bytes of a code unit; a terminator is as many zeros.
+    pub fn unit(self) -> usize {
+        match self {
+            TextEncoding::Utf8 => 1,
+            TextEncoding::Utf16Be | TextEncoding::Utf16Le => 2,
+            TextEncoding::Utf32Be | TextEncoding::Utf32Le => 4,
+        }
+    }
+}
+
+/// Where text or bytes end.
+#[derive(Debug, Clone)]
+pub enum StringLength {
+    /// Before the first code unit of zero, which is stored too.
+    Terminated,
+    /// After this many bytes. Text ends before its first code unit of zero.
+    Static(u64),
+    /// After as many bytes as another field says.
+    Dynamic(FieldLocation),
+}
+
+impl StringLength {
+    pub(crate) fn least_bits(&self) -> u64 {
+        match self {
+            StringLength::Terminated => 8,
+            StringLength::Static(bytes) => bytes.saturating_mul(8),
+            StringLength::Dynamic(_) => 0,
+        }
+    }
+}
+
+/// Text, aligned to 8 bits.
+#[derive(Debug, Clone)]
+pub struct StringClass {
+    /// Where it ends.
+    pub length: StringLength,
+    /// How characters are stored.
+    pub encoding: TextEncoding,
+    /// What the metadata says besides.
+    pub attributes: Attributes,
+}
+
+impl StringClass {
+    /// Terminated UTF-8.
+    pub(crate) fn terminated() -> Self {
+        StringClass { length: StringLength::Terminated, encoding: TextEncoding::Utf8, attributes: Attributes::default() }
+    }
+
+    pub(crate) fn least_bits(&self) -> u64 {
+        match self.length {
+            StringLength::Terminated => self.encoding.unit() as u64 * 8,
+            _ => self.length.least_bits(),
+        }
+    }
+}
+
+/// Bytes, aligned to 8 bits (CTF 2).
+#[derive(Debug, Clone)]
+pub struct BlobClass {
+    /// How many; never [`StringLength::Terminated`].
+    pub length: StringLength,
+    /// What they are, as a media type.
+    pub media_type: Arc<str>,
+    /// What they mean to the reader; only the metadata stream's UUID can be a BLOB.
+    pub roles: Roles,
+    /// What the metadata says besides.
+    pub attributes: Attributes,
+}

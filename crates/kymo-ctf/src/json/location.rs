@@ -1,0 +1,45 @@
+//! Field locations: `{"origin": .., "path": [..]}`.
+
+use std::sync::Arc;
+
+use super::Checked;
+use super::object::{Object, list, one_of, wrong};
+use super::syntax::Json;
+use crate::class::{FieldLocation, Origin, Scope};
+
+const ORIGINS: [(&str, Scope); 6] = [
+    ("packet-header", Scope::PacketHeader),
+    ("packet-context", Scope::PacketContext),
+    ("event-record-header", Scope::EventHeader),
+    ("event-record-common-context", Scope::EventCommonContext),
+    ("event-record-specific-context", Scope::EventContext),
+    ("event-record-payload", Scope::EventFields),
+];
+
+/// The location of another field, as the property `name` of `object`.
+pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
+    let node = object.need(name)?;
+    let location = Object::new(node, "a field location")?.only(&["origin", "path"])?;
+    let origin = location.get("origin").map(|node| one_of(node, "`origin`", &ORIGINS)).transpose()?;
+    let path = location.need("path")?;
+    let elements = list(path, "a location's `path`")?;
+    let mut names: Vec<Option<Arc<str>>> = Vec::new();
+    for element in elements {
+        match &element.value {
+            Json::Text(name) => names.push(Some(Arc::from(name.as_str()))),
+            // From a member that was just gone into back to the structure it is in.
+            Json::Null if matches!(names.last(), Some(Some(_))) => drop(names.pop()),
+            Json::Null if origin.is_none() => names.push(None),
+            Json::Null => return wrong(element, "`null` leaves the path's origin, around which there is no structure"),
+            _ => return wrong(element, format!("an element of a `path` must be a string or `null`, not {}", element.kind())),
+        }
+    }
+    match elements.last() {
+        None => return wrong(path, "a location's `path` must have one element at least"),
+        Some(last) if matches!(last.value, Json::Null) => {
+            return wrong(last, "the last element of a `path` must name a field; `null` does not");
+        }
+        Some(_) => {}
+    }
+    Ok(FieldLocation::new(origin.map_or(Origin::Here, Origin::Scope), names, node.at))
+}

@@ -1,0 +1,125 @@
+//! Where a stream's bytes come from: memory, or anything that gives them in order.
+
+use std::io::Read;
+
+use crate::error::DecodeError;
+
+/// A stream of bytes with a window that moves forward.
+pub(crate) trait Source {
+    /// Moves the window to offset `at`, never before what was released, and makes it `wanted` bytes long, or shorter where the stream
+    /// ends.
+    fn seek(&mut self, at: u64, wanted: u64) -> Result<(), DecodeError>;
+
+    /// Nothing before offset `before` will be asked for any more.
+    fn release(&mut self, before: u64);
+
+    /// The window.
+    fn bytes(&self) -> &[u8];
+}
+
+/// Bytes in memory, mapped or not.
+#[derive(Debug, Clone)]
+pub(crate) struct Slice<'a> {
+    all: &'a [u8],
+    window: &'a [u8],
+}
+
+impl<'a> Slice<'a> {
+    pub(crate) fn new(all: &'a [u8]) -> Self {
+        Slice { all, window: &[] }
+    }
+}
+
+impl Source for Slice<'_> {
+    fn seek(&mut self, at: u64, wanted: u64) -> Result<(), DecodeError> {
+        let rest = usize::try_from(at).ok().and_then(|at| self.all.get(at..)).unwrap_or(&[]);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        self.window = rest.get(..wanted).unwrap_or(rest);
+        Ok(())
+    }
+
+    fn release(&mut self, _: u64) {}
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        self.window
+    }
+}
+
+/// Bytes that are read as they are needed.
+#[derive(Debug)]
+pub(crate) struct Reading<R> {
+    source: R,
+    /// Bytes read, from offset `base` on; those before offset `released` are not needed any more.
+    buffer: Vec<u8>,
+    base: u64,
+    released: u64,
+    start: usize,
+    length: usize,
+}
+
+impl<R: Read> Reading<R> {
+    pub(crate) fn new(source: R) -> Self {
+        Reading { source, buffer: Vec::new(), base: 0, released: 0, start: 0, length: 0 }
+    }
+}
+
+/// What is not needed any more is dropped when it is at least this much, in bytes, so that the rest is seldom moved.
+const DONE_WITH: usize = 1 << 16;
+
+impl<R: Read> Source for Reading<R> {
+    fn seek(&mut self, at: u64, wanted: u64) -> Result<(), DecodeError> {
+        let fail = |error: std::io::Error| DecodeError::Io(error.to_string());
+        let done = usize::try_from(self.released.min(at).saturating_sub(self.base)).unwrap_or(usize::MAX);
+        if done >= DONE_WITH {
+            let dropped = done.min(self.buffer.len());
+            self.buffer.drain(..dropped);
+            self.base += dropped as u64;
+            // What was not even read yet.
+            let skipped = (done - dropped) as u64;
+            self.base += std::io::copy(&mut self.source.by_ref().take(skipped), &mut std::io::sink()).map_err(fail)?;
+        }
+        let start = at.saturating_sub(self.base);
+        let end = start.saturating_add(wanted);
+        let missing = end.saturating_sub(self.buffer.len() as u64);
+        if missing > 0 {
+            // `read_to_end` grows the buffer as bytes come: a packet that claims to be huge costs nothing.
+            self.source.by_ref().take(missing).read_to_end(&mut self.buffer).map_err(fail)?;
+        }
+        self.start = usize::try_from(start).unwrap_or(usize::MAX).min(self.buffer.len());
+        self.length = usize::try_from(end).unwrap_or(usize::MAX).min(self.buffer.len()) - self.start;
+        Ok(())
+    }
+
+    fn release(&mut self, before: u64) {
+        self.released = self.released.max(before);
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        self.buffer.get(self.start..self.start + self.length).unwrap_or(&[])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_of_both_kinds_are_the_same() {
+        let all: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
+        let mut slice = Slice::new(&all);
+        let mut reading = Reading::new(&all[..]);
+        for (at, wanted) in
+            [(0, 10), (0, 100), (5, 3), (5, 70_000), (70_000, 1), (150_000, 10), (150_001, 10), (199_999, 9), (300_000, 4)]
+        {
+            slice.seek(at, wanted).unwrap();
+            reading.seek(at + 3, wanted).unwrap();
+            reading.seek(at, wanted).unwrap();
+            reading.release(at);
+            assert_eq!(slice.bytes(), reading.bytes(), "{at}+{wanted}");
+            let length = (wanted as usize).min(all.len().saturating_sub(at as usize));
+            assert_eq!(slice.bytes().len(), length);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What fields leave behind for the fields after them, and for the reader.
+
+use crate::bits::low_mask;
+use crate::class::{NO_SLOT, Role, Roles};
+
+/// Values of the integers that lengths, tags and selectors are in. A dependent field always comes after the field it depends on, so
+/// that no cell is used before it was filled.
+#[derive(Debug, Clone)]
+pub(crate) struct Slots {
+    /// Most traces need no more, and copying these costs little.
+    few: [i128; FEW],
+    more: Vec<i128>,
+}
+
+const FEW: usize = 4;
+
+impl Slots {
+    pub(crate) fn new(count: u32) -> Self {
+        Slots { few: [0; FEW], more: vec![0; (count as usize).saturating_sub(FEW)] }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, slot: u32) -> i128 {
+        let slot = slot as usize;
+        let cell = self.few.get(slot).or_else(|| self.more.get(slot.wrapping_sub(FEW)));
+        cell.copied().unwrap_or(0)
+    }
+
+    /// A length; only unsigned integers give lengths.
+    #[inline]
+    pub(crate) fn length(&self, slot: u32) -> u64 {
+        u64::try_from(self.get(slot)).unwrap_or(0)
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, slot: u32, value: i128) {
+        if slot == NO_SLOT {
+            return;
+        }
+        let slot = slot as usize;
+        if let Some(cell) = self.few.get_mut(slot) {
+            *cell = value;
+        } else if let Some(cell) = self.more.get_mut(slot - FEW) {
+            *cell = value;
+        }
+    }
+}
+
+/// Values that were read for the reader itself, by role.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    values: [Option<(u64, u8)>; Role::COUNT],
+    /// Bits where UUIDs begin.
+    pub(crate) uuids: Vec<u64>,
+}
+
+impl Seen {
+    pub(crate) fn note(&mut self, roles: Roles, value: u64, size: u8) {
+        if roles.is_empty() {
+            return;
+        }
+        for (role, cell) in ALL.into_iter().zip(&mut self.values) {
+            if roles.has(role) {
+                *cell = Some((value, size));
+            }
+        }
+    }
+
+    /// The last value of this role, and its size in bits.
+    pub(crate) fn get(&self, role: Role) -> Option<(u64, u8)> {
+        self.values.get(role as usize).copied().flatten()
+    }
+
+    pub(crate) fn value(&self, role: Role) -> Option<u64> {
+        self.get(role).map(|(value, _)| value)
+    }
+}
+
+/// In the order of their discriminants.
+const ALL: [Role; Role::COUNT] = [
+    Role::PacketMagic,
+    Role::MetadataUuid,
+    Role::StreamClassId,
+    Role::StreamId,
+    Role::PacketTotalLength,
+    Role::PacketContentLength,
+    Role::Timestamp,
+    Role::PacketEndTimestamp,
+    Role::DiscardedEvents,
+    Role::PacketSequenceNumber,
+    Role::EventClassId,
+    Role::CpuId,
+];
+
+/// What a timestamp does to a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tick {
+    /// It goes on, or stays.
+    To(u64),
+    /// It would step back to this value.
+    Back(u64),
+}
+
+/// What the low `size` bits `low` mean after `now`: the first value not before it.
+///
+/// This is CTF's rule for timestamps narrower than the clock: lower bits than before mean that they wrapped, once. A value of all 64
+/// bits is taken as it is. If the wrapped value would lie behind `end`, which the packet says is its end, while the unwrapped one is
+/// less than half a turn back, then the clock did not wrap but stepped back.
+pub(crate) fn tick(now: u64, low: u64, size: u8, end: u64) -> Tick {
+    tick_masked(now, low, low_mask(size), end)
+}
+
+/// The same with the mask of the low bits.
+#[inline(always)]
+pub(crate) fn tick_masked(now: u64, low: u64, mask: u64, end: u64) -> Tick {
+    let same_turn = now & !mask | low & mask;
+    if same_turn >= now {
+        return Tick::To(same_turn);
+    }
+    wrap(now, same_turn, mask, end)
+}
+
+#[cold]
+fn wrap(now: u64, same_turn: u64, mask: u64, end: u64) -> Tick {
+    if mask == u64::MAX {
+        return Tick::Back(same_turn);
+    }
+    match same_turn.checked_add(mask + 1) {
+        Some(wrapped) if wrapped <= end || now > end || now - same_turn > mask / 2 => Tick::To(wrapped),
+        _ => Tick::Back(same_turn),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_timestamps_wrap_forwards() {
+        let turn = 1 << 27;
+        let after = |now, low, size| tick(now, low, size, u64::MAX);
+        assert_eq!(after(0, 5, 27), Tick::To(5));
+        assert_eq!(after(5, 5, 27), Tick::To(5));
+        assert_eq!(after(6, 5, 27), Tick::To(turn + 5));
+        assert_eq!(after(3 * turn + 6, 5, 27), Tick::To(4 * turn + 5));
+        assert_eq!(after(100, 7, 64), Tick::Back(7));
+        assert_eq!(after(u64::MAX, 0, 27), Tick::Back(!(turn - 1)));
+        assert_eq!(after(u64::MAX, 0, 63), Tick::Back(1 << 63));
+        assert_eq!(after(1, 0, 1), Tick::To(2));
+    }
+
+    #[test]
+    fn a_step_back_is_no_wrap_where_the_packet_ends_before() {
+        let turn = 1u64 << 32;
+        assert_eq!(tick(1000, 990, 32, 2000), Tick::Back(990));
+        assert_eq!(tick(1000, 990, 32, turn + 990), Tick::To(turn + 990));
+        // The packet's end is wrong, or the step is a whole turn nearly.
+        assert_eq!(tick(1000, 990, 32, 999), Tick::To(turn + 990));
+        assert_eq!(tick(turn - 1, 0, 32, turn - 1), Tick::To(turn));
+    }
+
+    #[test]
+    fn roles_are_kept_in_their_place() {
+        for (index, role) in ALL.into_iter().enumerate() {
+            assert_eq!(role as usize, index);
+        }
+        let mut seen = Seen::default();
+        seen.note(Roles::NONE.with(Role::CpuId).with(Role::StreamId), 7, 16);
+        assert_eq!(
+            (seen.get(Role::CpuId), seen.value(Role::StreamId), seen.get(Role::EventClassId)),
+            (Some((7, 16)), Some(7), None)
+        );
+    }
+
+    #[test]
+    fn slots_beyond_the_first_few_are_kept() {
+        let mut slots = Slots::new(7);
+        (0..7).for_each(|slot| slots.set(slot, i128::from(slot) - 3));
+        slots.set(NO_SLOT, 9);
+        assert!((0..7).all(|slot| slots.get(slot) == i128::from(slot) - 3));
+        assert_eq!((slots.get(8), slots.length(0), slots.length(6)), (0, 0, 3));
+    }
+}

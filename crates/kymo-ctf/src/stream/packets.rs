@@ -1,0 +1,216 @@
+//! From one packet to the next: times, losses, sizes.
+
+use std::sync::Arc;
+
+use super::{Note, Previous, Stream, wants_more};
+use crate::bits::low_mask;
+use crate::clock::Ticks;
+use crate::error::DecodeError;
+use crate::item::{Consequence, Loss, LossKind, Problem};
+use crate::packet::{self, Head, HeaderError, Packet};
+use crate::source::Source;
+use crate::state::{Slots, Tick, tick};
+
+/// How much of a packet is read before its size is known, in bytes. More is read when its context is longer.
+pub(super) const FIRST_READ: u64 = 4096;
+
+impl<S: Source> Stream<S> {
+    /// Header and context of the packet at `offset`; `None` at the end of the stream.
+    pub(super) fn read_head(&mut self, offset: u64, slots: &mut Slots) -> Result<Option<Head>, HeaderError> {
+        let mut wanted = FIRST_READ;
+        loop {
+            self.source.seek(offset, wanted).map_err(|reason| HeaderError { reason, position: 0 })?;
+            let bytes = self.source.bytes();
+            let available = bytes.len() as u64;
+            if available == 0 {
+                return Ok(None);
+            }
+            match packet::read(bytes, &self.metadata, slots) {
+                Ok(head) => return Ok(Some(head)),
+                Err(error) if !wants_more(&error.reason) => return Err(error),
+                Err(error) if available < wanted => {
+                    return Err(HeaderError { reason: DecodeError::Truncated { available }, position: error.position });
+                }
+                Err(_) => wanted = wanted.saturating_mul(2),
+            }
+        }
+    }
+
+    /// Goes to the next packet; `false` at the end of the stream.
+    pub(super) fn open_packet(&mut self) -> Result<bool, HeaderError> {
+        let mut slots = std::mem::replace(&mut self.slots, Slots::new(0));
+        self.source.release(self.offset);
+        let head = self.read_head(self.offset, &mut slots);
+        self.slots = slots;
+        let Some(head) = head? else { return Ok(false) };
+        let at_start = |reason| HeaderError { reason, position: 0 };
+        if !self.is_of_this_stream(&head) {
+            return Err(at_start(DecodeError::StreamChanged));
+        }
+        let size = match head.packet_size {
+            Some(bits) => bits / 8,
+            None if head.never_closed => {
+                self.clamped(DecodeError::NeverClosed, head.bits);
+                let next = self.search(self.offset.saturating_add(head.bits.div_ceil(8).max(1)), true);
+                next.map_or(u64::MAX, |next| next - self.offset)
+            }
+            None => u64::MAX,
+        };
+        self.source.seek(self.offset, size).map_err(at_start)?;
+        self.available = self.source.bytes().len() as u64;
+        self.truncated = head.packet_size.is_some() && self.available < size;
+        self.position = head.bits;
+        self.limit = head.content_size.unwrap_or(u64::MAX).min(self.available.saturating_mul(8));
+        self.packets += 1;
+        self.plan = Some(Arc::clone(&head.plan));
+        self.last = *head.plan.event(None);
+        self.last_id = super::NAMELESS;
+        self.times(&head);
+        self.losses(&head);
+        self.head = Some(head);
+        self.told = None;
+        self.open = true;
+        Ok(true)
+    }
+
+    pub(super) fn is_of_this_stream(&self, head: &Head) -> bool {
+        let key = (head.plan.class.id, head.instance);
+        self.previous.as_ref().is_none_or(|previous| (previous.class, previous.instance) == key)
+    }
+
+    /// Sets the clock to the packet's beginning, and finds its end.
+    fn times(&mut self, head: &Head) {
+        (self.begin, self.end, self.until) = (None, None, u64::MAX);
+        if let Some((low, size)) = head.begin {
+            match tick(self.clock, low, size, u64::MAX) {
+                Tick::To(begin) => self.clock = begin,
+                Tick::Back(to) => self.clamped(DecodeError::TimeWentBack { from: self.clock, to }, head.bits),
+            }
+            self.begin = Some(self.clock);
+        }
+        if let Some((low, size)) = head.end {
+            match tick(self.clock, low, size, u64::MAX) {
+                Tick::To(end) => {
+                    self.end = Some(end);
+                    // Narrow times may have wrapped more than once until then.
+                    self.until = if size == 64 { end } else { u64::MAX };
+                }
+                Tick::Back(to) => self.clamped(DecodeError::TimeWentBack { from: self.clock, to }, head.bits),
+            }
+        }
+        if self.packets == 1 {
+            let clock = head.plan.class.clock.as_ref();
+            self.first_begin = clock.zip(self.begin).map(|(clock, begin)| clock.nanos_from_origin(Ticks(begin)));
+        }
+    }
+
+    /// What is missing between the packet before and this one. The intervals are babeltrace2's.
+    fn losses(&mut self, head: &Head) {
+        let Some(previous) = self.previous.clone() else { return };
+        let discarded = self.growth("events_discarded", previous.discarded, head.discarded, head);
+        // Tracers that do not count their packets may leave the number as it is: no step is no loss.
+        let steps = self.growth("packet_seq_num", previous.sequence, head.sequence, head);
+        let ends = [(LossKind::Events, discarded, self.end), (LossKind::Packets, steps.saturating_sub(1), self.begin)];
+        for (kind, count, end) in ends.into_iter().filter(|(_, count, _)| *count > 0) {
+            let end = end.filter(|_| head.plan.class.clock.is_some()).map(Ticks);
+            let nanos = |time: Option<Ticks>| Some(head.plan.class.clock.as_ref()?.nanos_from_origin(time?));
+            self.pending.push_back(Note::Loss(Loss {
+                stream: Arc::clone(&self.name),
+                cpu: head.cpu,
+                kind,
+                count,
+                begin: previous.end,
+                end,
+                begin_nanos: nanos(previous.end),
+                end_nanos: nanos(end),
+            }));
+        }
+    }
+
+    /// By how much a counter grew from one packet to the next. Counters narrower than 64 bits may wrap.
+    fn growth(&mut self, counter: &'static str, from: Option<(u64, u8)>, to: Option<(u64, u8)>, head: &Head) -> u64 {
+        let (Some((from, _)), Some((to, size))) = (from, to) else {
+            return 0;
+        };
+        let mask = low_mask(size);
+        let grown = to.wrapping_sub(from) & mask;
+        let back = if size < 64 { grown > mask / 2 } else { to < from };
+        if back {
+            self.clamped(DecodeError::CounterWentBack { counter, from, to }, head.bits);
+            return 0;
+        }
+        grown
+    }
+
+    pub(super) fn close_packet(&mut self) {
+        if self.truncated {
+            let available = self.available;
+            return self.lose_records(HeaderError { reason: DecodeError::Truncated { available }, position: self.position });
+        }
+        if let Some(end) = self.end {
+            if end >= self.clock {
+                self.clock = end;
+            } else if self.until != u64::MAX {
+                self.clamped(DecodeError::TimeWentBack { from: self.clock, to: end }, self.position);
+            }
+        }
+        self.leave_packet(self.offset.saturating_add(self.available));
+    }
+
+    /// The next packet is expected at offset `next`.
+    pub(super) fn leave_packet(&mut self, next: u64) {
+        if self.open
+            && let Some(head) = &self.head
+        {
+            self.previous = Some(Previous {
+                class: head.plan.class.id,
+                instance: head.instance,
+                sequence: head.sequence,
+                discarded: head.discarded,
+                end: self.end.map(Ticks),
+            });
+        }
+        (self.open, self.position, self.limit) = (false, 0, 0);
+        self.offset = next;
+        self.number += 1;
+    }
+
+    /// Notes something that does not stop reading.
+    pub(super) fn clamped(&mut self, reason: DecodeError, position: u64) {
+        self.problem(reason, position, Consequence::Clamped);
+    }
+
+    pub(super) fn problem(&mut self, reason: DecodeError, position: u64, consequence: Consequence) {
+        let consequence = if self.strict { Consequence::StreamEnds } else { consequence };
+        if consequence == Consequence::StreamEnds {
+            self.done = true;
+            (self.open, self.position, self.limit) = (false, 0, 0);
+        }
+        self.pending.push_back(Note::Problem(Problem {
+            stream: Arc::clone(&self.name),
+            packet: self.number,
+            offset: self.offset.saturating_add(position / 8),
+            reason,
+            consequence,
+        }));
+    }
+
+    /// The current packet as a value of its own. The window must be on it.
+    pub(crate) fn packet(&self) -> Option<Packet> {
+        let head = self.head.as_ref()?;
+        let (header, context) = head.fields(self.source.bytes(), &self.metadata);
+        Some(Packet {
+            stream: Arc::clone(&self.name),
+            number: self.number,
+            offset: self.offset,
+            class: Arc::clone(&head.plan.class),
+            header,
+            context,
+            begin: self.begin.map(Ticks),
+            end: self.end.map(Ticks),
+            cpu: head.cpu,
+            content_size: head.content_size,
+            packet_size: head.packet_size,
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! After damage: where reading goes on.
+//!
+//! A packet whose records cannot be read is left at its end, if a packet begins there or the stream ends there. Otherwise, and where
+//! a packet's own header cannot be read, the next magic number is looked for that begins a packet: header and context must make
+//! sense, be of this trace and stream, and lead to another packet or to the end. A magic number among an event's bytes does not. Where
+//! an index says where packets begin, it is asked first.
+
+use memchr::memmem;
+
+use super::packets::FIRST_READ;
+use super::{Stream, wants_more};
+use crate::class::{ByteOrder, Role};
+use crate::error::DecodeError;
+use crate::item::Consequence;
+use crate::packet::{HeaderError, MAGIC};
+use crate::source::Source;
+use crate::state::Slots;
+
+/// How much is searched at a time, in bytes.
+const STRETCH: u64 = 1 << 16;
+
+/// A packet that claims to be longer than this is not read whole only to see what follows, in bytes.
+const LARGEST_LOOK: u64 = 1 << 26;
+
+impl<S: Source> Stream<S> {
+    /// The packet's header or context makes no sense.
+    pub(super) fn lose_header(&mut self, error: HeaderError) {
+        let resume = match error.reason {
+            DecodeError::Io(_) => None,
+            _ if self.strict => None,
+            _ => self.known().or_else(|| self.search(self.offset.saturating_add(1), false)),
+        };
+        self.resume(error, resume);
+    }
+
+    /// One of the packet's records makes no sense.
+    pub(super) fn lose_records(&mut self, error: HeaderError) {
+        let HeaderError { mut reason, position } = error;
+        if self.truncated && wants_more(&reason) {
+            reason = DecodeError::Truncated { available: self.available };
+        }
+        let sized = self.head.as_ref().is_some_and(|head| head.packet_size.is_some() || head.never_closed);
+        let header = self.head.as_ref().map_or(0, |head| head.bits.div_ceil(8));
+        let next = self.offset.saturating_add(self.available);
+        let resume = if self.strict || !sized {
+            None
+        } else if !self.truncated && self.begins_or_ends(next) {
+            Some(next)
+        } else {
+            self.known().or_else(|| self.search(self.offset.saturating_add(header.max(1)), false))
+        };
+        self.resume(HeaderError { reason, position }, resume);
+    }
+
+    fn resume(&mut self, error: HeaderError, resume: Option<u64>) {
+        let consequence = match resume {
+            Some(resumes) => Consequence::PacketLost { resumes },
+            None => Consequence::StreamEnds,
+        };
+        self.problem(error.reason, error.position, consequence);
+        if let Some(next) = resume {
+            self.leave_packet(next);
+        }
+    }
+
+    /// Whether a packet of this stream begins at `offset`, or the stream ends there.
+    fn begins_or_ends(&mut self, offset: u64) -> bool {
+        let mut slots = Slots::new(self.metadata.slots);
+        match self.read_head(offset, &mut slots) {
+            Ok(None) => true,
+            Ok(Some(head)) => self.is_of_this_stream(&head),
+            Err(_) => false,
+        }
+    }
+
+    /// The next packet by the index, if there is one.
+    fn known(&mut self) -> Option<u64> {
+        let index = std::sync::Arc::clone(&self.index);
+        let behind = index.partition_point(|offset| *offset <= self.offset);
+        index.get(behind..)?.iter().copied().find(|offset| self.begins_or_ends(*offset))
+    }
+
+    /// The first packet of this stream from `from` on, by its magic number. If not `back`, nothing before it will be read again.
+    pub(super) fn search(&mut self, mut from: u64, back: bool) -> Option<u64> {
+        let magic = self.magic()?;
+        loop {
+            if !back {
+                self.source.release(from);
+            }
+            self.source.seek(from, STRETCH).ok()?;
+            let bytes = self.source.bytes();
+            let length = bytes.len() as u64;
+            match memmem::find(bytes, &magic) {
+                Some(found) => {
+                    let at = from + found as u64;
+                    if self.is_whole(at) {
+                        return Some(at);
+                    }
+                    from = at + 1;
+                }
+                None if length < STRETCH => return None,
+                None => from += STRETCH - magic.len() as u64 + 1,
+            }
+        }
+    }
+
+    /// The bytes that packets begin with, if they begin with the magic number.
+    fn magic(&self) -> Option<[u8; 4]> {
+        let header = self.metadata.trace.packet_header.as_deref()?;
+        let first = header.members.first()?.class.storage()?;
+        let magic = u32::try_from(MAGIC).ok()?;
+        (first.roles.has(Role::PacketMagic) && first.size == 32).then_some(match first.byte_order {
+            ByteOrder::Little => magic.to_le_bytes(),
+            ByteOrder::Big => magic.to_be_bytes(),
+        })
+    }
+
+    /// Whether a packet of this stream begins at `at` that leads to another one, or to the end of the stream.
+    fn is_whole(&mut self, at: u64) -> bool {
+        let mut slots = Slots::new(self.metadata.slots);
+        let Ok(Some(head)) = self.read_head(at, &mut slots) else { return false };
+        if !self.is_of_this_stream(&head) {
+            return false;
+        }
+        let Some(size) = head.packet_size.map(|bits| bits / 8) else {
+            return true;
+        };
+        if size > LARGEST_LOOK {
+            return true;
+        }
+        if self.source.seek(at, size.saturating_add(FIRST_READ)).is_err() {
+            return false;
+        }
+        let window = self.source.bytes();
+        let behind = usize::try_from(size).ok().and_then(|size| window.get(size..));
+        match behind {
+            // It ends with the stream, or the stream ends inside it.
+            None | Some([]) => true,
+            Some(behind) => match crate::packet::read(behind, &self.metadata, &mut slots) {
+                Ok(next) => self.is_of_this_stream(&next),
+                Err(error) => wants_more(&error.reason),
+            },
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Values where they are: read from the packet when they are asked for.
+//!
+//! Records are handed out only after they were stepped over without an error, so that nothing can fail here. Should it still, values
+//! are missing, never wrong.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::bits::{load, sign_extend};
+use crate::class::{
+    ArrayClass, BitMapClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Mapping, Member, NO_SLOT, StringLength,
+    StructClass, choose,
+};
+use crate::error::DecodeError;
+use crate::state::Slots;
+use crate::steps::aligned;
+use crate::text;
+use crate::value::{Fields, Value};
+use crate::walk::{Walker, in_order, widened};
+
+/// The value of one field, borrowed from the packet it is in.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ValueRef<'a> {
+    /// An unsigned integer.
+    UInt(u64),
+    /// A signed integer.
+    Int(i64),
+    /// True or false.
+    Bool(bool),
+    /// An integer with labels.
+    Enum(EnumRef<'a>),
+    /// Bits with names.
+    BitMap(BitMapRef<'a>),
+    /// A floating-point number; smaller ones are widened, which is exact, 128-bit ones rounded.
+    Float(f64),
+    /// Text. Bytes that are not text are shown as U+FFFD.
+    Str(Cow<'a, str>),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// An array or a sequence.
+    Array(ArrayRef<'a>),
+    /// A structure.
+    Struct(StructRef<'a>),
+    /// A variant: the option that its tag selected.
+    Variant(VariantRef<'a>),
+    /// An optional field that is not there.
+    None,
+}
+
+/// A named value and its class.
+#[derive(Debug, Clone)]
+pub struct FieldRef<'a> {
+    /// The name to show.
+    pub name: &'a Arc<str>,
+    /// What the metadata says about the field.
+    pub class: &'a FieldClass,
+    /// The value.
+    pub value: ValueRef<'a>,
+}
+
+/// An integer and its labels.
+#[derive(Debug, Clone, Copy)]
+pub struct EnumRef<'a> {
+    /// The integer.
+    pub value: i128,
+    mappings: &'a [Mapping],
+}
+
+impl<'a> EnumRef<'a> {
+    /// The labels of the value, in declared order.
+    pub fn labels(self) -> impl Iterator<Item = &'a Arc<str>> {
+        self.mappings.iter().filter(move |mapping| mapping.holds(self.value)).map(|mapping| &mapping.label)
+    }
+}
+
+/// Bits and their names.
+#[derive(Debug, Clone, Copy)]
+pub struct BitMapRef<'a> {
+    /// The bits.
+    pub bits: u64,
+    /// Their names.
+    pub class: &'a BitMapClass,
+}
+
+/// A place in a packet and what the fields before it left behind.
+#[derive(Debug, Clone)]
+struct Place<'a> {
+    bytes: &'a [u8],
+    position: u64,
+    limit: u64,
+    slots: Slots,
+}
+
+/// A structure in a packet.
+#[derive(Debug, Clone)]
+pub struct StructRef<'a> {
+    class: &'a StructClass,
+    place: Place<'a>,
+}
+
+/// An array in a packet.
+#[derive(Debug, Clone)]
+pub struct ArrayRef<'a> {
+    class: &'a ArrayClass,
+    length: u64,
+    place: Place<'a>,
+}
+
+/// A variant in a packet.
+#[derive(Debug, Clone)]
+pub struct VariantRef<'a> {
+    option: &'a Member,
+    place: Place<'a>,
+}
+
+impl<'a> StructRef<'a> {
+    /// The structure of `class` whose alignment begins at bit `position`. `slots` are filled from it.
+    pub(crate) fn new(class: &'a StructClass, bytes: &'a [u8], position: u64, limit: u64, slots: &mut Slots) -> Self {
+        StructRef::measured(class, bytes, position, limit, slots).0
+    }
+
+    /// The same, and the bit behind it.
+    pub(crate) fn measured(class: &'a StructClass, bytes: &'a [u8], position: u64, limit: u64, slots: &mut Slots) -> (Self, u64) {
+        let mut place = Place { bytes, position, limit, slots: slots.clone() };
+        let _ = place.walk(|walker| walker.cursor.align(class.alignment));
+        let made = StructRef { class, place: place.clone() };
+        let _ = place.walk(|walker| walker.structure(class));
+        *slots = place.slots;
+        (made, place.position)
+    }
+
+    /// A structure without members.
+    pub(crate) fn empty() -> Self {
+        static EMPTY: StructClass = StructClass::EMPTY;
+        StructRef { class: &EMPTY, place: Place { bytes: &[], position: 0, limit: 0, slots: Slots::new(0) } }
+    }
+
+    /// What the metadata says about it.
+    pub fn class(&self) -> &'a StructClass {
+        self.class
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.class.members.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.class.members.is_empty()
+    }
+
+    /// The members in declared order.
+    pub fn iter(&self) -> impl Iterator<Item = FieldRef<'a>> + use<'a> {
+        let mut place = self.place.clone();
+        self.class.members.iter().map_while(move |member| {
+            let value = place.value(&member.class)?;
+            Some(FieldRef { name: &member.name, class: &member.class, value })
+        })
+    }
+
+    /// The member that is shown as `name`. Members before it are stepped over.
+    pub fn get(&self, name: &str) -> Option<ValueRef<'a>> {
+        let index = self.class.members.iter().position(|member| &*member.name == name)?;
+        let (before, from) = self.class.members.split_at_checked(index)?;
+        let mut place = self.place.clone();
+        place.walk(|walker| before.iter().try_for_each(|member| walker.field(&member.class))).ok()?;
+        place.value(&from.first()?.class)
+    }
+
+    /// All of it, owned.
+    pub fn to_fields(&self) -> Fields {
+        Fields(self.iter().map(|field| (Arc::clone(field.name), field.value.to_value())).collect())
+    }
+}
+
+impl<'a> ArrayRef<'a> {
+    /// What the metadata says about it.
+    pub fn class(&self) -> &'a ArrayClass {
+        self.class
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The elements.
+    pub fn iter(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
+        let (mut place, class) = (self.place.clone(), self.class);
+        (0..self.length).map_while(move |_| place.value(&class.element))
+    }
+}
+
+impl<'a> VariantRef<'a> {
+    /// Name and class of the option that is there.
+    pub fn option(&self) -> &'a Member {
+        self.option
+    }
+
+    /// Its value.
+    pub fn value(&self) -> ValueRef<'a> {
+        self.place.clone().value(&self.option.class).unwrap_or(ValueRef::None)
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Goes on as the exact way does.
+    fn walk<T>(&mut self, walk: impl FnOnce(&mut Walker<'a, '_>) -> Result<T, DecodeError>) -> Result<T, DecodeError> {
+        let mut walker = Walker::new(self.bytes, self.position, self.limit, &mut self.slots, None);
+        let walked = walk(&mut walker);
+        self.position = walker.cursor.position();
+        walked
+    }
+
+    /// The value here; the place goes on behind it.
+    fn value(&mut self, class: &'a FieldClass) -> Option<ValueRef<'a>> {
+        let value = match class {
+            FieldClass::Integer(class) => {
+                let raw = self.integer(class)?;
+                if class.signed { ValueRef::Int(sign_extend(raw, class.size)) } else { ValueRef::UInt(raw) }
+            }
+            FieldClass::BitArray(class) => ValueRef::UInt(self.integer(class)?),
+            FieldClass::Bool(class) => {
+                let value = self.integer(class)? != 0;
+                self.slots.set(class.slot, value.into());
+                ValueRef::Bool(value)
+            }
+            FieldClass::BitMap(class) => ValueRef::BitMap(BitMapRef { bits: self.integer(&class.integer)?, class }),
+            FieldClass::Enum(class) => {
+                let value = widened(self.integer(&class.integer)?, &class.integer);
+                ValueRef::Enum(EnumRef { value, mappings: &class.mappings })
+            }
+            FieldClass::VarInt(class) => {
+                let raw = self.walk(|walker| {
+                    walker.cursor.align(8)?;
+                    walker.cursor.leb128(class.signed)
+                });
+                let raw = raw.ok()?;
+                let value = if class.signed { i128::from(raw.cast_signed()) } else { i128::from(raw) };
+                self.slots.set(class.slot, value);
+                match &class.mappings {
+                    Some(mappings) => ValueRef::Enum(EnumRef { value, mappings }),
+                    None if class.signed => ValueRef::Int(raw.cast_signed()),
+                    None => ValueRef::UInt(raw),
+                }
+            }
+            FieldClass::Float(class) => ValueRef::Float(self.float(class)?),
+            FieldClass::String(class) => {
+                let bytes = self.bytes(&class.length, class.encoding.unit())?;
+                ValueRef::Str(text::decode(bytes, class.encoding))
+            }
+            FieldClass::Blob(class) => ValueRef::Bytes(self.bytes(&class.length, 1)?),
+            FieldClass::Struct(class) => {
+                self.walk(|walker| walker.cursor.align(class.alignment)).ok()?;
+                let place = self.clone();
+                self.walk(|walker| walker.structure(class)).ok()?;
+                ValueRef::Struct(StructRef { class, place })
+            }
+            FieldClass::Array(class) => self.array(class)?,
+            FieldClass::Variant(variant) => {
+                let option = choose(&variant.choices, self.slots.get(variant.selector.slot))?;
+                let option = variant.options.get(option)?;
+                let place = self.clone();
+                self.walk(|walker| walker.field(&option.class)).ok()?;
+                ValueRef::Variant(VariantRef { option, place })
+            }
+            FieldClass::Optional(class) => {
+                if class.is_there(self.slots.get(class.selector.slot)) {
+                    self.value(&class.class)?
+                } else {
+                    ValueRef::None
+                }
+            }
+        };
+        Some(value)
+    }
+
+    fn array(&mut self, class: &'a ArrayClass) -> Option<ValueRef<'a>> {
+        let length = match class.linked_length() {
+            LinkedLength::Fixed(length) => length,
+            LinkedLength::Slot(slot) => self.slots.length(slot),
+        };
+        self.walk(|walker| walker.cursor.align(class.element.alignment().max(class.minimum_alignment))).ok()?;
+        if class.text {
+            let bytes = self.walk(|walker| walker.cursor.take_bytes(length)).ok()?;
+            let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
+            return Some(ValueRef::Str(String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes))));
+        }
+        let place = self.clone();
+        self.walk(|walker| (0..length).try_for_each(|_| walker.field(&class.element))).ok()?;
+        Some(ValueRef::Array(ArrayRef { class, length, place }))
+    }
+
+    fn integer(&mut self, class: &IntegerClass) -> Option<u64> {
+        let at = aligned(self.position, u64::from(class.alignment.max(1)) - 1);
+        let end = at.checked_add(class.size.into()).filter(|end| *end <= self.limit)?;
+        let raw = in_order(load(self.bytes, at, class.size, class.byte_order)?, class);
+        self.position = end;
+        if class.slot != NO_SLOT {
+            self.slots.set(class.slot, widened(raw, class));
+        }
+        Some(raw)
+    }
+
+    fn float(&mut self, class: &FloatClass) -> Option<f64> {
+        let read = self.walk(|walker| {
+            walker.cursor.align(class.alignment)?;
+            text::float(&mut walker.cursor, class)
+        });
+        read.ok()
+    }
+
+    fn bytes(&mut self, length: &StringLength, unit: usize) -> Option<&'a [u8]> {
+        let count = match length {
+            StringLength::Terminated => None,
+            StringLength::Static(length) => Some(*length),
+            StringLength::Dynamic(location) => Some(self.slots.length(location.slot)),
+        };
+        let bytes = self.walk(|walker| {
+            walker.cursor.align(8)?;
+            match count {
+                None => walker.cursor.bytes_to_zero(unit),
+                Some(count) => walker.cursor.take_bytes(count),
+            }
+        });
+        bytes.ok()
+    }
+}
+
+impl ValueRef<'_> {
+    /// The value as an unsigned integer, if it is an integer or enumeration and not negative.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            ValueRef::UInt(value) => Some(*value),
+            ValueRef::Int(value) => u64::try_from(*value).ok(),
+            ValueRef::Enum(value) => u64::try_from(value.value).ok(),
+            _ => None,
+        }
+    }
+
+    /// The value as a signed integer, if it is an integer or enumeration that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            ValueRef::UInt(value) => i64::try_from(*value).ok(),
+            ValueRef::Int(value) => Some(*value),
+            ValueRef::Enum(value) => i64::try_from(value.value).ok(),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is text.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            ValueRef::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The same, owned.
+    pub fn to_value(&self) -> Value {
+        match self {
+            ValueRef::UInt(value) => Value::UInt(*value),
+            ValueRef::Int(value) => Value::Int(*value),
+            ValueRef::Bool(value) => Value::Bool(*value),
+            ValueRef::Enum(value) => Value::Enum { value: value.value, labels: value.labels().cloned().collect() },
+            ValueRef::BitMap(map) => {
+                Value::BitMap { bits: map.bits, flags: map.class.active(map.bits).into_iter().cloned().collect() }
+            }
+            ValueRef::Float(value) => Value::Float(*value),
+            ValueRef::Str(text) => Value::Str(text.clone().into_owned()),
+            ValueRef::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
+            ValueRef::Array(array) => Value::Array(array.iter().map(|value| value.to_value()).collect()),
+            ValueRef::Struct(fields) => Value::Struct(fields.to_fields()),
+            ValueRef::Variant(variant) => {
+                Value::Variant { option: Arc::clone(&variant.option.name), value: Box::new(variant.value().to_value()) }
+            }
+            ValueRef::None => Value::None,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Traces of other tracers, and Kymo's own, by this crate and by babeltrace2: the same values, event by event.
+//!
+//! `cargo xtask test tracers` records them and names their folders in `KYMO_TRACES`, separated by `:`.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../conformance/show.rs"]
+mod show;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// What babeltrace2 prints, in the form of [`show`]: no zeros before a time, no host, decimal numbers.
+fn theirs(trace: &Path) -> Vec<String> {
+    let arguments = ["--clock-cycles", "--no-delta", "--color=never", "--fields=emf"];
+    let output = Command::new("babeltrace2").args(arguments).arg(trace).output().expect("babeltrace2 is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(normal).collect()
+}
+
+fn normal(line: &str) -> String {
+    let line = match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((time, rest)) => {
+            let time = time.trim_start_matches('0');
+            format!("[{}]{rest}", if time.is_empty() { "0" } else { time })
+        }
+        None => line.to_owned(),
+    };
+    // Outside of quotes, a hexadecimal number is a field of base 16.
+    let mut out = String::new();
+    for (i, part) in line.trim_end().split('"').enumerate() {
+        if i > 0 {
+            out.push('"');
+        }
+        if i % 2 == 1 {
+            out.push_str(part);
+            continue;
+        }
+        let mut pieces = part.split("0x");
+        out.push_str(pieces.next().unwrap());
+        for piece in pieces {
+            let end = piece.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(piece.len());
+            let (digits, rest) = piece.split_at(end);
+            out.push_str(&u64::from_str_radix(digits, 16).unwrap().to_string());
+            out.push_str(rest);
+        }
+    }
+    out
+}
+
+fn ours(trace: &Path) -> Vec<String> {
+    let metadata = show::parse(&fs::read(trace.join("metadata")).unwrap());
+    let metadata = metadata.unwrap_or_else(|refusal| panic!("{}: {:?}: {}", trace.display(), refusal.position, refusal.message));
+    let mut streams = Vec::new();
+    for entry in fs::read_dir(trace).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_file() && name != "metadata" {
+            streams.push((name, fs::read(entry.path()).unwrap()));
+        }
+    }
+    streams.sort();
+    let mut lines = show::decode(&metadata, &streams);
+    assert!(lines == show::decode_borrowed(&metadata, &streams), "{}: the two readers differ", trace.display());
+    lines.retain(|line| !line.starts_with("lost: "));
+    lines
+}
+
+fn time(line: &str) -> u64 {
+    line.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(0, |(time, _)| time.parse().unwrap())
+}
+
+#[test]
+#[ignore = "needs traces: cargo xtask test tracers records them"]
+fn values_are_the_same() {
+    let traces = std::env::var_os("KYMO_TRACES").expect("KYMO_TRACES names the traces");
+    for trace in std::env::split_paths(&traces) {
+        let (mut ours, mut theirs) = (ours(&trace), theirs(&trace));
+        assert!(ours.is_sorted_by_key(|line| time(line)), "{}: not in the order of time", trace.display());
+        // Which of two streams comes first where their times are the same is each reader's own affair.
+        ours.sort();
+        theirs.sort();
+        let different = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+        assert_eq!(different, None, "{}", trace.display());
+        assert_eq!(ours.len(), theirs.len(), "{}", trace.display());
+        assert!(ours.len() >= 1000, "{}: only {} events", trace.display(), ours.len());
+        println!("{}: {} events are the same", trace.display(), ours.len());
+    }
+}

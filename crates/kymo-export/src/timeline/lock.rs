@@ -1,0 +1,54 @@
+//! Locks: their names, and who is to have one next.
+
+use std::collections::HashMap;
+
+use super::Flow;
+
+#[derive(Debug, Default)]
+struct Lock {
+    name: Option<String>,
+    waiters: u32,
+    /// The flow of a release that no wait has ended by.
+    released: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Locks(HashMap<u64, Lock>);
+
+impl Locks {
+    pub(super) fn rename(&mut self, lock: u64, name: &str) {
+        self.0.entry(lock).or_default().name = Some(name.to_owned());
+    }
+
+    pub(super) fn name(&self, lock: u64) -> String {
+        let name = self.0.get(&lock).and_then(|lock| lock.name.clone());
+        name.unwrap_or_else(|| format!("lock {lock:#x}"))
+    }
+
+    pub(super) fn wait(&mut self, lock: u64) {
+        self.0.entry(lock).or_default().waiters += 1;
+    }
+
+    /// The flow that begins with a release: none where nobody waits, or where one has begun that no waiter has taken.
+    pub(super) fn release(&mut self, lock: u64, flow: impl FnOnce() -> u64) -> Flow {
+        match self.0.get_mut(&lock) {
+            Some(lock) if lock.waiters > 0 && lock.released.is_none() => {
+                let flow = flow();
+                lock.released = Some(flow);
+                Flow::Begins(flow)
+            }
+            _ => Flow::None,
+        }
+    }
+
+    /// The flow that ends with a wait.
+    pub(super) fn stop_waiting(&mut self, lock: u64) -> Flow {
+        let Some(state) = self.0.get_mut(&lock) else { return Flow::None };
+        state.waiters = state.waiters.saturating_sub(1);
+        let flow = state.released.take().map_or(Flow::None, Flow::Ends);
+        if state.waiters == 0 && state.name.is_none() {
+            self.0.remove(&lock);
+        }
+        flow
+    }
+}

@@ -1,0 +1,106 @@
+//! What is drawn so far: numbers of tracks and flows, and the time.
+
+use std::collections::HashMap;
+use std::io;
+
+use super::{Canvas, Flow, Label, Track, TrackId, TrackKind};
+use crate::value::Note;
+
+/// The groups, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Group {
+    Cpus,
+    Kernel,
+    Threads,
+    Counters,
+    Lost,
+}
+
+impl Group {
+    fn name(self) -> &'static str {
+        match self {
+            Group::Cpus => "CPUs",
+            Group::Kernel => "Kernel",
+            Group::Threads => "Threads",
+            Group::Counters => "Counters",
+            Group::Lost => "Lost",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Picture<C> {
+    pub(super) canvas: C,
+    /// Nanoseconds.
+    pub(super) now: u64,
+    tracks: u64,
+    flows: u64,
+    groups: HashMap<Group, TrackId>,
+}
+
+impl<C: Canvas> Picture<C> {
+    pub(super) fn new(canvas: C) -> Picture<C> {
+        Picture { canvas, now: 0, tracks: 0, flows: 0, groups: HashMap::new() }
+    }
+
+    pub(super) fn new_flow(&mut self) -> u64 {
+        self.flows += 1;
+        self.flows
+    }
+
+    pub(super) fn track(&mut self, parent: Option<TrackId>, kind: TrackKind, name: &str, rank: u64) -> io::Result<TrackId> {
+        self.tracks += 1;
+        self.canvas.track(&Track { id: self.tracks, parent, kind, name, rank })?;
+        Ok(self.tracks)
+    }
+
+    /// The group's track, which is made when it is needed.
+    pub(super) fn group(&mut self, group: Group) -> io::Result<TrackId> {
+        if let Some(&track) = self.groups.get(&group) {
+            return Ok(track);
+        }
+        let track = self.track(None, TrackKind::Group, group.name(), group as u64)?;
+        self.groups.insert(group, track);
+        Ok(track)
+    }
+
+    pub(super) fn in_group(&mut self, group: Group, kind: TrackKind, name: &str, rank: u64) -> io::Result<TrackId> {
+        let parent = self.group(group)?;
+        self.track(Some(parent), kind, name, rank)
+    }
+
+    pub(super) fn rename(&mut self, track: &Track<'_>) -> io::Result<()> {
+        self.canvas.track(track)
+    }
+
+    pub(super) fn begin(&mut self, track: TrackId, category: &str, name: &str, notes: &[(&str, Note<'_>)]) -> io::Result<()> {
+        self.begin_flow(track, category, name, notes, Flow::None)
+    }
+
+    pub(super) fn begin_flow(
+        &mut self,
+        track: TrackId,
+        category: &str,
+        name: &str,
+        notes: &[(&str, Note<'_>)],
+        flow: Flow,
+    ) -> io::Result<()> {
+        self.canvas.begin(self.now, track, &Label { category, name, notes, flow })
+    }
+
+    pub(super) fn end(&mut self, track: TrackId) -> io::Result<()> {
+        self.end_flow(track, &[], Flow::None)
+    }
+
+    pub(super) fn end_flow(&mut self, track: TrackId, notes: &[(&str, Note<'_>)], flow: Flow) -> io::Result<()> {
+        self.canvas.end(self.now, track, &Label { notes, flow, ..Label::default() })
+    }
+
+    pub(super) fn point(&mut self, track: TrackId, label: &Label<'_>) -> io::Result<()> {
+        self.canvas.point(self.now, track, label)
+    }
+
+    pub(super) fn counter(&mut self, track: TrackId, value: i64) -> io::Result<()> {
+        self.canvas.counter(self.now, track, value)
+    }
+}

@@ -1,0 +1,98 @@
+//! Values of fields as other tools take them.
+
+use std::borrow::Cow;
+
+use kymo_ctf::{Base, Event, Fields, Value};
+use serde_json::{Map, Value as Json};
+
+/// A field's value without structure.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Note<'a> {
+    Unsigned(u64),
+    /// One that is best shown in hexadecimal.
+    Address(u64),
+    Signed(i64),
+    Float(f64),
+    Text(Cow<'a, str>),
+}
+
+impl<'a> Note<'a> {
+    /// Enumerations by their labels; what has parts as JSON text.
+    pub(crate) fn of(value: &'a Value) -> Note<'a> {
+        match value {
+            Value::UInt(value) => Note::Unsigned(*value),
+            Value::Int(value) => Note::Signed(*value),
+            Value::Float(value) => Note::Float(*value),
+            Value::Str(text) => Note::Text(text.as_str().into()),
+            Value::Enum { .. } => Note::Text(enumeration(value).into()),
+            other => Note::Text(json(other).to_string().into()),
+        }
+    }
+}
+
+/// The labels of an enumeration's value, or the number where it has none.
+pub(crate) fn enumeration(value: &Value) -> String {
+    match value {
+        Value::Enum { value, labels } if labels.is_empty() => value.to_string(),
+        Value::Enum { labels, .. } => labels.join("|"),
+        _ => String::new(),
+    }
+}
+
+/// Any value as JSON: structures are objects, variants objects with one member. NaN and infinities are `null`.
+pub(crate) fn json(value: &Value) -> Json {
+    match value {
+        Value::UInt(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        Value::Float(value) => (*value).into(),
+        Value::Str(text) => text.as_str().into(),
+        Value::Enum { .. } => enumeration(value).into(),
+        Value::Array(values) => values.iter().map(json).collect(),
+        Value::Struct(fields) => object(fields),
+        Value::Variant { option, value } => Json::Object(Map::from_iter([(option.to_string(), json(value))])),
+        other => format!("{other:?}").into(),
+    }
+}
+
+/// The same for named values.
+pub(crate) fn object(fields: &Fields) -> Json {
+    Json::Object(fields.iter().map(|(name, value)| (name.to_owned(), json(value))).collect())
+}
+
+/// Whether a field says nothing of its own: the length of another one, or that a text was not cut.
+pub(crate) fn is_told_by_another(fields: &Fields, name: &str, value: &Value) -> bool {
+    let of = |suffix| name.strip_prefix('_').and_then(|name| name.strip_suffix(suffix)).and_then(|name| fields.get(name));
+    of("_length").is_some() || (of("_cut").is_some() && value.as_u64() == Some(0))
+}
+
+/// The event's fields that say something.
+pub(crate) fn notes(event: &Event) -> impl Iterator<Item = (&str, Note<'_>)> {
+    let members = event.class.fields.as_deref().map_or(&[][..], |fields| &fields.members);
+    let said = event.fields.iter().enumerate().filter(|(_, (name, value))| !is_told_by_another(&event.fields, name, value));
+    said.map(|(index, (name, value))| {
+        let class = members.get(index).and_then(|member| member.class.as_integer());
+        match (class.map(|class| class.base), value) {
+            (Some(Base::Hexadecimal), Value::UInt(value)) => (name, Note::Address(*value)),
+            _ => (name, Note::of(value)),
+        }
+    })
+}
+
+/// A field's value as an unsigned integer.
+pub(crate) fn number(event: &Event, name: &str) -> Option<u64> {
+    event.fields.get(name)?.as_u64()
+}
+
+pub(crate) fn signed(event: &Event, name: &str) -> Option<i64> {
+    event.fields.get(name)?.as_i64()
+}
+
+pub(crate) fn text<'a>(event: &'a Event, name: &str) -> Option<&'a str> {
+    event.fields.get(name)?.as_str()
+}
+
+/// A number that a context tells: of the event, or of all events of the stream.
+pub(crate) fn context(event: &Event, names: [&str; 2]) -> Option<u64> {
+    let of = |name: &&str| event.context.get(name).or_else(|| event.stream_context.get(name))?.as_u64();
+    names.iter().find_map(of)
+}

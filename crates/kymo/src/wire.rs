@@ -1,0 +1,278 @@
+//! What a recorder's channels travel in over a line that carries bytes: a virtio or serial port, a socket.
+//!
+//! A frame is a header of 24 bytes and its payload; numbers are little-endian:
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 0..4 | [`MAGIC`] |
+//! | 4..6, 6..8 | the [`Kind`]; [`VERSION`] |
+//! | 8..12 | the channel, for `Data`; else 0 |
+//! | 12..16 | the number of the frame: 0 for the first, one more for each, by direction |
+//! | 16..20 | bytes of payload, at most [`MAX_PAYLOAD`] |
+//! | 20..24 | CRC-32 (IEEE 802.3) of bytes 0..20 and the payload |
+//!
+//! The sender says `Open`, sends what it reads of its channels as `Data`, and says `Close`. The receiver may ask it to `Stop`. A receiver that finds no
+//! frame where one should begin passes on to the next; the numbers tell it how many it has missed.
+
+use crate::recorder::Diagnostics;
+use crate::ring::layout::Crc32;
+
+/// How a frame begins: `KYMF`.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"KYMF");
+/// The version of this format.
+pub const VERSION: u16 = 1;
+/// Bytes before the payload.
+pub const HEADER_LEN: usize = 24;
+/// Bytes of payload at most: a frame that claims more is damaged.
+pub const MAX_PAYLOAD: usize = 1 << 20;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Kind {
+    /// A session was opened; the payload is [`Open`].
+    Open = 1,
+    /// The next bytes of a channel. Everything of one channel, in order, is a file of the trace.
+    Data = 2,
+    /// That was all; the payload is [`close`]'s.
+    Close = 3,
+    /// From the receiver to the sender: stop, send what is left, and close. No payload.
+    Stop = 4,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Open, Kind::Data, Kind::Close, Kind::Stop];
+}
+
+/// What `Open` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Channels, the metadata's included: numbered as [`Recorder`](crate::Recorder) does.
+    pub channels: u32,
+    /// The [`flags`](crate::flags) in effect.
+    pub flags: u32,
+}
+
+impl Open {
+    /// As payload.
+    pub fn to_bytes(self) -> [u8; 8] {
+        join([self.channels.to_le_bytes(), self.flags.to_le_bytes()])
+    }
+
+    /// From payload; `None` if it is shorter.
+    pub fn from_bytes(payload: &[u8]) -> Option<Open> {
+        Some(Open { channels: word(payload, 0)?, flags: word(payload, 4)? })
+    }
+}
+
+/// The payload of `Close`: five numbers of 64 bits, in the order of [`Diagnostics`].
+pub fn close(diagnostics: &Diagnostics) -> [u8; 40] {
+    let Diagnostics { discarded, too_large, overwritten, clock_back, abandoned } = *diagnostics;
+    join([discarded, too_large, overwritten, clock_back, abandoned].map(u64::to_le_bytes))
+}
+
+/// What `Close` says; `None` if the payload is shorter.
+pub fn diagnostics(payload: &[u8]) -> Option<Diagnostics> {
+    let number = |index: usize| Some(u64::from_le_bytes(*payload.get(8 * index..)?.first_chunk()?));
+    Some(Diagnostics {
+        discarded: number(0)?,
+        too_large: number(1)?,
+        overwritten: number(2)?,
+        clock_back: number(3)?,
+        abandoned: number(4)?,
+    })
+}
+
+/// The header of a frame with this payload, of at most [`MAX_PAYLOAD`] bytes.
+pub fn header(kind: Kind, channel: u32, number: u32, payload: &[u8]) -> [u8; HEADER_LEN] {
+    let kind = kind as u32 | u32::from(VERSION) << 16;
+    let words: [u8; HEADER_LEN - 4] = join([MAGIC, kind, channel, number, payload.len() as u32].map(u32::to_le_bytes));
+    let mut header = [0; HEADER_LEN];
+    header[..HEADER_LEN - 4].copy_from_slice(&words);
+    header[HEADER_LEN - 4..].copy_from_slice(&checksum(&words, payload).to_le_bytes());
+    header
+}
+
+/// A frame that arrived whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// The channel, for `Data`.
+    pub channel: u32,
+    /// The frame's number.
+    pub number: u32,
+    /// The payload.
+    pub payload: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// Bytes that it takes.
+    pub fn size(&self) -> usize {
+        HEADER_LEN + self.payload.len()
+    }
+}
+
+/// What stands at the front of what has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrived<'a> {
+    /// A frame.
+    Frame(Frame<'a>),
+    /// The beginning of a frame, perhaps: so many bytes have to be there.
+    Need(usize),
+    /// So many bytes that no frame of this version begins in, at least 1.
+    Damage(usize),
+}
+
+/// Looks for a frame at the front of `bytes`.
+pub fn parse(bytes: &[u8]) -> Arrived<'_> {
+    match frame(bytes) {
+        Ok(found) => found,
+        // The next place where one may begin.
+        Err(Damaged) => {
+            let magic = MAGIC.to_le_bytes();
+            let begins = |at: &usize| bytes.get(*at..).is_some_and(|rest| magic.starts_with(rest.get(..4).unwrap_or(rest)));
+            Arrived::Damage((1..bytes.len()).find(begins).unwrap_or(bytes.len()))
+        }
+    }
+}
+
+struct Damaged;
+
+fn frame(bytes: &[u8]) -> Result<Arrived<'_>, Damaged> {
+    let magic = MAGIC.to_le_bytes();
+    if !bytes.starts_with(magic.get(..bytes.len()).unwrap_or(&magic)) {
+        return Err(Damaged);
+    }
+    let Some((header, rest)) = bytes.split_at_checked(HEADER_LEN) else { return Ok(Arrived::Need(HEADER_LEN)) };
+    let (words, sum) = header.split_at(HEADER_LEN - 4);
+    let field = |at: usize| word(header, at).ok_or(Damaged);
+    let (kind, len) = (field(4)?, field(16)? as usize);
+    let kind_number = kind & 0xffff;
+    let kind =
+        Kind::ALL.into_iter().find(|known| *known as u32 == kind_number && kind >> 16 == u32::from(VERSION)).ok_or(Damaged)?;
+    if len > MAX_PAYLOAD {
+        return Err(Damaged);
+    }
+    let Some(payload) = rest.get(..len) else { return Ok(Arrived::Need(HEADER_LEN + len)) };
+    if checksum(words, payload).to_le_bytes() != *sum {
+        return Err(Damaged);
+    }
+    Ok(Arrived::Frame(Frame { kind, channel: field(8)?, number: field(12)?, payload }))
+}
+
+fn checksum(words: &[u8], payload: &[u8]) -> u32 {
+    let mut crc = Crc32::new();
+    crc.update(words);
+    crc.update(payload);
+    crc.finish()
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn join<const WIDTH: usize, const COUNT: usize, const TOTAL: usize>(parts: [[u8; WIDTH]; COUNT]) -> [u8; TOTAL] {
+    const { assert!(WIDTH * COUNT == TOTAL) };
+    let mut all = [0; TOTAL];
+    for (place, byte) in all.iter_mut().zip(parts.as_flattened()) {
+        *place = *byte;
+    }
+    all
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    fn sent(kind: Kind, channel: u32, number: u32, payload: &[u8]) -> Vec<u8> {
+        [&header(kind, channel, number, payload)[..], payload].concat()
+    }
+
+    #[test]
+    fn what_is_sent_arrives() {
+        let open = Open { channels: 9, flags: crate::flags::ROLLING };
+        let totals = Diagnostics { discarded: 1, too_large: 2, overwritten: u64::MAX, clock_back: 4, abandoned: 5 };
+        let line = [
+            sent(Kind::Open, 0, 0, &open.to_bytes()),
+            sent(Kind::Data, 70_000, 1, b"packet"),
+            sent(Kind::Data, 0, 2, b""),
+            sent(Kind::Close, 0, 3, &close(&totals)),
+            sent(Kind::Stop, 0, 0, b""),
+        ]
+        .concat();
+        let mut rest = &line[..];
+        let mut next = || match parse(rest) {
+            Arrived::Frame(frame) => {
+                rest = &rest[frame.size()..];
+                frame
+            }
+            other => panic!("{other:?}"),
+        };
+        let first = next();
+        assert_eq!((first.kind, first.number, Open::from_bytes(first.payload)), (Kind::Open, 0, Some(open)));
+        assert_eq!(next(), Frame { kind: Kind::Data, channel: 70_000, number: 1, payload: b"packet" });
+        assert_eq!(next(), Frame { kind: Kind::Data, channel: 0, number: 2, payload: b"" });
+        assert_eq!(diagnostics(next().payload), Some(totals));
+        assert_eq!(next(), Frame { kind: Kind::Stop, channel: 0, number: 0, payload: b"" });
+        assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn a_frame_that_is_not_whole_says_how_much_it_needs() {
+        let line = sent(Kind::Data, 1, 0, b"twelve bytes");
+        for len in 0..HEADER_LEN {
+            assert_eq!(parse(&line[..len]), Arrived::Need(HEADER_LEN), "{len}");
+        }
+        for len in HEADER_LEN..line.len() {
+            assert_eq!(parse(&line[..len]), Arrived::Need(line.len()), "{len}");
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_is_noticed_and_the_next_frame_is_found() {
+        let (first, second) = (sent(Kind::Data, 1, 7, b"one"), sent(Kind::Data, 2, 8, b"two"));
+        let expected = Frame { kind: Kind::Data, channel: 2, number: 8, payload: b"two" };
+        for bit in 0..8 * first.len() {
+            let mut line = [&first[..], &second[..]].concat();
+            line[bit / 8] ^= 1 << (bit % 8);
+            // A length that grew waits for more than there is; what comes later is in it, until the sum is wrong.
+            line.resize(line.len() + MAX_PAYLOAD + HEADER_LEN, 0);
+            let mut rest = &line[..];
+            let found = loop {
+                match parse(rest) {
+                    Arrived::Frame(frame) => break frame,
+                    Arrived::Damage(skip) => rest = &rest[skip..],
+                    Arrived::Need(need) => panic!("bit {bit}: {need}"),
+                }
+            };
+            assert_eq!(found, expected, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_passed_over() {
+        assert_eq!(parse(b"console text"), Arrived::Damage(12));
+        assert_eq!(parse(b"textKY"), Arrived::Damage(4));
+        assert_eq!(parse(b"KYMEKYMF"), Arrived::Damage(4));
+        let mut large = header(Kind::Data, 0, 0, b"");
+        large[16..20].copy_from_slice(&(MAX_PAYLOAD as u32 + 1).to_le_bytes());
+        assert_eq!(parse(&large), Arrived::Damage(HEADER_LEN));
+        for (at, value) in [(4, 5), (4, 0), (6, 2)] {
+            let mut other = header(Kind::Data, 0, 0, b"");
+            other[at] = value;
+            assert_eq!(parse(&other), Arrived::Damage(HEADER_LEN), "{at}: {value}");
+        }
+    }
+
+    #[test]
+    fn the_format_is_what_it_was() {
+        let expected = [75, 89, 77, 70, 2, 0, 1, 0, 3, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0];
+        let header = header(Kind::Data, 3, 4, b"x");
+        assert_eq!(header[..20], expected);
+        // CRC-32 of those 20 bytes and "x", by another program.
+        assert_eq!(header[20..], SUM.to_le_bytes());
+    }
+    const SUM: u32 = 0xe606_f389;
+}

@@ -1,0 +1,41 @@
+//! What test platforms stand on: a thread that is whichever CPU the test says, without interrupts. Unit tests and those beside this folder share it.
+#![allow(dead_code, clippy::expect_used)] // Not each of them needs all.
+
+use std::cell::Cell;
+
+use kymo::{Control, ControlPointer, Interrupts, Memory};
+
+thread_local! {
+    /// The block of the CPU that the thread is.
+    pub static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
+    /// A clock of the test's own, in ticks.
+    pub static CLOCK: Cell<u64> = const { Cell::new(0) };
+}
+
+/// This thread's [`BLOCK`].
+#[derive(Debug)]
+pub struct Block;
+// SAFETY: a test has one thread at a time be a CPU, and its blocks are in memory that is never freed.
+unsafe impl ControlPointer for Block {
+    fn get() -> *const Control {
+        BLOCK.get()
+    }
+}
+
+/// There are none.
+#[derive(Debug)]
+pub struct NoInterrupts;
+// SAFETY: a test thread has none.
+unsafe impl Interrupts for NoInterrupts {
+    fn mask() -> usize {
+        0
+    }
+    fn restore(_: usize) {}
+}
+
+/// Memory of so many bytes for so many CPUs, all zeros; it is never freed.
+pub fn leaked(bytes: usize, cpus: u32) -> Memory {
+    let layout = std::alloc::Layout::from_size_align(bytes, 4096).expect("the size fits");
+    // SAFETY: the size is not zero; the memory is never freed.
+    unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), cpus) }
+}

@@ -1,0 +1,113 @@
+//! What the first thread has done: workloads and programs, one after another.
+
+use core::fmt::Write;
+
+use crate::abi::{Error, rights};
+use crate::cmdline::Settings;
+use crate::console::println;
+use crate::lock::Spin;
+use crate::process::{self, Line};
+use crate::recording::settings;
+use crate::workload::Workload;
+use crate::{arch, thread};
+
+/// The priority of programs that the command line names: who reads a trace comes before who makes it.
+const PRIO: i16 = 9;
+/// That of threads that do a workload.
+pub const WORKLOAD_PRIO: i16 = 10;
+
+/// Does all that the command line says. Gives whether every program has ended with 0.
+pub fn all(settings: &Settings) -> bool {
+    let send = settings.kymo.send;
+    if send && !settings.records_from_boot() {
+        return record_and_send(settings);
+    }
+    let done = what_is_said(settings);
+    // What was recorded from boot on is sent when all is done.
+    (!send || program(Line::of("perf stop").expect("a short line"))) && done
+}
+
+fn what_is_said(settings: &Settings) -> bool {
+    if settings.runs().next().is_none() {
+        return one(settings.workload, settings.rounds);
+    }
+    // All of them, whatever becomes of one.
+    settings.runs().filter(|run| !one(run, settings.rounds)).count() == 0
+}
+
+/// A workload, or a program with what it is told, between commas.
+fn one(run: &str, rounds: u32) -> bool {
+    if let Some(workload) = Workload::named(run) {
+        workload.run(rounds);
+        return true;
+    }
+    let mut line = Line::new();
+    if run.split(',').try_for_each(|word| write!(line, "{word} ")).is_err() {
+        println!("demo: \"{run}\" cannot be run: it is too long");
+        return false;
+    }
+    program(line)
+}
+
+fn program(line: Line) -> bool {
+    let text = line.text().trim_end();
+    let interrupts = arch::mask();
+    let ended = process::spawn(line, PRIO, rights::PERF).and_then(process::wait);
+    arch::restore(interrupts);
+    match ended {
+        Ok(0) => {}
+        Ok(status) => println!("demo: \"{text}\" has ended with {status}"),
+        Err(error) => println!("demo: \"{text}\" cannot be run: {error:?}"),
+    }
+    ended == Ok(0)
+}
+
+/// `kymo=send`: the program `perf` records what else would have been run, and sends it.
+fn record_and_send(settings: &Settings) -> bool {
+    let mut line = Line::new();
+    let mut words = || {
+        line.write_str("perf record")?;
+        if settings.kymo.flags(0) & kymo::flags::ROLLING != 0 {
+            line.write_str(" --rolling")?;
+        }
+        if let Some(events) = settings.kymo.events {
+            write!(line, " --events {events}")?;
+        }
+        match settings.runs().next() {
+            Some(run) if Workload::named(run).is_none() => {
+                line.write_str(" --")?;
+                run.split(',').try_for_each(|word| write!(line, " {word}"))
+            }
+            run => write!(line, " workload {}", run.unwrap_or(settings.workload)),
+        }
+    };
+    if words().is_err() {
+        println!("demo: the command line is too long for the program perf");
+        return false;
+    }
+    program(line)
+}
+
+/// What a thread that was just made is to do.
+static NEXT: Spin<Option<Workload>> = Spin::new(None);
+
+/// Has a new thread do a workload. Gives its tid.
+pub fn start_workload(name: &str) -> Result<kymo::Tid, Error> {
+    let workload = Workload::named(name).ok_or(Error::Invalid)?;
+    {
+        let mut next = NEXT.lock();
+        if next.is_some() {
+            return Err(Error::Busy);
+        }
+        *next = Some(workload);
+    }
+    let begin = |_| {
+        if let Some(workload) = NEXT.lock().take() {
+            workload.run(settings().rounds);
+        }
+    };
+    thread::try_spawn("workload", WORKLOAD_PRIO, begin, 0).ok_or_else(|| {
+        NEXT.lock().take();
+        Error::Full
+    })
+}

@@ -1,0 +1,220 @@
+//! Devices of virtio over memory-mapped registers, and their queues (Virtual I/O Device 1.2: 2.7 "split virtqueues", 4.2 "over MMIO"; what is there called
+//! legacy is left alone).
+
+use core::cell::UnsafeCell;
+
+use crate::arch;
+
+const MAGIC: usize = 0x000;
+const VERSION: usize = 0x004;
+const DEVICE_ID: usize = 0x008;
+const DEVICE_FEATURES: usize = 0x010;
+const DEVICE_FEATURES_SELECT: usize = 0x014;
+const DRIVER_FEATURES: usize = 0x020;
+const DRIVER_FEATURES_SELECT: usize = 0x024;
+const QUEUE_SELECT: usize = 0x030;
+const QUEUE_SIZE_MAX: usize = 0x034;
+const QUEUE_SIZE: usize = 0x038;
+const QUEUE_READY: usize = 0x044;
+const QUEUE_NOTIFY: usize = 0x050;
+const STATUS: usize = 0x070;
+const QUEUE_DESCRIPTORS: usize = 0x080;
+const QUEUE_AVAILABLE: usize = 0x090;
+const QUEUE_USED: usize = 0x0a0;
+
+const ACKNOWLEDGE: u32 = 1;
+const DRIVER: u32 = 2;
+const DRIVER_OK: u32 = 4;
+const FEATURES_OK: u32 = 8;
+/// The feature of not being legacy.
+const VERSION_1: u64 = 1 << 32;
+
+/// A device, by the address of its registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Device(usize);
+
+impl Device {
+    /// The first device of this kind, reset and told that it has a driver which wants these features. `None` where there is none that has them.
+    pub fn open(kind: u32, features: u64) -> Option<Device> {
+        let is_it = |device: &Device| {
+            device.get(MAGIC) == u32::from_le_bytes(*b"virt") && device.get(VERSION) == 2 && device.get(DEVICE_ID) == kind
+        };
+        let device = arch::virtio().map(Device).find(is_it)?;
+        device.set(STATUS, 0);
+        device.set(STATUS, ACKNOWLEDGE | DRIVER);
+        let wanted = features | VERSION_1;
+        for half in [0, 1] {
+            let part = (wanted >> (32 * half)) as u32;
+            device.set(DEVICE_FEATURES_SELECT, half);
+            if device.get(DEVICE_FEATURES) & part != part {
+                return None;
+            }
+            device.set(DRIVER_FEATURES_SELECT, half);
+            device.set(DRIVER_FEATURES, part);
+        }
+        device.set(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
+        (device.get(STATUS) & FEATURES_OK != 0).then_some(device)
+    }
+
+    /// Gives the device a queue, which stays where it is from here on. `None` where it has none of this number.
+    pub fn add<const N: usize, const SIZE: usize>(self, number: u32, queue: &'static Queue<N, SIZE>) -> Option<()> {
+        self.set(QUEUE_SELECT, number);
+        if self.get(QUEUE_SIZE_MAX) < N as u32 {
+            return None;
+        }
+        self.set(QUEUE_SIZE, N as u32);
+        let shared = queue.0.get();
+        // SAFETY: this takes addresses only.
+        let parts = unsafe {
+            [
+                (QUEUE_DESCRIPTORS, &raw const (*shared).descriptors as usize),
+                (QUEUE_AVAILABLE, &raw const (*shared).available as usize),
+                (QUEUE_USED, &raw const (*shared).used as usize),
+            ]
+        };
+        for (register, address) in parts {
+            self.set(register, address as u32);
+            self.set(register + 4, (address >> 32) as u32);
+        }
+        self.set(QUEUE_READY, 1);
+        Some(())
+    }
+
+    /// The device works from here on.
+    pub fn begin(self) {
+        self.set(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
+    }
+
+    /// Has the device look at a queue.
+    pub fn notify(self, number: u32) {
+        arch::io_fence();
+        self.set(QUEUE_NOTIFY, number);
+    }
+
+    fn get(self, register: usize) -> u32 {
+        // SAFETY: a register of a place for devices, which is mapped.
+        unsafe { ((self.0 + register) as *const u32).read_volatile() }
+    }
+
+    fn set(self, register: usize, value: u32) {
+        // SAFETY: as above.
+        unsafe { ((self.0 + register) as *mut u32).write_volatile(value) };
+    }
+}
+
+#[repr(C, align(16))]
+struct Descriptor {
+    address: u64,
+    len: u32,
+    flags: u16,
+    next: u16,
+}
+
+/// The device writes to the buffer.
+const DEVICE_WRITES: u16 = 2;
+
+#[repr(C)]
+struct Available<const N: usize> {
+    flags: u16,
+    index: u16,
+    ring: [u16; N],
+}
+
+#[repr(C, align(4))]
+struct Used<const N: usize> {
+    flags: u16,
+    index: u16,
+    ring: [[u32; 2]; N],
+}
+
+#[repr(C)]
+struct Shared<const N: usize, const SIZE: usize> {
+    descriptors: [Descriptor; N],
+    available: Available<N>,
+    used: Used<N>,
+    buffers: [[u8; SIZE]; N],
+}
+
+/// What a driver and its device share: a queue with `N` buffers (a power of two) of `SIZE` bytes. The device has a buffer from [`End::offer`] to [`End::take`].
+pub struct Queue<const N: usize, const SIZE: usize>(UnsafeCell<Shared<N, SIZE>>);
+
+// SAFETY: reached through its one `End`.
+unsafe impl<const N: usize, const SIZE: usize> Sync for Queue<N, SIZE> {}
+
+impl<const N: usize, const SIZE: usize> Queue<N, SIZE> {
+    pub const fn new() -> Self {
+        Queue(UnsafeCell::new(Shared {
+            descriptors: [const { Descriptor { address: 0, len: 0, flags: 0, next: 0 } }; N],
+            available: Available { flags: 0, index: 0, ring: [0; N] },
+            used: Used { flags: 0, index: 0, ring: [[0; 2]; N] },
+            buffers: [[0; SIZE]; N],
+        }))
+    }
+}
+
+/// Who a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    /// The device reads it.
+    Reading(usize),
+    /// The device writes to it.
+    Writing,
+}
+
+/// The driver's end of a queue.
+pub struct End<const N: usize, const SIZE: usize> {
+    queue: &'static Queue<N, SIZE>,
+    /// Buffers offered, and taken back, both modulo 2^16.
+    offered: u16,
+    taken: u16,
+}
+
+impl<const N: usize, const SIZE: usize> End<N, SIZE> {
+    /// # Safety
+    /// The only one of its queue.
+    pub const unsafe fn new(queue: &'static Queue<N, SIZE>) -> Self {
+        End { queue, offered: 0, taken: 0 }
+    }
+
+    /// A buffer that the device does not have.
+    ///
+    /// # Safety
+    /// It does not: it was never offered, or taken back.
+    pub unsafe fn buffer(&mut self, index: usize) -> &mut [u8; SIZE] {
+        // SAFETY: this is the only end, and the device does not have the buffer.
+        unsafe { &mut (*self.queue.0.get()).buffers[index] }
+    }
+
+    /// Gives the device a buffer, which it does not have. It looks when it is notified.
+    pub fn offer(&mut self, index: usize, purpose: For) {
+        let shared = self.queue.0.get();
+        let (len, flags) = match purpose {
+            For::Reading(len) => (len, 0),
+            For::Writing => (SIZE, DEVICE_WRITES),
+        };
+        self.offered = self.offered.wrapping_add(1);
+        // SAFETY: this is the only end, and the device reads these words when it finds them behind `index`, which is written last.
+        unsafe {
+            let address = &raw const (*shared).buffers[index] as u64;
+            (&raw mut (*shared).descriptors[index]).write_volatile(Descriptor { address, len: len as u32, flags, next: 0 });
+            (&raw mut (*shared).available.ring[usize::from(self.offered.wrapping_sub(1)) % N]).write_volatile(index as u16);
+            arch::io_fence();
+            (&raw mut (*shared).available.index).write_volatile(self.offered);
+        }
+    }
+
+    /// Takes back a buffer that the device is done with: its index, and how many bytes the device has written.
+    pub fn take(&mut self) -> Option<(usize, usize)> {
+        let shared = self.queue.0.get();
+        // SAFETY: the device writes these words, whole, `index` last.
+        unsafe {
+            if (&raw const (*shared).used.index).read_volatile() == self.taken {
+                return None;
+            }
+            arch::io_fence();
+            let [index, len] = (&raw const (*shared).used.ring[usize::from(self.taken) % N]).read_volatile();
+            self.taken = self.taken.wrapping_add(1);
+            Some((index as usize % N, (len as usize).min(SIZE)))
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! A device whose interrupts take 20 us, but the last one 200 us.
+
+use crate::arch::uart;
+
+pub fn run() {
+    uart::burden(20);
+    uart::send(b"demo: these are short\n");
+    uart::burden(200);
+    uart::send(b"\n");
+    uart::burden(0);
+}

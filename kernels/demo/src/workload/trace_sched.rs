@@ -1,0 +1,59 @@
+//! Two threads, A and B, that do each thing a scheduler's trace should tell, once and in a known order; on one hart, always the same.
+//!
+//! Before, a third one floods the rings, so that what is retained of them is the two threads' part: with `packets=8 packet_size=512` the oldest events are
+//! overwritten. How many were is told on the console, and by a counter in the trace.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use kymo::vocabulary::{Counter, UserName};
+use kymo::{Text, Tid};
+
+use super::{compute, together};
+use crate::console::println;
+use crate::recording::RECORDER;
+use crate::{arch, thread};
+
+/// The number of the counter.
+const OVERWRITTEN: u32 = 1;
+/// Yields of the flood: more than the rings hold.
+const YIELDS: usize = 2 * (256 + 8);
+/// Two ticks of the scheduler, as there are unless the command line says otherwise; in ticks of the clock.
+const TWO_TICKS: u64 = 2 * arch::timer::FREQUENCY / 1_000;
+
+static B: AtomicU32 = AtomicU32::new(0);
+static ENOUGH: AtomicBool = AtomicBool::new(false);
+
+pub fn run() {
+    together([("verifier", 0, floods)], 0);
+    // This thread is more urgent than both: they begin when it waits for their ends.
+    let a = thread::spawn("A", 4, is_a, 0);
+    let b = thread::spawn("B", 4, is_b, 0);
+    B.store(b.0, Relaxed);
+    [a, b].into_iter().for_each(thread::join);
+}
+
+fn floods(_: usize) {
+    (0..YIELDS).for_each(|_| thread::yield_now());
+    let counts = RECORDER.history().counts();
+    let interrupts = arch::mask();
+    record!(UserName { id: OVERWRITTEN, name: Text::new("overwritten") });
+    record!(Counter { id: OVERWRITTEN, value: counts.overwritten as i64 });
+    arch::restore(interrupts);
+    println!("demo: {} events retained, {} overwritten, {} in all", counts.retained, counts.overwritten, counts.total());
+}
+
+fn is_a(_: usize) {
+    let b = Tid(B.load(Relaxed));
+    thread::yield_now();
+    thread::sleep(TWO_TICKS);
+    assert!(thread::suspend(b), "B can be suspended");
+    assert!(thread::resume(b), "B can be resumed");
+    ENOUGH.store(true, Relaxed);
+}
+
+/// It records nothing while it waits: the rings would not hold it.
+fn is_b(_: usize) {
+    while !ENOUGH.load(Relaxed) {
+        compute(100);
+    }
+}

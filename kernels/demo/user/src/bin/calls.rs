@@ -1,0 +1,36 @@
+//! calls N: N times, asks for what can be had at once; now and then sleeps.
+#![no_std]
+#![no_main]
+
+use demo_user::{Words, number, sys};
+
+demo_user::program!(main);
+
+fn main(mut words: Words) -> u8 {
+    let rounds = number(&mut words);
+    for round in 0..rounds {
+        sys::span_begin(1);
+        sys::getpid();
+        sys::mark(7, round as u64);
+        sys::yield_now();
+        sys::counter(3, (rounds - round) as i64);
+        use_stack(round % 8);
+        sys::span_end(1);
+        if round % 32 == 0 {
+            sys::sleep(2000);
+        }
+    }
+    // A number that is no call's.
+    // SAFETY: what is not done writes nowhere.
+    let _ = unsafe { sys::any(300, [0; 5]) };
+    0
+}
+
+/// So many pages more of stack: pages that nobody asked for.
+#[inline(never)]
+fn use_stack(pages: usize) {
+    core::hint::black_box([0_u8; 4096]);
+    if pages > 0 {
+        use_stack(pages - 1);
+    }
+}

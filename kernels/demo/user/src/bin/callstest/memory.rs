@@ -1,0 +1,65 @@
+//! What the kernel writes to a program's memory: what it says, and nothing behind it.
+
+use demo_user::abi::{Call, Error, Rings, Status, status};
+use demo_user::sys;
+
+use crate::cells::Cells;
+use crate::cycles::with_buffer;
+use crate::refusals::NOT_WRITABLE;
+use crate::states::TRACE;
+
+/// Bytes that a buffer is filled with before.
+const PATTERNS: [u8; 2] = [0x5a, 0xa5];
+
+pub fn nothing_behind_what_was_read(cells: &mut Cells) {
+    for pattern in PATTERNS {
+        let channels = sys::perf_start(TRACE, 0, &Rings::default(), "").expect("nothing is recorded") as u32;
+        (0..1000).for_each(|value| sys::mark(1, value));
+        sys::perf_stop(TRACE).expect("it runs");
+        for channel in 0..channels {
+            let mut whole = true;
+            loop {
+                let len = with_buffer(|buffer| {
+                    buffer.fill(pattern);
+                    let len = sys::perf_read(TRACE, channel, buffer).expect("there is a session");
+                    whole &= buffer[len..].iter().all(|&byte| byte == pattern);
+                    len
+                });
+                if len == 0 {
+                    break;
+                }
+            }
+            cells.is(format_args!("channel {channel} into {pattern:#x}: nothing was written behind what was read"), whole);
+        }
+        sys::perf_finish(TRACE).expect("it was stopped");
+    }
+    // The same answer, whatever was there before.
+    let answers = PATTERNS.map(|pattern| {
+        let mut status = Status::from_words([u64::from_ne_bytes([pattern; 8]); 6]);
+        // SAFETY: it writes the status.
+        let answered = unsafe { sys::any(Call::PerfStatus as usize, [&raw mut status as usize, 0, 0, 0, 0]) };
+        answered.map(|_| status)
+    });
+    cells.equal(format_args!("status into two patterns"), answers[0], answers[1]);
+}
+
+/// A call with a bad pointer changes nothing.
+pub fn nothing_is_taken_for_nowhere(cells: &mut Cells) {
+    const PIPE: usize = 7;
+    for address in NOT_WRITABLE {
+        let _ = sys::pipe_write(PIPE, b"four");
+        // SAFETY: what it would write to is nobody's.
+        let read = unsafe { sys::any(Call::PipeRead as usize, [PIPE, address, 8, 0, 0]) };
+        cells.equal(format_args!("pipe_read to {address:#x}"), read, Err(Error::Fault));
+        let _ = sys::pipe_write(PIPE, b"!");
+        cells.equal(format_args!("pipe_read behind that"), sys::pipe_read(PIPE, &mut [0; 8]), Ok(5));
+    }
+}
+
+/// The longest sleep does not wrap around.
+pub fn the_longest_sleep(cells: &mut Cells) {
+    let pid = sys::spawn("callstest asleep", 0).expect("there is room for a process");
+    sys::sleep(1_000_000);
+    let _ = sys::kill(pid);
+    cells.equal(format_args!("how the one that sleeps for ever has ended"), sys::wait(pid), Ok(status::KILLED));
+}

@@ -1,0 +1,264 @@
+//! perf: records, and sends what it has read to the host, or shows it.
+#![no_std]
+#![no_main]
+
+mod send;
+
+use demo_user::abi::{Error, Kind, Rings};
+use demo_user::{Words, println, sys};
+use kymo::State;
+
+use send::Sender;
+
+demo_user::program!(main);
+
+/// The mode.
+const TRACE: u32 = kymo::Mode::Trace as u32;
+/// Between two looks at the channels, in ticks of the clock: 2 ms.
+pub const INTERVAL: u64 = 20_000;
+
+/// Ends of the program.
+const REFUSED: u8 = 1;
+const USAGE: u8 = 2;
+
+const HELP: [&str; 10] = [
+    "perf record [OPTION ..] [-- PROGRAM WORD ..]   record while that runs, and send; else until the host says stop",
+    "perf record [OPTION ..] workload NAME          the same with a workload of the kernel's",
+    "perf start [OPTION ..]                         begin to record",
+    "perf stop                                      end, and send what there is, whoever has begun",
+    "perf on EVENT ..  |  perf off EVENT ..         switch events while they are recorded; EVENT may end with *",
+    "perf status                                    where recording stands",
+    "perf dump [N]                                  print the newest N records (20 unless told)",
+    "perf clear                                     status and dump forget what was recorded until now",
+    "OPTION: --rolling (a full ring loses its oldest packet), --events EVENT:EVENT.., --packets N, --names-packets N, --packet-size N",
+    "ends with 0: done; 1: refused; 2: wrong usage; or as what was recorded has ended",
+];
+
+/// Why it was not done.
+pub enum Failed {
+    Usage,
+    /// What the kernel does not do, and why.
+    Refused(&'static str, Error),
+}
+
+fn main(mut words: Words) -> u8 {
+    let done = match words.next() {
+        Some("record") => record(words),
+        Some("start") => start(words),
+        Some("stop") => end(words).and_then(stop),
+        Some("on") => switch(words, true),
+        Some("off") => switch(words, false),
+        Some("status") => end(words).and_then(status),
+        Some("dump") => dump(words),
+        Some("clear") => end(words).and_then(|()| refused("forget", sys::perf_clear()).map(|_| 0)),
+        _ => Err(Failed::Usage),
+    };
+    done.unwrap_or_else(|failed| match failed {
+        Failed::Refused(what, error) => {
+            println!("perf: cannot {what}: {}", reason(error));
+            REFUSED
+        }
+        Failed::Usage => {
+            HELP.iter().for_each(|line| println!("{line}"));
+            USAGE
+        }
+    })
+}
+
+fn reason(error: Error) -> &'static str {
+    match error {
+        Error::NotPermitted => "this process does not have the right (EPERM)",
+        Error::InProgress => "a session is in progress, which perf stop ends (EINPROGRESS)",
+        Error::NoDevice => "the machine has no virtio serial port (ENXIO)",
+        Error::NotConnected => "nobody listens at the port (ENOTCONN)",
+        Error::Busy => "another process is at it (EBUSY)",
+        Error::NoMemory => "the memory is too small for it (ENOMEM)",
+        Error::Invalid => "there is no such event, program or ring, or no session (EINVAL)",
+        Error::NotBuilt => "this kernel was built without it (EOPNOTSUPP)",
+        _ => "the kernel has another reason",
+    }
+}
+
+/// Says what it was that the kernel does not do.
+pub fn refused<T>(what: &'static str, result: Result<T, Error>) -> Result<T, Failed> {
+    result.map_err(|error| Failed::Refused(what, error))
+}
+
+/// There is to be no other word.
+fn end(mut words: Words) -> Result<(), Failed> {
+    words.next().map_or(Ok(()), |_| Err(Failed::Usage))
+}
+
+/// How to record.
+struct Options {
+    flags: u32,
+    events: &'static str,
+    rings: Rings,
+}
+
+impl Options {
+    /// What stands first, and the word behind it.
+    fn of(words: &mut Words) -> Result<(Options, Option<&'static str>), Failed> {
+        let number = |word: Option<&str>| word.and_then(|word| word.parse().ok()).filter(|&number| number > 0);
+        let mut options = Options { flags: 0, events: "", rings: Rings::default() };
+        loop {
+            match words.next() {
+                Some("--rolling") => options.flags |= kymo::flags::ROLLING,
+                Some("--events") => options.events = words.next().ok_or(Failed::Usage)?,
+                Some("--packets") => options.rings.packets = number(words.next()).ok_or(Failed::Usage)?,
+                Some("--names-packets") => options.rings.names_packets = number(words.next()).ok_or(Failed::Usage)?,
+                Some("--packet-size") => options.rings.packet_size = number(words.next()).ok_or(Failed::Usage)?,
+                other => return Ok((options, other)),
+            }
+        }
+    }
+
+    fn start(&self) -> Result<(), Failed> {
+        refused("start", sys::perf_start(TRACE, self.flags, &self.rings, self.events)).map(drop)
+    }
+}
+
+fn start(mut words: Words) -> Result<u8, Failed> {
+    match Options::of(&mut words)? {
+        (options, None) => options.start().map(|()| 0),
+        _ => Err(Failed::Usage),
+    }
+}
+
+/// What is recorded while it runs.
+#[derive(Clone, Copy)]
+enum Subject {
+    /// Whatever goes on.
+    Everything,
+    /// A process.
+    Program(&'static str),
+    /// A thread of the kernel's.
+    Workload(&'static str),
+}
+
+impl Subject {
+    fn of(word: Option<&str>, words: &mut Words) -> Result<Subject, Failed> {
+        match word {
+            None => Some(Subject::Everything),
+            Some("--") => Some(words.rest()).filter(|line| !line.is_empty()).map(Subject::Program),
+            Some("workload") => {
+                let name = words.next();
+                name.filter(|_| words.next().is_none()).map(Subject::Workload)
+            }
+            Some(_) => None,
+        }
+        .ok_or(Failed::Usage)
+    }
+
+    fn begin(self) -> Result<Running, Failed> {
+        match self {
+            Subject::Everything => Ok(Running::Everything),
+            Subject::Program(line) => refused("run that program", sys::spawn(line, 0)).map(Running::Process),
+            Subject::Workload(name) => refused("run that workload", sys::workload(name)).map(Running::Thread),
+        }
+    }
+}
+
+/// The same, when it runs: with its pid or tid.
+#[derive(Clone, Copy)]
+enum Running {
+    Everything,
+    Process(usize),
+    Thread(usize),
+}
+
+impl Running {
+    fn is_alive(self) -> bool {
+        match self {
+            Running::Everything => true,
+            Running::Process(pid) => sys::is_alive(pid, Kind::Process),
+            Running::Thread(tid) => sys::is_alive(tid, Kind::Thread),
+        }
+    }
+
+    /// How a process has ended. What goes on is left alone.
+    fn status(self) -> u8 {
+        match self {
+            Running::Process(pid) if !self.is_alive() => sys::wait(pid).unwrap_or(REFUSED),
+            _ => 0,
+        }
+    }
+}
+
+fn record(mut words: Words) -> Result<u8, Failed> {
+    let (options, word) = Options::of(&mut words)?;
+    let subject = Subject::of(word, &mut words)?;
+    let mut sender = refused("send", Sender::new())?;
+    options.start()?;
+    let done = follow(&mut sender, &options, subject);
+    // Refused where another process has ended the session.
+    let totals = sys::perf_finish(TRACE);
+    let running = done?;
+    refused("send", sender.close(&refused("finish", totals)?))?;
+    Ok(running.status())
+}
+
+/// Sends what is recorded while the subject runs, and what is left then.
+fn follow(sender: &mut Sender, options: &Options, subject: Subject) -> Result<Running, Failed> {
+    refused("send", sender.open(&refused("ask", sys::perf_status())?))?;
+    let running = subject.begin()?;
+    while running.is_alive() && !sender.is_to_stop() {
+        // What rolls is read when it has stopped.
+        if options.flags & kymo::flags::ROLLING == 0 {
+            refused("send", sender.pass())?;
+        }
+        sys::sleep(INTERVAL);
+    }
+    refused("stop", sys::perf_stop(TRACE))?;
+    refused("send", sender.rest())?;
+    Ok(running)
+}
+
+fn stop(_: ()) -> Result<u8, Failed> {
+    // Whoever sends is not to find its session stopped.
+    if let Err(Error::Busy) = sys::port_write(&[]) {
+        return Err(Failed::Refused("send", Error::Busy));
+    }
+    let status = refused("ask", sys::perf_status())?;
+    if status.state != State::Stopped as u64 {
+        refused("stop", sys::perf_stop(TRACE))?;
+    }
+    let sender = Sender::new();
+    if let Err(Error::NoDevice) = sender {
+        refused("finish", sys::perf_finish(TRACE))?;
+        println!("perf: stopped. The machine has no port to send by; perf dump shows what was recorded last");
+        return Ok(0);
+    }
+    let mut sender = refused("send", sender)?;
+    refused("send", sender.open(&status))?;
+    refused("send", sender.rest())?;
+    let totals = refused("finish", sys::perf_finish(TRACE))?;
+    refused("send", sender.close(&totals)).map(|()| 0)
+}
+
+fn switch(words: Words, on: bool) -> Result<u8, Failed> {
+    if words.rest().is_empty() {
+        return Err(Failed::Usage);
+    }
+    for name in words {
+        let count = refused("switch", sys::perf_switch(TRACE, name, on))?;
+        println!("perf: {name}: {count} events are {}", if on { "on" } else { "off" });
+    }
+    Ok(0)
+}
+
+fn status(_: ()) -> Result<u8, Failed> {
+    let status = refused("ask", sys::perf_status())?;
+    let state = ["idle", "starting", "running", "stopping", "stopped", "finishing"];
+    let state = state.get(status.state as usize).copied().unwrap_or("in an unknown state");
+    let rolling = if status.flags & u64::from(kymo::flags::ROLLING) != 0 { ", rolling" } else { "" };
+    println!("perf: {state}, {} channels{rolling}", status.channels);
+    println!("perf: {} retained, {} overwritten, {} discarded", status.retained, status.overwritten, status.discarded);
+    Ok(0)
+}
+
+fn dump(mut words: Words) -> Result<u8, Failed> {
+    let newest = words.next().map_or(Ok(20), |word| word.parse().map_err(|_| Failed::Usage))?;
+    end(words)?;
+    refused("print", sys::perf_dump(newest)).map(|_| 0)
+}

@@ -1,0 +1,13 @@
+//! wild: reads what it may not.
+#![no_std]
+#![no_main]
+
+use demo_user::Words;
+
+demo_user::program!(main);
+
+fn main(_: Words) -> u8 {
+    let kernel = 0x8020_0000 as *const u8;
+    // SAFETY: none. The kernel ends the process here.
+    unsafe { kernel.read_volatile() }
+}

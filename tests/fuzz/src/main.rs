@@ -1,0 +1,238 @@
+//! A coverage-guided fuzzer of kymo-ctf, on the stable compiler.
+//!
+//!     kymo-fuzz TARGET CORPUS SECONDS     mutates until the time is over or something is found
+//!     kymo-fuzz TARGET CORPUS replay      runs every input of the corpus once
+//!
+//! `cargo xtask fuzz ctf` builds it with LLVM's coverage pass, which is an option of code generation and needs no nightly compiler.
+//! An input is a find if it panics, takes more than ten seconds, or allocates out of proportion to its size; it is then in
+//! `CORPUS/found`. What kills the process leaves its input in `CORPUS/current`. Exit codes: 0 nothing found, 1 a find, 2 wrong usage.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a tool of the repository's own")]
+
+#[path = "../../../crates/kymo-ctf/tests/conformance/case.rs"]
+#[allow(dead_code, reason = "the cases' expectations are not of interest here")]
+mod case;
+mod counters;
+mod memory;
+mod mutate;
+mod targets;
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use mutate::Random;
+use targets::Target;
+
+/// Where the conformance set is.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/kymo-ctf/tests/data");
+/// No input may take longer.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Memory that every input may take, and how much more for each of its bytes.
+const MEMORY: (usize, usize) = (64 << 20, 4096);
+
+#[global_allocator]
+static ALLOCATOR: memory::Counting = memory::Counting;
+
+/// Number of the input that is being run, odd while it runs: a thread watches that it moves on.
+static RUN: AtomicU64 = AtomicU64::new(0);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [target, corpus, mode] = &arguments[..] else { return usage() };
+    let Some(target) = Target::of(target) else { return usage() };
+    let corpus = PathBuf::from(corpus);
+    fs::create_dir_all(corpus.join("inputs")).unwrap();
+    let mut fuzzer = Fuzzer::new(target, &corpus);
+    let found = match mode.parse::<u64>() {
+        Ok(seconds) => fuzzer.run(Duration::from_secs(seconds)),
+        Err(_) if mode == "replay" => fuzzer.replay(),
+        Err(_) => return usage(),
+    };
+    match found {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("found: {reason}: {}", corpus.join("found").display());
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: kymo-fuzz tsdl|json|stream CORPUS SECONDS|replay");
+    ExitCode::from(2)
+}
+
+/// Why an input is a find.
+type Found = String;
+
+struct Fuzzer {
+    target: Target,
+    corpus: PathBuf,
+    current: fs::File,
+    inputs: Vec<Vec<u8>>,
+    /// Counters that an input has reached, by their power of two: what is new is kept.
+    seen: Vec<u8>,
+    random: Random,
+    executions: u64,
+}
+
+impl Fuzzer {
+    fn new(target: Target, corpus: &Path) -> Self {
+        let hook = std::panic::take_hook();
+        // A panic inside of a run is told as a find.
+        std::panic::set_hook(Box::new(move |info| {
+            if RUN.load(Ordering::Relaxed).is_multiple_of(2) {
+                hook(info);
+            }
+        }));
+        let watched = corpus.to_owned();
+        std::thread::spawn(move || watch(&watched));
+        let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
+        Fuzzer {
+            target,
+            corpus: corpus.to_owned(),
+            current: fs::File::create(corpus.join("current")).unwrap(),
+            inputs: Vec::new(),
+            seen: vec![0; counters::count()],
+            random: Random::new(seed),
+            executions: 0,
+        }
+    }
+
+    /// Inputs of earlier runs, after the conformance set's.
+    fn seeds(&self) -> Vec<Vec<u8>> {
+        let mut seeds = self.target.seeds();
+        let mut kept: Vec<PathBuf> = fs::read_dir(self.corpus.join("inputs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        kept.sort();
+        seeds.extend(kept.iter().map(|path| fs::read(path).unwrap()));
+        seeds
+    }
+
+    /// Runs everything that is there once, for coverage that something else measures.
+    fn replay(&mut self) -> Result<(), Found> {
+        let seeds = self.seeds();
+        for seed in &seeds {
+            self.execute(seed)?;
+        }
+        println!("{}: {} inputs", self.target.name(), seeds.len());
+        Ok(())
+    }
+
+    fn run(&mut self, time: Duration) -> Result<(), Found> {
+        if self.seen.is_empty() {
+            return Err("this program was built without coverage counters".to_owned());
+        }
+        let begin = Instant::now();
+        for seed in self.seeds() {
+            self.try_input(seed, false)?;
+        }
+        println!("{}: {} seeds reach {} edges", self.target.name(), self.inputs.len(), self.edges());
+        let mut shown = Instant::now();
+        while begin.elapsed() < time {
+            let pick = self.random.below(self.inputs.len());
+            let other = self.random.below(self.inputs.len());
+            let input = mutate::input(&self.inputs[pick], &self.inputs[other], self.target, &mut self.random);
+            self.try_input(input, true)?;
+            if shown.elapsed() > Duration::from_secs(30) {
+                shown = Instant::now();
+                self.show(begin.elapsed());
+            }
+        }
+        self.show(begin.elapsed());
+        Ok(())
+    }
+
+    fn show(&self, elapsed: Duration) {
+        println!(
+            "{}: {} s, {} executions ({:.0} a second), {} inputs, {} edges",
+            self.target.name(),
+            elapsed.as_secs(),
+            self.executions,
+            self.executions as f64 / elapsed.as_secs_f64(),
+            self.inputs.len(),
+            self.edges()
+        );
+        std::io::stdout().flush().unwrap();
+    }
+
+    fn edges(&self) -> usize {
+        self.seen.iter().filter(|&&seen| seen != 0).count()
+    }
+
+    /// Runs an input, and keeps it if it reaches something new.
+    fn try_input(&mut self, input: Vec<u8>, keep: bool) -> Result<(), Found> {
+        self.execute(&input)?;
+        let mut new = false;
+        counters::each(|place, count| {
+            // 1, 2, 3, 4 to 7, 8 to 15 and so on to 64 and more are told apart.
+            let class = 1u8 << if count < 4 { count - 1 } else { (count.ilog2() as u8 + 1).min(7) };
+            new |= self.seen[place] & class == 0;
+            self.seen[place] |= class;
+        });
+        if new || self.inputs.is_empty() {
+            if keep {
+                let name = format!("{:016x}", hash(&input));
+                fs::write(self.corpus.join("inputs").join(name), &input).unwrap();
+            }
+            self.inputs.push(input);
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, input: &[u8]) -> Result<(), Found> {
+        self.executions += 1;
+        // One call to the system: whatever kills this process leaves its input behind.
+        let length = (input.len() as u64).to_le_bytes();
+        self.current.write_all_at(&[&length[..], input].concat(), 0).unwrap();
+        counters::clear();
+        memory::begin();
+        RUN.fetch_add(1, Ordering::Relaxed);
+        let result = catch_unwind(AssertUnwindSafe(|| self.target.execute(input)));
+        RUN.fetch_add(1, Ordering::Relaxed);
+        let most = memory::most();
+        let limit = MEMORY.0 + MEMORY.1 * input.len();
+        let reason = match result {
+            Err(panic) => {
+                let words = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+                format!("a panic: {}", words.unwrap_or("without words"))
+            }
+            Ok(()) if most > limit => format!("{most} bytes of memory for an input of {}", input.len()),
+            Ok(()) => return Ok(()),
+        };
+        fs::write(self.corpus.join("found"), input).unwrap();
+        Err(reason)
+    }
+}
+
+/// Ends the process when one input takes too long; its input is in `current`.
+fn watch(corpus: &Path) {
+    let (mut last, mut since) = (0, Instant::now());
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        let run = RUN.load(Ordering::Relaxed);
+        if run != last || run.is_multiple_of(2) {
+            (last, since) = (run, Instant::now());
+        } else if since.elapsed() > LIMIT {
+            eprintln!("found: an input that takes more than {} s: {}", LIMIT.as_secs(), corpus.join("current").display());
+            std::process::exit(1);
+        }
+    }
+}
+
+/// FNV-1a: a name for an input.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// All distinct inputs.
+fn distinct(inputs: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut seen = HashSet::new();
+    inputs.into_iter().filter(|input| seen.insert(hash(input))).collect()
+}

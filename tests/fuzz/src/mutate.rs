@@ -1,0 +1,120 @@
+//! New inputs from old ones.
+
+use crate::counters;
+use crate::targets::Target;
+
+/// xorshift64*.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Random(seed | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// From 0 to `end`, exclusive; 0 if that is 0.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        ((u128::from(self.next()) * end as u128) >> 64) as usize
+    }
+}
+
+/// Longer inputs only cost time.
+const MAX_LENGTH: usize = 16 << 10;
+/// Numbers at which things change.
+const NUMBERS: [u64; 16] = [0, 1, 7, 8, 31, 32, 63, 64, 65, 127, 128, 255, 0xffff, 0x7fff_ffff, u32::MAX as u64, u64::MAX];
+
+/// A mutant of `base`; `other` gives parts.
+pub(crate) fn input(base: &[u8], other: &[u8], target: Target, random: &mut Random) -> Vec<u8> {
+    let (fixed, mut bytes) = target.split(base, random.below(8) == 0);
+    let (_, other) = target.split(other, false);
+    for _ in 0..1 + random.below(5) {
+        once(&mut bytes, &other, target, random);
+    }
+    bytes.truncate(MAX_LENGTH);
+    [fixed, bytes].concat()
+}
+
+fn once(bytes: &mut Vec<u8>, other: &[u8], target: Target, random: &mut Random) {
+    let at = random.below(bytes.len() + 1);
+    let left = bytes.len() - at;
+    match random.below(11) {
+        0 if left > 0 => bytes[at] ^= 1 << random.below(8),
+        1 if left > 0 => bytes[at] = random.next() as u8,
+        2 if left > 0 => bytes[at] = bytes[at].wrapping_add((random.below(35) as u8).wrapping_sub(17)),
+        3 if left > 0 => {
+            bytes.drain(at..at + 1 + random.below(left.min(32)));
+        }
+        4 => insert(bytes, at, &[random.next() as u8]),
+        // A piece of itself once more.
+        5 if left > 0 => {
+            let piece = bytes[at..at + 1 + random.below(left.min(64))].to_vec();
+            let to = random.below(bytes.len() + 1);
+            insert(bytes, to, &piece);
+        }
+        // A piece of another input.
+        6 if !other.is_empty() => {
+            let from = random.below(other.len());
+            let piece = &other[from..from + 1 + random.below((other.len() - from).min(128))];
+            match random.below(2) {
+                0 => insert(bytes, at, piece),
+                _ => overwrite(bytes, at, piece),
+            }
+        }
+        // A word of the language.
+        7 | 8 => match target.words() {
+            [] => number(bytes, at, random),
+            words => insert(bytes, at, words[random.below(words.len())].as_bytes()),
+        },
+        9 => number(bytes, at, random),
+        _ => compared(bytes, random),
+    }
+}
+
+fn insert(bytes: &mut Vec<u8>, at: usize, piece: &[u8]) {
+    bytes.splice(at..at, piece.iter().copied());
+}
+
+fn overwrite(bytes: &mut [u8], at: usize, piece: &[u8]) {
+    for (to, from) in bytes[at..].iter_mut().zip(piece) {
+        *to = *from;
+    }
+}
+
+fn number(bytes: &mut [u8], at: usize, random: &mut Random) {
+    let number = NUMBERS[random.below(NUMBERS.len())];
+    let size = 1 << random.below(4);
+    match random.below(2) {
+        0 => overwrite(bytes, at, &number.to_le_bytes()[..size]),
+        _ => overwrite(bytes, at, &number.to_be_bytes()[8 - size..]),
+    }
+}
+
+/// Puts one operand of a comparison where the other is.
+fn compared(bytes: &mut [u8], random: &mut Random) {
+    let Some((a, b)) = counters::compared(random.below(64)) else { return };
+    let (from, to) = if random.below(2) == 0 { (a, b) } else { (b, a) };
+    let size = if from > u64::from(u32::MAX) {
+        8
+    } else if from > 0xffff {
+        4
+    } else {
+        2
+    };
+    for (old, new) in [
+        (from.to_le_bytes()[..size].to_vec(), to.to_le_bytes()[..size].to_vec()),
+        (from.to_be_bytes()[8 - size..].to_vec(), to.to_be_bytes()[8 - size..].to_vec()),
+    ] {
+        let places: Vec<usize> = bytes.windows(size).enumerate().filter(|(_, have)| *have == old).map(|(at, _)| at).collect();
+        if !places.is_empty() {
+            let at = places[random.below(places.len())];
+            overwrite(bytes, at, &new);
+            return;
+        }
+    }
+}

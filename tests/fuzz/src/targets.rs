@@ -1,0 +1,267 @@
+//! What is fuzzed, and with what it begins.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::sync::Arc;
+
+use kymo_ctf::{Error, Item, ItemRef, Merge, Metadata, Packet, Reader, StreamReader};
+
+use crate::case;
+
+/// Between metadata and stream in an input of [`Target::Stream`].
+const SEPARATOR: &[u8] = b"\n--- stream\n";
+
+/// Something that reads foreign bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Metadata of CTF 1.8.
+    Tsdl,
+    /// Metadata of CTF 2.
+    Json,
+    /// Metadata of either, and a stream.
+    Stream,
+}
+
+impl Target {
+    pub(crate) fn of(name: &str) -> Option<Target> {
+        [Target::Tsdl, Target::Json, Target::Stream].into_iter().find(|target| target.name() == name)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Target::Tsdl => "tsdl",
+            Target::Json => "json",
+            Target::Stream => "stream",
+        }
+    }
+
+    /// The conformance set, and what was found before.
+    pub(crate) fn seeds(self) -> Vec<Vec<u8>> {
+        let texts = |files: &[&str]| case::read(files).iter().map(|case| case.text().text.into_bytes()).collect::<Vec<_>>();
+        let mut seeds = match self {
+            Target::Tsdl => texts(&["tsdl/parses", "tsdl/fails"]),
+            Target::Json => texts(&["json/parses", "json/fails"]),
+            Target::Stream => {
+                let mut seeds = Vec::new();
+                for case in case::read(&["streams/fields", "streams/records", "streams/ctf-2"]) {
+                    for metadata in ["metadata", "metadata 2"].into_iter().filter_map(|title| case.metadata(title)) {
+                        for (_, stream) in case.streams() {
+                            seeds.push([&metadata[..], SEPARATOR, &stream].concat());
+                        }
+                    }
+                }
+                seeds
+            }
+        };
+        for entry in fs::read_dir(case::folder().join("finds")).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name().to_string_lossy().starts_with(self.name()) {
+                seeds.push(fs::read(entry.path()).unwrap());
+            }
+        }
+        crate::distinct(seeds)
+    }
+
+    /// The part of an input to leave as it is, and the part to mutate. Of a stream's input that is the stream, unless `all`.
+    pub(crate) fn split(self, input: &[u8], all: bool) -> (Vec<u8>, Vec<u8>) {
+        match (self, separator(input)) {
+            (Target::Stream, Some(at)) if !all => {
+                let (metadata, stream) = input.split_at(at + SEPARATOR.len());
+                (metadata.to_vec(), stream.to_vec())
+            }
+            _ => (Vec::new(), input.to_vec()),
+        }
+    }
+
+    pub(crate) fn words(self) -> &'static [&'static str] {
+        match self {
+            Target::Tsdl => &TSDL,
+            Target::Json => &JSON,
+            Target::Stream => &[],
+        }
+    }
+
+    /// Reads `input`; every answer but a panic is right.
+    pub(crate) fn execute(self, input: &[u8]) {
+        match self {
+            Target::Tsdl | Target::Json => drop(Metadata::from_bytes(input)),
+            Target::Stream => {
+                let Some(at) = separator(input) else { return };
+                if let Some(metadata) = parsed(&input[..at]) {
+                    decode(&metadata, &input[at + SEPARATOR.len()..]);
+                }
+            }
+        }
+    }
+}
+
+fn separator(input: &[u8]) -> Option<usize> {
+    input.windows(SEPARATOR.len()).position(|window| window == SEPARATOR)
+}
+
+/// The metadata of most inputs is that of another input, and parsing it would be most of the work.
+fn parsed(text: &[u8]) -> Option<Arc<Metadata>> {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<Vec<u8>, Option<Arc<Metadata>>>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(metadata) = known.get(text) {
+            return metadata.clone();
+        }
+        if known.len() > 1000 {
+            known.clear();
+        }
+        let metadata = Metadata::from_bytes(text).ok().map(Arc::new);
+        known.insert(text.to_vec(), metadata.clone());
+        metadata
+    })
+}
+
+/// By both readers, forgiving and strict, alone and merged with itself; both must give the same.
+fn decode(metadata: &Arc<Metadata>, stream: &[u8]) {
+    for strict in [false, true] {
+        let owned = StreamReader::new(Arc::clone(metadata), "s", stream).strict(strict);
+        let mut borrowed = Reader::new([(metadata, "s", stream)]).strict(strict);
+        let mut packet: Option<Arc<Packet>> = None;
+        for item in owned {
+            let other = borrowed.next().expect("both readers give as many items");
+            compare(item, other, &mut packet);
+        }
+        assert!(borrowed.next().is_none(), "both readers give as many items");
+    }
+    let merged = Merge::new([0, 1].map(|_| Ok(StreamReader::new(Arc::clone(metadata), "s", stream)))).count();
+    let mut reader = Reader::new([(metadata, "s", stream), (metadata, "s", stream)]);
+    let mut count = 0;
+    while reader.next().is_some() {
+        count += 1;
+    }
+    assert_eq!(merged, count, "both readers merge the same");
+}
+
+fn compare(owned: Result<Item, Error>, borrowed: ItemRef, packet: &mut Option<Arc<Packet>>) {
+    match (owned, borrowed) {
+        (Ok(Item::Event(owned)), ItemRef::Event(borrowed)) => {
+            if packet.as_ref().is_none_or(|packet| packet.number != borrowed.packet_number()) {
+                *packet = borrowed.packet().map(Arc::new);
+            }
+            let packet = packet.as_ref().expect("an event is in a packet");
+            let other = borrowed.to_event(Arc::clone(packet));
+            assert_eq!((owned.time, owned.nanos(), owned.cpu()), (borrowed.time(), borrowed.nanos(), borrowed.cpu()));
+            // Numbers that are none are not equal to themselves.
+            if owned != other {
+                assert_eq!(format!("{owned:?}"), format!("{other:?}"), "both readers give the same event");
+            }
+            for (field, (name, value)) in borrowed.fields().iter().zip(owned.fields.iter()) {
+                std::hint::black_box((field, name, value.as_u64(), value.as_i64(), value.as_str()));
+            }
+        }
+        (Ok(Item::Loss(owned)), ItemRef::Loss(borrowed)) => assert_eq!(owned, *borrowed),
+        (Ok(Item::Problem(owned)), ItemRef::Problem(borrowed)) => assert_eq!(owned.to_string(), borrowed.to_string()),
+        // What ends a stream is an error of the one and a problem of the other.
+        (Err(owned), ItemRef::Problem(borrowed)) => drop((owned.to_string(), borrowed.to_string())),
+        (owned, borrowed) => panic!("the readers differ: {owned:?}, {borrowed:?}"),
+    }
+}
+
+const TSDL: [&str; 52] = [
+    "trace",
+    "{",
+    "}",
+    ";",
+    " = ",
+    " := ",
+    "major",
+    "minor",
+    "byte_order",
+    "le",
+    "be",
+    "native",
+    "stream",
+    "event",
+    "clock",
+    "env",
+    "callsite",
+    "packet.header",
+    "packet.context",
+    "event.header",
+    "event.context",
+    "fields",
+    "context",
+    "struct ",
+    "variant ",
+    "enum ",
+    "integer ",
+    "floating_point ",
+    "string ",
+    "typealias ",
+    "typedef ",
+    "size",
+    "align(8)",
+    "signed",
+    "encoding = UTF8;",
+    "map = clock.c.value;",
+    "exp_dig = 8;",
+    "mant_dig = 24;",
+    "<t>",
+    "[n]",
+    "[2]",
+    "...",
+    ": u8",
+    "timestamp",
+    "id",
+    "stream_id",
+    "name",
+    "0x10",
+    "-1",
+    "\"a\"",
+    "/*",
+    "*/",
+];
+
+const JSON: [&str; 44] = [
+    "\u{1e}",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"type\"",
+    "\"preamble\"",
+    "\"version\"",
+    "2",
+    "\"trace-class\"",
+    "\"clock-class\"",
+    "\"data-stream-class\"",
+    "\"event-record-class\"",
+    "\"field-class-alias\"",
+    "\"structure\"",
+    "\"member-classes\"",
+    "\"name\"",
+    "\"field-class\"",
+    "\"length\"",
+    "\"byte-order\"",
+    "\"little-endian\"",
+    "\"big-endian\"",
+    "\"bit-order\"",
+    "\"alignment\"",
+    "\"roles\"",
+    "\"variant\"",
+    "\"optional\"",
+    "\"options\"",
+    "\"selector-field-ranges\"",
+    "\"selector-field-location\"",
+    "\"length-field-location\"",
+    "\"path\"",
+    "\"origin\"",
+    "null",
+    "true",
+    "-1",
+    "1e9",
+    "\"attributes\"",
+    "\"extensions\"",
+    "\\u0000",
+    "[[0,1]]",
+    "\"uuid\"",
+];

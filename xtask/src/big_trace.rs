@@ -1,0 +1,263 @@
+//! `cargo xtask big-trace`: a long trace whose counts are known, and what reading it takes.
+
+mod kernel;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use crate::process::target;
+use crate::test;
+use kernel::{Kernel, Known};
+use stream::Writer;
+
+/// Most memory that a verb may take, whatever the trace's length, in kilobytes.
+const LIMIT_KB: u64 = 200_000;
+/// The short form's two traces, in megabytes, and by how much more memory the longer one may take: less than a byte for each of its events.
+const SHORT: [u64; 2] = [8, 40];
+const GROWTH_KB: u64 = 2_000;
+
+/// The command of this program that runs another one.
+pub(crate) const MEASURED: &str = "measured";
+
+/// A verb, and how it is called.
+const VERBS: [(&str, &[&str]); 6] = [
+    ("report", &["report", "--json"]),
+    ("check", &["check", "--json"]),
+    ("check --expect", &["check", "--json", "--expect", EXPECTATIONS]),
+    (MAPS, &["dump", "--count", "--json"]),
+    ("dump --thread", &["dump", "--count", "--json", "--thread", "worker-70001"]),
+    (EXPORT, &["export", "--to", "perfetto"]),
+];
+/// It maps the trace: what is resident of the file counts as the command's, and is not its own.
+const MAPS: &str = "dump --count";
+/// It answers with a file.
+const EXPORT: &str = "export";
+
+/// In the place of a file that says what the trace holds.
+const EXPECTATIONS: &str = "expectations.toml";
+
+/// What a verb took.
+struct Cost {
+    kilobytes: u64,
+    time: Duration,
+}
+
+/// One long trace.
+pub(crate) fn long(megabytes: u64) -> Result<()> {
+    let costs = measure(megabytes)?;
+    let least = costs.values().map(|cost| cost.time).min().unwrap_or_default().as_secs_f64().max(1e-9);
+    println!("{:<16} {:>14} {:>10} {:>8}", "verb", "memory at most", "seconds", "ratio");
+    for (verb, cost) in &costs {
+        let seconds = cost.time.as_secs_f64();
+        let memory = format!("{:.1} MB", cost.kilobytes as f64 / 1e3);
+        println!("{verb:<16} {memory:>14} {seconds:>10.1} {:>8.2}", seconds / least);
+    }
+    println!("The trace is in {}", folder(megabytes).display());
+    Ok(())
+}
+
+/// Two short ones, of which the longer one must not take more memory.
+pub(crate) fn short() -> Result<()> {
+    if !cfg!(target_os = "linux") {
+        println!("NOT RUN: the memory that a command takes is measured on Linux only.");
+        return Ok(());
+    }
+    let [small, large] = SHORT.map(measure);
+    let (small, large) = (small?, large?);
+    for (verb, cost) in &large {
+        let before = small.get(verb).map_or(0, |cost| cost.kilobytes);
+        println!("{verb}: at most {before} kB of {} MB, {} kB of {} MB", SHORT[0], cost.kilobytes, SHORT[1]);
+        if cost.kilobytes > before + GROWTH_KB {
+            bail!("kymo {verb} takes more memory for a longer trace");
+        }
+    }
+    SHORT.iter().try_for_each(|&megabytes| fs::remove_dir_all(folder(megabytes)).context("the trace cannot be removed"))
+}
+
+fn folder(megabytes: u64) -> PathBuf {
+    target().join(format!("big-trace/{megabytes}"))
+}
+
+/// Writes the trace, reads it by each verb, and holds the answers against what was written.
+fn measure(megabytes: u64) -> Result<BTreeMap<&'static str, Cost>> {
+    let kymo = test::cli()?;
+    let folder = folder(megabytes);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("the old trace cannot be removed")?;
+    }
+    let trace = folder.join("trace");
+    let (known, writer) = write(&trace, megabytes)?;
+    let events: u64 = writer.counts.values().sum();
+    println!("{} has {} bytes, {events} events", trace.display(), writer.bytes());
+
+    let calls = writer.counts.get("sys_enter").copied().unwrap_or(0);
+    let expected = format!(
+        "[[expect]]\nevent = \"sys_enter\"\ncount = {calls}\n[[expect]]\nduration = \"system_call\"\nmax = \"10 s\"\n\
+         [[expect]]\nduration = \"lock_wait\"\nmax = \"10 s\"\n[[expect]]\nlosses = \"events\"\ncount = 0\n"
+    );
+    fs::write(folder.join(EXPECTATIONS), expected)?;
+    let mut costs = BTreeMap::new();
+    for (verb, arguments) in VERBS {
+        let answer = folder.join("answer.json");
+        let file = folder.join(EXPECTATIONS);
+        let file = file.to_str().context("the target directory's path is no text")?;
+        let arguments: Vec<&str> =
+            arguments.iter().map(|&argument| if argument == EXPECTATIONS { file } else { argument }).collect();
+        let mut cost = take(&kymo, &arguments, &trace, &answer).with_context(|| format!("kymo {verb}"))?;
+        if verb == MAPS {
+            cost.kilobytes = cost.kilobytes.saturating_sub(writer.bytes() / 1024);
+        }
+        let answer: Value = match verb {
+            EXPORT => Value::Null,
+            _ => serde_json::from_str(&fs::read_to_string(&answer)?).with_context(|| format!("kymo {verb}"))?,
+        };
+        match verb {
+            // What is in the file is seen to by the step `export`.
+            EXPORT => {
+                let file = folder.join("answer.pftrace");
+                if fs::metadata(&file)?.len() < writer.bytes() {
+                    bail!("the exported file is shorter than the trace");
+                }
+                fs::remove_file(&file)?;
+            }
+            "report" => report(&answer, &known, events)?,
+            "check" | "check --expect" => equal("contradictions", &answer["counts"], &json!({}))?,
+            MAPS => {
+                for (name, count) in &writer.counts {
+                    equal(name, &json!(sum(&answer["events"], |row| row["name"] == *name, &["count"])), &json!(count))?;
+                }
+                equal("events", &answer["total"]["events"], &json!(events))?;
+            }
+            // A part of the trace, and not nothing.
+            _ if (1..events).contains(&answer["total"]["events"].as_u64().unwrap_or(0)) => {}
+            _ => bail!("a thread has {} of {events} events", answer["total"]["events"]),
+        }
+        if cost.kilobytes > LIMIT_KB {
+            bail!("kymo {verb} takes {} kB of memory, and {LIMIT_KB} at most are right", cost.kilobytes);
+        }
+        costs.insert(verb, cost);
+    }
+    Ok(costs)
+}
+
+/// Writes the trace.
+fn write(trace: &Path, megabytes: u64) -> Result<(Known, Writer)> {
+    let mut writer = Writer::new(trace)?;
+    let mut kernel = Kernel::boot(&mut writer)?;
+    while kernel.bytes() < megabytes * 1_000_000 {
+        for _ in 0..1_000 {
+            kernel.step()?;
+        }
+    }
+    let known = kernel.halt()?;
+    writer.finish()?;
+    Ok((known, writer))
+}
+
+/// Writes a trace of this many megabytes, and gives how many events of each name it has.
+pub(crate) fn made(trace: &Path, megabytes: u64) -> Result<BTreeMap<&'static str, u64>> {
+    Ok(write(trace, megabytes)?.1.counts)
+}
+
+/// All rows of a table for which `which` holds, added up.
+fn sum(table: &Value, which: impl Fn(&Value) -> bool, path: &[&str]) -> u64 {
+    let rows = table.as_array().into_iter().flatten().filter(|row| which(row));
+    rows.filter_map(|row| path.iter().fold(row, |value, name| &value[name]).as_u64()).sum()
+}
+
+fn equal(what: &str, found: &Value, expected: &Value) -> Result<()> {
+    if found != expected {
+        bail!("{what}: kymo says {found}, and {expected} is true");
+    }
+    Ok(())
+}
+
+/// Every answer that the made-up kernel knows.
+fn report(report: &Value, known: &Known, events: u64) -> Result<()> {
+    equal("events", &report["events"], &json!(events))?;
+    equal("contradictions", &report["contradictions"]["counts"], &json!({}))?;
+    equal("losses", &report["losses"]["intervals"], &json!([]))?;
+    let threads = report["threads"].as_array().map_or(0, Vec::len) as u64;
+    equal("threads", &json!(threads), &json!(known.threads + u64::from(kernel::CPUS)))?;
+    for (id, (count, errors, longest)) in &known.calls {
+        let row = row(&report["system_calls"], "id", u64::from(*id))?;
+        let found = json!([row["count"], row["errors"], row["durations"]["max_ns"]]);
+        equal(&format!("system call {id}"), &found, &json!([count, errors, longest]))?;
+    }
+    for (irq, count) in &known.interrupts {
+        equal(&format!("interrupt {irq}"), &row(&report["interrupts"], "irq", u64::from(*irq))?["count"], &json!(count))?;
+    }
+    for (pid, count) in &known.faults {
+        let row = row(&report["page_faults"]["processes"], "pid", u64::from(*pid))?;
+        equal(&format!("faults of process {pid}"), &row["count"], &json!(count))?;
+    }
+    for (lock, (acquired, contended, longest)) in &known.locks {
+        let row = row(&report["locks"], "lock", *lock)?;
+        let found = json!([row["acquired"], row["contended"], row["longest_wait"]["ns"]]);
+        equal(&format!("lock {lock:#x}"), &found, &json!([acquired, contended, longest]))?;
+    }
+    equal("wakes", &report["wake_latency"]["durations"]["count"], &json!(known.wakes))?;
+    for (cpu, busy) in known.busy.iter().enumerate() {
+        equal(&format!("CPU {cpu}"), &row(&report["cpus"], "cpu", cpu as u64)?["busy_ns"], &json!(busy))?;
+    }
+    Ok(())
+}
+
+fn row<'a>(table: &'a Value, key: &str, value: u64) -> Result<&'a Value> {
+    let mut rows = table.as_array().into_iter().flatten();
+    rows.find(|row| row[key] == value).with_context(|| format!("the report has no row with {key} {value}"))
+}
+
+/// Runs it by way of [`measured`]. The memory is the most that was resident, with what is mapped of files.
+fn take(kymo: &Path, arguments: &[&str], trace: &Path, answer: &Path) -> Result<Cost> {
+    let figure = answer.with_extension("kb");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(MEASURED).arg(&figure).arg(kymo).args(arguments).arg(trace).stdin(Stdio::null()).stdout(File::create(answer)?);
+    if arguments.first() == Some(&EXPORT) {
+        command.arg(answer.with_extension("pftrace"));
+    }
+    let begin = Instant::now();
+    let status = command.status().context("it cannot be started")?;
+    let time = begin.elapsed();
+    if !status.success() {
+        bail!("it ends with {status}");
+    }
+    let kilobytes = fs::read_to_string(&figure)?.parse().context("how much memory it took is not told")?;
+    Ok(Cost { kilobytes, time })
+}
+
+/// `xtask measured FILE PROGRAM ARGUMENTS..`: runs the program, and writes to the file how much memory it took at most, in kilobytes.
+///
+/// A process of its own, because the system counts what its parent had as a program's memory until it begins: this one has had little.
+#[cfg(target_os = "linux")]
+pub(crate) fn measured(figure: &str, program: &str, arguments: &[&str]) -> Result<()> {
+    let child = Command::new(program).args(arguments).spawn().context("it cannot be started")?;
+    let pid = i32::try_from(child.id())?;
+    let mut status = 0;
+    // SAFETY: zeros are a value of this structure of integers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both point to memory of these types. The child is ours, and nobody else waits for it.
+    if unsafe { libc::wait4(pid, &mut status, 0, &mut usage) } != pid {
+        return Err(std::io::Error::last_os_error()).context("it cannot be waited for");
+    }
+    if status != 0 {
+        bail!("{program} ends with status {status:#x}");
+    }
+    fs::write(figure, usage.ru_maxrss.to_string()).context("what it took cannot be written")
+}
+
+/// Runs the program. What it took is not known here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn measured(figure: &str, program: &str, arguments: &[&str]) -> Result<()> {
+    if !Command::new(program).args(arguments).status().context("it cannot be started")?.success() {
+        bail!("{program} fails");
+    }
+    fs::write(figure, "0").context("what it took cannot be written")
+}

@@ -7,6 +7,9 @@
 #[path = "../conformance/show.rs"]
 mod show;
 
+mod random;
+mod twin;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +18,7 @@ use std::process::Command;
 fn theirs(trace: &Path) -> Vec<String> {
     let arguments = ["--clock-cycles", "--no-delta", "--color=never", "--fields=emf"];
     let output = Command::new("babeltrace2").args(arguments).arg(trace).output().expect("babeltrace2 is installed");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {}: {}", trace.display(), output.status, String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(normal).collect()
 }
@@ -51,7 +54,11 @@ fn normal(line: &str) -> String {
 }
 
 fn ours(trace: &Path) -> Vec<String> {
-    let metadata = show::parse(&fs::read(trace.join("metadata")).unwrap());
+    ours_by(trace, &fs::read(trace.join("metadata")).unwrap())
+}
+
+fn ours_by(trace: &Path, metadata: &[u8]) -> Vec<String> {
+    let metadata = show::parse(metadata);
     let metadata = metadata.unwrap_or_else(|refusal| panic!("{}: {:?}: {}", trace.display(), refusal.position, refusal.message));
     let mut streams = Vec::new();
     for entry in fs::read_dir(trace).unwrap() {
@@ -88,4 +95,31 @@ fn values_are_the_same() {
         assert!(ours.len() >= 1000, "{}: only {} events", trace.display(), ours.len());
         println!("{}: {} events are the same", trace.display(), ours.len());
     }
+}
+
+/// Seeds are numbers: `KYMO_RANDOM=FROM..TO` reads other traces than the first ones.
+#[test]
+#[ignore = "asks babeltrace2: cargo xtask test tracers runs it"]
+fn values_of_random_types_are_the_same() {
+    let range = std::env::var("KYMO_RANDOM").unwrap_or("0..150".into());
+    let (from, to) = range.split_once("..").expect("FROM..TO");
+    let folder = std::env::temp_dir().join(format!("kymo-random-{}", std::process::id()));
+    let mut events = 0;
+    for seed in from.parse::<u64>().unwrap()..to.parse().unwrap() {
+        let _ = fs::remove_dir_all(&folder);
+        let (written, twin) = random::write(seed, &folder);
+        let (mut ours, mut theirs) = (ours(&folder), theirs(&folder));
+        let twins = ours_by(&folder, twin.as_bytes());
+        assert_eq!(ours.len(), twins.len(), "seed {seed}, as CTF 2: {}\n{twin}", folder.display());
+        let different = ours.iter().zip(&twins).find(|(one, two)| one != two);
+        assert_eq!(different, None, "seed {seed}, as CTF 2: {}\n{twin}", folder.display());
+        ours.sort();
+        theirs.sort();
+        let different = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+        assert_eq!(different, None, "seed {seed}: {}", folder.display());
+        assert_eq!((ours.len(), theirs.len()), (written, written), "seed {seed}: {}", folder.display());
+        events += written;
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    println!("{events} events of random types are the same");
 }

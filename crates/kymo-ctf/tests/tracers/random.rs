@@ -341,6 +341,77 @@ fn elements(random: &mut Random, bits: &mut Bits, element: &Ty, count: u64, writ
     (0..count).for_each(|_| value(random, bits, "", element, written));
 }
 
+/// What maps a number to the clock.
+const MAPPED: &str = "map = clock.c.value; ";
+
+/// What packets say of themselves besides their sizes and CPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Context {
+    has_times: bool,
+    has_number: bool,
+    /// Bits of the counter of lost events; 0 where there is none.
+    lost: u32,
+}
+
+#[derive(Default)]
+struct PacketContext {
+    cpu: u64,
+    number: u64,
+    begin: u64,
+    end: u64,
+    lost: u64,
+    content: u64,
+    size: u64,
+    events: usize,
+}
+
+impl Context {
+    fn new(random: &mut Random) -> Context {
+        Context { has_times: random.one_in(2), has_number: random.one_in(2), lost: random.of(&[0, 16, 32, 64]) }
+    }
+
+    /// Names, roles in CTF 2, types, and values.
+    pub(crate) fn fields(&self) -> Vec<(&'static str, &'static str, Int)> {
+        let int = |size| Int::unsigned(size, 8);
+        let mut fields = vec![
+            ("content_size", "packet-content-length", int(64)),
+            ("packet_size", "packet-total-length", int(64)),
+            ("cpu_id", "", int(8)),
+        ];
+        if self.has_times {
+            fields.push(("timestamp_begin", "default-clock-timestamp", int(64)));
+            fields.push(("timestamp_end", "packet-end-default-clock-timestamp", int(64)));
+        }
+        if self.has_number {
+            fields.push(("packet_seq_num", "packet-sequence-number", int(32)));
+        }
+        if self.lost > 0 {
+            fields.push(("events_discarded", "discarded-event-record-counter-snapshot", int(self.lost)));
+        }
+        fields
+    }
+
+    fn tsdl(&self) -> String {
+        let more = |name: &str| if name.starts_with("timestamp") { MAPPED } else { "" };
+        self.fields().iter().map(|(name, _, int)| format!("{} {name}; ", int.tsdl(more(name)))).collect()
+    }
+
+    fn write(&self, bits: &mut Bits, packet: &PacketContext) {
+        for (name, _, int) in self.fields() {
+            let value = match name {
+                "content_size" => packet.content,
+                "packet_size" => packet.size,
+                "cpu_id" => packet.cpu,
+                "timestamp_begin" => packet.begin,
+                "timestamp_end" => packet.end,
+                "packet_seq_num" => packet.number,
+                _ => packet.lost,
+            };
+            bits.int(int, value);
+        }
+    }
+}
+
 /// Writes a trace of two streams into `folder`; gives how many events it has, and its metadata as CTF 2 has them.
 pub(crate) fn write(seed: u64, folder: &Path) -> (usize, String) {
     let mut types = Types { random: Random::new(seed), names: 0, is_dynamic: true };
@@ -359,21 +430,21 @@ pub(crate) fn write(seed: u64, folder: &Path) -> (usize, String) {
     let classes: Vec<(Option<Ty>, Ty)> = classes.collect();
     let random = &mut types.random;
 
+    let context = Context::new(random);
     let mut text = String::from("/* CTF 1.8 */\n");
     let order = if native == Order::Little { "le" } else { "be" };
-    let long = Int::unsigned(64, 8).tsdl("");
     let _ = write!(
         text,
         "trace {{ major = 1; minor = 8; byte_order = {order}; packet.header := struct {{ {} magic; }}; }};
 clock {{ name = c; freq = 1000000000; }};
 stream {{
-packet.context := struct {{ {long} content_size; {long} packet_size; {} cpu_id; }};
+packet.context := struct {{ {} }};
 event.header := struct {{ {} id; {} timestamp; }};
 ",
         Int::unsigned(32, 8).tsdl(""),
-        Int::BYTE.tsdl(""),
+        context.tsdl(),
         id.tsdl(""),
-        time.tsdl("map = clock.c.value; "),
+        time.tsdl(MAPPED),
     );
     if let Some(common) = &common {
         let _ = writeln!(text, "event.context := {};", spell(common).0);
@@ -391,14 +462,15 @@ event.header := struct {{ {} id; {} timestamp; }};
 
     let mut events = 0;
     for cpu in 0..2u64 {
-        let (mut now, mut file) = (0u64, Vec::new());
-        for _ in 0..=random.below(4) {
+        let (mut now, mut file, mut lost) = (0u64, Vec::new(), 0);
+        for number in 0..=random.below(4) {
+            // A time that has wrapped can be told where the packet says when it begins.
+            now += random.below(if context.has_times { 1 << 40 } else { 1 << time.size.min(20) });
+            let mut packet = PacketContext { cpu, number, begin: now, ..PacketContext::default() };
             let mut bits = Bits { bytes: Vec::new(), at: 0, native };
             bits.int(Int::unsigned(32, 8), 0xc1fc_1fc1);
-            let sizes = bits.at;
-            bits.int(Int::unsigned(64, 8), 0);
-            bits.int(Int::unsigned(64, 8), 0);
-            bits.int(Int::BYTE, cpu);
+            context.write(&mut bits, &packet);
+            let length = bits.bytes.len();
             for _ in 0..random.below(30) {
                 let class = random.below(classes.len() as u64);
                 now += random.below(1 << time.size.min(20));
@@ -412,17 +484,26 @@ event.header := struct {{ {} id; {} timestamp; }};
                     value(random, &mut bits, "", part, &mut written);
                 }
                 events += 1;
+                packet.events += 1;
             }
-            let content = bits.at as u64;
-            let size = content.next_multiple_of(8) + 8 * random.below(20);
+            now += random.below(1000);
+            lost += if random.one_in(2) { random.below(200) } else { 0 };
+            packet.content = bits.at as u64;
+            packet.size = packet.content.next_multiple_of(8) + 8 * random.below(20);
+            (packet.end, packet.lost) = (now, lost);
             let mut head = Bits { bytes: Vec::new(), at: 0, native };
-            head.int(Int::unsigned(64, 8), content);
-            head.int(Int::unsigned(64, 8), size);
-            bits.bytes[sizes / 8..sizes / 8 + 16].copy_from_slice(&head.bytes);
-            bits.bytes.resize(size as usize / 8, 0);
-            file.extend(bits.bytes);
+            head.int(Int::unsigned(32, 8), 0xc1fc_1fc1);
+            context.write(&mut head, &packet);
+            bits.bytes[..length].copy_from_slice(&head.bytes);
+            bits.bytes.resize(packet.size as usize / 8, 0);
+            // Some packets are not there; the first one always is.
+            if number == 0 || !random.one_in(4) {
+                file.extend(bits.bytes);
+            } else {
+                events -= packet.events;
+            }
         }
         fs::write(folder.join(format!("stream_{cpu}")), file).unwrap();
     }
-    (events, Shape { native, id, time, common: common.as_ref(), classes: &classes }.json())
+    (events, Shape { native, id, time, context, common: common.as_ref(), classes: &classes }.json())
 }

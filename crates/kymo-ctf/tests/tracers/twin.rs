@@ -1,12 +1,13 @@
 //! The metadata of a random trace once more, as CTF 2 has it. The streams are the same.
 
-use super::random::{COMMON, Int, Order, Ty};
+use super::random::{COMMON, Context, Int, Order, Ty};
 
 /// What a trace has besides the types of its fields.
 pub(crate) struct Shape<'a> {
     pub(crate) native: Order,
     pub(crate) id: Int,
     pub(crate) time: Int,
+    pub(crate) context: Context,
     pub(crate) common: Option<&'a Ty>,
     pub(crate) classes: &'a [(Option<Ty>, Ty)],
 }
@@ -15,14 +16,10 @@ type Members = [(String, Ty)];
 
 impl Shape<'_> {
     pub(crate) fn json(&self) -> String {
-        let int = |int, role: &str| self.int(int, &format!(r#","roles":["{role}"]"#));
-        let size = |name: &str, role: &str| member(name, &int(Int::unsigned(64, 8), role));
+        let int = |int, role: &str| self.int(int, &if role.is_empty() { String::new() } else { format!(r#","roles":["{role}"]"#) });
         let magic = structure(1, &[member("magic", &int(Int::unsigned(32, 8), "packet-magic-number"))]);
-        let context = [
-            size("content_size", "packet-content-length"),
-            size("packet_size", "packet-total-length"),
-            member("cpu_id", &self.int(Int::BYTE, "")),
-        ];
+        let context = self.context.fields();
+        let context: Vec<String> = context.iter().map(|(name, role, ty)| member(name, &int(*ty, role))).collect();
         let header =
             [member("id", &int(self.id, "event-record-class-id")), member("timestamp", &int(self.time, "default-clock-timestamp"))];
         let common =

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::bits::load;
-use crate::class::{ByteOrder, Role};
+use crate::class::{ByteOrder, Role, StructClass};
 use crate::clock::Ticks;
 use crate::error::DecodeError;
 use crate::metadata::{Metadata, StreamClass};
 use crate::plan::StreamPlan;
 use crate::state::{Seen, Slots};
 use crate::value::Fields;
-use crate::value_ref::StructRef;
+use crate::value_ref::Place;
 use crate::walk::Walker;
 
 /// The magic number of CTF packets.
@@ -161,13 +161,21 @@ impl Head {
 
     /// Header and context as fields; `bytes` are the packet's.
     pub(crate) fn fields(&self, bytes: &[u8], metadata: &Metadata) -> (Fields, Fields) {
-        let mut slots = Slots::new(self.plan.slots);
-        let mut fields = |class: Option<&_>, at, end| match class {
-            Some(class) => StructRef::new(class, bytes, at, end, &mut slots).to_fields(),
-            None => Fields::default(),
-        };
-        let header = fields(metadata.trace.packet_header.as_deref(), 0, self.header_bits);
-        let context = fields(self.plan.class.packet_context.as_deref(), self.header_bits, self.bits);
-        (header, context)
+        let place = Place { bytes, position: 0, limit: self.header_bits, slots: Slots::new(self.plan.slots) };
+        let header = metadata.trace.packet_header.as_deref();
+        let header = header.map_or_else(Fields::default, |class| place.structure(class).to_fields());
+        let context = self.context(bytes, metadata);
+        (header, context.map_or_else(Fields::default, |(place, class)| place.structure(class).to_fields()))
+    }
+
+    /// Where the context is, and its class.
+    pub(crate) fn context<'a>(&'a self, bytes: &'a [u8], metadata: &Metadata) -> Option<(Place<'a>, &'a StructClass)> {
+        let class = self.plan.class.packet_context.as_deref()?;
+        let mut place = Place { bytes, position: 0, limit: self.header_bits, slots: Slots::new(self.plan.slots) };
+        if let Some(header) = &metadata.trace.packet_header {
+            place.step_over(header);
+        }
+        (place.position, place.limit) = (self.header_bits, self.bits);
+        Some((place, class))
     }
 }

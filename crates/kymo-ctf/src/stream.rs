@@ -49,8 +49,9 @@ pub(crate) enum Note {
 pub(crate) struct Record {
     /// Place of its class among the plan's events.
     pub(crate) event: u32,
-    /// Bit of the packet where its contexts and fields begin; they end at [`Stream::position`].
+    /// Bits of the packet where its contexts and fields begin, and where they end.
     pub(crate) body: u64,
+    pub(crate) end: u64,
     /// The header's tag, where a compiled header has one.
     pub(crate) tag: u64,
 }
@@ -260,7 +261,7 @@ impl<S: Source> Stream<S> {
             }
             position = end;
             clock = time;
-            give(Record { event: last.event, body, tag }, time);
+            give(Record { event: last.event, body, end, tag }, time);
         }
         (self.position, self.clock) = (position, clock);
         (self.last_id, self.last) = (last_id, last);
@@ -354,7 +355,7 @@ impl<S: Source> Stream<S> {
             Header::Switch(_, switch) => u64::try_from(self.slots.get(switch.slot)).unwrap_or(0),
             _ => 0,
         };
-        self.record = Record { event, body, tag };
+        self.record = Record { event, body, end, tag };
         self.position = end;
         self.clock = time;
         self.told = None;

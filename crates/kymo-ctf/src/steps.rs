@@ -312,6 +312,12 @@ impl Compiler {
             _ => {
                 let Some(integer) = class.storage() else { return self.step(Step::Never) };
                 self.align(integer.alignment);
+                if let Some(unit) = integer.unit {
+                    if !self.modulus.is_multiple_of(u64::from(unit.size.max(1))) {
+                        return self.step(Step::Never);
+                    }
+                    self.advance(unit.padding(self.offset, integer.size));
+                }
                 self.share(integer.byte_order);
                 if integer.slot == NO_SLOT {
                     return self.advance(integer.size.into());
@@ -457,7 +463,7 @@ fn fixed_size(class: &FieldClass) -> Option<u64> {
                 }
             }
         }
-        _ => class.storage().filter(|class| class.slot == NO_SLOT).map(|class| class.size.into()),
+        _ => class.storage().filter(|class| class.slot == NO_SLOT && class.unit.is_none()).map(|class| class.size.into()),
     }
 }
 

@@ -299,7 +299,10 @@ impl<'a> Place<'a> {
     }
 
     fn integer(&mut self, class: &IntegerClass) -> Option<u64> {
-        let at = aligned(self.position, u64::from(class.alignment.max(1)) - 1);
+        let mut at = aligned(self.position, u64::from(class.alignment.max(1)) - 1);
+        if let Some(unit) = class.unit {
+            at = at.checked_add(unit.padding(at, class.size))?;
+        }
         let end = at.checked_add(class.size.into()).filter(|end| *end <= self.limit)?;
         let raw = in_order(load(self.bytes, at, class.size, class.byte_order)?, class);
         self.position = end;

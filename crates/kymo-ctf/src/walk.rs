@@ -4,7 +4,9 @@
 //! not step over, to say what is wrong with it and where.
 
 use crate::bits::{BitCursor, reverse, sign_extend, terminator};
-use crate::class::{ArrayClass, BitOrder, FieldClass, IntegerClass, LinkedLength, Role, Roles, StringLength, StructClass, choose};
+use crate::class::{
+    ArrayClass, BitOrder, ByteOrder, FieldClass, IntegerClass, LinkedLength, Role, Roles, StringLength, StructClass, choose,
+};
 use crate::error::DecodeError;
 use crate::state::{Seen, Slots};
 
@@ -27,6 +29,11 @@ impl<'a, 's> Walker<'a, 's> {
     /// A walker at bit `position` of `bytes`, going no further than bit `limit`.
     pub(crate) fn new(bytes: &'a [u8], position: u64, limit: u64, slots: &'s mut Slots, seen: Option<&'s mut Seen>) -> Self {
         Walker { cursor: BitCursor::new(bytes, position, limit), slots, seen, empty: EMPTY_ELEMENTS }
+    }
+
+    /// The same, going on behind a field of byte order `order`: two byte orders cannot share a byte.
+    pub(crate) fn after(self, order: Option<ByteOrder>) -> Self {
+        Walker { cursor: self.cursor.after(order), ..self }
     }
 
     /// Over all members of a structure.
@@ -57,10 +64,10 @@ impl<'a, 's> Walker<'a, 's> {
                 let begin = self.cursor.position();
                 let raw = self.cursor.leb128(class.signed)?;
                 self.slots.set(class.slot, if class.signed { i128::from(raw.cast_signed()) } else { i128::from(raw) });
-                self.note(class.roles, raw, 64);
-                // Of the clock it has the low bits: seven for each byte.
+                // Of the clock it has the low bits, seven for each byte; of anything else all.
                 let bits = (self.cursor.position() - begin) / 8 * 7;
                 self.note(class.roles.times(), raw, bits.min(64) as u8);
+                self.note(class.roles.others(), raw, 64);
                 Ok(())
             }
             FieldClass::String(class) => {
@@ -151,6 +158,9 @@ impl<'a, 's> Walker<'a, 's> {
 
     fn integer(&mut self, class: &IntegerClass) -> Walked<()> {
         self.cursor.align(class.alignment)?;
+        if let Some(unit) = class.unit {
+            self.cursor.skip(unit.padding(self.cursor.position(), class.size))?;
+        }
         let raw = self.cursor.integer(class.size, class.byte_order)?;
         let raw = in_order(raw, class);
         self.slots.set(class.slot, widened(raw, class));

@@ -24,7 +24,7 @@ impl StructClass {
 
     /// A structure of these members, aligned to `minimum` bits at least.
     pub(crate) fn new(members: Vec<Member>, minimum: u32) -> Self {
-        let alignments = members.iter().map(|member| member.class.alignment());
+        let alignments = members.iter().map(|member| member.class.outer_alignment());
         let alignment = alignments.fold(minimum.max(1), u32::max);
         StructClass { members, alignment, attributes: Attributes::default(), body: 0 }
     }

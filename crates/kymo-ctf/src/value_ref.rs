@@ -265,18 +265,18 @@ impl<'a> Place<'a> {
             }
             FieldClass::Array(class) => self.array(class)?,
             FieldClass::Variant(variant) => {
-                let option = choose(&variant.choices, self.slots.get(variant.selector.slot))?;
+                let tag = self.slots.get(variant.selector.slot);
+                self.slots.clear(&variant.clears);
+                let option = choose(&variant.choices, tag)?;
                 let option = variant.options.get(option)?;
                 let place = self.clone();
                 self.walk(|walker| walker.field(&option.class)).ok()?;
                 ValueRef::Variant(VariantRef { option, place })
             }
             FieldClass::Optional(class) => {
-                if class.is_there(self.slots.get(class.selector.slot)) {
-                    self.value(&class.class)?
-                } else {
-                    ValueRef::None
-                }
+                let selector = self.slots.get(class.selector.slot);
+                self.slots.clear(&class.clears);
+                if class.is_there(selector) { self.value(&class.class)? } else { ValueRef::None }
             }
         };
         Some(value)
@@ -285,7 +285,7 @@ impl<'a> Place<'a> {
     fn array(&mut self, class: &'a ArrayClass) -> Option<ValueRef<'a>> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
-            LinkedLength::Slot(slot) => self.slots.length(slot),
+            LinkedLength::Slot(slot) => self.slots.length(slot)?,
         };
         self.walk(|walker| walker.cursor.align(class.element.alignment().max(class.minimum_alignment))).ok()?;
         if class.text {
@@ -324,7 +324,7 @@ impl<'a> Place<'a> {
         let count = match length {
             StringLength::Terminated => None,
             StringLength::Static(length) => Some(*length),
-            StringLength::Dynamic(location) => Some(self.slots.length(location.slot)),
+            StringLength::Dynamic(location) => Some(self.slots.length(location.slot)?),
         };
         let bytes = self.walk(|walker| {
             walker.cursor.align(8)?;

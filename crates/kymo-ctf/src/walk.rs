@@ -8,7 +8,7 @@ use crate::class::{
     ArrayClass, BitOrder, ByteOrder, FieldClass, IntegerClass, LinkedLength, Role, Roles, StringLength, StructClass, choose,
 };
 use crate::error::DecodeError;
-use crate::state::{Seen, Slots};
+use crate::state::{ABSENT, Seen, Slots};
 
 /// Elements that take no bits may repeat this often in one record, so that few bytes cannot cost much time.
 pub(crate) const EMPTY_ELEMENTS: u64 = 1 << 16;
@@ -90,14 +90,21 @@ impl<'a, 's> Walker<'a, 's> {
             }
             FieldClass::Variant(class) => {
                 let tag = self.slots.get(class.selector.slot);
+                self.slots.clear(&class.clears);
+                if tag == ABSENT {
+                    return Err(DecodeError::AbsentField);
+                }
                 let option = choose(&class.choices, tag).and_then(|option| class.options.get(option));
                 self.field(&option.ok_or(DecodeError::NoSuchOption(tag))?.class)
             }
             FieldClass::Optional(class) => {
-                if class.is_there(self.slots.get(class.selector.slot)) {
-                    self.field(&class.class)?;
+                let selector = self.slots.get(class.selector.slot);
+                self.slots.clear(&class.clears);
+                match selector {
+                    ABSENT => Err(DecodeError::AbsentField),
+                    value if class.is_there(value) => self.field(&class.class),
+                    _ => Ok(()),
                 }
-                Ok(())
             }
         }
     }
@@ -121,7 +128,7 @@ impl<'a, 's> Walker<'a, 's> {
         let length = match length {
             StringLength::Terminated => 0,
             StringLength::Static(length) => *length,
-            StringLength::Dynamic(location) => self.slots.length(location.slot),
+            StringLength::Dynamic(location) => self.slots.length(location.slot).ok_or(DecodeError::AbsentField)?,
         };
         let left = self.cursor.left();
         if length > left / 8 {
@@ -141,7 +148,7 @@ impl<'a, 's> Walker<'a, 's> {
     fn length(&mut self, class: &ArrayClass) -> Walked<u64> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
-            LinkedLength::Slot(slot) => self.slots.length(slot),
+            LinkedLength::Slot(slot) => self.slots.length(slot).ok_or(DecodeError::AbsentField)?,
         };
         self.cursor.align(class.element.alignment().max(class.minimum_alignment))?;
         let left = self.cursor.left();

@@ -145,8 +145,17 @@ impl Random {
         let mut numbers: Vec<String> = Vec::new();
         for index in 0..self.below(6) {
             let class = if self.one_in(3) {
+                let class = self.small();
+                let selector = self.location(&numbers).filter(|_| self.one_in(3));
                 numbers.push(format!("m{index}"));
-                self.small()
+                match selector {
+                    // A number that others ask for and that may not be there.
+                    Some(selector) => {
+                        let ranges = Some(vec![IntRange { low: 1, high: 200 }]);
+                        FieldClass::Optional(OptionalClass::new(selector, ranges, class))
+                    }
+                    None => class,
+                }
             } else {
                 self.field(depth, &numbers)
             };
@@ -216,12 +225,10 @@ impl Random {
                 None => FieldClass::Integer(self.integer(false)),
             },
             _ => match self.location(numbers) {
-                Some(selector) => FieldClass::Optional(OptionalClass {
-                    selector,
-                    ranges: Some(vec![IntRange { low: 2, high: 90 }]),
-                    class: Box::new(self.field(depth - 1, numbers)),
-                    attributes: Default::default(),
-                }),
+                Some(selector) => {
+                    let ranges = Some(vec![IntRange { low: 2, high: 90 }]);
+                    FieldClass::Optional(OptionalClass::new(selector, ranges, self.field(depth - 1, numbers)))
+                }
                 None => FieldClass::Integer(self.integer(false)),
             },
         }

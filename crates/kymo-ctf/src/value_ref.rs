@@ -257,18 +257,18 @@ impl<'a> Place<'a> {
             }
             FieldClass::Array(class) => self.array(class)?,
             FieldClass::Variant(variant) => {
-                let option = choose(&variant.choices, self.slots.get(variant.selector.slot))?;
+                let tag = self.slots.get(variant.selector.slot);
+                self.slots.clear(&variant.clears);
+                let option = choose(&variant.choices, tag)?;
                 let option = variant.options.get(option)?;
                 let place = self.clone();
                 self.walk(|walker| walker.field(&option.class)).ok()?;
                 ValueRef::Variant(VariantRef { option, place })
             }
             FieldClass::Optional(class) => {
-                if class.is_there(self.slots.get(class.selector.slot)) {
-                    self.value(&class.class)?
-                } else {
-                    ValueRef::None
-                }
+                let selector = self.slots.get(class.selector.slot);
+                self.slots.clear(&class.clears);
+                if class.is_there(selector) { self.value(&class.class)? } else { ValueRef::None }
             }
         };
         Some(value)
@@ -277,7 +277,7 @@ impl<'a> Place<'a> {
     fn array(&mut self, class: &'a ArrayClass) -> Option<ValueRef<'a>> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
-            LinkedLength::Slot(slot) => self.slots.length(slot),
+            LinkedLength::Slot(slot) => self.slots.length(slot)?,
         };
         self.walk(|walker| walker.cursor.align(class.element.alignment().max(class.minimum_alignment))).ok()?;
         if class.text {
@@ -308,7 +308,10 @@ impl<'a> Place<'a> {
 
     #[inline]
     pub(crate) fn integer(&mut self, class: &IntegerClass) -> Option<u64> {
-        let at = aligned(self.position, u64::from(class.alignment.max(1)) - 1);
+        let mut at = aligned(self.position, u64::from(class.alignment.max(1)) - 1);
+        if let Some(unit) = class.unit {
+            at = at.checked_add(unit.padding(at, class.size))?;
+        }
         let end = at.checked_add(class.size.into()).filter(|end| *end <= self.limit)?;
         let raw = in_order(load(self.bytes, at, class.size, class.byte_order)?, class);
         self.position = end;
@@ -330,7 +333,7 @@ impl<'a> Place<'a> {
         let count = match length {
             StringLength::Terminated => None,
             StringLength::Static(length) => Some(*length),
-            StringLength::Dynamic(location) => Some(self.slots.length(location.slot)),
+            StringLength::Dynamic(location) => Some(self.slots.length(location.slot)?),
         };
         let bytes = self.walk(|walker| {
             walker.cursor.align(8)?;

@@ -148,14 +148,23 @@ impl<'a> Place<'a> {
             FieldClass::Struct(of) => self.tell_structure(of, visitor)?,
             FieldClass::Array(of) => self.tell_array(of, visitor)?,
             FieldClass::Variant(of) => {
-                let option = choose(&of.choices, self.slots.get(of.selector.slot))?;
+                let tag = self.slots.get(of.selector.slot);
+                self.slots.clear(&of.clears);
+                let option = choose(&of.choices, tag)?;
                 let option = of.options.get(option)?;
                 visitor.variant(option);
                 self.tell(&option.class, visitor)?;
                 visitor.end(Compound::Variant);
             }
-            FieldClass::Optional(of) if of.is_there(self.slots.get(of.selector.slot)) => self.tell(&of.class, visitor)?,
-            FieldClass::Optional(_) => visitor.absent(),
+            FieldClass::Optional(of) => {
+                let selector = self.slots.get(of.selector.slot);
+                self.slots.clear(&of.clears);
+                if of.is_there(selector) {
+                    self.tell(&of.class, visitor)?;
+                } else {
+                    visitor.absent();
+                }
+            }
         }
         Some(())
     }
@@ -163,7 +172,7 @@ impl<'a> Place<'a> {
     fn tell_array<V: Visitor<'a>>(&mut self, class: &'a ArrayClass, visitor: &mut V) -> Option<()> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
-            LinkedLength::Slot(slot) => self.slots.length(slot),
+            LinkedLength::Slot(slot) => self.slots.length(slot)?,
         };
         self.align(class.element.alignment().max(class.minimum_alignment));
         if class.text {

@@ -4,7 +4,7 @@
 //!     kymo-fuzz TARGET CORPUS replay      runs every input of the corpus once
 //!
 //! `cargo xtask fuzz ctf` builds it with LLVM's coverage pass, which is an option of code generation and needs no nightly compiler.
-//! An input is a find if it panics, takes more than ten seconds, or allocates out of proportion to its size; it is then in
+//! An input is a find if it panics, takes more than ten seconds of the processor, or allocates out of proportion to its size; it is then in
 //! `CORPUS/found`. What kills the process leaves its input in `CORPUS/current`. Exit codes: 0 nothing found, 1 a find, 2 wrong usage.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a tool of the repository's own")]
@@ -32,7 +32,7 @@ use targets::Target;
 
 /// Where the conformance set is.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/kymo-ctf/tests/data");
-/// No input may take longer.
+/// No input may take more of the processor.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Memory that every input may take, and how much more for each of its bytes.
 const MEMORY: (usize, usize) = (64 << 20, 4096);
@@ -211,15 +211,21 @@ impl Fuzzer {
     }
 }
 
+/// The processor's time that this process has taken. A busy machine does not make an input slow.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Ends the process when one input takes too long; its input is in `current`.
 fn watch(corpus: &Path) {
-    let (mut last, mut since) = (0, Instant::now());
+    let (mut last, mut since) = (0, cpu_time());
     loop {
         std::thread::sleep(Duration::from_millis(500));
         let run = RUN.load(Ordering::Relaxed);
         if run != last || run.is_multiple_of(2) {
-            (last, since) = (run, Instant::now());
-        } else if since.elapsed() > LIMIT {
+            (last, since) = (run, cpu_time());
+        } else if cpu_time() - since > LIMIT {
             eprintln!("found: an input that takes more than {} s: {}", LIMIT.as_secs(), corpus.join("current").display());
             std::process::exit(1);
         }

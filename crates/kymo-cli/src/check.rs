@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kymo_analysis::{Analysis, ExpectError, Expectations, Found, Judge, Report, Verdict};
-use kymo_ctf::{LossKind, Trace};
+use kymo_ctf::LossKind;
 use serde_json::{Value, json};
 
 use crate::dump::{deliver, escape_controls, fields_json, fields_text, flush};
-use crate::exit::{BadInput, Code, Usage};
+use crate::exit::{BadInput, Code};
+use crate::one;
 use crate::report::{pass, seconds};
 use crate::summary::thousands;
 
@@ -61,12 +62,9 @@ pub struct Arguments {
 
 /// Does it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    if arguments.trace.is_file() {
-        return Err(Usage(format!("{} is a file: give the trace's directory", arguments.trace.display())).into());
-    }
     // What the files say is looked at before the trace, which may be large.
     let files: Vec<(&Path, Expectations)> = arguments.expect.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
-    let trace = Trace::open(&arguments.trace)?;
+    let trace = one::open(&arguments.trace)?;
     let mut judges = Vec::new();
     for (file, expectations) in files {
         let judge = Judge::new(expectations, trace.metadata()).map_err(|error| unusable(file, &error))?;

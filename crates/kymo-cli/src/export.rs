@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-use kymo_ctf::Trace;
-
 use crate::exit::{Code, Usage};
+use crate::one;
 use crate::progress::Progress;
+use clap::ValueEnum;
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -44,16 +43,13 @@ enum To {
 
 /// Does it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    if arguments.trace.is_file() {
-        return Err(Usage(format!("{} is a file: give the trace's directory", arguments.trace.display())).into());
-    }
     let format = match arguments.to {
         To::Perfetto => kymo_export::Format::Perfetto,
         To::Parquet => kymo_export::Format::Parquet,
         To::Csv => kymo_export::Format::Csv,
         To::Chrome => kymo_export::Format::Chrome,
     };
-    let trace = Trace::open(&arguments.trace)?;
+    let trace = one::open(&arguments.trace)?;
     if is_in(&arguments.out, &arguments.trace) {
         return Err(
             Usage(format!("{} is in the trace, of which it would be a part: give another place", arguments.out.display())).into()

@@ -9,6 +9,7 @@ mod export;
 mod followed;
 mod lint;
 mod manual;
+mod one;
 mod pattern;
 mod progress;
 mod record;

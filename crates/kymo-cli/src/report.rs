@@ -4,14 +4,15 @@ mod text;
 
 pub use text::{duration, seconds};
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use kymo_analysis::{Analysis, Report};
 use kymo_ctf::{Item, Trace};
 
 use crate::dump::{deliver, flush};
-use crate::exit::{Code, Usage};
+use crate::exit::Code;
+use crate::one;
 use crate::progress::Progress;
 
 /// For `--help`.
@@ -35,10 +36,8 @@ pub struct Arguments {
 
 /// Does it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    if arguments.trace.is_file() {
-        return Err(Usage(format!("{} is a file: give the trace's directory", arguments.trace.display())).into());
-    }
-    let (report, damage) = of(&arguments.trace)?;
+    let trace = one::open(&arguments.trace)?;
+    let (report, damage) = pass(&trace, Analysis::new(trace.metadata()), |_, _| ());
     let text = match arguments.json {
         true => serde_json::to_string(&report).context("cannot write the report as JSON")? + "\n",
         false => text::tables(&report),
@@ -53,14 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
 }
 
-/// Reads the whole trace. Gives the first stream's damage besides, if there is any.
-pub fn of(directory: &Path) -> Result<(Report, Option<kymo_ctf::Error>), kymo_ctf::Error> {
-    let trace = Trace::open(directory)?;
-    let analysis = Analysis::new(trace.metadata());
-    Ok(pass(&trace, analysis, |_, _| ()))
-}
-
-/// The same, of a trace that is open; `look` sees each item after the analysis.
+/// Reads the whole trace; `look` sees each item after the analysis. Gives the first stream's damage besides, if there is any.
 pub fn pass(trace: &Trace, mut analysis: Analysis, mut look: impl FnMut(&Item, &Analysis)) -> (Report, Option<kymo_ctf::Error>) {
     let mut progress = Progress::new(trace);
     let mut damage = None;

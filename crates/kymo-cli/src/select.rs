@@ -248,6 +248,7 @@ impl Options {
         if self.event.is_empty() {
             return Ok(None);
         }
+        crate::one::check(trace)?;
         let classes = || trace.metadata().streams().flat_map(|stream| stream.events.values());
         let mut chosen = HashSet::new();
         for pattern in &self.event {

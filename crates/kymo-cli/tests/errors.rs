@@ -169,3 +169,35 @@ fn an_output_that_cannot_be_written() {
         assert!(text.contains("make room") && text.lines().count() == 1, "{text}");
     }
 }
+
+/// What a trace's events mean is taken from its metadata, so several traces of different metadata are not taken for one.
+#[test]
+fn a_tree_of_different_traces_is_not_one_trace() {
+    let metadata = |name: &str| {
+        format!(
+            "/* CTF 1.8 */\ntrace {{ major = 1; minor = 8; byte_order = le; }};\nevent {{ name = {name}; fields := struct {{ integer {{ size = 8; }} x; }}; }};\n"
+        )
+    };
+    let folder = Folder::new("tree");
+    for (part, name) in [("one", "a"), ("two", "b")] {
+        fs::create_dir_all(folder.path(part)).unwrap();
+        folder.file(&format!("{part}/metadata"), metadata(name).as_bytes());
+        folder.file(&format!("{part}/stream"), &[1, 2]);
+    }
+    let tree = folder.path("");
+    let out = std::env::temp_dir().join(format!("kymo-errors-{}-tree.json", std::process::id()));
+    let out = out.to_str().unwrap();
+    let verbs: [&[&str]; 4] =
+        [&["report", &tree], &["check", &tree], &["export", &tree, out, "--to", "chrome"], &["dump", "--event", "a", &tree]];
+    for verb in verbs {
+        let sentence = refused(2, verb);
+        assert!(sentence.contains("there are 2 traces of different metadata here"), "{sentence}");
+    }
+    assert!(!Path::new(out).exists());
+    // Parts of one trace.
+    folder.file("two/metadata", metadata("a").as_bytes());
+    for verb in [&["report", "--json", &tree][..], &["dump", "--event", "a", "--count", &tree]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo")).args(verb).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -256,37 +256,71 @@ impl<'a> Walk<'a, '_> {
 
     /// The fields that `location` may mean here; one at least.
     fn find(&self, location: &FieldLocation) -> Checked<Found<'a>> {
-        let found = match location.origin {
-            Origin::Scope(scope) if scope == self.place.scope() => self.among_open(0, &location.path),
+        let missing = || MetadataError::new(location.position, format!("no field `{location}` is read before this one"));
+        for path in &location.visited {
+            let visited = FieldLocation { path: path.clone(), visited: Vec::new(), ..location.clone() };
+            if !self.is_structure(&visited)? {
+                return Err(MetadataError::new(
+                    location.position,
+                    format!("`{visited}` is no structure that is read before this field"),
+                ));
+            }
+        }
+        self.resolve(location, &location.path)?.ok_or_else(missing)
+    }
+
+    /// Whether `location` leads to a structure that was read, or is being read.
+    fn is_structure(&self, location: &FieldLocation) -> Checked<bool> {
+        let path = &location.path;
+        let up = path.iter().take_while(|name| name.is_none()).count();
+        let start = match location.origin {
+            Origin::Scope(scope) => (scope == self.place.scope()).then_some(0),
+            _ => self.open.len().checked_sub(up + 1),
+        };
+        if start.is_some_and(|start| self.is_open(start, path.get(up..).unwrap_or(&[]))) {
+            return Ok(true);
+        }
+        let found = self.resolve(location, path)?;
+        Ok(found.is_some_and(|found| found.iter().all(|(_, class)| matches!(class, FieldClass::Struct(_)))))
+    }
+
+    /// Whether `names` lead from the open structure number `start` to one that is open too.
+    fn is_open(&self, start: usize, names: &[Name]) -> bool {
+        let Some(open) = self.open.get(start) else { return false };
+        match names.split_first() {
+            None => true,
+            Some((first, rest)) => self.member_index(open.class, first) == Some(open.current) && self.is_open(start + 1, rest),
+        }
+    }
+
+    /// What `path`, from where `location` begins, leads to.
+    fn resolve(&self, location: &FieldLocation, path: &[Name]) -> Checked<Option<Found<'a>>> {
+        Ok(match location.origin {
+            Origin::Scope(scope) if scope == self.place.scope() => self.among_open(0, path),
             Origin::Scope(scope) => {
                 let before = self.before.iter().find(|(place, _)| place.scope() == scope);
-                before.and_then(|(place, class)| self.in_scope(*place, class, &location.path))
+                before.and_then(|(place, class)| self.in_scope(*place, class, path))
             }
             Origin::Here => {
-                let up = location.path.iter().take_while(|name| name.is_none()).count();
+                let up = path.iter().take_while(|name| name.is_none()).count();
                 let Some(start) = self.open.len().checked_sub(up + 1) else {
                     let message =
                         format!("the path `{location}` leaves the structure of the whole scope, around which there is none");
                     return Err(MetadataError::new(location.position, message));
                 };
-                let path = location.path.get(up..).unwrap_or(&[]);
-                self.among_open(start, path)
+                self.among_open(start, path.get(up..).unwrap_or(&[]))
             }
             Origin::Nearest => {
                 // A type that was declared in an outer structure means the fields there.
                 let written = self.open.iter().rposition(|open| open.class.body == location.body && location.body != 0);
                 let here = (0..written.map_or(self.open.len(), |written| written + 1))
                     .rev()
-                    .find_map(|start| self.among_open(start, &location.path));
+                    .find_map(|start| self.among_open(start, path));
                 here.or_else(|| {
                     let mut before = self.before.iter().rev();
-                    before.find_map(|(place, class)| self.in_scope(*place, class, &location.path))
+                    before.find_map(|(place, class)| self.in_scope(*place, class, path))
                 })
             }
-        };
-        found.ok_or_else(|| {
-            let message = format!("no field `{location}` is read before this one");
-            MetadataError::new(location.position, message)
         })
     }
 

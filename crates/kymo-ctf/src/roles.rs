@@ -136,6 +136,9 @@ fn by_name(class: &mut StructClass, roles: &[(&'static str, Role)], clock: Optio
         match member.class.storage_mut() {
             // A time of another clock.
             Some(integer) if is_time && integer.clock.is_some() && !is_of(integer, clock) => {}
+            Some(integer) if *role == Role::PacketMagic && integer.size != 32 => {
+                return Err(WrongMember { name, message: format!("`{name}` must be an unsigned integer of 32 bits") });
+            }
             Some(integer) if !integer.signed => integer.roles = integer.roles.with(*role),
             // Where a CPU's number is something else, it is a value like any other.
             _ if *role == Role::CpuId => {}

@@ -74,6 +74,18 @@ impl Trace {
         &self.metadata
     }
 
+    /// Whether the metadata of the first trace is that of all, word for word.
+    pub fn is_one(&self) -> bool {
+        let text = |part: &Part| fs::read(part.directory.join("metadata")).ok();
+        match self.parts.split_first() {
+            Some((first, others)) if !others.is_empty() => {
+                let wanted = text(first);
+                others.iter().all(|other| text(other) == wanted)
+            }
+            _ => true,
+        }
+    }
+
     /// The traces, by their directories: one, unless the directory is a tree of several.
     pub fn parts(&self) -> &[Part] {
         &self.parts

@@ -68,12 +68,14 @@ pub struct FieldLocation {
     pub(crate) slot: u32,
     /// The body of a structure in which the path was written: [`Origin::Nearest`] looks from there outwards. 0 is none.
     pub(crate) body: u32,
+    /// Paths to structures that the text goes into and out of again (CTF 2): they must be there too.
+    pub(crate) visited: Vec<Vec<Option<Arc<str>>>>,
 }
 
 impl FieldLocation {
     /// A location, not linked yet.
     pub(crate) fn new(origin: Origin, path: Vec<Option<Arc<str>>>, position: Position) -> Self {
-        FieldLocation { origin, path, position, slot: super::NO_SLOT, body: 0 }
+        FieldLocation { origin, path, position, slot: super::NO_SLOT, body: 0, visited: Vec::new() }
     }
 }
 

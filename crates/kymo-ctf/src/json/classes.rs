@@ -17,7 +17,7 @@ use crate::class::{
 /// Fields that a trace may describe. Aliases of aliases can ask for exponentially many; this is where it ends.
 const MAX_FIELDS: u32 = 1 << 19;
 /// How deep field classes may be nested.
-const MAX_DEPTH: u32 = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// A field class, and what has to be known of it where it is used.
 #[derive(Debug, Clone)]
@@ -132,7 +132,7 @@ impl Classes {
             }
             _ => return wrong(node, format!("a field class must be an object or the name of an alias, not {}", node.kind())),
         };
-        if made.depth > MAX_DEPTH {
+        if made.depth as usize > MAX_DEPTH {
             return wrong(node, format!("field classes are nested more than {MAX_DEPTH} deep, which is not supported"));
         }
         Ok(made)

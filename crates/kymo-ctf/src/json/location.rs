@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Checked;
+use super::classes::MAX_DEPTH;
 use super::object::{Object, list, one_of, wrong};
 use super::syntax::Json;
 use crate::class::{FieldLocation, Origin, Scope};
@@ -23,12 +24,20 @@ pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
     let origin = location.get("origin").map(|node| one_of(node, "`origin`", &ORIGINS)).transpose()?;
     let path = location.need("path")?;
     let elements = list(path, "a location's `path`")?;
-    let mut names: Vec<Option<Arc<str>>> = Vec::new();
+    let (mut names, mut visited): (Vec<Option<Arc<str>>>, Vec<_>) = Default::default();
     for element in elements {
         match &element.value {
             Json::Text(name) => names.push(Some(Arc::from(name.as_str()))),
+            Json::Null if names.len() > MAX_DEPTH => {
+                return wrong(element, format!("a location cannot go into more than {MAX_DEPTH} structures"));
+            }
             // From a member that was just gone into back to the structure it is in.
-            Json::Null if matches!(names.last(), Some(Some(_))) => drop(names.pop()),
+            Json::Null if matches!(names.last(), Some(Some(_))) => {
+                if visited.last() != Some(&names) {
+                    visited.push(names.clone());
+                }
+                names.pop();
+            }
             Json::Null if origin.is_none() => names.push(None),
             Json::Null => return wrong(element, "`null` leaves the path's origin, around which there is no structure"),
             _ => return wrong(element, format!("an element of a `path` must be a string or `null`, not {}", element.kind())),
@@ -41,5 +50,5 @@ pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
         }
         Some(_) => {}
     }
-    Ok(FieldLocation::new(origin.map_or(Origin::Here, Origin::Scope), names, node.at))
+    Ok(FieldLocation { visited, ..FieldLocation::new(origin.map_or(Origin::Here, Origin::Scope), names, node.at) })
 }

@@ -72,8 +72,8 @@ impl Lexer<'_> {
             Some('"') => self.text()?,
             Some('\'') => self.character()?,
             Some(c) if c.is_ascii_digit() => self.number()?,
-            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
-                let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+            Some(c) if c.is_ascii_alphabetic() || c == '_' || self.at_universal_name() => {
+                let name = self.identifier()?;
                 // Wide strings and characters mean the same here.
                 match self.peek() {
                     Some('"') if name == "L" => self.text()?,
@@ -86,6 +86,24 @@ impl Lexer<'_> {
             }
         };
         Ok(Token { kind, position })
+    }
+
+    /// Whether `\u` or `\U` is next, which is part of an identifier (CTF 1.8.3, appendix C.1.3).
+    fn at_universal_name(&self) -> bool {
+        self.rest.starts_with("\\u") || self.rest.starts_with("\\U")
+    }
+
+    fn identifier(&mut self) -> Result<String, MetadataError> {
+        let mut name = String::new();
+        loop {
+            name += &self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !self.at_universal_name() {
+                return Ok(name);
+            }
+            let position = self.position;
+            self.bump();
+            name += &String::from_utf8_lossy(&self.escape(position)?);
+        }
     }
 
     fn peek(&self) -> Option<char> {

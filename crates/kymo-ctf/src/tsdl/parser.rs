@@ -8,7 +8,7 @@ use crate::error::{MetadataError, Position};
 const MAX_NESTING: u32 = 48;
 
 /// Words that make up C's type names. They name types only through aliases, and several may stand together.
-const C_TYPE_WORDS: [&str; 12] =
+pub(crate) const C_TYPE_WORDS: [&str; 12] =
     ["void", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "_Bool", "_Complex", "_Imaginary"];
 
 /// Words that cannot be names of fields and types (CTF 1.8.3, appendix C.1.2). They can be labels and names of attributes.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::ast::{Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Length, Path, TypeSpec};
 use super::attributes;
+use super::parser::C_TYPE_WORDS;
 use crate::class::{Base, ByteOrder, Encoding, Mapping, Unit};
 use crate::error::{MetadataError, Position};
 
@@ -98,6 +99,8 @@ pub(crate) struct MemberType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Space {
     Alias,
+    /// Types of C whatever the order of their words, by [`canonical`] names.
+    CType,
     Struct,
     Enum,
     Variant,
@@ -106,7 +109,7 @@ enum Space {
 impl Space {
     fn noun(self) -> &'static str {
         match self {
-            Space::Alias => "type",
+            Space::Alias | Space::CType => "type",
             Space::Struct => "struct",
             Space::Enum => "enum",
             Space::Variant => "variant",
@@ -140,16 +143,21 @@ impl Scopes {
 
     fn define(&mut self, space: Space, name: &str, at: Position, of: Rc<Type>) -> Checked<()> {
         if let Some(scope) = self.scopes.last_mut()
-            && scope.insert((space, name.to_owned()), of).is_some()
+            && scope.insert((space, name.to_owned()), Rc::clone(&of)).is_some()
         {
             return Err(MetadataError::new(at, format!("the {} `{name}` is defined twice in this scope", space.noun())));
+        }
+        if let (Space::Alias, Some(words), Some(scope)) = (space, canonical(name), self.scopes.last_mut()) {
+            scope.entry((Space::CType, words)).or_insert(of);
         }
         Ok(())
     }
 
     fn find(&self, space: Space, name: &str, at: Position) -> Checked<Rc<Type>> {
         let key = (space, name.to_owned());
-        let found = self.scopes.iter().rev().find_map(|scope| scope.get(&key));
+        // A type of C may be named by the same words in another order.
+        let other = canonical(name).filter(|_| space == Space::Alias).map(|words| (Space::CType, words));
+        let found = self.scopes.iter().rev().find_map(|scope| scope.get(&key).or_else(|| scope.get(other.as_ref()?)));
         found.cloned().ok_or_else(|| MetadataError::new(at, format!("no {} `{name}` is defined before this", space.noun())))
     }
 
@@ -317,6 +325,25 @@ pub(crate) fn shown_name(name: &str) -> &str {
         Some(rest) if !rest.is_empty() => rest,
         _ => name,
     }
+}
+
+/// A name for types of C that all their spellings share: `unsigned`, `unsigned int` and `int unsigned` are one type. `None` for other
+/// names, and for pointers.
+fn canonical(name: &str) -> Option<String> {
+    let mut words: Vec<&str> = name.split(' ').collect();
+    if !words.iter().all(|word| C_TYPE_WORDS.contains(word)) {
+        return None;
+    }
+    let has = |wanted: &str| words.contains(&wanted);
+    // `signed` says nothing but of a `char`, and `int` nothing beside other words; alone, either is an `int`.
+    let (is_char, is_long, is_double) = (has("char"), has("long") || has("short"), has("double") || has("float"));
+    let bare = !is_char && !is_double && !has("void") && !has("_Bool");
+    words.retain(|word| *word != "int" && (is_char || *word != "signed"));
+    if bare && !is_long {
+        words.push("int");
+    }
+    words.sort_unstable();
+    Some(words.join(" "))
 }
 
 fn simple<T>(kind: impl FnOnce(T) -> TypeKind) -> impl FnOnce(T) -> Rc<Type> {

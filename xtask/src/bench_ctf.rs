@@ -61,7 +61,7 @@ pub(crate) fn run(form: Form) -> Result<()> {
         Some(obstacle) => bail!(Environment(format!("bench ctf cannot run here: {obstacle}."))),
         None => {}
     }
-    let kymo = Kymo::new(test::cli()?)?;
+    let kymo = Kymo { program: test::cli()? };
     let folder = target().join("bench-ctf");
     fs::create_dir_all(&folder)?;
     let rounds = if form == Form::Short { 1 } else { 3 };
@@ -70,7 +70,7 @@ pub(crate) fn run(form: Form) -> Result<()> {
         let directory = recorded(&folder, &trace)?;
         measure(&kymo, &trace, &directory, rounds, &mut table)?;
     }
-    let text = table.text(&kymo);
+    let text = table.text();
     println!("\n{text}");
     match form {
         Form::Short => println!("The traces are small and the times mean little."),
@@ -80,26 +80,19 @@ pub(crate) fn run(form: Form) -> Result<()> {
     Ok(())
 }
 
-/// The `kymo` command, and what it can do.
+/// The `kymo` command.
 struct Kymo {
     program: PathBuf,
-    has_format: bool,
-    has_jobs: bool,
 }
 
 impl Kymo {
-    fn new(program: PathBuf) -> Result<Kymo> {
-        let help = quiet(Command::new(&program).args(["dump", "--help"])).context("kymo dump --help fails")?;
-        Ok(Kymo { program, has_format: help.contains("--format"), has_jobs: help.contains("--jobs") })
-    }
-
     fn dump(&self, trace: &Path, arguments: &[&str]) -> Vec<String> {
         let words = [self.program.display().to_string(), "dump".into(), trace.display().to_string()];
         words.into_iter().chain(arguments.iter().map(|&word| word.to_owned())).collect()
     }
 
     fn text(&self, trace: &Path) -> Vec<String> {
-        self.dump(trace, if self.has_format { &["--format", "babeltrace"] } else { &[] })
+        self.dump(trace, &["--format", "babeltrace"])
     }
 }
 
@@ -215,27 +208,20 @@ fn measure(kymo: &Kymo, trace: &Trace, directory: &Path, rounds: usize, table: &
         memory as f64 / 1024.0,
         GOALS.3
     ));
-    if kymo.has_format {
-        let lines = same_lines(&text[0], &text[1])?;
-        table.notes.push(format!("Text of {}: {lines} lines are equal to babeltrace2's.", trace.what));
-    } else {
-        table.notes.push(format!("Text of {}: kymo's own, since it has no `--format` yet; not compared.", trace.what));
+    let lines = same_lines(&text[0], &text[1])?;
+    table.notes.push(format!("Text of {}: {lines} lines are equal to babeltrace2's.", trace.what));
+
+    let (one, two) = (kymo.dump(directory, &["--count", "--jobs", "1"]), kymo.dump(directory, &["--count", "--jobs", "2"]));
+    let (mut least_one, mut least_two) = (f64::MAX, f64::MAX);
+    for _ in 0..JOB_PAIRS {
+        least_one = least_one.min(time(&one)?.wall);
+        least_two = least_two.min(time(&two)?.wall);
     }
-    if kymo.has_jobs {
-        let (one, two) = (kymo.dump(directory, &["--count", "--jobs", "1"]), kymo.dump(directory, &["--count", "--jobs", "2"]));
-        let (mut least_one, mut least_two) = (f64::MAX, f64::MAX);
-        for _ in 0..JOB_PAIRS {
-            least_one = least_one.min(time(&one)?.wall);
-            least_two = least_two.min(time(&two)?.wall);
-        }
-        let ratio = least_one / least_two;
-        table.notes.push(format!(
-            "Two jobs on {}: {ratio:.2} times one, best of {JOB_PAIRS} pairs that take turns (goal: {}).",
-            trace.what, GOALS.2
-        ));
-    } else {
-        table.notes.push(format!("Two jobs on {}: not measured, kymo has no `--jobs` yet.", trace.what));
-    }
+    let ratio = least_one / least_two;
+    table.notes.push(format!(
+        "Two jobs on {}: {ratio:.2} times one, best of {JOB_PAIRS} pairs that take turns (goal: {}).",
+        trace.what, GOALS.2
+    ));
     Ok(())
 }
 
@@ -259,15 +245,14 @@ impl Table {
         ));
     }
 
-    fn text(&self, kymo: &Kymo) -> String {
+    fn text(&self) -> String {
         let version = quiet(Command::new("babeltrace2").arg("--version")).unwrap_or_default();
         let version = version.split_whitespace().nth(1).unwrap_or("").to_owned();
         let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu =
             cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown").trim_start_matches(['\t', ' ', ':']);
-        let rate = if kymo.has_format { "the same lines" } else { "its own lines" };
         let mut text = format!(
-            "Measured by `cargo xtask bench ctf` in one run ({cpu}); babeltrace2 {version}; one thread each; text is {rate}, to /dev/null.\n\n\
+            "Measured by `cargo xtask bench ctf` in one run ({cpu}); babeltrace2 {version}; one thread each; text is the same lines, to /dev/null.\n\n\
              | events | what | babeltrace2, ns/event | kymo, ns/event | times faster (CPU) | times faster (elapsed) | goal |\n\
              | --- | --- | --- | --- | --- | --- | --- |\n"
         );

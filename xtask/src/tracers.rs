@@ -27,8 +27,10 @@ pub(crate) fn run() -> Result<()> {
     fs::create_dir_all(&folder)?;
     let traces = [lttng_trace(&folder)?, barectf(&folder, "little")?, barectf(&folder, "big")?, kymo(&folder)?];
     let traces = std::env::join_paths(traces).context("a path has a colon in it")?;
-    let arguments = ["test", "-p", "kymo-ctf", "--test", "tracers", "--", "--ignored", "--nocapture"];
-    run_command(cargo(&arguments).env("KYMO_TRACES", traces))
+    let values = ["test", "-p", "kymo-ctf", "--test", "tracers", "--", "--ignored", "--nocapture"];
+    run_command(cargo(&values).env("KYMO_TRACES", &traces))?;
+    let lines = ["test", "-p", "kymo-cli", "--test", "babeltrace", "--", "--ignored", "--nocapture", "lines_of_tracers"];
+    run_command(cargo(&lines).env("KYMO_TRACES", &traces))
 }
 
 /// LTTng's user-space tracer: its large event header, metadata in packets, index files, every kind of field.

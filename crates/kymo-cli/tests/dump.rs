@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/dump/mod.rs"]
 mod dump;
 #[allow(dead_code, unreachable_pub)]
@@ -18,12 +18,19 @@ mod progress;
 #[path = "../src/select.rs"]
 mod select;
 
+#[allow(dead_code)]
+#[path = "../../kymo-ctf/tests/conformance/case.rs"]
+mod case;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use dump::{Counts, Format, Outcome, Zone};
 use kymo_ctf::Trace;
 use select::Select;
+
+/// The conformance set.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kymo-ctf/tests/data");
 
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; } := u8;
@@ -233,6 +240,67 @@ fn every_kind_of_value_of_ctf_2_is_shown() {
     assert_eq!(dumped(Format::Json), expected);
 }
 
+/// Events that are borrowed from the trace, and events that own what they have: the same text and JSON.
+#[test]
+fn borrowed_and_owned_events_look_the_same() {
+    let mut events = 0;
+    for case in case::read(&["streams/fields", "streams/records", "streams/ctf-2"]) {
+        for metadata in [case.metadata("metadata"), case.metadata("metadata 2")].into_iter().flatten() {
+            let trace = Directory::new("owned");
+            let mut files = case.streams();
+            files.push(("metadata".to_owned(), metadata));
+            let _ = std::fs::remove_dir_all(trace.path());
+            std::fs::create_dir_all(trace.path()).unwrap();
+            files.iter().for_each(|(file, bytes)| std::fs::write(trace.path().join(file), bytes).unwrap());
+            let Ok(opened) = Trace::open(trace.path()) else { continue };
+            let [text, json] = [Format::Kymo, Format::Json].map(|format| {
+                let mut out = Vec::new();
+                // What is damaged is told in its place.
+                let _ = dump(&trace, format, &mut out);
+                String::from_utf8(out).unwrap()
+            });
+            let mut lines = text.lines().zip(json.lines());
+            for item in opened.events() {
+                let (line, object) = lines.next().unwrap();
+                let Ok(kymo_ctf::Item::Event(event)) = item else {
+                    assert!(line.starts_with("-- ") && !object.starts_with(r#"{"type":"event""#), "{}: {line}", case.name);
+                    continue;
+                };
+                let mut fields = dump::fields_text(&event);
+                dump::escape_controls(&mut fields);
+                assert!(line.ends_with(&fields), "{}: {line} has not {fields}", case.name);
+                let fields = format!(r#","fields":{}}}"#, dump::fields_json(&event));
+                assert!(object.ends_with(&fields), "{}: {object} has not {fields}", case.name);
+                events += 1;
+            }
+            assert_eq!(lines.next(), None, "{}", case.name);
+        }
+    }
+    assert!(events > 100, "{events}");
+}
+
+/// Losses and damage are not among the lines, as babeltrace2 has it.
+#[test]
+fn babeltrace_lines_are_events_alone() {
+    let trace = Directory::new("babeltrace");
+    let (mut out, mut messages) = (Vec::new(), Vec::new());
+    let outcome = dump::run(&trace.open(), Format::Babeltrace, Zone::Utc, &mut Select::default(), &mut out, &mut messages);
+    assert_eq!(outcome.unwrap(), OUTCOME);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#"[00:00:05.003000000] (+?.?????????) named: { cpu_id = 0 }, { n = 5, name = "a\"b", state = ( "busy" : container = 4 ) }
+[00:00:05.004000000] (+0.001000000) list: { cpu_id = 0 }, { depth = 7 }, { len = 2, list = [ [0] = 30, [1] = 31 ], in = { f = 1.5 } }
+[00:00:05.006000000] (+0.002000000) named: { cpu_id = 1 }, { n = 5, name = "\e", state = ( <unknown> : container = 99 ) }
+[00:00:05.009000000] (+0.003000000) empty: { cpu_id = 0 }
+"#
+    );
+    assert_eq!(
+        String::from_utf8(messages).unwrap(),
+        "kymo: 2 packets lost on b between [00:00:05.002000000] and [00:00:05.005000000]\n\
+         kymo: 3 events lost on cpu_a between [00:00:05.002000000] and [00:00:05.009000000]\n"
+    );
+}
+
 struct Gone(io::ErrorKind);
 
 impl Write for Gone {
@@ -251,6 +319,9 @@ fn a_reader_that_left_is_no_error_and_a_full_disk_is() {
     for format in [Format::Kymo, Format::Json, Format::Babeltrace] {
         assert!(dump(&trace, format, &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
         assert!(dump(&trace, format, &mut Gone(io::ErrorKind::StorageFull)).is_err());
-        assert!(dump::count(&trace.open(), json, &mut Select::default(), &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
+        assert!(
+            dump::count(&trace.open(), format == Format::Json, &mut Select::default(), &mut Gone(io::ErrorKind::BrokenPipe))
+                .is_ok()
+        );
     }
 }

@@ -104,11 +104,15 @@ impl Tally {
             stream.strict = strict;
             counters.push(Counter::new(stream, place, one_clock));
         }
+        if let [counter] = &mut counters[..] {
+            counter.count_alone(&mut tally, watch);
+            return tally;
+        }
         let times: Vec<_> = counters.iter_mut().map(|counter| counter.refill(&mut tally, watch)).collect();
         let mut tournament = Tournament::new(&times);
         let mut winner = tournament.winner();
         while let Some(counter) = winner.and_then(|place| counters.get_mut(place)) {
-            let time = counter.count().or_else(|| counter.refill(&mut tally, watch));
+            let time = counter.count_before(tournament.rival()).or_else(|| counter.refill(&mut tally, watch));
             winner = tournament.replace_winner(time);
         }
         tally
@@ -156,17 +160,36 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Counts the next record; gives the time of the one behind it, if that was read ahead.
+    /// Counts the next record, and those behind it that come before `rival`; gives the time of the next one, if that was read ahead.
     #[inline(always)]
-    fn count(&mut self) -> Option<u64> {
-        let (_, event) = *self.run.get(self.next)?;
-        if let Some(count) = self.counts.get_mut(self.first_index + event as usize) {
-            *count += 1;
+    fn count_before(&mut self, rival: u64) -> Option<u64> {
+        let ahead = self.run.get(self.next..self.end)?;
+        for (index, (time, event)) in ahead.iter().enumerate() {
+            if index > 0 && *time >= rival {
+                self.next += index;
+                return Some(*time);
+            }
+            if let Some(count) = self.counts.get_mut(self.first_index + *event as usize) {
+                *count += 1;
+            }
         }
-        self.next += 1;
-        match self.run.get(self.next) {
-            Some((time, _)) if self.next < self.end => Some(*time),
-            _ => None,
+        self.next = self.end;
+        None
+    }
+
+    /// Counts all of a stream that there is nothing to merge with: its records need not be read ahead.
+    fn count_alone(&mut self, tally: &mut Tally, watch: &dyn Fn(u64)) {
+        loop {
+            let (counts, first_index) = (&mut self.counts, self.first_index);
+            self.stream.run_quickly(usize::MAX, |record, _| {
+                if let Some(count) = counts.get_mut(first_index + record.event as usize) {
+                    *count += 1;
+                }
+            });
+            if self.refill(tally, watch).is_none() {
+                return;
+            }
+            self.count_before(u64::MAX);
         }
     }
 

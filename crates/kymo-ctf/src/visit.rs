@@ -4,10 +4,12 @@
 //! all fields in their order, to print them, has each told once here.
 
 use crate::class::{
-    ArrayClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Member, Scope, StructClass, TextEncoding, VarIntClass, choose,
+    ArrayClass, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Member, NO_SLOT, Scope, StructClass, TextEncoding,
+    VarIntClass, choose,
 };
 use crate::event_ref::EventRef;
 use crate::source::Source as _;
+use crate::steps::is_natural;
 use crate::value_ref::Place;
 
 /// Is told every field of a record.
@@ -110,6 +112,7 @@ impl<'a> Place<'a> {
         Some(())
     }
 
+    #[inline]
     fn tell<V: Visitor<'a>>(&mut self, class: &'a FieldClass, visitor: &mut V) -> Option<()> {
         match class {
             FieldClass::Integer(integer) | FieldClass::BitArray(integer) => {
@@ -181,11 +184,67 @@ impl<'a> Place<'a> {
             return Some(());
         }
         visitor.array(class, length);
+        if let FieldClass::Integer(integer) = &*class.element {
+            return self.tell_integers(&class.element, integer, length, visitor);
+        }
         for index in 0..length {
             visitor.element(index);
             self.tell(&class.element, visitor)?;
         }
         visitor.end(Compound::Array);
         Some(())
+    }
+
+    /// The elements of an array, of the kind that most arrays have.
+    fn tell_integers<V: Visitor<'a>>(
+        &mut self,
+        class: &'a FieldClass,
+        integer: &'a IntegerClass,
+        length: u64,
+        visitor: &mut V,
+    ) -> Option<()> {
+        if let Some(bytes) = self.whole_bytes(integer, length) {
+            for (index, element) in (0..).zip(bytes.chunks_exact(usize::from(integer.size / 8))) {
+                visitor.element(index);
+                visitor.integer(class, integer, of_bytes(element, integer.byte_order));
+            }
+        } else {
+            for index in 0..length {
+                visitor.element(index);
+                let bits = self.integer(integer)?;
+                visitor.integer(class, integer, bits);
+            }
+        }
+        visitor.end(Compound::Array);
+        Some(())
+    }
+
+    /// The bytes of `length` integers, if each is so many whole bytes and there is nothing between them; the place goes on behind them.
+    fn whole_bytes(&mut self, class: &IntegerClass, length: u64) -> Option<&'a [u8]> {
+        let is_whole = matches!(class.size, 8 | 16 | 32 | 64) && u32::from(class.size).is_multiple_of(class.alignment.max(1));
+        if !is_whole || !is_natural(class) || class.slot != NO_SLOT || !self.position.is_multiple_of(8) {
+            return None;
+        }
+        let end = length.checked_mul(class.size.into())?.checked_add(self.position).filter(|end| *end <= self.limit)?;
+        let range = usize::try_from(self.position / 8).ok()?..usize::try_from(end / 8).ok()?;
+        let bytes = self.bytes.get(range)?;
+        self.position = end;
+        Some(bytes)
+    }
+}
+
+/// The integer of 1, 2, 4 or 8 bytes.
+#[inline]
+fn of_bytes(bytes: &[u8], order: ByteOrder) -> u64 {
+    let little = match *bytes {
+        [a] => return a.into(),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    };
+    match order {
+        ByteOrder::Little => little,
+        ByteOrder::Big => little.swap_bytes() >> (64 - 8 * bytes.len().clamp(1, 8)),
     }
 }

@@ -177,6 +177,7 @@ impl<'a, 's> Walker<'a, 's> {
 }
 
 /// The bits as the class's bit order has them.
+#[inline]
 pub(crate) fn in_order(raw: u64, class: &IntegerClass) -> u64 {
     match class.bit_order {
         BitOrder::Natural => raw,
@@ -184,6 +185,7 @@ pub(crate) fn in_order(raw: u64, class: &IntegerClass) -> u64 {
     }
 }
 
+#[inline]
 pub(crate) fn widened(raw: u64, class: &IntegerClass) -> i128 {
     if class.signed { i128::from(sign_extend(raw, class.size)) } else { i128::from(raw) }
 }

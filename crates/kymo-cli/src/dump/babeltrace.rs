@@ -11,9 +11,10 @@ use kymo_ctf::{
     Problem, Role, Roles, Scope, StructClass, TextEncoding, Ticks, TraceMap, VarIntClass, Visitor,
 };
 
+use super::number::{self, decimal, element, nine_digits};
 use super::text::{consequence, lost};
-use super::wall::{Wall, Zone, nine_digits};
-use super::{Page, Printer, escape_controls, number};
+use super::wall::{Wall, Zone};
+use super::{Page, Printer, escape_controls};
 
 /// Prints such lines.
 pub struct Lines {
@@ -30,9 +31,12 @@ struct Stream {
     place: Vec<u8>,
     /// `place` and the event's name, by event class; empty until the first of them comes.
     heads: Vec<Vec<u8>>,
-    /// The packet that `context` is of, by the reader's count.
+    /// The packet that `context` is of, by the reader's count; what of it concerns its events.
     packet: u64,
     context: Vec<u8>,
+    /// The event class of the line before, and its head and context.
+    class: usize,
+    both: Vec<u8>,
     /// Whether names of fields may have any character in them (CTF 2).
     free_names: bool,
     times: Option<Times>,
@@ -91,25 +95,39 @@ impl Stream {
         }
     }
 
-    /// What comes between the times and the fields.
+    /// What comes between the times and the fields. Says whether the fields are the first in braces.
     #[inline]
     fn write_head(&mut self, event: &EventRef<'_>, line: &mut Vec<u8>) -> bool {
-        let Some(head) = self.heads.get_mut(event.class().index()) else { return true };
+        let class = event.class().index();
+        if self.packet != event.packet_count() || self.class != class {
+            self.make_head(event, class);
+        }
+        line.extend_from_slice(&self.both);
+        self.context.is_empty()
+    }
+
+    #[inline(never)]
+    fn make_head(&mut self, event: &EventRef<'_>, class: usize) {
+        if self.packet != event.packet_count() {
+            self.packet = event.packet_count();
+            self.context.clear();
+            let mut fields = Fields { line: &mut self.context, first: true, free_names: self.free_names, packet: true };
+            event.visit_packet_context(&mut fields);
+            if self.context == b"{ }" {
+                self.context.clear();
+            }
+        }
+        self.class = class;
+        self.both.clear();
+        let Some(head) = self.heads.get_mut(class) else { return };
         if head.is_empty() {
             let mut name = event.name().to_owned();
             escape_controls(&mut name);
             let name = if name.is_empty() { "<unknown>" } else { &name };
             *head = [&self.place, name.as_bytes(), b": "].concat();
         }
-        line.extend_from_slice(head);
-        if self.packet != event.packet_count() {
-            self.packet = event.packet_count();
-            self.context.clear();
-            let mut fields = Fields { line: &mut self.context, first: true, free_names: self.free_names, packet: true };
-            event.visit_packet_context(&mut fields);
-        }
-        line.extend_from_slice(&self.context);
-        self.context.is_empty()
+        self.both.extend_from_slice(head);
+        self.both.extend_from_slice(&self.context);
     }
 }
 
@@ -119,10 +137,8 @@ impl Printer for Lines {
         let line = &mut page.lines;
         if let Some((clock, ticks)) = event.clock().zip(event.time()) {
             let nanos = stream.times.get_or_insert_with(|| Times::of(clock)).nanos(ticks);
-            line.push(b'[');
-            self.wall.write(line, nanos);
             let last = self.last.replace(nanos);
-            write_delta(line, last.map(|last| nanos - last));
+            write_times(line, &mut self.wall, nanos, last.map(|last| nanos - last));
         }
         let first = stream.write_head(event, line);
         event.visit(&mut Fields { line, first, free_names: stream.free_names, packet: false });
@@ -155,24 +171,28 @@ fn message(page: &mut Page, mut text: String) {
     let _ = writeln!(page.messages, "kymo: {text}");
 }
 
-/// The rest of the times: `] (+0.000000428) `.
+/// The time, and how much later it is than the one before: `[01:02:03.123456789] (+0.000000428) `.
 #[inline]
-fn write_delta(line: &mut Vec<u8>, delta: Option<i128>) {
-    match delta.map(u64::try_from) {
-        Some(Ok(delta)) if delta < NANOS => {
-            let mut text = *b"] (+0.000000000) ";
-            if let Some(digits) = text.get_mut(6..15) {
-                nine_digits(delta as u32, digits);
-            }
-            line.extend_from_slice(&text);
+fn write_times(line: &mut Vec<u8>, wall: &mut Wall, nanos: i128, delta: Option<i128>) {
+    let delta = delta.map(|delta| u64::try_from(delta).unwrap_or(u64::MAX));
+    if let (Some(delta @ 0..NANOS), Some(time)) = (delta, wall.time(nanos)) {
+        let mut text = *b"[hh:mm:ss.nnnnnnnnn] (+0.nnnnnnnnn) ";
+        if let Some(place) = text.get_mut(1..19) {
+            place.copy_from_slice(&time);
         }
-        Some(delta) => {
-            // Back in time is as far forward as 64 bits go.
-            let delta = delta.unwrap_or(u64::MAX);
-            let _ = write!(line, "] (+{}.{:09}) ", delta / NANOS, delta % NANOS);
+        if let Some(place) = text.get_mut(25..34) {
+            place.copy_from_slice(&nine_digits(delta as u32));
         }
-        None => line.extend_from_slice(b"] (+?.?????????) "),
+        line.extend_from_slice(&text);
+        return;
     }
+    line.push(b'[');
+    wall.write(line, nanos);
+    let _ = match delta {
+        // Back in time is as far forward as 64 bits go.
+        Some(delta) => write!(line, "] (+{}.{:09}) ", delta / NANOS, delta % NANOS),
+        None => write!(line, "] (+?.?????????) "),
+    };
 }
 
 /// Writes fields.
@@ -217,8 +237,11 @@ impl<'a> Visitor<'a> for Fields<'_> {
             return false;
         }
         // No value ends with this brace.
-        let separator: &[u8] = if self.line.last() == Some(&b'{') { b" " } else { b", " };
-        self.line.extend_from_slice(separator);
+        if self.line.last() == Some(&b'{') {
+            self.line.push(b' ');
+        } else {
+            self.line.extend_from_slice(b", ");
+        }
         if self.free_names {
             let mut name = member.name.to_string();
             escape_controls(&mut name);
@@ -237,10 +260,7 @@ impl<'a> Visitor<'a> for Fields<'_> {
 
     #[inline]
     fn element(&mut self, index: u64) {
-        let separator: &[u8] = if index == 0 { b" [" } else { b", [" };
-        self.line.extend_from_slice(separator);
-        decimal(self.line, index);
-        self.line.extend_from_slice(b"] = ");
+        element(self.line, index);
     }
 
     #[inline]
@@ -316,7 +336,7 @@ impl Fields<'_> {
     #[inline]
     fn number(&mut self, bits: u64, size: u8, signed: bool, base: Base) {
         match base {
-            Base::Decimal if signed => decimal(self.line, sign_extended(bits, size)),
+            Base::Decimal if signed => number::signed(self.line, sign_extended(bits, size)),
             Base::Decimal => decimal(self.line, bits),
             base => self.based(bits, size, signed, base),
         }
@@ -358,17 +378,13 @@ fn sign_extended(bits: u64, size: u8) -> i64 {
     (bits << unused).cast_signed() >> unused
 }
 
-#[inline]
-fn decimal(line: &mut Vec<u8>, number: impl itoa::Integer) {
-    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
 /// Text in quotes, with what C would escape escaped.
 #[inline]
 fn quoted(line: &mut Vec<u8>, text: &[u8]) {
     line.push(b'"');
     let is_odd = |byte: &u8| *byte < 0x20 || matches!(*byte, b'"' | b'\'' | b'?' | b'\\' | 0x7f);
-    if text.iter().any(is_odd) {
+    // Without a way out before the end, many bytes are looked at together.
+    if text.iter().fold(false, |odd, byte| odd | is_odd(byte)) {
         text.iter().for_each(|&byte| escaped(line, byte));
     } else {
         line.extend_from_slice(text);

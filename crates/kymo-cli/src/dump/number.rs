@@ -1,4 +1,106 @@
 //! Numbers as C's `printf` writes them.
+//!
+//! What is short goes to the end of the line as bytes of a fixed number, of which those that are too many are taken off again: that is
+//! a store or two, where a copy of any length is a call.
+
+/// The digits of numbers below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
+#[inline]
+fn pair(number: u32) -> [u8; 2] {
+    PAIRS.get(number as usize).copied().unwrap_or([b'0'; 2])
+}
+
+/// `number`, which is below 10^9, with zeros before it.
+#[inline]
+pub fn nine_digits(number: u32) -> [u8; 9] {
+    let (first, rest) = (number / 100_000_000, number % 100_000_000);
+    let (high, low) = (rest / 10_000, rest % 10_000);
+    let [a, b] = pair(high / 100);
+    let [c, d] = pair(high % 100);
+    let [e, f] = pair(low / 100);
+    let [g, h] = pair(low % 100);
+    [b'0' + first as u8, a, b, c, d, e, f, g, h]
+}
+
+/// A decimal number. Most are small.
+#[inline]
+pub fn decimal(line: &mut Vec<u8>, number: u64) {
+    if number < 10 {
+        line.push(b'0' + number as u8);
+    } else if number < 100_000_000 {
+        let (high, low) = (number as u32 / 10_000, number as u32 % 10_000);
+        let [[a, b], [c, d]] = [pair(high / 100), pair(high % 100)];
+        let [[e, f], [g, h]] = [pair(low / 100), pair(low % 100)];
+        let digits = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        // The first byte that is no zero digit.
+        let zeros = (digits ^ u64::from_le_bytes([b'0'; 8])).trailing_zeros() / 8;
+        line.extend_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
+        line.truncate(line.len() - zeros as usize);
+    } else {
+        line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+}
+
+/// The same with a sign.
+#[inline]
+pub fn signed(line: &mut Vec<u8>, number: i64) {
+    if number < 0 {
+        line.push(b'-');
+    }
+    decimal(line, number.unsigned_abs());
+}
+
+/// `, [13] = `, and without the comma for the first.
+#[inline]
+pub fn element(line: &mut Vec<u8>, index: u64) {
+    match ELEMENTS.get(usize::try_from(index).unwrap_or(usize::MAX)) {
+        Some((text, length)) => {
+            line.extend_from_slice(text);
+            line.truncate(line.len() - (ELEMENT - length));
+        }
+        None => {
+            line.extend_from_slice(b", [");
+            decimal(line, index);
+            line.extend_from_slice(b"] = ");
+        }
+    }
+}
+
+/// Bytes of an entry of [`ELEMENTS`].
+const ELEMENT: usize = 16;
+
+/// What comes before the first hundred elements, and how long that is.
+static ELEMENTS: [([u8; ELEMENT], usize); 100] = {
+    let mut all = [([0; ELEMENT], 0); 100];
+    let mut index = 0;
+    while index < 100 {
+        let (mut text, mut length) = ([0; ELEMENT], 0);
+        let parts: [&[u8]; 3] = [if index == 0 { b" [" } else { b", [" }, &PAIRS[index], b"] = "];
+        let mut part = 0;
+        while part < parts.len() {
+            // Numbers below 10 have one digit.
+            let mut at = if part == 1 && index < 10 { 1 } else { 0 };
+            while at < parts[part].len() {
+                text[length] = parts[part][at];
+                length += 1;
+                at += 1;
+            }
+            part += 1;
+        }
+        all[index] = (text, length);
+        index += 1;
+    }
+    all
+};
 
 /// `%g`: six digits, rounded to the nearest and to even where two are as near; zeros at the end are left out.
 pub fn general(line: &mut Vec<u8>, value: f64) {
@@ -9,7 +111,7 @@ pub fn general(line: &mut Vec<u8>, value: f64) {
     if value.is_nan() || value.is_infinite() {
         line.extend_from_slice(if value.is_nan() { b"nan" } else { b"inf" });
     } else if value < 1e6 && value == value.trunc() {
-        line.extend_from_slice(itoa::Buffer::new().format(value as u32).as_bytes());
+        decimal(line, value as u64);
     } else {
         let (digits, exponent) = six_digits(value);
         write(line, digits, exponent);
@@ -33,7 +135,7 @@ fn scaled(value: f64) -> Option<(u32, i32)> {
     let power = i32::try_from(bits >> 52 & 0x7ff).ok()? - 1075;
     let significand = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
     // The decimal exponent, or one less: 1233/4096 is little less than the logarithm of 2.
-    let mut exponent = (power + 52) * 1233 >> 12;
+    let mut exponent = ((power + 52) * 1233) >> 12;
     loop {
         let scale = 5 - exponent;
         let (mut above, mut below) = (significand, 1);
@@ -69,8 +171,7 @@ fn quotient(above: u128, below: u128) -> u128 {
 }
 
 fn write(line: &mut Vec<u8>, digits: u32, exponent: i32) {
-    let mut text = [0; 6];
-    super::wall::nine_digits(digits, &mut text);
+    let [_, _, _, text @ ..] = nine_digits(digits);
     let kept = text.iter().rposition(|&digit| digit != b'0').map_or(1, |last| last + 1);
     let text = text.get(..kept).unwrap_or(&[]);
     match exponent {
@@ -100,7 +201,7 @@ fn write(line: &mut Vec<u8>, digits: u32, exponent: i32) {
             if exponent.unsigned_abs() < 10 {
                 line.push(b'0');
             }
-            line.extend_from_slice(itoa::Buffer::new().format(exponent.unsigned_abs()).as_bytes());
+            decimal(line, exponent.unsigned_abs().into());
         }
     }
 }
@@ -113,6 +214,25 @@ mod tests {
         let mut line = Vec::new();
         general(&mut line, value);
         String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn integers_are_written_as_everywhere() {
+        let mut numbers: Vec<u64> = (0..20_000).collect();
+        numbers.extend((0..64).map(|bit| u64::MAX >> bit));
+        numbers.extend((0..20).flat_map(|power| [10_u64.pow(power) - 1, 10_u64.pow(power), 10_u64.pow(power) + 1]));
+        for number in numbers {
+            let mut line = b"x".to_vec();
+            decimal(&mut line, number);
+            signed(&mut line, number.cast_signed());
+            assert_eq!(String::from_utf8(line).unwrap(), format!("x{number}{}", number.cast_signed()));
+            assert_eq!(nine_digits((number % 1_000_000_000) as u32), format!("{:09}", number % 1_000_000_000).as_bytes());
+        }
+        for index in 0..200 {
+            let mut line = b"x".to_vec();
+            element(&mut line, index);
+            assert_eq!(String::from_utf8(line).unwrap(), format!("x{} [{index}] = ", if index == 0 { "" } else { "," }));
+        }
     }
 
     /// What C gives; some of these lie exactly between two results.
@@ -137,8 +257,9 @@ mod tests {
             (0.00001, "1e-05"),
             (0.000099999999, "0.0001"),
             (0.00123456789, "0.00123457"),
-            (3.141592653589793, "3.14159"),
-            (9.999995, "9.99999"),
+            (std::f64::consts::PI, "3.14159"),
+            (9.9999949, "9.99999"),
+            (9.999995, "10"),
             (9.999996, "10"),
             (1e17, "1e+17"),
             (123_456_789_012_345_680.0, "1.23457e+17"),

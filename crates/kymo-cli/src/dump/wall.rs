@@ -4,6 +4,8 @@ use std::io::Write as _;
 
 use chrono::{Local, TimeZone as _, Timelike as _};
 
+use super::number::nine_digits;
+
 /// Whose time it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
@@ -32,23 +34,26 @@ impl Wall {
         wall
     }
 
-    /// `nanos` from the Unix epoch. What is before it is written as seconds, with a sign.
+    /// The time of the day of `nanos` from the Unix epoch; `None` for what is before that, or further from it than 64 bits go.
     #[inline]
+    pub fn time(&mut self, nanos: i128) -> Option<[u8; 18]> {
+        let nanos = u64::try_from(nanos).ok()?;
+        let second = (nanos / NANOS as u64) as i64;
+        if second != self.second {
+            self.go_to(second);
+        }
+        let mut text = [0; 18];
+        let (head, tail) = text.split_at_mut(9);
+        head.copy_from_slice(&self.text);
+        tail.copy_from_slice(&nine_digits((nanos % NANOS as u64) as u32));
+        Some(text)
+    }
+
+    /// Writes it; where there is no time of the day, seconds with their sign.
     pub fn write(&mut self, line: &mut Vec<u8>, nanos: i128) {
-        match u64::try_from(nanos) {
-            Ok(nanos) => {
-                let second = (nanos / NANOS as u64) as i64;
-                if second != self.second {
-                    self.go_to(second);
-                }
-                let mut text = [0; 18];
-                if let Some((head, tail)) = text.split_first_chunk_mut() {
-                    *head = self.text;
-                    nine_digits((nanos % NANOS as u64) as u32, tail);
-                }
-                line.extend_from_slice(&text);
-            }
-            Err(_) => {
+        match self.time(nanos) {
+            Some(text) => line.extend_from_slice(&text),
+            None => {
                 let (sign, nanos) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
                 let _ = write!(line, "{sign}{}.{:09}", nanos / NANOS as u128, nanos % NANOS as u128);
             }
@@ -69,15 +74,6 @@ impl Wall {
     }
 }
 
-/// `number`, which is below 10^9, with zeros before it.
-#[inline]
-pub fn nine_digits(mut number: u32, digits: &mut [u8]) {
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +87,7 @@ mod tests {
             String::from_utf8(line).unwrap()
         };
         assert_eq!(written(0), "00:00:00.000000000");
-        assert_eq!(written(1_795_307_752_019_168_413), "00:49:12.019168413");
+        assert_eq!(written(1_795_307_752_019_168_413), "00:35:52.019168413");
         assert_eq!(written(86_399_999_999_999), "23:59:59.999999999");
         assert_eq!(written(86_400_000_000_001), "00:00:00.000000001");
         assert_eq!(written(-1_500_000_000), "-1.500000000");

@@ -289,6 +289,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// Whether `value` is in the range.
+    #[inline]
     pub fn holds(&self, value: i128) -> bool {
         IntRange { low: self.low, high: self.high }.holds(value)
     }

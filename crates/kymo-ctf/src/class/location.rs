@@ -103,6 +103,7 @@ pub struct IntRange {
 
 impl IntRange {
     /// Whether `value` is in it.
+    #[inline]
     pub fn holds(self, value: i128) -> bool {
         (self.low..=self.high).contains(&value)
     }

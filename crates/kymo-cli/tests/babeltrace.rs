@@ -1,0 +1,99 @@
+//! `kymo dump --format babeltrace` beside babeltrace2 itself: the same lines.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../../kymo-ctf/tests/conformance/case.rs"]
+#[allow(dead_code)]
+mod case;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The conformance set.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kymo-ctf/tests/data");
+const STREAMS: [&str; 2] = ["streams/fields", "streams/records"];
+
+/// Where the machine is makes no difference to the lines, but the same place must be said to both.
+const ZONES: [&str; 2] = ["UTC", "Asia/Kolkata"];
+
+fn ours(trace: &Path, zone: &str) -> Output {
+    let mut kymo = Command::new(env!("CARGO_BIN_EXE_kymo"));
+    kymo.args(["dump", "--format", "babeltrace"]).arg(trace).env("TZ", zone).output().unwrap()
+}
+
+fn theirs(trace: &Path, zone: &str) -> Output {
+    let mut babeltrace2 = Command::new("babeltrace2");
+    babeltrace2.arg("--color=never").arg(trace).env("TZ", zone).output().expect("babeltrace2 is installed")
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, files: &[(String, Vec<u8>)]) -> Folder {
+        let path = std::env::temp_dir().join(format!("kymo-babeltrace-{}-{}", std::process::id(), name.replace('/', "-")));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        for (file, bytes) in files {
+            std::fs::write(path.join(file), bytes).unwrap();
+        }
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Every stream of the set that both read as the specification has it, to the end, or to the error where babeltrace2 ends.
+#[test]
+#[ignore = "needs babeltrace2: cargo xtask test runs it"]
+fn lines_of_the_conformance_set_are_the_same() {
+    let (mut compared, mut wrong) = (0, Vec::new());
+    let gaps = std::fs::read_to_string(Path::new(DATA).join("known-gaps.txt")).unwrap();
+    let is_gap = |name: &str| gaps.lines().any(|line| line.split('#').next().unwrap_or_default().trim() == name);
+    for case in case::read(&STREAMS).into_iter().filter(|case| !is_gap(&case.name)) {
+        // Where babeltrace2 does not even read the values that the case expects, there is nothing to compare.
+        let Some(metadata) = case.metadata("metadata").filter(|_| !case.directives.contains_key("babeltrace2")) else { continue };
+        let mut files = case.streams();
+        files.push(("metadata".to_owned(), metadata));
+        let folder = Folder::new(&case.name, &files);
+        let (ours, theirs) = (ours(&folder.0, "UTC"), theirs(&folder.0, "UTC"));
+        let lines = |output: &Output| String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
+        let (mut ours, theirs) = (lines(&ours), (theirs.status.success(), lines(&theirs)));
+        let (finished, theirs) = theirs;
+        if !finished {
+            ours.truncate(theirs.len());
+        }
+        if ours == theirs {
+            compared += 1;
+        } else {
+            wrong.push(format!("{}:\n  kymo        {ours:#?}\n  babeltrace2 {theirs:#?}", case.name));
+        }
+    }
+    println!("{compared} cases have the same lines");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(compared >= 60, "{compared}");
+}
+
+/// Traces of other tracers, and Kymo's own: `cargo xtask test tracers` records them and names their folders.
+#[test]
+#[ignore = "needs traces: cargo xtask test tracers records them"]
+fn lines_of_tracers_are_the_same() {
+    let traces = std::env::var_os("KYMO_TRACES").expect("KYMO_TRACES names the traces");
+    for trace in std::env::split_paths(&traces) {
+        for zone in ZONES {
+            let (ours, theirs) = (ours(&trace, zone), theirs(&trace, zone));
+            assert!(ours.status.success() && theirs.status.success(), "{}", trace.display());
+            let different = ours.stdout.split(|&byte| byte == b'\n').zip(theirs.stdout.split(|&byte| byte == b'\n'));
+            for (number, (ours, theirs)) in different.enumerate() {
+                let text = |line| String::from_utf8_lossy(line).into_owned();
+                assert_eq!(text(ours), text(theirs), "{}, line {}", trace.display(), number + 1);
+            }
+            assert_eq!(ours.stdout.len(), theirs.stdout.len(), "{}", trace.display());
+            assert!(ours.stdout.len() > 50_000, "{}: only {} bytes", trace.display(), ours.stdout.len());
+        }
+        println!("{}: the lines are the same", trace.display());
+    }
+}

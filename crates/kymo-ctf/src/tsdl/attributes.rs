@@ -119,8 +119,8 @@ pub(crate) fn alignment(attribute: &Assignment) -> Checked<u32> {
 }
 
 pub(crate) fn alignment_of(bits: &At<u64>) -> Checked<u32> {
-    u32::try_from(bits.value).ok().filter(|bits| bits.is_power_of_two() && *bits <= 1 << 16).ok_or_else(|| {
-        let message = "an alignment must be a power of two, 65536 bits at most";
+    u32::try_from(bits.value).ok().filter(|bits| bits.is_power_of_two()).ok_or_else(|| {
+        let message = "an alignment must be a power of two, 2147483648 bits at most";
         MetadataError::new(bits.position, message)
     })
 }

@@ -223,7 +223,7 @@ fn it_waits_for_a_kernel_that_has_not_started_its_trace() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_session_that_waits_for_a_host_is_emptied_by_one_at_a_time() {
     let append = "kymo=discard,reader=host work=markers events=1000000000 packets=16";
-    let machine = Machine::start("attach-host", append, &[]);
+    let mut machine = Machine::start("attach-host", append, &[]);
     // Behind the first, a second one only looks.
     let child = machine.attach("first", &[]).stderr(Stdio::piped()).spawn().unwrap();
     wait_until(|| machine.folder.join("first/events_3").exists());
@@ -247,6 +247,8 @@ fn a_session_that_waits_for_a_host_is_emptied_by_one_at_a_time() {
     let text = interrupted(child, 0);
     assert!(!text.contains("only looked"), "{text}");
     assert!(newest("third") > first, "the rings are emptied again");
+    // It would be in the way of what follows.
+    machine.qemu.kill().unwrap();
     for out in ["first", "second", "third"] {
         babeltrace::compare(&machine.folder.join(out));
     }

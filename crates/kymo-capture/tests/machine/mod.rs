@@ -203,9 +203,9 @@ fn machine() {
                 recorder.start(TRACE, options.flags(0), Some(&options.apply(&config(BASE + OFFSET as u64)))).unwrap();
             }
             ("record", count) => {
-                for id in next..next + count.parse::<u32>().unwrap() {
-                    trace!(Mark { id, value: 0 });
-                    next = id + 1;
+                for _ in 0..count.parse::<u32>().unwrap() {
+                    trace!(Mark { id: next, value: 0 });
+                    next += 1;
                 }
             }
             ("inside", _) => stop_inside(next),

@@ -1,7 +1,9 @@
-//! What differs by architecture: one folder each, with the same functions.
+//! What differs by architecture: one folder each, with the same functions; RISC-V's two widths share most of them.
 
 #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
 mod device_tree;
+#[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+mod riscv;
 #[cfg(target_arch = "riscv32")]
 mod riscv32;
 #[cfg(target_arch = "riscv64")]
@@ -9,9 +11,7 @@ mod riscv64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-#[cfg(target_arch = "riscv32")]
-pub use riscv32::*;
-#[cfg(target_arch = "riscv64")]
-pub use riscv64::*;
+#[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
+pub use riscv::*;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::*;

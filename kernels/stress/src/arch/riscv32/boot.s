@@ -1,4 +1,4 @@
-# How a hart enters the kernel, how a trap enters and leaves.
+# How a hart enters the kernel.
 
     .section .text.entry, "ax"
     .globl _start
@@ -35,54 +35,13 @@ _start:
 stacks:
     .space {max_cpus} << {stack_shift}
 
-    .text
-# Everything comes from this kernel, so the interrupted code's stack is good to use. mepc and mstatus are saved too: the handler lets other
-# interrupts in, and they write both.
-    .balign 4
-trap_entry:
-    addi sp, sp, -80
-    sw   ra, 0(sp)
-    sw   t0, 4(sp)
-    sw   t1, 8(sp)
-    sw   t2, 12(sp)
-    sw   t3, 16(sp)
-    sw   t4, 20(sp)
-    sw   t5, 24(sp)
-    sw   t6, 28(sp)
-    sw   a0, 32(sp)
-    sw   a1, 36(sp)
-    sw   a2, 40(sp)
-    sw   a3, 44(sp)
-    sw   a4, 48(sp)
-    sw   a5, 52(sp)
-    sw   a6, 56(sp)
-    sw   a7, 60(sp)
-    csrr a0, mcause
-    csrr a1, mepc
-    csrr a2, mtval
-    csrr a3, mstatus
-    sw   a1, 64(sp)
-    sw   a3, 68(sp)
-    call {trap}
-    lw   a1, 64(sp)
-    lw   a3, 68(sp)
-    csrw mepc, a1
-    csrw mstatus, a3
-    lw   ra, 0(sp)
-    lw   t0, 4(sp)
-    lw   t1, 8(sp)
-    lw   t2, 12(sp)
-    lw   t3, 16(sp)
-    lw   t4, 20(sp)
-    lw   t5, 24(sp)
-    lw   t6, 28(sp)
-    lw   a0, 32(sp)
-    lw   a1, 36(sp)
-    lw   a2, 40(sp)
-    lw   a3, 44(sp)
-    lw   a4, 48(sp)
-    lw   a5, 52(sp)
-    lw   a6, 56(sp)
-    lw   a7, 60(sp)
-    addi sp, sp, 80
+# For ../trap.s.
+    .macro put register, slot
+    sw \register, 4*\slot(sp)
+    .endm
+    .macro get register, slot
+    lw \register, 4*\slot(sp)
+    .endm
+    .macro back
     mret
+    .endm

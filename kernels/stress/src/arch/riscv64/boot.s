@@ -1,4 +1,4 @@
-# How a hart enters the kernel, how a trap enters and leaves.
+# How a hart enters the kernel.
 
     .section .text.entry, "ax"
     .globl _start
@@ -35,54 +35,13 @@ start_hart:
 stacks:
     .space {max_cpus} << {stack_shift}
 
-    .text
-# Everything comes from this kernel, so the interrupted code's stack is good to use. sepc and sstatus are saved too: the handler lets other
-# interrupts in, and they write both.
-    .balign 4
-trap_entry:
-    addi sp, sp, -144
-    sd   ra, 0(sp)
-    sd   t0, 8(sp)
-    sd   t1, 16(sp)
-    sd   t2, 24(sp)
-    sd   t3, 32(sp)
-    sd   t4, 40(sp)
-    sd   t5, 48(sp)
-    sd   t6, 56(sp)
-    sd   a0, 64(sp)
-    sd   a1, 72(sp)
-    sd   a2, 80(sp)
-    sd   a3, 88(sp)
-    sd   a4, 96(sp)
-    sd   a5, 104(sp)
-    sd   a6, 112(sp)
-    sd   a7, 120(sp)
-    csrr a0, scause
-    csrr a1, sepc
-    csrr a2, stval
-    csrr a3, sstatus
-    sd   a1, 128(sp)
-    sd   a3, 136(sp)
-    call {trap}
-    ld   a1, 128(sp)
-    ld   a3, 136(sp)
-    csrw sepc, a1
-    csrw sstatus, a3
-    ld   ra, 0(sp)
-    ld   t0, 8(sp)
-    ld   t1, 16(sp)
-    ld   t2, 24(sp)
-    ld   t3, 32(sp)
-    ld   t4, 40(sp)
-    ld   t5, 48(sp)
-    ld   t6, 56(sp)
-    ld   a0, 64(sp)
-    ld   a1, 72(sp)
-    ld   a2, 80(sp)
-    ld   a3, 88(sp)
-    ld   a4, 96(sp)
-    ld   a5, 104(sp)
-    ld   a6, 112(sp)
-    ld   a7, 120(sp)
-    addi sp, sp, 144
+# For ../trap.s.
+    .macro put register, slot
+    sd \register, 8*\slot(sp)
+    .endm
+    .macro get register, slot
+    ld \register, 8*\slot(sp)
+    .endm
+    .macro back
     sret
+    .endm

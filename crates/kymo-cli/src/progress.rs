@@ -34,12 +34,16 @@ impl Progress {
 
     /// This was read.
     pub fn pass(&mut self, item: &Item) {
+        if let Item::Event(event) = item {
+            self.event(event.stream(), || event.packet.offset);
+        }
+    }
+
+    /// An event of this stream was read, whose packet begins at an offset.
+    pub fn event(&mut self, stream: &Arc<str>, offset: impl FnOnce() -> u64) {
         self.items += 1;
-        if let Item::Event(event) = item
-            && self.items.is_multiple_of(STRIDE)
-            && !self.bar.is_hidden()
-        {
-            self.offsets.insert(Arc::clone(event.stream()), event.packet.offset);
+        if self.items.is_multiple_of(STRIDE) && !self.bar.is_hidden() {
+            self.offsets.insert(Arc::clone(stream), offset());
             self.bar.set_position(self.offsets.values().sum());
         }
     }

@@ -83,6 +83,7 @@ mod tsdl;
 mod value;
 mod value_ref;
 mod walk;
+mod write;
 
 pub use attribute::{AttributeValue, Attributes};
 pub use class::{
@@ -103,6 +104,7 @@ pub use tally::{StreamTally, Tally};
 pub use trace::{Events, Part, Trace, TraceMap};
 pub use value::{Fields, Value};
 pub use value_ref::{ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef};
+pub use write::{Converted, Format, Keep, WriteError, convert, discard};
 
 /// The versions of the format that are read: major and minor number.
 pub const VERSIONS: [(u8, u8); 2] = [(1, 8), (2, 0)];

@@ -9,16 +9,14 @@ use crate::item::Event;
 use crate::metadata::EventClass;
 use crate::packet::Packet;
 use crate::source::Source;
+use crate::state::Slots;
 use crate::value::Fields;
 use crate::value_ref::StructRef;
 
 impl<S: Source> Stream<S> {
     /// The record's common context, own context and fields; `class` is its class.
     pub(crate) fn parts<'a>(&'a self, class: &'a EventClass) -> [Option<StructRef<'a>>; 3] {
-        let mut slots = self.slots.clone();
-        if let Some(Header::Switch(_, switch)) = self.plan.as_ref().map(|plan| &plan.header) {
-            slots.set(switch.slot, self.record.tag.into());
-        }
+        let mut slots = self.slots_at_body();
         let mut at = self.record.body;
         let common = self.plan.as_ref().and_then(|plan| plan.class.event_context.as_deref());
         [common, class.context.as_deref(), class.fields.as_deref()].map(|part| {
@@ -26,6 +24,15 @@ impl<S: Source> Stream<S> {
             at = end;
             Some(part)
         })
+    }
+
+    /// What fields before the record's contexts have left behind.
+    pub(crate) fn slots_at_body(&self) -> Slots {
+        let mut slots = self.slots.clone();
+        if let Some(Header::Switch(_, switch)) = self.plan.as_ref().map(|plan| &plan.header) {
+            slots.set(switch.slot, self.record.tag.into());
+        }
+        slots
     }
 
     /// The record as a value of its own.

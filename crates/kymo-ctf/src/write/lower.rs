@@ -294,6 +294,8 @@ impl Walk<'_> {
         let mut chosen = disjoint(&from.choices, from.options.len());
         // The labels of an enumeration that is written are the source's, and so are the names of options.
         let kept = if old && from.ranges.is_some() { None } else { self.resolve(slot) };
+        // babeltrace2 takes no path from the top of a part between angle brackets.
+        let kept = kept.filter(|location| !old || location.origin == Origin::Nearest);
         if old && kept.is_none() {
             let signed = self.lowering.signed.get(&slot).copied().unwrap_or(false);
             chosen.iter_mut().for_each(|ranges| *ranges = ranges.iter().filter_map(|range| within(*range, signed)).collect());

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::lttng::Daemon;
 use crate::process::{cargo, quiet, root, run, target};
-use crate::{Environment, setup};
+use crate::{Environment, python, setup};
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,17 +102,7 @@ pub(crate) fn trace(form: Form) -> Result<()> {
 /// Installs barectf in a virtual environment. Returns its command.
 pub(crate) fn barectf_command() -> Result<PathBuf> {
     setup::barectf()?;
-    let requirements = folder().join("requirements.txt");
-    let environment = target().join("bench-trace/python");
-    let installed = environment.join("requirements.txt");
-    let wanted = fs::read_to_string(&requirements)?;
-    if fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
-        let mut pip = Command::new(environment.join("bin/pip"));
-        run(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements))?;
-        fs::write(&installed, wanted)?;
-    }
-    Ok(environment.join("bin/barectf"))
+    Ok(python::environment("bench-trace", &folder().join("requirements.txt"))?.join("barectf"))
 }
 
 /// Generates the tracer.

@@ -4,12 +4,11 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use crate::process::{quiet, root, target};
-use crate::{Environment, lttng, setup, test};
+use crate::{Environment, lttng, memory, setup, test};
 
 /// How much is measured, and what becomes of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,22 +151,6 @@ fn time(words: &[String]) -> Result<Seconds> {
     }
 }
 
-/// The most memory that a command had of its own, in KiB: what is mapped from files does not count. Sampled, so a lower bound.
-fn memory(words: &[String]) -> Result<u64> {
-    let (program, arguments) = words.split_first().context("there is no command")?;
-    let mut child = Command::new(program).args(arguments).stdout(Stdio::null()).spawn()?;
-    let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-    let mut most = 0;
-    while child.try_wait()?.is_none() {
-        let text = fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let size = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        most = most.max(size.unwrap_or(0));
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(most)
-}
-
 /// How many lines are the same in both outputs, from the first on.
 ///
 /// # Errors
@@ -224,7 +207,7 @@ fn measure(kymo: &Kymo, trace: &Trace, directory: &Path, rounds: usize, table: &
         }
         table.row(trace, what, ours, theirs, goal);
     }
-    let memory = memory(&count[0])?;
+    let memory = memory::own(&count[0])?;
     table.notes.push(format!(
         "Memory of its own while counting {} events ({}): {:.1} MiB (goal: below {}).",
         trace.events,

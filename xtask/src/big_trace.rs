@@ -6,14 +6,14 @@ mod stream;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::process::target;
-use crate::test;
+use crate::{memory, test};
 use kernel::{Kernel, Known};
 use stream::Writer;
 
@@ -22,9 +22,6 @@ const LIMIT_KB: u64 = 200_000;
 /// The short form's two traces, in megabytes, and by how much more memory the longer one may take: less than a byte for each of its events.
 const SHORT: [u64; 2] = [8, 40];
 const GROWTH_KB: u64 = 2_000;
-
-/// The command of this program that runs another one.
-pub(crate) const MEASURED: &str = "measured";
 
 /// A verb, and how it is called.
 const VERBS: [(&str, &[&str]); 6] = [
@@ -215,49 +212,15 @@ fn row<'a>(table: &'a Value, key: &str, value: u64) -> Result<&'a Value> {
     rows.find(|row| row[key] == value).with_context(|| format!("the report has no row with {key} {value}"))
 }
 
-/// Runs it by way of [`measured`]. The memory is the most that was resident, with what is mapped of files.
+/// Runs it. The memory is the most that was resident, with what is mapped of files.
 fn take(kymo: &Path, arguments: &[&str], trace: &Path, answer: &Path) -> Result<Cost> {
-    let figure = answer.with_extension("kb");
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg(MEASURED).arg(&figure).arg(kymo).args(arguments).arg(trace).stdin(Stdio::null()).stdout(File::create(answer)?);
+    let mut command = memory::Resident::of(kymo, &answer.with_extension("kb"))?;
+    command.arguments().args(arguments).arg(trace).stdin(Stdio::null()).stdout(File::create(answer)?);
     if arguments.first() == Some(&EXPORT) {
-        command.arg(answer.with_extension("pftrace"));
+        command.arguments().arg(answer.with_extension("pftrace"));
     }
     let begin = Instant::now();
-    let status = command.status().context("it cannot be started")?;
+    let kilobytes = command.run()?;
     let time = begin.elapsed();
-    if !status.success() {
-        bail!("it ends with {status}");
-    }
-    let kilobytes = fs::read_to_string(&figure)?.parse().context("how much memory it took is not told")?;
     Ok(Cost { kilobytes, time })
-}
-
-/// `xtask measured FILE PROGRAM ARGUMENTS..`: runs the program, and writes to the file how much memory it took at most, in kilobytes.
-///
-/// A process of its own, because the system counts what its parent had as a program's memory until it begins: this one has had little.
-#[cfg(target_os = "linux")]
-pub(crate) fn measured(figure: &str, program: &str, arguments: &[&str]) -> Result<()> {
-    let child = Command::new(program).args(arguments).spawn().context("it cannot be started")?;
-    let pid = i32::try_from(child.id())?;
-    let mut status = 0;
-    // SAFETY: zeros are a value of this structure of integers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both point to memory of these types. The child is ours, and nobody else waits for it.
-    if unsafe { libc::wait4(pid, &mut status, 0, &mut usage) } != pid {
-        return Err(std::io::Error::last_os_error()).context("it cannot be waited for");
-    }
-    if status != 0 {
-        bail!("{program} ends with status {status:#x}");
-    }
-    fs::write(figure, usage.ru_maxrss.to_string()).context("what it took cannot be written")
-}
-
-/// Runs the program. What it took is not known here.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn measured(figure: &str, program: &str, arguments: &[&str]) -> Result<()> {
-    if !Command::new(program).args(arguments).status().context("it cannot be started")?.success() {
-        bail!("{program} fails");
-    }
-    fs::write(figure, "0").context("what it took cannot be written")
 }

@@ -14,11 +14,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind};
 use proc_macro2::{TokenStream, TokenTree};
 
-use crate::process::{quiet, root, target};
+use crate::process::{quiet, target};
 use crate::setup::{self, RISCV64};
 use crate::{Usage, kernel};
 
-/// The tracepoints.
+/// The tracepoints of every kernel.
 const MACROS: [&str; 2] = ["trace", "trace_masked"];
 /// What stands in place of one.
 const NOTHING: &str = "()";
@@ -66,6 +66,16 @@ struct Copy {
     folder: PathBuf,
     /// Its Rust files, and what they say.
     sources: Vec<(PathBuf, String)>,
+    own: Own,
+}
+
+/// What a kernel's manifest says of its tracepoints, under `[package.metadata.kymo]`.
+struct Own {
+    /// What they are called: [`MACROS`], and those of `tracepoints`.
+    macros: Vec<String>,
+    /// `late-inlining`: rustc itself inlines nothing, and LLVM all of it. rustc goes by a function's length before what cannot be reached is taken out,
+    /// so that in a large kernel a tracepoint may tip a function over the edge, though it leaves nothing.
+    late_inlining: bool,
 }
 
 impl Copy {
@@ -74,12 +84,9 @@ impl Copy {
         if folder.exists() {
             fs::remove_dir_all(&folder).context("the old copy of the kernel cannot be removed")?;
         }
-        let mut copy = Copy { folder: folder.clone(), sources: Vec::new() };
+        let own = Own::read(&fs::read_to_string(from.join("Cargo.toml"))?)?;
+        let mut copy = Copy { folder: folder.clone(), sources: Vec::new(), own };
         copy.take(&from, &folder)?;
-        // Paths that lead out of the kernel lead where they led before.
-        let manifest = folder.join("Cargo.toml");
-        let text = fs::read_to_string(&manifest)?;
-        fs::write(manifest, text.replace("\"../", &format!("\"{}/kernels/", root().display())))?;
         Ok(copy)
     }
 
@@ -92,6 +99,12 @@ impl Copy {
                 if entry.file_name() != "target" {
                     self.take(&from, &to)?;
                 }
+                continue;
+            }
+            if entry.file_name() == "Cargo.toml" {
+                // Paths that lead out of the kernel lead where they led before.
+                let folder = from.parent().context("a file lies in a folder")?;
+                fs::write(&to, fs::read_to_string(&from)?.replace("\"../", &format!("\"{}/../", folder.display())))?;
                 continue;
             }
             fs::copy(&from, &to)?;
@@ -107,7 +120,9 @@ impl Copy {
     fn tracepoints(&self) -> Result<usize> {
         self.sources
             .iter()
-            .map(|(file, text)| tracepoints(text).map(|all| all.len()).with_context(|| file.display().to_string()))
+            .map(|(file, text)| {
+                tracepoints(text, &self.own.macros).map(|all| all.len()).with_context(|| file.display().to_string())
+            })
             .sum()
     }
 
@@ -115,12 +130,19 @@ impl Copy {
     fn build(&self, name: &str, label: &str, features: &[&str], with: impl Fn(usize) -> Option<&'static str>) -> Result<Image> {
         let mut index = 0;
         for (file, text) in &self.sources {
-            let replaced = replace(text, &mut index, &with).with_context(|| file.display().to_string())?;
-            fs::write(file, replaced)?;
+            let replaced = replace(text, &self.own.macros, &mut index, &with).with_context(|| file.display().to_string())?;
+            // What stays is not built again.
+            if fs::read_to_string(file)? != replaced {
+                fs::write(file, replaced)?;
+            }
         }
         let built = target().join("compiled-out");
         let mut command = kernel::build_command(RISCV64, setup::toolchain()?);
         command.current_dir(&self.folder).args(["--quiet", "--no-default-features", "--target", RISCV64]).args(features);
+        if self.own.late_inlining {
+            // That is how rustc builds piecemeal. One unit: how functions are spread over several goes by their length, too.
+            command.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
+        }
         // Without its warnings: a blanked tracepoint leaves variables that nobody uses.
         let output = command.arg("--target-dir").arg(&built).output().context("cargo cannot be started")?;
         if !output.status.success() {
@@ -134,22 +156,35 @@ impl Copy {
 
 // --- Source.
 
+impl Own {
+    fn read(manifest: &str) -> Result<Own> {
+        let manifest: toml::Table = manifest.parse().context("the kernel's Cargo.toml")?;
+        let said = manifest.get("package").and_then(|package| package.get("metadata")?.get("kymo"));
+        let late_inlining = said.and_then(|said| said.get("late-inlining")?.as_bool()).unwrap_or(false);
+        let mut macros: Vec<String> = MACROS.map(str::to_owned).to_vec();
+        for name in said.and_then(|said| said.get("tracepoints")?.as_array()).into_iter().flatten() {
+            macros.push(name.as_str().context("Cargo.toml: the name of a tracepoint is a text")?.to_owned());
+        }
+        Ok(Own { macros, late_inlining })
+    }
+}
+
 /// Where the tracepoints of a Rust file are, in bytes.
-fn tracepoints(text: &str) -> Result<Vec<Range<usize>>> {
+fn tracepoints(text: &str, macros: &[String]) -> Result<Vec<Range<usize>>> {
     let tokens: TokenStream = text.parse().map_err(|error| anyhow!("this is no Rust: {error}"))?;
     let mut found = Vec::new();
-    find(tokens, &mut found);
+    find(tokens, macros, &mut found);
     Ok(found)
 }
 
-fn find(tokens: TokenStream, found: &mut Vec<Range<usize>>) {
+fn find(tokens: TokenStream, macros: &[String], found: &mut Vec<Range<usize>>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let is_colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(colon)) if colon.as_char() == ':');
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         match (token, tokens.get(at + 1), tokens.get(at + 2)) {
             (TokenTree::Ident(name), Some(TokenTree::Punct(bang)), Some(TokenTree::Group(group)))
-                if bang.as_char() == '!' && MACROS.iter().any(|&tracepoint| name == tracepoint) =>
+                if bang.as_char() == '!' && macros.iter().any(|tracepoint| name == tracepoint) =>
             {
                 // `kymo::trace!` and `::kymo::trace!` are one thing.
                 let mut first = at;
@@ -157,12 +192,15 @@ fn find(tokens: TokenStream, found: &mut Vec<Range<usize>>) {
                     let has_name = first >= 3 && matches!(tokens.get(first - 3), Some(TokenTree::Ident(_)));
                     first -= if has_name { 3 } else { 2 };
                 }
+                // As in a macro's body: `$crate::trace!`.
+                let dollar = first >= 1 && matches!(tokens.get(first - 1), Some(TokenTree::Punct(sign)) if sign.as_char() == '$');
+                first -= usize::from(dollar);
                 let begin = tokens.get(first).map_or(0, |token| token.span().byte_range().start);
                 found.push(begin..group.span().byte_range().end);
                 at += 3;
             }
             (TokenTree::Group(group), ..) => {
-                find(group.stream(), found);
+                find(group.stream(), macros, found);
                 at += 1;
             }
             _ => at += 1,
@@ -171,10 +209,10 @@ fn find(tokens: TokenStream, found: &mut Vec<Range<usize>>) {
 }
 
 /// Puts `with(index)` and blanks in place of the tracepoints: as many lines, and as many columns where there is room. `index` counts on.
-fn replace(text: &str, index: &mut usize, with: impl Fn(usize) -> Option<&'static str>) -> Result<String> {
+fn replace(text: &str, macros: &[String], index: &mut usize, with: impl Fn(usize) -> Option<&'static str>) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
-    for range in tracepoints(text)? {
+    for range in tracepoints(text, macros)? {
         let old = text.get(range.clone()).context("a token stands in the middle of a character")?;
         out.push_str(text.get(done..range.start).unwrap_or_default());
         match with(*index) {
@@ -349,9 +387,24 @@ mod tests {
         }
     "##;
 
+    /// Of a kernel that has no tracepoints of its own.
+    fn every() -> Vec<String> {
+        Own::read("[package]\nname = \"x\"").unwrap().macros
+    }
+
+    #[test]
+    fn a_kernel_names_its_own_tracepoints() {
+        let own = Own::read("[package.metadata.kymo]\ntracepoints = [\"op\"]").unwrap().macros;
+        let text = "macro_rules! op { ($e:ident) => { $crate::trace!($e {}) } } op!(A); kernel::op!(B); trace!(C {});";
+        let found: Vec<&str> = tracepoints(text, &own).unwrap().into_iter().map(|range| &text[range]).collect();
+        assert_eq!(found, ["$crate::trace!($e {})", "op!(A)", "kernel::op!(B)", "trace!(C {})"]);
+        assert_eq!(tracepoints(text, &every()).unwrap().len(), 2);
+        assert!(Own::read("[package.metadata.kymo]\ntracepoints = [1]").is_err());
+    }
+
     #[test]
     fn tracepoints_are_found_and_nothing_else() {
-        let found: Vec<&str> = tracepoints(SOURCE).unwrap().into_iter().map(|range| &SOURCE[range]).collect();
+        let found: Vec<&str> = tracepoints(SOURCE, &every()).unwrap().into_iter().map(|range| &SOURCE[range]).collect();
         let heads: Vec<&str> = found.iter().map(|text| text.split(['(', '[', '{']).next().unwrap()).collect();
         assert_eq!(heads, ["trace!", "kymo::trace_masked!", "trace!", "::kymo::trace!", "trace_masked !"]);
         assert!(found[0].ends_with("\")\" })"));
@@ -362,9 +415,9 @@ mod tests {
     #[test]
     fn what_stands_around_keeps_its_line_and_column() {
         let mut index = 0;
-        let blanked = replace(SOURCE, &mut index, |_| Some(NOTHING)).unwrap();
+        let blanked = replace(SOURCE, &every(), &mut index, |_| Some(NOTHING)).unwrap();
         assert_eq!(index, 5);
-        assert!(tracepoints(&blanked).unwrap().is_empty());
+        assert!(tracepoints(&blanked, &every()).unwrap().is_empty());
         assert_eq!(blanked.lines().count(), SOURCE.lines().count());
         for (before, after) in SOURCE.lines().zip(blanked.lines()) {
             assert_eq!(before.chars().count(), after.chars().count(), "{before}");
@@ -378,9 +431,10 @@ mod tests {
 
     #[test]
     fn one_of_them_is_replaced() {
-        let replaced = replace("trace!(A {}); trace!(B {});", &mut 0, |index| (index == 1).then_some(ONE_INSTRUCTION)).unwrap();
+        let replaced =
+            replace("trace!(A {}); trace!(B {});", &every(), &mut 0, |index| (index == 1).then_some(ONE_INSTRUCTION)).unwrap();
         assert_eq!(replaced, format!("trace!(A {{}}); {ONE_INSTRUCTION};"));
-        assert_eq!(replace(SOURCE, &mut 0, |_| None).unwrap(), SOURCE);
-        assert!(replace("fn f( {", &mut 0, |_| None).is_err());
+        assert_eq!(replace(SOURCE, &every(), &mut 0, |_| None).unwrap(), SOURCE);
+        assert!(replace("fn f( {", &every(), &mut 0, |_| None).is_err());
     }
 }

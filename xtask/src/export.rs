@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process::{cargo, root, run as run_command, target};
-use crate::{big_trace, setup};
+use crate::{big_trace, python, setup};
 
 /// Length of the trace that is exported, in megabytes.
 const MEGABYTES: u64 = 2;
@@ -20,7 +20,7 @@ const SLICES: [(&str, &str); 2] = [("irq", "irq_handler_entry"), ("syscall", "sy
 const EXAMPLES: [&str; 2] = ["polars_counts.py", "duckdb_counts.py"];
 
 pub(crate) fn run() -> Result<()> {
-    let python = python()?;
+    let python = interpreter()?;
     let folder = target().join("export/files");
     if folder.exists() {
         fs::remove_dir_all(&folder).context("what was exported before cannot be removed")?;
@@ -109,18 +109,8 @@ fn lines(file: &Path) -> Result<u64> {
     Ok(bytes.iter().filter(|&&byte| byte == b'\n').count() as u64)
 }
 
-/// A virtual environment with the readers. Its python.
-fn python() -> Result<PathBuf> {
+/// The python that has the readers.
+fn interpreter() -> Result<PathBuf> {
     setup::python()?;
-    let requirements = root().join("xtask/export/requirements.txt");
-    let environment = target().join("export/python");
-    let installed = environment.join("requirements.txt");
-    let wanted = fs::read_to_string(&requirements)?;
-    if fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {
-        run_command(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
-        let mut pip = Command::new(environment.join("bin/pip"));
-        run_command(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements))?;
-        fs::write(&installed, wanted)?;
-    }
-    Ok(environment.join("bin/python"))
+    Ok(python::environment("export", &root().join("xtask/export/requirements.txt"))?.join("python"))
 }

@@ -10,10 +10,12 @@ mod export;
 mod fuzz;
 mod kernel;
 mod lttng;
+mod memory;
 mod mistakes;
 mod overhead;
 mod package;
 mod process;
+mod python;
 mod rules;
 mod setup;
 mod step;
@@ -120,7 +122,7 @@ fn run(arguments: &[&str]) -> Result<()> {
             Ok(megabytes @ 1..=100_000) => big_trace::long(megabytes)?,
             _ => bail!(Usage(format!("--mb takes a number of megabytes, and \"{megabytes}\" is none."))),
         },
-        [big_trace::MEASURED, figure, program, arguments @ ..] => big_trace::measured(figure, program, arguments)?,
+        [memory::MEASURED, figure, program, arguments @ ..] => memory::measured(figure, program, arguments)?,
         ["demo"] => demo::run()?,
         ["test", steps @ ..] => test::run(steps)?,
         ["kill-test"] => test::kill(100)?,

@@ -18,6 +18,10 @@ use crate::{kernel, process};
 const HARTS: u32 = 4;
 /// Instructions in a tick of the clock: a nanosecond each, 10 MHz.
 const INSTRUCTIONS_PER_TICK: u64 = 100;
+/// A run takes seconds. One that takes this long, on however busy a machine, hangs.
+const SECONDS: &str = "300";
+/// What `timeout` of coreutils ends with when it had to end something.
+const TIMED_OUT: i32 = 124;
 /// How often each is run.
 const RUNS: usize = 3;
 /// The page of the book with the table, and the lines around it.
@@ -123,11 +127,27 @@ fn measure(image: &Path, words: &str) -> Result<Figure> {
 }
 
 fn output(image: &Path, words: &str) -> Result<String> {
-    let mut qemu = Command::new("qemu-system-riscv64");
-    qemu.args(["-M", "virt", "-m", "128M", "-smp", &HARTS.to_string(), "-nographic", "-no-reboot", "-icount", "shift=0,sleep=off"]);
+    let mut qemu = Command::new("timeout");
+    qemu.args([
+        SECONDS,
+        "qemu-system-riscv64",
+        "-M",
+        "virt",
+        "-m",
+        "128M",
+        "-smp",
+        &HARTS.to_string(),
+        "-nographic",
+        "-no-reboot",
+        "-icount",
+        "shift=0,sleep=off",
+    ]);
     let output =
         qemu.arg("-kernel").arg(image).args(["-append", words]).stdin(Stdio::null()).output().context("QEMU cannot be started")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(TIMED_OUT) {
+        bail!("the kernel has not come to its end within {SECONDS} s with \"{words}\":\n{text}");
+    }
     if !output.status.success() {
         bail!("the kernel failed ({}) with \"{words}\":\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));
     }

@@ -240,6 +240,8 @@ pub(crate) mod tests {
             let unlike = lens.filter(|(_, is, should)| is != should).collect::<Vec<_>>();
             let first = unlike.first().map_or(u64::MAX, |first| first.0);
             assert!(seen.iter().all(|(number, content)| *number < first || content.is_empty()), "{unlike:?}");
+            let own = |(number, content): &(u64, Vec<u8>)| content.iter().all(|&byte| byte == *number as u8 | 1);
+            assert!(seen.iter().all(own), "a packet with something else in it");
             self.states += 1;
         }
     }

@@ -1,10 +1,8 @@
 //! `kymo convert`: a trace as another trace.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use kymo_ctf::{Converted, Format, Item, ItemRef, Keep, Packet, Trace};
+use kymo_ctf::{Converted, Format, Keep, Trace};
 
 use crate::exit::{Code, Usage};
 use crate::fresh::{fresh_directory, is_in};
@@ -113,43 +111,16 @@ fn places(traces: &[PathBuf], out: &Path) -> Vec<PathBuf> {
 fn one(trace: &Trace, select: &mut Select, place: &Path, ctf2: bool) -> anyhow::Result<Converted> {
     let format = if ctf2 { Format::Ctf2 } else { Format::Ctf18 };
     let mut progress = Progress::new(trace);
-    let mut packets = HashMap::new();
-    let partial = select.is_partial;
-    let converted = kymo_ctf::convert(trace, place, format, partial, |item| {
-        if let ItemRef::Event(event) = item {
-            progress.event(event.stream(), || event.packet_offset());
-        }
-        if !partial {
-            return Keep::Take;
-        }
-        match owned(item, &mut packets).map(|item| select.judge(&item)) {
-            Some(Verdict::Take) | None => Keep::Take,
-            Some(Verdict::Leave) => Keep::Leave,
-            Some(Verdict::End) => Keep::End,
+    let converted = kymo_ctf::convert(trace, place, format, select.is_partial, |item| {
+        progress.pass_ref(item);
+        match select.judge(item) {
+            Verdict::Take => Keep::Take,
+            Verdict::Leave => Keep::Leave,
+            Verdict::End => Keep::End,
         }
     })?;
     progress.done();
     Ok(converted)
-}
-
-/// The item as a value of its own. Of each stream the current packet is kept.
-fn owned(item: &ItemRef<'_>, packets: &mut HashMap<usize, Arc<Packet>>) -> Option<Item> {
-    Some(match item {
-        ItemRef::Event(event) => {
-            let packet = match packets.get(&event.stream_index()) {
-                Some(packet) if packet.number == event.packet_number() => Arc::clone(packet),
-                _ => {
-                    let packet = Arc::new(event.packet()?);
-                    packets.insert(event.stream_index(), Arc::clone(&packet));
-                    packet
-                }
-            };
-            Item::Event(event.to_event(packet))
-        }
-        ItemRef::Loss(loss) => Item::Loss((*loss).clone()),
-        ItemRef::Problem(problem) => Item::Problem((*problem).clone()),
-        _ => return None,
-    })
 }
 
 fn add(total: &mut Converted, more: Converted) {

@@ -240,9 +240,10 @@ fn of_trace(error: &kymo_ctf::Error) -> Option<&'static str> {
             DecodeError::UuidMismatch | DecodeError::StreamChanged => {
                 "move the file out of the trace's directory if it is of another trace"
             }
-            DecodeError::UnknownEvent { .. } | DecodeError::UnknownStream(_) | DecodeError::NoSuchOption(_) => {
-                "give the metadata that the tracer wrote with this very trace"
-            }
+            DecodeError::UnknownEvent { .. }
+            | DecodeError::UnknownStream(_)
+            | DecodeError::NoSuchOption(_)
+            | DecodeError::AbsentField => "give the metadata that the tracer wrote with this very trace",
             _ => "take what stands before it, or copy the trace again: it is damaged there",
         },
         _ => return None,

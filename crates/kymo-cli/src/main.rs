@@ -85,6 +85,7 @@ const DUMP_EXAMPLES: &str = "Examples:
   kymo dump trace --event 'sched_*' --event page_fault --thread worker
   kymo dump trace --from -10ms            the last 10 ms
   kymo dump trace --json | jq .name
+  kymo dump trace --format babeltrace     what babeltrace2 prints
   kymo dump trace --count
 
 An event is printed if it is of one of the CPUs, one of the names, one of the threads, and within the times, where these are
@@ -95,9 +96,15 @@ until its next one, it is not known what runs there.";
 struct DumpArguments {
     /// The trace directory.
     trace: PathBuf,
-    /// One JSON object a line instead of text.
+    /// What an event looks like.
+    #[arg(long, value_enum, default_value_t = dump::Format::Kymo, conflicts_with = "json")]
+    format: dump::Format,
+    /// One JSON object a line instead of text: the same as --format json.
     #[arg(long)]
     json: bool,
+    /// UTC with --format babeltrace, which otherwise has the machine's own time, or that of TZ.
+    #[arg(long)]
+    clock_gmt: bool,
     /// How many events there are by name, CPU and stream, and how many were lost, instead of the events.
     #[arg(long)]
     count: bool,
@@ -121,9 +128,14 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
     let mut select = arguments.selection.of(&trace)?;
     (select.strict, select.jobs) = (arguments.strict, arguments.jobs);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let outcome = match arguments.count {
-        true => dump::count(&trace, arguments.json, &mut select, &mut out)?,
-        false => dump::run(&trace, arguments.json, &mut select, &mut out)?,
+    let format = if arguments.json { dump::Format::Json } else { arguments.format };
+    let zone = if arguments.clock_gmt { dump::Zone::Utc } else { dump::Zone::Local };
+    let outcome = match (arguments.count, format) {
+        (true, dump::Format::Babeltrace) => {
+            return Err(exit::Usage("babeltrace2 has no form for counts: leave --format or --count away".to_owned()).into());
+        }
+        (true, format) => dump::count(&trace, format == dump::Format::Json, &mut select, &mut out)?,
+        (false, format) => dump::run(&trace, format, zone, &mut select, &mut out, &mut std::io::stderr())?,
     };
     if select.is_partial && outcome.events == 0 {
         eprintln!("kymo: no event of the trace is in this selection.");

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use kymo_ctf::{Item, Trace};
+use kymo_ctf::{Item, ItemRef, Trace};
 
 /// Items between two looks at the progress.
 const STRIDE: u64 = 1 << 16;
@@ -34,16 +34,24 @@ impl Progress {
 
     /// This was read.
     pub fn pass(&mut self, item: &Item) {
-        if let Item::Event(event) = item {
-            self.event(event.stream(), || event.packet.offset);
+        self.items += 1;
+        if let Item::Event(event) = item
+            && self.items.is_multiple_of(STRIDE)
+            && !self.bar.is_hidden()
+        {
+            self.offsets.insert(Arc::clone(event.stream()), event.packet.offset);
+            self.bar.set_position(self.offsets.values().sum());
         }
     }
 
-    /// An event of this stream was read, whose packet begins at an offset.
-    pub fn event(&mut self, stream: &Arc<str>, offset: impl FnOnce() -> u64) {
+    /// The same of an item that lies in the trace.
+    pub fn pass_ref(&mut self, item: &ItemRef<'_>) {
         self.items += 1;
-        if self.items.is_multiple_of(STRIDE) && !self.bar.is_hidden() {
-            self.offsets.insert(Arc::clone(stream), offset());
+        if let ItemRef::Event(event) = item
+            && self.items.is_multiple_of(STRIDE)
+            && !self.bar.is_hidden()
+        {
+            self.offsets.insert(Arc::clone(event.stream()), event.packet_offset());
             self.bar.set_position(self.offsets.values().sum());
         }
     }

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use kymo::ChannelKind;
 use kymo::event::Event as _;
 use kymo::vocabulary::{SchedSwitch, ThreadName, ThreadStateDump};
-use kymo_ctf::{Event, Fields, Item, Trace, Value};
+use kymo_ctf::{EventRef, ItemRef, StructRef, Trace, ValueRef};
 
 use crate::exit::Usage;
 use crate::pattern::{matches, nearest};
@@ -148,9 +148,11 @@ impl Survey {
         let mut survey = Survey::default();
         let mut progress = Progress::new(trace);
         // Damage is told when the trace is printed.
-        for item in trace.events().flatten() {
-            progress.pass(&item);
-            if let Item::Event(event) = &item {
+        let map = trace.map();
+        let mut reader = map.read();
+        while let Some(item) = reader.next() {
+            progress.pass_ref(&item);
+            if let ItemRef::Event(event) = &item {
                 survey.end = survey.end.max(event.nanos());
                 survey.names(event);
             }
@@ -159,38 +161,37 @@ impl Survey {
         survey
     }
 
-    fn names(&mut self, event: &Event) {
+    fn names(&mut self, event: &EventRef<'_>) {
         let names_a_thread = [ThreadName::SCHEMA.name, ThreadStateDump::SCHEMA.name].contains(&event.name());
         for fields in parts(event) {
-            for (field, value) in fields.iter() {
-                let Value::Str(name) = value else { continue };
+            for field in fields.iter() {
+                let ValueRef::Str(name) = field.value else { continue };
+                let field = &**field.name;
                 let number = match field {
                     "name" if names_a_thread => fields.get("tid"),
                     "comm" => fields.get("tid"),
                     "procname" => fields.get("vtid").or_else(|| fields.get("tid")),
                     _ => field.strip_suffix("_comm").and_then(|whose| fields.get(&format!("{whose}_tid"))),
                 };
-                if let Some(tid) = number.and_then(Value::as_u64)
-                    && !self.names.contains(&(name.clone(), tid))
-                {
-                    self.names.insert((name.clone(), tid));
+                if let Some(tid) = number.and_then(|number| number.as_u64()) {
+                    self.names.insert((name.into_owned(), tid));
                 }
             }
         }
     }
 }
 
-fn parts(event: &Event) -> [&Fields; 3] {
-    [&event.stream_context, &event.context, &event.fields]
+fn parts<'a>(event: &EventRef<'a>) -> [StructRef<'a>; 3] {
+    [event.stream_context(), event.context(), event.fields()]
 }
 
 /// The threads that an event names. 0 in fields other than these stands for nobody, and there for the idle threads.
-fn named(event: &Event) -> impl Iterator<Item = u64> {
-    let fields = parts(event).into_iter().flat_map(Fields::iter);
-    let fields = fields.filter(|(name, _)| matches!(*name, "tid" | "vtid") || name.ends_with("_tid"));
-    fields.filter_map(|(name, value)| {
-        let tid = value.as_u64()?;
-        (tid != 0 || matches!(name, "tid" | "vtid" | "prev_tid" | "next_tid")).then_some(tid)
+fn named<'a>(event: &EventRef<'a>) -> impl Iterator<Item = u64> + use<'a> {
+    let fields = parts(event).into_iter().flat_map(|part| part.iter());
+    let fields = fields.filter(|field| matches!(&**field.name, "tid" | "vtid") || field.name.ends_with("_tid"));
+    fields.filter_map(|field| {
+        let tid = field.value.as_u64()?;
+        (tid != 0 || matches!(&**field.name, "tid" | "vtid" | "prev_tid" | "next_tid")).then_some(tid)
     })
 }
 
@@ -202,7 +203,7 @@ impl Options {
     pub fn of(&self, trace: &Trace) -> anyhow::Result<Select> {
         let by_end = [self.from, self.to].into_iter().flatten().any(|moment| matches!(moment, Moment::BeforeEnd(_)));
         let survey = if by_end || !self.thread.is_empty() { Survey::of(trace) } else { Survey::default() };
-        let begin = trace.events().begin_nanos().unwrap_or(0);
+        let begin = trace.map().read().begin_nanos().unwrap_or(0);
         let nanos = |moment: Moment, from: Option<i128>| match moment {
             Moment::SinceBegin(nanos) => begin + nanos,
             Moment::BeforeEnd(nanos) => survey.end.unwrap_or(begin) - nanos,
@@ -270,7 +271,7 @@ fn hint<'a>(pattern: &str, names: impl IntoIterator<Item = &'a str>, otherwise: 
 
 impl Threads {
     /// Whether the event happened on one of the threads, or names one; and takes note of who runs from here on.
-    fn take(&mut self, event: &Event) -> bool {
+    fn take(&mut self, event: &EventRef<'_>) -> bool {
         let ran = event.cpu().and_then(|cpu| self.running.get(&cpu)).is_some_and(|tid| self.tids.contains(tid));
         let mut is_named = false;
         for tid in named(event) {
@@ -278,7 +279,7 @@ impl Threads {
             self.unseen.remove(&tid);
         }
         if event.name() == SchedSwitch::SCHEMA.name
-            && let (Some(cpu), Some(next)) = (event.cpu(), event.fields.get("next_tid").and_then(Value::as_u64))
+            && let (Some(cpu), Some(next)) = (event.cpu(), event.field("next_tid").and_then(|next| next.as_u64()))
         {
             self.running.insert(cpu, next);
         }
@@ -296,13 +297,13 @@ impl Threads {
 
 impl Select {
     /// What to do with the next item. A loss is meant if it may concern what is: by time and CPU, whatever the event and the thread.
-    pub fn judge(&mut self, item: &Item) -> Verdict {
+    pub fn judge(&mut self, item: &ItemRef<'_>) -> Verdict {
         if !self.is_partial {
             return Verdict::Take;
         }
         let (cpu, begin, end) = match item {
-            Item::Event(event) => (event.cpu(), event.nanos(), event.nanos()),
-            Item::Loss(loss) => (loss.cpu, loss.begin_nanos, loss.end_nanos),
+            ItemRef::Event(event) => (event.cpu(), event.nanos(), event.nanos()),
+            ItemRef::Loss(loss) => (loss.cpu, loss.begin_nanos, loss.end_nanos),
             _ => return Verdict::Take,
         };
         if let (false, Some(cpu)) = (self.cpus.is_empty(), cpu)
@@ -311,8 +312,8 @@ impl Select {
             self.seen_cpus.insert(cpu);
         }
         let by_thread = match (&mut self.threads, item) {
-            (Some(threads), Item::Event(event)) => threads.take(event),
-            (Some(threads), Item::Loss(loss)) => {
+            (Some(threads), ItemRef::Event(event)) => threads.take(event),
+            (Some(threads), ItemRef::Loss(loss)) => {
                 // Names of threads are not what runs.
                 let names = ChannelKind::Names.label();
                 if !loss.stream.strip_prefix(names).is_some_and(|rest| rest.starts_with('_')) {
@@ -328,14 +329,14 @@ impl Select {
             // What was asked for by number must be known to be there before the reading may end.
             return if self.missing().is_none() { Verdict::End } else { Verdict::Leave };
         }
-        let is_loss = matches!(item, Item::Loss(_));
+        let is_loss = matches!(item, ItemRef::Loss(_));
         let by_time = match (self.from, self.to) {
             (None, None) => true,
             (from, _) => end.map_or(is_loss, |end| from.is_none_or(|from| end >= from)),
         };
         let by_cpu = self.cpus.is_empty() || cpu.map_or(is_loss, |cpu| self.cpus.iter().any(|range| range.contains(&cpu)));
         let by_class = match (&self.classes, item) {
-            (Some(classes), Item::Event(event)) => classes.contains(&(event.class.stream_id, event.class.id)),
+            (Some(classes), ItemRef::Event(event)) => classes.contains(&(event.class().stream_id, event.class().id)),
             _ => true,
         };
         if by_time && by_cpu && by_class && by_thread { Verdict::Take } else { Verdict::Leave }

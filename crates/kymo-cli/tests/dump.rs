@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../src/dump.rs"]
+#[path = "../src/dump/mod.rs"]
 mod dump;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/exit.rs"]
@@ -21,7 +21,7 @@ mod select;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use dump::{Counts, Outcome};
+use dump::{Counts, Format, Outcome, Zone};
 use kymo_ctf::Trace;
 use select::Select;
 
@@ -88,13 +88,17 @@ impl Drop for Directory {
     }
 }
 
+fn dump(trace: &Directory, format: Format, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    dump::run(&trace.open(), format, Zone::Utc, &mut Select::default(), out, &mut io::sink())
+}
+
 const OUTCOME: Outcome = Outcome { events: 4, lost_events: 3, lost_packets: 2 };
 
 #[test]
 fn text_has_a_line_for_every_event_and_loss() {
     let trace = Directory::new("text");
     let mut out = Vec::new();
-    assert_eq!(dump::run(&trace.open(), false, &mut Select::default(), &mut out).unwrap(), OUTCOME);
+    assert_eq!(dump(&trace, Format::Kymo, &mut out).unwrap(), OUTCOME);
     assert_eq!(
         String::from_utf8(out).unwrap(),
         r#"-- 2 packets lost on b between 0.000000000 and 0.003000000
@@ -111,7 +115,7 @@ fn text_has_a_line_for_every_event_and_loss() {
 fn json_has_an_object_for_every_event_and_loss() {
     let trace = Directory::new("json");
     let mut out = Vec::new();
-    assert_eq!(dump::run(&trace.open(), true, &mut Select::default(), &mut out).unwrap(), OUTCOME);
+    assert_eq!(dump(&trace, Format::Json, &mut out).unwrap(), OUTCOME);
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     for line in &lines {
@@ -160,9 +164,9 @@ fn damage_is_told_in_its_place_and_returned_after_the_rest() {
     let file = trace.path().join("b");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
-    for json in [false, true] {
+    for format in [Format::Kymo, Format::Json] {
         let mut out = Vec::new();
-        let error = dump::run(&trace.open(), json, &mut Select::default(), &mut out).unwrap_err();
+        let error = dump(&trace, format, &mut out).unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(kymo_ctf::Error::Stream { packet: 1, .. })), "{error}");
         let out = String::from_utf8(out).unwrap();
         assert!(out.contains("b, packet 1, byte 51: the file ends inside this packet"), "{out}");
@@ -183,7 +187,7 @@ fn text_shows_integers_in_their_base_and_lengths_once() {
     std::fs::write(trace.path().join("b"), packet(2, 9, 0, 0, 0, &[record])).unwrap();
     std::fs::write(trace.path().join("cpu_a"), b"").unwrap();
     let mut out = Vec::new();
-    dump::run(&trace.open(), false, &mut Select::default(), &mut out).unwrap();
+    dump(&trace, Format::Kymo, &mut out).unwrap();
     let expected = "   0.001000000  cpu0   b      based { list = [0x10, 0xff], _cut_length = 9, cut = \"cut\" }\n";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
@@ -208,23 +212,25 @@ fn every_kind_of_value_of_ctf_2_is_shown() {
     std::fs::write(trace.path().join("metadata"), CTF_2.replace('␞', "\u{1e}")).unwrap();
     std::fs::write(trace.path().join("b"), [1, 0x2a, 0x81, 0, 0xff, 0x0b, 0, 0x0c, 0, 0, 0, 1, 2, 1, 0x0d]).unwrap();
     std::fs::write(trace.path().join("cpu_a"), b"").unwrap();
-    let dumped = |json| {
+    let dumped = |format| {
         let mut out = Vec::new();
-        dump::run(&trace.open(), json, &mut Select::default(), &mut out).unwrap();
+        dump(&trace, format, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let events = text.lines().map(|line| line.split_once(if json { "\"fields\":" } else { "e {" }).unwrap().1.to_owned());
+        let events = text
+            .lines()
+            .map(|line| line.split_once(if format == Format::Json { "\"fields\":" } else { "e {" }).unwrap().1.to_owned());
         events.collect::<Vec<_>>()
     };
     let expected = [
         " there = true, bits = 0x2a, map = LOW|HIGH (0x81), blob = <00 ff>, maybe = 0xb, s = 0x0, v = 0xc }",
         " there = false, bits = 0x0, map = 0x0, blob = <01 02>, maybe = none, s = 0x1, v = named: 0xd }",
     ];
-    assert_eq!(dumped(false), expected);
+    assert_eq!(dumped(Format::Kymo), expected);
     let expected = [
         r#"{"there":true,"bits":42,"map":{"value":129,"labels":["LOW","HIGH"]},"blob":[0,255],"maybe":11,"s":0,"v":{"":12}}}"#,
         r#"{"there":false,"bits":0,"map":{"value":0,"labels":[]},"blob":[1,2],"maybe":null,"s":1,"v":{"named":13}}}"#,
     ];
-    assert_eq!(dumped(true), expected);
+    assert_eq!(dumped(Format::Json), expected);
 }
 
 struct Gone(io::ErrorKind);
@@ -242,9 +248,9 @@ impl Write for Gone {
 #[test]
 fn a_reader_that_left_is_no_error_and_a_full_disk_is() {
     let trace = Directory::new("pipe");
-    for json in [false, true] {
-        assert!(dump::run(&trace.open(), json, &mut Select::default(), &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
-        assert!(dump::run(&trace.open(), json, &mut Select::default(), &mut Gone(io::ErrorKind::StorageFull)).is_err());
+    for format in [Format::Kymo, Format::Json, Format::Babeltrace] {
+        assert!(dump(&trace, format, &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
+        assert!(dump(&trace, format, &mut Gone(io::ErrorKind::StorageFull)).is_err());
         assert!(dump::count(&trace.open(), json, &mut Select::default(), &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
     }
 }

@@ -1,18 +1,112 @@
-//! The three ways over fields give the same: compiled steps, the exact walk, and values read on demand. Random classes, random bytes.
+//! The ways over fields give the same: compiled steps, the exact walk, values read on demand, and fields told to a visitor. Random
+//! classes, random bytes.
 
 use std::sync::Arc;
 
+use crate::bits::sign_extend;
 use crate::class::{
     ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, EnumClass, FieldClass, FieldLocation, FloatClass, IntRange,
-    IntegerClass, Length, Mapping, Member, OptionalClass, Origin, Roles, StringClass, StringLength, StructClass, TextEncoding,
-    VarIntClass, VariantClass,
+    IntegerClass, Length, Mapping, Member, OptionalClass, Origin, Roles, Scope, StringClass, StringLength, StructClass,
+    TextEncoding, VarIntClass, VariantClass,
 };
 use crate::draft::{Draft, DraftEvent, DraftStream};
 use crate::error::Position;
 use crate::metadata::{Metadata, TraceClass};
 use crate::state::{Seen, Slots};
-use crate::value_ref::StructRef;
+use crate::value::Value;
+use crate::value_ref::Place;
+use crate::visit::{Compound, Visitor};
 use crate::walk::Walker;
+
+/// What a visitor was told, and the same of values.
+struct Told(String);
+
+impl Told {
+    fn of(value: &Value) -> String {
+        let all = |values: &[Value]| values.iter().map(Told::of).collect::<String>();
+        match value {
+            Value::UInt(value) => format!("{value} "),
+            Value::Int(value) => format!("{value} "),
+            Value::Enum { value, .. } => format!("{value} "),
+            Value::BitMap { bits, .. } => format!("{bits} "),
+            Value::Bool(value) => format!("{} ", u8::from(*value)),
+            Value::Float(value) => format!("{:x} ", value.to_bits()),
+            Value::Str(text) => format!("{text:?} "),
+            Value::Bytes(bytes) => format!("{bytes:?} "),
+            Value::None => "none ".to_owned(),
+            Value::Struct(fields) => {
+                let members = fields.iter().map(|(name, value)| format!("{name}: {}", Told::of(value)));
+                format!("{{ {}}} ", members.collect::<String>())
+            }
+            Value::Variant { option, value } => format!("<{option}: {}> ", Told::of(value)),
+            Value::Array(values) => format!("[{} {}] ", values.len(), all(values)),
+        }
+    }
+
+    fn tell(&mut self, text: impl std::fmt::Display) {
+        self.0 += &format!("{text} ");
+    }
+}
+
+impl<'a> Visitor<'a> for Told {
+    fn scope(&mut self, _: Scope) {}
+
+    fn structure(&mut self, _: &'a StructClass) {
+        self.tell("{");
+    }
+
+    fn member(&mut self, member: &'a Member) -> bool {
+        self.tell(format!("{}:", member.name));
+        true
+    }
+
+    fn array(&mut self, _: &'a ArrayClass, length: u64) {
+        self.tell(format!("[{length}"));
+    }
+
+    fn element(&mut self, _: u64) {}
+
+    fn variant(&mut self, option: &'a Member) {
+        self.tell(format!("<{}:", option.name));
+    }
+
+    fn end(&mut self, of: Compound) {
+        self.tell(match of {
+            Compound::Structure => "}",
+            Compound::Array => "]",
+            Compound::Variant => ">",
+        });
+    }
+
+    fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64) {
+        match class {
+            FieldClass::Bool(_) => self.tell(u8::from(bits != 0)),
+            FieldClass::BitArray(_) | FieldClass::BitMap(_) => self.tell(bits),
+            _ if integer.signed => self.tell(sign_extend(bits, integer.size)),
+            _ => self.tell(bits),
+        }
+    }
+
+    fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
+        if class.signed { self.tell(bits.cast_signed()) } else { self.tell(bits) }
+    }
+
+    fn float(&mut self, _: &'a FloatClass, value: f64) {
+        self.tell(format!("{:x}", value.to_bits()));
+    }
+
+    fn text(&mut self, bytes: &'a [u8], encoding: TextEncoding) {
+        self.tell(format!("{:?}", encoding.decode(bytes)));
+    }
+
+    fn blob(&mut self, bytes: &'a [u8]) {
+        self.tell(format!("{bytes:?}"));
+    }
+
+    fn absent(&mut self) {
+        self.tell("none");
+    }
+}
 
 /// The same numbers on every run (xorshift64*).
 struct Random(u64);
@@ -51,8 +145,17 @@ impl Random {
         let mut numbers: Vec<String> = Vec::new();
         for index in 0..self.below(6) {
             let class = if self.one_in(3) {
+                let class = self.small();
+                let selector = self.location(&numbers).filter(|_| self.one_in(3));
                 numbers.push(format!("m{index}"));
-                self.small()
+                match selector {
+                    // A number that others ask for and that may not be there.
+                    Some(selector) => {
+                        let ranges = Some(vec![IntRange { low: 1, high: 200 }]);
+                        FieldClass::Optional(OptionalClass::new(selector, ranges, class))
+                    }
+                    None => class,
+                }
             } else {
                 self.field(depth, &numbers)
             };
@@ -122,12 +225,10 @@ impl Random {
                 None => FieldClass::Integer(self.integer(false)),
             },
             _ => match self.location(numbers) {
-                Some(selector) => FieldClass::Optional(OptionalClass {
-                    selector,
-                    ranges: Some(vec![IntRange { low: 2, high: 90 }]),
-                    class: Box::new(self.field(depth - 1, numbers)),
-                    attributes: Default::default(),
-                }),
+                Some(selector) => {
+                    let ranges = Some(vec![IntRange { low: 2, high: 90 }]);
+                    FieldClass::Optional(OptionalClass::new(selector, ranges, self.field(depth - 1, numbers)))
+                }
                 None => FieldClass::Integer(self.integer(false)),
             },
         }
@@ -193,10 +294,14 @@ fn steps_walk_and_values_agree() {
             match end {
                 Some(end) => {
                     stepped += 1;
-                    let mut slots = Slots::new(plan.slots);
-                    let (values, behind) = StructRef::measured(fields, &bytes, start, end, &mut slots);
-                    assert_eq!((behind, values.iter().count()), (end, fields.members.len()), "round {round}: {fields:#?}");
-                    looked += values.to_fields().len();
+                    let mut place = Place { bytes: &bytes, position: start, limit: end, slots: Slots::new(plan.slots) };
+                    let values = place.structure(fields).to_fields();
+                    assert_eq!(values.len(), fields.members.len(), "round {round}: {fields:#?}");
+                    let mut told = Told(String::new());
+                    place.tell_structure(fields, &mut told).unwrap();
+                    assert_eq!(place.position, end, "round {round}: {fields:#?}");
+                    assert_eq!(told.0, Told::of(&Value::Struct(values)), "round {round}: {fields:#?}");
+                    looked += fields.members.len();
                 }
                 None => failed += 1,
             }

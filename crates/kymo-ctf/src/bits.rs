@@ -23,6 +23,16 @@ impl<'a> BitCursor<'a> {
         BitCursor { bytes, position, limit: limit.min(all), order: None }
     }
 
+    /// The same, going on behind a field of byte order `order`.
+    pub(crate) fn after(self, order: Option<ByteOrder>) -> Self {
+        BitCursor { order, ..self }
+    }
+
+    /// The byte order of the field before, if it may share a byte with the next.
+    pub(crate) fn order(&self) -> Option<ByteOrder> {
+        self.order
+    }
+
     pub(crate) fn position(&self) -> u64 {
         self.position
     }

@@ -98,7 +98,7 @@ impl Draft {
                 events,
                 attributes: draft.attributes,
             });
-            plans.insert(id, Arc::new(StreamPlan::new(&class, slots)));
+            plans.insert(id, Arc::new(StreamPlan::new(&class, slots, &trace)));
             if streams.insert(id, class).is_some() {
                 return Err(MetadataError::new(position, format!("there are two streams with id {id}")));
             }

@@ -147,6 +147,9 @@ pub enum DecodeError {
     /// A variant's tag has a value that selects no option.
     #[error("the value {0} of a variant's tag selects none of its options")]
     NoSuchOption(i128),
+    /// A length or selector is in an optional field or an option of a variant that is not there (CTF 2).
+    #[error("the length or selector of a field is in another field that is not there")]
+    AbsentField,
     /// Two integers of different byte orders share a byte, which CTF forbids: there is no telling which bits are whose.
     #[error("the byte order changes inside a byte")]
     ByteOrderInsideByte,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::clock::Ticks;
+use crate::clock::{ClockClass, Ticks};
 use crate::item::{Event, Loss, Problem};
 use crate::metadata::{EventClass, StreamClass};
 use crate::packet::Packet;
@@ -43,6 +43,11 @@ impl<'a> EventRef<'a> {
     pub fn nanos(&self) -> Option<i128> {
         let clock = self.stream_class().clock.as_ref()?;
         Some(clock.nanos_from_origin(Ticks(self.stream.clock)))
+    }
+
+    /// The clock that its time is of.
+    pub fn clock(&self) -> Option<&'a Arc<ClockClass>> {
+        self.class_of_stream.clock.as_ref()
     }
 
     /// What the metadata says about this kind of event.
@@ -115,12 +120,6 @@ impl<'a> EventRef<'a> {
     }
 
     fn part(&self, place: usize) -> StructRef<'a> {
-        let [common, context, fields] = self.stream.parts(&self.plan.class);
-        let part = match place {
-            0 => common,
-            1 => context,
-            _ => fields,
-        };
-        part.unwrap_or_else(StructRef::empty)
+        self.stream.part(&self.plan.class, place)
     }
 }

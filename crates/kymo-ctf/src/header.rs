@@ -115,6 +115,15 @@ impl Switch {
 }
 
 impl Header {
+    /// Whether every layout ends on a byte.
+    pub(crate) fn ends_on_byte(&self) -> bool {
+        match self {
+            Header::Fixed(_, part) => part.end.is_multiple_of(8),
+            Header::Switch(_, switch) => switch.options.iter().all(|branch| branch.part.end.is_multiple_of(8)),
+            Header::Walk => false,
+        }
+    }
+
     pub(crate) fn of(class: Option<&StructClass>) -> Header {
         let Some(class) = class else {
             return Header::Fixed(Word { mask: 0, big: false, unread: true }, Part::default());
@@ -202,6 +211,9 @@ impl Layout {
             });
         }
         let integer = class.storage()?;
+        if integer.unit.is_some() {
+            return None;
+        }
         let is_tag = integer.slot != NO_SLOT;
         self.align(integer.alignment)?;
         if *self.order.get_or_insert(integer.byte_order) != integer.byte_order {

@@ -18,9 +18,9 @@
 //! - No input makes this crate panic, hang, or allocate out of proportion to the input: lengths are checked against the bits that
 //!   are left before anything is made of them, and nesting, field counts and elements without bits have limits.
 //! - What is not supported is refused with line and column, never misread. Not supported: integers wider than
-//!   64 bits, floating-point numbers of other than 16, 32, 64 and 128 bits, streams with more than one clock, any extension
-//!   of CTF 2.
-//! - Only the packet's beginning and end and the event header set a stream's clock. Other fields that are mapped to a clock are values.
+//!   64 bits, floating-point numbers of other than 16, 32, 64 and 128 bits, any extension of CTF 2.
+//! - Only the packet's beginning and end and the event header set a stream's clock. Other fields that are mapped to a clock are values,
+//!   and so is what the header has of another clock than its `timestamp` is of.
 //!
 //! ```
 //! use kymo_ctf::{Item, Metadata, StreamReader, Ticks};
@@ -82,6 +82,7 @@ mod trace;
 mod tsdl;
 mod value;
 mod value_ref;
+mod visit;
 mod walk;
 mod write;
 
@@ -104,6 +105,7 @@ pub use tally::{StreamTally, Tally};
 pub use trace::{Events, Part, Trace, TraceMap};
 pub use value::{Fields, Value};
 pub use value_ref::{ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef};
+pub use visit::{Compound, Visitor};
 pub use write::{Converted, Format, Keep, WriteError, convert, discard};
 
 /// The versions of the format that are read: major and minor number.

@@ -499,10 +499,12 @@ impl Links {
                     self.write(&mut option.class, place, path);
                     path.pop();
                 }
+                class.clears = self.cells(class.options.iter().map(|option| &option.class));
             }
             FieldClass::Optional(class) => {
                 class.selector.slot = slot;
                 self.write_inside(&mut class.class, place, path);
+                class.clears = self.cells([&*class.class].into_iter());
             }
             FieldClass::String(class) => write_length(&mut class.length, slot),
             FieldClass::Blob(class) => write_length(&mut class.length, slot),
@@ -510,10 +512,33 @@ impl Links {
         }
     }
 
+    /// The cells of fields in `classes`, to be cleared where these are not there. Without ways through them no field outside asks.
+    fn cells<'a>(&self, classes: impl Iterator<Item = &'a FieldClass>) -> Arc<[u32]> {
+        let mut cells = Vec::new();
+        if self.through {
+            classes.for_each(|class| collect_cells(class, &mut cells));
+            cells.sort_unstable();
+            cells.dedup();
+        }
+        cells.into()
+    }
+
     fn write_inside(&self, class: &mut FieldClass, place: Place, path: &mut Path) {
         path.push(0);
         self.write(class, place, path);
         path.pop();
+    }
+}
+
+fn collect_cells(class: &FieldClass, cells: &mut Vec<u32>) {
+    match class {
+        FieldClass::Struct(class) => class.members.iter().for_each(|member| collect_cells(&member.class, cells)),
+        FieldClass::Array(class) => collect_cells(&class.element, cells),
+        // What is inside these they clear themselves where they are; here they may not be reached.
+        FieldClass::Variant(class) => cells.extend_from_slice(&class.clears),
+        FieldClass::Optional(class) => cells.extend_from_slice(&class.clears),
+        FieldClass::VarInt(class) => cells.extend(Some(class.slot).filter(|slot| *slot != NO_SLOT)),
+        _ => cells.extend(class.storage().map(|class| class.slot).filter(|slot| *slot != NO_SLOT)),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::clock::Ticks;
 use crate::event_ref::{EventRef, ItemRef};
 use crate::metadata::Metadata;
 use crate::source::Slice;
-use crate::stream::{Next, Note, Stream};
+use crate::stream::{Next, Note, Record, Stream};
 use crate::tournament::Tournament;
 
 /// Reads streams in memory: all items, earliest first; items of the same time in the order of the streams.
@@ -51,7 +51,14 @@ struct Source<'t> {
     next: Next,
     /// The time of the item before, by which streams are merged.
     time: u64,
+    /// Records read ahead, and their times; the next of them, and how many there are.
+    run: [(Record, u64); RUN],
+    at: usize,
+    end: usize,
 }
+
+/// Records that are read ahead of a stream. All of them are in the packet that is there.
+const RUN: usize = 32;
 
 impl<'t> Reader<'t> {
     /// Reads streams: of each its metadata, its name and its bytes.
@@ -62,7 +69,14 @@ impl<'t> Reader<'t> {
 
     /// Reads streams that nothing was read of yet.
     pub(crate) fn of(streams: impl IntoIterator<Item = Stream<Slice<'t>>>) -> Self {
-        let streams = streams.into_iter().map(|stream| Source { stream, next: Next::End, time: 0 });
+        let streams = streams.into_iter().map(|stream| Source {
+            stream,
+            next: Next::End,
+            time: 0,
+            run: [Default::default(); RUN],
+            at: 0,
+            end: 0,
+        });
         let streams: Vec<_> = streams.collect();
         let clocks = |source: &Source<'_>| source.stream.metadata.clocks.clone();
         let first = streams.first().map(clocks).unwrap_or_default();
@@ -80,7 +94,7 @@ impl<'t> Reader<'t> {
             let (bytes, index) = (source.stream.source.clone(), Arc::clone(&source.stream.index));
             source.stream = Stream::new(Arc::clone(&source.stream.metadata), &source.stream.name, bytes);
             (source.stream.strict, source.stream.index) = (strict, index);
-            source.time = 0;
+            (source.time, source.at, source.end) = (0, 0, 0);
         }
         self.start();
         self
@@ -165,7 +179,14 @@ impl Source<'_> {
     /// Goes to the stream's next item; gives its time.
     #[inline(always)]
     fn fetch(&mut self, one_clock: bool) -> Option<u64> {
-        self.next = self.stream.advance();
+        self.next = match self.run.get(self.at) {
+            Some((record, time)) if self.at < self.end => {
+                (self.stream.record, self.stream.clock) = (*record, *time);
+                self.at += 1;
+                Next::Event
+            }
+            _ => self.refill(),
+        };
         let time = match self.next {
             Next::Event if one_clock => self.stream.clock,
             Next::End => return None,
@@ -174,6 +195,25 @@ impl Source<'_> {
         // Never before the item before: problems have no time, and a loss begins before it is told.
         self.time = self.time.max(time);
         Some(self.time)
+    }
+
+    /// Reads ahead, and goes to the first of it. When all of it was given, the stream is as reading left it.
+    #[inline(never)]
+    fn refill(&mut self) -> Next {
+        (self.at, self.end) = (0, 0);
+        let (run, end) = (&mut self.run, &mut self.end);
+        self.stream.run_quickly(RUN, |record, time| {
+            if let Some(cell) = run.get_mut(*end) {
+                *cell = (record, time);
+                *end += 1;
+            }
+        });
+        let Some((record, time)) = self.run.first().filter(|_| self.end > 0) else {
+            return self.stream.advance();
+        };
+        (self.stream.record, self.stream.clock) = (*record, *time);
+        self.at = 1;
+        Next::Event
     }
 
     /// The time of what is not an event of the only clock, so that times of several clocks compare.

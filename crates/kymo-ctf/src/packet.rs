@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::bits::load;
-use crate::class::{ByteOrder, Role};
+use crate::class::{ByteOrder, Role, StructClass};
 use crate::clock::Ticks;
 use crate::error::DecodeError;
 use crate::metadata::{Metadata, StreamClass};
 use crate::plan::StreamPlan;
 use crate::state::{Seen, Slots};
 use crate::value::Fields;
-use crate::value_ref::StructRef;
+use crate::value_ref::Place;
 use crate::walk::Walker;
 
 /// The magic number of CTF packets.
@@ -57,6 +57,8 @@ pub(crate) struct Head {
     /// Bits of the packet header, and of header and context.
     pub(crate) header_bits: u64,
     pub(crate) bits: u64,
+    /// Byte order of the context's last field, whose byte the first record may begin in.
+    pub(crate) order: Option<ByteOrder>,
     pub(crate) content_size: Option<u64>,
     pub(crate) packet_size: Option<u64>,
     /// It says that it is 0 bits long: nobody closed it.
@@ -90,6 +92,7 @@ pub(crate) fn read(bytes: &[u8], metadata: &Metadata, slots: &mut Slots) -> Resu
         walked.map_err(|reason| HeaderError { reason, position })?;
     }
     let header_bits = walker.cursor.position();
+    let order = walker.cursor.order();
     let at_header = |reason| HeaderError { reason, position: 0 };
     if let Some(magic) = seen.value(Role::PacketMagic)
         && magic != MAGIC
@@ -103,12 +106,15 @@ pub(crate) fn read(bytes: &[u8], metadata: &Metadata, slots: &mut Slots) -> Resu
     }
     let plan = match seen.value(Role::StreamClassId) {
         Some(id) => metadata.plans.get(&id).ok_or(DecodeError::UnknownStream(id)),
-        None if metadata.plans.len() == 1 => metadata.plans.values().next().ok_or(DecodeError::UnknownStream(0)),
+        // By CTF 1.8 a stream that is alone needs no id in its packets; by CTF 2 packets that say none say 0.
+        None if metadata.plans.len() == 1 && metadata.trace.major == 1 => {
+            metadata.plans.values().next().ok_or(DecodeError::UnknownStream(0))
+        }
         None => metadata.plans.get(&0).ok_or(DecodeError::UnknownStream(0)),
     };
     let plan = Arc::clone(plan.map_err(at_header)?);
 
-    let mut walker = Walker::new(bytes, header_bits, u64::MAX, slots, Some(&mut seen));
+    let mut walker = Walker::new(bytes, header_bits, u64::MAX, slots, Some(&mut seen)).after(order);
     if let Some(class) = &plan.class.packet_context {
         let walked = walker.structure(class);
         let position = walker.cursor.position();
@@ -118,6 +124,7 @@ pub(crate) fn read(bytes: &[u8], metadata: &Metadata, slots: &mut Slots) -> Resu
     let head = Head {
         header_bits,
         bits,
+        order: walker.cursor.order(),
         packet_size: seen.value(Role::PacketTotalLength),
         content_size: seen.value(Role::PacketContentLength),
         never_closed: false,
@@ -129,7 +136,7 @@ pub(crate) fn read(bytes: &[u8], metadata: &Metadata, slots: &mut Slots) -> Resu
         discarded: seen.get(Role::DiscardedEvents),
         plan,
     };
-    head.sized().map_err(|reason| HeaderError { reason, position: bits })
+    head.sized(metadata.trace.major).map_err(|reason| HeaderError { reason, position: bits })
 }
 
 fn is_uuid(bytes: &[u8], at: u64, uuid: [u8; 16]) -> bool {
@@ -138,15 +145,24 @@ fn is_uuid(bytes: &[u8], at: u64, uuid: [u8; 16]) -> bool {
 
 impl Head {
     /// With both sizes, if they can be.
-    fn sized(mut self) -> Result<Head, DecodeError> {
+    fn sized(mut self, major: u64) -> Result<Head, DecodeError> {
         let header = self.bits;
         if self.packet_size.or(self.content_size) == Some(0) && self.content_size.unwrap_or(0) == 0 && header > 0 {
             (self.packet_size, self.content_size, self.never_closed) = (None, None, true);
             return Ok(self);
         }
         let content_size = self.content_size.or(self.packet_size);
-        // A packet that only says how much of it is content has no padding, but for the last byte's.
-        let packet_size = self.packet_size.or(content_size.map(|size| size.div_ceil(8).saturating_mul(8)));
+        // A packet that only says how much of it is content is by CTF 1.8 (section 5.2) the stream's only one. By CTF 2 it has no
+        // padding, but for the last byte's.
+        let packet_size = match content_size {
+            Some(size) if major >= 2 => self.packet_size.or(Some(size.div_ceil(8).saturating_mul(8))),
+            _ => self.packet_size,
+        };
+        if let (None, Some(content_size)) = (packet_size, content_size)
+            && content_size < header
+        {
+            return Err(DecodeError::BadContentSize { content_size, packet_size: content_size, header });
+        }
         if let (Some(packet_size), Some(content_size)) = (packet_size, content_size) {
             if packet_size < header || !packet_size.is_multiple_of(8) || packet_size == 0 {
                 return Err(DecodeError::BadPacketSize { packet_size, header });
@@ -161,13 +177,21 @@ impl Head {
 
     /// Header and context as fields; `bytes` are the packet's.
     pub(crate) fn fields(&self, bytes: &[u8], metadata: &Metadata) -> (Fields, Fields) {
-        let mut slots = Slots::new(self.plan.slots);
-        let mut fields = |class: Option<&_>, at, end| match class {
-            Some(class) => StructRef::new(class, bytes, at, end, &mut slots).to_fields(),
-            None => Fields::default(),
-        };
-        let header = fields(metadata.trace.packet_header.as_deref(), 0, self.header_bits);
-        let context = fields(self.plan.class.packet_context.as_deref(), self.header_bits, self.bits);
-        (header, context)
+        let place = Place { bytes, position: 0, limit: self.header_bits, slots: Slots::new(self.plan.slots) };
+        let header = metadata.trace.packet_header.as_deref();
+        let header = header.map_or_else(Fields::default, |class| place.structure(class).to_fields());
+        let context = self.context(bytes, metadata);
+        (header, context.map_or_else(Fields::default, |(place, class)| place.structure(class).to_fields()))
+    }
+
+    /// Where the context is, and its class.
+    pub(crate) fn context<'a>(&'a self, bytes: &'a [u8], metadata: &Metadata) -> Option<(Place<'a>, &'a StructClass)> {
+        let class = self.plan.class.packet_context.as_deref()?;
+        let mut place = Place { bytes, position: 0, limit: self.header_bits, slots: Slots::new(self.plan.slots) };
+        if let Some(header) = &metadata.trace.packet_header {
+            place.step_over(header);
+        }
+        (place.position, place.limit) = (self.header_bits, self.bits);
+        Some((place, class))
     }
 }

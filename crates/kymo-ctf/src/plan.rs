@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::class::{ByteOrder, FieldClass, StructClass};
 use crate::header::Header;
-use crate::metadata::{EventClass, StreamClass};
+use crate::metadata::{EventClass, StreamClass, TraceClass};
 use crate::steps::Layout;
 
 /// How the records of one stream class are read.
@@ -52,11 +53,67 @@ impl Quick {
     pub(crate) const UNKNOWN: Quick = Quick { mask: 0, bits: Quick::VARIES, event: Quick::NONE };
 }
 
+/// Whether fields of two byte orders may share a byte, which is an error: which field came before must then be known everywhere, from
+/// one record to the next, and only the exact way knows it.
+fn mingles(class: &StreamClass, trace: &TraceClass) -> bool {
+    let header = match Header::of(class.event_header.as_deref()) {
+        Header::Walk => class.event_header.as_deref(),
+        // What is compiled has one byte order, which is looked at below.
+        compiled if compiled.ends_on_byte() => None,
+        _ => class.event_header.as_deref(),
+    };
+    let mut orders = Orders::default();
+    let events = class.events.values().flat_map(|event| [&event.context, &event.fields]);
+    let parts = [&trace.packet_header, &class.packet_context, &class.event_context];
+    parts.into_iter().chain(events).filter_map(Option::as_deref).chain(header).for_each(|class| orders.structure(class));
+    let odd = orders.odd;
+    class.event_header.iter().for_each(|class| orders.structure(class));
+    odd && orders.little && orders.big
+}
+
+/// The byte orders of some fields, and whether any of them may begin or end inside a byte.
+#[derive(Debug, Default)]
+struct Orders {
+    little: bool,
+    big: bool,
+    odd: bool,
+}
+
+impl Orders {
+    fn structure(&mut self, class: &StructClass) {
+        class.members.iter().for_each(|member| self.field(&member.class));
+    }
+
+    fn field(&mut self, class: &FieldClass) {
+        match class {
+            FieldClass::Struct(class) => self.structure(class),
+            FieldClass::Array(class) => self.field(&class.element),
+            FieldClass::Variant(class) => class.options.iter().for_each(|option| self.field(&option.class)),
+            FieldClass::Optional(class) => self.field(&class.class),
+            FieldClass::Float(class) => self.take(class.byte_order, class.size, class.alignment),
+            _ => {
+                if let Some(class) = class.storage() {
+                    self.take(class.byte_order, class.size, class.alignment);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, order: ByteOrder, size: u8, alignment: u32) {
+        match order {
+            ByteOrder::Little => self.little = true,
+            ByteOrder::Big => self.big = true,
+        }
+        self.odd |= !size.is_multiple_of(8) || alignment < 8;
+    }
+}
+
 /// Ids below this are looked up in a table.
 const DENSE: u64 = 1 << 12;
 
 impl StreamPlan {
-    pub(crate) fn new(class: &Arc<StreamClass>, slots: u32) -> Self {
+    /// The plan of a stream class of `trace`.
+    pub(crate) fn new(class: &Arc<StreamClass>, slots: u32, trace: &TraceClass) -> Self {
         let common = class.event_context.as_deref();
         let plans = class.events.values().map(|event| EventPlan {
             class: Arc::clone(event),
@@ -77,7 +134,7 @@ impl StreamPlan {
             }
         }
         let mut plan = StreamPlan {
-            header: Header::of(class.event_header.as_deref()),
+            header: if mingles(class, trace) { Header::Walk } else { Header::of(class.event_header.as_deref()) },
             first_index: events.first().map_or(0, |event| event.class.index()),
             events,
             dense,
@@ -86,8 +143,9 @@ impl StreamPlan {
             slots,
             class: Arc::clone(class),
         };
-        // A stream with one kind of event need not say which.
-        let only = plan.events.first().filter(|_| plan.events.len() == 1).map_or(0, |event| event.class.id);
+        // By CTF 1.8 a stream with one kind of event need not say which; by CTF 2 records that do not say are of event 0.
+        let only = plan.events.first().filter(|_| plan.events.len() == 1 && trace.major == 1);
+        let only = only.map_or(0, |event| event.class.id);
         plan.nameless = *plan.event(Some(only));
         plan
     }

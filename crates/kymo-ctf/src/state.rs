@@ -3,8 +3,11 @@
 use crate::bits::low_mask;
 use crate::class::{NO_SLOT, Role, Roles};
 
+/// In the cell of a field that is in an optional field or an option that is not there. No field has this value.
+pub(crate) const ABSENT: i128 = i128::MIN;
+
 /// Values of the integers that lengths, tags and selectors are in. A dependent field always comes after the field it depends on, so
-/// that no cell is used before it was filled.
+/// that no cell is used before it was filled, with a value or with [`ABSENT`].
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     /// Most traces need no more, and copying these costs little.
@@ -26,10 +29,16 @@ impl Slots {
         cell.copied().unwrap_or(0)
     }
 
-    /// A length; only unsigned integers give lengths.
+    /// A length, unless the field that has it is absent; only unsigned integers give lengths.
     #[inline]
-    pub(crate) fn length(&self, slot: u32) -> u64 {
-        u64::try_from(self.get(slot)).unwrap_or(0)
+    pub(crate) fn length(&self, slot: u32) -> Option<u64> {
+        u64::try_from(self.get(slot)).ok()
+    }
+
+    /// What is in these fields is not there, until they are read.
+    #[inline]
+    pub(crate) fn clear(&mut self, slots: &[u32]) {
+        slots.iter().for_each(|slot| self.set(*slot, ABSENT));
     }
 
     #[inline]
@@ -178,6 +187,8 @@ mod tests {
         (0..7).for_each(|slot| slots.set(slot, i128::from(slot) - 3));
         slots.set(NO_SLOT, 9);
         assert!((0..7).all(|slot| slots.get(slot) == i128::from(slot) - 3));
-        assert_eq!((slots.get(8), slots.length(0), slots.length(6)), (0, 0, 3));
+        assert_eq!((slots.get(8), slots.length(0), slots.length(6)), (0, None, Some(3)));
+        slots.clear(&[1, 6]);
+        assert_eq!((slots.get(1), slots.length(6), slots.get(0)), (ABSENT, None, -3));
     }
 }

@@ -3,12 +3,14 @@
 //! While compiling it is known what a place is aligned to, as far as it follows from the fields before it; padding inside that is
 //! constant, and only an alignment larger than what is known needs looking at the place.
 
+use std::sync::Arc;
+
 use crate::bits::{leb128, load, reverse, sign_extend, terminator};
 use crate::class::{
     ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength, NO_SLOT, StringLength,
     StructClass, choose,
 };
-use crate::state::Slots;
+use crate::state::{ABSENT, Slots};
 use crate::walk::EMPTY_ELEMENTS;
 
 /// How to step over a record's body.
@@ -43,6 +45,8 @@ pub(crate) enum Step {
     Choose { slot: u32, choices: Box<[Choice]>, options: Box<[Box<[Step]>]> },
     /// The steps of `body`, or none.
     If { slot: u32, ranges: Option<Box<[IntRange]>>, body: Box<[Step]> },
+    /// What is kept in these cells is not there, until it is read.
+    Clear(Arc<[u32]>),
     /// The place must be on a byte, or two byte orders may share it.
     OnByte,
     /// There is no stepping over this.
@@ -127,7 +131,7 @@ impl Run<'_, '_> {
                 Step::Units { length, unit } => {
                     let length = match length {
                         LinkedLength::Fixed(length) => *length,
-                        LinkedLength::Slot(slot) => self.slots.length(*slot),
+                        LinkedLength::Slot(slot) => self.slots.length(*slot)?,
                     };
                     let bytes = self.rest(at)?.get(..usize::try_from(length).ok()?)?;
                     if !bytes.len().is_multiple_of(*unit) {
@@ -135,7 +139,7 @@ impl Run<'_, '_> {
                     }
                     at + length * 8
                 }
-                Step::Rows { slot, stride, size } => match self.slots.length(*slot) {
+                Step::Rows { slot, stride, size } => match self.slots.length(*slot)? {
                     0 => at,
                     length => at.checked_add((length - 1).checked_mul(*stride)?.checked_add(*size)?)?,
                 },
@@ -151,11 +155,18 @@ impl Run<'_, '_> {
                 }
                 Step::If { slot, ranges, body } => {
                     let value = self.slots.get(*slot);
+                    if value == ABSENT {
+                        return None;
+                    }
                     let there = match ranges {
                         Some(ranges) => ranges.iter().any(|range| range.holds(value)),
                         None => value != 0,
                     };
                     if there { self.steps(body, at)? } else { at }
+                }
+                Step::Clear(slots) => {
+                    self.slots.clear(slots);
+                    at
                 }
                 Step::OnByte if at.is_multiple_of(8) => at,
                 Step::OnByte | Step::Never => return None,
@@ -189,7 +200,7 @@ impl Run<'_, '_> {
     fn repeat(&mut self, length: LinkedLength, least: u64, body: &[Step], mut at: u64) -> Option<u64> {
         let length = match length {
             LinkedLength::Fixed(length) => length,
-            LinkedLength::Slot(slot) => self.slots.length(slot),
+            LinkedLength::Slot(slot) => self.slots.length(slot)?,
         };
         if least == 0 {
             self.empty = self.empty.checked_sub(length)?;
@@ -300,18 +311,26 @@ impl Compiler {
             FieldClass::Variant(class) => {
                 let options = class.options.iter().map(|option| self.inside(&option.class)).collect();
                 let choices = (&*class.choices).into();
+                self.clear(&class.clears);
                 self.step(Step::Choose { slot: class.selector.slot, choices, options });
                 self.unknown();
             }
             FieldClass::Optional(class) => {
                 let body = self.inside(&class.class);
                 let ranges = class.ranges.as_deref().map(Into::into);
+                self.clear(&class.clears);
                 self.step(Step::If { slot: class.selector.slot, ranges, body });
                 self.unknown();
             }
             _ => {
                 let Some(integer) = class.storage() else { return self.step(Step::Never) };
                 self.align(integer.alignment);
+                if let Some(unit) = integer.unit {
+                    if !self.modulus.is_multiple_of(u64::from(unit.size.max(1))) {
+                        return self.step(Step::Never);
+                    }
+                    self.advance(unit.padding(self.offset, integer.size));
+                }
                 self.share(integer.byte_order);
                 if integer.slot == NO_SLOT {
                     return self.advance(integer.size.into());
@@ -327,6 +346,12 @@ impl Compiler {
                 self.step(Step::Keep(Kept { slot, size, byte_order, kind }));
                 self.offset = (self.offset + u64::from(integer.size)) & (self.modulus - 1);
             }
+        }
+    }
+
+    fn clear(&mut self, slots: &Arc<[u32]>) {
+        if !slots.is_empty() {
+            self.step(Step::Clear(Arc::clone(slots)));
         }
     }
 
@@ -457,7 +482,7 @@ fn fixed_size(class: &FieldClass) -> Option<u64> {
                 }
             }
         }
-        _ => class.storage().filter(|class| class.slot == NO_SLOT).map(|class| class.size.into()),
+        _ => class.storage().filter(|class| class.slot == NO_SLOT && class.unit.is_none()).map(|class| class.size.into()),
     }
 }
 

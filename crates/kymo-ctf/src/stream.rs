@@ -10,7 +10,7 @@ mod resume;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::class::{NO_SLOT, Role};
+use crate::class::{ByteOrder, NO_SLOT, Role};
 use crate::clock::Ticks;
 use crate::error::DecodeError;
 use crate::header::{Header, Id, Part, WORD, Word};
@@ -51,8 +51,9 @@ pub(crate) enum Note {
 pub(crate) struct Record {
     /// Place of its class among the plan's events.
     pub(crate) event: u32,
-    /// Bit of the packet where its contexts and fields begin; they end at [`Stream::position`].
+    /// Bits of the packet where its contexts and fields begin, and where they end.
     pub(crate) body: u64,
+    pub(crate) end: u64,
     /// The header's tag, where a compiled header has one.
     pub(crate) tag: u64,
 }
@@ -93,6 +94,10 @@ pub(crate) struct Stream<S> {
     available: u64,
     /// The clock, which is the time of the record read last, and its value at the packet's end where that is sure.
     pub(crate) clock: u64,
+    /// What the clock says by itself where that is before `clock`, to which it must not step back.
+    behind: Option<u64>,
+    /// Byte order of the field before `position`, where two orders may meet in a byte.
+    order: Option<ByteOrder>,
     until: u64,
     pub(crate) slots: Slots,
     pub(crate) seen: Seen,
@@ -141,6 +146,8 @@ impl<S: Source> Stream<S> {
             told: None,
             available: 0,
             clock: 0,
+            behind: None,
+            order: None,
             until: u64::MAX,
             slots,
             seen: Seen::default(),
@@ -270,7 +277,7 @@ impl<S: Source> Stream<S> {
             }
             position = end;
             clock = time;
-            give(Record { event: last.event, body, tag }, time);
+            give(Record { event: last.event, body, end, tag }, time);
         }
         (self.position, self.clock) = (position, clock);
         (self.last_id, self.last) = (last_id, last);
@@ -280,7 +287,7 @@ impl<S: Source> Stream<S> {
     #[inline(never)]
     fn advance_slowly(&mut self) -> Next {
         let next = self.next_slowly();
-        let quick = self.open && self.pending.is_empty() && !self.is_never_closed();
+        let quick = self.open && self.pending.is_empty() && self.behind.is_none() && !self.is_never_closed();
         self.quick = if quick { self.limit } else { 0 };
         next
     }
@@ -330,8 +337,9 @@ impl<S: Source> Stream<S> {
         let class = &plan.class;
         self.seen = Seen::default();
         let mut walker = Walker::new(self.source.bytes(), self.position, self.limit, &mut self.slots, Some(&mut self.seen));
+        walker = walker.after(self.order);
         let walked = class.event_header.as_deref().map_or(Ok(()), |header| walker.structure(header));
-        let body = walker.cursor.position();
+        let (body, order) = (walker.cursor.position(), walker.cursor.order());
         let at = |position| move |reason| HeaderError { reason, position };
         walked.map_err(at(body))?;
         let id = self.seen.value(Role::EventClassId);
@@ -340,23 +348,30 @@ impl<S: Source> Stream<S> {
         if event == Quick::NONE {
             return Err(at(body)(unknown()));
         }
-        let mut time = self.clock;
+        let (mut time, mut behind) = (self.clock, self.behind);
         if let Some((low, size)) = self.seen.get(Role::Timestamp) {
-            match tick(self.clock, low, size, self.until) {
-                Tick::To(to) => time = to,
-                Tick::Back(to) if self.told != Some(self.position) => {
-                    self.told = Some(self.position);
-                    self.clamped(DecodeError::TimeWentBack { from: self.clock, to }, body);
-                    return Ok(false);
+            let back = match tick(behind.unwrap_or(time), low, size, self.until) {
+                Tick::To(to) if to >= time => {
+                    (time, behind) = (to, None);
+                    None
                 }
-                Tick::Back(_) => {}
+                Tick::To(to) => {
+                    behind = Some(to);
+                    behind
+                }
+                Tick::Back(to) => Some(to),
+            };
+            if let Some(to) = back.filter(|_| self.told != Some(self.position)) {
+                self.told = Some(self.position);
+                self.clamped(DecodeError::TimeWentBack { from: time, to }, body);
+                return Ok(false);
             }
         }
         let fields = plan.events.get(event as usize).map(|plan| [&plan.class.context, &plan.class.fields]);
         let parts = [&class.event_context].into_iter().chain(fields.into_iter().flatten());
-        let mut walker = Walker::new(self.source.bytes(), body, self.limit, &mut self.slots, Some(&mut self.seen));
+        let mut walker = Walker::new(self.source.bytes(), body, self.limit, &mut self.slots, Some(&mut self.seen)).after(order);
         let walked = parts.flatten().try_for_each(|part| walker.structure(part));
-        let end = walker.cursor.position();
+        let (end, order) = (walker.cursor.position(), walker.cursor.order());
         walked.map_err(at(end))?;
         if end == self.position {
             return Err(at(end)(DecodeError::EmptyRecord));
@@ -365,9 +380,9 @@ impl<S: Source> Stream<S> {
             Header::Switch(_, switch) => u64::try_from(self.slots.get(switch.slot)).unwrap_or(0),
             _ => 0,
         };
-        self.record = Record { event, body, tag };
+        self.record = Record { event, body, end, tag };
         self.position = end;
-        self.clock = time;
+        (self.clock, self.behind, self.order) = (time, behind, order);
         self.told = None;
         Ok(true)
     }

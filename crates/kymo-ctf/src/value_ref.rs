@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::bits::{load, sign_extend};
 use crate::class::{
     ArrayClass, BitMapClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Mapping, Member, NO_SLOT, StringLength,
-    StructClass, choose,
+    StructClass, VarIntClass, choose,
 };
 use crate::error::DecodeError;
 use crate::state::Slots;
@@ -85,11 +85,11 @@ pub struct BitMapRef<'a> {
 
 /// A place in a packet and what the fields before it left behind.
 #[derive(Debug, Clone)]
-struct Place<'a> {
-    bytes: &'a [u8],
-    position: u64,
-    limit: u64,
-    slots: Slots,
+pub(crate) struct Place<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) position: u64,
+    pub(crate) limit: u64,
+    pub(crate) slots: Slots,
 }
 
 /// A structure in a packet.
@@ -115,21 +115,6 @@ pub struct VariantRef<'a> {
 }
 
 impl<'a> StructRef<'a> {
-    /// The structure of `class` whose alignment begins at bit `position`. `slots` are filled from it.
-    pub(crate) fn new(class: &'a StructClass, bytes: &'a [u8], position: u64, limit: u64, slots: &mut Slots) -> Self {
-        StructRef::measured(class, bytes, position, limit, slots).0
-    }
-
-    /// The same, and the bit behind it.
-    pub(crate) fn measured(class: &'a StructClass, bytes: &'a [u8], position: u64, limit: u64, slots: &mut Slots) -> (Self, u64) {
-        let mut place = Place { bytes, position, limit, slots: slots.clone() };
-        let _ = place.walk(|walker| walker.cursor.align(class.alignment));
-        let made = StructRef { class, place: place.clone() };
-        let _ = place.walk(|walker| walker.structure(class));
-        *slots = place.slots;
-        (made, place.position)
-    }
-
     /// A structure without members.
     pub(crate) fn empty() -> Self {
         static EMPTY: StructClass = StructClass::EMPTY;
@@ -211,8 +196,20 @@ impl<'a> VariantRef<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// The structure here. The place stays before it.
+    pub(crate) fn structure(&self, class: &'a StructClass) -> StructRef<'a> {
+        let mut place = self.clone();
+        let _ = place.walk(|walker| walker.cursor.align(class.alignment));
+        StructRef { class, place }
+    }
+
+    /// Goes on behind the structure here.
+    pub(crate) fn step_over(&mut self, class: &StructClass) {
+        let _ = self.walk(|walker| walker.structure(class));
+    }
+
     /// Goes on as the exact way does.
-    fn walk<T>(&mut self, walk: impl FnOnce(&mut Walker<'a, '_>) -> Result<T, DecodeError>) -> Result<T, DecodeError> {
+    pub(crate) fn walk<T>(&mut self, walk: impl FnOnce(&mut Walker<'a, '_>) -> Result<T, DecodeError>) -> Result<T, DecodeError> {
         let mut walker = Walker::new(self.bytes, self.position, self.limit, &mut self.slots, None);
         let walked = walk(&mut walker);
         self.position = walker.cursor.position();
@@ -238,13 +235,8 @@ impl<'a> Place<'a> {
                 ValueRef::Enum(EnumRef { value, mappings: &class.mappings })
             }
             FieldClass::VarInt(class) => {
-                let raw = self.walk(|walker| {
-                    walker.cursor.align(8)?;
-                    walker.cursor.leb128(class.signed)
-                });
-                let raw = raw.ok()?;
+                let raw = self.var_int(class)?;
                 let value = if class.signed { i128::from(raw.cast_signed()) } else { i128::from(raw) };
-                self.slots.set(class.slot, value);
                 match &class.mappings {
                     Some(mappings) => ValueRef::Enum(EnumRef { value, mappings }),
                     None if class.signed => ValueRef::Int(raw.cast_signed()),
@@ -265,18 +257,18 @@ impl<'a> Place<'a> {
             }
             FieldClass::Array(class) => self.array(class)?,
             FieldClass::Variant(variant) => {
-                let option = choose(&variant.choices, self.slots.get(variant.selector.slot))?;
+                let tag = self.slots.get(variant.selector.slot);
+                self.slots.clear(&variant.clears);
+                let option = choose(&variant.choices, tag)?;
                 let option = variant.options.get(option)?;
                 let place = self.clone();
                 self.walk(|walker| walker.field(&option.class)).ok()?;
                 ValueRef::Variant(VariantRef { option, place })
             }
             FieldClass::Optional(class) => {
-                if class.is_there(self.slots.get(class.selector.slot)) {
-                    self.value(&class.class)?
-                } else {
-                    ValueRef::None
-                }
+                let selector = self.slots.get(class.selector.slot);
+                self.slots.clear(&class.clears);
+                if class.is_there(selector) { self.value(&class.class)? } else { ValueRef::None }
             }
         };
         Some(value)
@@ -285,7 +277,7 @@ impl<'a> Place<'a> {
     fn array(&mut self, class: &'a ArrayClass) -> Option<ValueRef<'a>> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
-            LinkedLength::Slot(slot) => self.slots.length(slot),
+            LinkedLength::Slot(slot) => self.slots.length(slot)?,
         };
         self.walk(|walker| walker.cursor.align(class.element.alignment().max(class.minimum_alignment))).ok()?;
         if class.text {
@@ -298,8 +290,28 @@ impl<'a> Place<'a> {
         Some(ValueRef::Array(ArrayRef { class, length, place }))
     }
 
-    fn integer(&mut self, class: &IntegerClass) -> Option<u64> {
-        let at = aligned(self.position, u64::from(class.alignment.max(1)) - 1);
+    /// To the next multiple of `alignment` bits.
+    #[inline]
+    pub(crate) fn align(&mut self, alignment: u32) {
+        self.position = aligned(self.position, u64::from(alignment.max(1)) - 1);
+    }
+
+    pub(crate) fn var_int(&mut self, class: &VarIntClass) -> Option<u64> {
+        let raw = self.walk(|walker| {
+            walker.cursor.align(8)?;
+            walker.cursor.leb128(class.signed)
+        });
+        let raw = raw.ok()?;
+        self.slots.set(class.slot, if class.signed { i128::from(raw.cast_signed()) } else { i128::from(raw) });
+        Some(raw)
+    }
+
+    #[inline]
+    pub(crate) fn integer(&mut self, class: &IntegerClass) -> Option<u64> {
+        let mut at = aligned(self.position, u64::from(class.alignment.max(1)) - 1);
+        if let Some(unit) = class.unit {
+            at = at.checked_add(unit.padding(at, class.size))?;
+        }
         let end = at.checked_add(class.size.into()).filter(|end| *end <= self.limit)?;
         let raw = in_order(load(self.bytes, at, class.size, class.byte_order)?, class);
         self.position = end;
@@ -309,7 +321,7 @@ impl<'a> Place<'a> {
         Some(raw)
     }
 
-    fn float(&mut self, class: &FloatClass) -> Option<f64> {
+    pub(crate) fn float(&mut self, class: &FloatClass) -> Option<f64> {
         let read = self.walk(|walker| {
             walker.cursor.align(class.alignment)?;
             text::float(&mut walker.cursor, class)
@@ -317,11 +329,11 @@ impl<'a> Place<'a> {
         read.ok()
     }
 
-    fn bytes(&mut self, length: &StringLength, unit: usize) -> Option<&'a [u8]> {
+    pub(crate) fn bytes(&mut self, length: &StringLength, unit: usize) -> Option<&'a [u8]> {
         let count = match length {
             StringLength::Terminated => None,
             StringLength::Static(length) => Some(*length),
-            StringLength::Dynamic(location) => Some(self.slots.length(location.slot)),
+            StringLength::Dynamic(location) => Some(self.slots.length(location.slot)?),
         };
         let bytes = self.walk(|walker| {
             walker.cursor.align(8)?;

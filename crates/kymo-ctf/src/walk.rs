@@ -4,9 +4,11 @@
 //! not step over, to say what is wrong with it and where.
 
 use crate::bits::{BitCursor, reverse, sign_extend, terminator};
-use crate::class::{ArrayClass, BitOrder, FieldClass, IntegerClass, LinkedLength, Role, Roles, StringLength, StructClass, choose};
+use crate::class::{
+    ArrayClass, BitOrder, ByteOrder, FieldClass, IntegerClass, LinkedLength, Role, Roles, StringLength, StructClass, choose,
+};
 use crate::error::DecodeError;
-use crate::state::{Seen, Slots};
+use crate::state::{ABSENT, Seen, Slots};
 
 /// Elements that take no bits may repeat this often in one record, so that few bytes cannot cost much time.
 pub(crate) const EMPTY_ELEMENTS: u64 = 1 << 16;
@@ -27,6 +29,11 @@ impl<'a, 's> Walker<'a, 's> {
     /// A walker at bit `position` of `bytes`, going no further than bit `limit`.
     pub(crate) fn new(bytes: &'a [u8], position: u64, limit: u64, slots: &'s mut Slots, seen: Option<&'s mut Seen>) -> Self {
         Walker { cursor: BitCursor::new(bytes, position, limit), slots, seen, empty: EMPTY_ELEMENTS }
+    }
+
+    /// The same, going on behind a field of byte order `order`: two byte orders cannot share a byte.
+    pub(crate) fn after(self, order: Option<ByteOrder>) -> Self {
+        Walker { cursor: self.cursor.after(order), ..self }
     }
 
     /// Over all members of a structure.
@@ -57,10 +64,10 @@ impl<'a, 's> Walker<'a, 's> {
                 let begin = self.cursor.position();
                 let raw = self.cursor.leb128(class.signed)?;
                 self.slots.set(class.slot, if class.signed { i128::from(raw.cast_signed()) } else { i128::from(raw) });
-                self.note(class.roles, raw, 64);
-                // Of the clock it has the low bits: seven for each byte.
+                // Of the clock it has the low bits, seven for each byte; of anything else all.
                 let bits = (self.cursor.position() - begin) / 8 * 7;
                 self.note(class.roles.times(), raw, bits.min(64) as u8);
+                self.note(class.roles.others(), raw, 64);
                 Ok(())
             }
             FieldClass::String(class) => {
@@ -83,14 +90,21 @@ impl<'a, 's> Walker<'a, 's> {
             }
             FieldClass::Variant(class) => {
                 let tag = self.slots.get(class.selector.slot);
+                self.slots.clear(&class.clears);
+                if tag == ABSENT {
+                    return Err(DecodeError::AbsentField);
+                }
                 let option = choose(&class.choices, tag).and_then(|option| class.options.get(option));
                 self.field(&option.ok_or(DecodeError::NoSuchOption(tag))?.class)
             }
             FieldClass::Optional(class) => {
-                if class.is_there(self.slots.get(class.selector.slot)) {
-                    self.field(&class.class)?;
+                let selector = self.slots.get(class.selector.slot);
+                self.slots.clear(&class.clears);
+                match selector {
+                    ABSENT => Err(DecodeError::AbsentField),
+                    value if class.is_there(value) => self.field(&class.class),
+                    _ => Ok(()),
                 }
-                Ok(())
             }
         }
     }
@@ -114,7 +128,7 @@ impl<'a, 's> Walker<'a, 's> {
         let length = match length {
             StringLength::Terminated => 0,
             StringLength::Static(length) => *length,
-            StringLength::Dynamic(location) => self.slots.length(location.slot),
+            StringLength::Dynamic(location) => self.slots.length(location.slot).ok_or(DecodeError::AbsentField)?,
         };
         let left = self.cursor.left();
         if length > left / 8 {
@@ -134,7 +148,7 @@ impl<'a, 's> Walker<'a, 's> {
     fn length(&mut self, class: &ArrayClass) -> Walked<u64> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
-            LinkedLength::Slot(slot) => self.slots.length(slot),
+            LinkedLength::Slot(slot) => self.slots.length(slot).ok_or(DecodeError::AbsentField)?,
         };
         self.cursor.align(class.element.alignment().max(class.minimum_alignment))?;
         let left = self.cursor.left();
@@ -151,6 +165,9 @@ impl<'a, 's> Walker<'a, 's> {
 
     fn integer(&mut self, class: &IntegerClass) -> Walked<()> {
         self.cursor.align(class.alignment)?;
+        if let Some(unit) = class.unit {
+            self.cursor.skip(unit.padding(self.cursor.position(), class.size))?;
+        }
         let raw = self.cursor.integer(class.size, class.byte_order)?;
         let raw = in_order(raw, class);
         self.slots.set(class.slot, widened(raw, class));

@@ -120,12 +120,6 @@ fn refusals_say_where_and_why() {
         ("TRACE stream { event.header := struct { string id; }; };", 2, 42, "the event header's `id`"),
         ("TRACE stream { packet.context := struct { string packet_size; }; };", 2, 44, "`packet_size` must be an unsigned integer"),
         ("TRACE stream { packet.context := string; };", 2, 28, "`stream.packet.context` must be a structure"),
-        (
-            "TRACE clock { name = a; }; clock { name = b; }; stream { event.header := struct { integer { size = 8; map = clock.a.value; } a; integer { size = 8; map = clock.b.value; } b; }; };",
-            2,
-            68,
-            "more than one clock",
-        ),
     ];
     for (text, line, column, words) in cases {
         let text = if let Some(rest) = text.strip_prefix("TRACE ") {

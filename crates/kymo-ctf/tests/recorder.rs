@@ -2,15 +2,18 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::cell::Cell;
+#[path = "../../kymo/tests/ground/mod.rs"]
+mod ground;
+
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use ground::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use kymo::ctf::directory::TraceWriter;
 use kymo::ring::reader::{Region, View};
-use kymo::{ByPointer, Clock, Config, Consumer, Control, ControlPointer, Interrupts, Masked, Memory, Recorder, Text, Tracer};
+use kymo::{ByPointer, Clock, Config, Consumer, Masked, Memory, Recorder, Text, Tracer};
 use kymo_ctf::{Item, LossKind, Trace, Value};
 
 kymo::event! { #[id(21)] pub struct Beat { pub cpu: u32, pub seq: u32 } }
@@ -18,28 +21,8 @@ kymo::event! { #[id(40)] pub struct Word { pub cpu: u32, pub seq: u32, pub text:
 kymo::event! { #[id(41)] #[channel(Names)] pub struct Name { pub cpu: u32, pub seq: u32 } }
 static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![Beat, Word, Name];
 
-thread_local! {
-    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
-    static CLOCK: Cell<u64> = const { Cell::new(1000) };
-}
-
-struct Block;
-// SAFETY: one thread plays all CPUs of a memory that is leaked, one after the other.
-unsafe impl ControlPointer for Block {
-    fn get() -> *const Control {
-        BLOCK.get()
-    }
-}
-struct NoInterrupts;
-// SAFETY: a test thread has none.
-unsafe impl Interrupts for NoInterrupts {
-    fn mask() -> usize {
-        0
-    }
-    fn restore(_: usize) {}
-}
 struct Test;
-// SAFETY: see `Block`.
+// SAFETY: one thread plays all CPUs of a memory, one after the other.
 unsafe impl kymo::Platform for Test {
     type Reserve = Masked<NoInterrupts>;
     type Local = ByPointer<Block>;
@@ -78,9 +61,7 @@ struct Machine {
 
 impl Machine {
     fn start(name: &str, flags: u32) -> Machine {
-        let layout = std::alloc::Layout::from_size_align(256 << 10, 4096).unwrap();
-        // SAFETY: the size is not zero; the memory is never freed.
-        let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), CPUS as u32) };
+        let memory = leaked(256 << 10, CPUS as u32);
         let recorder: &Recorder<Test, CPUS> = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
         let folder = std::env::temp_dir().join(format!("kymo-recorder-{}-{name}", std::process::id()));
         let mut machine = Machine { memory, recorder, folder, sequence: [0; CPUS], names: [0; CPUS] };
@@ -329,9 +310,7 @@ fn the_kernels_reader_and_the_hosts_tell_the_same() {
 #[test]
 fn three_hundred_cpus() {
     const CPUS: usize = 300;
-    let layout = std::alloc::Layout::from_size_align(4 << 20, 4096).unwrap();
-    // SAFETY: the size is not zero; the memory is never freed.
-    let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), layout.size(), CPUS as u32) };
+    let memory = leaked(4 << 20, CPUS as u32);
     let recorder: Box<Recorder<Test, CPUS>> = Box::new(Recorder::new(memory, &VOCABULARY));
     assert_eq!(recorder.start(0, 0, Some(&config(CPUS))).unwrap().channels as usize, 1 + 2 * CPUS);
     assert!(memory.control(CPUS as u32).is_null());

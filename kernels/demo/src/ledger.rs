@@ -54,14 +54,20 @@ macro_rules! name {
     };
 }
 
-/// An operation of the kernel: it is counted, and recorded. Stands where the operation is done, with interrupts masked.
-macro_rules! record {
-    ($event:ident { $($fields:tt)* }) => {{
-        $crate::ledger::LEDGER.count::<$event>();
-        // The switch is looked at once, so that count and record are of one mind.
+/// The tracepoint of an operation. The switch is looked at once, so that count and record are of one mind.
+macro_rules! traced {
+    ($event:ident { $($fields:tt)* }) => {
         if $crate::Kymo::is_on::<$event>() {
             $crate::ledger::RECORDED.count::<$event>();
             $crate::Kymo::record_masked($event { $($fields)* });
         }
+    };
+}
+
+/// An operation of the kernel: it is counted, and recorded. Stands where the operation is done, with interrupts masked.
+macro_rules! record {
+    ($event:ident { $($fields:tt)* }) => {{
+        $crate::ledger::LEDGER.count::<$event>();
+        traced!($event { $($fields)* });
     }};
 }

@@ -268,7 +268,7 @@ pub fn exception(cause: u32, ip: usize, value: usize) -> ! {
 pub fn dump_state() {
     let table = TABLE.lock();
     for process in table.processes.iter().flatten().filter(|process| process.status.is_none()) {
-        let (pid, parent_pid, name) = (process.pid, process.parent, Text::new(process.program.name));
-        record!(ProcessStateDump { pid, parent_pid, name });
+        let (pid, parent_pid, name) = (process.pid, process.parent, process.program.name);
+        record!(ProcessStateDump { pid, parent_pid, name: Text::new(name) });
     }
 }

@@ -32,9 +32,7 @@ static NAMED: [NameEpoch; Call::ALL.len()] = [const { NameEpoch::new() }; Call::
 pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
     let id = Syscall(u32::try_from(number).unwrap_or(u32::MAX));
     let call = Call::ALL.get(number).ok_or(Error::NoCall);
-    if let Ok(call) = call {
-        name!(NAMED[number], SyscallName { id, name: Text::new(call.name()) });
-    }
+    name(id, call);
     record!(SyscallEnter { id, arg0: arguments[0] as u64 });
     let value = match call.and_then(|&call| perform(call, arguments)) {
         Ok(Outcome::Value(value)) => value,
@@ -43,8 +41,17 @@ pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
     };
     // One that was killed meanwhile does not come back.
     process::leave();
+    // A session may have begun meanwhile.
+    name(id, call);
     record!(SyscallExit { id, ret: value });
     Outcome::Value(value)
+}
+
+/// Tells what a call that there is is called, where that is due.
+fn name(id: Syscall, call: Result<&Call, Error>) {
+    if let (Ok(call), Some(named)) = (call, NAMED.get(id.0 as usize)) {
+        name!(named, SyscallName { id, name: Text::new(call.name()) });
+    }
 }
 
 fn perform(call: Call, [a, b, c, d, e]: [usize; 5]) -> Result<Outcome, Error> {

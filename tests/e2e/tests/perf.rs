@@ -264,9 +264,20 @@ fn a_session_is_stopped_and_gathered_by_another_process() {
     assert!(threads.contains(&"main".to_owned()) && threads.contains(&"perf".to_owned()), "{threads:?}");
     assert_eq!(names("process_state"), ["perf", "perf"]);
     assert_eq!(names("lock_name"), ["perf"]);
-    for (event, name) in [("irq_name", "timer"), ("syscall_name", "map"), ("process_name", "touch"), ("thread_name", "touch")] {
+    for (event, name) in [
+        ("irq_name", "timer"),
+        ("syscall_name", "map"),
+        ("syscall_name", "perf_start"),
+        ("process_name", "touch"),
+        ("thread_name", "touch"),
+    ] {
         assert!(names(event).contains(&name.to_owned()), "{event}: {:?}", names(event));
     }
+    // The session began inside of a call, whose end is the first that it shows.
+    let exit = events(&received.folder.join("trace")).find(|event| event.name() == "sys_exit").unwrap();
+    let call = exit.fields.get("id").unwrap().as_u64();
+    let told = events(&received.folder.join("trace")).find(|event| event.name() == "syscall_name").unwrap();
+    assert_eq!((told.fields.get("id").unwrap().as_u64(), told.time <= exit.time), (call, true));
     // Each of them once by a hart: two that use it first at the same time may both tell it.
     let trace = received.folder.join("trace");
     let told = events(&trace).filter(|event| event.name() == "syscall_name");

@@ -24,7 +24,7 @@ impl StructClass {
 
     /// A structure of these members, aligned to `minimum` bits at least.
     pub(crate) fn new(members: Vec<Member>, minimum: u32) -> Self {
-        let alignments = members.iter().map(|member| member.class.alignment());
+        let alignments = members.iter().map(|member| member.class.outer_alignment());
         let alignment = alignments.fold(minimum.max(1), u32::max);
         StructClass { members, alignment, attributes: Attributes::default(), body: 0 }
     }
@@ -133,12 +133,14 @@ pub struct VariantClass {
     pub attributes: Attributes,
     /// Once linked: the first choice that holds is made.
     pub(crate) choices: Arc<[Choice]>,
+    /// Cells of fields in the options, of which those that are not chosen are not there.
+    pub(crate) clears: Arc<[u32]>,
 }
 
 impl VariantClass {
     /// A variant, not linked yet.
     pub(crate) fn new(selector: FieldLocation, options: Vec<Member>, ranges: Option<Vec<Vec<IntRange>>>) -> Self {
-        VariantClass { selector, options, ranges, attributes: Attributes::default(), choices: Arc::from([]) }
+        VariantClass { selector, options, ranges, attributes: Attributes::default(), choices: Arc::from([]), clears: Arc::from([]) }
     }
 }
 
@@ -166,9 +168,16 @@ pub struct OptionalClass {
     pub class: Box<FieldClass>,
     /// What the metadata says besides.
     pub attributes: Attributes,
+    /// Cells of fields in it.
+    pub(crate) clears: Arc<[u32]>,
 }
 
 impl OptionalClass {
+    /// A field that may be there, not linked yet.
+    pub(crate) fn new(selector: FieldLocation, ranges: Option<Vec<IntRange>>, class: FieldClass) -> Self {
+        OptionalClass { selector, ranges, class: Box::new(class), attributes: Attributes::default(), clears: Arc::from([]) }
+    }
+
     /// Whether the field is there when the selector is `value`.
     pub(crate) fn is_there(&self, value: i128) -> bool {
         match &self.ranges {

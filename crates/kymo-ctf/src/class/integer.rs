@@ -108,6 +108,11 @@ impl Roles {
         Roles(self.0 & (1 << Role::Timestamp as u16 | 1 << Role::PacketEndTimestamp as u16))
     }
 
+    /// All but these.
+    pub(crate) const fn others(self) -> Roles {
+        Roles(self.0 & !self.times().0)
+    }
+
     /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -141,6 +146,24 @@ pub struct IntegerClass {
     /// What the metadata says besides.
     pub attributes: Attributes,
     pub(crate) slot: u32,
+    /// The unit that a bit-field of C may not cross the end of.
+    pub(crate) unit: Option<Unit>,
+}
+
+/// What bit-fields of C are put into: a type of `size` bits, aligned to `alignment`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) size: u8,
+    pub(crate) alignment: u32,
+}
+
+impl Unit {
+    /// The bits to skip from `position` on, so that a field of `size` bits is in one unit.
+    pub(crate) fn padding(self, position: u64, size: u8) -> u64 {
+        let unit = u64::from(self.size.max(1));
+        let used = position % unit;
+        if used + u64::from(size) > unit { unit - used } else { 0 }
+    }
 }
 
 impl IntegerClass {
@@ -158,7 +181,13 @@ impl IntegerClass {
             roles: Roles::NONE,
             attributes: Attributes::default(),
             slot: NO_SLOT,
+            unit: None,
         }
+    }
+
+    /// What a structure is aligned to because of it: a bit-field counts as its unit.
+    pub(crate) fn outer_alignment(&self) -> u32 {
+        self.unit.map_or(self.alignment, |unit| unit.alignment.max(self.alignment))
     }
 }
 

@@ -11,10 +11,10 @@ mod text;
 
 pub use compound::{ArrayClass, Length, Member, OptionalClass, StructClass, VariantClass};
 pub(crate) use compound::{Choice, LinkedLength, choose};
-pub(crate) use integer::NO_SLOT;
 pub use integer::{
     Base, BitMapClass, BitOrder, ByteOrder, Encoding, EnumClass, FloatClass, IntegerClass, Mapping, Role, Roles, VarIntClass,
 };
+pub(crate) use integer::{NO_SLOT, Unit};
 pub use location::{FieldLocation, IntRange, Origin, Scope};
 pub use text::{BlobClass, StringClass, StringLength, TextEncoding};
 
@@ -63,6 +63,11 @@ impl FieldClass {
             FieldClass::Array(class) => class.element.alignment().max(class.minimum_alignment),
             FieldClass::Variant(_) | FieldClass::Optional(_) => 1,
         }
+    }
+
+    /// The same as a structure around it has to be aligned: bit-fields of C count as their units.
+    pub(crate) fn outer_alignment(&self) -> u32 {
+        self.storage().map_or_else(|| self.alignment(), IntegerClass::outer_alignment)
     }
 
     /// The fewest bits a field of this class can take, padding aside. Lengths are checked with it before anything is allocated.

@@ -1,5 +1,6 @@
 //! Text and bytes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{FieldLocation, Roles};
@@ -29,6 +30,13 @@ impl TextEncoding {
             TextEncoding::Utf16Be | TextEncoding::Utf16Le => 2,
             TextEncoding::Utf32Be | TextEncoding::Utf32Le => 4,
         }
+    }
+}
+
+impl TextEncoding {
+    /// The text in `bytes`, up to the first code unit of zero if there is one. What is not text is shown as U+FFFD.
+    pub fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
+        crate::text::decode(bytes, self)
     }
 }
 

@@ -183,7 +183,7 @@ impl Classes {
         let ranges = object.get(RANGES).map(|node| ranges(node, "`selector-field-ranges`")).transpose()?;
         let mut inside = Inside::default();
         let class = inside.take(self.make(object.need("field-class")?)?);
-        let class = OptionalClass { selector, ranges, class: Box::new(class), attributes: object.attributes()? };
+        let class = OptionalClass { attributes: object.attributes()?, ..OptionalClass::new(selector, ranges, class) };
         Ok(inside.made(FieldClass::Optional(class)))
     }
 

@@ -81,6 +81,23 @@ struct Trace {
     env: Vec<(String, EnvValue)>,
 }
 
+/// Properties of data stream classes.
+const OF_DATA_STREAM_CLASSES: [&str; 9] = [
+    "type",
+    "id",
+    "namespace",
+    "name",
+    "uid",
+    "default-clock-class-id",
+    "packet-context-field-class",
+    "event-record-header-field-class",
+    "event-record-common-context-field-class",
+];
+
+/// Properties of event record classes.
+const OF_EVENT_RECORD_CLASSES: [&str; 8] =
+    ["type", "id", "data-stream-class-id", "namespace", "name", "uid", "specific-context-field-class", "payload-field-class"];
+
 impl Fragments {
     fn fragment(&mut self, node: &Node) -> Checked<()> {
         let object = Object::new(node, "a fragment")?;
@@ -238,9 +255,8 @@ impl Fragments {
             Entry::Vacant(entry) => drop(entry.insert(said)),
             Entry::Occupied(entry) => {
                 if let Some(property) = entry.get().differs(&said) {
-                    let at = object.get(property).map_or(object.at, |node| node.at);
                     let message = format!("another clock class of the same name and `uid` has another `{property}`");
-                    return Err(MetadataError::new(at, message));
+                    return Err(MetadataError::new(object.place(property), message));
                 }
             }
         }
@@ -248,22 +264,10 @@ impl Fragments {
     }
 
     fn data_stream_class(&mut self, object: Object) -> Checked<()> {
-        let known = [
-            "type",
-            "id",
-            "namespace",
-            "name",
-            "uid",
-            "default-clock-class-id",
-            "packet-context-field-class",
-            "event-record-header-field-class",
-            "event-record-common-context-field-class",
-        ];
-        let object = object.known(&known)?;
+        let object = object.known(&OF_DATA_STREAM_CLASSES)?;
         let id = object.unsigned("id", 0)?.unwrap_or(0);
         if self.stream_ids.insert(id, self.streams.len()).is_some() {
-            let at = object.get("id").map_or(object.at, |node| node.at);
-            return Err(MetadataError::new(at, format!("there are two data stream classes with id {id}")));
+            return Err(MetadataError::new(object.place("id"), format!("there are two data stream classes with id {id}")));
         }
         let clock = match object.get("default-clock-class-id") {
             None => None,
@@ -297,28 +301,16 @@ impl Fragments {
     }
 
     fn event_record_class(&mut self, object: Object) -> Checked<()> {
-        let known = [
-            "type",
-            "id",
-            "data-stream-class-id",
-            "namespace",
-            "name",
-            "uid",
-            "specific-context-field-class",
-            "payload-field-class",
-        ];
-        let object = object.known(&known)?;
+        let object = object.known(&OF_EVENT_RECORD_CLASSES)?;
         let stream_id = object.unsigned("data-stream-class-id", 0)?.unwrap_or(0);
         let Some(stream) = self.stream_ids.get(&stream_id).copied() else {
-            let at = object.get("data-stream-class-id").map_or(object.at, |node| node.at);
             let message = format!("no data stream class with id {stream_id} comes before this event record class");
-            return Err(MetadataError::new(at, message));
+            return Err(MetadataError::new(object.place("data-stream-class-id"), message));
         };
         let id = object.unsigned("id", 0)?.unwrap_or(0);
         if !self.event_ids.insert((stream, id)) {
-            let at = object.get("id").map_or(object.at, |node| node.at);
             let message = format!("there are two event record classes with id {id} in data stream class {stream_id}");
-            return Err(MetadataError::new(at, message));
+            return Err(MetadataError::new(object.place("id"), message));
         }
         let attributes = object.attributes()?;
         let event = DraftEvent {

@@ -126,6 +126,11 @@ impl<'a> Object<'a> {
         self.properties.iter().find(|(have, _)| have.text == name).map(|(_, value)| value)
     }
 
+    /// Where the property of this name is, or else the object that lacks it.
+    pub(super) fn place(&self, name: &str) -> Position {
+        self.get(name).map_or(self.at, |node| node.at)
+    }
+
     /// The property of this name.
     pub(super) fn need(&self, name: &str) -> Checked<&'a Node> {
         self.get(name).ok_or_else(|| MetadataError::new(self.at, format!("{} needs `{name}`", self.of)))

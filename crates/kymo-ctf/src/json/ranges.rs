@@ -7,6 +7,7 @@ use super::object::{integer, list, map, wrong};
 use super::syntax::Node;
 use crate::class::{IntRange, Mapping};
 use crate::error::{MetadataError, Position};
+use crate::state::ABSENT;
 
 /// One range or more. Bounds may be larger than any integer that is read.
 pub(super) fn ranges(node: &Node, what: &str) -> Checked<Vec<IntRange>> {
@@ -26,7 +27,8 @@ fn range(node: &Node) -> Checked<IntRange> {
     if lower > upper {
         return wrong(node, format!("the range's lower bound {lower} is greater than its upper bound {upper}"));
     }
-    Ok(IntRange { low: lower, high: upper })
+    // The least of all numbers stands for fields that are not there.
+    Ok(IntRange { low: lower.max(ABSENT + 1), high: upper.max(ABSENT + 1) })
 }
 
 /// Labels with their ranges, in the order of the text.

@@ -65,6 +65,7 @@ impl<S: Source> Stream<S> {
         self.plan = Some(Arc::clone(&head.plan));
         self.last = *head.plan.event(None);
         self.last_id = super::NAMELESS;
+        self.order = head.order;
         self.times(&head);
         self.losses(&head);
         self.head = Some(head);
@@ -79,23 +80,31 @@ impl<S: Source> Stream<S> {
     }
 
     /// Sets the clock to the packet's beginning, and finds its end.
+    ///
+    /// By CTF 1.8 (section 8) a narrow value goes on from the clock's value before in the stream, by CTF 2 (section 6.1) every packet
+    /// begins at 0. Either way what records are given never steps back: what lies before is told, and the clock goes on from there
+    /// behind what is given.
     fn times(&mut self, head: &Head) {
         (self.begin, self.end, self.until) = (None, None, u64::MAX);
+        let mut now = if self.metadata.trace.major >= 2 { 0 } else { self.behind.unwrap_or(self.clock) };
         if let Some((low, size)) = head.begin {
-            match tick(self.clock, low, size, u64::MAX) {
-                Tick::To(begin) => self.clock = begin,
-                Tick::Back(to) => self.clamped(DecodeError::TimeWentBack { from: self.clock, to }, head.bits),
+            let (Tick::To(begin) | Tick::Back(begin)) = tick(now, low, size, u64::MAX);
+            now = begin;
+            if begin < self.clock {
+                self.clamped(DecodeError::TimeWentBack { from: self.clock, to: begin }, head.bits);
             }
-            self.begin = Some(self.clock);
+            self.begin = Some(begin.max(self.clock));
         }
+        self.behind = (now < self.clock && head.plan.class.clock.is_some()).then_some(now);
+        self.clock = self.clock.max(now);
         if let Some((low, size)) = head.end {
-            match tick(self.clock, low, size, u64::MAX) {
+            match tick(now, low, size, u64::MAX) {
                 Tick::To(end) => {
-                    self.end = Some(end);
+                    self.end = Some(end.max(self.clock));
                     // Narrow times may have wrapped more than once until then.
                     self.until = if size == 64 { end } else { u64::MAX };
                 }
-                Tick::Back(to) => self.clamped(DecodeError::TimeWentBack { from: self.clock, to }, head.bits),
+                Tick::Back(to) => self.clamped(DecodeError::TimeWentBack { from: now, to }, head.bits),
             }
         }
         if self.packets == 1 {

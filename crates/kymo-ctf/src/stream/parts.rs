@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Stream;
+use crate::class::StructClass;
 use crate::clock::Ticks;
 use crate::header::Header;
 use crate::item::Event;
@@ -11,19 +12,25 @@ use crate::packet::Packet;
 use crate::source::Source;
 use crate::state::Slots;
 use crate::value::Fields;
-use crate::value_ref::StructRef;
+use crate::value_ref::{Place, StructRef};
 
 impl<S: Source> Stream<S> {
-    /// The record's common context, own context and fields; `class` is its class.
-    pub(crate) fn parts<'a>(&'a self, class: &'a EventClass) -> [Option<StructRef<'a>>; 3] {
-        let mut slots = self.slots_at_body();
-        let mut at = self.record.body;
+    /// Where the record's contexts and fields begin, and their classes: common context, own context, fields.
+    pub(crate) fn body<'a>(&'a self, class: &'a EventClass) -> (Place<'a>, [Option<&'a StructClass>; 3]) {
+        let slots = self.slots_at_body();
         let common = self.plan.as_ref().and_then(|plan| plan.class.event_context.as_deref());
-        [common, class.context.as_deref(), class.fields.as_deref()].map(|part| {
-            let (part, end) = StructRef::measured(part?, self.source.bytes(), at, self.position, &mut slots);
-            at = end;
-            Some(part)
-        })
+        let place = Place { bytes: self.source.bytes(), position: self.record.body, limit: self.record.end, slots };
+        (place, [common, class.context.as_deref(), class.fields.as_deref()])
+    }
+
+    /// One of the three; those before it are stepped over.
+    pub(crate) fn part<'a>(&'a self, class: &'a EventClass, part: usize) -> StructRef<'a> {
+        let (mut place, parts) = self.body(class);
+        let Some((Some(wanted), before)) = parts.get(..=part).and_then(<[_]>::split_last) else {
+            return StructRef::empty();
+        };
+        before.iter().flatten().for_each(|class| place.step_over(class));
+        place.structure(wanted)
     }
 
     /// What fields before the record's contexts have left behind.
@@ -37,8 +44,13 @@ impl<S: Source> Stream<S> {
 
     /// The record as a value of its own.
     pub(crate) fn to_event(&self, packet: Arc<Packet>, class: &Arc<EventClass>) -> Event {
-        let parts = self.parts(class).map(|part| part.map_or_else(Fields::default, |part| part.to_fields()));
-        let [stream_context, context, fields] = parts;
+        let (mut place, parts) = self.body(class);
+        let [stream_context, context, fields] = parts.map(|part| {
+            let Some(part) = part else { return Fields::default() };
+            let fields = place.structure(part).to_fields();
+            place.step_over(part);
+            fields
+        });
         let time = packet.class.clock.is_some().then_some(Ticks(self.clock));
         Event { time, packet, class: Arc::clone(class), stream_context, context, fields }
     }

@@ -91,7 +91,7 @@ pub(crate) enum TypeSpec {
 #[derive(Debug, Clone)]
 pub(crate) struct Enumerator {
     pub(crate) label: At<String>,
-    pub(crate) range: Option<At<(i128, i128)>>,
+    pub(crate) range: Option<(At<i128>, At<i128>)>,
 }
 
 /// One entry of a structure's or a variant's body.

@@ -100,6 +100,19 @@ pub(crate) fn byte_order(attribute: &Assignment) -> Checked<Option<ByteOrder>> {
     }
 }
 
+/// The trace's own byte order: what `native` means, and not by its other name (CTF 1.8.3, section 4.1.3).
+pub(crate) fn byte_order_of_trace(attribute: &Assignment) -> Checked<ByteOrder> {
+    match word(attribute) {
+        Some("le") => Ok(ByteOrder::Little),
+        Some("be") => Ok(ByteOrder::Big),
+        Some(word @ ("native" | "network")) => {
+            let message = format!("the trace's own byte order cannot be `{word}`, which is for types; it must be `le` or `be`");
+            Err(MetadataError::new(attribute.value.position, message))
+        }
+        _ => wrong(attribute, "`le` or `be`"),
+    }
+}
+
 pub(crate) fn alignment(attribute: &Assignment) -> Checked<u32> {
     let value = unsigned(attribute)?;
     alignment_of(&At { position: attribute.value.position, value })

@@ -13,7 +13,7 @@ use super::instantiate::Instantiator;
 use super::parser;
 use super::types::{Scopes, Type};
 use crate::attribute::{AttributeValue, Attributes, BABELTRACE, EMF_URI};
-use crate::class::{ByteOrder, FieldClass, Scope, StructClass};
+use crate::class::{ByteOrder, Scope, StructClass};
 use crate::clock::ClockClass;
 use crate::draft::{Draft, DraftEvent, DraftStream};
 use crate::error::{MetadataError, Position};
@@ -133,11 +133,7 @@ impl Blocks {
                 "minor" => minor = Some((attributes::unsigned(attribute)?, attribute.value.position)),
                 "uuid" => uuid = Some(attributes::uuid(attribute)?),
                 "byte_order" => {
-                    byte_order = attributes::byte_order(attribute)?;
-                    if byte_order.is_none() {
-                        let message = "the trace's own byte order cannot be `native`";
-                        return Err(MetadataError::new(attribute.value.position, message));
-                    }
+                    byte_order = Some(attributes::byte_order_of_trace(attribute)?);
                 }
                 _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
@@ -287,7 +283,7 @@ impl Blocks {
         let names = self.clocks.iter().map(|clock| clock.name.clone()).collect();
         let mut instantiator = Instantiator::new(trace.byte_order, names, &self.env);
         let packet_header = part(&mut instantiator, Scope::PacketHeader, trace.packet_header.as_ref())?;
-        let packet_header = with_roles(Scope::PacketHeader, packet_header, false, trace.packet_header.as_ref())?;
+        let packet_header = with_roles(Scope::PacketHeader, packet_header, None, trace.packet_header.as_ref())?;
 
         let mut events: BTreeMap<u64, Vec<EventBlock>> = BTreeMap::new();
         let mut streams = self.streams;
@@ -315,19 +311,18 @@ impl Blocks {
             let packet_context = part(&mut instantiator, Scope::PacketContext, block.packet_context.as_ref())?;
             let mut event_header = part(&mut instantiator, Scope::EventHeader, block.event_header.as_ref())?;
             let event_context = part(&mut instantiator, Scope::EventCommonContext, block.event_context.as_ref())?;
-            let at = [&block.packet_context, &block.event_header].into_iter().flatten().next();
-            let at = at.map_or(Position::START, |at| at.position);
-            let clock = clock_of(&self.clocks, id, &[&packet_context, &event_header], at)?;
+            let clock = roles::default_clock(packet_context.as_ref(), event_header.as_ref());
+            let clock = clock.and_then(|name| self.clocks.iter().find(|clock| clock.name == *name).cloned());
             let clock = match (clock, &mut event_header) {
                 (None, Some(header)) if self.clocks.is_empty() => roles::clockless_timestamp(header),
                 (clock, _) => clock,
             };
-            let has_clock = clock.is_some();
+            let name = clock.as_ref().map(|clock| clock.name.as_str());
             let mut stream = DraftStream {
                 position: block.position,
                 id,
-                packet_context: with_roles(Scope::PacketContext, packet_context, has_clock, block.packet_context.as_ref())?,
-                event_header: with_roles(Scope::EventHeader, event_header, has_clock, block.event_header.as_ref())?,
+                packet_context: with_roles(Scope::PacketContext, packet_context, name, block.packet_context.as_ref())?,
+                event_header: with_roles(Scope::EventHeader, event_header, name, block.event_header.as_ref())?,
                 clock,
                 event_context,
                 ..DraftStream::default()
@@ -382,11 +377,11 @@ fn emf(uri: Option<String>) -> Attributes {
 fn with_roles(
     scope: Scope,
     class: Option<StructClass>,
-    has_clock: bool,
+    clock: Option<&str>,
     of: Option<&At<Rc<Type>>>,
 ) -> Checked<Option<StructClass>> {
     let Some(mut class) = class else { return Ok(None) };
-    roles::assign(scope, &mut class, has_clock).map_err(|wrong| {
+    roles::assign(scope, &mut class, clock).map_err(|wrong| {
         let position = of.and_then(|of| of.value.member_position(wrong.name).or(Some(of.position)));
         MetadataError::new(position.unwrap_or(Position::START), wrong.message)
     })?;
@@ -404,33 +399,4 @@ fn plain<'a>(block: &'a At<Vec<Statement>>, of: &str) -> Checked<Vec<&'a Assignm
 
 fn part(instantiator: &mut Instantiator, scope: Scope, of: Option<&At<Rc<Type>>>) -> Checked<Option<StructClass>> {
     of.map(|of| instantiator.scope(scope, of)).transpose()
-}
-
-/// The one clock that a stream's packet context and event header are mapped to.
-fn clock_of(clocks: &[Arc<ClockClass>], id: u64, parts: &[&Option<StructClass>], at: Position) -> Checked<Option<Arc<ClockClass>>> {
-    let mut names = Vec::new();
-    for class in parts.iter().copied().flatten() {
-        for member in &class.members {
-            clock_names(&member.class, &mut names);
-        }
-    }
-    names.sort();
-    names.dedup();
-    match names.as_slice() {
-        [] => Ok(None),
-        [name] => Ok(clocks.iter().find(|clock| clock.name == **name).cloned()),
-        _ => {
-            let message = format!("stream {id} is mapped to more than one clock, which is not supported");
-            Err(MetadataError::new(at, message))
-        }
-    }
-}
-
-fn clock_names(class: &FieldClass, names: &mut Vec<Arc<str>>) {
-    match class {
-        FieldClass::Struct(class) => class.members.iter().for_each(|member| clock_names(&member.class, names)),
-        FieldClass::Variant(class) => class.options.iter().for_each(|option| clock_names(&option.class, names)),
-        FieldClass::Array(class) => clock_names(&class.element, names),
-        _ => names.extend(class.as_integer().and_then(|integer| integer.clock.clone())),
-    }
 }

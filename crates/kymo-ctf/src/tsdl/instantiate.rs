@@ -88,6 +88,7 @@ impl Instantiator {
             base: integer.base,
             encoding: integer.encoding,
             clock: integer.clock.as_ref().map(|clock| Arc::clone(&clock.value)),
+            unit: integer.unit,
             ..IntegerClass::new(integer.size, integer.alignment, integer.signed, byte_order)
         })
     }

@@ -55,6 +55,9 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, MetadataError> {
     }
 }
 
+/// White space to C, but not to [`char::is_ascii_whitespace`].
+const VERTICAL_TAB: char = '\u{b}';
+
 struct Lexer<'a> {
     rest: &'a str,
     position: Position,
@@ -128,7 +131,7 @@ impl Lexer<'_> {
                 while self.peek().is_some_and(|c| c != '\n') {
                     self.bump();
                 }
-            } else if self.peek().is_some_and(|c| c.is_ascii_whitespace()) {
+            } else if self.peek().is_some_and(|c| c.is_ascii_whitespace() || c == VERTICAL_TAB) {
                 self.bump();
             } else {
                 return Ok(());
@@ -147,13 +150,13 @@ impl Lexer<'_> {
     fn number(&mut self) -> Result<TokenKind, MetadataError> {
         let position = self.position;
         let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
-        let lower = text.to_ascii_lowercase();
-        let digits = lower.trim_end_matches(['u', 'l']);
-        let suffix = lower.get(digits.len()..).unwrap_or_default();
-        let known = ["", "u", "l", "ul", "lu", "ll", "ull", "llu"].contains(&suffix);
+        let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
+        let suffix = text.get(digits.len()..).unwrap_or_default();
+        let suffix = suffix.strip_prefix(['u', 'U']).or(suffix.strip_suffix(['u', 'U'])).unwrap_or(suffix);
+        let known = ["", "l", "L", "ll", "LL"].contains(&suffix);
         let parsed = if !known {
             "".parse()
-        } else if let Some(hex) = digits.strip_prefix("0x") {
+        } else if let Some(hex) = digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
             u64::from_str_radix(hex, 16)
         } else if digits.len() > 1 && digits.starts_with('0') {
             u64::from_str_radix(digits, 8)

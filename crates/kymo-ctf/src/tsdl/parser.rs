@@ -64,6 +64,18 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Item>, MetadataError> {
     Ok(items)
 }
 
+/// A type before declarators.
+struct Specifiers {
+    of: At<TypeSpec>,
+    /// Whether the declarators are names of types.
+    typedef: bool,
+}
+
+/// Whether `words` are some of C's.
+fn is_c_type(words: &str) -> bool {
+    words.split(' ').all(|word| C_TYPE_WORDS.contains(&word))
+}
+
 struct Parser {
     tokens: Vec<Token>,
     next: usize,
@@ -196,46 +208,93 @@ impl Parser {
 
     /// Whether a declaration begins here, and not an assignment to something of that name.
     fn starts_declaration(&self) -> bool {
-        let keyword = matches!(self.token(), TokenKind::Name(word)
-            if matches!(word.as_str(), "typealias" | "typedef" | "struct" | "enum" | "variant"));
-        keyword && !matches!(self.ahead(1), TokenKind::Mark("=" | ":=" | "."))
+        const WORDS: [&str; 9] =
+            ["typealias", "typedef", "struct", "enum", "variant", "const", "integer", "floating_point", "string"];
+        let TokenKind::Name(word) = self.token() else { return false };
+        let begins = WORDS.contains(&word.as_str())
+            || is_c_type(word)
+            || matches!(self.ahead(1), TokenKind::Name(next) if next == "typedef");
+        begins && !matches!(self.ahead(1), TokenKind::Mark("=" | ":=" | "." | "->"))
     }
 
     fn declaration(&mut self, out: &mut Vec<Declaration>) -> Parsed<()> {
         if self.eat_word("typealias") {
-            let of = self.type_spec()?;
-            self.expect(":=")?;
-            // `struct page *` is a name too.
-            let tagged = ["struct", "enum", "variant"].into_iter().find(|word| self.eat_word(word));
-            let mut name = self.type_name()?;
-            if let Some(word) = tagged {
-                name.value = format!("{word} {}", name.value);
-            }
-            for _ in 0..self.stars() {
-                name.value.push_str(" *");
-            }
-            let names = vec![Declarator { name, bits: None, stars: 0, dimensions: Vec::new() }];
-            out.push(Declaration::Alias { of, names });
-        } else if self.eat_word("typedef") {
-            let of = self.type_spec()?;
+            out.push(self.typealias()?);
+            return self.expect(";");
+        }
+        // A type alone declares nothing.
+        let unexpected = self.unexpected("a block or a declaration");
+        let Specifiers { of, typedef } = self.specifiers()?;
+        if typedef {
             let names = self.declarators()?;
             out.push(Declaration::Alias { of, names });
-        } else if self.starts_declaration() {
-            let of = self.type_spec()?;
-            let named = matches!(
-                &of.value,
-                TypeSpec::Struct { name: Some(_), body: Some(_), .. }
-                    | TypeSpec::Enum { name: Some(_), body: Some(_), .. }
-                    | TypeSpec::Variant { name: Some(_), body: Some(_), .. }
-            );
-            if !named {
-                return Err(MetadataError::new(of.position, "a declaration of a type needs a name and a body"));
-            }
-            out.push(Declaration::Named(of));
-        } else {
-            return Err(self.unexpected("a block or a declaration"));
+            return self.expect(";");
         }
+        if !matches!(of.value, TypeSpec::Struct { .. } | TypeSpec::Enum { .. } | TypeSpec::Variant { .. }) {
+            return Err(unexpected);
+        }
+        let named = matches!(
+            &of.value,
+            TypeSpec::Struct { name: Some(_), body: Some(_), .. }
+                | TypeSpec::Enum { name: Some(_), body: Some(_), .. }
+                | TypeSpec::Variant { name: Some(_), body: Some(_), .. }
+        );
+        if !named {
+            return Err(MetadataError::new(of.position, "a declaration of a type needs a name and a body"));
+        }
+        out.push(Declaration::Named(of));
         self.expect(";")
+    }
+
+    /// What follows `typealias`: a type, perhaps a pointer to it or an array of it, and its new name.
+    fn typealias(&mut self) -> Parsed<Declaration> {
+        let of = self.type_spec()?;
+        let stars = self.stars();
+        let dimensions = self.dimensions()?;
+        self.expect(":=")?;
+        while self.eat_word("const") {}
+        // `struct page *` is a name too.
+        let tagged = ["struct", "enum", "variant"].into_iter().find(|word| self.eat_word(word));
+        let mut name = self.type_name()?;
+        if let Some(word) = tagged {
+            name.value = format!("{word} {}", name.value);
+        }
+        for _ in 0..self.stars() {
+            name.value.push_str(" *");
+        }
+        Ok(Declaration::Alias { of, names: vec![Declarator { name, bits: None, stars, dimensions }] })
+    }
+
+    /// A type and what may stand around it: `const`, and `typedef`, which C allows at any place among the words of a type.
+    fn specifiers(&mut self) -> Parsed<Specifiers> {
+        let mut typedef = self.typedef_or_const();
+        let mut of = self.type_spec()?;
+        loop {
+            if self.typedef_or_const() {
+                typedef = true;
+            } else if let (TypeSpec::Alias(words), TokenKind::Name(word)) = (&mut of.value, self.token().clone())
+                && is_c_type(words)
+                && C_TYPE_WORDS.contains(&word.as_str())
+            {
+                // `unsigned typedef int name;`
+                *words = format!("{words} {word}");
+                self.next += 1;
+            } else {
+                return Ok(Specifiers { of, typedef });
+            }
+        }
+    }
+
+    /// Over all `typedef` and `const` that are next; whether there was a `typedef`.
+    fn typedef_or_const(&mut self) -> bool {
+        let mut typedef = false;
+        loop {
+            if self.eat_word("typedef") {
+                typedef = true;
+            } else if !self.eat_word("const") {
+                return typedef;
+            }
+        }
     }
 
     /// The name that an alias gets: one name, or several of C's type words.
@@ -296,6 +355,11 @@ impl Parser {
             _ => return Err(self.unexpected("an integer constant")),
         };
         Ok(if negative { -number } else { number })
+    }
+
+    fn located_integer(&mut self) -> Parsed<At<i128>> {
+        let position = self.position();
+        Ok(At { position, value: self.integer()? })
     }
 
     /// What `inner` reads, in parentheses.
@@ -381,6 +445,7 @@ impl Parser {
             "variant" => self.variant()?,
             _ => TypeSpec::Alias(self.type_name()?.value),
         };
+        while self.eat_word("const") {}
         Ok(At { position, value })
     }
 
@@ -418,10 +483,9 @@ impl Parser {
             };
             self.next += 1;
             let range = if self.eat("=") {
-                let position = self.position();
-                let low = self.integer()?;
-                let high = if self.eat("...") { self.integer()? } else { low };
-                Some(At { position, value: (low, high) })
+                let low = self.located_integer()?;
+                let high = if self.eat("...") { self.located_integer()? } else { low.clone() };
+                Some((low, high))
             } else {
                 None
             };
@@ -478,13 +542,18 @@ impl Parser {
             if self.eat(";") {
                 continue;
             }
-            if self.is_word("typealias") || self.is_word("typedef") {
+            if self.is_word("typealias") {
                 let mut declarations = Vec::new();
                 self.declaration(&mut declarations)?;
                 entries.extend(declarations.into_iter().map(Entry::Declaration));
                 continue;
             }
-            let of = self.type_spec()?;
+            let Specifiers { of, typedef } = self.specifiers()?;
+            if typedef {
+                entries.push(Entry::Declaration(Declaration::Alias { of, names: self.declarators()? }));
+                self.expect(";")?;
+                continue;
+            }
             if self.eat(";") {
                 // `struct name { ... };` inside a body: a declaration without a field.
                 entries.push(Entry::Declaration(Declaration::Named(of)));
@@ -501,13 +570,8 @@ impl Parser {
         let mut names = Vec::new();
         loop {
             let stars = self.stars();
-            if self.is("(") {
-                return self.refuse("parentheses around a name are not supported");
-            }
-            let name = self.name("the name of a field")?;
-            if KEYWORDS.contains(&name.value.as_str()) {
-                return Err(keyword(&name, "a field or type"));
-            }
+            let (name, mut dimensions) = self.direct_declarator()?;
+            dimensions.extend(self.dimensions()?);
             let bits = if self.eat(":") {
                 let position = self.position();
                 let bits = u64::try_from(self.integer()?)
@@ -516,24 +580,48 @@ impl Parser {
             } else {
                 None
             };
-            let mut dimensions = Vec::new();
-            while self.eat("[") {
-                let position = self.position();
-                let value = match self.token() {
-                    TokenKind::Name(_) => Length::Field(self.path()?.value),
-                    _ => Length::Fixed(
-                        u64::try_from(self.integer()?)
-                            .map_err(|_| MetadataError::new(position, "an array cannot have a negative length"))?,
-                    ),
-                };
-                self.expect("]")?;
-                dimensions.push(At { position, value });
-            }
             names.push(Declarator { name, bits, stars, dimensions });
             if !self.eat(",") {
                 return Ok(names);
             }
         }
+    }
+
+    /// A name, perhaps in parentheses, and the brackets in these.
+    fn direct_declarator(&mut self) -> Parsed<(At<String>, Vec<At<Length>>)> {
+        if self.is("(") {
+            return self.parenthesised(|parser| {
+                if parser.is("*") {
+                    return parser.refuse("a pointer in parentheses is not supported");
+                }
+                let (name, mut dimensions) = parser.direct_declarator()?;
+                dimensions.extend(parser.dimensions()?);
+                Ok((name, dimensions))
+            });
+        }
+        let name = self.name("the name of a field")?;
+        if KEYWORDS.contains(&name.value.as_str()) {
+            return Err(keyword(&name, "a field or type"));
+        }
+        Ok((name, Vec::new()))
+    }
+
+    /// The brackets that are next, and what is in them.
+    fn dimensions(&mut self) -> Parsed<Vec<At<Length>>> {
+        let mut dimensions = Vec::new();
+        while self.eat("[") {
+            let position = self.position();
+            let value = match self.token() {
+                TokenKind::Name(_) => Length::Field(self.path()?.value),
+                _ => Length::Fixed(
+                    u64::try_from(self.integer()?)
+                        .map_err(|_| MetadataError::new(position, "an array cannot have a negative length"))?,
+                ),
+            };
+            self.expect("]")?;
+            dimensions.push(At { position, value });
+        }
+        Ok(dimensions)
     }
 }
 
@@ -560,7 +648,7 @@ mod tests {
     fn says_where_and_what() {
         let cases = [
             ("trace {\n  major = ;\n};", "line 2, column 11: expected a value, found `;`"),
-            ("struct a { int (b); };", "line 1, column 16: parentheses around a name are not supported"),
+            ("struct a { int (*b); };", "line 1, column 17: a pointer in parentheses is not supported"),
             ("struct a { int b : -3; };", "column 20: a bit-field cannot have a negative size"),
             ("struct a { int event; };", "column 16: `event` is a keyword"),
             ("struct a { event b; };", "column 12: `event` is a keyword"),

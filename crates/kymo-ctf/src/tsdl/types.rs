@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::ast::{Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Length, Path, TypeSpec};
 use super::attributes;
-use crate::class::{Base, ByteOrder, Encoding, Mapping};
+use crate::class::{Base, ByteOrder, Encoding, Mapping, Unit};
 use crate::error::{MetadataError, Position};
 
 /// Types may lead through this many others, aliases included, so that no text can exhaust the stack.
@@ -76,6 +76,8 @@ pub(crate) struct IntegerType {
     pub(crate) base: Base,
     pub(crate) encoding: Encoding,
     pub(crate) clock: Option<At<Arc<str>>>,
+    /// Of a bit-field of C: what it was cut from.
+    pub(crate) unit: Option<Unit>,
 }
 
 #[derive(Debug)]
@@ -188,6 +190,9 @@ impl Scopes {
             self.find(Space::Alias, &(name + &" *".repeat(declarator.stars)), at)?
         };
         if let Some(bits) = &declarator.bits {
+            if !declarator.dimensions.is_empty() {
+                return Err(MetadataError::new(bits.position, "a bit-field cannot be an array"));
+            }
             of = bit_field(&of, bits)?;
         }
         arrays(&of, &declarator.dimensions, at, self.body())
@@ -218,7 +223,7 @@ impl Scopes {
                 let TypeKind::Integer(integer) = &container.kind else {
                     return Err(MetadataError::new(position, "an enumeration must be stored as an integer"));
                 };
-                let kind = TypeKind::Enum { integer: integer.clone(), mappings: mappings(body)? };
+                let kind = TypeKind::Enum { integer: integer.clone(), mappings: mappings(body, integer)? };
                 self.finish(Space::Enum, name.as_deref(), position, kind)
             }
             TypeSpec::Struct { name, body, align } => {
@@ -243,6 +248,9 @@ impl Scopes {
             TypeSpec::Variant { name, tag, body } => match body {
                 Some(body) => {
                     let options = self.nested(|scopes| scopes.members(body))?;
+                    if options.is_empty() {
+                        return Err(MetadataError::new(position, "a variant needs at least one option"));
+                    }
                     let tag = tag.clone().map(|at| Reference { at, body: self.body() });
                     let kind = TypeKind::Variant { tag, options };
                     self.finish(Space::Variant, name.as_deref(), position, kind)
@@ -341,7 +349,7 @@ fn arrays(base: &Rc<Type>, dimensions: &[At<Length>], at: Position, body: u32) -
     })
 }
 
-/// `name : bits`: the integer in so many bits, packed.
+/// `name : bits`: the integer in so many bits, packed into units of its type.
 fn bit_field(base: &Rc<Type>, bits: &At<u64>) -> Checked<Rc<Type>> {
     let TypeKind::Integer(integer) = &base.kind else {
         return Err(MetadataError::new(bits.position, "a bit-field must be an integer"));
@@ -349,7 +357,8 @@ fn bit_field(base: &Rc<Type>, bits: &At<u64>) -> Checked<Rc<Type>> {
     let size = u8::try_from(bits.value).ok().filter(|size| (1..=integer.size).contains(size));
     let size =
         size.ok_or_else(|| MetadataError::new(bits.position, format!("this bit-field can have 1 to {} bits", integer.size)))?;
-    make(TypeKind::Integer(IntegerType { size, alignment: 1, ..integer.clone() }), bits.position)
+    let unit = Some(Unit { size: integer.size, alignment: integer.alignment });
+    make(TypeKind::Integer(IntegerType { size, alignment: 1, unit, ..integer.clone() }), bits.position)
 }
 
 fn integer(given: &[Assignment], position: Position) -> Checked<IntegerType> {
@@ -364,6 +373,7 @@ fn integer(given: &[Assignment], position: Position) -> Checked<IntegerType> {
         base: Base::Decimal,
         encoding: Encoding::None,
         clock: None,
+        unit: None,
     };
     for attribute in given {
         match attribute.name.value.as_str() {
@@ -433,7 +443,8 @@ fn string(given: &[Assignment]) -> Checked<()> {
 
 fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
     attributes::refuse_repeated(&given.iter().collect::<Vec<_>>())?;
-    let (mut exponent, mut mantissa, mut byte_order, mut alignment) = (0, 0, None, 1);
+    // All basic types but odd integers are on bytes unless they say otherwise (CTF 1.8.3, section 4.1.2).
+    let (mut exponent, mut mantissa, mut byte_order, mut alignment) = (0, 0, None, 8);
     for attribute in given {
         match attribute.name.value.as_str() {
             "exp_dig" => exponent = attributes::unsigned(attribute)?,
@@ -457,21 +468,31 @@ fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
     Ok(FloatType { size, alignment, byte_order })
 }
 
-fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
+/// Labels and their ranges. Values that the integer cannot have are refused, as C++ does, from which enumerations with a type of
+/// their own are (CTF 1.8.3, appendix C).
+fn mappings(enumerators: &[Enumerator], integer: &IntegerType) -> Checked<Arc<[Mapping]>> {
+    let size = u32::from(integer.size);
+    let (least, most) = match integer.signed {
+        true => (-(1_i128 << (size - 1)), (1_i128 << (size - 1)) - 1),
+        false => (0, (1_i128 << size) - 1),
+    };
     let mut next = 0;
     let mut mappings = Vec::new();
-    for enumerator in enumerators {
-        let (low, high) = match &enumerator.range {
-            None => (next, next),
-            Some(At { position, value: (low, high) }) => {
-                if low > high {
-                    return Err(MetadataError::new(*position, format!("the range {low} ... {high} is empty")));
-                }
-                (*low, *high)
+    for Enumerator { label, range } in enumerators {
+        let next_one = At { position: label.position, value: next };
+        let (low, high) = range.as_ref().map_or((&next_one, &next_one), |(low, high)| (low, high));
+        for At { position, value } in [low, high] {
+            if !(least..=most).contains(value) {
+                let message = format!("{value} is no value of the enumeration's integer, which goes from {least} to {most}");
+                return Err(MetadataError::new(*position, message));
             }
-        };
-        next = high.saturating_add(1);
-        mappings.push(Mapping { label: Arc::from(enumerator.label.value.as_str()), low, high });
+        }
+        if low.value > high.value {
+            let message = format!("the range {} ... {} is empty", low.value, high.value);
+            return Err(MetadataError::new(low.position, message));
+        }
+        next = high.value + 1;
+        mappings.push(Mapping { label: Arc::from(label.value.as_str()), low: low.value, high: high.value });
     }
     Ok(mappings.into())
 }

@@ -319,7 +319,10 @@ impl Walk<'_> {
         }
         let class = VariantClass::new(selector, options, (!old).then_some(ranges));
         let class = VariantClass { attributes: from.attributes.clone(), ..class };
-        (FieldClass::Variant(class), Write::Variant { slot, choices: Arc::clone(&from.choices), options: writes })
+        (
+            FieldClass::Variant(class),
+            Write::Variant { slot, choices: Arc::clone(&from.choices), options: writes, clears: Arc::clone(&from.clears) },
+        )
     }
 
     fn copy_selector(&mut self, slot: u32, names: &[Arc<str>], chosen: &[Vec<IntRange>]) -> FieldLocation {
@@ -363,10 +366,10 @@ impl Walk<'_> {
         let class = match self.lowering.format {
             Format::Ctf18 => FieldClass::Array(ArrayClass { attributes, ..ArrayClass::new(class, Length::Dynamic(selector)) }),
             Format::Ctf2 => {
-                FieldClass::Optional(OptionalClass { selector, ranges: from.ranges.clone(), class: Box::new(class), attributes })
+                FieldClass::Optional(OptionalClass { attributes, ..OptionalClass::new(selector, from.ranges.clone(), class) })
             }
         };
-        (class, Write::Optional { test, class: Box::new(write) })
+        (class, Write::Optional { test, class: Box::new(write), clears: Arc::clone(&from.clears) })
     }
 
     /// The length as it is written; `None` for text that is ended by a zero.

@@ -156,7 +156,7 @@ impl Packets {
         let length = current.bytes.len();
         class.event_header.put(&mut current.bytes, event.id, time);
         let mut slots = stream.slots_at_body();
-        let mut walker = Walker::new(stream.source.bytes(), stream.record.body, stream.position, &mut slots, None);
+        let mut walker = Walker::new(stream.source.bytes(), stream.record.body, stream.record.end, &mut slots, None);
         let mut parts = [&class.event_context, &event.context, &event.fields].into_iter().flatten();
         if let Err(reason) = parts.try_for_each(|part| part.put(&mut walker, &mut current.bytes)) {
             current.bytes.truncate(length);

@@ -8,6 +8,7 @@ use crate::class::{
     BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength, StringLength, TextEncoding, choose,
 };
 use crate::error::DecodeError;
+use crate::state::ABSENT;
 use crate::text;
 use crate::walk::{Walker, in_order, widened};
 
@@ -54,10 +55,12 @@ pub(super) enum Write {
         slot: u32,
         choices: Arc<[Choice]>,
         options: Vec<Write>,
+        clears: Arc<[u32]>,
     },
     Optional {
         test: Test,
         class: Box<Write>,
+        clears: Arc<[u32]>,
     },
 }
 
@@ -95,6 +98,8 @@ impl Test {
     fn holds(&self, walker: &Walker<'_, '_>) -> bool {
         let value = walker.slots.get(self.slot);
         match &self.ranges {
+            // What decides is itself not there: then this is not read.
+            _ if value == ABSENT => false,
             Some(ranges) => ranges.iter().any(|range| range.holds(value)),
             None => value != 0,
         }
@@ -119,9 +124,9 @@ impl StructWrite {
     }
 }
 
-/// Two's complement in 64 bits.
+/// Two's complement in 64 bits. Where the field is not there, nothing that depends on it is.
 fn low(value: i128) -> u64 {
-    value as u64
+    if value == ABSENT { 0 } else { value as u64 }
 }
 
 impl Write {
@@ -160,18 +165,21 @@ impl Write {
             Write::Array { length, alignment, element } => {
                 let length = match length {
                     LinkedLength::Fixed(length) => *length,
-                    LinkedLength::Slot(slot) => walker.slots.length(*slot),
+                    LinkedLength::Slot(slot) => walker.slots.length(*slot).ok_or(DecodeError::AbsentField)?,
                 };
                 walker.cursor.align(*alignment)?;
                 (0..length).try_for_each(|_| element.put(walker, out))?;
             }
-            Write::Variant { slot, choices, options } => {
+            Write::Variant { slot, choices, options, clears } => {
                 let tag = walker.slots.get(*slot);
+                walker.slots.clear(clears);
                 let option = choose(choices, tag).and_then(|option| options.get(option));
                 option.ok_or(DecodeError::NoSuchOption(tag))?.put(walker, out)?;
             }
-            Write::Optional { test, class } => {
-                if test.holds(walker) {
+            Write::Optional { test, class, clears } => {
+                let is_there = test.holds(walker);
+                walker.slots.clear(clears);
+                if is_there {
                     class.put(walker, out)?;
                 }
             }
@@ -182,6 +190,9 @@ impl Write {
 
 fn integer(walker: &mut Walker<'_, '_>, class: &IntegerClass) -> Result<u64, DecodeError> {
     walker.cursor.align(class.alignment)?;
+    if let Some(unit) = class.unit {
+        walker.cursor.skip(unit.padding(walker.cursor.position(), class.size))?;
+    }
     let raw = in_order(walker.cursor.integer(class.size, class.byte_order)?, class);
     walker.slots.set(class.slot, widened(raw, class));
     Ok(raw)
@@ -193,7 +204,10 @@ fn taken<'a>(walker: &mut Walker<'a, '_>, length: &StringLength, unit: usize) ->
     match length {
         StringLength::Terminated => walker.cursor.bytes_to_zero(unit),
         StringLength::Static(length) => walker.cursor.take_bytes(*length),
-        StringLength::Dynamic(location) => walker.cursor.take_bytes(walker.slots.length(location.slot)),
+        StringLength::Dynamic(location) => {
+            let length = walker.slots.length(location.slot).ok_or(DecodeError::AbsentField)?;
+            walker.cursor.take_bytes(length)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What test platforms stand on: a thread that is whichever CPU the test says, without interrupts. Unit tests and those beside this folder share it.
+//! What test platforms stand on: a thread that is whichever CPU the test says, without interrupts. Unit tests, those beside this folder, and kymo-ctf's share it.
 #![allow(dead_code, clippy::expect_used)] // Not each of them needs all.
 
 use std::cell::Cell;

@@ -1,0 +1,397 @@
+//! The lines of babeltrace2 (its sink `text.pretty`, as it is without options), so that what reads those can read these.
+//!
+//! They are the same to the letter, with what babeltrace2 2.0.4 makes of times by computing in floating-point numbers. Not copied are
+//! two of its mistakes: empty text is shown as the text that the field had before, and after the first time before 1970 those after it
+//! are shown as if they were later.
+
+use std::io::Write as _;
+
+use kymo_ctf::{
+    ArrayClass, Base, ClockClass, Compound, EventRef, FieldClass, FloatClass, IntegerClass, Loss, Mapping, Member, Metadata,
+    Problem, Role, Roles, Scope, StructClass, TextEncoding, Ticks, TraceMap, VarIntClass, Visitor,
+};
+
+use super::text::{consequence, lost};
+use super::wall::{Wall, Zone, nine_digits};
+use super::{Page, Printer, escape_controls, number};
+
+/// Prints such lines.
+pub struct Lines {
+    wall: Wall,
+    /// The time of the event before.
+    last: Option<i128>,
+    streams: Vec<Stream>,
+}
+
+/// What many lines of a stream have in common.
+#[derive(Default)]
+struct Stream {
+    /// Where it was recorded: host, program and process, as far as the trace says so.
+    place: Vec<u8>,
+    /// `place` and the event's name, by event class; empty until the first of them comes.
+    heads: Vec<Vec<u8>>,
+    /// The packet that `context` is of, by the reader's count.
+    packet: u64,
+    context: Vec<u8>,
+    /// Whether names of fields may have any character in them (CTF 2).
+    free_names: bool,
+    times: Option<Times>,
+}
+
+/// How a clock's ticks become nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Times {
+    base: i128,
+    frequency: u64,
+}
+
+const NANOS: u64 = 1_000_000_000;
+
+impl Times {
+    fn of(clock: &ClockClass) -> Times {
+        let frequency = clock.frequency.max(1);
+        let seconds = i128::from(clock.offset_s) + i128::from(clock.offset / frequency);
+        let rest = Times { base: 0, frequency }.nanos(Ticks(clock.offset % frequency));
+        Times { base: seconds * i128::from(NANOS) + rest, frequency }
+    }
+
+    /// As babeltrace2 has it, for clocks of 1 GHz exactly: others by way of a floating-point number, rounded down.
+    #[inline]
+    fn nanos(&self, ticks: Ticks) -> i128 {
+        let nanos = match self.frequency {
+            NANOS => ticks.0,
+            frequency => (1e9 * ticks.0 as f64 / frequency as f64) as u64,
+        };
+        self.base + i128::from(nanos)
+    }
+}
+
+impl Lines {
+    pub fn new(map: &TraceMap, zone: Zone) -> Lines {
+        let streams = map.streams().map(|(metadata, _, _)| Stream::new(metadata));
+        Lines { wall: Wall::new(zone), last: None, streams: streams.collect() }
+    }
+}
+
+impl Stream {
+    fn new(metadata: &Metadata) -> Stream {
+        let get = |name: &str| metadata.env().iter().find(|(have, _)| have == name).map(|(_, value)| value.to_string());
+        let process = get("vpid").map(|process| format!("({process})"));
+        let place: Vec<String> = [get("hostname"), get("procname"), process].into_iter().flatten().collect();
+        let mut place = place.join(":");
+        if !place.is_empty() {
+            place.push(' ');
+        }
+        escape_controls(&mut place);
+        Stream {
+            place: place.into_bytes(),
+            heads: vec![Vec::new(); metadata.event_class_count()],
+            free_names: metadata.trace().major > 1,
+            ..Stream::default()
+        }
+    }
+
+    /// What comes between the times and the fields.
+    #[inline]
+    fn write_head(&mut self, event: &EventRef<'_>, line: &mut Vec<u8>) -> bool {
+        let Some(head) = self.heads.get_mut(event.class().index()) else { return true };
+        if head.is_empty() {
+            let mut name = event.name().to_owned();
+            escape_controls(&mut name);
+            let name = if name.is_empty() { "<unknown>" } else { &name };
+            *head = [&self.place, name.as_bytes(), b": "].concat();
+        }
+        line.extend_from_slice(head);
+        if self.packet != event.packet_count() {
+            self.packet = event.packet_count();
+            self.context.clear();
+            let mut fields = Fields { line: &mut self.context, first: true, free_names: self.free_names, packet: true };
+            event.visit_packet_context(&mut fields);
+        }
+        line.extend_from_slice(&self.context);
+        self.context.is_empty()
+    }
+}
+
+impl Printer for Lines {
+    fn event(&mut self, event: &EventRef<'_>, page: &mut Page) {
+        let Some(stream) = self.streams.get_mut(event.stream_index()) else { return };
+        let line = &mut page.lines;
+        if let Some((clock, ticks)) = event.clock().zip(event.time()) {
+            let nanos = stream.times.get_or_insert_with(|| Times::of(clock)).nanos(ticks);
+            line.push(b'[');
+            self.wall.write(line, nanos);
+            let last = self.last.replace(nanos);
+            write_delta(line, last.map(|last| nanos - last));
+        }
+        let first = stream.write_head(event, line);
+        event.visit(&mut Fields { line, first, free_names: stream.free_names, packet: false });
+        line.push(b'\n');
+    }
+
+    fn loss(&mut self, loss: &Loss, page: &mut Page) {
+        let _ = write!(page.messages, "kymo: {} {} lost on {} between [", loss.count, lost(loss), loss.stream.escape_debug());
+        let times = [loss.begin_nanos, loss.end_nanos];
+        for (nanos, behind) in times.into_iter().zip(["] and [", "]\n"]) {
+            match nanos {
+                Some(nanos) => self.wall.write(&mut page.messages, nanos),
+                None => page.messages.push(b'?'),
+            }
+            page.messages.extend_from_slice(behind.as_bytes());
+        }
+    }
+
+    fn problem(&mut self, problem: &Problem, page: &mut Page) {
+        message(page, problem.to_string());
+    }
+
+    fn error(&mut self, error: &kymo_ctf::Error, page: &mut Page) {
+        message(page, consequence(error));
+    }
+}
+
+fn message(page: &mut Page, mut text: String) {
+    escape_controls(&mut text);
+    let _ = writeln!(page.messages, "kymo: {text}");
+}
+
+/// The rest of the times: `] (+0.000000428) `.
+#[inline]
+fn write_delta(line: &mut Vec<u8>, delta: Option<i128>) {
+    match delta.map(u64::try_from) {
+        Some(Ok(delta)) if delta < NANOS => {
+            let mut text = *b"] (+0.000000000) ";
+            if let Some(digits) = text.get_mut(6..15) {
+                nine_digits(delta as u32, digits);
+            }
+            line.extend_from_slice(&text);
+        }
+        Some(delta) => {
+            // Back in time is as far forward as 64 bits go.
+            let delta = delta.unwrap_or(u64::MAX);
+            let _ = write!(line, "] (+{}.{:09}) ", delta / NANOS, delta % NANOS);
+        }
+        None => line.extend_from_slice(b"] (+?.?????????) "),
+    }
+}
+
+/// Writes fields.
+struct Fields<'b> {
+    line: &'b mut Vec<u8>,
+    /// Whether nothing was written yet.
+    first: bool,
+    free_names: bool,
+    /// Whether these are a packet's, of which only some say anything about its events.
+    packet: bool,
+}
+
+/// Members of the packet context that say something of the packet and not of its events.
+const OF_THE_PACKET: [&str; 6] =
+    ["timestamp_begin", "timestamp_end", "content_size", "packet_size", "packet_seq_num", "events_discarded"];
+
+fn is_of_the_packet(member: &Member) -> bool {
+    let roles = match &member.class {
+        FieldClass::VarInt(class) => class.roles,
+        class => class.as_integer().map_or(Roles::NONE, |class| class.roles),
+    };
+    !roles.is_empty() && !roles.has(Role::CpuId) || OF_THE_PACKET.contains(&&*member.name)
+}
+
+impl<'a> Visitor<'a> for Fields<'_> {
+    #[inline]
+    fn scope(&mut self, _: Scope) {
+        if !self.first {
+            self.line.extend_from_slice(b", ");
+        }
+        self.first = false;
+    }
+
+    #[inline]
+    fn structure(&mut self, _: &'a StructClass) {
+        self.line.push(b'{');
+    }
+
+    #[inline]
+    fn member(&mut self, member: &'a Member) -> bool {
+        if self.packet && is_of_the_packet(member) {
+            return false;
+        }
+        // No value ends with this brace.
+        let separator: &[u8] = if self.line.last() == Some(&b'{') { b" " } else { b", " };
+        self.line.extend_from_slice(separator);
+        if self.free_names {
+            let mut name = member.name.to_string();
+            escape_controls(&mut name);
+            self.line.extend_from_slice(name.as_bytes());
+        } else {
+            self.line.extend_from_slice(member.name.as_bytes());
+        }
+        self.line.extend_from_slice(b" = ");
+        true
+    }
+
+    #[inline]
+    fn array(&mut self, _: &'a ArrayClass, _: u64) {
+        self.line.push(b'[');
+    }
+
+    #[inline]
+    fn element(&mut self, index: u64) {
+        let separator: &[u8] = if index == 0 { b" [" } else { b", [" };
+        self.line.extend_from_slice(separator);
+        decimal(self.line, index);
+        self.line.extend_from_slice(b"] = ");
+    }
+
+    #[inline]
+    fn variant(&mut self, _: &'a Member) {
+        self.line.extend_from_slice(b"{ ");
+    }
+
+    #[inline]
+    fn end(&mut self, of: Compound) {
+        self.line.extend_from_slice(if of == Compound::Array { b" ]" } else { b" }" });
+    }
+
+    #[inline]
+    fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64) {
+        match class {
+            FieldClass::Integer(_) => self.number(bits, integer.size, integer.signed, integer.base),
+            FieldClass::Bool(_) => self.line.extend_from_slice(if bits != 0 { b"true" } else { b"false" }),
+            FieldClass::Enum(class) => {
+                let value = if integer.signed { sign_extended(bits, integer.size).into() } else { bits.into() };
+                self.labels(&class.mappings, |mapping| mapping.holds(value));
+                self.number(bits, integer.size, integer.signed, integer.base);
+                self.line.extend_from_slice(b" )");
+            }
+            FieldClass::BitMap(class) => {
+                let active = class.active(bits);
+                self.labels(&class.flags, |flag| active.contains(&&flag.label));
+                let _ = write!(self.line, "0x{bits:X} )");
+            }
+            _ => {
+                let _ = write!(self.line, "0x{bits:X}");
+            }
+        }
+    }
+
+    fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
+        if let Some(mappings) = &class.mappings {
+            let value = if class.signed { bits.cast_signed().into() } else { bits.into() };
+            self.labels(mappings, |mapping| mapping.holds(value));
+        }
+        self.number(bits, 64, class.signed, class.base);
+        if class.mappings.is_some() {
+            self.line.extend_from_slice(b" )");
+        }
+    }
+
+    #[inline]
+    fn float(&mut self, _: &'a FloatClass, value: f64) {
+        number::general(self.line, value);
+    }
+
+    #[inline]
+    fn text(&mut self, bytes: &'a [u8], encoding: TextEncoding) {
+        match encoding {
+            TextEncoding::Utf8 => {
+                let text = bytes.split(|&byte| byte == 0).next().unwrap_or(bytes);
+                quoted(self.line, text);
+            }
+            encoding => quoted(self.line, encoding.decode(bytes).as_bytes()),
+        }
+    }
+
+    fn blob(&mut self, bytes: &'a [u8]) {
+        let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let _ = write!(self.line, "<{}>", bytes.join(" "));
+    }
+
+    fn absent(&mut self) {
+        self.line.extend_from_slice(b"<none>");
+    }
+}
+
+impl Fields<'_> {
+    #[inline]
+    fn number(&mut self, bits: u64, size: u8, signed: bool, base: Base) {
+        match base {
+            Base::Decimal if signed => decimal(self.line, sign_extended(bits, size)),
+            Base::Decimal => decimal(self.line, bits),
+            base => self.based(bits, size, signed, base),
+        }
+    }
+
+    /// Signed numbers have as many digits of ones as their size needs.
+    fn based(&mut self, bits: u64, size: u8, signed: bool, base: Base) {
+        let extended = if signed { sign_extended(bits, size).cast_unsigned() } else { bits };
+        let low = |bits: u32| extended & 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
+        let size = u32::from(size);
+        let _ = match base {
+            Base::Hexadecimal => write!(self.line, "0x{:X}", low(size.next_multiple_of(4))),
+            Base::Octal => write!(self.line, "0{:o}", low(size.next_multiple_of(3))),
+            _ => write!(self.line, "0b{bits:0width$b}", width = size as usize),
+        };
+    }
+
+    /// `( "ONE", "OTHER" : container = `, each label once.
+    fn labels(&mut self, mappings: &[Mapping], holds: impl Fn(&Mapping) -> bool) {
+        self.line.extend_from_slice(b"( ");
+        let mut any = false;
+        for (index, mapping) in mappings.iter().enumerate() {
+            let mut before = mappings.iter().take(index);
+            if holds(mapping) && !(any && before.any(|before| before.label == mapping.label && holds(before))) {
+                if any {
+                    self.line.extend_from_slice(b", ");
+                }
+                quoted(self.line, mapping.label.as_bytes());
+                any = true;
+            }
+        }
+        self.line.extend_from_slice(if any { b" : container = " } else { b"<unknown> : container = " });
+    }
+}
+
+#[inline]
+fn sign_extended(bits: u64, size: u8) -> i64 {
+    let unused = 64 - u32::from(size.clamp(1, 64));
+    (bits << unused).cast_signed() >> unused
+}
+
+#[inline]
+fn decimal(line: &mut Vec<u8>, number: impl itoa::Integer) {
+    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Text in quotes, with what C would escape escaped.
+#[inline]
+fn quoted(line: &mut Vec<u8>, text: &[u8]) {
+    line.push(b'"');
+    let is_odd = |byte: &u8| *byte < 0x20 || matches!(*byte, b'"' | b'\'' | b'?' | b'\\' | 0x7f);
+    if text.iter().any(is_odd) {
+        text.iter().for_each(|&byte| escaped(line, byte));
+    } else {
+        line.extend_from_slice(text);
+    }
+    line.push(b'"');
+}
+
+fn escaped(line: &mut Vec<u8>, byte: u8) {
+    let letter = match byte {
+        b'"' | b'\'' | b'?' | b'\\' => byte,
+        0x07 => b'a',
+        0x08 => b'b',
+        0x1b => b'e',
+        0x0c => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x0b => b'v',
+        0..0x20 | 0x7f => {
+            let _ = write!(line, "\\x{byte:02x}");
+            return;
+        }
+        _ => return line.push(byte),
+    };
+    line.extend_from_slice(&[b'\\', letter]);
+}

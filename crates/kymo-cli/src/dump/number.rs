@@ -1,0 +1,175 @@
+//! Numbers as C's `printf` writes them.
+
+/// `%g`: six digits, rounded to the nearest and to even where two are as near; zeros at the end are left out.
+pub fn general(line: &mut Vec<u8>, value: f64) {
+    if value.is_sign_negative() {
+        line.push(b'-');
+    }
+    let value = value.abs();
+    if value.is_nan() || value.is_infinite() {
+        line.extend_from_slice(if value.is_nan() { b"nan" } else { b"inf" });
+    } else if value < 1e6 && value == value.trunc() {
+        line.extend_from_slice(itoa::Buffer::new().format(value as u32).as_bytes());
+    } else {
+        let (digits, exponent) = six_digits(value);
+        write(line, digits, exponent);
+    }
+}
+
+/// The six digits of a positive number as an integer, and the decimal exponent of the first.
+fn six_digits(value: f64) -> (u32, i32) {
+    // In this range every product and quotient below fits 128 bits.
+    let exact = if (1e-5..1e17).contains(&value) { scaled(value) } else { None };
+    exact.unwrap_or_else(|| {
+        let text = format!("{value:.5e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let digits = digits.bytes().filter(u8::is_ascii_digit).fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+        (digits, exponent.parse().unwrap_or(0))
+    })
+}
+
+fn scaled(value: f64) -> Option<(u32, i32)> {
+    let bits = value.to_bits();
+    let power = i32::try_from(bits >> 52 & 0x7ff).ok()? - 1075;
+    let significand = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
+    // The decimal exponent, or one less: 1233/4096 is little less than the logarithm of 2.
+    let mut exponent = (power + 52) * 1233 >> 12;
+    loop {
+        let scale = 5 - exponent;
+        let (mut above, mut below) = (significand, 1);
+        let ten = 10_u128.checked_pow(scale.unsigned_abs())?;
+        if scale >= 0 {
+            above *= ten
+        } else {
+            below *= ten
+        }
+        let digits = if power >= 0 {
+            quotient(above << power, below)
+        } else if below == 1 {
+            let (whole, rest, half) = (above >> -power, above & ((1 << -power) - 1), 1 << (-power - 1));
+            whole + u128::from(rest > half || rest == half && whole & 1 == 1)
+        } else {
+            quotient(above, below << -power)
+        };
+        match u32::try_from(digits).ok()? {
+            digits @ 100_000..1_000_000 => return Some((digits, exponent)),
+            0..100_000 => exponent -= 1,
+            _ => exponent += 1,
+        }
+    }
+}
+
+/// Rounded to the nearest, and to even where two are as near.
+fn quotient(above: u128, below: u128) -> u128 {
+    let (whole, rest) = match (u64::try_from(above), u64::try_from(below)) {
+        (Ok(above), Ok(below)) => (u128::from(above / below), u128::from(above % below)),
+        _ => (above / below, above % below),
+    };
+    whole + u128::from(2 * rest > below || 2 * rest == below && whole & 1 == 1)
+}
+
+fn write(line: &mut Vec<u8>, digits: u32, exponent: i32) {
+    let mut text = [0; 6];
+    super::wall::nine_digits(digits, &mut text);
+    let kept = text.iter().rposition(|&digit| digit != b'0').map_or(1, |last| last + 1);
+    let text = text.get(..kept).unwrap_or(&[]);
+    match exponent {
+        -4..0 => {
+            line.extend_from_slice(b"0.");
+            line.extend((exponent..-1).map(|_| b'0'));
+            line.extend_from_slice(text);
+        }
+        0..6 => {
+            let point = exponent as usize + 1;
+            let (whole, rest) = text.split_at(point.min(kept));
+            line.extend_from_slice(whole);
+            line.extend((kept..point).map(|_| b'0'));
+            if !rest.is_empty() {
+                line.push(b'.');
+                line.extend_from_slice(rest);
+            }
+        }
+        _ => {
+            let (first, rest) = text.split_at(1);
+            line.extend_from_slice(first);
+            if !rest.is_empty() {
+                line.push(b'.');
+                line.extend_from_slice(rest);
+            }
+            line.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+            if exponent.unsigned_abs() < 10 {
+                line.push(b'0');
+            }
+            line.extend_from_slice(itoa::Buffer::new().format(exponent.unsigned_abs()).as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(value: f64) -> String {
+        let mut line = Vec::new();
+        general(&mut line, value);
+        String::from_utf8(line).unwrap()
+    }
+
+    /// What C gives; some of these lie exactly between two results.
+    #[test]
+    fn numbers_are_written_as_c_writes_them() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.5, "1.5"),
+            (-0.25, "-0.25"),
+            (100_000.0, "100000"),
+            (999_999.0, "999999"),
+            (999_999.5, "1e+06"),
+            (1_000_000.0, "1e+06"),
+            (1_234_565.0, "1.23456e+06"),
+            (1_234_575.0, "1.23458e+06"),
+            (123_456.75, "123457"),
+            (123_456.5, "123456"),
+            (123_457.5, "123458"),
+            (0.1, "0.1"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (0.000099999999, "0.0001"),
+            (0.00123456789, "0.00123457"),
+            (3.141592653589793, "3.14159"),
+            (9.999995, "9.99999"),
+            (9.999996, "10"),
+            (1e17, "1e+17"),
+            (123_456_789_012_345_680.0, "1.23457e+17"),
+            (1e100, "1e+100"),
+            (f64::MAX, "1.79769e+308"),
+            (f64::MIN_POSITIVE, "2.22507e-308"),
+            (5e-324, "4.94066e-324"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+        ] {
+            assert_eq!(shown(value), expected, "{value:e}");
+        }
+    }
+
+    #[test]
+    fn the_short_way_agrees_with_the_long_one() {
+        let mut state = 1_u64;
+        for step in 0..200_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Exponents of all the range, and significands of few bits and of many, so that there are ties.
+            let power = 1023 - 17 + (state >> 58);
+            let significand = (state << 6 >> 12) & (u64::MAX << (step % 52));
+            let value = f64::from_bits(power << 52 | significand & ((1 << 52) - 1));
+            if !(1e-5..1e17).contains(&value) {
+                continue;
+            }
+            let long = format!("{value:.5e}");
+            let (digits, exponent) = scaled(value).unwrap();
+            let digits = digits.to_string();
+            assert_eq!(format!("{}.{}e{exponent}", &digits[..1], &digits[1..]), long, "{value}");
+        }
+    }
+}

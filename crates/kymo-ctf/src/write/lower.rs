@@ -112,16 +112,22 @@ impl Walk<'_> {
     fn structure(&mut self, from: &StructClass, taken: &[&str]) -> (StructClass, StructWrite) {
         let mut names = Names::default();
         taken.iter().for_each(|name| drop(names.free((*name).to_owned())));
-        let declared: Vec<Arc<str>> = from.members.iter().map(|member| names.free(self.name(member)).into()).collect();
+        // What the framing has needs no name.
+        let is_framing = |member: &Member| self.scope == Scope::PacketContext && has_role(&member.class);
+        let declared = from.members.iter().map(|member| match is_framing(member) {
+            true => None,
+            false => Some(Arc::from(names.free(self.name(member)))),
+        });
+        let declared: Vec<Option<Arc<str>>> = declared.collect();
         let open = Open { depth: self.here.len(), names, made: Vec::new(), current: Arc::from(""), needed: Vec::new() };
         self.open.push(open);
         let (mut members, mut writes) = (Vec::new(), Vec::new());
         for (member, name) in from.members.iter().zip(declared) {
-            if self.scope == Scope::PacketContext && has_role(&member.class) {
+            let Some(name) = name else {
                 self.lowering.skip_field(&member.class);
                 writes.push(MemberWrite { copies: Vec::new(), write: Write::Skip(member.class.clone()) });
                 continue;
-            }
+            };
             if let Some(open) = self.open.last_mut() {
                 open.current = Arc::clone(&name);
             }

@@ -7,6 +7,7 @@
 #[path = "../conformance/case.rs"]
 #[allow(dead_code, reason = "the cases' expectations are for another test")]
 mod case;
+mod parts;
 mod same;
 
 use std::collections::BTreeMap;

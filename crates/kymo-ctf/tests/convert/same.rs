@@ -49,6 +49,14 @@ pub(crate) struct Lost {
     end: Option<i128>,
 }
 
+impl Lost {
+    /// Whether it may have been between two times, in ticks of a microsecond from 4.999923 s before the origin.
+    pub(crate) fn touches(&self, from: u64, to: u64) -> bool {
+        let nanos = |ticks: u64| -5_000_000_000 + i128::from(ticks + 77) * 1000;
+        self.end.is_some_and(|end| end >= nanos(from)) && self.begin.is_some_and(|begin| begin <= nanos(to))
+    }
+}
+
 pub(crate) fn read(folder: &Path) -> Read {
     let mut read = Read::default();
     for item in Trace::open(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())).events() {

@@ -14,7 +14,8 @@ const SPECIFICATIONS: [(&str, &str, &str); 2] =
 
 /// All cases, against babeltrace2 too where it can read them, and then the sections.
 pub(crate) fn run() -> Result<()> {
-    let arguments = ["test", "-p", "kymo-ctf", "--test", "conformance", "--", "--include-ignored", "--nocapture"];
+    let arguments =
+        ["test", "-p", "kymo-ctf", "--test", "conformance", "--test", "convert", "--", "--include-ignored", "--nocapture"];
     run_command(&mut cargo(&arguments))?;
     sections()
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use kymo_capture::attach::{self, Machine, Options};
 
 use crate::exit::{Code, Usage};
-use crate::record::{fresh_directory, progress_bar, seconds, show, watch_interrupts};
+use crate::fresh::fresh_directory;
+use crate::record::{OTHER_OUT, progress_bar, seconds, show, watch_interrupts};
 use crate::recover::address;
 use crate::summary;
 
@@ -57,7 +58,7 @@ fn machine(arguments: &Arguments) -> anyhow::Result<Machine<'_>> {
 /// Does it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let machine = machine(arguments)?;
-    let made = fresh_directory(&arguments.out)?;
+    let made = fresh_directory(&arguments.out, OTHER_OUT)?;
     let interrupted = watch_interrupts()?;
     let bar = progress_bar();
     let options = Options { machine, out: &arguments.out, duration: arguments.duration, interrupted };

@@ -21,7 +21,8 @@ use kymo_ctf::Trace;
 
 use crate::dump::{Counts, deliver, flush};
 use crate::exit::{BadInput, Code, Usage};
-use crate::record::{fresh_directory, progress_bar, show};
+use crate::fresh::fresh_directory;
+use crate::record::{progress_bar, show};
 use crate::select::Select;
 use sites::{Kind, Site};
 
@@ -131,7 +132,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let report = scratch.0.join("report.json");
     let launch = launch(arguments, &sites, &plugin, &report, &record::ram_file(&trace))?;
 
-    let made = fresh_directory(&trace)?;
+    let made = fresh_directory(&trace, "give another place with TMPDIR")?;
     ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed))
         .context("cannot watch for interrupts (start kymo from another shell)")?;
     let bar = BAR.get_or_init(progress_bar);

@@ -96,6 +96,12 @@ impl Code {
                     _ => Code::Environment,
                 };
             }
+            if let Some(error) = cause.downcast_ref::<kymo_ctf::WriteError>() {
+                return match error {
+                    kymo_ctf::WriteError::Metadata(_) => Code::BadInput,
+                    _ => Code::Environment,
+                };
+            }
             if cause.is::<kymo_ctf::Error>() {
                 return Code::BadInput;
             }
@@ -153,6 +159,12 @@ pub fn told(error: &anyhow::Error) -> String {
 fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<kymo_ctf::Error>() {
         return of_trace(error);
+    }
+    if let Some(error) = cause.downcast_ref::<kymo_ctf::WriteError>() {
+        return Some(match error {
+            kymo_ctf::WriteError::Metadata(_) => "read it with kymo dump, or write CTF 2 with --ctf2",
+            _ => "make room there, or give another place to which you may write",
+        });
     }
     if let Some(error) = cause.downcast_ref::<kymo_export::Error>() {
         return Some(match error {

@@ -1,11 +1,13 @@
 //! `kymo export`: a trace as another tool's file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
 
 use crate::exit::{Code, Usage};
+use crate::fresh::is_in;
 use crate::one;
 use crate::progress::Progress;
-use clap::ValueEnum;
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -65,14 +67,4 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         Some(damage) => Err(damage.into()),
         None => Ok(Code::Ok),
     }
-}
-
-/// Whether what is to be written would lie in the directory, or be it.
-fn is_in(out: &Path, directory: &Path) -> bool {
-    let Ok(directory) = directory.canonicalize() else { return false };
-    let there = out.ancestors().find_map(|path| {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        path.canonicalize().ok()
-    });
-    there.is_some_and(|path| path.starts_with(&directory))
 }

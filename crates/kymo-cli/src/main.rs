@@ -2,11 +2,13 @@
 
 mod attach;
 mod check;
+mod convert;
 mod cost;
 mod dump;
 mod exit;
 mod export;
 mod followed;
+mod fresh;
 mod lint;
 mod manual;
 mod one;
@@ -64,6 +66,9 @@ enum Verb {
     /// Checks whether a trace's events fit together, and lists those that do not.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Arguments),
+    /// Writes a trace anew as a trace that every CTF reader opens: parts of it, several in one place, damaged ones mended.
+    #[command(after_help = convert::EXAMPLES)]
+    Convert(convert::Arguments),
     /// Writes a trace as another tool's file: Perfetto, Chrome's viewer, CSV, Parquet.
     #[command(after_help = export::EXAMPLES)]
     Export(export::Arguments),
@@ -149,6 +154,7 @@ fn main() -> ExitCode {
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Dump(arguments) => dump(&arguments),
         Verb::Lint(arguments) => lint::run(&arguments),
+        Verb::Convert(arguments) => convert::run(&arguments),
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Completions(shell) => manual::completions(&shell),
         Verb::Man(directory) => manual::pages(&directory),

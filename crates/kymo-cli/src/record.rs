@@ -1,9 +1,8 @@
 //! `kymo record`.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -14,7 +13,8 @@ use kymo::Overflow;
 use kymo_capture::qemu::{self, Boot, Launch};
 use kymo_capture::record::{self, Ending, Options, Progress, Recorded, Unanswered, Via};
 
-use crate::exit::{Code, Usage};
+use crate::exit::Code;
+use crate::fresh::fresh_directory;
 use crate::{followed, summary};
 
 /// For `--help`.
@@ -103,42 +103,8 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| "a number of seconds that is not negative".to_owned())
 }
 
-/// A directory that was made, or was there and empty.
-pub struct Fresh {
-    path: PathBuf,
-    created: bool,
-}
-
-impl Fresh {
-    /// Takes it away again if we made it and nothing came of it.
-    pub fn undo(&self) {
-        if self.created {
-            // Fails, rightly, if something is in it.
-            let _ = fs::remove_dir(&self.path);
-        }
-    }
-}
-
-/// Makes the directory for a new trace; refuses one that holds something.
-pub fn fresh_directory(path: &Path) -> anyhow::Result<Fresh> {
-    match fs::read_dir(path) {
-        Ok(mut entries) => {
-            if entries.next().is_some() {
-                return Err(Usage(format!("{} is not empty: give a new directory for the trace", path.display())).into());
-            }
-            Ok(Fresh { path: path.to_owned(), created: false })
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            fs::create_dir_all(path)
-                .with_context(|| format!("cannot make the directory {} (give another one with --out)", path.display()))?;
-            Ok(Fresh { path: path.to_owned(), created: true })
-        }
-        Err(_) => {
-            Err(Usage(format!("{} is no directory that a trace could be written to: give another one with --out", path.display()))
-                .into())
-        }
-    }
-}
+/// How another directory is given.
+pub const OTHER_OUT: &str = "give another one with --out";
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
@@ -179,7 +145,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     if via != Via::Memory {
         launch.check_port()?;
     }
-    let made = fresh_directory(&arguments.out)?;
+    let made = fresh_directory(&arguments.out, OTHER_OUT)?;
     let interrupted = watch_interrupts()?;
     let bar = BAR.get_or_init(progress_bar);
     let options = Options {

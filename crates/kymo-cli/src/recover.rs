@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use kymo_capture::recover;
 
 use crate::exit::{Code, Usage};
-use crate::{record::fresh_directory, summary};
+use crate::fresh::fresh_directory;
+use crate::record::OTHER_OUT;
+use crate::summary;
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -46,7 +48,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         };
         return Err(Usage(format!("{} is a directory, not a memory image: {hint}", arguments.image.display())).into());
     }
-    let made = fresh_directory(&arguments.out)?;
+    let made = fresh_directory(&arguments.out, OTHER_OUT)?;
     let recovered = recover::recover(&arguments.image, arguments.base, &arguments.out).inspect_err(|_| made.undo())?;
     eprintln!("kymo: {} has {}", arguments.out.display(), summary::sentences(&recovered.summary));
     if recovered.was_running() {

@@ -9,6 +9,9 @@ mod dump;
 #[path = "../src/exit.rs"]
 mod exit;
 #[allow(dead_code, unreachable_pub)]
+#[path = "../src/one.rs"]
+mod one;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../src/pattern.rs"]
 mod pattern;
 #[allow(dead_code, unreachable_pub)]

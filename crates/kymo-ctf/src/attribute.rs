@@ -2,6 +2,12 @@
 
 use std::sync::Arc;
 
+/// The namespace in which babeltrace2 keeps what CTF 1.8 says of events and CTF 2 has no property for.
+pub(crate) const BABELTRACE: &str = "babeltrace.org,2020";
+
+/// What `model.emf.uri` of CTF 1.8 is called in it.
+pub(crate) const EMF_URI: &str = "emf-uri";
+
 /// Attributes of one thing by namespace and name, as written; usually none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attributes(pub(crate) Option<Arc<Vec<(String, AttributeValue)>>>);

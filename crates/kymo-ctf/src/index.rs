@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-const MAGIC: u32 = 0xc1f1_dcc1;
+pub(crate) const MAGIC: u32 = 0xc1f1_dcc1;
 
 /// Bytes of the file's header, and the fewest of an entry.
 const HEADER: usize = 16;

@@ -84,6 +84,7 @@ mod value;
 mod value_ref;
 mod visit;
 mod walk;
+mod write;
 
 pub use attribute::{AttributeValue, Attributes};
 pub use class::{
@@ -105,6 +106,7 @@ pub use trace::{Events, Part, Trace, TraceMap};
 pub use value::{Fields, Value};
 pub use value_ref::{ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef};
 pub use visit::{Compound, Visitor};
+pub use write::{Converted, Format, Keep, WriteError, convert, discard};
 
 /// The versions of the format that are read: major and minor number.
 pub const VERSIONS: [(u8, u8); 2] = [(1, 8), (2, 0)];

@@ -127,6 +127,22 @@ impl<'t> Reader<'t> {
         Some((index, item))
     }
 
+    /// Goes on to the next item: the place of its stream, and what it is.
+    pub(crate) fn step(&mut self) -> Option<(usize, Next)> {
+        let place = self.advance()?;
+        Some((place, self.streams.get(place)?.next))
+    }
+
+    /// The stream at this place.
+    pub(crate) fn stream(&self, place: usize) -> Option<&Stream<Slice<'t>>> {
+        self.streams.get(place).map(|source| &source.stream)
+    }
+
+    /// The item that the stream at this place has come to, unless a packet begins there.
+    pub(crate) fn item(&self, place: usize) -> Option<ItemRef<'_>> {
+        self.streams.get(place)?.item(place)
+    }
+
     /// Goes on to the next item; gives the place of its stream.
     #[inline]
     fn advance(&mut self) -> Option<usize> {
@@ -154,6 +170,7 @@ impl Source<'_> {
             Next::Note => match stream.note.as_ref()? {
                 Note::Loss(loss) => ItemRef::Loss(loss),
                 Note::Problem(problem) => ItemRef::Problem(problem),
+                Note::Packet => return None,
             },
             Next::End => return None,
         })
@@ -207,6 +224,7 @@ impl Source<'_> {
             _ => match self.stream.note.as_ref()? {
                 Note::Loss(loss) => loss.begin?,
                 Note::Problem(_) => return None,
+                Note::Packet => Ticks(self.stream.begin?),
             },
         };
         if one_clock {

@@ -81,6 +81,8 @@ impl<R: Read> Iterator for StreamReader<R> {
             Next::End => None,
             Next::Event => self.event().map(|event| Ok(Item::Event(event))),
             Next::Note => match self.stream.note.take()? {
+                // Nobody asked for packets.
+                Note::Packet => None,
                 Note::Loss(loss) => Some(Ok(Item::Loss(loss))),
                 Note::Problem(problem) if problem.consequence == Consequence::Clamped => Some(Ok(Item::Problem(problem))),
                 Note::Problem(problem) => Some(Err(problem.into())),

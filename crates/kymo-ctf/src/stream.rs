@@ -42,6 +42,8 @@ pub(crate) enum Next {
 pub(crate) enum Note {
     Loss(Loss),
     Problem(Problem),
+    /// A packet begins; only told if asked for.
+    Packet,
 }
 
 /// The record that was read last.
@@ -63,6 +65,7 @@ pub(crate) struct Stream<S> {
     pub(crate) name: Arc<str>,
     pub(crate) source: S,
     pub(crate) strict: bool,
+    tells_packets: bool,
     /// Where packets begin, if an index says so.
     pub(crate) index: Arc<[u64]>,
     /// Offset in the file of the current packet, or of the next; and its number.
@@ -124,6 +127,7 @@ impl<S: Source> Stream<S> {
             name: Arc::from(name),
             source,
             strict: false,
+            tells_packets: false,
             index: Arc::from([]),
             offset: 0,
             number: 0,
@@ -154,6 +158,12 @@ impl<S: Source> Stream<S> {
             done: false,
             first_begin: None,
         }
+    }
+
+    /// The same stream, which also notes where each packet begins, after what is to be told before it.
+    pub(crate) fn telling_packets(mut self) -> Self {
+        self.tells_packets = true;
+        self
     }
 
     /// The current packet's plan.
@@ -293,6 +303,7 @@ impl<S: Source> Stream<S> {
             }
             if !self.open {
                 match self.open_packet() {
+                    Ok(true) if self.tells_packets => self.pending.push_back(Note::Packet),
                     Ok(true) => {}
                     Ok(false) => self.done = true,
                     Err(error) => self.lose_header(error),

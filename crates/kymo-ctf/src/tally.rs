@@ -251,7 +251,7 @@ impl<'a> Counter<'a> {
                 tally.problems.push(problem);
             }
             Some(Note::Problem(_)) => tally.more_problems += 1,
-            None => {}
+            Some(Note::Packet) | None => {}
         }
     }
 

@@ -20,6 +20,7 @@ use crate::stream::Stream;
 /// its sub-directories, as LTTng makes one for every user and domain.
 #[derive(Debug)]
 pub struct Trace {
+    root: PathBuf,
     metadata: Arc<Metadata>,
     parts: Vec<Part>,
     streams: Vec<PathBuf>,
@@ -66,7 +67,7 @@ impl Trace {
         let missing = || Error::Io { path: directory.join("metadata"), source: std::io::ErrorKind::NotFound.into() };
         let metadata = first.map(|part| Arc::clone(&part.metadata)).ok_or_else(missing)?;
         let streams = parts.iter().flat_map(|part| &part.streams).map(|file| file.path.clone()).collect();
-        Ok(Trace { metadata, parts, streams })
+        Ok(Trace { root: directory.to_owned(), metadata, parts, streams })
     }
 
     /// What the trace says about itself; of several, what the first does.
@@ -103,6 +104,23 @@ impl Trace {
 
     fn files(&self) -> impl Iterator<Item = (&Arc<Metadata>, &StreamFile)> {
         self.parts.iter().flat_map(|part| part.streams.iter().map(|file| (&part.metadata, file)))
+    }
+
+    /// The traces' directories, from the one that was opened.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&Path, &Arc<Metadata>)> {
+        self.parts.iter().map(|part| (self.relative(&part.directory), &part.metadata))
+    }
+
+    /// The stream files from the directory that was opened, with their lengths, in the order in which they are read.
+    pub(crate) fn relative_files(&self) -> impl Iterator<Item = (&Arc<Metadata>, &Path, u64)> {
+        self.files().map(|(metadata, file)| {
+            let length = fs::metadata(&file.path).map_or(0, |file| file.len());
+            (metadata, self.relative(&file.path), length)
+        })
+    }
+
+    fn relative<'p>(&self, path: &'p Path) -> &'p Path {
+        path.strip_prefix(&self.root).unwrap_or(path)
     }
 
     /// All events and losses of all streams, in the order of time. Files are opened here and read as the iterator goes.
@@ -144,7 +162,7 @@ impl Trace {
 }
 
 /// The index file that LTTng writes for a stream file.
-fn index_of(stream: &Path) -> PathBuf {
+pub(crate) fn index_of(stream: &Path) -> PathBuf {
     let mut name = stream.file_name().unwrap_or_default().to_owned();
     name.push(".idx");
     stream.with_file_name("index").join(name)

@@ -366,14 +366,16 @@ fn dynamic_bytes(object: &Object) -> Checked<StringLength> {
     Ok(StringLength::Dynamic(location(object, "length-field-location")?))
 }
 
+/// The encodings of text.
+pub(crate) const ENCODINGS: [(&str, TextEncoding); 5] = [
+    ("utf-8", TextEncoding::Utf8),
+    ("utf-16be", TextEncoding::Utf16Be),
+    ("utf-16le", TextEncoding::Utf16Le),
+    ("utf-32be", TextEncoding::Utf32Be),
+    ("utf-32le", TextEncoding::Utf32Le),
+];
+
 fn string(object: Object, more: &[&str], length: fn(&Object) -> Checked<StringLength>) -> Checked<Made> {
-    const ENCODINGS: [(&str, TextEncoding); 5] = [
-        ("utf-8", TextEncoding::Utf8),
-        ("utf-16be", TextEncoding::Utf16Be),
-        ("utf-16le", TextEncoding::Utf16Le),
-        ("utf-32be", TextEncoding::Utf32Be),
-        ("utf-32le", TextEncoding::Utf32Le),
-    ];
     let object = object.known(&[&["type", "encoding"], more].concat())?;
     let encoding = object.get("encoding").map(|node| one_of(node, "`encoding`", &ENCODINGS)).transpose()?.unwrap_or_default();
     let class = StringClass { length: length(&object)?, encoding, attributes: object.attributes()? };

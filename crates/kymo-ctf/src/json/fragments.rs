@@ -9,7 +9,7 @@ use super::classes::Classes;
 use super::object::{Object, integer, list, map, text, unsigned, wrong};
 use super::roles;
 use super::syntax::{Json, Node, Sequence};
-use crate::attribute::{AttributeValue, Attributes};
+use crate::attribute::{AttributeValue, Attributes, BABELTRACE};
 use crate::class::{ByteOrder, FieldClass, Scope, StructClass};
 use crate::clock::{ClockClass, ClockOrigin};
 use crate::draft::{Draft, DraftEvent, DraftStream};
@@ -352,29 +352,31 @@ impl Fragments {
     }
 }
 
+/// The severities of CTF 1.8 by number.
+pub(crate) const LOG_LEVELS: [&str; 15] = [
+    "emergency",
+    "alert",
+    "critical",
+    "error",
+    "warning",
+    "notice",
+    "info",
+    "debug:system",
+    "debug:program",
+    "debug:process",
+    "debug:module",
+    "debug:unit",
+    "debug:function",
+    "debug:line",
+    "debug",
+];
+
 /// The severity in the attributes of LTTng and of babeltrace2, which writes what it read elsewhere.
-fn log_level(attributes: &Attributes) -> Option<i64> {
-    const LEVELS: [&str; 15] = [
-        "emergency",
-        "alert",
-        "critical",
-        "error",
-        "warning",
-        "notice",
-        "info",
-        "debug:system",
-        "debug:program",
-        "debug:process",
-        "debug:module",
-        "debug:unit",
-        "debug:function",
-        "debug:line",
-        "debug",
-    ];
-    let of = ["lttng.org,2009", "babeltrace.org,2020"].into_iter().find_map(|namespace| attributes.get(namespace))?;
+pub(crate) fn log_level(attributes: &Attributes) -> Option<i64> {
+    let of = ["lttng.org,2009", BABELTRACE].into_iter().find_map(|namespace| attributes.get(namespace))?;
     let AttributeValue::Map(properties) = of else { return None };
     let (_, AttributeValue::Text(word)) = properties.iter().find(|(name, _)| name == "log-level")? else { return None };
-    LEVELS.iter().zip(0..).find(|(level, _)| *level == word).map(|(_, number)| number)
+    LOG_LEVELS.iter().zip(0..).find(|(level, _)| *level == word).map(|(_, number)| number)
 }
 
 fn uuid(node: &Node) -> Checked<[u8; 16]> {

@@ -8,7 +8,8 @@ use super::object::{Object, list, one_of, wrong};
 use super::syntax::Json;
 use crate::class::{FieldLocation, Origin, Scope};
 
-const ORIGINS: [(&str, Scope); 6] = [
+/// Where a path may begin.
+pub(crate) const ORIGINS: [(&str, Scope); 6] = [
     ("packet-header", Scope::PacketHeader),
     ("packet-context", Scope::PacketContext),
     ("event-record-header", Scope::EventHeader),

@@ -16,6 +16,11 @@ mod ranges;
 mod roles;
 mod syntax;
 
+pub(crate) use classes::ENCODINGS;
+pub(crate) use fragments::{LOG_LEVELS, log_level};
+pub(crate) use location::ORIGINS;
+pub(crate) use roles::{OF_BLOBS, OF_INTEGERS};
+
 use crate::error::MetadataError;
 
 type Checked<T> = Result<T, MetadataError>;

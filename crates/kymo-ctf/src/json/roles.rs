@@ -8,7 +8,7 @@ use crate::error::{MetadataError, Position};
 use crate::roles::CPU_ID;
 
 /// Roles of unsigned integers.
-pub(super) const OF_INTEGERS: [(&str, Role); 10] = [
+pub(crate) const OF_INTEGERS: [(&str, Role); 10] = [
     ("packet-magic-number", Role::PacketMagic),
     ("data-stream-class-id", Role::StreamClassId),
     ("data-stream-id", Role::StreamId),
@@ -22,7 +22,7 @@ pub(super) const OF_INTEGERS: [(&str, Role); 10] = [
 ];
 
 /// Roles of BLOBs of static length.
-pub(super) const OF_BLOBS: [(&str, Role); 1] = [("metadata-stream-uuid", Role::MetadataUuid)];
+pub(crate) const OF_BLOBS: [(&str, Role); 1] = [("metadata-stream-uuid", Role::MetadataUuid)];
 
 /// A role that a field class has, and where the metadata says so.
 #[derive(Debug, Clone, Copy)]

@@ -10,16 +10,14 @@ use crate::item::Event;
 use crate::metadata::EventClass;
 use crate::packet::Packet;
 use crate::source::Source;
+use crate::state::Slots;
 use crate::value::Fields;
 use crate::value_ref::{Place, StructRef};
 
 impl<S: Source> Stream<S> {
     /// Where the record's contexts and fields begin, and their classes: common context, own context, fields.
     pub(crate) fn body<'a>(&'a self, class: &'a EventClass) -> (Place<'a>, [Option<&'a StructClass>; 3]) {
-        let mut slots = self.slots.clone();
-        if let Some(Header::Switch(_, switch)) = self.plan.as_ref().map(|plan| &plan.header) {
-            slots.set(switch.slot, self.record.tag.into());
-        }
+        let slots = self.slots_at_body();
         let common = self.plan.as_ref().and_then(|plan| plan.class.event_context.as_deref());
         let place = Place { bytes: self.source.bytes(), position: self.record.body, limit: self.record.end, slots };
         (place, [common, class.context.as_deref(), class.fields.as_deref()])
@@ -33,6 +31,15 @@ impl<S: Source> Stream<S> {
         };
         before.iter().flatten().for_each(|class| place.step_over(class));
         place.structure(wanted)
+    }
+
+    /// What fields before the record's contexts have left behind.
+    pub(crate) fn slots_at_body(&self) -> Slots {
+        let mut slots = self.slots.clone();
+        if let Some(Header::Switch(_, switch)) = self.plan.as_ref().map(|plan| &plan.header) {
+            slots.set(switch.slot, self.record.tag.into());
+        }
+        slots
     }
 
     /// The record as a value of its own.

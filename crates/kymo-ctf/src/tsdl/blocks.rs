@@ -12,7 +12,7 @@ use super::attributes;
 use super::instantiate::Instantiator;
 use super::parser;
 use super::types::{Scopes, Type};
-use crate::attribute::Attributes;
+use crate::attribute::{AttributeValue, Attributes, BABELTRACE, EMF_URI};
 use crate::class::{ByteOrder, Scope, StructClass};
 use crate::clock::ClockClass;
 use crate::draft::{Draft, DraftEvent, DraftStream};
@@ -71,6 +71,7 @@ struct EventBlock {
     name: Arc<str>,
     stream_id: Option<u64>,
     log_level: Option<i64>,
+    emf_uri: Option<String>,
     context: Part,
     fields: Part,
 }
@@ -246,6 +247,7 @@ impl Blocks {
             name: Arc::from(""),
             stream_id: None,
             log_level: None,
+            emf_uri: None,
             context: None,
             fields: None,
         };
@@ -256,7 +258,7 @@ impl Blocks {
                 "stream_id" => event.stream_id = Some(attributes::unsigned(attribute)?),
                 "loglevel" => event.log_level = Some(attributes::signed(attribute)?),
                 // A link to a model of the event; it says nothing about its bytes.
-                "model.emf.uri" => attributes::text(attribute).map(drop)?,
+                "model.emf.uri" => event.emf_uri = Some(attributes::text(attribute)?),
                 _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
         }
@@ -335,7 +337,7 @@ impl Blocks {
                     log_level: event.log_level,
                     context: part(&mut instantiator, Scope::EventContext, event.context.as_ref())?,
                     fields: part(&mut instantiator, Scope::EventFields, event.fields.as_ref())?,
-                    attributes: Attributes::default(),
+                    attributes: emf(event.emf_uri),
                 });
             }
             drafts.push(stream);
@@ -363,6 +365,12 @@ impl Blocks {
             warnings: self.warnings,
         })
     }
+}
+
+/// The link to a model, where CTF 2 has such things.
+fn emf(uri: Option<String>) -> Attributes {
+    let of = |uri| vec![(BABELTRACE.to_owned(), AttributeValue::Map(vec![(EMF_URI.to_owned(), AttributeValue::Text(uri))]))];
+    Attributes(uri.map(|uri| Arc::new(of(uri))))
 }
 
 /// Gives the members their roles, and where one cannot have it, says where that is.

@@ -17,3 +17,6 @@ pub(crate) mod instantiate;
 pub(crate) mod lexer;
 pub(crate) mod parser;
 pub(crate) mod types;
+
+pub(crate) use parser::is_keyword;
+pub(crate) use types::shown_name;

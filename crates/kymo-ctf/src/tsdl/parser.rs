@@ -43,6 +43,11 @@ const KEYWORDS: [&str; 28] = [
     "_Imaginary",
 ];
 
+/// Whether a word cannot be the name of a field.
+pub(crate) fn is_keyword(word: &str) -> bool {
+    KEYWORDS.contains(&word)
+}
+
 fn keyword(name: &At<String>, of: &str) -> MetadataError {
     MetadataError::new(name.position, format!("`{}` is a keyword, so it cannot be the name of {of}", name.value))
 }

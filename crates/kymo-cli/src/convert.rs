@@ -1,0 +1,156 @@
+//! `kymo convert`: a trace as another trace.
+
+use std::path::{Path, PathBuf};
+
+use kymo_ctf::{Converted, Format, Keep, Trace};
+
+use crate::exit::{Code, Usage};
+use crate::fresh::{fresh_directory, is_in};
+use crate::progress::Progress;
+use crate::select::{self, Select, Verdict};
+use crate::summary::thousands;
+
+/// For `--help`.
+pub const EXAMPLES: &str = "Examples:
+  kymo convert trace mended                       everything that can be read, so that every reader opens it
+  kymo convert trace part --from 0.25 --to +5ms --cpu 0,2-3
+  kymo convert trace part --event 'sched_*' --event page_fault
+  kymo convert trace new --ctf2                   in CTF 2 instead of CTF 1.8
+  kymo convert kernel ust both                    two traces in one directory
+
+The input is any trace of CTF 1.8 or CTF 2, or a directory of several. What is selected keeps its names, values, times and order; what was
+lost stays counted, with the times between which it was lost. Of several traces each becomes a directory of its own below OUT, which
+readers open as one; times are selected in each from its own beginning, unless they are written with @. A damaged trace is written as far
+as it can be read; the exit code is 3 then.";
+
+/// The command line.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The trace directory; may be several.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// The new trace directory, which must be new or empty.
+    out: PathBuf,
+    /// Write CTF 2, which fewer programs read.
+    #[arg(long)]
+    ctf2: bool,
+    #[command(flatten)]
+    selection: select::Options,
+}
+
+/// Does it.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let Arguments { traces, out, .. } = arguments;
+    let mut opened = Vec::new();
+    for trace in traces {
+        if trace.is_file() {
+            return Err(Usage(format!("{} is a file: give the trace's directory", trace.display())).into());
+        }
+        opened.push(Trace::open(trace)?);
+        if is_in(out, trace) {
+            let sentence = format!("{} is in the trace, of which it would be a part: give another place", out.display());
+            return Err(Usage(sentence).into());
+        }
+    }
+    let mut selects = Vec::new();
+    for trace in &opened {
+        selects.push(arguments.selection.of(trace)?);
+    }
+    let places = places(traces, out);
+    let made = fresh_directory(out, "give another one")?;
+    let undo = || {
+        kymo_ctf::discard(out);
+        made.undo();
+    };
+    let mut total = Converted::default();
+    for ((trace, select), place) in opened.iter().zip(&mut selects).zip(&places) {
+        match one(trace, select, place, arguments.ctf2) {
+            Ok(converted) => add(&mut total, converted),
+            Err(error) => {
+                // Where there was no room, what is there is whole and may be of use.
+                if !error.downcast_ref::<kymo_ctf::WriteError>().is_some_and(kymo_ctf::WriteError::is_full) {
+                    undo();
+                }
+                return Err(error);
+            }
+        }
+    }
+    // A CPU or thread that only one of several traces has is there.
+    let missing: Vec<Usage> = selects.iter().filter_map(Select::missing).collect();
+    if total.damage.is_none()
+        && missing.len() == selects.len()
+        && let Some(missing) = missing.into_iter().next()
+    {
+        undo();
+        return Err(missing.into());
+    }
+    say(&total, out, selects.iter().any(|select| select.is_partial));
+    match total.damage {
+        Some(damage) => Err(damage.into()),
+        None => Ok(Code::Ok),
+    }
+}
+
+/// Where each trace goes: one to the directory itself, several to directories of their names in it.
+fn places(traces: &[PathBuf], out: &Path) -> Vec<PathBuf> {
+    if traces.len() == 1 {
+        return vec![out.to_owned()];
+    }
+    let mut places: Vec<PathBuf> = Vec::new();
+    for trace in traces {
+        let full = trace.canonicalize().unwrap_or_else(|_| trace.clone());
+        let name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = if name.is_empty() { "trace".to_owned() } else { name };
+        let numbered = (2..).map(|number: u32| format!("{name}-{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered).map(|name| out.join(name));
+        places.extend(free.into_iter().find(|place| !places.contains(place)));
+    }
+    places
+}
+
+fn one(trace: &Trace, select: &mut Select, place: &Path, ctf2: bool) -> anyhow::Result<Converted> {
+    let format = if ctf2 { Format::Ctf2 } else { Format::Ctf18 };
+    let mut progress = Progress::new(trace);
+    let converted = kymo_ctf::convert(trace, place, format, select.is_partial, |item| {
+        progress.pass_ref(item);
+        match select.judge(item) {
+            Verdict::Take => Keep::Take,
+            Verdict::Leave => Keep::Leave,
+            Verdict::End => Keep::End,
+        }
+    })?;
+    progress.done();
+    Ok(converted)
+}
+
+fn add(total: &mut Converted, more: Converted) {
+    total.events += more.events;
+    total.packets += more.packets;
+    total.clamped += more.clamped;
+    total.closed += more.closed;
+    total.counters += more.counters;
+    total.damage = total.damage.take().or(more.damage);
+}
+
+/// How much was written, and what was mended.
+fn say(converted: &Converted, out: &Path, partial: bool) {
+    if partial && converted.events == 0 {
+        eprintln!("kymo: no event of the trace is in this selection.");
+        return;
+    }
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    let mut sentence = format!("{} has {} event{}", out.display(), thousands(converted.events), plural(converted.events));
+    let mended = [
+        (converted.clamped, "time stamp", "stepped back and became the one before"),
+        (converted.closed, "packet", "was never closed and is now"),
+        (converted.counters, "counter", "stepped back and goes on"),
+    ];
+    let mended = mended.into_iter().filter(|(count, ..)| *count > 0);
+    for (index, (count, what, how)) in mended.enumerate() {
+        let how = if count == 1 { how.to_owned() } else { how.replacen("was", "were", 1).replace("is now", "are now") };
+        let how = if count == 1 { how } else { how.replace("goes on", "go on") };
+        sentence.push_str(if index == 0 { "; mended: " } else { ", " });
+        sentence.push_str(&format!("{} {what}{} {how}", thousands(count), plural(count)));
+    }
+    eprintln!("kymo: {sentence}.");
+}

@@ -1,0 +1,239 @@
+//! Packets of one stream: built in memory one at a time, written whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::framing::{self, Values};
+use super::part::SourcePacket;
+use super::{WriteError, index};
+use crate::error::DecodeError;
+use crate::item::{Loss, LossKind};
+use crate::source::{Slice, Source as _};
+use crate::stream::Stream;
+use crate::walk::Walker;
+
+/// A packet that has so many bytes is ended.
+const LARGE: usize = 1 << 20;
+/// The same where events were lost: the packet's end is the end of the interval in which they were.
+const LARGE_WITH_LOSSES: usize = 64 << 20;
+
+/// The packets of one stream that is written.
+#[derive(Debug)]
+pub(super) struct Packets {
+    path: PathBuf,
+    partial: bool,
+    current: Option<Current>,
+    /// The packet before, if it was left out: what was lost after it is told from its end on.
+    left_out: Option<Current>,
+    /// Losses to be told by the next packet.
+    losses: Losses,
+    /// Numbers of the packet written last.
+    last: Option<Last>,
+    count: u64,
+    /// Bytes that were written.
+    offset: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Losses {
+    events: u64,
+    packets: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    end: u64,
+    sequence: u64,
+    discarded: u64,
+}
+
+/// A packet being built.
+#[derive(Debug)]
+struct Current {
+    packet: SourcePacket,
+    losses: Losses,
+    /// From the packet's first byte, with room for header and context.
+    bytes: Vec<u8>,
+    /// Times of the first and the last event.
+    first: Option<u64>,
+    latest: u64,
+    /// Whether it goes on with a packet that was ended because it was long.
+    continues: bool,
+}
+
+/// A packet that was written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    pub(super) discarded: u64,
+    pub(super) class: u64,
+    pub(super) instance: u64,
+    pub(super) sequence: u64,
+}
+
+impl Current {
+    fn new(packet: SourcePacket, losses: Losses, continues: bool) -> Self {
+        let mut bytes = framing::head(&packet.class.header, &packet.class.context, &Values::default());
+        bytes.extend_from_slice(&packet.own);
+        Current { packet, losses, bytes, first: None, latest: 0, continues }
+    }
+}
+
+impl Packets {
+    pub(super) fn new(path: PathBuf, partial: bool) -> Self {
+        Packets { path, partial, current: None, left_out: None, losses: Losses::default(), last: None, count: 0, offset: 0 }
+    }
+
+    /// How many were written.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Something was lost before the packet that comes next.
+    pub(super) fn lose(&mut self, loss: &Loss) {
+        let count = match loss.kind {
+            LossKind::Events => &mut self.losses.events,
+            LossKind::Packets => &mut self.losses.packets,
+        };
+        *count = count.saturating_add(loss.count);
+    }
+
+    /// A packet of the source begins.
+    pub(super) fn open(&mut self, packet: SourcePacket, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
+        let losses = std::mem::take(&mut self.losses);
+        if losses.events > 0 || losses.packets > 0 {
+            // The interval begins where that one ends.
+            if let Some(before) = self.left_out.take() {
+                let end = before.packet.end.unwrap_or(before.latest);
+                self.write(before, end, made)?;
+            }
+        }
+        self.current = Some(Current::new(packet, losses, false));
+        Ok(())
+    }
+
+    /// The packet of the source ends; the next begins at `limit`, before which this one ends.
+    pub(super) fn close(&mut self, limit: u64, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
+        let Some(current) = self.current.take() else { return Ok(()) };
+        let has_time = !current.packet.class.context.clock || current.packet.begin.is_some();
+        let tells = current.losses.events > 0 || current.losses.packets > 0;
+        if current.first.is_none() && !tells && (self.partial || current.continues || !has_time) {
+            if !current.continues {
+                self.left_out = Some(current);
+            }
+            return Ok(());
+        }
+        self.left_out = None;
+        let end = current.packet.end.unwrap_or(current.latest).min(limit);
+        self.write(current, end, made)
+    }
+
+    /// Ends the packet if it is long, and begins another.
+    pub(super) fn make_room(&mut self, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
+        let Some(current) = &self.current else { return Ok(()) };
+        let large = if current.losses.events > 0 { LARGE_WITH_LOSSES } else { LARGE };
+        if current.bytes.len() < large || current.first.is_none() {
+            return Ok(());
+        }
+        let Some(current) = self.current.take() else { return Ok(()) };
+        let latest = current.latest;
+        let next = SourcePacket { begin: current.packet.begin.map(|_| latest), ..current.packet.clone() };
+        self.write(current, latest, made)?;
+        self.current = Some(Current::new(next, Losses::default(), true));
+        Ok(())
+    }
+
+    /// Adds the event that the stream has just come to.
+    pub(super) fn event(&mut self, stream: &Stream<Slice<'_>>) -> Result<(), DecodeError> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let class = &current.packet.class;
+        let Some(event) = class.events.get(stream.record.event as usize) else { return Ok(()) };
+        let time = stream.clock;
+        let length = current.bytes.len();
+        class.event_header.put(&mut current.bytes, event.id, time);
+        let mut slots = stream.slots_at_body();
+        let mut walker = Walker::new(stream.source.bytes(), stream.record.body, stream.record.end, &mut slots, None);
+        let mut parts = [&class.event_context, &event.context, &event.fields].into_iter().flatten();
+        if let Err(reason) = parts.try_for_each(|part| part.put(&mut walker, &mut current.bytes)) {
+            current.bytes.truncate(length);
+            return Err(reason);
+        }
+        current.first.get_or_insert(time);
+        current.latest = time;
+        Ok(())
+    }
+
+    fn write(&mut self, mut current: Current, end: u64, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
+        let Current { packet, losses, .. } = &current;
+        // Counters go on from the source's first; only what was lost, and is told, adds to them.
+        let (sequence, discarded) = match self.last {
+            Some(last) => {
+                let step = losses.packets.saturating_add(1);
+                (last.sequence.saturating_add(step), last.discarded.saturating_add(losses.events))
+            }
+            None => (packet.sequence.unwrap_or(0), packet.discarded.unwrap_or(0)),
+        };
+        let before = self.last.map_or(0, |last| last.end);
+        let begin = packet.begin.or(current.first).unwrap_or(before).max(before);
+        let end = end.max(begin).max(current.latest);
+        let bytes = current.bytes.len() as u64;
+        let values = Values {
+            class: packet.class.id,
+            instance: packet.instance,
+            begin,
+            end,
+            bits: bytes.saturating_mul(8),
+            sequence,
+            discarded,
+            cpu: packet.cpu,
+        };
+        let head = framing::head(&packet.class.header, &packet.class.context, &values);
+        if let Some(room) = current.bytes.get_mut(..head.len()) {
+            room.copy_from_slice(&head);
+        }
+        let placed =
+            Placed { offset: self.offset, bytes, begin, end, discarded, class: values.class, instance: values.instance, sequence };
+        if self.count == 0 {
+            made.push(self.path.clone());
+        }
+        append(&self.path, self.offset, &current.bytes)?;
+        if current.packet.class.context.clock {
+            self.index(&placed, made)?;
+        }
+        self.last = Some(Last { end, sequence, discarded });
+        self.offset += bytes;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn index(&self, placed: &Placed, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
+        let path = crate::trace::index_of(&self.path);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let entry = index::entry(placed);
+        if self.count > 0 {
+            return append(&path, 16 + self.count * entry.len() as u64, &entry);
+        }
+        if !folder.is_dir() {
+            fs::create_dir(folder).map_err(|source| WriteError::Io { path: folder.to_owned(), source })?;
+            made.push(folder.to_owned());
+        }
+        made.push(path.clone());
+        append(&path, 0, &[index::header(), entry].concat())
+    }
+}
+
+/// Adds bytes to a file of `length` bytes, all or none.
+///
+/// The file is opened each time, so that a trace may have more streams than a process may have files.
+fn append(path: &Path, length: u64, bytes: &[u8]) -> Result<(), WriteError> {
+    let fail = |source: io::Error| WriteError::Io { path: path.to_owned(), source };
+    let mut file: File = OpenOptions::new().append(true).create(true).open(path).map_err(fail)?;
+    file.write_all(bytes).map_err(|error| {
+        let _ = file.set_len(length);
+        fail(error)
+    })
+}

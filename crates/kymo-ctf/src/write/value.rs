@@ -1,0 +1,277 @@
+//! Values from a packet of the source into one that is written: plans, made once for each class, and how they are followed.
+
+use std::sync::Arc;
+
+use super::framing::put;
+use crate::bits::sign_extend;
+use crate::class::{
+    BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength, StringLength, TextEncoding, choose,
+};
+use crate::error::DecodeError;
+use crate::state::ABSENT;
+use crate::text;
+use crate::walk::{Walker, in_order, widened};
+
+/// How one field is written.
+#[derive(Debug)]
+pub(super) enum Write {
+    /// Not: it is only stepped over, for what depends on it.
+    Skip(FieldClass),
+    /// As an integer of so many bytes.
+    Integer {
+        from: IntegerClass,
+        bytes: u8,
+    },
+    /// As one byte, 0 or 1.
+    Bool(IntegerClass),
+    /// From LEB128: as that, or as an integer of 8 bytes.
+    Leb {
+        signed: bool,
+        slot: u32,
+        fixed: bool,
+    },
+    /// As a number of so many bytes.
+    Float {
+        from: FloatClass,
+        bytes: u8,
+    },
+    /// Bytes as they are, with what ends them.
+    Bytes {
+        length: StringLength,
+        unit: usize,
+    },
+    /// Text as UTF-8, up to its first zero and with one.
+    Text {
+        length: StringLength,
+        encoding: TextEncoding,
+    },
+    Struct(StructWrite),
+    Array {
+        length: LinkedLength,
+        alignment: u32,
+        element: Box<Write>,
+    },
+    Variant {
+        slot: u32,
+        choices: Arc<[Choice]>,
+        options: Vec<Write>,
+        clears: Arc<[u32]>,
+    },
+    Optional {
+        test: Test,
+        class: Box<Write>,
+        clears: Arc<[u32]>,
+    },
+}
+
+/// How the members of a structure are written.
+#[derive(Debug, Default)]
+pub(super) struct StructWrite {
+    pub(super) alignment: u32,
+    pub(super) members: Vec<MemberWrite>,
+}
+
+/// A member, and what is written before it because what it depends on is elsewhere.
+#[derive(Debug)]
+pub(super) struct MemberWrite {
+    pub(super) copies: Vec<Copy>,
+    pub(super) write: Write,
+}
+
+/// A value that was read before, written again.
+#[derive(Debug, Clone)]
+pub(super) enum Copy {
+    /// As an integer of 8 bytes.
+    Number(u32),
+    /// Whether an optional field is there: one byte.
+    There(Test),
+}
+
+/// Whether an optional field is there.
+#[derive(Debug, Clone)]
+pub(super) struct Test {
+    pub(super) slot: u32,
+    pub(super) ranges: Option<Vec<IntRange>>,
+}
+
+impl Test {
+    fn holds(&self, walker: &Walker<'_, '_>) -> bool {
+        let value = walker.slots.get(self.slot);
+        match &self.ranges {
+            // What decides is itself not there: then this is not read.
+            _ if value == ABSENT => false,
+            Some(ranges) => ranges.iter().any(|range| range.holds(value)),
+            None => value != 0,
+        }
+    }
+}
+
+type Written = Result<(), DecodeError>;
+
+impl StructWrite {
+    pub(super) fn put(&self, walker: &mut Walker<'_, '_>, out: &mut Vec<u8>) -> Written {
+        walker.cursor.align(self.alignment)?;
+        for member in &self.members {
+            for copy in &member.copies {
+                match copy {
+                    Copy::Number(slot) => put(out, low(walker.slots.get(*slot)), 8),
+                    Copy::There(test) => out.push(test.holds(walker).into()),
+                }
+            }
+            member.write.put(walker, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Two's complement in 64 bits. Where the field is not there, nothing that depends on it is.
+fn low(value: i128) -> u64 {
+    if value == ABSENT { 0 } else { value as u64 }
+}
+
+impl Write {
+    fn put(&self, walker: &mut Walker<'_, '_>, out: &mut Vec<u8>) -> Written {
+        match self {
+            Write::Skip(class) => walker.field(class)?,
+            Write::Integer { from, bytes } => {
+                let raw = integer(walker, from)?;
+                let value = if from.signed { sign_extend(raw, from.size).cast_unsigned() } else { raw };
+                put(out, value, *bytes);
+            }
+            Write::Bool(from) => {
+                let value = integer(walker, from)? != 0;
+                walker.slots.set(from.slot, value.into());
+                out.push(value.into());
+            }
+            Write::Leb { signed, slot, fixed } => {
+                walker.cursor.align(8)?;
+                let raw = walker.cursor.leb128(*signed)?;
+                walker.slots.set(*slot, if *signed { raw.cast_signed().into() } else { raw.into() });
+                if *fixed { put(out, raw, 8) } else { put_leb(out, raw, *signed) }
+            }
+            Write::Float { from, bytes } => float(walker, from, *bytes, out)?,
+            Write::Bytes { length, unit } => {
+                out.extend_from_slice(taken(walker, length, *unit)?);
+                if matches!(length, StringLength::Terminated) {
+                    out.extend(std::iter::repeat_n(0, *unit));
+                }
+            }
+            Write::Text { length, encoding } => {
+                let bytes = taken(walker, length, encoding.unit())?;
+                out.extend_from_slice(text::decode(bytes, *encoding).as_bytes());
+                out.push(0);
+            }
+            Write::Struct(of) => of.put(walker, out)?,
+            Write::Array { length, alignment, element } => {
+                let length = match length {
+                    LinkedLength::Fixed(length) => *length,
+                    LinkedLength::Slot(slot) => walker.slots.length(*slot).ok_or(DecodeError::AbsentField)?,
+                };
+                walker.cursor.align(*alignment)?;
+                (0..length).try_for_each(|_| element.put(walker, out))?;
+            }
+            Write::Variant { slot, choices, options, clears } => {
+                let tag = walker.slots.get(*slot);
+                walker.slots.clear(clears);
+                let option = choose(choices, tag).and_then(|option| options.get(option));
+                option.ok_or(DecodeError::NoSuchOption(tag))?.put(walker, out)?;
+            }
+            Write::Optional { test, class, clears } => {
+                let is_there = test.holds(walker);
+                walker.slots.clear(clears);
+                if is_there {
+                    class.put(walker, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn integer(walker: &mut Walker<'_, '_>, class: &IntegerClass) -> Result<u64, DecodeError> {
+    walker.cursor.align(class.alignment)?;
+    if let Some(unit) = class.unit {
+        walker.cursor.skip(unit.padding(walker.cursor.position(), class.size))?;
+    }
+    let raw = in_order(walker.cursor.integer(class.size, class.byte_order)?, class);
+    walker.slots.set(class.slot, widened(raw, class));
+    Ok(raw)
+}
+
+/// The bytes of text or of a BLOB, without what ends them.
+fn taken<'a>(walker: &mut Walker<'a, '_>, length: &StringLength, unit: usize) -> Result<&'a [u8], DecodeError> {
+    walker.cursor.align(8)?;
+    match length {
+        StringLength::Terminated => walker.cursor.bytes_to_zero(unit),
+        StringLength::Static(length) => walker.cursor.take_bytes(*length),
+        StringLength::Dynamic(location) => {
+            let length = walker.slots.length(location.slot).ok_or(DecodeError::AbsentField)?;
+            walker.cursor.take_bytes(length)
+        }
+    }
+}
+
+/// Bits as they are where the size is the same; otherwise the number, in 4 or 8 bytes.
+fn float(walker: &mut Walker<'_, '_>, from: &FloatClass, bytes: u8, out: &mut Vec<u8>) -> Written {
+    walker.cursor.align(from.alignment)?;
+    if u32::from(bytes) * 8 != u32::from(from.size) {
+        let value = text::float(&mut walker.cursor, from)?;
+        if bytes == 4 {
+            out.extend_from_slice(&(value as f32).to_le_bytes());
+        } else {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        return Ok(());
+    }
+    let raw = if from.size == 128 {
+        let (first, second) = (walker.cursor.integer(64, from.byte_order)?, walker.cursor.integer(64, from.byte_order)?);
+        let (high, low) = if from.byte_order == ByteOrder::Big { (first, second) } else { (second, first) };
+        u128::from(high) << 64 | u128::from(low)
+    } else {
+        walker.cursor.integer(from.size, from.byte_order)?.into()
+    };
+    let raw = match from.bit_order {
+        BitOrder::Natural => raw,
+        BitOrder::Reversed => raw.reverse_bits() >> (128 - u32::from(from.size)),
+    };
+    out.extend_from_slice(raw.to_le_bytes().get(..usize::from(bytes)).unwrap_or(&[]));
+    Ok(())
+}
+
+/// In as few bytes as it takes.
+fn put_leb(out: &mut Vec<u8>, mut value: u64, signed: bool) {
+    loop {
+        let seven = (value & 0x7f) as u8;
+        value = if signed { (value.cast_signed() >> 7).cast_unsigned() } else { value >> 7 };
+        let sign = seven & 0x40 != 0;
+        let done = match value {
+            0 => !signed || !sign,
+            u64::MAX => signed && sign,
+            _ => false,
+        };
+        if done {
+            return out.push(seven);
+        }
+        out.push(seven | 0x80);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::leb128;
+
+    #[test]
+    fn leb128_is_read_as_it_was_written() {
+        for value in [0, 1, 0x3f, 0x40, 0x7f, 0x80, 0x3fff, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX] {
+            for signed in [false, true] {
+                let mut bytes = Vec::new();
+                put_leb(&mut bytes, value, signed);
+                assert_eq!(leb128(&bytes, signed), Ok((value, bytes.len())), "{value} {signed}");
+            }
+        }
+        let mut bytes = Vec::new();
+        put_leb(&mut bytes, (-1_i64).cast_unsigned(), true);
+        assert_eq!(bytes, [0x7f]);
+    }
+}

@@ -1,0 +1,197 @@
+//! Traces written anew: the same events, in a form that every reader takes.
+//!
+//! What CTF 1.8 does not have is compared as what it becomes there ([`same::lowered`]); nothing else may change.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../conformance/case.rs"]
+#[allow(dead_code, reason = "the cases' expectations are for another test")]
+mod case;
+mod parts;
+mod same;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kymo_ctf::{Converted, Format, Keep, Trace, convert};
+use same::read;
+
+/// Where the conformance set is.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+const STREAMS: [&str; 3] = ["streams/fields", "streams/records", "streams/ctf-2"];
+
+/// A folder that is taken away at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("kymo-convert-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn write(folder: &Path, metadata: &[u8], streams: &[(String, Vec<u8>)]) {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("metadata"), metadata).unwrap();
+    for (name, bytes) in streams {
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+}
+
+/// All of it.
+fn whole(from: &Path, to: &Path, format: Format) -> Converted {
+    fs::create_dir_all(to).unwrap();
+    convert(&Trace::open(from).unwrap(), to, format, false, |_| Keep::Take).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// All files of a folder.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else {
+            all.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    all
+}
+
+fn bytes(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    files(folder).into_iter().map(|(path, bytes)| (path.strip_prefix(folder).unwrap().to_owned(), bytes)).collect()
+}
+
+/// A trace of the conformance set.
+struct Source {
+    name: String,
+    metadata: Vec<u8>,
+    streams: Vec<(String, Vec<u8>)>,
+    /// Why babeltrace2 does not read it as it is, if it does not.
+    babeltrace2: String,
+}
+
+/// The cases that can be read, each with each of its metadata.
+fn cases() -> Vec<Source> {
+    let mut all = Vec::new();
+    for case in case::read(&STREAMS) {
+        for title in ["metadata", "metadata 2"] {
+            if let Some(metadata) = case.metadata(title).filter(|metadata| kymo_ctf::Metadata::from_bytes(metadata).is_ok()) {
+                let babeltrace2 = case.directives.get("babeltrace2").map_or("", String::as_str).to_owned();
+                all.push(Source { name: format!("{} by {title}", case.name), metadata, streams: case.streams(), babeltrace2 });
+            }
+        }
+    }
+    assert!(all.len() >= 130, "only {} cases", all.len());
+    all
+}
+
+#[test]
+fn every_stream_of_the_conformance_set_stays_what_it_is() {
+    let folder = Folder::new("set");
+    let mut wrong = Vec::new();
+    for (number, Source { name, metadata, streams, .. }) in cases().into_iter().enumerate() {
+        let at = |what: &str| folder.join(&format!("{number}-{what}"));
+        write(&at("in"), &metadata, &streams);
+        let source = read(&at("in"));
+        for (what, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
+            whole(&at("in"), &at(what), format);
+            let expected = if format == Format::Ctf18 { source.lowered() } else { source.clone() };
+            if let Some(difference) = expected.differs(&read(&at(what))) {
+                wrong.push(format!("{name} to {what}: {difference}"));
+            }
+            // What was converted is as it should be already.
+            let again = at(&format!("{what}-again"));
+            whole(&at(what), &again, format);
+            if bytes(&at(what)) != bytes(&again) {
+                wrong.push(format!("{name} to {what}: converted again, it changes"));
+            }
+        }
+        // Through CTF 2 to CTF 1.8.
+        whole(&at("2"), &at("2-1.8"), Format::Ctf18);
+        if let Some(difference) = source.lowered().differs(&read(&at("2-1.8"))) {
+            wrong.push(format!("{name} to 2 and 1.8: {difference}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What babeltrace2 prints of a trace, and what it complains of.
+fn babeltrace2(folder: &Path) -> (Vec<String>, String) {
+    let arguments = ["--clock-cycles", "--no-delta", "--color=never", "--fields=emf"];
+    let output = std::process::Command::new("timeout")
+        .args(["20", "babeltrace2"])
+        .args(arguments)
+        .arg(folder)
+        .output()
+        .expect("babeltrace2 is installed");
+    let lines = String::from_utf8_lossy(&output.stdout).lines().map(|line| line.trim_end().to_owned()).collect();
+    let mut complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        complaints.push_str("(failed)");
+    }
+    (lines, complaints)
+}
+
+/// A line without `_NAME_length` and `_NAME_tag`, which may have been inserted.
+fn without_copies(line: &str) -> String {
+    let is_copy = |field: &&str| {
+        let name = field.trim_start_matches(['{', ' ']).split(' ').next().unwrap_or_default();
+        name.starts_with('_') && (name.ends_with("_length") || name.ends_with("_tag"))
+    };
+    let kept: Vec<&str> =
+        line.split(", ").map(|field| field.strip_prefix("{ ").unwrap_or(field)).filter(|field| !is_copy(field)).collect();
+    kept.join(", ")
+}
+
+/// Everything in CTF 1.8 is read by babeltrace2 without a word, besides of what was lost; what it reads of the source is the same.
+#[test]
+#[ignore = "needs babeltrace2: cargo xtask test runs it"]
+fn babeltrace2_reads_what_is_written() {
+    let folder = Folder::new("babeltrace2");
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for (number, Source { name, metadata, streams, babeltrace2: reason }) in cases().into_iter().enumerate() {
+        let at = |what: &str| folder.join(&format!("{number}-{what}"));
+        write(&at("in"), &metadata, &streams);
+        whole(&at("in"), &at("out"), Format::Ctf18);
+        let (lines, complaints) = babeltrace2(&at("out"));
+        let complaints: Vec<&str> = complaints
+            .lines()
+            .filter(|line| !line.contains("WARNING: Tracer discarded") && !line.contains("WARNING: Tracer may have discarded"))
+            .collect();
+        if !complaints.is_empty() {
+            wrong.push(format!("{name}: {}", complaints.join("\n    ")));
+        }
+        let expected = read(&at("in")).events.len();
+        if lines.len() != expected {
+            wrong.push(format!("{name}: {} lines of {expected} events", lines.len()));
+        }
+        if !reason.is_empty() {
+            continue;
+        }
+        let (before, failed) = babeltrace2(&at("in"));
+        if failed.is_empty() && before.len() == expected {
+            compared += 1;
+            let lines: Vec<String> = lines.iter().map(|line| without_copies(line)).collect();
+            if before.iter().map(|line| without_copies(line)).collect::<Vec<_>>() != lines {
+                wrong.push(format!("{name}:\n  before {before:#?}\n  after {lines:#?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(compared >= 30, "only {compared} compared");
+}

@@ -1,0 +1,220 @@
+//! What is the same of a trace before and after.
+
+use std::path::Path;
+
+use kymo_ctf::{Event, FieldClass, Fields, Item, LossKind, StructClass, Trace, Value};
+
+/// A trace, read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Read {
+    pub(crate) events: Vec<Seen>,
+    pub(crate) losses: Vec<Lost>,
+    /// What cannot be right.
+    pub(crate) problems: Vec<String>,
+}
+
+/// An event.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) stream: String,
+    pub(crate) name: String,
+    pub(crate) time: Option<u64>,
+    nanos: Option<i128>,
+    pub(crate) cpu: Option<u64>,
+    log_level: Option<i64>,
+    parts: [Named; 3],
+    lowered: [Named; 3],
+}
+
+type Named = Vec<(String, Shown)>;
+
+/// A value, as it is compared.
+#[derive(Debug, Clone, PartialEq)]
+enum Shown {
+    /// Anything that is not made of others; NaN equals NaN.
+    Plain(String),
+    List(Vec<Shown>),
+    Struct(Named),
+    Option(String, Box<Shown>),
+}
+
+/// A loss, with the times around it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Lost {
+    stream: String,
+    cpu: Option<u64>,
+    events: bool,
+    count: u64,
+    begin: Option<i128>,
+    end: Option<i128>,
+}
+
+impl Lost {
+    /// Whether it may have been between two times, in ticks of a microsecond from 4.999923 s before the origin.
+    pub(crate) fn touches(&self, from: u64, to: u64) -> bool {
+        let nanos = |ticks: u64| -5_000_000_000 + i128::from(ticks + 77) * 1000;
+        self.end.is_some_and(|end| end >= nanos(from)) && self.begin.is_some_and(|begin| begin <= nanos(to))
+    }
+}
+
+pub(crate) fn read(folder: &Path) -> Read {
+    let mut read = Read::default();
+    for item in Trace::open(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())).events() {
+        match item {
+            Ok(Item::Event(event)) => read.events.push(Seen::of(&event)),
+            Ok(Item::Loss(loss)) => read.losses.push(Lost {
+                stream: loss.stream.to_string(),
+                cpu: loss.cpu,
+                events: loss.kind == LossKind::Events,
+                count: loss.count,
+                begin: loss.begin_nanos,
+                end: loss.end_nanos,
+            }),
+            Ok(Item::Problem(problem)) => read.problems.push(problem.to_string()),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => read.problems.push(error.to_string()),
+        }
+    }
+    read
+}
+
+impl Seen {
+    fn of(event: &Event) -> Seen {
+        let parts = [
+            (&event.stream_context, event.packet.class.event_context.as_deref()),
+            (&event.context, event.class.context.as_deref()),
+            (&event.fields, event.class.fields.as_deref()),
+        ];
+        let name = event.name().to_owned();
+        Seen {
+            stream: event.stream().to_string(),
+            time: event.time.map(|time| time.0),
+            nanos: event.nanos(),
+            cpu: event.cpu(),
+            log_level: event.class.log_level,
+            parts: parts.map(|(fields, _)| plain_fields(fields)),
+            lowered: parts.map(|(fields, class)| class.map_or_else(Vec::new, |class| lowered_fields(fields, class))),
+            name: if name.is_empty() { format!("event_{}", event.class.id) } else { name },
+        }
+    }
+}
+
+fn plain_fields(fields: &Fields) -> Named {
+    fields.iter().map(|(name, value)| (name.to_owned(), plain(value))).collect()
+}
+
+fn plain(value: &Value) -> Shown {
+    match value {
+        Value::Array(values) => Shown::List(values.iter().map(plain).collect()),
+        Value::Struct(fields) => Shown::Struct(plain_fields(fields)),
+        Value::Variant { option, value } => Shown::Option(option.to_string(), Box::new(plain(value))),
+        value => Shown::Plain(format!("{value:?}")),
+    }
+}
+
+fn identifier(name: &str) -> String {
+    match name {
+        "" => "unnamed".to_owned(),
+        name => name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect(),
+    }
+}
+
+fn lowered_fields(fields: &Fields, class: &StructClass) -> Named {
+    let both = fields.iter().zip(&class.members);
+    both.map(|((name, value), member)| (identifier(name), lowered(value, &member.class))).collect()
+}
+
+fn lowered(value: &Value, class: &FieldClass) -> Shown {
+    match (value, class) {
+        (Value::None, FieldClass::Optional(_)) => Shown::List(Vec::new()),
+        (value, FieldClass::Optional(class)) => Shown::List(vec![lowered(value, &class.class)]),
+        (Value::Bool(value), _) => plain(&Value::UInt((*value).into())),
+        (Value::Bytes(bytes), _) => Shown::List(bytes.iter().map(|byte| plain(&Value::UInt((*byte).into()))).collect()),
+        (Value::BitMap { bits, flags }, _) => {
+            let labels = if bits.is_power_of_two() { flags.clone() } else { Vec::new() };
+            plain(&Value::Enum { value: (*bits).into(), labels })
+        }
+        (Value::Struct(fields), FieldClass::Struct(class)) => Shown::Struct(lowered_fields(fields, class)),
+        (Value::Array(values), FieldClass::Array(class)) => {
+            Shown::List(values.iter().map(|value| lowered(value, &class.element)).collect())
+        }
+        (Value::Variant { option, value }, FieldClass::Variant(class)) => {
+            // Of several without a name it cannot be told here which one it is.
+            if option.is_empty() {
+                return Shown::Option(String::new(), Box::new(plain(value)));
+            }
+            let of = class.options.iter().find(|have| have.name == *option).expect("the option is one of the class");
+            Shown::Option(identifier(option), Box::new(lowered(value, &of.class)))
+        }
+        (value, _) => plain(value),
+    }
+}
+
+impl Read {
+    /// What becomes of it in CTF 1.8: a boolean is 0 or 1, an optional field an array of none or one, bytes are an array of numbers, of
+    /// a bit map only single bits have labels, names have no other characters than letters, digits and underscores, and none is empty.
+    pub(crate) fn lowered(&self) -> Read {
+        let mut read = self.clone();
+        read.events.iter_mut().for_each(|event| event.parts = event.lowered.clone());
+        read
+    }
+
+    /// Where what was written differs from this. What is inserted there may be besides: lengths and selectors that are elsewhere.
+    pub(crate) fn differs(&self, written: &Read) -> Option<String> {
+        if let Some(problem) = written.problems.first() {
+            return Some(format!("is written with a problem: {problem}"));
+        }
+        if self.events.len() != written.events.len() {
+            return Some(format!("{} events became {}", self.events.len(), written.events.len()));
+        }
+        for (event, written) in self.events.iter().zip(&written.events) {
+            let parts = [0, 1, 2].map(|part| without_copies(&written.parts[part], &event.parts[part]));
+            let comparable = Seen { parts, lowered: event.lowered.clone(), ..written.clone() };
+            if comparable != *event {
+                let show = |event: &Seen| format!("{} {:?} {:?} {:?}", event.name, event.time, event.cpu, event.parts);
+                return Some(format!("\n  {}\n  {}", show(event), show(&comparable)));
+            }
+        }
+        if self.losses.len() != written.losses.len() {
+            return Some(format!("{:?} became {:?}", self.losses, written.losses));
+        }
+        for (loss, written) in self.losses.iter().zip(&written.losses) {
+            // A time that the source did not tell may be known now.
+            let (begin, end) = (loss.begin.and(written.begin), loss.end.and(written.end));
+            if *loss != (Lost { begin, end, ..written.clone() }) {
+                return Some(format!("{loss:?} became {written:?}"));
+            }
+        }
+        None
+    }
+}
+
+/// What was inserted is in front of the field it is for, and is called after it.
+fn without_copies(written: &Named, expected: &Named) -> Named {
+    let is_copy = |name: &str| name.starts_with('_') && (name.ends_with("_length") || name.ends_with("_tag"));
+    let mut kept = Vec::new();
+    let mut wanted = expected.iter().peekable();
+    for (name, value) in written {
+        let here = wanted.next_if(|(wanted, _)| wanted == name);
+        if here.is_some() || !is_copy(name) {
+            kept.push((name.clone(), here.map_or_else(|| value.clone(), |(_, expected)| inside(value, expected))));
+        }
+    }
+    kept
+}
+
+/// The same inside of a value.
+fn inside(written: &Shown, expected: &Shown) -> Shown {
+    match (written, expected) {
+        (Shown::Struct(written), Shown::Struct(expected)) => Shown::Struct(without_copies(written, expected)),
+        (Shown::List(written), Shown::List(expected)) if written.len() == expected.len() => {
+            Shown::List(written.iter().zip(expected).map(|(written, expected)| inside(written, expected)).collect())
+        }
+        (Shown::Option(option, written), Shown::Option(wanted, expected)) => {
+            let is_unnamed = wanted.is_empty() && option.starts_with("unnamed");
+            let option = if is_unnamed { wanted } else { option };
+            Shown::Option(option.clone(), Box::new(inside(written, expected)))
+        }
+        (value, _) => value.clone(),
+    }
+}

@@ -1,4 +1,4 @@
-//! Reads the Common Trace Format by the metadata that a trace carries.
+//! Reads the Common Trace Format by the metadata that a trace carries, and writes it.
 //!
 //! The metadata text (TSDL) becomes [field classes](FieldClass), and streams are decoded by these alone: no event, field or layout
 //! is known to this crate beforehand. One model serves CTF 1.8 and CTF 2; what a field means to the reader is its [role](Role).
@@ -8,7 +8,9 @@
 //!   is read when it is asked for. [`Tally`] counts, with every header decoded and nothing else.
 //! - **owned**: [`Trace::events`] gives [`Item`]s; [`StreamReader`] reads one stream from any source of bytes, one packet at a time.
 //!
-//! What holds for both:
+//! [`convert`] writes a trace anew, in CTF 1.8 or CTF 2.
+//!
+//! What holds for both ways to read:
 //! - Streams are merged by time; items of the same time come in the order of the files' names. The same trace gives the same items on
 //!   every run. Memory does not depend on how long a trace is.
 //! - What was lost is an item like any other ([`Loss`]), with the interval in which it was lost.

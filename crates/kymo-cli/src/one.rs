@@ -17,7 +17,7 @@ pub fn open(directory: &Path) -> anyhow::Result<Trace> {
 }
 
 /// Refuses several traces, unless all have the same metadata, as the parts of one that a tracer cut into several have.
-pub fn check(trace: &Trace) -> Result<(), Usage> {
+fn check(trace: &Trace) -> Result<(), Usage> {
     if trace.is_one() {
         return Ok(());
     }

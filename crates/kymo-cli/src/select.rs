@@ -248,7 +248,11 @@ impl Options {
         if self.event.is_empty() {
             return Ok(None);
         }
-        crate::one::check(trace)?;
+        if !trace.is_one() {
+            let sentence =
+                "--event is for one trace, and there are several traces of different metadata here: give the directory of one";
+            return Err(Usage(sentence.to_owned()));
+        }
         let classes = || trace.metadata().streams().flat_map(|stream| stream.events.values());
         let mut chosen = HashSet::new();
         for pattern in &self.event {

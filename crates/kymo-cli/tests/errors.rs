@@ -191,7 +191,7 @@ fn a_tree_of_different_traces_is_not_one_trace() {
         [&["report", &tree], &["check", &tree], &["export", &tree, out, "--to", "chrome"], &["dump", "--event", "a", &tree]];
     for verb in verbs {
         let sentence = refused(2, verb);
-        assert!(sentence.contains("there are 2 traces of different metadata here"), "{sentence}");
+        assert!(sentence.contains("traces of different metadata here"), "{sentence}");
     }
     assert!(!Path::new(out).exists());
     // Parts of one trace.

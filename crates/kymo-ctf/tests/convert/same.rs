@@ -191,7 +191,11 @@ impl Read {
 
 /// What was inserted is in front of the field it is for, and is called after it.
 fn without_copies(written: &Named, expected: &Named) -> Named {
-    let is_copy = |name: &str| name.starts_with('_') && (name.ends_with("_length") || name.ends_with("_tag"));
+    let is_copy = |name: &str| {
+        // With a number behind it where the name is taken.
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+        name.starts_with('_') && (name.ends_with("_length") || name.ends_with("_tag"))
+    };
     let mut kept = Vec::new();
     let mut wanted = expected.iter().peekable();
     for (name, value) in written {

@@ -231,7 +231,7 @@ impl Scopes {
                 let TypeKind::Integer(integer) = &container.kind else {
                     return Err(MetadataError::new(position, "an enumeration must be stored as an integer"));
                 };
-                let kind = TypeKind::Enum { integer: integer.clone(), mappings: mappings(body, integer)? };
+                let kind = TypeKind::Enum { integer: integer.clone(), mappings: mappings(body)? };
                 self.finish(Space::Enum, name.as_deref(), position, kind)
             }
             TypeSpec::Struct { name, body, align } => {
@@ -495,25 +495,14 @@ fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
     Ok(FloatType { size, alignment, byte_order })
 }
 
-/// Labels and their ranges. Values that the integer cannot have are refused, as C++ does, from which enumerations with a type of
-/// their own are (CTF 1.8.3, appendix C).
-fn mappings(enumerators: &[Enumerator], integer: &IntegerType) -> Checked<Arc<[Mapping]>> {
-    let size = u32::from(integer.size);
-    let (least, most) = match integer.signed {
-        true => (-(1_i128 << (size - 1)), (1_i128 << (size - 1)) - 1),
-        false => (0, (1_i128 << size) - 1),
-    };
+/// Labels and their ranges. A label for values that the integer cannot have is never shown; tracers write such labels (-1 of an integer
+/// without a sign), and their traces are read.
+fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
     let mut next = 0;
     let mut mappings = Vec::new();
     for Enumerator { label, range } in enumerators {
         let next_one = At { position: label.position, value: next };
         let (low, high) = range.as_ref().map_or((&next_one, &next_one), |(low, high)| (low, high));
-        for At { position, value } in [low, high] {
-            if !(least..=most).contains(value) {
-                let message = format!("{value} is no value of the enumeration's integer, which goes from {least} to {most}");
-                return Err(MetadataError::new(*position, message));
-            }
-        }
         if low.value > high.value {
             let message = format!("the range {} ... {} is empty", low.value, high.value);
             return Err(MetadataError::new(low.position, message));

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use super::lower::within;
 use crate::attribute::{AttributeValue as Json, Attributes, BABELTRACE};
 use crate::class::{
     Base, BitOrder, ByteOrder, FieldClass, FieldLocation, IntRange, IntegerClass, Length, Mapping, Member, Origin, Role, Roles,
@@ -245,7 +246,15 @@ fn bits(kind: &str, class: &IntegerClass) -> Object {
 
 fn whole(class: &IntegerClass, mappings: Option<&[Mapping]>) -> Object {
     let kind = if class.signed { "fixed-length-signed-integer" } else { "fixed-length-unsigned-integer" };
-    shown(bits(kind, class), class.base, mappings).maybe("roles", roles(class.roles)).attributes(&class.attributes)
+    let mappings: Option<Vec<Mapping>> =
+        mappings.map(|mappings| mappings.iter().filter_map(|mapping| possible(mapping, class.signed)).collect());
+    shown(bits(kind, class), class.base, mappings.as_deref()).maybe("roles", roles(class.roles)).attributes(&class.attributes)
+}
+
+/// As much of a mapping as CTF 2 allows: ranges of an integer without a sign have none.
+fn possible(mapping: &Mapping, signed: bool) -> Option<Mapping> {
+    let IntRange { low, high } = within(IntRange { low: mapping.low, high: mapping.high }, signed)?;
+    Some(Mapping { label: mapping.label.clone(), low, high })
 }
 
 fn shown(object: Object, base: Base, mappings: Option<&[Mapping]>) -> Object {

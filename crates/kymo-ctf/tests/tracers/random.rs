@@ -412,8 +412,9 @@ impl Context {
     }
 }
 
-/// Writes a trace of two streams into `folder`; gives how many events it has, and its metadata as CTF 2 has them.
-pub(crate) fn write(seed: u64, folder: &Path) -> (usize, String) {
+/// Writes a trace of two streams into `folder`; gives how many events it has, and its metadata as CTF 2 has them. There are none where a
+/// time of few bits goes on from one packet to the next: in CTF 2 each packet begins at 0 (CTF2-SPEC-2.0, section 6.1).
+pub(crate) fn write(seed: u64, folder: &Path) -> (usize, Option<String>) {
     let mut types = Types { random: Random::new(seed), names: 0, is_dynamic: true };
     let random = &mut types.random;
     let native = random.of(&[Order::Little, Order::Big]);
@@ -505,5 +506,7 @@ event.header := struct {{ {} id; {} timestamp; }};
         }
         fs::write(folder.join(format!("stream_{cpu}")), file).unwrap();
     }
-    (events, Shape { native, id, time, context, common: common.as_ref(), classes: &classes }.json())
+    let has_twin = context.has_times || time.size == 64;
+    let twin = Shape { native, id, time, context, common: common.as_ref(), classes: &classes };
+    (events, has_twin.then(|| twin.json()))
 }

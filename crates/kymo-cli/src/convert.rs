@@ -135,7 +135,7 @@ fn add(total: &mut Converted, more: Converted) {
 /// How much was written, and what was mended.
 fn say(converted: &Converted, out: &Path, partial: bool) {
     if partial && converted.events == 0 {
-        eprintln!("kymo: no event of the trace is in this selection.");
+        message!("kymo: no event of the trace is in this selection.");
         return;
     }
     let plural = |count: u64| if count == 1 { "" } else { "s" };
@@ -152,5 +152,5 @@ fn say(converted: &Converted, out: &Path, partial: bool) {
         sentence.push_str(if index == 0 { "; mended: " } else { ", " });
         sentence.push_str(&format!("{} {what}{} {how}", thousands(count), plural(count)));
     }
-    eprintln!("kymo: {sentence}.");
+    message!("kymo: {sentence}.");
 }

@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let outcome = kymo_export::export(&trace, format, &arguments.out, |item| progress.pass(item))?;
     progress.done();
     if outcome.timeless > 0 && matches!(arguments.to, To::Perfetto | To::Chrome) {
-        eprintln!("kymo: {} events have no time, and are not in the timeline.", outcome.timeless);
+        message!("kymo: {} events have no time, and are not in the timeline.", outcome.timeless);
     }
     match outcome.damage {
         Some(damage) => Err(damage.into()),

@@ -1,5 +1,8 @@
 //! The `kymo` command.
 
+#[macro_use]
+mod message;
+
 mod attach;
 mod check;
 mod convert;
@@ -139,7 +142,7 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
         (false, format) => dump::run(&trace, format, zone, &mut select, &mut out, &mut std::io::stderr())?,
     };
     if select.is_partial && outcome.events == 0 {
-        eprintln!("kymo: no event of the trace is in this selection.");
+        message!("kymo: no event of the trace is in this selection.");
     }
     Ok(exit::Code::Ok)
 }
@@ -162,7 +165,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) => {
-            eprintln!("kymo: {}", exit::told(&error));
+            message!("kymo: {}", exit::told(&error));
             exit::Code::of(&error).into()
         }
     }

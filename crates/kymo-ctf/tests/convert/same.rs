@@ -159,6 +159,12 @@ impl Read {
         read
     }
 
+    /// The same without the times around losses, which where times step back cannot all stay.
+    pub(crate) fn with_untimed_losses(mut self) -> Read {
+        self.losses.iter_mut().for_each(|loss| (loss.begin, loss.end) = (None, None));
+        self
+    }
+
     /// Where what was written differs from this. What is inserted there may be besides: lengths and selectors that are elsewhere.
     pub(crate) fn differs(&self, written: &Read) -> Option<String> {
         if let Some(problem) = written.problems.first() {

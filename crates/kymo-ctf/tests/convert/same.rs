@@ -159,14 +159,10 @@ impl Read {
         read
     }
 
-    /// The same with those intervals of losses that became narrower: where a packet says that it ends before its last event, it ends
-    /// with that in what is written, and so begins the interval behind it.
-    pub(crate) fn narrowed(mut self, written: &Read) -> Read {
-        for (loss, written) in self.losses.iter_mut().zip(&written.losses) {
-            if loss.begin <= written.begin && written.end <= loss.end {
-                (loss.begin, loss.end) = (written.begin, written.end);
-            }
-        }
+    /// The same without the times around losses. These are ends of packets, and where a packet says that it ends before its last event,
+    /// it ends with that in what is written.
+    pub(crate) fn with_untimed_losses(mut self) -> Read {
+        self.losses.iter_mut().for_each(|loss| (loss.begin, loss.end) = (None, None));
         self
     }
 

@@ -28,7 +28,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use kymo_ctf::Trace;
 
 /// Records and reads traces of kernels that carry Kymo.
 ///
@@ -124,11 +123,7 @@ struct DumpArguments {
 
 /// `kymo dump`.
 fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
-    if arguments.trace.is_file() {
-        let sentence = format!("{} is a file: give the trace's directory", arguments.trace.display());
-        return Err(exit::Usage(sentence).into());
-    }
-    let trace = Trace::open(&arguments.trace)?;
+    let trace = one::open_any(&arguments.trace)?;
     let mut select = arguments.selection.of(&trace)?;
     (select.strict, select.jobs) = (arguments.strict, arguments.jobs);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

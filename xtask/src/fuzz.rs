@@ -10,7 +10,7 @@ use crate::process::{cargo, quiet, root, run as run_command, target};
 use crate::setup;
 
 /// What is fuzzed, each for the whole time.
-const TARGETS: [&str; 3] = ["tsdl", "json", "stream"];
+const TARGETS: [&str; 4] = ["tsdl", "json", "stream", "convert"];
 /// Of the lines of kymo-ctf that read foreign bytes, so many in a hundred must have been reached in a long run.
 const GOAL: f64 = 90.0;
 /// Files that open directories, which no input reaches.

@@ -65,9 +65,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let attached = attach::attach(&options, |progress| show(&bar, progress));
     bar.finish_and_clear();
     let attached = attached.inspect_err(|_| made.undo())?;
-    eprintln!("kymo: {}; {} has {}", attached.ending, arguments.out.display(), summary::sentences(&attached.summary));
+    message!("kymo: {}; {} has {}", attached.ending, arguments.out.display(), summary::sentences(&attached.summary));
     if attached.only_looked {
-        eprintln!("kymo: another program empties the rings of this session, or nobody may; this one has only looked.");
+        message!("kymo: another program empties the rings of this session, or nobody may; this one has only looked.");
     }
     Ok(Code::Ok)
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use kymo_ctf::{Converted, Format, Keep, Trace};
 
 use crate::exit::{Code, Usage};
-use crate::fresh::{fresh_directory, is_in};
+use crate::fresh::{fresh_directory, refuse_inside};
+use crate::one;
 use crate::progress::Progress;
 use crate::select::{self, Select, Verdict};
 use crate::summary::thousands;
@@ -43,14 +44,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let Arguments { traces, out, .. } = arguments;
     let mut opened = Vec::new();
     for trace in traces {
-        if trace.is_file() {
-            return Err(Usage(format!("{} is a file: give the trace's directory", trace.display())).into());
-        }
-        opened.push(Trace::open(trace)?);
-        if is_in(out, trace) {
-            let sentence = format!("{} is in the trace, of which it would be a part: give another place", out.display());
-            return Err(Usage(sentence).into());
-        }
+        opened.push(one::open_any(trace)?);
+        refuse_inside(out, trace)?;
     }
     let mut selects = Vec::new();
     for trace in &opened {
@@ -135,22 +130,24 @@ fn add(total: &mut Converted, more: Converted) {
 /// How much was written, and what was mended.
 fn say(converted: &Converted, out: &Path, partial: bool) {
     if partial && converted.events == 0 {
-        eprintln!("kymo: no event of the trace is in this selection.");
+        message!("kymo: no event of the trace is in this selection.");
         return;
     }
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
-    let mut sentence = format!("{} has {} event{}", out.display(), thousands(converted.events), plural(converted.events));
+    let plural = if converted.events == 1 { "" } else { "s" };
+    let mut sentence = format!("{} has {} event{plural}", out.display(), thousands(converted.events));
     let mended = [
-        (converted.clamped, "time stamp", "stepped back and became the one before"),
-        (converted.closed, "packet", "was never closed and is now"),
-        (converted.counters, "counter", "stepped back and goes on"),
+        (
+            converted.clamped,
+            "time stamp stepped back and became the one before",
+            "time stamps stepped back and became the one before",
+        ),
+        (converted.closed, "packet was never closed and is now", "packets were never closed and are now"),
+        (converted.counters, "counter stepped back and goes on", "counters stepped back and go on"),
     ];
     let mended = mended.into_iter().filter(|(count, ..)| *count > 0);
-    for (index, (count, what, how)) in mended.enumerate() {
-        let how = if count == 1 { how.to_owned() } else { how.replacen("was", "were", 1).replace("is now", "are now") };
-        let how = if count == 1 { how } else { how.replace("goes on", "go on") };
+    for (index, (count, one, several)) in mended.enumerate() {
         sentence.push_str(if index == 0 { "; mended: " } else { ", " });
-        sentence.push_str(&format!("{} {what}{} {how}", thousands(count), plural(count)));
+        sentence.push_str(&format!("{} {}", thousands(count), if count == 1 { one } else { several }));
     }
-    eprintln!("kymo: {sentence}.");
+    message!("kymo: {sentence}.");
 }

@@ -163,11 +163,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         flush(&mut out)?;
     }
     if counts.is_none() {
-        eprintln!("kymo: the machine {ending}, and its kernel had not started a trace: there is nothing to compare with.");
+        message!("kymo: the machine {ending}, and its kernel had not started a trace: there is nothing to compare with.");
     }
-    let agrees = report.disagreement().inspect(|sentence| eprintln!("kymo: {sentence}")).is_none();
+    let agrees = report.disagreement().inspect(|sentence| message!("kymo: {sentence}")).is_none();
     if !matches!(ending, Ending::PoweredOff) {
-        eprintln!("kymo: the machine {ending}.");
+        message!("kymo: the machine {ending}.");
     }
     let ended = matches!(ending, Ending::PoweredOff | Ending::Interrupted);
     Ok(if agrees && ended { Code::Ok } else { Code::Findings })
@@ -223,7 +223,7 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
         found.extend(functions);
     }
     if !has_dwarf && !arguments.symbol.is_empty() {
-        eprintln!("kymo: {} has no DWARF: places where functions were inlined are not counted.", path.display());
+        message!("kymo: {} has no DWARF: places where functions were inlined are not counted.", path.display());
     }
     found.extend(arguments.range.iter().map(sites::range));
     Ok(found)

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::exit::{Code, Usage};
-use crate::fresh::is_in;
+use crate::exit::Code;
+use crate::fresh::refuse_inside;
 use crate::one;
 use crate::progress::Progress;
 
@@ -52,16 +52,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         To::Chrome => kymo_export::Format::Chrome,
     };
     let trace = one::open(&arguments.trace)?;
-    if is_in(&arguments.out, &arguments.trace) {
-        return Err(
-            Usage(format!("{} is in the trace, of which it would be a part: give another place", arguments.out.display())).into()
-        );
-    }
+    refuse_inside(&arguments.out, &arguments.trace)?;
     let mut progress = Progress::new(&trace);
     let outcome = kymo_export::export(&trace, format, &arguments.out, |item| progress.pass(item))?;
     progress.done();
     if outcome.timeless > 0 && matches!(arguments.to, To::Perfetto | To::Chrome) {
-        eprintln!("kymo: {} events have no time, and are not in the timeline.", outcome.timeless);
+        message!("kymo: {} events have no time, and are not in the timeline.", outcome.timeless);
     }
     match outcome.damage {
         Some(damage) => Err(damage.into()),

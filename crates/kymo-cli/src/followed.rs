@@ -11,13 +11,13 @@ const LOOKED_AT: usize = 100_000;
 /// Says where the kernel evidently did not; whether it did not. `not_rolling`: it was asked to keep the newest events and says that it does not.
 pub fn say(trace: &Path, boot: &Boot, not_rolling: bool) -> bool {
     if not_rolling {
-        eprintln!(
+        message!(
             "kymo: the kernel was asked to keep the newest events and keeps the oldest: does it read the word kymo= of its command line?"
         );
     }
     let stray = if boot.events.is_empty() { None } else { stray(trace, boot) };
     if let Some(name) = &stray {
-        eprintln!(
+        message!(
             "kymo: the kernel was asked for events {} and recorded {name}: does it read the word kymo= of its command line?",
             boot.events.join(",")
         );

@@ -9,17 +9,15 @@ use crate::exit::Usage;
 
 /// A directory that was made, or was there and empty.
 pub struct Fresh {
-    path: PathBuf,
-    created: bool,
+    /// What was made: the directory, and those above it that were not there either.
+    made: Vec<PathBuf>,
 }
 
 impl Fresh {
-    /// Takes it away again if we made it and nothing came of it.
+    /// Takes away again what we made, if nothing came of it.
     pub fn undo(&self) {
-        if self.created {
-            // Fails, rightly, if something is in it.
-            let _ = fs::remove_dir(&self.path);
-        }
+        // Fails, rightly, if something is in it.
+        self.made.iter().for_each(|path| drop(fs::remove_dir(path)));
     }
 }
 
@@ -30,18 +28,28 @@ pub fn fresh_directory(path: &Path, how: &str) -> anyhow::Result<Fresh> {
             if entries.next().is_some() {
                 return Err(Usage(format!("{} is not empty: give a new directory for the trace", path.display())).into());
             }
-            Ok(Fresh { path: path.to_owned(), created: false })
+            Ok(Fresh { made: Vec::new() })
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let made = path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+            let made = made.map(Path::to_owned).collect();
             fs::create_dir_all(path).with_context(|| format!("cannot make the directory {} ({how})", path.display()))?;
-            Ok(Fresh { path: path.to_owned(), created: true })
+            Ok(Fresh { made })
         }
         Err(_) => Err(Usage(format!("{} is no directory that a trace could be written to: {how}", path.display())).into()),
     }
 }
 
+/// Refuses to write where it would become a part of the trace.
+pub fn refuse_inside(out: &Path, trace: &Path) -> Result<(), Usage> {
+    match is_in(out, trace) {
+        true => Err(Usage(format!("{} is in the trace, of which it would be a part: give another place", out.display()))),
+        false => Ok(()),
+    }
+}
+
 /// Whether what is to be written would lie in the directory, or be it.
-pub fn is_in(out: &Path, directory: &Path) -> bool {
+fn is_in(out: &Path, directory: &Path) -> bool {
     let Ok(directory) = directory.canonicalize() else { return false };
     let there = out.ancestors().find_map(|path| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };

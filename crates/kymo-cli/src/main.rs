@@ -1,5 +1,8 @@
 //! The `kymo` command.
 
+#[macro_use]
+mod message;
+
 mod attach;
 mod check;
 mod convert;
@@ -25,7 +28,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use kymo_ctf::Trace;
 
 /// Records and reads traces of kernels that carry Kymo.
 ///
@@ -121,11 +123,7 @@ struct DumpArguments {
 
 /// `kymo dump`.
 fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
-    if arguments.trace.is_file() {
-        let sentence = format!("{} is a file: give the trace's directory", arguments.trace.display());
-        return Err(exit::Usage(sentence).into());
-    }
-    let trace = Trace::open(&arguments.trace)?;
+    let trace = one::open_any(&arguments.trace)?;
     let mut select = arguments.selection.of(&trace)?;
     (select.strict, select.jobs) = (arguments.strict, arguments.jobs);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -139,7 +137,7 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
         (false, format) => dump::run(&trace, format, zone, &mut select, &mut out, &mut std::io::stderr())?,
     };
     if select.is_partial && outcome.events == 0 {
-        eprintln!("kymo: no event of the trace is in this selection.");
+        message!("kymo: no event of the trace is in this selection.");
     }
     Ok(exit::Code::Ok)
 }
@@ -162,7 +160,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) => {
-            eprintln!("kymo: {}", exit::told(&error));
+            message!("kymo: {}", exit::told(&error));
             exit::Code::of(&error).into()
         }
     }

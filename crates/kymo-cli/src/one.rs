@@ -1,4 +1,4 @@
-//! Commands that are about one trace.
+//! Opening traces: most commands are about one.
 
 use std::path::Path;
 
@@ -8,12 +8,17 @@ use crate::exit::Usage;
 
 /// Opens the trace in `directory`. A tree of several traces is refused: what the events of one mean does not hold for another.
 pub fn open(directory: &Path) -> anyhow::Result<Trace> {
+    let trace = open_any(directory)?;
+    check(&trace)?;
+    Ok(trace)
+}
+
+/// Opens the trace in `directory`, or the tree of several.
+pub fn open_any(directory: &Path) -> anyhow::Result<Trace> {
     if directory.is_file() {
         return Err(Usage(format!("{} is a file: give the trace's directory", directory.display())).into());
     }
-    let trace = Trace::open(directory)?;
-    check(&trace)?;
-    Ok(trace)
+    Ok(Trace::open(directory)?)
 }
 
 /// Refuses several traces, unless all have the same metadata, as the parts of one that a tracer cut into several have.

@@ -177,41 +177,41 @@ fn say(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> boo
         let how = std::mem::take(&mut how);
         match &recorded.memory {
             Some(memory) => {
-                eprintln!("kymo: {how}{} has {}", out.display(), summary::sentences(&memory.summary));
+                message!("kymo: {how}{} has {}", out.display(), summary::sentences(&memory.summary));
                 if memory.another_session {
-                    eprintln!("kymo: the kernel started another session after this one; the trace has the first only.");
+                    message!("kymo: the kernel started another session after this one; the trace has the first only.");
                 }
                 let not_rolling = boot.rolling && memory.overflow != Overflow::Overwrite;
                 found |= followed::say(&out, boot, not_rolling);
             }
             None => {
-                eprintln!("kymo: {how}there was no trace in its memory.");
+                message!("kymo: {how}there was no trace in its memory.");
                 found = true;
             }
         }
     }
     if let (Some(out), Some(sent)) = (via.syscall(&arguments.out), &recorded.sent) {
-        eprintln!("kymo: {how}{} has {}", out.display(), summary::sent(sent));
+        message!("kymo: {how}{} has {}", out.display(), summary::sent(sent));
         for line in summary::faults(sent) {
-            eprintln!("kymo: {line}");
+            message!("kymo: {line}");
         }
         match recorded.unanswered {
             Some(Unanswered::InTime) => {
                 let grace = arguments.grace.as_secs_f64();
-                eprintln!(
+                message!(
                     "kymo: the guest was asked to stop and did not say within {grace} s that it had; the trace holds what had arrived."
                 );
             }
             Some(Unanswered::Interrupted) => {
-                eprintln!("kymo: the guest was asked to stop and not waited for any longer; the trace holds what had arrived.");
+                message!("kymo: the guest was asked to stop and not waited for any longer; the trace holds what had arrived.");
             }
             None if sent.closed.is_none() => {
-                eprintln!("kymo: the machine ended before the guest had said that all was sent; the trace holds what had arrived.");
+                message!("kymo: the machine ended before the guest had said that all was sent; the trace holds what had arrived.");
             }
             None => {}
         }
         if sent.another_session {
-            eprintln!("kymo: the guest opened another session after this one; the trace has the first only.");
+            message!("kymo: the guest opened another session after this one; the trace has the first only.");
         }
         found |= !sent.is_whole();
         if !sent.no_metadata && sent.packets > 0 {

@@ -50,9 +50,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
     let made = fresh_directory(&arguments.out, OTHER_OUT)?;
     let recovered = recover::recover(&arguments.image, arguments.base, &arguments.out).inspect_err(|_| made.undo())?;
-    eprintln!("kymo: {} has {}", arguments.out.display(), summary::sentences(&recovered.summary));
+    message!("kymo: {} has {}", arguments.out.display(), summary::sentences(&recovered.summary));
     if recovered.was_running() {
-        eprintln!(
+        message!(
             "kymo: the session was still running when the memory was taken; of a copy made on the run, the last records may be missing."
         );
     }

@@ -7,11 +7,11 @@ use kymo::ring::layout::LAYOUT_VERSION;
 /// The program's version and those of the formats that it knows.
 pub static TEXT: LazyLock<String> = LazyLock::new(|| {
     let dotted = |(major, minor): (u8, u8)| format!("{major}.{minor}");
-    let read: Vec<String> = kymo_ctf::VERSIONS.iter().copied().map(dotted).collect();
+    // Both versions that are read can be converted to.
+    let read = kymo_ctf::VERSIONS.map(dotted).join(", ");
     format!(
-        "{}\nCommon Trace Format: reads {}, writes {}\nregion in memory: reads layout version {LAYOUT_VERSION}\nstandard events: vocabulary version {}",
+        "{}\nCommon Trace Format: reads {read}, writes {} (convert: {read})\nregion in memory: reads layout version {LAYOUT_VERSION}\nstandard events: vocabulary version {}",
         env!("CARGO_PKG_VERSION"),
-        read.join(", "),
         dotted(kymo::ctf::VERSION),
         kymo::vocabulary::VERSION,
     )

@@ -17,6 +17,14 @@ fn says(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The exit code says how it went, also where nobody takes the words for it.
+#[test]
+fn messages_that_cannot_be_written_change_nothing() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_kymo")).args(["dump", "/nowhere"]).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+}
+
 const VERBS: [&str; 9] = ["record", "recover", "cost", "dump", "report", "check", "export", "completions", "man"];
 
 #[test]
@@ -25,7 +33,7 @@ fn the_version_names_the_formats() {
     assert_eq!(text.lines().next(), says(&["-V"]).lines().next());
     let layout = format!("layout version {}", kymo::ring::layout::LAYOUT_VERSION);
     let vocabulary = format!("vocabulary version {}", kymo::vocabulary::VERSION);
-    for part in ["reads 1.8", "writes 1.8", &layout, &vocabulary] {
+    for part in ["reads 1.8", "writes 1.8", "convert: 1.8, 2.0", &layout, &vocabulary] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // What is written says so itself.

@@ -180,6 +180,9 @@ fn what_cannot_be_done_leaves_nothing() {
     fs::write(Path::new(&garbage).join("metadata"), [7; 1000]).unwrap();
     assert!(says(3, &["convert", &garbage, &out]).starts_with("kymo: metadata, line 1"));
     assert!(!Path::new(&out).exists() && !Path::new(&inside).exists());
+    // It is known only at the end that nothing ran on this CPU; the directories above are taken away, too.
+    assert!(says(2, &["convert", &trace, &folder.path("out/of/here"), "--cpu", "5"]).contains("5"));
+    assert!(!Path::new(&out).exists());
     let help = String::from_utf8(kymo(&["convert", "--help"]).stdout).unwrap();
     assert!(help.contains("kymo convert trace part --from 0.25") && help.contains("--ctf2"), "{help}");
 }

@@ -12,9 +12,13 @@
 #[path = "../../../crates/kymo-ctf/tests/conformance/case.rs"]
 #[allow(dead_code, reason = "the cases' expectations are not of interest here")]
 mod case;
+mod converting;
 mod counters;
 mod memory;
 mod mutate;
+#[path = "../../../crates/kymo-ctf/tests/convert/same.rs"]
+#[allow(dead_code, reason = "what only parts of traces need")]
+mod same;
 mod targets;
 
 use std::collections::HashSet;
@@ -65,7 +69,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: kymo-fuzz tsdl|json|stream CORPUS SECONDS|replay");
+    eprintln!("usage: kymo-fuzz tsdl|json|stream|convert CORPUS SECONDS|replay");
     ExitCode::from(2)
 }
 
@@ -194,7 +198,7 @@ impl Fuzzer {
         counters::clear();
         memory::begin();
         RUN.fetch_add(1, Ordering::Relaxed);
-        let result = catch_unwind(AssertUnwindSafe(|| self.target.execute(input)));
+        let result = catch_unwind(AssertUnwindSafe(|| self.target.execute(input, &self.corpus)));
         RUN.fetch_add(1, Ordering::Relaxed);
         let most = memory::most();
         let limit = MEMORY.0 + MEMORY.1 * input.len();

@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use kymo_ctf::{Error, Item, ItemRef, Merge, Metadata, Packet, Reader, StreamReader};
 
-use crate::case;
+use crate::{case, converting};
 
-/// Between metadata and stream in an input of [`Target::Stream`].
+/// Between metadata and stream in an input of [`Target::Stream`] or [`Target::Convert`].
 const SEPARATOR: &[u8] = b"\n--- stream\n";
 
 /// Something that reads foreign bytes.
@@ -21,11 +22,13 @@ pub(crate) enum Target {
     Json,
     /// Metadata of either, and a stream.
     Stream,
+    /// The same, as a trace that is converted.
+    Convert,
 }
 
 impl Target {
     pub(crate) fn of(name: &str) -> Option<Target> {
-        [Target::Tsdl, Target::Json, Target::Stream].into_iter().find(|target| target.name() == name)
+        [Target::Tsdl, Target::Json, Target::Stream, Target::Convert].into_iter().find(|target| target.name() == name)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -33,6 +36,7 @@ impl Target {
             Target::Tsdl => "tsdl",
             Target::Json => "json",
             Target::Stream => "stream",
+            Target::Convert => "convert",
         }
     }
 
@@ -42,7 +46,7 @@ impl Target {
         let mut seeds = match self {
             Target::Tsdl => texts(&["tsdl/parses", "tsdl/fails"]),
             Target::Json => texts(&["json/parses", "json/fails"]),
-            Target::Stream => {
+            Target::Stream | Target::Convert => {
                 let mut seeds = Vec::new();
                 for case in case::read(&["streams/fields", "streams/records", "streams/ctf-2"]) {
                     for metadata in ["metadata", "metadata 2"].into_iter().filter_map(|title| case.metadata(title)) {
@@ -66,7 +70,7 @@ impl Target {
     /// The part of an input to leave as it is, and the part to mutate. Of a stream's input that is the stream, unless `all`.
     pub(crate) fn split(self, input: &[u8], all: bool) -> (Vec<u8>, Vec<u8>) {
         match (self, separator(input)) {
-            (Target::Stream, Some(at)) if !all => {
+            (Target::Stream | Target::Convert, Some(at)) if !all => {
                 let (metadata, stream) = input.split_at(at + SEPARATOR.len());
                 (metadata.to_vec(), stream.to_vec())
             }
@@ -78,18 +82,24 @@ impl Target {
         match self {
             Target::Tsdl => &TSDL,
             Target::Json => &JSON,
-            Target::Stream => &[],
+            Target::Stream | Target::Convert => &[],
         }
     }
 
-    /// Reads `input`; every answer but a panic is right.
-    pub(crate) fn execute(self, input: &[u8]) {
+    /// Reads `input`; every answer but a panic is right. What is written lies in `folder`.
+    pub(crate) fn execute(self, input: &[u8], folder: &Path) {
         match self {
             Target::Tsdl | Target::Json => drop(Metadata::from_bytes(input)),
             Target::Stream => {
                 let Some(at) = separator(input) else { return };
                 if let Some(metadata) = parsed(&input[..at]) {
                     decode(&metadata, &input[at + SEPARATOR.len()..]);
+                }
+            }
+            Target::Convert => {
+                let Some(at) = separator(input) else { return };
+                if parsed(&input[..at]).is_some() {
+                    converting::convert(&folder.join("converted"), &input[..at], &input[at + SEPARATOR.len()..]);
                 }
             }
         }

@@ -221,10 +221,11 @@ fn clocks(source: &Metadata, format: Format) -> Clocks {
             }
             Format::Ctf2 => {
                 to.uid = clock.uid.clone().or_else(|| clock.uuid.map(metadata_tsdl::uuid));
-                // Cycles are less than a second there.
+                // Cycles are less than a second there. What 64 bits do not hold is left as it is, and refused when the text is read.
                 let frequency = clock.frequency.max(1);
-                to.offset_s = clock.offset_s.saturating_add((clock.offset / frequency).try_into().unwrap_or(i64::MAX));
-                to.offset = clock.offset % frequency;
+                if let Ok(seconds) = i64::try_from(i128::from(clock.offset_s) + i128::from(clock.offset / frequency)) {
+                    (to.offset_s, to.offset) = (seconds, clock.offset % frequency);
+                }
             }
         }
         (clock, Arc::new(to))

@@ -291,6 +291,28 @@ fn what_depends_on_headers_is_written_again() {
     }
 }
 
+/// In CTF 2 the ticks of an offset are less than a second: whole seconds of them are added to the others.
+#[test]
+fn offsets_keep_their_sum_or_are_refused() {
+    let folder = Folder::new("offsets");
+    let text = |seconds: i64, ticks: u64| {
+        let offsets = format!("offset_s = {seconds}; offset = {ticks};");
+        METADATA.replace("offset_s = -5; offset = 77;", &offsets)
+    };
+    let at = |name: &str| folder.join(name);
+    for (number, (seconds, ticks)) in [(-5, 77), (i64::MIN, u64::MAX), (i64::MAX - 3, 3_999_999)].into_iter().enumerate() {
+        let (input, out) = (at(&format!("in-{number}")), at(&format!("out-{number}")));
+        write(&input, text(seconds, ticks).as_bytes(), &[("s".to_owned(), stream(&packets()))]);
+        whole(&input, &out, Format::Ctf2);
+        assert_eq!(read(&input).differs(&read(&out)), None, "{seconds} s and {ticks}");
+    }
+    write(&at("in"), text(i64::MAX, 1_000_000).as_bytes(), &[("s".to_owned(), stream(&packets()))]);
+    fs::create_dir(at("out")).unwrap();
+    let error = convert(&Trace::open(&at("in")).unwrap(), &at("out"), Format::Ctf2, false, |_| Keep::Take).unwrap_err();
+    assert!(error.to_string().contains("not less than the clock's frequency"), "{error}");
+    assert!(bytes(&at("out")).is_empty());
+}
+
 /// A tree stays a tree; what cannot be written is not there half.
 #[test]
 fn trees_and_what_cannot_be_written() {

@@ -159,6 +159,13 @@ impl Read {
         read
     }
 
+    /// The same without the times around losses. These are ends of packets, and where a packet says that it ends before its last event,
+    /// it ends with that in what is written.
+    pub(crate) fn with_untimed_losses(mut self) -> Read {
+        self.losses.iter_mut().for_each(|loss| (loss.begin, loss.end) = (None, None));
+        self
+    }
+
     /// Where what was written differs from this. What is inserted there may be besides: lengths and selectors that are elsewhere.
     pub(crate) fn differs(&self, written: &Read) -> Option<String> {
         if let Some(problem) = written.problems.first() {

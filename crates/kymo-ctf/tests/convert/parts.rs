@@ -259,6 +259,62 @@ fn long_packets_are_split() {
     assert!(super::bytes(&folder.join("out")) == super::bytes(&folder.join("again")));
 }
 
+/// The end of a packet that tells of lost events is the end of the interval in which they were lost, however long the packet is.
+#[test]
+fn long_packets_that_tell_of_losses_stay_whole() {
+    let folder = Folder::new("long-losses");
+    let metadata = "/* CTF 1.8 */
+        typealias integer { size = 64; align = 8; } := u64; typealias integer { size = 64; align = 8; map = clock.c.value; } := time;
+        trace { major = 1; minor = 8; byte_order = le; }; clock { name = c; };
+        stream { packet.context := struct { time timestamp_begin; time timestamp_end; u64 packet_size; u64 events_discarded; };
+          event.header := struct { time t; }; };
+        event { name = e; fields := struct { integer { size = 8; align = 8; encoding = UTF8; } text[10000]; }; };";
+    let packet = |begin: u64, count: u64, discarded: u64| {
+        let size = (32 + count * 10_008) * 8;
+        let mut bytes: Vec<u8> = [begin, begin + 9999, size, discarded].into_iter().flat_map(u64::to_le_bytes).collect();
+        for event in 0..count {
+            bytes.extend((begin + event).to_le_bytes());
+            bytes.extend([b'x'; 10_000]);
+        }
+        bytes
+    };
+    let bytes = [packet(0, 1, 0), packet(10_000, 300, 5), packet(20_000, 300, 5)].concat();
+    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    let converted = whole(&folder.join("in"), &folder.join("out"), Format::Ctf18);
+    assert_eq!((converted.events, converted.packets), (601, 1 + 1 + 3));
+    let source = read(&folder.join("in"));
+    assert_eq!((source.losses.len(), source.differs(&read(&folder.join("out")))), (1, None));
+}
+
+/// A packet that says it ends after the next one begins does not move the events of that.
+#[test]
+fn packets_that_end_late_move_no_event() {
+    let folder = Folder::new("late");
+    let mut packets = packets();
+    packets[2].end = 650;
+    let input = source(&folder, "in", stream(&packets));
+    whole(&input, &folder.join("out"), Format::Ctf18);
+    assert_eq!(read(&input).differs(&read(&folder.join("out"))), None);
+}
+
+#[test]
+fn ids_of_more_than_32_bits_are_kept() {
+    let folder = Folder::new("ids");
+    let metadata = "/* CTF 1.8 */
+        typealias integer { size = 64; align = 8; } := u64;
+        trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u64 stream_id; }; };
+        stream { id = 0x10000000001; packet.context := struct { u64 cpu_id; }; event.header := struct { u64 id; }; };
+        event { name = e; id = 0x20000000002; stream_id = 0x10000000001; };";
+    let bytes = [0x100_0000_0001_u64, 0x300_0000_0003, 0x200_0000_0002].into_iter().flat_map(u64::to_le_bytes).collect();
+    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    let source = read(&folder.join("in"));
+    assert_eq!((source.events.len(), source.events[0].cpu), (1, Some(0x300_0000_0003)));
+    for (name, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
+        whole(&folder.join("in"), &folder.join(name), format);
+        assert_eq!(source.differs(&read(&folder.join(name))), None, "{name}");
+    }
+}
+
 /// Lengths and tags that stand where they cannot stay: in the packet header and in an event header.
 #[test]
 fn what_depends_on_headers_is_written_again() {

@@ -23,7 +23,7 @@ stream { id = 7;
   event.header := struct { u32 id; time t; }; };
 event { name = \"small\"; id = 1; stream_id = 7; loglevel = 4; model.emf.uri = \"http://example.org/small\";
   fields := struct { u32 n; integer { size = 5; signed = true; base = 16; } x; string text; }; };
-event { name = \"other\"; id = 70000; stream_id = 7; fields := struct { enum : u32 { A = 0, B = 1 ... 3 } e; u32 n[stream.packet.context.mark]; }; };
+event { name = \"other\"; id = 70000; stream_id = 7; loglevel = 7; fields := struct { enum : u32 { A = 0, B = 1 ... 3 } e; u32 n[stream.packet.context.mark]; }; };
 ";
 
 /// One packet of the stream; each event is a time and its payload.
@@ -146,6 +146,8 @@ fn everything_the_metadata_says_is_kept() {
 fn a_part_has_its_events_and_the_losses_around_them() {
     let folder = Folder::new("part");
     let input = source(&folder, "in", stream(&packets()));
+    // A stream without packets is not part of any.
+    fs::write(input.join("empty"), "").unwrap();
     let all = read(&input);
     assert_eq!((all.events.len(), all.losses.len()), (100, 2));
     for (number, (from, to)) in
@@ -313,6 +315,69 @@ fn ids_of_more_than_32_bits_are_kept() {
         whole(&folder.join("in"), &folder.join(name), format);
         assert_eq!(source.differs(&read(&folder.join(name))), None, "{name}");
     }
+}
+
+/// What few traces have: numbers whose bits are the other way round, and integers of the environment that CTF 1.8 has no room for.
+#[test]
+fn reversed_bits_and_large_numbers_are_kept() {
+    let folder = Folder::new("reversed");
+    let float = |length: u64| {
+        format!(
+            r#"{{"name": "f{length}", "field-class": {{"type": "fixed-length-floating-point-number", "length": {length},
+              "byte-order": "little-endian", "bit-order": "last-to-first", "alignment": 8}}}}"#
+        )
+    };
+    let metadata = format!(
+        "\u{1e}{}\u{1e}{}\u{1e}{}\u{1e}{}",
+        r#"{"type": "preamble", "version": 2}"#,
+        r#"{"type": "trace-class", "environment": {"large": 1180591620717411303424}}"#,
+        r#"{"type": "data-stream-class"}"#,
+        format_args!(
+            r#"{{"type": "event-record-class", "name": "e", "payload-field-class": {{"type": "structure", "member-classes": [{}, {}]}}}}"#,
+            float(32),
+            float(64)
+        ),
+    );
+    let reversed = |bytes: &[u8]| bytes.iter().rev().map(|byte| byte.reverse_bits()).collect::<Vec<u8>>();
+    let bytes = [reversed(&1.25f32.to_le_bytes()), reversed(&(-2.5e9f64).to_le_bytes())].concat();
+    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    let source = read(&folder.join("in"));
+    assert!(format!("{source:?}").contains("Float(1.25)") && format!("{source:?}").contains("Float(-2500000000.0)"), "{source:?}");
+    for (name, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
+        whole(&folder.join("in"), &folder.join(name), format);
+        assert_eq!(source.differs(&read(&folder.join(name))), None, "{name}");
+        let text = fs::read_to_string(folder.join(name).join("metadata")).unwrap();
+        assert!(text.contains("\"1180591620717411303424\""), "{text}");
+    }
+}
+
+/// A length is not taken from a nearer field whose name differs by the underscore alone, which CTF 1.8 puts before names.
+#[test]
+fn names_that_differ_by_an_underscore_are_told_apart() {
+    let folder = Folder::new("underscore");
+    let byte = |name: &str| {
+        format!(
+            r#"{{"name": "{name}", "field-class": {{"type": "fixed-length-unsigned-integer", "length": 8, "byte-order": "little-endian"}}}}"#
+        )
+    };
+    let array = r#"{"name": "a", "field-class": {"type": "dynamic-length-blob", "length-field-location": {"origin": "event-record-payload", "path": ["n"]}}}"#;
+    let metadata = format!(
+        "\u{1e}{}\u{1e}{}\u{1e}{}\u{1e}{}",
+        r#"{"type": "preamble", "version": 2}"#,
+        r#"{"type": "trace-class"}"#,
+        r#"{"type": "data-stream-class"}"#,
+        format_args!(
+            r#"{{"type": "event-record-class", "name": "e", "payload-field-class": {{"type": "structure", "member-classes": [{},
+              {{"name": "s", "field-class": {{"type": "structure", "member-classes": [{}, {array}]}}}}]}}}}"#,
+            byte("n"),
+            byte("_n")
+        ),
+    );
+    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), vec![2, 1, 7, 8, 1, 3, 9])]);
+    let source = read(&folder.join("in"));
+    assert_eq!((source.events.len(), source.problems.len()), (2, 0));
+    whole(&folder.join("in"), &folder.join("out"), Format::Ctf18);
+    assert_eq!(source.lowered().differs(&read(&folder.join("out"))), None);
 }
 
 /// Lengths and tags that stand where they cannot stay: in the packet header and in an event header.

@@ -294,9 +294,18 @@ fn packets_that_end_late_move_no_event() {
     let folder = Folder::new("late");
     let mut packets = packets();
     packets[2].end = 650;
-    let input = source(&folder, "in", stream(&packets));
-    whole(&input, &folder.join("out"), Format::Ctf18);
-    assert_eq!(read(&input).differs(&read(&folder.join("out"))), None);
+    let bytes = stream(&packets);
+    let mut damaged = bytes.clone();
+    // The id of its second event: what is behind that is not read, its end among it.
+    let at = stream(&packets[..2]).len() + 96;
+    damaged[at..at + 4].fill(0xff);
+    for (name, bytes, events) in [("whole", bytes, 100), ("damaged", damaged, 91)] {
+        let input = source(&folder, name, bytes);
+        let out = folder.join(&format!("{name}-out"));
+        whole(&input, &out, Format::Ctf18);
+        let before = read(&input);
+        assert_eq!((before.events.len(), before.differs(&read(&out))), (events, None), "{name}");
+    }
 }
 
 #[test]

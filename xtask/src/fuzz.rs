@@ -11,7 +11,7 @@ use crate::setup;
 
 /// What is fuzzed, each for the whole time.
 const TARGETS: [&str; 4] = ["tsdl", "json", "stream", "convert"];
-/// Of the lines of kymo-ctf that read foreign bytes, so many in a hundred must have been reached in a long run.
+/// Of the lines of kymo-ctf, so many in a hundred must have been reached in a long run.
 const GOAL: f64 = 90.0;
 /// Files that open directories, which no input reaches.
 const LEFT_OUT: &str = "(trace|map|tally)\\.rs$";

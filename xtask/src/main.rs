@@ -51,7 +51,7 @@ cargo xtask COMMAND
   bench ctf            how fast LTTng traces are read, beside babeltrace2; --book writes the table into the book, --short takes small traces
   ctf-sections         print the sections of both CTF specifications that no case of the conformance set names
   fuzz ctf [--minutes N]
-                       fuzz the reader of traces, each of its parsers for N minutes (20 s unless told), and print the lines reached
+                       fuzz the reader of traces and kymo convert, each parser for N minutes (20 s unless told), and print the lines reached
   big-trace [--mb N]   write a trace of N megabytes (1100 unless told) whose counts are known; report, check and count it, and hold the
                        answers and the most memory that each took against what they must be
   build-kernels        build what is under kernels/ and print where it is

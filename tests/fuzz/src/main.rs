@@ -4,8 +4,9 @@
 //!     kymo-fuzz TARGET CORPUS replay      runs every input of the corpus once
 //!
 //! `cargo xtask fuzz ctf` builds it with LLVM's coverage pass, which is an option of code generation and needs no nightly compiler.
-//! An input is a find if it panics, takes more than ten seconds of the processor, or allocates out of proportion to its size; it is then in
-//! `CORPUS/found`. What kills the process leaves its input in `CORPUS/current`. Exit codes: 0 nothing found, 1 a find, 2 wrong usage.
+//! An input is a find if it panics, takes more than ten seconds of the processor, allocates out of proportion to its size, or is a trace
+//! that changes when it is converted; it is then in `CORPUS/found`. What kills the process leaves its input in `CORPUS/current`. Exit
+//! codes: 0 nothing found, 1 a find, 2 wrong usage.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a tool of the repository's own")]
 

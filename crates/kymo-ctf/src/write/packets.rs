@@ -141,7 +141,8 @@ impl Packets {
         }
         let Some(current) = self.current.take() else { return Ok(()) };
         let latest = current.latest;
-        let next = SourcePacket { begin: current.packet.begin.map(|_| latest), ..current.packet.clone() };
+        // It begins where this one ends.
+        let next = current.packet.clone();
         self.write(current, latest, made)?;
         self.current = Some(Current::new(next, Losses::default(), true));
         Ok(())

@@ -23,7 +23,7 @@ stream { id = 7;
   event.header := struct { u32 id; time t; }; };
 event { name = \"small\"; id = 1; stream_id = 7; loglevel = 4; model.emf.uri = \"http://example.org/small\";
   fields := struct { u32 n; integer { size = 5; signed = true; base = 16; } x; string text; }; };
-event { name = \"other\"; id = 70000; stream_id = 7; fields := struct { enum : u32 { A = 0, B = 1 ... 3 } e; u32 n[stream.packet.context.mark]; }; };
+event { name = \"other\"; id = 70000; stream_id = 7; loglevel = 7; fields := struct { enum : u32 { A = 0, B = 1 ... 3 } e; u32 n[stream.packet.context.mark]; }; };
 ";
 
 /// One packet of the stream; each event is a time and its payload.
@@ -146,6 +146,8 @@ fn everything_the_metadata_says_is_kept() {
 fn a_part_has_its_events_and_the_losses_around_them() {
     let folder = Folder::new("part");
     let input = source(&folder, "in", stream(&packets()));
+    // A stream without packets is not part of any.
+    fs::write(input.join("empty"), "").unwrap();
     let all = read(&input);
     assert_eq!((all.events.len(), all.losses.len()), (100, 2));
     for (number, (from, to)) in
@@ -257,6 +259,134 @@ fn long_packets_are_split() {
     assert_eq!(read(&folder.join("in")).differs(&read(&folder.join("out"))), None);
     whole(&folder.join("out"), &folder.join("again"), Format::Ctf18);
     assert!(super::bytes(&folder.join("out")) == super::bytes(&folder.join("again")));
+}
+
+/// The end of a packet that tells of lost events is the end of the interval in which they were lost, however long the packet is.
+#[test]
+fn long_packets_that_tell_of_losses_stay_whole() {
+    let folder = Folder::new("long-losses");
+    let metadata = "/* CTF 1.8 */
+        typealias integer { size = 64; align = 8; } := u64; typealias integer { size = 64; align = 8; map = clock.c.value; } := time;
+        trace { major = 1; minor = 8; byte_order = le; }; clock { name = c; };
+        stream { packet.context := struct { time timestamp_begin; time timestamp_end; u64 packet_size; u64 events_discarded; };
+          event.header := struct { time t; }; };
+        event { name = e; fields := struct { integer { size = 8; align = 8; encoding = UTF8; } text[10000]; }; };";
+    let packet = |begin: u64, count: u64, discarded: u64| {
+        let size = (32 + count * 10_008) * 8;
+        let mut bytes: Vec<u8> = [begin, begin + 9999, size, discarded].into_iter().flat_map(u64::to_le_bytes).collect();
+        for event in 0..count {
+            bytes.extend((begin + event).to_le_bytes());
+            bytes.extend([b'x'; 10_000]);
+        }
+        bytes
+    };
+    let bytes = [packet(0, 1, 0), packet(10_000, 300, 5), packet(20_000, 300, 5)].concat();
+    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    let converted = whole(&folder.join("in"), &folder.join("out"), Format::Ctf18);
+    assert_eq!((converted.events, converted.packets), (601, 1 + 1 + 3));
+    let source = read(&folder.join("in"));
+    assert_eq!((source.losses.len(), source.differs(&read(&folder.join("out")))), (1, None));
+}
+
+/// A packet that says it ends after the next one begins does not move the events of that.
+#[test]
+fn packets_that_end_late_move_no_event() {
+    let folder = Folder::new("late");
+    let mut packets = packets();
+    packets[2].end = 650;
+    let bytes = stream(&packets);
+    let mut damaged = bytes.clone();
+    // The id of its second event: what is behind that is not read, its end among it.
+    let at = stream(&packets[..2]).len() + 96;
+    damaged[at..at + 4].fill(0xff);
+    for (name, bytes, events) in [("whole", bytes, 100), ("damaged", damaged, 91)] {
+        let input = source(&folder, name, bytes);
+        let out = folder.join(&format!("{name}-out"));
+        whole(&input, &out, Format::Ctf18);
+        let before = read(&input);
+        assert_eq!((before.events.len(), before.differs(&read(&out))), (events, None), "{name}");
+    }
+}
+
+#[test]
+fn ids_of_more_than_32_bits_are_kept() {
+    let folder = Folder::new("ids");
+    let metadata = "/* CTF 1.8 */
+        typealias integer { size = 64; align = 8; } := u64;
+        trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u64 stream_id; }; };
+        stream { id = 0x10000000001; packet.context := struct { u64 cpu_id; }; event.header := struct { u64 id; }; };
+        event { name = e; id = 0x20000000002; stream_id = 0x10000000001; };";
+    let bytes = [0x100_0000_0001_u64, 0x300_0000_0003, 0x200_0000_0002].into_iter().flat_map(u64::to_le_bytes).collect();
+    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    let source = read(&folder.join("in"));
+    assert_eq!((source.events.len(), source.events[0].cpu), (1, Some(0x300_0000_0003)));
+    for (name, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
+        whole(&folder.join("in"), &folder.join(name), format);
+        assert_eq!(source.differs(&read(&folder.join(name))), None, "{name}");
+    }
+}
+
+/// What few traces have: numbers whose bits are the other way round, and integers of the environment that CTF 1.8 has no room for.
+#[test]
+fn reversed_bits_and_large_numbers_are_kept() {
+    let folder = Folder::new("reversed");
+    let float = |length: u64| {
+        format!(
+            r#"{{"name": "f{length}", "field-class": {{"type": "fixed-length-floating-point-number", "length": {length},
+              "byte-order": "little-endian", "bit-order": "last-to-first", "alignment": 8}}}}"#
+        )
+    };
+    let metadata = format!(
+        "\u{1e}{}\u{1e}{}\u{1e}{}\u{1e}{}",
+        r#"{"type": "preamble", "version": 2}"#,
+        r#"{"type": "trace-class", "environment": {"large": 1180591620717411303424}}"#,
+        r#"{"type": "data-stream-class"}"#,
+        format_args!(
+            r#"{{"type": "event-record-class", "name": "e", "payload-field-class": {{"type": "structure", "member-classes": [{}, {}]}}}}"#,
+            float(32),
+            float(64)
+        ),
+    );
+    let reversed = |bytes: &[u8]| bytes.iter().rev().map(|byte| byte.reverse_bits()).collect::<Vec<u8>>();
+    let bytes = [reversed(&1.25f32.to_le_bytes()), reversed(&(-2.5e9f64).to_le_bytes())].concat();
+    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    let source = read(&folder.join("in"));
+    assert!(format!("{source:?}").contains("Float(1.25)") && format!("{source:?}").contains("Float(-2500000000.0)"), "{source:?}");
+    for (name, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
+        whole(&folder.join("in"), &folder.join(name), format);
+        assert_eq!(source.differs(&read(&folder.join(name))), None, "{name}");
+        let text = fs::read_to_string(folder.join(name).join("metadata")).unwrap();
+        assert!(text.contains("\"1180591620717411303424\""), "{text}");
+    }
+}
+
+/// A length is not taken from a nearer field whose name differs by the underscore alone, which CTF 1.8 puts before names.
+#[test]
+fn names_that_differ_by_an_underscore_are_told_apart() {
+    let folder = Folder::new("underscore");
+    let byte = |name: &str| {
+        format!(
+            r#"{{"name": "{name}", "field-class": {{"type": "fixed-length-unsigned-integer", "length": 8, "byte-order": "little-endian"}}}}"#
+        )
+    };
+    let array = r#"{"name": "a", "field-class": {"type": "dynamic-length-blob", "length-field-location": {"origin": "event-record-payload", "path": ["n"]}}}"#;
+    let metadata = format!(
+        "\u{1e}{}\u{1e}{}\u{1e}{}\u{1e}{}",
+        r#"{"type": "preamble", "version": 2}"#,
+        r#"{"type": "trace-class"}"#,
+        r#"{"type": "data-stream-class"}"#,
+        format_args!(
+            r#"{{"type": "event-record-class", "name": "e", "payload-field-class": {{"type": "structure", "member-classes": [{},
+              {{"name": "s", "field-class": {{"type": "structure", "member-classes": [{}, {array}]}}}}]}}}}"#,
+            byte("n"),
+            byte("_n")
+        ),
+    );
+    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), vec![2, 1, 7, 8, 1, 3, 9])]);
+    let source = read(&folder.join("in"));
+    assert_eq!((source.events.len(), source.problems.len()), (2, 0));
+    whole(&folder.join("in"), &folder.join("out"), Format::Ctf18);
+    assert_eq!(source.lowered().differs(&read(&folder.join("out"))), None);
 }
 
 /// Lengths and tags that stand where they cannot stay: in the packet header and in an event header.

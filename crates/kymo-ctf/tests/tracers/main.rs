@@ -97,7 +97,8 @@ fn without_copies(line: &str) -> String {
 
 /// The same trace written anew: babeltrace2 says nothing of it, and prints the same lines but for the trace's folder.
 fn converted(trace: &Path, lines: &[String]) {
-    let out = std::env::temp_dir().join(format!("kymo-tracers-{}", std::process::id()));
+    // Two tests do this at once.
+    let out = std::env::temp_dir().join(format!("kymo-tracers-{}-{:?}", std::process::id(), std::thread::current().id()));
     for (format, again) in [(Format::Ctf18, false), (Format::Ctf2, true)] {
         let _ = fs::remove_dir_all(&out);
         fs::create_dir_all(out.join("one")).unwrap();
@@ -163,15 +164,20 @@ fn values_are_the_same() {
     let traces = std::env::var_os("KYMO_TRACES").expect("KYMO_TRACES names the traces");
     for trace in std::env::split_paths(&traces) {
         let (mut ours, mut theirs) = (ours(&trace), theirs(&trace));
-        assert!(ours.is_sorted_by_key(|line| time(line)), "{}: not in the order of time", trace.display());
-        // Which of two streams comes first where their times are the same is each reader's own affair.
-        ours.sort();
-        theirs.sort();
+        let events = ours.iter().filter(|line| !line.starts_with("lost: "));
+        assert!(events.is_sorted_by_key(|line| time(line)), "{}: not in the order of time", trace.display());
+        converted(&trace, &theirs);
+        for lines in [&mut ours, &mut theirs] {
+            // Not all of these clocks have ticks of a nanosecond, in which babeltrace2 tells of losses.
+            let losses = lines.iter_mut().filter(|line| line.starts_with("lost: "));
+            losses.for_each(|line| line.truncate(line.find('[').unwrap_or(line.len())));
+            // Which of two streams comes first where their times are the same is each reader's own affair.
+            lines.sort();
+        }
         let different = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
         assert_eq!(different, None, "{}", trace.display());
         assert_eq!(ours.len(), theirs.len(), "{}", trace.display());
         assert!(ours.len() >= 1000, "{}: only {} events", trace.display(), ours.len());
-        converted(&trace, &theirs);
         println!("{}: {} events are the same", trace.display(), ours.len());
     }
 }

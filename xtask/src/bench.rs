@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::lttng::Daemon;
 use crate::process::{cargo, quiet, root, run, target};
-use crate::{Environment, python, setup};
+use crate::{Environment, book, python, setup};
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub(crate) fn trace(form: Form) -> Result<()> {
     if form == Form::Short {
         println!("The times are from {rounds} rounds and mean little.");
     }
-    if form == Form::Full { write_page(&table) } else { Ok(()) }
+    if form == Form::Full { book::write(PAGE, (BEGIN, END), &table) } else { Ok(()) }
 }
 
 /// Installs barectf in a virtual environment. Returns its command.
@@ -190,15 +190,4 @@ fn table(lines: &[String], missing: &[&str]) -> Result<String> {
     text.push('\n');
     text.push_str(&peers);
     Ok(text)
-}
-
-/// Puts it between the marks.
-fn write_page(table: &str) -> Result<()> {
-    let path = root().join(PAGE);
-    let page = fs::read_to_string(&path).with_context(|| format!("{PAGE} cannot be read"))?;
-    let (head, rest) = page.split_once(BEGIN).with_context(|| format!("{PAGE} has no line {BEGIN}"))?;
-    let (_, tail) = rest.split_once(END).with_context(|| format!("{PAGE} has no line {END}"))?;
-    fs::write(&path, format!("{head}{BEGIN}\n\n{table}\n{END}{tail}"))?;
-    eprintln!("The table is in {PAGE}.");
-    Ok(())
 }

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{quiet, root, target};
-use crate::{Environment, lttng, memory, setup, test};
+use crate::process::{quiet, target};
+use crate::{Environment, book, lttng, memory, setup, test};
 
 /// How much is measured, and what becomes of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(crate) fn run(form: Form) -> Result<()> {
     match form {
         Form::Short => println!("The traces are small and the times mean little."),
         Form::Full => {}
-        Form::Book => write_page(&text)?,
+        Form::Book => book::write(PAGE, (BEGIN, END), &text)?,
     }
     Ok(())
 }
@@ -266,15 +266,4 @@ impl Table {
         }
         text
     }
-}
-
-/// Puts it between the marks.
-fn write_page(table: &str) -> Result<()> {
-    let path = root().join(PAGE);
-    let page = fs::read_to_string(&path).with_context(|| format!("{PAGE} cannot be read"))?;
-    let (head, rest) = page.split_once(BEGIN).with_context(|| format!("{PAGE} has no line {BEGIN}"))?;
-    let (_, tail) = rest.split_once(END).with_context(|| format!("{PAGE} has no line {END}"))?;
-    fs::write(&path, format!("{head}{BEGIN}\n\n{table}\n{END}{tail}"))?;
-    eprintln!("The table is in {PAGE}.");
-    Ok(())
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod bench_ctf;
 mod big_trace;
+mod book;
 mod compiled_out;
 mod conformance;
 mod demo;

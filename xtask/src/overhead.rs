@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{root, target};
 use crate::setup::{self, RISCV64};
-use crate::{kernel, process};
+use crate::{book, kernel, process};
 
 const HARTS: u32 = 4;
 /// Instructions in a tick of the clock: a nanosecond each, 10 MHz.
@@ -26,8 +26,8 @@ const TIMED_OUT: i32 = 124;
 const RUNS: usize = 3;
 /// The page of the book with the table, and the lines around it.
 const PAGE: &str = "docs/src/overhead.md";
-const BEGIN: &str = "<!-- Written by cargo xtask overhead --book: -->\n";
-const END: &str = "<!-- to here. -->\n";
+const BEGIN: &str = "<!-- Written by cargo xtask overhead --book: -->";
+const END: &str = "<!-- to here. -->";
 
 /// Measures and prints; writes the table into the book if told to. Fails where a budget is exceeded.
 pub(crate) fn run(into_the_book: bool) -> Result<()> {
@@ -50,11 +50,7 @@ pub(crate) fn run(into_the_book: bool) -> Result<()> {
     let table = figures.table();
     println!("{table}");
     if into_the_book {
-        let page = root().join(PAGE);
-        let text = fs::read_to_string(&page).with_context(|| PAGE.to_owned())?;
-        let (before, rest) = text.split_once(BEGIN).with_context(|| format!("{PAGE} has no place for the table"))?;
-        let (_, after) = rest.split_once(END).with_context(|| format!("{PAGE} has no place for the table"))?;
-        fs::write(&page, format!("{before}{BEGIN}\n{table}\n{END}{after}"))?;
+        book::write(PAGE, (BEGIN, END), &table)?;
     }
     let exceeded = budget.exceeded_by(&figures);
     if !exceeded.is_empty() {

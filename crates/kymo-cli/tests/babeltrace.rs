@@ -78,7 +78,8 @@ fn lines_of_the_conformance_set_are_the_same() {
 }
 
 /// Each line as its time with the step from the line before, and the rest. Events of different streams in one nanosecond are ordered by
-/// us by the clock's ticks, by babeltrace2 by their streams: here they are in the order of their text.
+/// us by the clock's ticks, by babeltrace2 by their streams: here they are in the order of their CPUs and names, and those of one CPU and
+/// name as they came.
 fn by_time(output: &Output) -> Vec<(String, String)> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let time = |line: &(String, String)| line.0.split(' ').next().unwrap_or_default().to_owned();
@@ -86,7 +87,10 @@ fn by_time(output: &Output) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> = lines.map(|(time, rest)| (time.to_owned(), rest.to_owned())).collect();
     for same in lines.chunk_by_mut(|one, two| time(one) == time(two)) {
         let mut rests: Vec<String> = same.iter().map(|(_, rest)| rest.clone()).collect();
-        rests.sort();
+        rests.sort_by_key(|rest| {
+            let (name, fields) = rest.split_once(": ").unwrap_or((rest, ""));
+            (fields.split('}').next().unwrap_or_default().to_owned(), name.to_owned())
+        });
         same.iter_mut().zip(rests).for_each(|(line, rest)| line.1 = rest);
     }
     lines

@@ -1,7 +1,7 @@
 //! Machines and recorders that are killed at random moments.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -67,8 +67,14 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         let (_, losses) = babeltrace::compare(&out);
         let mut last = BTreeMap::<u64, u64>::new();
         let mut in_trace = [0u64; 4];
+        // The thread that a hart's newest switch was to, and those that earlier ones were to.
+        let (mut newest_switch, mut switched_to) = ([None; 4], BTreeSet::new());
         for item in Trace::open(&out).unwrap().events() {
             if let Item::Event(event) = item.unwrap() {
+                if event.name() == "sched_switch" {
+                    let next = event.fields.get("next_tid").unwrap().as_u64();
+                    switched_to.extend(std::mem::replace(&mut newest_switch[event.cpu().unwrap() as usize], next));
+                }
                 if event.name() != "thread_name" {
                     in_trace[event.cpu().unwrap() as usize] += 1;
                 }
@@ -86,6 +92,11 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
                 let newest = last.get(&tid).copied();
                 // A thread may have been off the CPU for longer than the ring holds: then that was lapped.
                 assert!(newest.is_some() || lost > 0 || returned == 0, "turn {turn}, thread {tid} has no marker; {append}");
+                // One that was on the CPU in what is left has left a marker there.
+                assert!(
+                    newest.is_some() || !switched_to.contains(&tid),
+                    "turn {turn}, thread {tid} ran, without a marker; {append}"
+                );
                 // In a roomy ring that takes a host which was so busy that it forgot the guest's timer meanwhile.
                 if roomy && returned > 0 {
                     absent.0 += u64::from(newest.is_none());

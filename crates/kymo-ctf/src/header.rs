@@ -13,10 +13,8 @@ pub(crate) const WORD: usize = 24;
 /// How to read an event header.
 #[derive(Debug)]
 pub(crate) enum Header {
-    /// Fields at fixed offsets.
-    Fixed(Word, Part),
-    /// The same, and behind it one of several parts.
-    Switch(Word, Switch),
+    /// Fields at fixed offsets, and behind them, if there is a tag, one of several parts.
+    Compiled(Word, Switch),
     /// Field by field.
     Walk,
 }
@@ -32,7 +30,7 @@ pub(crate) struct Word {
     unread: bool,
 }
 
-/// A header whose first part chooses the second.
+/// A header whose first part chooses the second. Without a tag it is one part: the tag is 0 then, from no bits.
 #[derive(Debug)]
 pub(crate) struct Switch {
     pub(crate) tag: Load,
@@ -63,10 +61,18 @@ pub(crate) enum Id {
 
 /// What a header's tag chooses.
 #[derive(Debug)]
-struct Branch {
+pub(crate) struct Branch {
     low: u64,
     high: u64,
-    part: Part,
+    pub(crate) part: Part,
+}
+
+impl Branch {
+    /// Whether this tag chooses it.
+    #[inline(always)]
+    pub(crate) fn holds(&self, tag: u64) -> bool {
+        self.low <= tag && tag <= self.high
+    }
 }
 
 /// An unsigned integer in a [`Word`].
@@ -90,6 +96,17 @@ impl Word {
     }
 }
 
+impl Id {
+    /// Whether it is `id`, where the tag is the same as that of another record with this `id`.
+    #[inline(always)]
+    pub(crate) fn is_for_this_tag<const BIG: bool>(self, id: u64, word: &[u8; WORD]) -> bool {
+        match self {
+            Id::At(load) => load.of::<BIG>(word) == id,
+            Id::None | Id::Tag => true,
+        }
+    }
+}
+
 impl Load {
     #[inline(always)]
     pub(crate) fn of<const BIG: bool>(self, word: &[u8; WORD]) -> u64 {
@@ -102,15 +119,16 @@ impl Load {
 }
 
 impl Switch {
+    /// Of a header without a tag.
+    fn of(part: Part) -> Switch {
+        let tag = Load { at: 0, shift: 0, mask: 0 };
+        Switch { tag, slot: NO_SLOT, options: [Branch { low: 0, high: 0, part }].into() }
+    }
+
     /// The layout that a tag chooses.
     #[inline(always)]
-    pub(crate) fn choose(&self, tag: u64) -> Option<&Part> {
-        let (first, others) = self.options.split_first()?;
-        if first.low <= tag && tag <= first.high {
-            return Some(&first.part);
-        }
-        let option = others.iter().find(|option| option.low <= tag && tag <= option.high)?;
-        Some(&option.part)
+    pub(crate) fn choose(&self, tag: u64) -> Option<&Branch> {
+        self.options.iter().find(|option| option.holds(tag))
     }
 }
 
@@ -118,15 +136,14 @@ impl Header {
     /// Whether every layout ends on a byte.
     pub(crate) fn ends_on_byte(&self) -> bool {
         match self {
-            Header::Fixed(_, part) => part.end.is_multiple_of(8),
-            Header::Switch(_, switch) => switch.options.iter().all(|branch| branch.part.end.is_multiple_of(8)),
+            Header::Compiled(_, switch) => switch.options.iter().all(|branch| branch.part.end.is_multiple_of(8)),
             Header::Walk => false,
         }
     }
 
     pub(crate) fn of(class: Option<&StructClass>) -> Header {
         let Some(class) = class else {
-            return Header::Fixed(Word { mask: 0, big: false, unread: true }, Part::default());
+            return Header::Compiled(Word { mask: 0, big: false, unread: true }, Switch::of(Part::default()));
         };
         compile(class).unwrap_or(Header::Walk)
     }
@@ -159,12 +176,12 @@ fn compile(class: &StructClass) -> Option<Header> {
     let big = layout.order == Some(ByteOrder::Big);
     let word = Word { mask: u64::from(class.alignment) - 1, big, unread: false };
     match last {
-        None => Some(Header::Fixed(word, layout.part)),
+        None => Some(Header::Compiled(word, Switch::of(layout.part))),
         Some(variant) => {
             let (tag, at) = tag?;
             let options = layout.branches(variant)?;
             let tag_layout = Layout { part: Part { end: at, ..Part::default() }, ..layout };
-            Some(Header::Switch(word, Switch { tag: tag_layout.load(tag)?, slot: tag.slot, options }))
+            Some(Header::Compiled(word, Switch { tag: tag_layout.load(tag)?, slot: tag.slot, options }))
         }
     }
 }

@@ -59,6 +59,7 @@ mod clock;
 mod draft;
 mod error;
 mod event_ref;
+mod funnel;
 mod header;
 mod index;
 mod item;

@@ -200,12 +200,11 @@ impl Source<'_> {
     /// Reads ahead, and goes to the first of it. When all of it was given, the stream is as reading left it.
     #[inline(never)]
     fn refill(&mut self) -> Next {
-        (self.at, self.end) = (0, 0);
-        let (run, end) = (&mut self.run, &mut self.end);
-        self.stream.run_quickly(RUN, |record, time| {
-            if let Some(cell) = run.get_mut(*end) {
+        self.at = 0;
+        let run = &mut self.run;
+        self.end = self.stream.run_quickly(RUN, |place, record, time| {
+            if let Some(cell) = run.get_mut(place) {
                 *cell = (record, time);
-                *end += 1;
             }
         });
         let Some((record, time)) = self.run.first().filter(|_| self.end > 0) else {

@@ -5,22 +5,22 @@
 
 mod packets;
 mod parts;
+mod quick;
 mod resume;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::class::{ByteOrder, NO_SLOT, Role};
+use crate::class::{ByteOrder, Role};
 use crate::clock::Ticks;
 use crate::error::DecodeError;
-use crate::header::{Header, Id, Part, WORD, Word};
+use crate::header::Header;
 use crate::item::{Loss, Problem};
 use crate::metadata::Metadata;
 use crate::packet::{Head, HeaderError};
 use crate::plan::{Quick, StreamPlan};
 use crate::source::Source;
-use crate::state::{Seen, Slots, Tick, tick, tick_masked};
-use crate::steps::aligned;
+use crate::state::{Seen, Slots, Tick, tick};
 use crate::walk::Walker;
 
 /// Stands for the id of records whose header says none. The first of events of this very id is read by the exact way.
@@ -173,10 +173,8 @@ impl<S: Source> Stream<S> {
 
     /// Over up to `most` records at once, if nothing has to be told or looked at first; none if there is.
     #[inline(always)]
-    pub(crate) fn run_quickly(&mut self, most: usize, give: impl FnMut(Record, u64)) {
-        if self.position < self.quick {
-            self.run(most, give);
-        }
+    pub(crate) fn run_quickly(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
+        if self.position < self.quick { self.run(most, give) } else { 0 }
     }
 
     /// Goes to what comes next.
@@ -192,95 +190,9 @@ impl<S: Source> Stream<S> {
     #[inline(always)]
     fn step_over(&mut self) -> Option<()> {
         let mut record = None;
-        self.run(1, |stepped, _| record = Some(stepped));
+        self.run(1, |_, stepped, _| record = Some(stepped));
         self.record = record?;
         Some(())
-    }
-
-    /// Over the next records of the packet, `most` at most, as far as nothing is odd about them; each is given with its time.
-    ///
-    /// What the loop needs is in local variables, and the kind of header is settled before it.
-    #[inline(always)]
-    pub(crate) fn run(&mut self, most: usize, give: impl FnMut(Record, u64)) {
-        let Some(plan) = self.plan.clone() else { return };
-        match &plan.header {
-            Header::Fixed(word, _) | Header::Switch(word, _) if word.big => self.run_in_order::<true>(&plan, most, give),
-            _ => self.run_in_order::<false>(&plan, most, give),
-        }
-    }
-
-    #[inline(always)]
-    fn run_in_order<const BIG: bool>(&mut self, plan: &StreamPlan, most: usize, give: impl FnMut(Record, u64)) {
-        match &plan.header {
-            Header::Fixed(word, part) => self.run_over::<BIG>(plan, word, NO_SLOT, most, give, |_| Some((0, part))),
-            Header::Switch(word, switch) => self.run_over::<BIG>(plan, word, switch.slot, most, give, |word| {
-                let tag = switch.tag.of::<BIG>(word);
-                Some((tag, switch.choose(tag)?))
-            }),
-            Header::Walk => {}
-        }
-    }
-
-    #[inline(always)]
-    fn run_over<'p, const BIG: bool>(
-        &mut self,
-        plan: &'p StreamPlan,
-        word: &Word,
-        slot: u32,
-        most: usize,
-        mut give: impl FnMut(Record, u64),
-        choose: impl Fn(&[u8; WORD]) -> Option<(u64, &'p Part)>,
-    ) {
-        let bytes = self.source.bytes();
-        let (limit, until) = (self.limit, self.until);
-        let (mut position, mut clock) = (self.position, self.clock);
-        let (mut last_id, mut last) = (self.last_id, self.last);
-        for _ in 0..most {
-            if position >= limit {
-                break;
-            }
-            let start = aligned(position, word.mask);
-            let Some(header) = word.read(bytes, start / 8) else { break };
-            let Some((tag, part)) = choose(header) else { break };
-            let time = match part.time {
-                None => clock,
-                Some(load) => match tick_masked(clock, load.of::<BIG>(header), load.mask, until) {
-                    Tick::To(time) => time,
-                    Tick::Back(_) => break,
-                },
-            };
-            // Events come in runs, so that this is a branch that is foreseen, and the next record's place need not wait for the id.
-            let id = match part.id {
-                Id::None => NAMELESS,
-                Id::Tag => tag,
-                Id::At(load) => load.of::<BIG>(header),
-            };
-            if id != last_id {
-                let named = !matches!(part.id, Id::None);
-                if id == NAMELESS && named {
-                    break;
-                }
-                last = *plan.event(named.then_some(id));
-                last_id = id;
-            }
-            let body = start + part.end;
-            let end = if last.bits == Quick::VARIES {
-                self.slots.set(slot, tag.into());
-                let Some(event) = plan.events.get(last.event as usize) else { break };
-                event.layout.end(bytes, body, limit, &mut self.slots).unwrap_or(0)
-            } else {
-                aligned(body, last.mask).wrapping_add(last.bits)
-            };
-            // A sum that overflows is not behind the position either.
-            if end > limit || end <= position {
-                break;
-            }
-            position = end;
-            clock = time;
-            give(Record { event: last.event, body, end, tag }, time);
-        }
-        (self.position, self.clock) = (position, clock);
-        (self.last_id, self.last) = (last_id, last);
     }
 
     #[cold]
@@ -377,8 +289,8 @@ impl<S: Source> Stream<S> {
             return Err(at(end)(DecodeError::EmptyRecord));
         }
         let tag = match &plan.header {
-            Header::Switch(_, switch) => u64::try_from(self.slots.get(switch.slot)).unwrap_or(0),
-            _ => 0,
+            Header::Compiled(_, switch) => u64::try_from(self.slots.get(switch.slot)).unwrap_or(0),
+            Header::Walk => 0,
         };
         self.record = Record { event, body, end, tag };
         self.position = end;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::clock::Ticks;
+use crate::funnel::{Ends, Funnel, RUN, Run};
 use crate::item::{LossKind, Problem};
 use crate::source::Slice;
 use crate::stream::{Next, Note, Stream};
-use crate::tournament::Tournament;
 use crate::trace::TraceMap;
 
 /// What one stream has and lost.
@@ -94,189 +94,188 @@ impl Tally {
     }
 
     fn read<'a>(streams: impl IntoIterator<Item = Stream<Slice<'a>>>, strict: bool, watch: &dyn Fn(u64)) -> Tally {
-        let mut tally = Tally::default();
         let streams: Vec<_> = streams.into_iter().collect();
         let clocks = streams.first().map(|stream| stream.metadata.clocks.clone()).unwrap_or_default();
         let one_clock = clocks.len() == 1 && streams.iter().all(|stream| stream.metadata.clocks == clocks);
-        let mut counters = Vec::new();
-        for (place, mut stream) in streams.into_iter().enumerate() {
-            tally.streams.push(StreamTally { name: stream.name.to_string(), ..StreamTally::default() });
+        let classes: usize = streams.iter().map(|stream| stream.metadata.event_class_count()).sum();
+        let most_counts = classes.saturating_mul(4) + 1024;
+        let mut counting =
+            Counting { counters: Vec::new(), counts: Vec::new(), most_counts, tally: Tally::default(), one_clock, watch };
+        for mut stream in streams {
+            counting.tally.streams.push(StreamTally { name: stream.name.to_string(), ..StreamTally::default() });
             stream.strict = strict;
-            counters.push(Counter::new(stream, place, one_clock));
+            counting.counters.push(Counter { stream, groups: BTreeMap::new(), base: 0, packets: 0, offset: 0, problems: 0 });
         }
-        if let [counter] = &mut counters[..] {
-            counter.count_alone(&mut tally, watch);
-            return tally;
+        match counting.counters.len() {
+            1 => counting.count_alone(),
+            sources => Funnel::new(sources).merge(&mut counting),
         }
-        let times: Vec<_> = counters.iter_mut().map(|counter| counter.refill(&mut tally, watch)).collect();
-        let mut tournament = Tournament::new(&times);
-        let mut winner = tournament.winner();
-        while let Some(counter) = winner.and_then(|place| counters.get_mut(place)) {
-            let time = counter.count_before(tournament.rival()).or_else(|| counter.refill(&mut tally, watch));
-            winner = tournament.replace_winner(time);
-        }
-        tally
+        counting.flush();
+        counting.tally
     }
 }
 
-/// Records that are read of a stream before another one is looked at.
-const RUN: usize = 64;
+/// A trace being counted.
+struct Counting<'a, 'w> {
+    counters: Vec<Counter<'a>>,
+    /// Events by stream, CPU and class: the counters know which.
+    counts: Vec<u64>,
+    /// When there are more of them than this, they are put into the tally: a stream may name another CPU in each packet.
+    most_counts: usize,
+    tally: Tally,
+    one_clock: bool,
+    watch: &'w dyn Fn(u64),
+}
 
 /// A stream being counted.
 struct Counter<'a> {
     stream: Stream<Slice<'a>>,
-    place: usize,
-    one_clock: bool,
-    /// Times and classes of the records read ahead.
-    run: [(u64, u32); RUN],
-    next: usize,
-    end: usize,
-    /// Events by class, of one CPU.
-    counts: Vec<u64>,
-    cpu: Option<u64>,
-    /// The stream's count of packets, the first of its plan's places in `counts`, and where the packet begins in the file.
+    /// Where the counts of a CPU begin.
+    groups: BTreeMap<Option<u64>, usize>,
+    /// The place of the packet's first class among the counts.
+    base: usize,
+    /// The stream's count of packets, and where the packet begins in the file.
     packets: u64,
-    first_index: usize,
     offset: u64,
     problems: u64,
 }
 
-impl<'a> Counter<'a> {
-    fn new(stream: Stream<Slice<'a>>, place: usize, one_clock: bool) -> Self {
-        let counts = vec![0; stream.metadata.event_class_count()];
-        Counter {
-            stream,
-            place,
-            one_clock,
-            run: [(0, 0); RUN],
-            next: 0,
-            end: 0,
-            counts,
-            cpu: None,
-            packets: 0,
-            first_index: 0,
-            offset: 0,
-            problems: 0,
+impl Ends for Counting<'_, '_> {
+    #[inline(never)]
+    fn refill(&mut self, place: usize, run: &mut Run) {
+        let Some(counter) = self.counters.get_mut(place) else { return };
+        let base = counter.base as u32;
+        let mut records = counter.stream.run_quickly(RUN, |place, record, time| run.put(place, time, base + record.event));
+        if records == 0 {
+            let Some((time, key)) = self.next_slowly(place) else { return };
+            run.put(0, time, key);
+            records = 1;
+        }
+        run.holds(records);
+        if !self.one_clock {
+            self.compare_by_nanos(place, run);
         }
     }
 
-    /// Counts the next record, and those behind it that come before `rival`; gives the time of the next one, if that was read ahead.
     #[inline(always)]
-    fn count_before(&mut self, rival: u64) -> Option<u64> {
-        let ahead = self.run.get(self.next..self.end)?;
-        for (index, (time, event)) in ahead.iter().enumerate() {
-            if index > 0 && *time >= rival {
-                self.next += index;
-                return Some(*time);
-            }
-            if let Some(count) = self.counts.get_mut(self.first_index + *event as usize) {
-                *count += 1;
-            }
+    fn take(&mut self, key: u32) {
+        if let Some(count) = self.counts.get_mut(key as usize) {
+            *count += 1;
         }
-        self.next = self.end;
-        None
     }
 
-    /// Counts all of a stream that there is nothing to merge with: its records need not be read ahead.
-    fn count_alone(&mut self, tally: &mut Tally, watch: &dyn Fn(u64)) {
+    fn wants_all(&self) -> bool {
+        self.counts.len() > self.most_counts
+    }
+
+    fn all_given(&mut self) {
+        self.flush();
+        for place in 0..self.counters.len() {
+            self.find_group(place);
+        }
+    }
+}
+
+impl Counting<'_, '_> {
+    /// Counts a stream that there is nothing to merge with: its records need not be read ahead.
+    fn count_alone(&mut self) {
         loop {
-            let (counts, first_index) = (&mut self.counts, self.first_index);
-            self.stream.run_quickly(usize::MAX, |record, _| {
-                if let Some(count) = counts.get_mut(first_index + record.event as usize) {
+            let Some(counter) = self.counters.first_mut() else { return };
+            let counts = self.counts.get_mut(counter.base..).unwrap_or_default();
+            counter.stream.run_quickly(usize::MAX, |_, record, _| {
+                if let Some(count) = counts.get_mut(record.event as usize) {
                     *count += 1;
                 }
             });
-            if self.refill(tally, watch).is_none() {
-                return;
+            if self.wants_all() {
+                self.all_given();
             }
-            self.count_before(u64::MAX);
+            let Some((_, key)) = self.next_slowly(0) else { return };
+            self.take(key);
         }
     }
 
-    /// Reads ahead; gives the time of the next record, `None` at the end of the stream.
-    #[inline(never)]
-    fn refill(&mut self, tally: &mut Tally, watch: &dyn Fn(u64)) -> Option<u64> {
-        (self.next, self.end) = (0, 0);
-        let mut end = 0;
-        self.stream.run_quickly(RUN, |record, time| {
-            if let Some(cell) = self.run.get_mut(end) {
-                *cell = (time, record.event);
-                end += 1;
-            }
-        });
-        self.end = end;
-        while self.end == 0 {
-            match self.stream.advance() {
+    /// The time of the next record and its place among the counts, whatever is to be told before it; `None` at the stream's end.
+    fn next_slowly(&mut self, place: usize) -> Option<(u64, u32)> {
+        loop {
+            let counter = self.counters.get_mut(place)?;
+            match counter.stream.advance() {
                 Next::Event => {
-                    if self.stream.packets != self.packets {
-                        self.new_packet(tally, watch);
+                    if counter.stream.packets != counter.packets {
+                        self.new_packet(place);
                     }
-                    self.run = [(self.stream.clock, self.stream.record.event); RUN];
-                    self.end = 1;
+                    let counter = self.counters.get(place)?;
+                    return Some((counter.stream.clock, counter.base as u32 + counter.stream.record.event));
                 }
-                Next::Note => self.note(tally),
-                Next::End => {
-                    self.flush(tally);
-                    return None;
-                }
+                Next::Note => self.note(place),
+                Next::End => return None,
             }
         }
-        if !self.one_clock {
-            self.compare_by_nanos();
-        }
-        self.run.first().map(|(time, _)| *time)
     }
 
     /// Makes times of several clocks comparable: nanoseconds within 292 years of the origin, in the order of unsigned numbers.
-    fn compare_by_nanos(&mut self) {
-        let clock = self.stream.plan().and_then(|plan| plan.class.clock.clone());
-        for (time, _) in self.run.iter_mut().take(self.end) {
+    fn compare_by_nanos(&self, place: usize, run: &mut Run) {
+        let plan = self.counters.get(place).and_then(|counter| counter.stream.plan());
+        let clock = plan.and_then(|plan| plan.class.clock.clone());
+        for time in run.times() {
             let nanos = clock.as_ref().map_or(i128::from(i64::MIN), |clock| clock.nanos_from_origin(Ticks(*time)));
             *time = (nanos.clamp(i64::MIN.into(), i64::MAX.into()) - i128::from(i64::MIN)) as u64;
         }
     }
 
-    fn note(&mut self, tally: &mut Tally) {
-        match self.stream.note.take() {
+    fn note(&mut self, place: usize) {
+        let (Some(counter), Some(tally)) = (self.counters.get_mut(place), self.tally.streams.get_mut(place)) else { return };
+        match counter.stream.note.take() {
             Some(Note::Loss(loss)) => {
-                let Some(stream) = tally.streams.get_mut(self.place) else { return };
                 let lost = match loss.kind {
-                    LossKind::Events => &mut stream.lost_events,
-                    LossKind::Packets => &mut stream.lost_packets,
+                    LossKind::Events => &mut tally.lost_events,
+                    LossKind::Packets => &mut tally.lost_packets,
                 };
                 *lost = lost.saturating_add(loss.count);
             }
-            Some(Note::Problem(problem)) if self.problems < Tally::MOST_PROBLEMS => {
-                self.problems += 1;
-                tally.problems.push(problem);
+            Some(Note::Problem(problem)) if counter.problems < Tally::MOST_PROBLEMS => {
+                counter.problems += 1;
+                self.tally.problems.push(problem);
             }
-            Some(Note::Problem(_)) => tally.more_problems += 1,
+            Some(Note::Problem(_)) => self.tally.more_problems += 1,
             Some(Note::Packet) | None => {}
         }
     }
 
-    fn new_packet(&mut self, tally: &mut Tally, watch: &dyn Fn(u64)) {
-        let cpu = self.stream.head.as_ref().and_then(|head| head.cpu);
-        if cpu != self.cpu {
-            self.flush(tally);
-            self.cpu = cpu;
-        }
-        self.packets = self.stream.packets;
-        self.first_index = self.stream.plan().map_or(0, |plan| plan.first_index);
-        watch(self.stream.offset.saturating_sub(self.offset));
-        self.offset = self.stream.offset;
+    fn new_packet(&mut self, place: usize) {
+        self.find_group(place);
+        let Some(counter) = self.counters.get_mut(place) else { return };
+        counter.packets = counter.stream.packets;
+        (self.watch)(counter.stream.offset.saturating_sub(counter.offset));
+        counter.offset = counter.stream.offset;
+    }
+
+    /// Finds where the events of the current packet are counted.
+    fn find_group(&mut self, place: usize) {
+        let Some(counter) = self.counters.get_mut(place) else { return };
+        let cpu = counter.stream.head.as_ref().and_then(|head| head.cpu);
+        let group = *counter.groups.entry(cpu).or_insert_with(|| {
+            let group = self.counts.len();
+            self.counts.resize(group + counter.stream.metadata.event_class_count(), 0);
+            group
+        });
+        counter.base = group + counter.stream.plan().map_or(0, |plan| plan.first_index);
     }
 
     /// What was counted, to the tally.
-    fn flush(&mut self, tally: &mut Tally) {
-        let Some(stream) = tally.streams.get_mut(self.place) else { return };
-        for class in self.stream.metadata.streams().flat_map(|stream| stream.events.values()) {
-            let Some(count) = self.counts.get_mut(class.index()) else { continue };
-            if *count > 0 {
-                stream.events += *count;
-                *tally.events.entry((Arc::clone(&class.name), self.cpu)).or_default() += *count;
-                *count = 0;
+    fn flush(&mut self) {
+        for (counter, tally) in self.counters.iter_mut().zip(&mut self.tally.streams) {
+            for (cpu, group) in std::mem::take(&mut counter.groups) {
+                let counts = self.counts.get(group..).unwrap_or_default();
+                for class in counter.stream.metadata.streams().flat_map(|stream| stream.events.values()) {
+                    let count = counts.get(class.index()).copied().unwrap_or(0);
+                    if count > 0 {
+                        tally.events += count;
+                        *self.tally.events.entry((Arc::clone(&class.name), cpu)).or_default() += count;
+                    }
+                }
             }
         }
+        self.counts.clear();
     }
 }

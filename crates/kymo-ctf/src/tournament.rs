@@ -66,19 +66,6 @@ impl Tournament {
         self.losers.first().map(|place| *place as usize)
     }
 
-    /// The earliest time of all but the winner: as long as the winner's is before it, nothing changes.
-    #[inline(always)]
-    pub(crate) fn rival(&self) -> u64 {
-        let mut earliest = u64::MAX;
-        let mut node = (self.losers.first().map_or(0, |place| *place as usize) + self.losers.len()) / 2;
-        while node > 0 {
-            let loser = self.losers.get(node).and_then(|place| self.times.get(*place as usize));
-            earliest = earliest.min(loser.copied().unwrap_or(u64::MAX));
-            node /= 2;
-        }
-        earliest
-    }
-
     /// Gives the winner a new time, or puts it out; gives the place of who wins then.
     #[inline(always)]
     pub(crate) fn replace_winner(&mut self, time: Option<u64>) -> Option<usize> {
@@ -128,8 +115,6 @@ mod tests {
             let mut next = tournament.winner();
             while let Some(place) = next {
                 assert_eq!(tournament.winner(), Some(place));
-                let others = tournament.times.iter().enumerate().filter(|(other, _)| *other != place);
-                assert_eq!(tournament.rival(), others.map(|(_, time)| *time).min().unwrap_or(u64::MAX));
                 seen.push((tournament.times[place], place));
                 next = tournament.replace_winner(sources[place].next());
             }

@@ -36,7 +36,7 @@ impl<S: Source> Stream<S> {
     /// What fields before the record's contexts have left behind.
     pub(crate) fn slots_at_body(&self) -> Slots {
         let mut slots = self.slots.clone();
-        if let Some(Header::Switch(_, switch)) = self.plan.as_ref().map(|plan| &plan.header) {
+        if let Some(Header::Compiled(_, switch)) = self.plan.as_ref().map(|plan| &plan.header) {
             slots.set(switch.slot, self.record.tag.into());
         }
         slots

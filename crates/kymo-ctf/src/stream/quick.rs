@@ -1,0 +1,165 @@
+//! Over records about which nothing is odd, many at once: what is the same for all of them is settled before.
+
+use super::{NAMELESS, Record, Stream};
+use crate::header::{Branch, Header, Id, Load, Switch, WORD, Word};
+use crate::plan::{Quick, StreamPlan};
+use crate::source::Source;
+use crate::state::{Tick, tick_masked};
+use crate::steps::aligned;
+
+impl<S: Source> Stream<S> {
+    /// Over the next records of the packet, `most` at most, as far as nothing is odd about them; each is given with its number, from 0
+    /// on, and its time. Returns how many there were.
+    #[inline(always)]
+    pub(super) fn run(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
+        let Some(plan) = self.plan.clone() else { return 0 };
+        match &plan.header {
+            Header::Compiled(word, switch) if word.big => self.run_over::<true>(&plan, *word, switch, most, give),
+            Header::Compiled(word, switch) => self.run_over::<false>(&plan, *word, switch, most, give),
+            Header::Walk => 0,
+        }
+    }
+
+    #[inline(always)]
+    fn run_over<const BIG: bool>(
+        &mut self,
+        plan: &StreamPlan,
+        word: Word,
+        switch: &Switch,
+        most: usize,
+        mut give: impl FnMut(usize, Record, u64),
+    ) -> usize {
+        let (bytes, limit) = (self.source.bytes(), self.limit);
+        let mut run = Run {
+            plan,
+            bytes,
+            word,
+            tag: switch.tag,
+            limit,
+            until: self.until,
+            most,
+            records: 0,
+            position: self.position,
+            clock: self.clock,
+            last_id: self.last_id,
+            last: self.last,
+        };
+        let mut next = run.next();
+        while let Some((start, header)) = next {
+            let tag = switch.tag.of::<BIG>(header);
+            let Some(branch) = switch.choose(tag) else { break };
+            if run.find_class::<BIG>(branch, tag, header).is_none() {
+                break;
+            }
+            next = if run.last.bits == Quick::VARIES {
+                let slots = &mut self.slots;
+                let Some(event) = plan.events.get(run.last.event as usize) else { break };
+                let end = |tag: u64, body, _: &Quick| {
+                    slots.set(switch.slot, tag.into());
+                    event.layout.end(bytes, body, limit, slots)
+                };
+                run.over::<BIG, true>((start, header, tag), branch, end, &mut give)
+            } else {
+                let end = |_, body, last: &Quick| Some(aligned(body, last.mask).wrapping_add(last.bits));
+                run.over::<BIG, false>((start, header, tag), branch, end, &mut give)
+            };
+        }
+        (self.position, self.clock) = (run.position, run.clock);
+        (self.last_id, self.last) = (run.last_id, run.last);
+        run.records
+    }
+}
+
+/// A header's first bit, and its bytes.
+type At<'a> = (u64, &'a [u8; WORD]);
+
+/// Records being stepped over.
+struct Run<'a, 'p> {
+    plan: &'p StreamPlan,
+    bytes: &'a [u8],
+    word: Word,
+    tag: Load,
+    limit: u64,
+    until: u64,
+    most: usize,
+    records: usize,
+    position: u64,
+    clock: u64,
+    last_id: u64,
+    last: Quick,
+}
+
+impl<'a> Run<'a, '_> {
+    /// The next record's header; none if there were enough records.
+    #[inline(always)]
+    fn next(&self) -> Option<At<'a>> {
+        if self.records >= self.most || self.position >= self.limit {
+            return None;
+        }
+        let start = aligned(self.position, self.word.mask);
+        Some((start, self.word.read(self.bytes, start / 8)?))
+    }
+
+    /// Sees that `last` is the class of a record.
+    #[inline(always)]
+    fn find_class<const BIG: bool>(&mut self, branch: &Branch, tag: u64, header: &[u8; WORD]) -> Option<()> {
+        let id = match branch.part.id {
+            Id::None => NAMELESS,
+            Id::Tag => tag,
+            Id::At(load) => load.of::<BIG>(header),
+        };
+        if id != self.last_id {
+            let named = !matches!(branch.part.id, Id::None);
+            if id == NAMELESS && named {
+                return None;
+            }
+            self.last = *self.plan.event(named.then_some(id));
+            self.last_id = id;
+        }
+        Some(())
+    }
+
+    /// Over a record and those behind it whose header has the same layout: those of fixed size, or, where that varies, of one class.
+    /// Returns the first that is not so; none if there were enough records, and where one is odd.
+    #[inline(always)]
+    fn over<const BIG: bool, const VARIES: bool>(
+        &mut self,
+        (mut start, mut header, mut tag): (u64, &'a [u8; WORD], u64),
+        branch: &Branch,
+        mut end_of: impl FnMut(u64, u64, &Quick) -> Option<u64>,
+        mut give: impl FnMut(usize, Record, u64),
+    ) -> Option<At<'a>> {
+        loop {
+            let time = match branch.part.time {
+                None => self.clock,
+                Some(load) => match tick_masked(self.clock, load.of::<BIG>(header), load.mask, self.until) {
+                    Tick::To(time) => time,
+                    Tick::Back(_) => return None,
+                },
+            };
+            let body = start + branch.part.end;
+            let end = end_of(tag, body, &self.last)?;
+            // A sum that overflows is not behind the position either.
+            if end > self.limit || end <= self.position {
+                return None;
+            }
+            give(self.records, Record { event: self.last.event, body, end, tag }, time);
+            (self.position, self.clock) = (end, time);
+            self.records += 1;
+            (start, header) = self.next()?;
+            let before = (tag, self.last.event);
+            tag = self.tag.of::<BIG>(header);
+            // Events come in runs, so that this is a branch that is foreseen, and the next record's place need not wait for the id.
+            if tag == before.0 && branch.part.id.is_for_this_tag::<BIG>(self.last_id, header) {
+                continue;
+            }
+            if !branch.holds(tag) {
+                return Some((start, header));
+            }
+            self.find_class::<BIG>(branch, tag, header)?;
+            if if VARIES { self.last.event != before.1 } else { self.last.bits == Quick::VARIES } {
+                return Some((start, header));
+            }
+        }
+    }
+}

@@ -279,3 +279,44 @@ impl Counting<'_, '_> {
         self.counts.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets of two records, each packet of another CPU.
+    fn stream(packets: u64, first_cpu: u64) -> Vec<u8> {
+        let packet = |number: u64| {
+            let time = |step: u64| number * 10 + step * 3 + first_cpu;
+            [first_cpu + number, 4 * 64, time(0), time(1)].into_iter().flat_map(u64::to_le_bytes)
+        };
+        (0..packets).flat_map(packet).collect()
+    }
+
+    #[test]
+    fn counts_of_many_cpus_are_put_away_and_none_is_lost() {
+        let text = "/* CTF 1.8 */
+            typealias integer { size = 64; align = 8; } := u64;
+            trace { major = 1; minor = 8; byte_order = le; };
+            clock { name = c; };
+            stream {
+                packet.context := struct { u64 cpu_id; u64 packet_size; };
+                event.header := struct { integer { size = 64; align = 8; map = clock.c.value; } t; };
+            };
+            event { name = tick; };";
+        let metadata = Arc::new(crate::Metadata::parse(text).unwrap());
+        let name: Arc<str> = Arc::from("tick");
+        for count in 1..4 {
+            let bytes: Vec<_> = (0..count).map(|place| stream(5_000, place * 3)).collect();
+            let streams = bytes.iter().map(|bytes| Stream::new(Arc::clone(&metadata), "s", Slice::new(bytes)));
+            let tally = Tally::read(streams, true, &|_| ());
+            assert!(tally.problems.is_empty(), "{:?}", tally.problems);
+            assert!(tally.streams.iter().all(|stream| stream.events == 10_000), "{:?}", tally.streams);
+            let mut wanted = BTreeMap::new();
+            for cpu in (0..count).flat_map(|place| place * 3..place * 3 + 5_000) {
+                *wanted.entry((Arc::clone(&name), Some(cpu))).or_insert(0) += 2;
+            }
+            assert!(tally.events == wanted, "{count} streams");
+        }
+    }
+}

@@ -5,6 +5,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod case;
+mod count;
 mod show;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
 const PARSES: [&str; 2] = ["tsdl/parses", "json/parses"];
 const FAILS: [&str; 2] = ["tsdl/fails", "json/fails"];
-const STREAMS: [&str; 3] = ["streams/fields", "streams/records", "streams/ctf-2"];
+const STREAMS: [&str; 4] = ["streams/fields", "streams/records", "streams/runs", "streams/ctf-2"];
 
 /// What a check says of a case; the name is the case's, or that of a part of it.
 struct Verdict<'a> {
@@ -110,6 +111,13 @@ fn decodes(case: &Case, title: &str) -> Result<(), String> {
     let borrowed = show::decode_borrowed(&metadata, &case.streams());
     if found != borrowed {
         return Err(format!("the two readers differ:\n  {found:#?}\n  {borrowed:#?}"));
+    }
+    let events = found.iter().filter(|line| !line.starts_with("lost: ") && !line.starts_with("error: ")).count() as u64;
+    for jobs in 1..=2 {
+        let counted = count::count(&case.metadata(title).expect("a stream has metadata"), &case.streams(), jobs);
+        if counted != Ok(events) {
+            return Err(format!("by {title}: {events} events are read, {counted:?} counted by {jobs} threads"));
+        }
     }
     let expected = expected(case);
     let same = |(found, expected): (&String, &&str)| same_line(found, expected);
@@ -218,11 +226,7 @@ fn babeltrace2_reads_the_same() {
 
 /// Its lines without zeros before and spaces after, and its failure as one more line.
 fn babeltrace2(folder: &PathBuf, metadata: &[u8], streams: &[(String, Vec<u8>)]) -> Vec<String> {
-    std::fs::create_dir_all(folder).unwrap();
-    std::fs::write(folder.join("metadata"), metadata).unwrap();
-    for (name, bytes) in streams {
-        std::fs::write(folder.join(name), bytes).unwrap();
-    }
+    count::write(folder, metadata, streams);
     let arguments = ["--clock-cycles", "--no-delta", "--color=never"];
     let output = Command::new("babeltrace2").args(arguments).arg(folder).output().expect("babeltrace2 is installed");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! What this crate's API gives, as the text that the cases expect. The one file here that knows the API.
+//! What this crate's API gives, as the text that the cases expect. This file and `count.rs` know the API.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Refusal {
 pub(crate) const PANICKED: &str = "PANICKED";
 
 /// Runs `work`; a panic is one more thing that a reader can answer with.
-fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| PANICKED.to_owned())
 }
 

@@ -44,7 +44,7 @@ impl<S: Source> Stream<S> {
             last_id: self.last_id,
             last: self.last,
         };
-        let mut next = run.next();
+        let mut next = run.header(run.position, run.records);
         while let Some((start, header)) = next {
             let tag = switch.tag.of::<BIG>(header);
             let Some(branch) = switch.choose(tag) else { break };
@@ -90,13 +90,13 @@ struct Run<'a, 'p> {
 }
 
 impl<'a> Run<'a, '_> {
-    /// The next record's header; none if there were enough records.
+    /// The header of the record behind `position`; none if there were enough records.
     #[inline(always)]
-    fn next(&self) -> Option<At<'a>> {
-        if self.records >= self.most || self.position >= self.limit {
+    fn header(&self, position: u64, records: usize) -> Option<At<'a>> {
+        if records >= self.most || position >= self.limit {
             return None;
         }
-        let start = aligned(self.position, self.word.mask);
+        let start = aligned(position, self.word.mask);
         Some((start, self.word.read(self.bytes, start / 8)?))
     }
 
@@ -129,37 +129,42 @@ impl<'a> Run<'a, '_> {
         mut end_of: impl FnMut(u64, u64, &Quick) -> Option<u64>,
         mut give: impl FnMut(usize, Record, u64),
     ) -> Option<At<'a>> {
-        loop {
+        let (mut position, mut clock, mut records) = (self.position, self.clock, self.records);
+        let next = loop {
             let time = match branch.part.time {
-                None => self.clock,
-                Some(load) => match tick_masked(self.clock, load.of::<BIG>(header), load.mask, self.until) {
+                None => clock,
+                Some(load) => match tick_masked(clock, load.of::<BIG>(header), load.mask, self.until) {
                     Tick::To(time) => time,
-                    Tick::Back(_) => return None,
+                    Tick::Back(_) => break None,
                 },
             };
             let body = start + branch.part.end;
-            let end = end_of(tag, body, &self.last)?;
+            let Some(end) = end_of(tag, body, &self.last) else { break None };
             // A sum that overflows is not behind the position either.
-            if end > self.limit || end <= self.position {
-                return None;
+            if end > self.limit || end <= position {
+                break None;
             }
-            give(self.records, Record { event: self.last.event, body, end, tag }, time);
-            (self.position, self.clock) = (end, time);
-            self.records += 1;
-            (start, header) = self.next()?;
+            give(records, Record { event: self.last.event, body, end, tag }, time);
+            (position, clock, records) = (end, time, records + 1);
+            let Some(next) = self.header(position, records) else { break None };
             let before = (tag, self.last.event);
+            (start, header) = next;
             tag = self.tag.of::<BIG>(header);
             // Events come in runs, so that this is a branch that is foreseen, and the next record's place need not wait for the id.
             if tag == before.0 && branch.part.id.is_for_this_tag::<BIG>(self.last_id, header) {
                 continue;
             }
             if !branch.holds(tag) {
-                return Some((start, header));
+                break Some(next);
             }
-            self.find_class::<BIG>(branch, tag, header)?;
+            if self.find_class::<BIG>(branch, tag, header).is_none() {
+                break None;
+            }
             if if VARIES { self.last.event != before.1 } else { self.last.bits == Quick::VARIES } {
-                return Some((start, header));
+                break Some(next);
             }
-        }
+        };
+        (self.position, self.clock, self.records) = (position, clock, records);
+        next
     }
 }

@@ -35,9 +35,10 @@ impl Metadata {
         }
         if let Some(rest) = text.strip_prefix("/* CTF ") {
             let version: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-            if version != "1.8" && !version.starts_with("1.8.") {
-                let message = "the first line names a version of CTF other than 1.8, the only one supported";
-                return Err(MetadataError::new(Position::START, message).into());
+            // A comment that only happens to begin so names no version.
+            if !version.is_empty() && version != "1.8" && !version.starts_with("1.8.") {
+                let message = format!("the first line names version {version} of CTF; text of this kind is of version 1.8 only");
+                return Err(MetadataError::new(Position { line: 1, column: 8 }, message).into());
             }
         }
         Ok(crate::tsdl::blocks::read(text)?)

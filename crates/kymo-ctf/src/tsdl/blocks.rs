@@ -13,7 +13,7 @@ use super::instantiate::Instantiator;
 use super::parser;
 use super::types::{Scopes, Type};
 use crate::attribute::{AttributeValue, Attributes, BABELTRACE, EMF_URI};
-use crate::class::{ByteOrder, Scope, StructClass};
+use crate::class::{ByteOrder, Role, Scope, StructClass};
 use crate::clock::ClockClass;
 use crate::draft::{Draft, DraftEvent, DraftStream};
 use crate::error::{MetadataError, Position};
@@ -351,6 +351,8 @@ impl Blocks {
             }
             drafts.push(stream);
         }
+        let mut warnings = self.warnings;
+        warnings.extend(not_told_apart(packet_header.as_ref(), &drafts));
         let mut clocks = self.clocks;
         if clocks.is_empty() {
             clocks.extend(drafts.iter().find_map(|stream| stream.clock.clone()));
@@ -371,9 +373,31 @@ impl Blocks {
             env: self.env,
             clocks,
             streams: drafts,
-            warnings: self.warnings,
+            warnings,
         })
     }
+}
+
+/// Where there are several streams, packets must say which they are of (CTF 1.8.3, section 5), and so must events.
+fn not_told_apart(packet_header: Option<&StructClass>, streams: &[DraftStream]) -> Vec<MetadataError> {
+    let says = |role, header: Option<&StructClass>| header.is_some_and(|header| roles::is_given(role, header));
+    let mut warnings = Vec::new();
+    if let [first, second, ..] = streams
+        && !says(Role::StreamClassId, packet_header)
+    {
+        let message = "there are several streams, and no `stream_id` in the packet header to tell their packets apart";
+        warnings.push(MetadataError::new(first.position.max(second.position), message));
+    }
+    for stream in streams {
+        if let [_, second, ..] = stream.events.as_slice()
+            && !says(Role::EventClassId, stream.event_header.as_ref())
+        {
+            let id = stream.id;
+            let message = format!("stream {id} has several events, and no `id` in its event header to tell them apart");
+            warnings.push(MetadataError::new(second.position, message));
+        }
+    }
+    warnings
 }
 
 /// The link to a model, where CTF 2 has such things.

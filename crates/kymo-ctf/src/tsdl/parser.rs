@@ -60,7 +60,7 @@ fn keyword(name: &At<String>, of: &str) -> MetadataError {
 
 /// Reads a whole metadata text.
 pub(crate) fn parse(text: &str) -> Result<Vec<Item>, MetadataError> {
-    let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0 };
+    let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0, open: Vec::new() };
     let mut items = Vec::new();
     while !parser.at_end() {
         if !parser.eat(";") {
@@ -103,6 +103,8 @@ struct Parser {
     tokens: Vec<Token>,
     next: usize,
     nesting: u32,
+    /// The braces that are not closed yet, innermost last.
+    open: Vec<Position>,
 }
 
 type Parsed<T> = Result<T, MetadataError>;
@@ -167,13 +169,44 @@ impl Parser {
         MetadataError::new(at, format!("expected {wanted}, found {found}{hint}"))
     }
 
-    /// Over the closing brace of what was opened at `open`, if it is next. The end of the text is an error.
-    fn eat_closing(&mut self, open: Position) -> Parsed<bool> {
-        if self.at_end() {
-            let message = format!("expected `}}`, found the end of the metadata: the `{{` of line {} is never closed", open.line);
-            return Err(MetadataError::new(self.position(), message));
+    /// Over an opening brace, if it is next.
+    fn eat_opening(&mut self) -> bool {
+        let position = self.position();
+        let found = self.eat("{");
+        if found {
+            self.open.push(position);
         }
-        Ok(self.eat("}"))
+        found
+    }
+
+    fn expect_opening(&mut self) -> Parsed<()> {
+        if self.eat_opening() { Ok(()) } else { Err(self.unexpected("`{`")) }
+    }
+
+    /// Over the closing brace of the innermost open one, if it is next. The end of the text is an error.
+    fn eat_closing(&mut self) -> Parsed<bool> {
+        if self.at_end() {
+            return self.refuse(&format!("expected `}}`, found the end of the metadata; {}", self.innermost()));
+        }
+        let found = self.eat("}");
+        if found {
+            self.open.pop();
+        }
+        Ok(found)
+    }
+
+    fn innermost(&self) -> String {
+        let line = self.open.last().map_or(1, |open| open.line);
+        format!("the `{{` of line {line} is not closed before it")
+    }
+
+    /// Refuses a block that begins where none can: mostly a brace is missing before it.
+    fn refuse_block(&self, name: &At<String>) -> Parsed<()> {
+        if !self.is("{") || !BLOCKS.contains(&name.value.as_str()) {
+            return Ok(());
+        }
+        let message = format!("a block `{}` cannot be here; {}", name.value, self.innermost());
+        Err(MetadataError::new(name.position, message))
     }
 
     fn refuse<T>(&self, message: &str) -> Parsed<T> {
@@ -219,10 +252,9 @@ impl Parser {
     }
 
     fn block(&mut self) -> Parsed<Vec<Statement>> {
-        let open = self.position();
-        self.expect("{")?;
+        self.expect_opening()?;
         let mut statements = Vec::new();
-        while !self.eat_closing(open)? {
+        while !self.eat_closing()? {
             if self.eat(";") {
                 continue;
             }
@@ -233,10 +265,7 @@ impl Parser {
                 continue;
             }
             let name = self.dotted_name("the name of an attribute")?;
-            if self.is("{") && BLOCKS.contains(&name.value.as_str()) {
-                let message = format!("a block `{}` cannot be in another block; is a `}}` missing before it?", name.value);
-                return Err(MetadataError::new(name.position, message));
-            }
+            self.refuse_block(&name)?;
             if self.eat(":=") {
                 let of = self.type_spec()?;
                 statements.push(Statement::AssignType { name, of });
@@ -350,6 +379,7 @@ impl Parser {
                 self.next += 1;
             }
         } else if KEYWORDS.contains(&name.value.as_str()) {
+            self.refuse_block(&name)?;
             return Err(keyword(&name, "a type"));
         }
         while self.eat_word("const") {}
@@ -435,10 +465,9 @@ impl Parser {
     }
 
     fn attributes(&mut self) -> Parsed<Vec<Assignment>> {
-        let open = self.position();
-        self.expect("{")?;
+        self.expect_opening()?;
         let mut attributes = Vec::new();
-        while !self.eat_closing(open)? {
+        while !self.eat_closing()? {
             if self.eat(";") {
                 continue;
             }
@@ -531,20 +560,19 @@ impl Parser {
         self.next += 1;
         let name = self.optional_name();
         let container = if self.eat(":") { Some(Box::new(self.container()?)) } else { None };
-        let open = self.position();
-        let body = if self.eat("{") { Some(self.enumerators(open)?) } else { None };
+        let body = if self.eat_opening() { Some(self.enumerators()?) } else { None };
         if body.is_none() && (name.is_none() || container.is_some()) {
             return Err(self.unexpected("`{`"));
         }
         Ok(TypeSpec::Enum { name, container, body })
     }
 
-    fn enumerators(&mut self, open: Position) -> Parsed<Vec<Enumerator>> {
+    fn enumerators(&mut self) -> Parsed<Vec<Enumerator>> {
         let mut enumerators = Vec::new();
         if self.is("}") {
             return self.refuse("an enumeration needs at least one label");
         }
-        while !self.eat_closing(open)? {
+        while !self.eat_closing()? {
             let label = match self.token().clone() {
                 TokenKind::Name(label) | TokenKind::Text(label) => self.at(label),
                 _ => return Err(self.unexpected("a label or `}`")),
@@ -559,7 +587,9 @@ impl Parser {
             };
             enumerators.push(Enumerator { label, range });
             if !self.eat(",") {
-                self.expect("}")?;
+                if !self.eat_closing()? {
+                    return Err(self.unexpected("`,` or `}`"));
+                }
                 break;
             }
         }
@@ -606,12 +636,11 @@ impl Parser {
     }
 
     fn optional_body(&mut self) -> Parsed<Option<Vec<Entry>>> {
-        let open = self.position();
-        if !self.eat("{") {
+        if !self.eat_opening() {
             return Ok(None);
         }
         let mut entries = Vec::new();
-        while !self.eat_closing(open)? {
+        while !self.eat_closing()? {
             if self.eat(";") {
                 continue;
             }
@@ -672,7 +701,7 @@ impl Parser {
                 Ok((name, dimensions))
             });
         }
-        if self.is(":") {
+        if self.is(":") && matches!(self.ahead(1), TokenKind::Number(_)) {
             return self.refuse("a bit-field without a name is not supported; give the padding a name");
         }
         let name = self.name("the name of a field")?;

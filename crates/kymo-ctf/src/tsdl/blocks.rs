@@ -38,7 +38,7 @@ pub(crate) fn read(text: &str) -> Checked<Metadata> {
             Item::Event(block) => blocks.event(&block, &mut scopes)?,
         }
     }
-    blocks.finish()?.link()
+    blocks.finish(scopes.clocks())?.link()
 }
 
 #[derive(Default)]
@@ -284,12 +284,15 @@ impl Blocks {
         Ok(())
     }
 
-    fn finish(self) -> Checked<Draft> {
+    fn finish(self, mapped: &[At<Arc<str>>]) -> Checked<Draft> {
         let Some(trace) = self.trace else {
             return Err(MetadataError::new(Position::START, "there is no `trace` block"));
         };
-        let names = self.clocks.iter().map(|clock| clock.name.clone()).collect();
-        let mut instantiator = Instantiator::new(trace.byte_order, names, &self.env);
+        // All of them, those of types that nothing uses too.
+        if let Some(clock) = mapped.iter().find(|clock| !self.clocks.iter().any(|have| *have.name == *clock.value)) {
+            return Err(MetadataError::new(clock.position, format!("there is no clock `{}`", clock.value)));
+        }
+        let mut instantiator = Instantiator::new(trace.byte_order, &self.env);
         let packet_header = part(&mut instantiator, Scope::PacketHeader, trace.packet_header.as_ref())?;
         let packet_header = with_roles(Scope::PacketHeader, packet_header, None, trace.packet_header.as_ref())?;
 

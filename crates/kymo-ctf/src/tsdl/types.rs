@@ -24,6 +24,15 @@ pub(crate) struct Type {
 }
 
 impl Type {
+    /// Whether this is a variant, or an array of some, that does not say what selects its option.
+    fn lacks_tag(&self) -> bool {
+        match &self.kind {
+            TypeKind::Variant { tag, .. } => tag.is_none(),
+            TypeKind::Array { element, .. } => element.lacks_tag(),
+            _ => false,
+        }
+    }
+
     /// Where the first member of this name is declared, here or in what is nested.
     pub(crate) fn member_position(&self, name: &str) -> Option<Position> {
         let members = match &self.kind {
@@ -124,6 +133,8 @@ pub(crate) struct Scopes {
     /// How many bodies of structures there were, and which are open, innermost last.
     bodies: u32,
     open_bodies: Vec<u32>,
+    /// The clocks that integers are mapped to, in the order of the text. Their blocks may come later.
+    clocks: Vec<At<Arc<str>>>,
 }
 
 type Checked<T> = Result<T, MetadataError>;
@@ -131,6 +142,11 @@ type Checked<T> = Result<T, MetadataError>;
 impl Scopes {
     pub(crate) fn new() -> Self {
         Scopes { scopes: vec![HashMap::new()], ..Scopes::default() }
+    }
+
+    /// The clocks that integers are mapped to, in the order of the text.
+    pub(crate) fn clocks(&self) -> &[At<Arc<str>>] {
+        &self.clocks
     }
 
     /// Runs `inside` with one more scope.
@@ -215,7 +231,11 @@ impl Scopes {
     pub(crate) fn resolve(&mut self, spec: &At<TypeSpec>) -> Checked<Rc<Type>> {
         let position = spec.position;
         match &spec.value {
-            TypeSpec::Integer(attributes) => integer(attributes, position).map(simple(TypeKind::Integer)),
+            TypeSpec::Integer(attributes) => {
+                let integer = integer(attributes, position)?;
+                self.clocks.extend(integer.clock.clone());
+                Ok(simple(TypeKind::Integer)(integer))
+            }
             TypeSpec::Float(attributes) => float(attributes, position).map(simple(TypeKind::Float)),
             TypeSpec::String(attributes) => string(attributes).map(|()| simple(|()| TypeKind::String)(())),
             TypeSpec::Alias(name) => self.find(Space::Alias, name, position),
@@ -314,11 +334,11 @@ impl Scopes {
                         format!("there are two fields `{}` in one structure or variant", shown_name(value)),
                     ));
                 }
-                members.push(MemberType {
-                    name: Arc::from(value.as_str()),
-                    position: *position,
-                    of: self.declared(base.as_ref(), of, declarator)?,
-                });
+                let declared = self.declared(base.as_ref(), of, declarator)?;
+                if declared.lacks_tag() {
+                    return Err(MetadataError::new(*position, "this variant is used without a tag"));
+                }
+                members.push(MemberType { name: Arc::from(value.as_str()), position: *position, of: declared });
             }
         }
         Ok(members)

@@ -1,8 +1,9 @@
 //! Tokens to syntax tree.
 
 use super::ast::{Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Item, Length, Path, Statement, TypeSpec};
-use super::lexer::{Token, TokenKind, tokens};
-use crate::error::{MetadataError, Position};
+use super::cursor::{Parsed, Parser};
+use super::lexer::TokenKind;
+use crate::error::MetadataError;
 
 /// Types may be nested this deep in one another, so that no text can exhaust the stack.
 const MAX_NESTING: u32 = 48;
@@ -60,7 +61,7 @@ fn keyword(name: &At<String>, of: &str) -> MetadataError {
 
 /// Reads a whole metadata text.
 pub(crate) fn parse(text: &str) -> Result<Vec<Item>, MetadataError> {
-    let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0, open: Vec::new() };
+    let mut parser = Parser::new(text)?;
     let mut items = Vec::new();
     while !parser.at_end() {
         if !parser.eat(";") {
@@ -99,107 +100,7 @@ fn is_c_type(words: &str) -> bool {
     words.split(' ').all(|word| C_TYPE_WORDS.contains(&word))
 }
 
-struct Parser {
-    tokens: Vec<Token>,
-    next: usize,
-    nesting: u32,
-    /// The braces that are not closed yet, innermost last.
-    open: Vec<Position>,
-}
-
-type Parsed<T> = Result<T, MetadataError>;
-
 impl Parser {
-    fn token(&self) -> &TokenKind {
-        self.ahead(0)
-    }
-
-    fn ahead(&self, count: usize) -> &TokenKind {
-        self.tokens.get(self.next + count).map_or(&TokenKind::End, |token| &token.kind)
-    }
-
-    fn position(&self) -> Position {
-        self.tokens.get(self.next).or(self.tokens.last()).map_or(Position::START, |token| token.position)
-    }
-
-    fn at_end(&self) -> bool {
-        *self.token() == TokenKind::End
-    }
-
-    fn at<T>(&self, value: T) -> At<T> {
-        At { position: self.position(), value }
-    }
-
-    fn is(&self, mark: &str) -> bool {
-        matches!(self.token(), TokenKind::Mark(found) if *found == mark)
-    }
-
-    fn is_word(&self, word: &str) -> bool {
-        matches!(self.token(), TokenKind::Name(found) if found == word)
-    }
-
-    fn eat(&mut self, mark: &str) -> bool {
-        let found = self.is(mark);
-        self.next += usize::from(found);
-        found
-    }
-
-    fn eat_word(&mut self, word: &str) -> bool {
-        let found = self.is_word(word);
-        self.next += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, mark: &str) -> Parsed<()> {
-        if self.eat(mark) {
-            return Ok(());
-        }
-        Err(self.unexpected(&format!("`{mark}`")))
-    }
-
-    fn unexpected(&self, wanted: &str) -> MetadataError {
-        let found = self.token().describe();
-        let at = self.position();
-        let before = self.next.checked_sub(1).and_then(|last| self.tokens.get(last)).map(|token| token.position.line);
-        // What is missing is mostly missing where the line before ends, not where that is noticed.
-        let hint = match before.filter(|line| wanted == "`;`" && *line < at.line) {
-            Some(line) => format!("; it is missing at the end of line {line}"),
-            None => String::new(),
-        };
-        MetadataError::new(at, format!("expected {wanted}, found {found}{hint}"))
-    }
-
-    /// Over an opening brace, if it is next.
-    fn eat_opening(&mut self) -> bool {
-        let position = self.position();
-        let found = self.eat("{");
-        if found {
-            self.open.push(position);
-        }
-        found
-    }
-
-    fn expect_opening(&mut self) -> Parsed<()> {
-        if self.eat_opening() { Ok(()) } else { Err(self.unexpected("`{`")) }
-    }
-
-    /// Over the closing brace of the innermost open one, if it is next. The end of the text is an error.
-    fn eat_closing(&mut self) -> Parsed<bool> {
-        if self.at_end() {
-            return self.refuse(&format!("expected `}}`, found the end of the metadata; {}", self.innermost()));
-        }
-        let found = self.eat("}");
-        if found {
-            self.open.pop();
-        }
-        Ok(found)
-    }
-
-    fn innermost(&self) -> String {
-        let line = self.open.last().map_or(1, |open| open.line);
-        format!("the `{{` of line {line} is not closed before it")
-    }
-
     /// Refuses a block that begins where none can: mostly a brace is missing before it.
     fn refuse_block(&self, name: &At<String>) -> Parsed<()> {
         if !self.is("{") || !BLOCKS.contains(&name.value.as_str()) {
@@ -207,21 +108,6 @@ impl Parser {
         }
         let message = format!("a block `{}` cannot be here; {}", name.value, self.innermost());
         Err(MetadataError::new(name.position, message))
-    }
-
-    fn refuse<T>(&self, message: &str) -> Parsed<T> {
-        Err(MetadataError::new(self.position(), message))
-    }
-
-    fn name(&mut self, wanted: &str) -> Parsed<At<String>> {
-        match self.token().clone() {
-            TokenKind::Name(name) => {
-                let name = self.at(name);
-                self.next += 1;
-                Ok(name)
-            }
-            _ => Err(self.unexpected(wanted)),
-        }
     }
 
     fn item(&mut self, items: &mut Vec<Item>) -> Parsed<()> {

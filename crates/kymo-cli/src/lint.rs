@@ -60,9 +60,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 fn metadata(path: &Path, bytes: &[u8], read: Result<Metadata, Error>, findings: &mut Vec<Finding>) -> Result<Code, Error> {
+    // Lines are those of the text, also where the file holds it in packets. What is wrong with the packets themselves is in none.
+    let text = Metadata::text(bytes).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let mut tell = |severity, error: &MetadataError| {
         let line = usize::try_from(error.position.line).unwrap_or(usize::MAX).saturating_sub(1);
-        let text = String::from_utf8_lossy(bytes);
         let shown = text.lines().nth(line).map(|line| (line.to_owned(), error.position.column as usize));
         findings.push(Finding {
             severity,

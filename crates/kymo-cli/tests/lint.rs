@@ -48,3 +48,24 @@ fn streams_are_read_to_their_end() {
     assert_eq!(code, 1);
     assert_eq!(lint("good", &[("metadata", GOOD.as_bytes()), ("s", &stream[..8])], "", &[]), (String::new(), 0));
 }
+
+/// Where the text is in packets, the line shown is the text's, not what is at that line of the file.
+#[test]
+fn the_line_of_metadata_in_packets_is_shown() {
+    let mut bytes = Vec::new();
+    for piece in ["trace {\n\tma", "jor = 1;\n\tminor = ;\n};"] {
+        let size = (37 + piece.len() as u32) * 8;
+        bytes.extend(0x75d1_1d57_u32.to_le_bytes());
+        bytes.extend([b'\n'; 16]);
+        [0, size, size + 16].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes.extend([0, 0, 0, 1, 8]);
+        bytes.extend(piece.as_bytes());
+        bytes.extend(b"\n\n");
+    }
+    let (text, code) = lint("packets", &[("metadata", &bytes)], "metadata", &[]);
+    assert_eq!(text, "metadata:3:10: error: expected a value, found `;`\n     minor = ;\n             ^\n");
+    assert_eq!(code, 3);
+    bytes.pop();
+    let (text, _) = lint("cut-packets", &[("metadata", &bytes)], "metadata", &[]);
+    assert_eq!(text, "metadata:1:1: error: metadata packet 1, byte 50 of the file: the file ends inside the packet\n");
+}

@@ -1,5 +1,6 @@
 //! What a trace's metadata says: the typed model, with nothing left to look up.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -35,9 +36,10 @@ impl Metadata {
         }
         if let Some(rest) = text.strip_prefix("/* CTF ") {
             let version: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
-            if version != "1.8" && !version.starts_with("1.8.") {
-                let message = "the first line names a version of CTF other than 1.8, the only one supported";
-                return Err(MetadataError::new(Position::START, message).into());
+            // A comment that only happens to begin so names no version.
+            if !version.is_empty() && version != "1.8" && !version.starts_with("1.8.") {
+                let message = format!("the first line names version {version} of CTF; text of this kind is of version 1.8 only");
+                return Err(MetadataError::new(Position { line: 1, column: 8 }, message).into());
             }
         }
         Ok(crate::tsdl::blocks::read(text)?)
@@ -48,10 +50,24 @@ impl Metadata {
     /// # Errors
     /// [`Error::Metadata`] as for [`Metadata::parse`], for bytes that are not UTF-8 text, and for packets that make no sense.
     pub fn from_bytes(bytes: &[u8]) -> Result<Metadata, Error> {
-        if let Some(text) = metadata_packets::text(bytes)? {
-            return Metadata::from_text(&text);
+        let Some(joined) = metadata_packets::join(bytes)? else {
+            return Metadata::from_text(bytes);
+        };
+        let mut metadata = Metadata::from_text(&joined.text)?;
+        // Tracers without a UUID leave zeros there.
+        if metadata.trace.uuid.is_some_and(|uuid| uuid != joined.uuid) && joined.uuid != [0; 16] {
+            let message = "the UUID of the metadata's packets is not that of the `trace` block in them";
+            metadata.warnings.push(MetadataError::new(Position::START, message));
         }
-        Metadata::from_text(bytes)
+        Ok(metadata)
+    }
+
+    /// The text of a metadata file, whose lines and columns the errors are of: what its packets hold, or the whole file.
+    ///
+    /// # Errors
+    /// [`Error::Metadata`] for packets that make no sense.
+    pub fn text(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Error> {
+        Ok(metadata_packets::join(bytes)?.map_or(Cow::Borrowed(bytes), |joined| Cow::Owned(joined.text)))
     }
 
     fn from_text(bytes: &[u8]) -> Result<Metadata, Error> {

@@ -7,8 +7,17 @@ const MAGIC: u32 = 0x75d1_1d57;
 /// Bytes of a packet's header.
 const HEADER: usize = 37;
 
+/// What packets hold together.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Joined {
+    /// The text.
+    pub(crate) text: Vec<u8>,
+    /// The UUID that all packets have.
+    pub(crate) uuid: [u8; 16],
+}
+
 /// The text in packets, or `None` if `bytes` are not packets.
-pub(crate) fn text(bytes: &[u8]) -> Result<Option<Vec<u8>>, MetadataError> {
+pub(crate) fn join(bytes: &[u8]) -> Result<Option<Joined>, MetadataError> {
     let Some(magic) = bytes.first_chunk::<4>() else { return Ok(None) };
     let word: fn([u8; 4]) -> u32 = match (u32::from_le_bytes(*magic), u32::from_be_bytes(*magic)) {
         (MAGIC, _) => u32::from_le_bytes,
@@ -32,7 +41,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<Option<Vec<u8>>, MetadataError> {
         if field(0) != MAGIC {
             return fail("the packet does not begin with the magic number of metadata");
         }
-        let own = header.get(4..20);
+        let own = header.get(4..).and_then(<[u8]>::first_chunk::<16>).copied().unwrap_or_default();
         if *uuid.get_or_insert(own) != own {
             return fail("the packet's UUID is not that of the packets before it");
         }
@@ -61,7 +70,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<Option<Vec<u8>>, MetadataError> {
         }
         number += 1;
     }
-    Ok(Some(text))
+    Ok(Some(Joined { text, uuid: uuid.unwrap_or_default() }))
 }
 
 #[cfg(test)]
@@ -85,10 +94,10 @@ mod tests {
     fn pieces_are_joined_in_both_byte_orders() {
         for word in [u32::to_le_bytes, u32::to_be_bytes] {
             let bytes = [packet("trace {", 0, word), packet("", 5, word), packet(" };", 3, word)].concat();
-            assert_eq!(text(&bytes).unwrap().unwrap(), b"trace { };");
+            assert_eq!(join(&bytes).unwrap().unwrap(), Joined { text: b"trace { };".to_vec(), uuid: [7; 16] });
         }
-        assert_eq!(text(b"trace {").unwrap(), None);
-        assert_eq!(text(b"/*").unwrap(), None);
+        assert_eq!(join(b"trace {").unwrap(), None);
+        assert_eq!(join(b"/*").unwrap(), None);
     }
 
     #[test]
@@ -106,11 +115,11 @@ mod tests {
         for (at, byte, words) in cases {
             let mut bad = good.clone();
             bad[at] = byte;
-            let message = text(&[good.clone(), bad].concat()).unwrap_err().message;
+            let message = join(&[good.clone(), bad].concat()).unwrap_err().message;
             assert!(message.contains(words), "{message}");
         }
         for cut in 5..good.len() {
-            assert!(text(&good[..cut]).unwrap_err().message.contains("the file ends inside"), "{cut}");
+            assert!(join(&good[..cut]).unwrap_err().message.contains("the file ends inside"), "{cut}");
         }
     }
 }

@@ -90,6 +90,19 @@ fn mapped_member(name: &Arc<str>, class: &FieldClass, names: &mut Vec<(Arc<str>,
     }
 }
 
+/// Whether any integer in `class` has this role.
+pub(crate) fn is_given(role: Role, class: &StructClass) -> bool {
+    fn within(role: Role, class: &FieldClass) -> bool {
+        match class {
+            FieldClass::Struct(class) => is_given(role, class),
+            FieldClass::Variant(class) => class.options.iter().any(|option| within(role, &option.class)),
+            FieldClass::Array(class) => within(role, &class.element),
+            _ => class.storage().is_some_and(|integer| integer.roles.has(role)),
+        }
+    }
+    class.members.iter().any(|member| within(role, &member.class))
+}
+
 /// Gives the members of a scope their roles; `clock` is the name of the stream's clock.
 pub(crate) fn assign(scope: Scope, class: &mut StructClass, clock: Option<&str>) -> Result<(), WrongMember> {
     match scope {

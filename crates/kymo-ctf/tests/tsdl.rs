@@ -149,10 +149,27 @@ fn unknown_attributes_of_blocks_are_warned_of() {
     );
 }
 
+/// What packets and records do not say, no reader can know.
 #[test]
-fn metadata_in_packets_is_read() {
-    let text =
-        "trace { major = 1; minor = 8; byte_order = le; }; event { name = e; fields := struct { integer { size = 8; } x; }; };";
+fn streams_and_events_that_cannot_be_told_apart_are_warned_of() {
+    const U8: &str = "typealias integer { size = 8; } := u8;";
+    let warnings = |header: &str, text: &str| {
+        let trace = format!("{U8} trace {{ major = 1; minor = 8; byte_order = le; {header} }};\n");
+        let metadata = Metadata::parse(&(trace + text)).unwrap();
+        metadata.warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let streams = "stream { id = 1; };\nstream { id = 0; };";
+    let wanted = "metadata, line 3, column 1: there are several streams, and no `stream_id` in the packet header to tell their packets apart";
+    assert_eq!(warnings("", streams), [wanted]);
+    assert_eq!(warnings("packet.header := struct { u8 stream_id; };", streams), [""; 0]);
+    let events = "event { name = a; id = 1; };\nevent { name = b; id = 2; };";
+    let wanted = "metadata, line 3, column 24: stream 0 has several events, and no `id` in its event header to tell them apart";
+    assert_eq!(warnings("", &format!("stream {{ }}; {events}")), [wanted]);
+    let inside = "enum : u8 { x } t; variant <t> { struct { u8 id; } x; } v;";
+    assert_eq!(warnings("", &format!("stream {{ event.header := struct {{ {inside} }}; }}; {events}")), [""; 0]);
+}
+
+fn in_packets(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for piece in text.as_bytes().chunks(40) {
         let size = (37 + piece.len()) as u32 * 8;
@@ -163,6 +180,25 @@ fn metadata_in_packets_is_read() {
         bytes.extend(piece);
         bytes.extend([0; 8]);
     }
+    bytes
+}
+
+#[test]
+fn metadata_in_packets_is_read() {
+    let text =
+        "trace { major = 1; minor = 8; byte_order = le; }; event { name = e; fields := struct { integer { size = 8; } x; }; };";
+    let bytes = in_packets(text);
+    assert_eq!((&*Metadata::text(&bytes).unwrap(), &*Metadata::text(b"abc").unwrap()), (text.as_bytes(), &b"abc"[..]));
     let metadata = Arc::new(Metadata::from_bytes(&bytes).unwrap());
     assert_eq!(kymo_ctf::StreamReader::new(metadata, "s", &[1, 2, 3][..]).count(), 3);
+}
+
+#[test]
+fn metadata_in_packets_of_another_uuid_is_warned_of() {
+    for (digit, warnings) in [("1", 0), ("2", 1)] {
+        let uuid = format!("0{digit}").repeat(16);
+        let text = format!("trace {{ major = 1; minor = 8; byte_order = le; uuid = \"{uuid}\"; }};");
+        let metadata = Metadata::from_bytes(&in_packets(&text)).unwrap();
+        assert_eq!(metadata.warnings().len(), warnings, "{:?}", metadata.warnings());
+    }
 }

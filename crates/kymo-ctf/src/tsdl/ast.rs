@@ -69,17 +69,17 @@ pub(crate) enum TypeSpec {
     Float(Vec<Assignment>),
     String(Vec<Assignment>),
     Enum {
-        name: Option<String>,
+        name: Option<At<String>>,
         container: Option<Box<At<TypeSpec>>>,
         body: Option<Vec<Enumerator>>,
     },
     Struct {
-        name: Option<String>,
+        name: Option<At<String>>,
         body: Option<Vec<Entry>>,
         align: Option<At<u64>>,
     },
     Variant {
-        name: Option<String>,
+        name: Option<At<String>>,
         tag: Option<At<Path>>,
         body: Option<Vec<Entry>>,
     },

@@ -30,6 +30,12 @@ pub(crate) fn ignored(attribute: &Assignment, of: &str) -> MetadataError {
     MetadataError::new(attribute.name.position, message)
 }
 
+/// A part of a packet that was given a value where it must be given a type.
+pub(crate) fn no_type<T>(attribute: &Assignment) -> Checked<T> {
+    let message = format!("the type of `{}` must be given by `:=`, not by `=`", attribute.name.value);
+    Err(MetadataError::new(attribute.value.position, message))
+}
+
 fn wrong<T>(attribute: &Assignment, wanted: &str) -> Checked<T> {
     Err(MetadataError::new(attribute.value.position, format!("`{}` must be {wanted}", attribute.name.value)))
 }

@@ -13,7 +13,7 @@ use super::instantiate::Instantiator;
 use super::parser;
 use super::types::{Scopes, Type};
 use crate::attribute::{AttributeValue, Attributes, BABELTRACE, EMF_URI};
-use crate::class::{ByteOrder, Scope, StructClass};
+use crate::class::{ByteOrder, Role, Scope, StructClass};
 use crate::clock::ClockClass;
 use crate::draft::{Draft, DraftEvent, DraftStream};
 use crate::error::{MetadataError, Position};
@@ -32,13 +32,13 @@ pub(crate) fn read(text: &str) -> Checked<Metadata> {
             Item::Declaration(declaration) => scopes.declare(&declaration)?,
             Item::Callsite => {}
             Item::Trace(block) => blocks.trace(&block, &mut scopes)?,
-            Item::Env(block) => blocks.env(&block)?,
-            Item::Clock(block) => blocks.clock(&block)?,
+            Item::Env(block) => blocks.env(&block, &mut scopes)?,
+            Item::Clock(block) => blocks.clock(&block, &mut scopes)?,
             Item::Stream(block) => blocks.stream(&block, &mut scopes)?,
             Item::Event(block) => blocks.event(&block, &mut scopes)?,
         }
     }
-    blocks.finish()?.link()
+    blocks.finish(scopes.clocks())?.link()
 }
 
 #[derive(Default)]
@@ -68,8 +68,9 @@ struct StreamBlock {
 struct EventBlock {
     position: Position,
     id: u64,
+    id_at: Position,
     name: Arc<str>,
-    stream_id: Option<u64>,
+    stream_id: Option<At<u64>>,
     log_level: Option<i64>,
     emf_uri: Option<String>,
     context: Part,
@@ -135,6 +136,7 @@ impl Blocks {
                 "byte_order" => {
                     byte_order = Some(attributes::byte_order_of_trace(attribute)?);
                 }
+                "packet.header" => return attributes::no_type(attribute),
                 _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
         }
@@ -163,8 +165,8 @@ impl Blocks {
         Ok(())
     }
 
-    fn env(&mut self, block: &At<Vec<Statement>>) -> Checked<()> {
-        for attribute in plain(block, "an `env` block")? {
+    fn env(&mut self, block: &At<Vec<Statement>>, scopes: &mut Scopes) -> Checked<()> {
+        for attribute in plain(block, "an `env` block", scopes)? {
             let value = match &attribute.value.value {
                 Expression::Text(text) => EnvValue::Text(text.clone()),
                 Expression::Number(number) => EnvValue::Integer(*number),
@@ -178,13 +180,13 @@ impl Blocks {
         Ok(())
     }
 
-    fn clock(&mut self, block: &At<Vec<Statement>>) -> Checked<()> {
+    fn clock(&mut self, block: &At<Vec<Statement>>, scopes: &mut Scopes) -> Checked<()> {
         const OF: &str = "a `clock` block";
         let mut clock = ClockClass::new(String::new());
-        let mut offset = 0;
-        for attribute in plain(block, OF)? {
+        let (mut offset, mut named) = (0, block.position);
+        for attribute in plain(block, OF, scopes)? {
             match attribute.name.value.as_str() {
-                "name" => clock.name = attributes::name(attribute)?,
+                "name" => (clock.name, named) = (attributes::name(attribute)?, attribute.value.position),
                 "uuid" => clock.uuid = Some(attributes::uuid(attribute)?),
                 "description" => clock.description = Some(attributes::text(attribute)?),
                 "freq" => clock.frequency = attributes::unsigned(attribute)?,
@@ -206,7 +208,7 @@ impl Blocks {
         }
         if self.clocks.iter().any(|other| other.name == clock.name) {
             let message = format!("there are two clocks `{}`", clock.name);
-            return Err(MetadataError::new(block.position, message));
+            return Err(MetadataError::new(named, message));
         }
         self.clocks.push(Arc::new(clock));
         Ok(())
@@ -215,10 +217,11 @@ impl Blocks {
     fn stream(&mut self, block: &At<Vec<Statement>>, scopes: &mut Scopes) -> Checked<()> {
         const OF: &str = "a `stream` block";
         let entries = entries(block, scopes)?;
-        let mut id = 0;
+        let (mut id, mut id_at) = (0, block.position);
         for attribute in entries.values {
             match attribute.name.value.as_str() {
-                "id" => id = attributes::unsigned(attribute)?,
+                "id" => (id, id_at) = (attributes::unsigned(attribute)?, attribute.value.position),
+                "packet.context" | "event.header" | "event.context" => return attributes::no_type(attribute),
                 _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
         }
@@ -233,7 +236,7 @@ impl Blocks {
         }
         if self.streams.insert(id, stream).is_some() {
             let message = format!("there are two streams with id {id}");
-            return Err(MetadataError::new(block.position, message));
+            return Err(MetadataError::new(id_at, message));
         }
         Ok(())
     }
@@ -244,6 +247,7 @@ impl Blocks {
         let mut event = EventBlock {
             position: block.position,
             id: 0,
+            id_at: block.position,
             name: Arc::from(""),
             stream_id: None,
             log_level: None,
@@ -253,12 +257,16 @@ impl Blocks {
         };
         for attribute in entries.values {
             match attribute.name.value.as_str() {
-                "id" => event.id = attributes::unsigned(attribute)?,
+                "id" => (event.id, event.id_at) = (attributes::unsigned(attribute)?, attribute.value.position),
                 "name" => event.name = attributes::name(attribute)?.into(),
-                "stream_id" => event.stream_id = Some(attributes::unsigned(attribute)?),
+                "stream_id" => {
+                    let value = attributes::unsigned(attribute)?;
+                    event.stream_id = Some(At { position: attribute.value.position, value });
+                }
                 "loglevel" => event.log_level = Some(attributes::signed(attribute)?),
                 // A link to a model of the event; it says nothing about its bytes.
                 "model.emf.uri" => event.emf_uri = Some(attributes::text(attribute)?),
+                "context" | "fields" => return attributes::no_type(attribute),
                 _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
         }
@@ -276,12 +284,15 @@ impl Blocks {
         Ok(())
     }
 
-    fn finish(self) -> Checked<Draft> {
+    fn finish(self, mapped: &[At<Arc<str>>]) -> Checked<Draft> {
         let Some(trace) = self.trace else {
             return Err(MetadataError::new(Position::START, "there is no `trace` block"));
         };
-        let names = self.clocks.iter().map(|clock| clock.name.clone()).collect();
-        let mut instantiator = Instantiator::new(trace.byte_order, names, &self.env);
+        // All of them, those of types that nothing uses too.
+        if let Some(clock) = mapped.iter().find(|clock| !self.clocks.iter().any(|have| *have.name == *clock.value)) {
+            return Err(MetadataError::new(clock.position, format!("there is no clock `{}`", clock.value)));
+        }
+        let mut instantiator = Instantiator::new(trace.byte_order, &self.env);
         let packet_header = part(&mut instantiator, Scope::PacketHeader, trace.packet_header.as_ref())?;
         let packet_header = with_roles(Scope::PacketHeader, packet_header, None, trace.packet_header.as_ref())?;
 
@@ -292,8 +303,8 @@ impl Blocks {
             streams.insert(0, StreamBlock::default());
         }
         for event in self.events {
-            let id = match (event.stream_id, streams.len(), streams.keys().next()) {
-                (Some(id), ..) => id,
+            let id = match (&event.stream_id, streams.len(), streams.keys().next()) {
+                (Some(id), ..) => id.value,
                 (None, 1, Some(id)) => *id,
                 _ => {
                     let message = "there are several streams, so an `event` block needs `stream_id`";
@@ -301,7 +312,8 @@ impl Blocks {
                 }
             };
             if !streams.contains_key(&id) {
-                return Err(MetadataError::new(event.position, format!("there is no stream with id {id}")));
+                let at = event.stream_id.map_or(event.position, |id| id.position);
+                return Err(MetadataError::new(at, format!("there is no stream with id {id}")));
             }
             events.entry(id).or_default().push(event);
         }
@@ -329,7 +341,7 @@ impl Blocks {
             };
             for event in events.remove(&id).unwrap_or_default() {
                 stream.events.push(DraftEvent {
-                    position: event.position,
+                    position: event.id_at,
                     id: event.id,
                     name: event.name,
                     namespace: None,
@@ -342,6 +354,8 @@ impl Blocks {
             }
             drafts.push(stream);
         }
+        let mut warnings = self.warnings;
+        warnings.extend(not_told_apart(packet_header.as_ref(), &drafts));
         let mut clocks = self.clocks;
         if clocks.is_empty() {
             clocks.extend(drafts.iter().find_map(|stream| stream.clock.clone()));
@@ -362,9 +376,31 @@ impl Blocks {
             env: self.env,
             clocks,
             streams: drafts,
-            warnings: self.warnings,
+            warnings,
         })
     }
+}
+
+/// Where there are several streams, packets must say which they are of (CTF 1.8.3, section 5), and so must events.
+fn not_told_apart(packet_header: Option<&StructClass>, streams: &[DraftStream]) -> Vec<MetadataError> {
+    let says = |role, header: Option<&StructClass>| header.is_some_and(|header| roles::is_given(role, header));
+    let mut warnings = Vec::new();
+    if let [first, second, ..] = streams
+        && !says(Role::StreamClassId, packet_header)
+    {
+        let message = "there are several streams, and no `stream_id` in the packet header to tell their packets apart";
+        warnings.push(MetadataError::new(first.position.max(second.position), message));
+    }
+    for stream in streams {
+        if let [_, second, ..] = stream.events.as_slice()
+            && !says(Role::EventClassId, stream.event_header.as_ref())
+        {
+            let id = stream.id;
+            let message = format!("stream {id} has several events, and no `id` in its event header to tell them apart");
+            warnings.push(MetadataError::new(second.position, message));
+        }
+    }
+    warnings
 }
 
 /// The link to a model, where CTF 2 has such things.
@@ -389,8 +425,8 @@ fn with_roles(
 }
 
 /// A block of plain attributes.
-fn plain<'a>(block: &'a At<Vec<Statement>>, of: &str) -> Checked<Vec<&'a Assignment>> {
-    let entries = entries(block, &mut Scopes::new())?;
+fn plain<'a>(block: &'a At<Vec<Statement>>, of: &str, scopes: &mut Scopes) -> Checked<Vec<&'a Assignment>> {
+    let entries = entries(block, scopes)?;
     match entries.types.first() {
         Some((name, _)) => unknown_part(name, of),
         None => Ok(entries.values),

@@ -23,7 +23,6 @@ const MAX_FIELDS: u32 = 1 << 19;
 #[derive(Debug)]
 pub(crate) struct Instantiator {
     byte_order: ByteOrder,
-    clocks: Vec<String>,
     env: Vec<(String, EnvValue)>,
     fields: u32,
 }
@@ -31,8 +30,8 @@ pub(crate) struct Instantiator {
 type Checked<T> = Result<T, MetadataError>;
 
 impl Instantiator {
-    pub(crate) fn new(byte_order: ByteOrder, clocks: Vec<String>, env: &[(String, EnvValue)]) -> Self {
-        Instantiator { byte_order, clocks, env: env.to_vec(), fields: 0 }
+    pub(crate) fn new(byte_order: ByteOrder, env: &[(String, EnvValue)]) -> Self {
+        Instantiator { byte_order, env: env.to_vec(), fields: 0 }
     }
 
     /// The class of a whole part, which must be a structure.
@@ -50,7 +49,7 @@ impl Instantiator {
             return Err(MetadataError::new(at, message));
         }
         Ok(match &of.kind {
-            TypeKind::Integer(integer) => FieldClass::Integer(self.integer(integer)?),
+            TypeKind::Integer(integer) => FieldClass::Integer(self.integer(integer)),
             TypeKind::Float(float) => FieldClass::Float(FloatClass {
                 size: float.size,
                 alignment: float.alignment,
@@ -60,7 +59,7 @@ impl Instantiator {
             }),
             TypeKind::String => FieldClass::String(StringClass::terminated()),
             TypeKind::Enum { integer, mappings } => {
-                FieldClass::Enum(EnumClass { integer: self.integer(integer)?, mappings: Arc::clone(mappings) })
+                FieldClass::Enum(EnumClass { integer: self.integer(integer), mappings: Arc::clone(mappings) })
             }
             TypeKind::Struct { members, align, body } => {
                 let members = members.iter().map(|member| self.member(member)).collect::<Checked<_>>()?;
@@ -77,20 +76,15 @@ impl Instantiator {
         })
     }
 
-    fn integer(&mut self, integer: &IntegerType) -> Checked<IntegerClass> {
-        if let Some(clock) = &integer.clock
-            && !self.clocks.iter().any(|name| **name == *clock.value)
-        {
-            return Err(MetadataError::new(clock.position, format!("there is no clock `{}`", clock.value)));
-        }
+    fn integer(&self, integer: &IntegerType) -> IntegerClass {
         let byte_order = integer.byte_order.unwrap_or(self.byte_order);
-        Ok(IntegerClass {
+        IntegerClass {
             base: integer.base,
             encoding: integer.encoding,
             clock: integer.clock.as_ref().map(|clock| Arc::clone(&clock.value)),
             unit: integer.unit,
             ..IntegerClass::new(integer.size, integer.alignment, integer.signed, byte_order)
-        })
+        }
     }
 
     /// An integer of the environment, which may be the length of arrays.

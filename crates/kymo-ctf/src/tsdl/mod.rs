@@ -3,7 +3,7 @@
 //! Four stages, each with its own types:
 //!
 //! 1. [`lexer`]: text to tokens;
-//! 2. [`parser`]: tokens to the syntax tree of [`ast`];
+//! 2. [`parser`], by its [`cursor`]: tokens to the syntax tree of [`ast`];
 //! 3. [`types`]: names of types looked up in the scopes they were written in, attributes checked, giving a tree that shares
 //!    what aliases share;
 //! 4. [`instantiate`]: that tree at one place of the trace, where the fields that lengths and tags refer to are known.
@@ -13,6 +13,7 @@
 pub(crate) mod ast;
 pub(crate) mod attributes;
 pub(crate) mod blocks;
+mod cursor;
 pub(crate) mod instantiate;
 pub(crate) mod lexer;
 pub(crate) mod parser;

@@ -1,8 +1,9 @@
 //! Tokens to syntax tree.
 
 use super::ast::{Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Item, Length, Path, Statement, TypeSpec};
-use super::lexer::{Token, TokenKind, tokens};
-use crate::error::{MetadataError, Position};
+use super::cursor::{Parsed, Parser};
+use super::lexer::TokenKind;
+use crate::error::MetadataError;
 
 /// Types may be nested this deep in one another, so that no text can exhaust the stack.
 const MAX_NESTING: u32 = 48;
@@ -43,6 +44,12 @@ const KEYWORDS: [&str; 28] = [
     "_Imaginary",
 ];
 
+/// What types begin with that are no aliases.
+const TYPE_CLASSES: [&str; 6] = ["integer", "floating_point", "string", "enum", "struct", "variant"];
+
+/// What stands outside of everything else.
+const BLOCKS: [&str; 6] = ["trace", "env", "clock", "stream", "event", "callsite"];
+
 /// Whether a word cannot be the name of a field.
 pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
@@ -54,7 +61,7 @@ fn keyword(name: &At<String>, of: &str) -> MetadataError {
 
 /// Reads a whole metadata text.
 pub(crate) fn parse(text: &str) -> Result<Vec<Item>, MetadataError> {
-    let mut parser = Parser { tokens: tokens(text)?, next: 0, nesting: 0 };
+    let mut parser = Parser::new(text)?;
     let mut items = Vec::new();
     while !parser.at_end() {
         if !parser.eat(";") {
@@ -71,85 +78,36 @@ struct Specifiers {
     typedef: bool,
 }
 
+/// What declarators give names to. Only fields can be bit-fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Fields,
+    Types,
+}
+
+/// Whether this declares a type of its own by the name that it has.
+fn is_named_body(of: &TypeSpec) -> bool {
+    matches!(
+        of,
+        TypeSpec::Struct { name: Some(_), body: Some(_), .. }
+            | TypeSpec::Enum { name: Some(_), body: Some(_), .. }
+            | TypeSpec::Variant { name: Some(_), body: Some(_), .. }
+    )
+}
+
 /// Whether `words` are some of C's.
 fn is_c_type(words: &str) -> bool {
     words.split(' ').all(|word| C_TYPE_WORDS.contains(&word))
 }
 
-struct Parser {
-    tokens: Vec<Token>,
-    next: usize,
-    nesting: u32,
-}
-
-type Parsed<T> = Result<T, MetadataError>;
-
 impl Parser {
-    fn token(&self) -> &TokenKind {
-        self.ahead(0)
-    }
-
-    fn ahead(&self, count: usize) -> &TokenKind {
-        self.tokens.get(self.next + count).map_or(&TokenKind::End, |token| &token.kind)
-    }
-
-    fn position(&self) -> Position {
-        self.tokens.get(self.next).or(self.tokens.last()).map_or(Position::START, |token| token.position)
-    }
-
-    fn at_end(&self) -> bool {
-        *self.token() == TokenKind::End
-    }
-
-    fn at<T>(&self, value: T) -> At<T> {
-        At { position: self.position(), value }
-    }
-
-    fn is(&self, mark: &str) -> bool {
-        matches!(self.token(), TokenKind::Mark(found) if *found == mark)
-    }
-
-    fn is_word(&self, word: &str) -> bool {
-        matches!(self.token(), TokenKind::Name(found) if found == word)
-    }
-
-    fn eat(&mut self, mark: &str) -> bool {
-        let found = self.is(mark);
-        self.next += usize::from(found);
-        found
-    }
-
-    fn eat_word(&mut self, word: &str) -> bool {
-        let found = self.is_word(word);
-        self.next += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, mark: &str) -> Parsed<()> {
-        if self.eat(mark) {
+    /// Refuses a block that begins where none can: mostly a brace is missing before it.
+    fn refuse_block(&self, name: &At<String>) -> Parsed<()> {
+        if !self.is("{") || !BLOCKS.contains(&name.value.as_str()) {
             return Ok(());
         }
-        Err(self.unexpected(&format!("`{mark}`")))
-    }
-
-    fn unexpected(&self, wanted: &str) -> MetadataError {
-        let found = self.token().describe();
-        MetadataError::new(self.position(), format!("expected {wanted}, found {found}"))
-    }
-
-    fn refuse<T>(&self, message: &str) -> Parsed<T> {
-        Err(MetadataError::new(self.position(), message))
-    }
-
-    fn name(&mut self, wanted: &str) -> Parsed<At<String>> {
-        match self.token().clone() {
-            TokenKind::Name(name) => {
-                let name = self.at(name);
-                self.next += 1;
-                Ok(name)
-            }
-            _ => Err(self.unexpected(wanted)),
-        }
+        let message = format!("a block `{}` cannot be here; {}", name.value, self.innermost());
+        Err(MetadataError::new(name.position, message))
     }
 
     fn item(&mut self, items: &mut Vec<Item>) -> Parsed<()> {
@@ -180,9 +138,9 @@ impl Parser {
     }
 
     fn block(&mut self) -> Parsed<Vec<Statement>> {
-        self.expect("{")?;
+        self.expect_opening()?;
         let mut statements = Vec::new();
-        while !self.eat("}") {
+        while !self.eat_closing()? {
             if self.eat(";") {
                 continue;
             }
@@ -192,12 +150,16 @@ impl Parser {
                 statements.extend(declarations.into_iter().map(Statement::Declaration));
                 continue;
             }
-            let name = self.dotted_name()?;
+            let name = self.dotted_name("the name of an attribute")?;
+            self.refuse_block(&name)?;
             if self.eat(":=") {
                 let of = self.type_spec()?;
                 statements.push(Statement::AssignType { name, of });
             } else {
                 self.expect("=")?;
+                if matches!(self.token(), TokenKind::Name(word) if TYPE_CLASSES.contains(&word.as_str())) {
+                    return self.refuse(&format!("the type of `{}` must be given by `:=`, not by `=`", name.value));
+                }
                 let value = self.expression()?;
                 statements.push(Statement::Assign(Assignment { name, value }));
             }
@@ -226,20 +188,14 @@ impl Parser {
         let unexpected = self.unexpected("a block or a declaration");
         let Specifiers { of, typedef } = self.specifiers()?;
         if typedef {
-            let names = self.declarators()?;
+            let names = self.declarators(Names::Types)?;
             out.push(Declaration::Alias { of, names });
             return self.expect(";");
         }
         if !matches!(of.value, TypeSpec::Struct { .. } | TypeSpec::Enum { .. } | TypeSpec::Variant { .. }) {
             return Err(unexpected);
         }
-        let named = matches!(
-            &of.value,
-            TypeSpec::Struct { name: Some(_), body: Some(_), .. }
-                | TypeSpec::Enum { name: Some(_), body: Some(_), .. }
-                | TypeSpec::Variant { name: Some(_), body: Some(_), .. }
-        );
-        if !named {
+        if !is_named_body(&of.value) {
             return Err(MetadataError::new(of.position, "a declaration of a type needs a name and a body"));
         }
         out.push(Declaration::Named(of));
@@ -309,6 +265,7 @@ impl Parser {
                 self.next += 1;
             }
         } else if KEYWORDS.contains(&name.value.as_str()) {
+            self.refuse_block(&name)?;
             return Err(keyword(&name, "a type"));
         }
         while self.eat_word("const") {}
@@ -325,8 +282,8 @@ impl Parser {
         stars
     }
 
-    fn dotted_name(&mut self) -> Parsed<At<String>> {
-        let mut name = self.name("the name of an attribute")?;
+    fn dotted_name(&mut self, wanted: &str) -> Parsed<At<String>> {
+        let mut name = self.name(wanted)?;
         loop {
             if !self.eat(".") && !self.eat("->") {
                 return Ok(name);
@@ -337,7 +294,7 @@ impl Parser {
     }
 
     fn path(&mut self) -> Parsed<At<Path>> {
-        let dotted = self.dotted_name()?;
+        let dotted = self.dotted_name("the name of a field")?;
         Ok(At { position: dotted.position, value: dotted.value.split('.').map(str::to_owned).collect() })
     }
 
@@ -394,13 +351,13 @@ impl Parser {
     }
 
     fn attributes(&mut self) -> Parsed<Vec<Assignment>> {
-        self.expect("{")?;
+        self.expect_opening()?;
         let mut attributes = Vec::new();
-        while !self.eat("}") {
+        while !self.eat_closing()? {
             if self.eat(";") {
                 continue;
             }
-            let name = self.dotted_name()?;
+            let name = self.dotted_name("the name of an attribute")?;
             self.expect("=")?;
             let value = self.expression()?;
             self.expect(";")?;
@@ -443,16 +400,23 @@ impl Parser {
             "enum" => self.enumeration()?,
             "struct" => self.structure()?,
             "variant" => self.variant()?,
-            _ => TypeSpec::Alias(self.type_name()?.value),
+            _ => {
+                let name = self.type_name()?;
+                if self.is("{") {
+                    let message = format!("`{}` is no class of types, so no braces can follow it", name.value);
+                    return Err(MetadataError::new(position, message));
+                }
+                TypeSpec::Alias(name.value)
+            }
         };
         while self.eat_word("const") {}
         Ok(At { position, value })
     }
 
-    fn optional_name(&mut self) -> Option<String> {
+    fn optional_name(&mut self) -> Option<At<String>> {
         match self.token() {
             TokenKind::Name(name) => {
-                let name = name.clone();
+                let name = self.at(name.clone());
                 self.next += 1;
                 Some(name)
             }
@@ -460,11 +424,29 @@ impl Parser {
         }
     }
 
+    /// The type that an enumeration is stored as: an integer or an alias of one, behind which the labels follow.
+    fn container(&mut self) -> Parsed<At<TypeSpec>> {
+        while self.eat_word("const") {}
+        let of = match self.token() {
+            TokenKind::Name(word) if word == "integer" => self.type_spec()?,
+            TokenKind::Name(word) if TYPE_CLASSES.contains(&word.as_str()) => {
+                return self.refuse("an enumeration must be stored as an integer");
+            }
+            TokenKind::Name(_) => {
+                let name = self.type_name()?;
+                At { position: name.position, value: TypeSpec::Alias(name.value) }
+            }
+            _ => return Err(self.unexpected("a type")),
+        };
+        while self.eat_word("const") {}
+        Ok(of)
+    }
+
     fn enumeration(&mut self) -> Parsed<TypeSpec> {
         self.next += 1;
         let name = self.optional_name();
-        let container = if self.eat(":") { Some(Box::new(self.type_spec()?)) } else { None };
-        let body = if self.eat("{") { Some(self.enumerators()?) } else { None };
+        let container = if self.eat(":") { Some(Box::new(self.container()?)) } else { None };
+        let body = if self.eat_opening() { Some(self.enumerators()?) } else { None };
         if body.is_none() && (name.is_none() || container.is_some()) {
             return Err(self.unexpected("`{`"));
         }
@@ -476,7 +458,7 @@ impl Parser {
         if self.is("}") {
             return self.refuse("an enumeration needs at least one label");
         }
-        while !self.eat("}") {
+        while !self.eat_closing()? {
             let label = match self.token().clone() {
                 TokenKind::Name(label) | TokenKind::Text(label) => self.at(label),
                 _ => return Err(self.unexpected("a label or `}`")),
@@ -491,7 +473,9 @@ impl Parser {
             };
             enumerators.push(Enumerator { label, range });
             if !self.eat(",") {
-                self.expect("}")?;
+                if !self.eat_closing()? {
+                    return Err(self.unexpected("`,` or `}`"));
+                }
                 break;
             }
         }
@@ -523,7 +507,7 @@ impl Parser {
         let name = self.optional_name();
         let mut tag = None;
         if self.eat("<") {
-            tag = Some(self.path()?);
+            tag = Some(self.tag()?);
             self.expect(">")?;
         }
         let body = self.optional_body()?;
@@ -533,12 +517,16 @@ impl Parser {
         Ok(TypeSpec::Variant { name, tag, body })
     }
 
+    fn tag(&mut self) -> Parsed<At<Path>> {
+        if self.is("(") { self.parenthesised(Self::tag) } else { self.path() }
+    }
+
     fn optional_body(&mut self) -> Parsed<Option<Vec<Entry>>> {
-        if !self.eat("{") {
+        if !self.eat_opening() {
             return Ok(None);
         }
         let mut entries = Vec::new();
-        while !self.eat("}") {
+        while !self.eat_closing()? {
             if self.eat(";") {
                 continue;
             }
@@ -550,29 +538,29 @@ impl Parser {
             }
             let Specifiers { of, typedef } = self.specifiers()?;
             if typedef {
-                entries.push(Entry::Declaration(Declaration::Alias { of, names: self.declarators()? }));
+                entries.push(Entry::Declaration(Declaration::Alias { of, names: self.declarators(Names::Types)? }));
                 self.expect(";")?;
                 continue;
             }
-            if self.eat(";") {
+            if is_named_body(&of.value) && self.eat(";") {
                 // `struct name { ... };` inside a body: a declaration without a field.
                 entries.push(Entry::Declaration(Declaration::Named(of)));
                 continue;
             }
-            let names = self.declarators()?;
+            let names = self.declarators(Names::Fields)?;
             entries.push(Entry::Fields { of, names });
             self.expect(";")?;
         }
         Ok(Some(entries))
     }
 
-    fn declarators(&mut self) -> Parsed<Vec<Declarator>> {
+    fn declarators(&mut self, of: Names) -> Parsed<Vec<Declarator>> {
         let mut names = Vec::new();
         loop {
             let stars = self.stars();
             let (name, mut dimensions) = self.direct_declarator()?;
             dimensions.extend(self.dimensions()?);
-            let bits = if self.eat(":") {
+            let bits = if of == Names::Fields && self.eat(":") {
                 let position = self.position();
                 let bits = u64::try_from(self.integer()?)
                     .map_err(|_| MetadataError::new(position, "a bit-field cannot have a negative size"))?;
@@ -599,6 +587,9 @@ impl Parser {
                 Ok((name, dimensions))
             });
         }
+        if self.is(":") && matches!(self.ahead(1), TokenKind::Number(_)) {
+            return self.refuse("a bit-field without a name is not supported; give the padding a name");
+        }
         let name = self.name("the name of a field")?;
         if KEYWORDS.contains(&name.value.as_str()) {
             return Err(keyword(&name, "a field or type"));
@@ -610,18 +601,23 @@ impl Parser {
     fn dimensions(&mut self) -> Parsed<Vec<At<Length>>> {
         let mut dimensions = Vec::new();
         while self.eat("[") {
-            let position = self.position();
-            let value = match self.token() {
-                TokenKind::Name(_) => Length::Field(self.path()?.value),
-                _ => Length::Fixed(
-                    u64::try_from(self.integer()?)
-                        .map_err(|_| MetadataError::new(position, "an array cannot have a negative length"))?,
-                ),
-            };
+            dimensions.push(self.length()?);
             self.expect("]")?;
-            dimensions.push(At { position, value });
         }
         Ok(dimensions)
+    }
+
+    fn length(&mut self) -> Parsed<At<Length>> {
+        let position = self.position();
+        let value = match self.token() {
+            TokenKind::Mark("(") => return self.parenthesised(Self::length),
+            TokenKind::Name(_) => Length::Field(self.path()?.value),
+            _ => Length::Fixed(
+                u64::try_from(self.integer()?)
+                    .map_err(|_| MetadataError::new(position, "an array cannot have a negative length"))?,
+            ),
+        };
+        Ok(At { position, value })
     }
 }
 

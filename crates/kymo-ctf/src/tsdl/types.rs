@@ -24,6 +24,15 @@ pub(crate) struct Type {
 }
 
 impl Type {
+    /// Whether this is a variant, or an array of some, that does not say what selects its option.
+    fn lacks_tag(&self) -> bool {
+        match &self.kind {
+            TypeKind::Variant { tag, .. } => tag.is_none(),
+            TypeKind::Array { element, .. } => element.lacks_tag(),
+            _ => false,
+        }
+    }
+
     /// Where the first member of this name is declared, here or in what is nested.
     pub(crate) fn member_position(&self, name: &str) -> Option<Position> {
         let members = match &self.kind {
@@ -124,6 +133,8 @@ pub(crate) struct Scopes {
     /// How many bodies of structures there were, and which are open, innermost last.
     bodies: u32,
     open_bodies: Vec<u32>,
+    /// The clocks that integers are mapped to, in the order of the text. Their blocks may come later.
+    clocks: Vec<At<Arc<str>>>,
 }
 
 type Checked<T> = Result<T, MetadataError>;
@@ -131,6 +142,11 @@ type Checked<T> = Result<T, MetadataError>;
 impl Scopes {
     pub(crate) fn new() -> Self {
         Scopes { scopes: vec![HashMap::new()], ..Scopes::default() }
+    }
+
+    /// The clocks that integers are mapped to, in the order of the text.
+    pub(crate) fn clocks(&self) -> &[At<Arc<str>>] {
+        &self.clocks
     }
 
     /// Runs `inside` with one more scope.
@@ -190,12 +206,12 @@ impl Scopes {
         } else {
             let name = match &spec.value {
                 TypeSpec::Alias(name) => name.clone(),
-                TypeSpec::Struct { name: Some(name), .. } => format!("struct {name}"),
-                TypeSpec::Enum { name: Some(name), .. } => format!("enum {name}"),
-                TypeSpec::Variant { name: Some(name), .. } => format!("variant {name}"),
-                _ => return Err(MetadataError::new(at, "a pointer to a type without a name has no alias")),
+                TypeSpec::Struct { name: Some(name), .. } => format!("struct {}", name.value),
+                TypeSpec::Enum { name: Some(name), .. } => format!("enum {}", name.value),
+                TypeSpec::Variant { name: Some(name), .. } => format!("variant {}", name.value),
+                _ => return Err(MetadataError::new(spec.position, "a pointer to a type without a name has no alias")),
             };
-            self.find(Space::Alias, &(name + &" *".repeat(declarator.stars)), at)?
+            self.find(Space::Alias, &(name + &" *".repeat(declarator.stars)), spec.position)?
         };
         if let Some(bits) = &declarator.bits {
             if !declarator.dimensions.is_empty() {
@@ -215,29 +231,33 @@ impl Scopes {
     pub(crate) fn resolve(&mut self, spec: &At<TypeSpec>) -> Checked<Rc<Type>> {
         let position = spec.position;
         match &spec.value {
-            TypeSpec::Integer(attributes) => integer(attributes, position).map(simple(TypeKind::Integer)),
+            TypeSpec::Integer(attributes) => {
+                let integer = integer(attributes, position)?;
+                self.clocks.extend(integer.clock.clone());
+                Ok(simple(TypeKind::Integer)(integer))
+            }
             TypeSpec::Float(attributes) => float(attributes, position).map(simple(TypeKind::Float)),
             TypeSpec::String(attributes) => string(attributes).map(|()| simple(|()| TypeKind::String)(())),
             TypeSpec::Alias(name) => self.find(Space::Alias, name, position),
             TypeSpec::Enum { name, container, body } => {
                 let Some(body) = body else {
-                    return self.find(Space::Enum, name.as_deref().unwrap_or_default(), position);
+                    return self.named(Space::Enum, name.as_ref(), position);
                 };
-                let container = match container {
-                    Some(container) => self.resolve(container)?,
+                let (container, at) = match container {
+                    Some(container) => (self.resolve(container)?, container.position),
                     // C's rule: an enumeration without a type of its own is an `int`.
-                    None => self.find(Space::Alias, "int", position)?,
+                    None => (self.find(Space::Alias, "int", position)?, position),
                 };
                 let TypeKind::Integer(integer) = &container.kind else {
-                    return Err(MetadataError::new(position, "an enumeration must be stored as an integer"));
+                    return Err(MetadataError::new(at, "an enumeration must be stored as an integer"));
                 };
                 let kind = TypeKind::Enum { integer: integer.clone(), mappings: mappings(body)? };
-                self.finish(Space::Enum, name.as_deref(), position, kind)
+                self.finish(Space::Enum, name.as_ref(), position, kind)
             }
             TypeSpec::Struct { name, body, align } => {
                 let align = align.as_ref().map_or(Ok(1), attributes::alignment_of)?;
                 let Some(body) = body else {
-                    let found = self.find(Space::Struct, name.as_deref().unwrap_or_default(), position)?;
+                    let found = self.named(Space::Struct, name.as_ref(), position)?;
                     return match &found.kind {
                         TypeKind::Struct { members, align: own, body } if align > *own => {
                             make(TypeKind::Struct { members: members.clone(), align, body: *body }, position)
@@ -251,7 +271,7 @@ impl Scopes {
                 let members = self.nested(|scopes| scopes.members(body));
                 self.open_bodies.pop();
                 let kind = TypeKind::Struct { members: members?, align, body: number };
-                self.finish(Space::Struct, name.as_deref(), position, kind)
+                self.finish(Space::Struct, name.as_ref(), position, kind)
             }
             TypeSpec::Variant { name, tag, body } => match body {
                 Some(body) => {
@@ -261,10 +281,10 @@ impl Scopes {
                     }
                     let tag = tag.clone().map(|at| Reference { at, body: self.body() });
                     let kind = TypeKind::Variant { tag, options };
-                    self.finish(Space::Variant, name.as_deref(), position, kind)
+                    self.finish(Space::Variant, name.as_ref(), position, kind)
                 }
                 None => {
-                    let found = self.find(Space::Variant, name.as_deref().unwrap_or_default(), position)?;
+                    let found = self.named(Space::Variant, name.as_ref(), position)?;
                     match (tag, &found.kind) {
                         // A variant that was declared without a tag gets it where it is used.
                         (Some(tag), TypeKind::Variant { tag: None, options }) => {
@@ -280,10 +300,16 @@ impl Scopes {
         }
     }
 
-    fn finish(&mut self, space: Space, name: Option<&str>, at: Position, kind: TypeKind) -> Checked<Rc<Type>> {
+    /// What `struct NAME` and its like stand for.
+    fn named(&self, space: Space, name: Option<&At<String>>, at: Position) -> Checked<Rc<Type>> {
+        let (name, at) = name.map_or(("", at), |name| (&name.value, name.position));
+        self.find(space, name, at)
+    }
+
+    fn finish(&mut self, space: Space, name: Option<&At<String>>, at: Position, kind: TypeKind) -> Checked<Rc<Type>> {
         let made = make(kind, at)?;
         if let Some(name) = name {
-            self.define(space, name, at, Rc::clone(&made))?;
+            self.define(space, &name.value, name.position, Rc::clone(&made))?;
         }
         Ok(made)
     }
@@ -308,11 +334,11 @@ impl Scopes {
                         format!("there are two fields `{}` in one structure or variant", shown_name(value)),
                     ));
                 }
-                members.push(MemberType {
-                    name: Arc::from(value.as_str()),
-                    position: *position,
-                    of: self.declared(base.as_ref(), of, declarator)?,
-                });
+                let declared = self.declared(base.as_ref(), of, declarator)?;
+                if declared.lacks_tag() {
+                    return Err(MetadataError::new(*position, "this variant is used without a tag"));
+                }
+                members.push(MemberType { name: Arc::from(value.as_str()), position: *position, of: declared });
             }
         }
         Ok(members)
@@ -471,16 +497,19 @@ fn string(given: &[Assignment]) -> Checked<()> {
 fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
     attributes::refuse_repeated(&given.iter().collect::<Vec<_>>())?;
     // All basic types but odd integers are on bytes unless they say otherwise (CTF 1.8.3, section 4.1.2).
-    let (mut exponent, mut mantissa, mut byte_order, mut alignment) = (0, 0, None, 8);
+    let (mut exponent, mut mantissa, mut byte_order, mut alignment) = (None, None, None, 8);
     for attribute in given {
         match attribute.name.value.as_str() {
-            "exp_dig" => exponent = attributes::unsigned(attribute)?,
-            "mant_dig" => mantissa = attributes::unsigned(attribute)?,
+            "exp_dig" => exponent = Some((attributes::unsigned(attribute)?, attribute.value.position)),
+            "mant_dig" => mantissa = Some((attributes::unsigned(attribute)?, attribute.value.position)),
             "byte_order" => byte_order = attributes::byte_order(attribute)?,
             "align" => alignment = attributes::alignment(attribute)?,
             _ => return attributes::unknown(attribute, "a floating-point number"),
         }
     }
+    let (Some((exponent, at)), Some((mantissa, mantissa_at))) = (exponent, mantissa) else {
+        return Err(MetadataError::new(position, "a floating-point number needs `exp_dig` and `mant_dig`"));
+    };
     let size = match (exponent, mantissa) {
         (5, 11) => 16,
         (8, 24) => 32,
@@ -489,7 +518,8 @@ fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
         _ => {
             let message = "floating-point numbers of 16 bits (exp_dig 5, mant_dig 11), 32 bits (8, 24), 64 bits (11, 53) and 128 bits \
                 (15, 113) are supported, no others";
-            return Err(MetadataError::new(position, message));
+            let known = [5, 8, 11, 15].contains(&exponent);
+            return Err(MetadataError::new(if known { mantissa_at } else { at }, message));
         }
     };
     Ok(FloatType { size, alignment, byte_order })
@@ -510,5 +540,25 @@ fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
         next = high.value + 1;
         mappings.push(Mapping { label: Arc::from(label.value.as_str()), low: low.value, high: high.value });
     }
-    Ok(mappings.into())
+    Ok(by_label(mappings).into())
+}
+
+/// The ranges of one label together, where the label is first, and each value in one of them: a value has a label or has it not.
+fn by_label(mut mappings: Vec<Mapping>) -> Vec<Mapping> {
+    let mut first = HashMap::new();
+    for (index, mapping) in mappings.iter().enumerate() {
+        first.entry(Arc::clone(&mapping.label)).or_insert(index);
+    }
+    if first.len() == mappings.len() {
+        return mappings;
+    }
+    mappings.sort_by_key(|mapping| (first.get(&mapping.label).copied(), mapping.low));
+    mappings.dedup_by(|next, last| {
+        let same = next.label == last.label && next.low <= last.high;
+        if same {
+            last.high = last.high.max(next.high);
+        }
+        same
+    });
+    mappings
 }

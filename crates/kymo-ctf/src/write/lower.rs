@@ -58,11 +58,13 @@ pub(super) struct Lowering {
     targets: HashMap<u32, Target>,
     /// Whether each integer that others depend on has a sign.
     signed: HashMap<u32, bool>,
+    /// The labels of those that are enumerations.
+    labels: HashMap<u32, Arc<[Mapping]>>,
 }
 
 impl Lowering {
     pub(super) fn new(format: Format, any_names: bool) -> Self {
-        Lowering { format, any_names, targets: HashMap::new(), signed: HashMap::new() }
+        Lowering { format, any_names, targets: HashMap::new(), signed: HashMap::new(), labels: HashMap::new() }
     }
 
     /// A part that is not written.
@@ -91,7 +93,18 @@ impl Lowering {
             return None;
         }
         self.signed.insert(slot, signed);
+        if let FieldClass::Enum(class) = class {
+            self.labels.insert(slot, Arc::clone(&class.mappings));
+        }
         Some(slot)
+    }
+
+    /// Whether the enumeration has this label for any value that it can have.
+    fn has_label(&self, slot: u32, label: &str) -> bool {
+        let signed = self.signed.get(&slot).copied().unwrap_or(false);
+        let mut mappings = self.labels.get(&slot).into_iter().flat_map(|mappings| mappings.iter());
+        mappings
+            .any(|mapping| *mapping.label == *label && within(IntRange { low: mapping.low, high: mapping.high }, signed).is_some())
     }
 
     /// A part that is written, and how. Names in `taken` are kept clear of.
@@ -302,6 +315,8 @@ impl Walk<'_> {
         let kept = if old && from.ranges.is_some() { None } else { self.resolve(slot) };
         // babeltrace2 takes no path from the top of a part between angle brackets.
         let kept = kept.filter(|location| !old || location.origin == Origin::Nearest);
+        // Nor an option of which no label is exactly the name.
+        let kept = kept.filter(|_| !old || names.iter().all(|name| self.lowering.has_label(slot, name)));
         if old && kept.is_none() {
             let signed = self.lowering.signed.get(&slot).copied().unwrap_or(false);
             chosen.iter_mut().for_each(|ranges| *ranges = ranges.iter().filter_map(|range| within(*range, signed)).collect());

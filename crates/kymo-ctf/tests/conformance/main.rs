@@ -20,7 +20,7 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
 const PARSES: [&str; 2] = ["tsdl/parses", "json/parses"];
 const FAILS: [&str; 2] = ["tsdl/fails", "json/fails"];
-const STREAMS: [&str; 4] = ["streams/fields", "streams/records", "streams/runs", "streams/ctf-2"];
+const STREAMS: [&str; 5] = ["streams/fields", "streams/records", "streams/runs", "streams/scopes", "streams/ctf-2"];
 
 /// What a check says of a case; the name is the case's, or that of a part of it.
 struct Verdict<'a> {

@@ -19,7 +19,7 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
 const PARSES: [&str; 2] = ["tsdl/parses", "json/parses"];
 const FAILS: [&str; 2] = ["tsdl/fails", "json/fails"];
-const STREAMS: [&str; 3] = ["streams/fields", "streams/records", "streams/ctf-2"];
+const STREAMS: [&str; 4] = ["streams/fields", "streams/records", "streams/ctf-2", "streams/random"];
 
 /// What a check says of a case; the name is the case's, or that of a part of it.
 struct Verdict<'a> {

@@ -19,7 +19,7 @@ use same::read;
 
 /// Where the conformance set is.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
-const STREAMS: [&str; 3] = ["streams/fields", "streams/records", "streams/ctf-2"];
+const STREAMS: [&str; 4] = ["streams/fields", "streams/records", "streams/ctf-2", "streams/random"];
 
 /// A folder that is taken away at the end.
 struct Folder(PathBuf);

@@ -35,8 +35,8 @@ struct Finding {
     /// File, and where in it.
     place: String,
     message: String,
-    /// The line of the metadata, and the column.
-    shown: Option<(String, usize)>,
+    /// The line of the metadata, before the column and from it on.
+    shown: Option<[String; 2]>,
 }
 
 /// Runs the command.
@@ -65,12 +65,12 @@ fn metadata(path: &Path, bytes: &[u8], read: Result<Metadata, Error>, findings: 
     let text = String::from_utf8_lossy(&text);
     let mut tell = |severity, error: &MetadataError| {
         let line = usize::try_from(error.position.line).unwrap_or(usize::MAX).saturating_sub(1);
-        let shown = text.lines().nth(line).map(|line| (line.to_owned(), error.position.column as usize));
+        let shown = text.lines().nth(line).map(|line| around(line, error.position.column as usize));
         findings.push(Finding {
             severity,
             place: format!("{}:{}:{}", path.display(), error.position.line, error.position.column),
             message: error.message.clone(),
-            shown: shown.filter(|(line, _)| line.chars().count() < 200),
+            shown,
         });
     };
     match read {
@@ -133,21 +133,35 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
     Ok(if findings.is_empty() { Code::Ok } else { Code::Findings })
 }
 
+/// What comes before and after `column`, as it is printed. Of a long line, as fragments of CTF 2 often are, it is what is near.
+fn around(line: &str, column: usize) -> [String; 2] {
+    const NEAR: usize = 80;
+    let at = column.saturating_sub(1);
+    let is_long = line.chars().count() > 2 * NEAR;
+    let from = if is_long { at.saturating_sub(NEAR) } else { 0 };
+    let most = if is_long { NEAR } else { usize::MAX };
+    let before: String = line.chars().skip(from).take(at - from).collect();
+    let mut after = line.chars().skip(at);
+    let near: String = after.by_ref().take(most).collect();
+    let (left, right) = (if from > 0 { "..." } else { "" }, if after.next().is_some() { "..." } else { "" });
+    [format!("{left}{before}"), format!("{near}{right}")].map(|part| {
+        let mut part = part.replace('\t', " ");
+        escape_controls(&mut part);
+        part
+    })
+}
+
 fn print(findings: &[Finding], json: bool, out: &mut impl Write) -> anyhow::Result<()> {
     for Finding { severity, place, message, shown } in findings {
         let mut lines = vec![match json {
             true => serde_json::json!({ "type": severity, "place": place, "message": message }).to_string(),
             false => format!("{place}: {severity}: {message}"),
         }];
-        if let (false, Some((line, column))) = (json, shown) {
-            let before = line.chars().take(column.saturating_sub(1));
-            let blank: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-            lines.push(format!("    {line}"));
-            lines.push(format!("    {blank}^"));
+        if let (false, Some([before, after])) = (json, shown) {
+            lines.push(format!("    {before}{after}"));
+            lines.push(format!("    {}^", " ".repeat(before.chars().count())));
         }
         for line in &mut lines {
-            let indented = line.replace('\t', " ");
-            *line = indented;
             escape_controls(line);
             line.push('\n');
             if !deliver(out, line.as_bytes())? {

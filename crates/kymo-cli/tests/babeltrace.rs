@@ -11,7 +11,6 @@ use std::process::{Command, Output};
 
 /// The conformance set.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kymo-ctf/tests/data");
-const STREAMS: [&str; 2] = ["streams/fields", "streams/records"];
 
 /// Where the machine is makes no difference to the lines, but the same place must be said to both.
 const ZONES: [&str; 2] = ["UTC", "Asia/Kolkata"];
@@ -53,7 +52,7 @@ fn lines_of_the_conformance_set_are_the_same() {
     let (mut compared, mut wrong) = (0, Vec::new());
     let gaps = std::fs::read_to_string(Path::new(DATA).join("known-gaps.txt")).unwrap();
     let is_gap = |name: &str| gaps.lines().any(|line| line.split('#').next().unwrap_or_default().trim() == name);
-    for case in case::read(&STREAMS).into_iter().filter(|case| !is_gap(&case.name)) {
+    for case in case::streams().into_iter().filter(|case| !is_gap(&case.name)) {
         // Where babeltrace2 does not even read the values that the case expects, there is nothing to compare.
         let Some(metadata) = case.metadata("metadata").filter(|_| !case.directives.contains_key("babeltrace2")) else { continue };
         let mut files = case.streams();

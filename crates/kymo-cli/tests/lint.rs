@@ -30,6 +30,23 @@ fn metadata_errors_have_their_line_and_a_mark_under_the_column() {
 }
 
 #[test]
+fn the_mark_is_under_what_is_wrong_in_fragments_too() {
+    let (text, _) = lint("json", &[("metadata", b"\x1e{\"type\": \"preamble\", \"version\": 3}")], "metadata", &[]);
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(lines, [r#"    \u{1e}{"type": "preamble", "version": 3}"#, &format!("{:42}^", "")]);
+    let long = format!(
+        "\x1e{{\"type\": \"preamble\", \"attributes\": {{\"{}\": 0}}, \"version\": 3{}}}",
+        "a".repeat(900),
+        " ".repeat(900)
+    );
+    let (text, _) = lint("long", &[("metadata", long.as_bytes())], "metadata", &[]);
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(lines[0].len() < 180 && lines[0].starts_with("    ...aaa") && lines[0].ends_with("  ..."), "{text}");
+    assert_eq!(lines[0].find('3'), lines[1].find('^'), "{text}");
+}
+
+#[test]
 fn what_can_be_read_is_a_warning() {
     let text = GOOD.replace("name = e;", "name = e; colour = 1;");
     let (text, code) = lint("odd", &[("metadata", text.as_bytes())], "metadata", &["--json"]);

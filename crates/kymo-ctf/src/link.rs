@@ -185,14 +185,18 @@ impl<'a> Walk<'a, '_> {
                 let found = self.find(location)?;
                 one_kind(location, &found)?;
                 for (_, target) in &found {
-                    let message = match (target, &class.ranges) {
+                    let (at, message) = match (target, &class.ranges) {
                         (FieldClass::Bool(_), None) => continue,
-                        (FieldClass::Bool(_), Some(_)) => "is a boolean, so there can be no `selector-field-ranges`",
-                        (target, None) if is_integer(target) => "is an integer, so `selector-field-ranges` are needed",
+                        (FieldClass::Bool(_), Some(_)) => {
+                            (class.ranges_position, "is a boolean, so there can be no `selector-field-ranges`")
+                        }
+                        (target, None) if is_integer(target) => {
+                            (class.ranges_position, "is an integer, so `selector-field-ranges` are needed")
+                        }
                         (target, Some(_)) if is_integer(target) => continue,
-                        _ => "decides whether a field is there, so it must be a boolean or an integer",
+                        _ => (location.position, "decides whether a field is there, so it must be a boolean or an integer"),
                     };
-                    return Err(MetadataError::new(location.position, format!("`{location}` {message}")));
+                    return Err(MetadataError::new(at, format!("`{location}` {message}")));
                 }
                 self.record(location, found, Vec::new())?;
                 self.inside(0, &class.class)

@@ -31,7 +31,8 @@ impl Metadata {
     /// # Errors
     /// [`Error::Metadata`] with line and column, for everything that is wrong or not supported.
     pub fn parse(text: &str) -> Result<Metadata, Error> {
-        if text.trim_start_matches('\u{feff}').trim_start().starts_with(['\u{1e}', '{']) {
+        // TSDL has no use for the separator, so that what is before one is only in its way.
+        if text.trim_start_matches('\u{feff}').trim_start().starts_with(['\u{1e}', '{']) || text.contains("\u{1e}{") {
             return Ok(crate::json::fragments::read(text)?);
         }
         if let Some(rest) = text.strip_prefix("/* CTF ") {

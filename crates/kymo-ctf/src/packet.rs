@@ -128,7 +128,7 @@ pub(crate) fn read(bytes: &[u8], metadata: &Metadata, slots: &mut Slots) -> Resu
         packet_size: seen.value(Role::PacketTotalLength),
         content_size: seen.value(Role::PacketContentLength),
         never_closed: false,
-        begin: seen.get(Role::Timestamp),
+        begin: seen.time(0),
         end: seen.get(Role::PacketEndTimestamp),
         cpu: seen.value(Role::CpuId),
         instance: seen.value(Role::StreamId),

@@ -59,6 +59,8 @@ impl Slots {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     values: [Option<(u64, u8)>; Role::COUNT],
+    /// Times before the last one, and their sizes. There are none in what tracers write.
+    times: Vec<(u64, u8)>,
     /// Bits where UUIDs begin.
     pub(crate) uuids: Vec<u64>,
 }
@@ -68,11 +70,29 @@ impl Seen {
         if roles.is_empty() {
             return;
         }
+        if roles.has(Role::Timestamp) {
+            self.times.extend(self.get(Role::Timestamp));
+        }
         for (role, cell) in ALL.into_iter().zip(&mut self.values) {
             if roles.has(role) {
                 *cell = Some((value, size));
             }
         }
+    }
+
+    /// The time, as the low bits of the clock, and how many they are, where the clock is at `now` before. Of several times each goes
+    /// on from the one before it (CTF 2, section 6.3).
+    pub(crate) fn time(&self, now: u64) -> Option<(u64, u8)> {
+        let last = self.get(Role::Timestamp)?;
+        if self.times.is_empty() {
+            return Some(last);
+        }
+        let all = self.times.iter().chain([&last]);
+        let time = all.fold(now, |now, &(low, size)| {
+            let (Tick::To(time) | Tick::Back(time)) = tick(now, low, size, u64::MAX);
+            time
+        });
+        Some((time, 64))
     }
 
     /// The last value of this role, and its size in bits.
@@ -179,6 +199,18 @@ mod tests {
             (seen.get(Role::CpuId), seen.value(Role::StreamId), seen.get(Role::EventClassId)),
             (Some((7, 16)), Some(7), None)
         );
+    }
+
+    #[test]
+    fn of_several_times_each_goes_on_from_the_one_before() {
+        let mut seen = Seen::default();
+        let time = Roles::NONE.with(Role::Timestamp);
+        seen.note(time, 5, 8);
+        assert_eq!(seen.time(7), Some((5, 8)));
+        seen.note(time, 1000, 32);
+        seen.note(time, 1, 8);
+        assert_eq!((seen.time(7), seen.get(Role::Timestamp)), (Some((1025, 64)), Some((1, 8))));
+        assert_eq!(seen.time(2000), Some(((1 << 32) + 1025, 64)));
     }
 
     #[test]

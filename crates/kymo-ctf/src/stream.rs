@@ -261,7 +261,7 @@ impl<S: Source> Stream<S> {
             return Err(at(body)(unknown()));
         }
         let (mut time, mut behind) = (self.clock, self.behind);
-        if let Some((low, size)) = self.seen.get(Role::Timestamp) {
+        if let Some((low, size)) = self.seen.time(behind.unwrap_or(time)) {
             let back = match tick(behind.unwrap_or(time), low, size, self.until) {
                 Tick::To(to) if to >= time => {
                     (time, behind) = (to, None);

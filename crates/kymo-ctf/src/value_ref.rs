@@ -68,9 +68,9 @@ pub struct EnumRef<'a> {
 }
 
 impl<'a> EnumRef<'a> {
-    /// The labels of the value, in declared order.
+    /// The labels of the value, in declared order, each once.
     pub fn labels(self) -> impl Iterator<Item = &'a Arc<str>> {
-        self.mappings.iter().filter(move |mapping| mapping.holds(self.value)).map(|mapping| &mapping.label)
+        Mapping::labels_of(self.mappings, self.value)
     }
 }
 

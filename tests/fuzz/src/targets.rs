@@ -48,7 +48,7 @@ impl Target {
             Target::Json => texts(&["json/parses", "json/fails"]),
             Target::Stream | Target::Convert => {
                 let mut seeds = Vec::new();
-                for case in case::read(&["streams/fields", "streams/records", "streams/ctf-2"]) {
+                for case in case::read(&["streams/fields", "streams/records", "streams/ctf-2", "streams/random"]) {
                     for metadata in ["metadata", "metadata 2"].into_iter().filter_map(|title| case.metadata(title)) {
                         for (_, stream) in case.streams() {
                             seeds.push([&metadata[..], SEPARATOR, &stream].concat());

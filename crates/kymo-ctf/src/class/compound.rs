@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{FieldClass, FieldLocation, IntRange, Roles};
 use crate::attribute::Attributes;
+use crate::error::Position;
 
 /// Fields one after another.
 #[derive(Debug, Clone, Default)]
@@ -170,12 +171,21 @@ pub struct OptionalClass {
     pub attributes: Attributes,
     /// Cells of fields in it.
     pub(crate) clears: Arc<[u32]>,
+    /// Where the metadata has the ranges, or what lacks them.
+    pub(crate) ranges_position: Position,
 }
 
 impl OptionalClass {
     /// A field that may be there, not linked yet.
     pub(crate) fn new(selector: FieldLocation, ranges: Option<Vec<IntRange>>, class: FieldClass) -> Self {
-        OptionalClass { selector, ranges, class: Box::new(class), attributes: Attributes::default(), clears: Arc::from([]) }
+        OptionalClass {
+            selector,
+            ranges,
+            class: Box::new(class),
+            attributes: Attributes::default(),
+            clears: Arc::from([]),
+            ranges_position: Position::default(),
+        }
     }
 
     /// Whether the field is there when the selector is `value`.

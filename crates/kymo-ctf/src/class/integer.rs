@@ -246,10 +246,9 @@ pub struct EnumClass {
 }
 
 impl EnumClass {
-    /// The labels of `value`, in declared order.
+    /// The labels of `value`, in declared order, each once.
     pub fn labels(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
-        let holding = self.mappings.iter().filter(move |mapping| mapping.holds(value));
-        holding.map(|mapping| &mapping.label)
+        Mapping::labels_of(&self.mappings, value)
     }
 }
 
@@ -288,6 +287,16 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// The labels that `mappings` have for `value`, in declared order. Ranges of one label may overlap; it is still one label.
+    pub(crate) fn labels_of(mappings: &[Mapping], value: i128) -> impl Iterator<Item = &Arc<str>> {
+        let holding = mappings.iter().enumerate().filter(move |(_, mapping)| mapping.holds(value));
+        let new = holding.filter(move |(index, mapping)| {
+            let mut before = mappings.iter().take(*index);
+            !before.any(|before| before.holds(value) && before.label == mapping.label)
+        });
+        new.map(|(_, mapping)| &mapping.label)
+    }
+
     /// Whether `value` is in the range.
     #[inline]
     pub fn holds(&self, value: i128) -> bool {

@@ -31,6 +31,18 @@ impl Scope {
         Scope::EventFields,
     ];
 
+    /// How CTF 2 names it as an origin.
+    pub(crate) fn json(self) -> &'static str {
+        match self {
+            Scope::PacketHeader => "packet-header",
+            Scope::PacketContext => "packet-context",
+            Scope::EventHeader => "event-record-header",
+            Scope::EventCommonContext => "event-record-common-context",
+            Scope::EventContext => "event-record-specific-context",
+            Scope::EventFields => "event-record-payload",
+        }
+    }
+
     /// How CTF 1.8 names it in a path.
     pub(crate) fn tsdl(self) -> &'static [&'static str] {
         match self {
@@ -70,25 +82,28 @@ pub struct FieldLocation {
     pub(crate) body: u32,
     /// Paths to structures that the text goes into and out of again (CTF 2): they must be there too.
     pub(crate) visited: Vec<Vec<Option<Arc<str>>>>,
+    /// Whether the metadata is JSON (CTF 2), where scopes have other names.
+    pub(crate) json: bool,
 }
 
 impl FieldLocation {
     /// A location, not linked yet.
     pub(crate) fn new(origin: Origin, path: Vec<Option<Arc<str>>>, position: Position) -> Self {
-        FieldLocation { origin, path, position, slot: super::NO_SLOT, body: 0, visited: Vec::new() }
+        FieldLocation { origin, path, position, slot: super::NO_SLOT, body: 0, visited: Vec::new(), json: false }
     }
 }
 
 /// The path as messages name it.
 impl std::fmt::Display for FieldLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let scope = match self.origin {
-            Origin::Scope(scope) => scope.tsdl(),
-            Origin::Here | Origin::Nearest => &[],
-        };
         let path = self.path.iter().map(|name| name.as_deref().unwrap_or(".."));
-        let words: Vec<&str> = scope.iter().copied().chain(path).collect();
-        f.write_str(&words.join("."))
+        let (scope, between) = match self.origin {
+            Origin::Scope(scope) if self.json => (vec![scope.json()], "/"),
+            Origin::Scope(scope) => (scope.tsdl().to_vec(), "."),
+            Origin::Here | Origin::Nearest => (Vec::new(), if self.json { "/" } else { "." }),
+        };
+        let words: Vec<&str> = scope.into_iter().chain(path).collect();
+        f.write_str(&words.join(between))
     }
 }
 

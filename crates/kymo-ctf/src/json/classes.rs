@@ -183,7 +183,8 @@ impl Classes {
         let ranges = object.get(RANGES).map(|node| ranges(node, "`selector-field-ranges`")).transpose()?;
         let mut inside = Inside::default();
         let class = inside.take(self.make(object.need("field-class")?)?);
-        let class = OptionalClass { attributes: object.attributes()?, ..OptionalClass::new(selector, ranges, class) };
+        let (attributes, ranges_position) = (object.attributes()?, object.place(RANGES));
+        let class = OptionalClass { attributes, ranges_position, ..OptionalClass::new(selector, ranges, class) };
         Ok(inside.made(FieldClass::Optional(class)))
     }
 
@@ -282,7 +283,7 @@ fn bit_map(object: Object) -> Checked<Made> {
     let bits = bits(object, &["flags"])?;
     let integer = bits.integer(&object, false)?;
     let node = object.need("flags")?;
-    let flags = labelled(node, "`flags`")?;
+    let flags = labelled(node, "`flags`", 0)?;
     if flags.is_empty() {
         return wrong(node, "a bit map's `flags` must be one at least");
     }
@@ -305,7 +306,7 @@ fn shown(object: &Object) -> Checked<(Base, Option<Arc<[Mapping]>>)> {
             other => return wrong(node, format!("`preferred-display-base` is {other}; it can be 2, 8, 10 or 16")),
         },
     };
-    let mappings = object.get("mappings").map(|node| labelled(node, "`mappings`")).transpose()?;
+    let mappings = object.get("mappings").map(|node| labelled(node, "`mappings`", i128::MIN)).transpose()?;
     Ok((base, mappings.filter(|mappings| !mappings.is_empty())))
 }
 

@@ -8,21 +8,12 @@ use super::object::{Object, list, one_of, wrong};
 use super::syntax::Json;
 use crate::class::{FieldLocation, Origin, Scope};
 
-/// Where a path may begin.
-pub(crate) const ORIGINS: [(&str, Scope); 6] = [
-    ("packet-header", Scope::PacketHeader),
-    ("packet-context", Scope::PacketContext),
-    ("event-record-header", Scope::EventHeader),
-    ("event-record-common-context", Scope::EventCommonContext),
-    ("event-record-specific-context", Scope::EventContext),
-    ("event-record-payload", Scope::EventFields),
-];
-
 /// The location of another field, as the property `name` of `object`.
 pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
     let node = object.need(name)?;
     let location = Object::new(node, "a field location")?.only(&["origin", "path"])?;
-    let origin = location.get("origin").map(|node| one_of(node, "`origin`", &ORIGINS)).transpose()?;
+    let origins = Scope::ALL.map(|scope| (scope.json(), scope));
+    let origin = location.get("origin").map(|node| one_of(node, "`origin`", &origins)).transpose()?;
     let path = location.need("path")?;
     let elements = list(path, "a location's `path`")?;
     let (mut names, mut visited): (Vec<Option<Arc<str>>>, Vec<_>) = Default::default();
@@ -51,5 +42,5 @@ pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
         }
         Some(_) => {}
     }
-    Ok(FieldLocation { visited, ..FieldLocation::new(origin.map_or(Origin::Here, Origin::Scope), names, node.at) })
+    Ok(FieldLocation { visited, json: true, ..FieldLocation::new(origin.map_or(Origin::Here, Origin::Scope), names, node.at) })
 }

@@ -18,7 +18,6 @@ mod syntax;
 
 pub(crate) use classes::ENCODINGS;
 pub(crate) use fragments::{LOG_LEVELS, log_level};
-pub(crate) use location::ORIGINS;
 pub(crate) use roles::{OF_BLOBS, OF_INTEGERS};
 
 use crate::error::MetadataError;

@@ -11,18 +11,26 @@ use crate::state::ABSENT;
 
 /// One range or more. Bounds may be larger than any integer that is read.
 pub(super) fn ranges(node: &Node, what: &str) -> Checked<Vec<IntRange>> {
+    ranges_from(node, what, i128::MIN)
+}
+
+/// The same of integers that are not below `least`.
+fn ranges_from(node: &Node, what: &str, least: i128) -> Checked<Vec<IntRange>> {
     let elements = list(node, what)?;
     if elements.is_empty() {
         return wrong(node, format!("{what} must have one range at least"));
     }
-    elements.iter().map(range).collect()
+    elements.iter().map(|node| range(node, least)).collect()
 }
 
-fn range(node: &Node) -> Checked<IntRange> {
+fn range(node: &Node, least: i128) -> Checked<IntRange> {
     let [low, high] = list(node, "an integer range")? else {
         return wrong(node, "an integer range is an array of two integers: its lower and its upper bound");
     };
     let lower = integer(low, "the lower bound of a range", i128::MIN..=i128::MAX)?;
+    if lower < least {
+        return wrong(low, format!("the range's lower bound is {lower}; it cannot be below {least}"));
+    }
     let upper = integer(high, "the upper bound of a range", i128::MIN..=i128::MAX)?;
     if lower > upper {
         return wrong(node, format!("the range's lower bound {lower} is greater than its upper bound {upper}"));
@@ -31,12 +39,12 @@ fn range(node: &Node) -> Checked<IntRange> {
     Ok(IntRange { low: lower.max(ABSENT + 1), high: upper.max(ABSENT + 1) })
 }
 
-/// Labels with their ranges, in the order of the text.
-pub(super) fn labelled(node: &Node, what: &str) -> Checked<Arc<[Mapping]>> {
+/// Labels with their ranges of integers that are not below `least`, in the order of the text.
+pub(super) fn labelled(node: &Node, what: &str, least: i128) -> Checked<Arc<[Mapping]>> {
     let mut mappings = Vec::new();
     for (name, node) in map(node, what)? {
         let label: Arc<str> = Arc::from(name.text.as_str());
-        for IntRange { low, high } in ranges(node, &format!("the ranges of `{}`", name.text))? {
+        for IntRange { low, high } in ranges_from(node, &format!("the ranges of `{}`", name.text), least)? {
             mappings.push(Mapping { label: Arc::clone(&label), low, high });
         }
     }

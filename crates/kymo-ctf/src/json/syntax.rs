@@ -51,7 +51,7 @@ impl Node {
             Json::Null => "`null`",
             Json::Bool(_) => "a boolean",
             Json::Integer(_) => "an integer",
-            Json::Real(_) => "a number that is no integer of 64 bits",
+            Json::Real(_) => "a number with a fraction, an exponent or more than 127 bits",
             Json::Text(_) => "a string",
             Json::List(_) => "an array",
             Json::Map(_) => "an object",

@@ -10,7 +10,7 @@ use crate::class::{
     StringLength, StructClass, TextEncoding,
 };
 use crate::clock::ClockClass;
-use crate::json::{ENCODINGS, LOG_LEVELS, OF_BLOBS, OF_INTEGERS, ORIGINS, log_level};
+use crate::json::{ENCODINGS, LOG_LEVELS, OF_BLOBS, OF_INTEGERS, log_level};
 use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass};
 
 /// The text.
@@ -305,7 +305,7 @@ fn bytes([terminated, fixed, dynamic]: [&str; 3], length: &StringLength) -> Obje
 
 fn location(of: &FieldLocation) -> Object {
     let origin = match of.origin {
-        Origin::Scope(scope) => ORIGINS.iter().find(|(_, known)| *known == scope).map(|(word, _)| *word),
+        Origin::Scope(scope) => Some(scope.json()),
         Origin::Here | Origin::Nearest => None,
     };
     let path = of.path.iter().map(|name| name.as_deref().map_or(Json::Null, Json::from));

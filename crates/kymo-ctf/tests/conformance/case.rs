@@ -130,6 +130,11 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(super::DATA).to_owned()
 }
 
+/// All cases of streams.
+pub(crate) fn streams() -> Vec<Case> {
+    read(&["streams/fields", "streams/records", "streams/runs", "streams/scopes", "streams/ctf-2", "streams/random"])
+}
+
 /// All cases of the files `tests/data/FILE.txt`.
 pub(crate) fn read(files: &[&str]) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();

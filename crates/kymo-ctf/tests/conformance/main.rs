@@ -20,7 +20,6 @@ const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
 const PARSES: [&str; 2] = ["tsdl/parses", "json/parses"];
 const FAILS: [&str; 2] = ["tsdl/fails", "json/fails"];
-const STREAMS: [&str; 5] = ["streams/fields", "streams/records", "streams/runs", "streams/scopes", "streams/ctf-2"];
 
 /// What a check says of a case; the name is the case's, or that of a part of it.
 struct Verdict<'a> {
@@ -140,7 +139,7 @@ const METADATA: [(&str, &str); 2] = [("metadata", ""), ("metadata 2", "@2")];
 /// A case with both metadata is decoded by each, to the same events.
 #[test]
 fn streams_are_decoded() {
-    let cases = read(&STREAMS);
+    let cases = case::streams();
     let mut verdicts = Vec::new();
     for case in &cases {
         for (title, suffix) in METADATA {
@@ -154,7 +153,7 @@ fn streams_are_decoded() {
 
 #[test]
 fn known_gaps_are_cases() {
-    let cases = [&PARSES[..], &FAILS, &STREAMS].iter().flat_map(|files| read(files)).collect::<Vec<_>>();
+    let cases = [&PARSES, &FAILS].into_iter().flat_map(|files| read(files)).chain(case::streams()).collect::<Vec<_>>();
     let mut names: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
     names.extend(cases.iter().filter(|case| case.metadata("metadata 2").is_some()).map(|case| format!("{}@2", case.name)));
     let strange: Vec<String> = known_gaps().difference(&names).cloned().collect();
@@ -185,7 +184,7 @@ fn finds_do_not_crash() {
 fn the_set_is_large_enough() {
     assert!(read(&PARSES).len() >= 150);
     assert!(read(&FAILS).len() >= 150);
-    let streams = read(&STREAMS);
+    let streams = case::streams();
     assert!(streams.len() >= 60);
     let twins = streams.iter().filter(|case| case.metadata("metadata").is_some() && case.metadata("metadata 2").is_some());
     assert!(twins.count() >= 15);
@@ -197,7 +196,7 @@ fn the_set_is_large_enough() {
 fn babeltrace2_reads_the_same() {
     let mut wrong = String::new();
     let (mut compared, mut skipped) = (0, 0);
-    for case in read(&STREAMS) {
+    for case in case::streams() {
         let Some(metadata) = case.metadata("metadata") else { continue };
         let mut expected = expected(&case);
         expected.retain(|line| !line.starts_with("lost: "));

@@ -19,7 +19,6 @@ use same::read;
 
 /// Where the conformance set is.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
-const STREAMS: [&str; 4] = ["streams/fields", "streams/records", "streams/scopes", "streams/ctf-2"];
 
 /// A folder that is taken away at the end.
 struct Folder(PathBuf);
@@ -88,7 +87,7 @@ struct Source {
 /// The cases that can be read, each with each of its metadata.
 fn cases() -> Vec<Source> {
     let mut all = Vec::new();
-    for case in case::read(&STREAMS) {
+    for case in case::streams() {
         for title in ["metadata", "metadata 2"] {
             if let Some(metadata) = case.metadata(title).filter(|metadata| kymo_ctf::Metadata::from_bytes(metadata).is_ok()) {
                 let babeltrace2 = case.directives.get("babeltrace2").map_or("", String::as_str).to_owned();

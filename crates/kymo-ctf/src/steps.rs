@@ -465,7 +465,8 @@ fn fixed_size(class: &FieldClass) -> Option<u64> {
                 // A change of byte order inside a byte is for the exact way to find.
                 let own = byte_order(&member.class);
                 let at = at.checked_next_multiple_of(u64::from(member.class.alignment().max(1)))?;
-                if !at.is_multiple_of(8) && own != order {
+                let is_on_byte = at.is_multiple_of(8) && class.alignment >= 8;
+                if !is_on_byte && at > 0 && own != order {
                     return None;
                 }
                 order = own;

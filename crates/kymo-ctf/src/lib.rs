@@ -86,13 +86,14 @@ mod value;
 mod value_ref;
 mod visit;
 mod walk;
+mod wide;
 mod write;
 
 pub use attribute::{AttributeValue, Attributes};
 pub use class::{
     ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, Encoding, EnumClass, FieldClass, FieldLocation, FloatClass,
     IntRange, IntegerClass, Length, Mapping, Member, OptionalClass, Origin, Role, Roles, Scope, StringClass, StringLength,
-    StructClass, TextEncoding, VarIntClass, VariantClass,
+    StructClass, TextEncoding, VarIntClass, VariantClass, WideClass, WideKind,
 };
 pub use clock::{ClockClass, ClockOrigin, Ticks};
 pub use error::{DecodeError, Error, MetadataError, Position};
@@ -106,8 +107,9 @@ pub use reader::StreamReader;
 pub use tally::{StreamTally, Tally};
 pub use trace::{Events, Part, Trace, TraceMap};
 pub use value::{Fields, Value};
-pub use value_ref::{ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef};
+pub use value_ref::{ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef, WideBitMapRef, WideEnumRef};
 pub use visit::{Compound, Visitor};
+pub use wide::WideInt;
 pub use write::{Converted, Format, Keep, WriteError, convert, discard};
 
 /// The versions of the format that are read: major and minor number.

@@ -191,7 +191,7 @@ impl IntegerClass {
     }
 }
 
-/// An integer in LEB128: seven bits a byte, the least significant first, aligned to 8 bits. At most 64 bits of value.
+/// An integer in LEB128: seven bits a byte, the least significant first, aligned to 8 bits.
 #[derive(Debug, Clone)]
 pub struct VarIntClass {
     /// Whether it has a sign.
@@ -265,15 +265,20 @@ pub struct BitMapClass {
 impl BitMapClass {
     /// The flags that are active in `bits`, in declared order, each once.
     pub fn active(&self, bits: u64) -> Vec<&Arc<str>> {
-        let mut names: Vec<&Arc<str>> = Vec::new();
-        for flag in self.flags.iter() {
-            let set = (0..i128::from(self.integer.size)).any(|bit| flag.holds(bit) && bits >> bit & 1 == 1);
-            if set && !names.contains(&&flag.label) {
-                names.push(&flag.label);
-            }
-        }
-        names
+        active(&self.flags, bits)
     }
+}
+
+/// Of `flags` those that are active in `bits`, in declared order, each once.
+pub(crate) fn active(flags: &[Mapping], bits: u64) -> Vec<&Arc<str>> {
+    let mut names: Vec<&Arc<str>> = Vec::new();
+    for flag in flags {
+        let set = (0..64).any(|bit| bits >> bit & 1 == 1 && flag.holds(bit.into()));
+        if set && !names.contains(&&flag.label) {
+            names.push(&flag.label);
+        }
+    }
+    names
 }
 
 /// A label and the values it stands for.
@@ -281,16 +286,19 @@ impl BitMapClass {
 pub struct Mapping {
     /// The label.
     pub label: Arc<str>,
-    /// The lowest value.
-    pub low: i128,
-    /// The highest value, included.
-    pub high: i128,
+    /// The values.
+    pub range: IntRange,
 }
 
 impl Mapping {
+    /// A label for the values from `low` to `high`.
+    pub(crate) fn new(label: Arc<str>, low: i128, high: i128) -> Self {
+        Mapping { label, range: IntRange::new(low, high) }
+    }
+
     /// Whether `value` is in the range.
     #[inline]
     pub fn holds(&self, value: i128) -> bool {
-        IntRange { low: self.low, high: self.high }.holds(value)
+        self.range.holds(value)
     }
 }

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use super::Checked;
 use crate::error::{MetadataError, Position};
+use crate::wide::WideInt;
 
 /// The byte before every fragment.
 const SEPARATOR: char = '\u{1e}';
@@ -29,7 +30,9 @@ pub(super) enum Json {
     Bool(bool),
     /// A number without fraction and exponent.
     Integer(i128),
-    /// Any other number, and integers of more than 127 bits.
+    /// The same, of more than 127 bits.
+    Wide(WideInt),
+    /// Any other number, and integers of more than ten thousands of bits.
     Real(f64),
     Text(String),
     List(Vec<Node>),
@@ -50,7 +53,7 @@ impl Node {
         match self.value {
             Json::Null => "`null`",
             Json::Bool(_) => "a boolean",
-            Json::Integer(_) => "an integer",
+            Json::Integer(_) | Json::Wide(_) => "an integer",
             Json::Real(_) => "a number that is no integer of 64 bits",
             Json::Text(_) => "a string",
             Json::List(_) => "an array",
@@ -264,8 +267,9 @@ impl<'a> Sequence<'a> {
             (integer, end) = (false, end + 1 + sign + exponent);
         }
         let text = self.rest.get(..end).unwrap_or("");
-        let value = match text.parse() {
-            Ok(value) if integer => Json::Integer(value),
+        let value = match (text.parse(), WideInt::from_decimal(text)) {
+            (Ok(value), _) if integer => Json::Integer(value),
+            (Err(_), Some(value)) if integer => Json::Wide(value),
             _ => Json::Real(text.parse().unwrap_or(f64::NAN)),
         };
         self.skip(end);
@@ -377,8 +381,14 @@ mod tests {
     }
 
     #[test]
-    fn integers_too_large_for_anything_are_no_integers() {
-        let nodes = all("\u{1e}340282366920938463463374607431768211456").unwrap();
+    fn integers_are_exact_until_they_are_too_large_for_anything() {
+        let nodes =
+            all("\u{1e}[170141183460469231731687303715884105728, -1606938044258990275541962092341162602522202993782]").unwrap();
+        let Json::List(numbers) = &nodes[0].value else { panic!("{nodes:?}") };
+        let text = |node: &Node| if let Json::Wide(number) = &node.value { number.to_string() } else { format!("{node:?}") };
+        assert_eq!(text(&numbers[0]), "170141183460469231731687303715884105728");
+        assert_eq!(text(&numbers[1]), "-1606938044258990275541962092341162602522202993782");
+        let nodes = all(&format!("\u{1e}{}", "9".repeat(30_000))).unwrap();
         assert!(matches!(nodes[0].value, Json::Real(_)));
     }
 

@@ -136,14 +136,14 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// By how much a counter grew from one packet to the next. Counters narrower than 64 bits may wrap.
+    /// By how much a counter grew from one packet to the next. Counters narrower than 64 bits may wrap, and the low bits of wider ones.
     fn growth(&mut self, counter: &'static str, from: Option<(u64, u8)>, to: Option<(u64, u8)>, head: &Head) -> u64 {
         let (Some((from, _)), Some((to, size))) = (from, to) else {
             return 0;
         };
         let mask = low_mask(size);
         let grown = to.wrapping_sub(from) & mask;
-        let back = if size < 64 { grown > mask / 2 } else { to < from };
+        let back = if size == 64 { to < from } else { grown > mask / 2 };
         if back {
             self.clamped(DecodeError::CounterWentBack { counter, from, to }, head.bits);
             return 0;

@@ -508,7 +508,7 @@ fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
             return Err(MetadataError::new(low.position, message));
         }
         next = high.value + 1;
-        mappings.push(Mapping { label: Arc::from(label.value.as_str()), low: low.value, high: high.value });
+        mappings.push(Mapping::new(Arc::from(label.value.as_str()), low.value, high.value));
     }
     Ok(mappings.into())
 }

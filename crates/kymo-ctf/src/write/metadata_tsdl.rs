@@ -83,6 +83,7 @@ impl Text {
         for (name, value) in env {
             match value {
                 EnvValue::Text(text) => self.line(1, &format!("{name} = {};", quoted(text))),
+                EnvValue::Wide(number) => self.line(1, &format!("{name} = \"{number}\";")),
                 EnvValue::Integer(number) => self.line(1, &format!("{name} = {number};")),
             }
         }
@@ -164,10 +165,8 @@ impl Text {
             FieldClass::Integer(class) => self.integer(class),
             FieldClass::Enum(class) => {
                 let signed = class.integer.signed;
-                let ranges = class.mappings.iter().filter_map(|mapping| {
-                    let range = within(IntRange { low: mapping.low, high: mapping.high }, signed)?;
-                    Some((mapping, range))
-                });
+                let ranges = class.mappings.iter();
+                let ranges = ranges.filter_map(|mapping| Some((mapping, within(&mapping.range, signed)?)));
                 let ranges: Vec<(&Mapping, IntRange)> = ranges.collect();
                 // No value has a label, and an enumeration needs one.
                 if ranges.is_empty() {
@@ -176,7 +175,7 @@ impl Text {
                 self.0.push_str("enum : ");
                 self.integer(&class.integer);
                 self.0.push_str(" {\n");
-                for (mapping, IntRange { low, high }) in ranges {
+                for (mapping, IntRange { low, high, .. }) in ranges {
                     self.indent(depth + 1);
                     let _ = write!(self.0, "{} = {low}", quoted(&mapping.label));
                     if high != low {

@@ -74,13 +74,19 @@ impl<'a> BitCursor<'a> {
     /// The bits of a field of `class`: the least significant 64 first, zeros above.
     pub(crate) fn wide(&mut self, class: &WideClass) -> Result<Vec<u64>, DecodeError> {
         let start = self.position;
+        self.skip_wide(class)?;
+        Ok(load_wide(self.bytes, start, class).unwrap_or_default())
+    }
+
+    /// Steps over the same.
+    pub(crate) fn skip_wide(&mut self, class: &WideClass) -> Result<(), DecodeError> {
         let order = class.byte_order;
-        if !start.is_multiple_of(8) && self.order.is_some_and(|before| before != order) {
+        if !self.position.is_multiple_of(8) && self.order.is_some_and(|before| before != order) {
             return Err(DecodeError::ByteOrderInsideByte);
         }
         self.skip(class.size)?;
         self.order = Some(order);
-        Ok(load_wide(self.bytes, start, class).unwrap_or_default())
+        Ok(())
     }
 
     /// A LEB128 integer, sign-extended to 64 bits if `signed` and if it fits; the place must be on a byte.

@@ -441,16 +441,15 @@ impl Compiler {
         let element = &*class.element;
         let length = class.linked_length();
         let fixed = fixed_size(element).filter(|size| *size > 0);
-        let stride = |size: u64| size.next_multiple_of(u64::from(element.alignment().max(1)));
+        let fixed = fixed.and_then(|size| Some((size, size.checked_next_multiple_of(u64::from(element.alignment().max(1)))?)));
         match (fixed, length) {
             (Some(_), LinkedLength::Fixed(0)) => {}
-            (Some(size), LinkedLength::Fixed(length)) => {
-                let rows = (length - 1).saturating_mul(stride(size));
+            (Some((size, stride)), LinkedLength::Fixed(length)) => {
+                let rows = (length - 1).saturating_mul(stride);
                 self.order_of(element);
                 self.advance(rows.saturating_add(size));
             }
-            (Some(size), LinkedLength::Slot(slot)) => {
-                let stride = stride(size);
+            (Some((size, stride)), LinkedLength::Slot(slot)) => {
                 self.order_of(element);
                 self.step(Step::Rows { slot, stride, size });
                 // As many bits as the size, or none.

@@ -5,8 +5,8 @@
 
 use crate::bits::{BitCursor, Leb, reverse, sign_extend, terminator};
 use crate::class::{
-    ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntegerClass, LinkedLength, Role, Roles, StringLength, StructClass,
-    WideClass, WideKind, choose,
+    ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntegerClass, LinkedLength, NO_SLOT, Role, Roles, StringLength,
+    StructClass, WideClass, WideKind, choose,
 };
 use crate::error::DecodeError;
 use crate::state::{ABSENT, Seen, Slots};
@@ -60,6 +60,10 @@ impl<'a, 's> Walker<'a, 's> {
                 self.cursor.align(class.alignment)?;
                 let halves = if class.size > 64 { 2 } else { 1 };
                 (0..halves).try_for_each(|_| self.cursor.integer(class.size / halves, class.byte_order).map(drop))
+            }
+            FieldClass::Wide(class) if class.slot == NO_SLOT && (class.roles.is_empty() || self.seen.is_none()) => {
+                self.cursor.align(class.alignment)?;
+                self.cursor.skip_wide(class)
             }
             FieldClass::Wide(class) => {
                 let value = self.wide(class)?;

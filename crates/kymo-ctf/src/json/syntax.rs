@@ -267,11 +267,12 @@ impl<'a> Sequence<'a> {
             (integer, end) = (false, end + 1 + sign + exponent);
         }
         let text = self.rest.get(..end).unwrap_or("");
-        let value = match (text.parse(), WideInt::from_decimal(text)) {
-            (Ok(value), _) if integer => Json::Integer(value),
-            (Err(_), Some(value)) if integer => Json::Wide(value),
-            _ => Json::Real(text.parse().unwrap_or(f64::NAN)),
+        let number = || match text.parse() {
+            Ok(value) => Some(Json::Integer(value)),
+            Err(_) => WideInt::from_decimal(text).map(Json::Wide),
         };
+        let number = if integer { number() } else { None };
+        let value = number.unwrap_or_else(|| Json::Real(text.parse().unwrap_or(f64::NAN)));
         self.skip(end);
         Ok(value)
     }

@@ -1,7 +1,5 @@
 //! What fields leave behind for the fields after them, and for the reader.
 
-use std::sync::Arc;
-
 use crate::bits::low_mask;
 use crate::class::{NO_SLOT, Role, Roles};
 use crate::error::DecodeError;
@@ -10,7 +8,7 @@ use crate::wide::WideInt;
 /// In the cell of a field that is in an optional field or an option that is not there.
 pub(crate) const ABSENT: i128 = i128::MIN;
 /// In the cell of a field whose value is more than a cell holds: it is kept beside.
-const WIDE: i128 = i128::MIN + 1;
+pub(crate) const WIDE: i128 = i128::MIN + 1;
 /// The least value that a cell has.
 pub(crate) const LEAST: i128 = i128::MIN + 2;
 
@@ -20,22 +18,29 @@ pub(crate) const LEAST: i128 = i128::MIN + 2;
 pub(crate) struct Slots {
     /// Most traces need no more, and copying these costs little.
     few: [i128; FEW],
-    more: Vec<i128>,
+    more: Option<Box<More>>,
+}
+
+/// What is beside the first few cells.
+#[derive(Debug, Clone, Default)]
+struct More {
+    cells: Vec<i128>,
     /// Values that no cell holds, by their slots.
-    wide: Option<Arc<Vec<(u32, WideInt)>>>,
+    wide: Vec<(u32, WideInt)>,
 }
 
 const FEW: usize = 4;
 
 impl Slots {
     pub(crate) fn new(count: u32) -> Self {
-        Slots { few: [0; FEW], more: vec![0; (count as usize).saturating_sub(FEW)], wide: None }
+        let more = (count as usize).saturating_sub(FEW);
+        Slots { few: [0; FEW], more: (more > 0).then(|| Box::new(More { cells: vec![0; more], wide: Vec::new() })) }
     }
 
     #[inline]
     pub(crate) fn get(&self, slot: u32) -> i128 {
         let slot = slot as usize;
-        let cell = self.few.get(slot).or_else(|| self.more.get(slot.wrapping_sub(FEW)));
+        let cell = self.few.get(slot).or_else(|| self.more.as_ref()?.cells.get(slot.wrapping_sub(FEW)));
         cell.copied().unwrap_or(0)
     }
 
@@ -66,7 +71,7 @@ impl Slots {
 
     #[cold]
     fn beside(&self, slot: u32) -> Option<&WideInt> {
-        let (_, value) = self.wide.as_ref()?.iter().find(|(of, _)| *of == slot)?;
+        let (_, value) = self.more.as_ref()?.wide.iter().find(|(of, _)| *of == slot)?;
         Some(value)
     }
 
@@ -79,7 +84,7 @@ impl Slots {
             return self.set(slot, value);
         }
         self.set(slot, WIDE);
-        let all = Arc::make_mut(self.wide.get_or_insert_default());
+        let all = &mut self.more.get_or_insert_default().wide;
         match all.iter_mut().find(|(of, _)| *of == slot) {
             Some((_, cell)) => *cell = value.clone(),
             None => all.push((slot, value.clone())),
@@ -100,7 +105,7 @@ impl Slots {
         let slot = slot as usize;
         if let Some(cell) = self.few.get_mut(slot) {
             *cell = value;
-        } else if let Some(cell) = self.more.get_mut(slot - FEW) {
+        } else if let Some(cell) = self.more.as_mut().and_then(|more| more.cells.get_mut(slot - FEW)) {
             *cell = value;
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{FieldClass, FieldLocation, IntRange, Roles};
 use crate::attribute::Attributes;
-use crate::state::Slots;
+use crate::state::{Slots, WIDE};
 use crate::wide::WideInt;
 
 /// Fields one after another.
@@ -159,7 +159,8 @@ pub(crate) fn choose(choices: &[Choice], slots: &Slots, slot: u32) -> Option<usi
     let value = slots.get(slot);
     let choice = match choices.iter().find(|choice| choice.range.has(value)) {
         Some(choice) => choice,
-        None => choose_widely(choices, slots.wide(slot)?)?,
+        None if value == WIDE => choose_widely(choices, slots.wide(slot)?)?,
+        None => return None,
     };
     Some(choice.option as usize)
 }
@@ -175,10 +176,15 @@ fn choose_widely<'c>(choices: &'c [Choice], value: &WideInt) -> Option<&'c Choic
 pub(crate) fn is_there(ranges: Option<&[IntRange]>, slots: &Slots, slot: u32) -> bool {
     let value = slots.get(slot);
     match ranges {
-        Some(ranges) if ranges.iter().any(|range| range.has(value)) => true,
-        Some(ranges) => slots.wide(slot).is_some_and(|value| ranges.iter().any(|range| range.holds_wide(value))),
+        Some(ranges) if value == WIDE => is_there_widely(ranges, slots.wide(slot)),
+        Some(ranges) => ranges.iter().any(|range| range.has(value)),
         None => value != 0,
     }
+}
+
+#[cold]
+fn is_there_widely(ranges: &[IntRange], value: Option<&WideInt>) -> bool {
+    value.is_some_and(|value| ranges.iter().any(|range| range.holds_wide(value)))
 }
 
 /// A field that is there or not (CTF 2).

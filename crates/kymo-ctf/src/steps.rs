@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::bits::{LebError, leb128, leb128_length, leb128_wide, load, reverse, sign_extend, terminator};
+use crate::bits::{leb128, leb128_length, leb128_wide, load, reverse, sign_extend, terminator};
 use crate::class::{
     ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntRange, IntegerClass, LinkedLength, NO_SLOT, StringLength, StructClass,
     WideClass, choose, is_there,
@@ -145,14 +145,14 @@ impl Run<'_, '_> {
                     0 => at,
                     length => at.checked_add((length - 1).checked_mul(*stride)?.checked_add(*size)?)?,
                 },
-                Step::Leb { signed, slot } => match leb128(self.rest(at)?, *signed) {
-                    Ok((value, length)) => {
+                Step::Leb { signed, slot } => {
+                    if let Ok((value, length)) = leb128(self.rest(at)?, *signed) {
                         self.slots.set(*slot, if *signed { i128::from(value.cast_signed()) } else { i128::from(value) });
                         at + length as u64 * 8
+                    } else {
+                        self.wide_leb(*signed, *slot, at)?
                     }
-                    Err(LebError::TooLarge) => self.wide_leb(*signed, *slot, at)?,
-                    Err(LebError::Unfinished) => return None,
-                },
+                }
                 Step::Wide(class) => self.wide(class, at)?,
                 Step::Loop { length, least, body } => self.repeat(*length, *least, body, at)?,
                 Step::Choose { slot, choices, options } => {
@@ -160,10 +160,11 @@ impl Run<'_, '_> {
                     self.steps(options.get(option)?, at)?
                 }
                 Step::If { slot, ranges, body } => {
-                    if self.slots.get(*slot) == ABSENT {
+                    let value = self.slots.get(*slot);
+                    if value == ABSENT {
                         return None;
                     }
-                    if is_there(ranges.as_deref(), self.slots, *slot) { self.steps(body, at)? } else { at }
+                    if is_there(ranges.as_deref(), value, self.slots, *slot) { self.steps(body, at)? } else { at }
                 }
                 Step::Clear(slots) => {
                     self.slots.clear(slots);
@@ -198,6 +199,7 @@ impl Run<'_, '_> {
         Some(end)
     }
 
+    /// What is not of 64 bits: of more, or not all there.
     #[cold]
     fn wide_leb(&mut self, signed: bool, slot: u32, at: u64) -> Option<u64> {
         let rest = self.rest(at)?;

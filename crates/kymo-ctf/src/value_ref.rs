@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::bits::{Leb, load, sign_extend};
+use crate::bits::{Leb, leb128, load, sign_extend};
 use crate::class::{
     ArrayClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Mapping, Member, NO_SLOT, StringLength, StructClass,
     VarIntClass, WideClass, WideKind, active, active_widely, choose,
@@ -268,6 +268,7 @@ impl<'a> VariantRef<'a> {
 
 impl<'a> Place<'a> {
     /// The structure here. The place stays before it.
+    #[inline]
     pub(crate) fn structure(&self, class: &'a StructClass) -> StructRef<'a> {
         let mut place = self.clone();
         let _ = place.walk(|walker| walker.cursor.align(class.alignment));
@@ -375,7 +376,18 @@ impl<'a> Place<'a> {
         self.position = aligned(self.position, u64::from(alignment.max(1)) - 1);
     }
 
+    #[inline]
     pub(crate) fn var_int(&mut self, class: &VarIntClass) -> Option<Leb> {
+        let at = aligned(self.position, 7);
+        let range = usize::try_from(at / 8).ok()?..usize::try_from(self.limit / 8).ok()?;
+        let Ok((raw, length)) = leb128(self.bytes.get(range)?, class.signed) else { return self.wide_var_int(class) };
+        self.position = at + length as u64 * 8;
+        self.slots.set(class.slot, if class.signed { raw.cast_signed().into() } else { raw.into() });
+        Some(Leb::Small(raw))
+    }
+
+    #[cold]
+    fn wide_var_int(&mut self, class: &VarIntClass) -> Option<Leb> {
         self.walk(|walker| walker.leb128(class.signed, class.slot)).ok()
     }
 

@@ -170,14 +170,12 @@ fn choose_widely<'c>(choices: &'c [Choice], value: &WideInt) -> Option<&'c Choic
     choices.iter().find(|choice| choice.range.holds_wide(value))
 }
 
-/// Whether an optional field is there by the value in a cell, whose field is there: for one in `ranges`, or if there are none, for
+/// Whether an optional field is there by the `value` in a cell, whose field is there: for one in `ranges`, or if there are none, for
 /// all but 0.
 #[inline]
-pub(crate) fn is_there(ranges: Option<&[IntRange]>, slots: &Slots, slot: u32) -> bool {
-    let value = slots.get(slot);
+pub(crate) fn is_there(ranges: Option<&[IntRange]>, value: i128, slots: &Slots, slot: u32) -> bool {
     match ranges {
-        Some(ranges) if value == WIDE => is_there_widely(ranges, slots.wide(slot)),
-        Some(ranges) => ranges.iter().any(|range| range.has(value)),
+        Some(ranges) => ranges.iter().any(|range| range.has(value)) || value == WIDE && is_there_widely(ranges, slots.wide(slot)),
         None => value != 0,
     }
 }
@@ -210,6 +208,6 @@ impl OptionalClass {
 
     /// Whether the field is there, given the cell of the selector.
     pub(crate) fn is_there(&self, slots: &Slots) -> bool {
-        is_there(self.ranges.as_deref(), slots, self.selector.slot)
+        is_there(self.ranges.as_deref(), slots.get(self.selector.slot), slots, self.selector.slot)
     }
 }

@@ -112,7 +112,8 @@ pub(super) struct Test {
 impl Test {
     fn holds(&self, walker: &Walker<'_, '_>) -> bool {
         // What decides is itself not there: then this is not read.
-        walker.slots.get(self.slot) != ABSENT && is_there(self.ranges.as_deref(), walker.slots, self.slot)
+        let value = walker.slots.get(self.slot);
+        value != ABSENT && is_there(self.ranges.as_deref(), value, walker.slots, self.slot)
     }
 }
 

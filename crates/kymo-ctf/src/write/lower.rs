@@ -4,7 +4,7 @@
 //! Lengths and selectors go on referring to the same field where it is written too and can be named from there. Otherwise its value is
 //! written again, right before the member that needs it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Format;
@@ -58,13 +58,13 @@ pub(super) struct Lowering {
     targets: HashMap<u32, Target>,
     /// Whether each integer that others depend on has a sign.
     signed: HashMap<u32, bool>,
-    /// Those that may be more than 64 bits.
-    wide: HashSet<u32>,
+    /// Bits of those that may have more than 64; `None` where it may be any number.
+    wide: HashMap<u32, Option<u64>>,
 }
 
 impl Lowering {
     pub(super) fn new(format: Format, any_names: bool) -> Self {
-        Lowering { format, any_names, targets: HashMap::new(), signed: HashMap::new(), wide: HashSet::new() }
+        Lowering { format, any_names, targets: HashMap::new(), signed: HashMap::new(), wide: HashMap::new() }
     }
 
     /// A part that is not written.
@@ -87,14 +87,15 @@ impl Lowering {
     fn note(&mut self, class: &FieldClass) -> Option<u32> {
         let slot = class.slot().filter(|slot| *slot != NO_SLOT)?;
         let (signed, wide) = match class {
-            FieldClass::VarInt(class) => (class.signed, true),
-            FieldClass::Wide(class) => (class.signed, true),
-            class => (class.storage().is_some_and(|class| class.signed), false),
+            FieldClass::VarInt(class) => (class.signed, Some(None)),
+            FieldClass::Wide(class) => (class.signed, Some(Some(class.size))),
+            class => (class.storage().is_some_and(|class| class.signed), None),
         };
         self.signed.insert(slot, signed);
-        // Of fields of which only one is there, one is enough.
-        if wide {
-            self.wide.insert(slot);
+        // Of several of which only one is there, the largest, or none has a size.
+        if let Some(size) = wide {
+            let all = self.wide.entry(slot).or_insert(size);
+            *all = all.and_then(|so_far| Some(so_far.max(size?)));
         }
         Some(slot)
     }
@@ -315,7 +316,7 @@ impl Walk<'_> {
         let kept = if old && from.ranges.is_some() { None } else { self.resolve(slot) };
         // babeltrace2 takes no path from the top of a part between angle brackets.
         let kept = kept.filter(|location| !old || location.origin == Origin::Nearest);
-        let by_option = old && kept.is_none() && self.lowering.wide.contains(&slot);
+        let by_option = old && kept.is_none() && self.lowering.wide.contains_key(&slot);
         if by_option {
             let ever = |option: usize| from.choices.iter().any(|choice| choice.option as usize == option);
             let only = |option: usize| if ever(option) { vec![IntRange::new(option as i128, option as i128)] } else { Vec::new() };
@@ -381,8 +382,15 @@ impl Walk<'_> {
     /// An integer that is written again, for CTF 2.
     fn copy_number(&mut self, what: &str, slot: u32) -> FieldLocation {
         let signed = self.lowering.signed.get(&slot).copied().unwrap_or(false);
-        if self.lowering.wide.contains(&slot) {
-            return self.copy(what, FieldClass::VarInt(VarIntClass::new(signed)), Copy::Leb(slot, signed));
+        match self.lowering.wide.get(&slot) {
+            // Where the field is not there, zeros are written in its place, and these should not be many.
+            Some(Some(size)) if *size <= MOST_COPIED => {
+                let bytes = size.div_ceil(8);
+                let class = WideClass::new(bytes.saturating_mul(8), 8, signed, ByteOrder::Little);
+                return self.copy(what, FieldClass::Wide(class), Copy::Wide(slot, bytes));
+            }
+            Some(_) => return self.copy(what, FieldClass::VarInt(VarIntClass::new(signed)), Copy::Leb(slot, signed)),
+            None => {}
         }
         let integer = IntegerClass { signed, ..super::framing::unsigned(8) };
         self.copy(what, FieldClass::Integer(integer), Copy::Number(slot))
@@ -497,6 +505,9 @@ fn has_role(class: &FieldClass) -> bool {
         class => !class.roles().is_empty(),
     }
 }
+
+/// Bits of a larger integer are written again as LEB128.
+const MOST_COPIED: u64 = 4096;
 
 /// The only option of a variant that never has one.
 const NOTHING: &str = "_none";

@@ -94,6 +94,8 @@ pub(super) struct MemberWrite {
 pub(super) enum Copy {
     /// As an integer of 8 bytes.
     Number(u32),
+    /// As an integer of so many bytes, more than 8.
+    Wide(u32, u64),
     /// As LEB128, with a sign or without.
     Leb(u32, bool),
     /// As which of a variant's options it chooses: 8 bytes.
@@ -141,6 +143,10 @@ impl StructWrite {
             for copy in &member.copies {
                 match copy {
                     Copy::Number(slot) => put(out, low(walker.slots.get(*slot)), 8),
+                    Copy::Wide(slot, bytes) => match walker.slots.get(*slot) {
+                        ABSENT => put_wide(out, &WideInt::from(0_u128), *bytes),
+                        _ => put_wide(out, &walker.slots.exact(*slot), *bytes),
+                    },
                     Copy::Leb(slot, signed) => match walker.slots.get(*slot) {
                         ABSENT => out.push(0),
                         _ => put_wide_leb(out, &walker.slots.exact(*slot), *signed),
@@ -182,9 +188,8 @@ impl Write {
                 Leb::Wide(value) => put_wide_leb(out, &value, *signed),
             },
             Write::Wide { from, bytes } => {
-                let limbs = walker.wide(from)?.to_bits(bytes.saturating_mul(8));
-                let little = limbs.iter().flat_map(|limb| limb.to_le_bytes());
-                out.extend(little.take(usize::try_from(*bytes).unwrap_or(0)));
+                let value = walker.wide(from)?;
+                put_wide(out, &value, *bytes);
             }
             Write::WideText(from) => {
                 out.extend_from_slice(walker.wide(from)?.in_base(from.base).as_bytes());
@@ -297,7 +302,14 @@ fn put_leb(out: &mut Vec<u8>, mut value: u64, signed: bool) {
     }
 }
 
-/// The same for a number of any size.
+/// The low `bytes` bytes of a number.
+fn put_wide(out: &mut Vec<u8>, value: &WideInt, bytes: u64) {
+    let limbs = value.to_bits(bytes.saturating_mul(8));
+    let little = limbs.iter().flat_map(|limb| limb.to_le_bytes());
+    out.extend(little.take(usize::try_from(bytes).unwrap_or(0)));
+}
+
+/// A number of any size as LEB128.
 fn put_wide_leb(out: &mut Vec<u8>, value: &WideInt, signed: bool) {
     let bits = value.bits().saturating_add(signed.into());
     let count = bits.div_ceil(7).max(1);

@@ -98,7 +98,7 @@ impl Code {
             }
             if let Some(error) = cause.downcast_ref::<kymo_ctf::WriteError>() {
                 return match error {
-                    kymo_ctf::WriteError::Metadata(_) => Code::BadInput,
+                    kymo_ctf::WriteError::Metadata(_) | kymo_ctf::WriteError::Wide { .. } => Code::BadInput,
                     _ => Code::Environment,
                 };
             }
@@ -163,6 +163,7 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<kymo_ctf::WriteError>() {
         return Some(match error {
             kymo_ctf::WriteError::Metadata(_) => "read it with kymo dump, or write CTF 2 with --ctf2",
+            kymo_ctf::WriteError::Wide { .. } => "write CTF 2 with --ctf2, or leave these events out with --event",
             _ => "make room there, or give another place to which you may write",
         });
     }
@@ -243,6 +244,8 @@ fn of_trace(error: &kymo_ctf::Error) -> Option<&'static str> {
             DecodeError::UnknownEvent { .. }
             | DecodeError::UnknownStream(_)
             | DecodeError::NoSuchOption(_)
+            | DecodeError::WideLength(_)
+            | DecodeError::TooLarge { .. }
             | DecodeError::AbsentField => "give the metadata that the tracer wrote with this very trace",
             _ => "take what stands before it, or copy the trace again: it is damaged there",
         },

@@ -92,6 +92,40 @@ fn a_whole_trace_dumps_alike() {
     assert_eq!(kymo(&["lint", &out]).status.code(), Some(0), "nothing is wrong with it");
 }
 
+/// Integers of more than 64 bits: where the length is fixed, text in CTF 1.8; where it varies, only CTF 2 has them.
+#[test]
+fn what_ctf_1_8_has_no_integers_for_is_text_or_refused() {
+    let folder = Folder::new("wide");
+    let made = |name: &str, class: &str, bytes: &[u8]| {
+        let path = folder.path(name);
+        fs::create_dir_all(&path).unwrap();
+        let metadata = format!(
+            "\u{1e}{{\"type\": \"preamble\", \"version\": 2}}\u{1e}{{\"type\": \"data-stream-class\"}}\
+             \u{1e}{{\"type\": \"event-record-class\", \"name\": \"e\", \"payload-field-class\": {{\"type\": \"structure\", \
+             \"member-classes\": [{{\"name\": \"n\", \"field-class\": {{{class}}}}}]}}}}"
+        );
+        fs::write(Path::new(&path).join("metadata"), metadata).unwrap();
+        fs::write(Path::new(&path).join("s"), bytes).unwrap();
+        path
+    };
+    let fixed = r#""type": "fixed-length-unsigned-integer", "length": 72, "byte-order": "big-endian""#;
+    let fixed = made("fixed", fixed, &[1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let (old, new) = (folder.path("fixed-old"), folder.path("fixed-new"));
+    says(0, &["convert", &fixed, &old]);
+    says(0, &["convert", &fixed, &new, "--ctf2"]);
+    // JSON has such numbers as text, too.
+    assert!(dump(&[&old]).contains(r#""n":"18446744073709551616""#), "{}", dump(&[&old]));
+    assert_eq!(dump(&[&new]), dump(&[&fixed]));
+    let leb = r#""type": "variable-length-unsigned-integer""#;
+    let leb = made("leb", leb, &[1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]);
+    let (old, new) = (folder.path("leb-old"), folder.path("leb-new"));
+    let text = says(3, &["convert", &leb, &old]);
+    assert!(text.contains("CTF 1.8") && text.contains("18446744073709551616") && text.contains("--ctf2"), "{text}");
+    assert!(!Path::new(&old).exists(), "nothing is left of it");
+    says(0, &["convert", &leb, &new, "--ctf2"]);
+    assert_eq!(dump(&[&new]), dump(&[&leb]));
+}
+
 #[test]
 fn a_selection_is_what_dump_selects() {
     let folder = Folder::new("selection");

@@ -243,6 +243,81 @@ fn every_kind_of_value_of_ctf_2_is_shown() {
     assert_eq!(dumped(Format::Json), expected);
 }
 
+/// Exactly, in the base that the metadata prefer; in JSON as text, as what reads it keeps no more than 64 bits of a number.
+#[test]
+fn numbers_of_more_than_64_bits_are_exact() {
+    const METADATA: &str = r#"␞{"type": "preamble", "version": 2}
+␞{"type": "data-stream-class"}
+␞{"type": "event-record-class", "name": "e", "payload-field-class": {"type": "structure", "member-classes": [
+ {"name": "n", "field-class": {"type": "fixed-length-signed-integer", "length": 72, "byte-order": "little-endian"}},
+ {"name": "hex", "field-class": {"type": "fixed-length-signed-integer", "length": 72, "byte-order": "little-endian", "preferred-display-base": 16}},
+ {"name": "oct", "field-class": {"type": "fixed-length-unsigned-integer", "length": 72, "byte-order": "little-endian", "preferred-display-base": 8}},
+ {"name": "bin", "field-class": {"type": "fixed-length-unsigned-integer", "length": 72, "byte-order": "little-endian", "preferred-display-base": 2}},
+ {"name": "bits", "field-class": {"type": "fixed-length-bit-array", "length": 72, "byte-order": "little-endian"}},
+ {"name": "map", "field-class": {"type": "fixed-length-bit-map", "length": 72, "byte-order": "little-endian", "flags": {"LOW": [[0, 3]], "HIGH": [[64, 71]]}}},
+ {"name": "yes", "field-class": {"type": "fixed-length-boolean", "length": 72, "byte-order": "little-endian"}},
+ {"name": "leb", "field-class": {"type": "variable-length-unsigned-integer", "mappings": {"SOME": [[1, 5]], "MANY": [[18446744073709551616, 340282366920938463463374607431768211456]]}}}]}}
+"#;
+    let trace = Directory::new("wide");
+    std::fs::write(trace.path().join("metadata"), METADATA.replace('␞', "\u{1e}")).unwrap();
+    let (large, small) = ([0, 0, 0, 0, 0, 0, 0, 0, 0xff], [9, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let mut bytes = large.repeat(7);
+    bytes.extend([[0x80; 18].as_slice(), &[4]].concat());
+    bytes.extend(small.repeat(7));
+    bytes.push(1);
+    std::fs::write(trace.path().join("b"), bytes).unwrap();
+    std::fs::write(trace.path().join("cpu_a"), b"").unwrap();
+    let dumped = |format| {
+        let mut out = Vec::new();
+        dump(&trace, format, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let text = dumped(Format::Kymo);
+    let fields: Vec<&str> = text.lines().map(|line| line.split_once("e {").unwrap().1).collect();
+    let binary = format!("0b11111111{}", "0".repeat(64));
+    let expected = [
+        &format!(
+            " n = -18446744073709551616, hex = -0x10000000000000000, oct = 0o776000000000000000000000, bin = {binary}, \
+             bits = 0xff0000000000000000, map = HIGH (0xff0000000000000000), yes = true, \
+             leb = MANY (340282366920938463463374607431768211456) }}"
+        ),
+        " n = 9, hex = 9, oct = 0o11, bin = 0b1001, bits = 0x9, map = LOW (0x9), yes = true, leb = SOME (1) }",
+    ];
+    assert_eq!(fields, expected);
+    let json = dumped(Format::Json);
+    let fields: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["fields"].clone()).collect();
+    let high = "4703919738795935662080";
+    let expected = [
+        serde_json::json!({
+            "n": "-18446744073709551616", "hex": "-18446744073709551616", "oct": high, "bin": high, "bits": high,
+            "map": {"value": high, "labels": ["HIGH"]}, "yes": true,
+            "leb": {"value": "340282366920938463463374607431768211456", "labels": ["MANY"]},
+        }),
+        serde_json::json!({
+            "n": 9, "hex": 9, "oct": 9, "bin": 9, "bits": 9, "map": {"value": 9, "labels": ["LOW"]}, "yes": true,
+            "leb": {"value": 1, "labels": ["SOME"]},
+        }),
+    ];
+    assert_eq!(fields, expected);
+    let lines = dumped(Format::Babeltrace);
+    let fields: Vec<&str> = lines.lines().map(|line| line.split_once(": { ").unwrap().1).collect();
+    let high = "FF0000000000000000";
+    let expected = [
+        &format!(
+            "n = -18446744073709551616, hex = 0x{high}, oct = 0776000000000000000000000, bin = {binary}, bits = 0x{high}, \
+             map = ( \"HIGH\" : container = 0x{high} ), yes = true, \
+             leb = ( \"MANY\" : container = 340282366920938463463374607431768211456 ) }}"
+        ),
+        &format!(
+            "n = 9, hex = 0x9, oct = 011, bin = 0b{}1001, bits = 0x9, map = ( \"LOW\" : container = 0x9 ), yes = true, \
+             leb = ( \"SOME\" : container = 1 ) }}",
+            "0".repeat(68)
+        ),
+    ];
+    assert_eq!(fields, expected);
+}
+
 /// Events that are borrowed from the trace, and events that own what they have: the same text and JSON.
 #[test]
 fn borrowed_and_owned_events_look_the_same() {

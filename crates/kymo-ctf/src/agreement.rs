@@ -7,7 +7,7 @@ use crate::bits::sign_extend;
 use crate::class::{
     ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, EnumClass, FieldClass, FieldLocation, FloatClass, IntRange,
     IntegerClass, Length, Mapping, Member, OptionalClass, Origin, Roles, Scope, StringClass, StringLength, StructClass,
-    TextEncoding, VarIntClass, VariantClass,
+    TextEncoding, VarIntClass, VariantClass, WideClass, WideKind,
 };
 use crate::draft::{Draft, DraftEvent, DraftStream};
 use crate::error::Position;
@@ -17,6 +17,7 @@ use crate::value::Value;
 use crate::value_ref::Place;
 use crate::visit::{Compound, Visitor};
 use crate::walk::Walker;
+use crate::wide::WideInt;
 
 /// What a visitor was told, and the same of values.
 struct Told(String);
@@ -29,6 +30,7 @@ impl Told {
             Value::Int(value) => format!("{value} "),
             Value::Enum { value, .. } => format!("{value} "),
             Value::BitMap { bits, .. } => format!("{bits} "),
+            Value::Wide(value) | Value::WideEnum { value, .. } | Value::WideBitMap { bits: value, .. } => format!("{value} "),
             Value::Bool(value) => format!("{} ", u8::from(*value)),
             Value::Float(value) => format!("{:x} ", value.to_bits()),
             Value::Str(text) => format!("{text:?} "),
@@ -91,6 +93,13 @@ impl<'a> Visitor<'a> for Told {
         if class.signed { self.tell(bits.cast_signed()) } else { self.tell(bits) }
     }
 
+    fn wide(&mut self, class: &'a FieldClass, value: WideInt) {
+        match class {
+            FieldClass::Wide(WideClass { kind: WideKind::Bool, .. }) => self.tell(u8::from(!value.is_zero())),
+            _ => self.tell(value),
+        }
+    }
+
     fn float(&mut self, _: &'a FloatClass, value: f64) {
         self.tell(format!("{:x}", value.to_bits()));
     }
@@ -131,9 +140,17 @@ impl Random {
         IntegerClass { bit_order, base: Base::Decimal, ..IntegerClass::new(size, alignment, signed, order) }
     }
 
+    fn wide(&mut self, signed: bool) -> WideClass {
+        let size = if self.one_in(2) { 72 + 8 * self.below(16) } else { 65 + self.below(150) };
+        let order = if self.one_in(4) { ByteOrder::Big } else { ByteOrder::Little };
+        let bit_order = if self.one_in(4) { BitOrder::Reversed } else { BitOrder::Natural };
+        WideClass { bit_order, ..WideClass::new(size, [1, 8, 8, 64][self.below(4) as usize], signed, order) }
+    }
+
     /// A small number, for lengths and choices.
     fn small(&mut self) -> FieldClass {
-        match self.below(3) {
+        match self.below(4) {
+            3 => FieldClass::Wide(self.wide(false)),
             0 => FieldClass::VarInt(VarIntClass::new(false)),
             1 => FieldClass::Integer(IntegerClass { size: 3, ..self.integer(false) }),
             _ => FieldClass::Integer(IntegerClass::new(8, 8, false, ByteOrder::Little)),
@@ -151,7 +168,7 @@ impl Random {
                 match selector {
                     // A number that others ask for and that may not be there.
                     Some(selector) => {
-                        let ranges = Some(vec![IntRange { low: 1, high: 200 }]);
+                        let ranges = Some(vec![IntRange::new(1, 200)]);
                         FieldClass::Optional(OptionalClass::new(selector, ranges, class))
                     }
                     None => class,
@@ -178,13 +195,16 @@ impl Random {
 
     fn field(&mut self, depth: u64, numbers: &[String]) -> FieldClass {
         let compound = if depth == 0 { 0 } else { 6 };
+        if self.one_in(10) {
+            let kinds = [WideKind::Integer, WideKind::Bool, WideKind::BitMap(Arc::from([])), WideKind::BitArray];
+            let kind = kinds.into_iter().nth(self.below(4) as usize).unwrap();
+            let signed = matches!(kind, WideKind::Integer) && self.one_in(2);
+            return FieldClass::Wide(WideClass { kind, ..self.wide(signed) });
+        }
         match self.below(10 + compound) {
             0 | 1 => FieldClass::Integer(self.integer(false)),
             2 => FieldClass::Integer(self.integer(true)),
-            3 => FieldClass::Enum(EnumClass {
-                integer: self.integer(true),
-                mappings: [Mapping { label: "low".into(), low: -3, high: 9 }].into(),
-            }),
+            3 => FieldClass::Enum(EnumClass { integer: self.integer(true), mappings: [Mapping::new("low".into(), -3, 9)].into() }),
             4 => FieldClass::Bool(self.integer(false)),
             5 => FieldClass::BitMap(BitMapClass { integer: self.integer(false), flags: Arc::from([]) }),
             6 => FieldClass::Float(FloatClass {
@@ -219,14 +239,14 @@ impl Random {
             14 => match self.location(numbers) {
                 Some(selector) => {
                     let options = (0..2).map(|index| member(&format!("o{index}"), self.field(depth - 1, numbers))).collect();
-                    let ranges = vec![vec![IntRange { low: 0, high: 3 }], vec![IntRange { low: 4, high: 200 }]];
+                    let ranges = vec![vec![IntRange::new(0, 3)], vec![IntRange::new(4, 200)]];
                     FieldClass::Variant(VariantClass::new(selector, options, Some(ranges)))
                 }
                 None => FieldClass::Integer(self.integer(false)),
             },
             _ => match self.location(numbers) {
                 Some(selector) => {
-                    let ranges = Some(vec![IntRange { low: 2, high: 90 }]);
+                    let ranges = Some(vec![IntRange::new(2, 90)]);
                     FieldClass::Optional(OptionalClass::new(selector, ranges, self.field(depth - 1, numbers)))
                 }
                 None => FieldClass::Integer(self.integer(false)),

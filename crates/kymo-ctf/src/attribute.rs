@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::wide::WideInt;
+
 /// The namespace in which babeltrace2 keeps what CTF 1.8 says of events and CTF 2 has no property for.
 pub(crate) const BABELTRACE: &str = "babeltrace.org,2020";
 
@@ -39,6 +41,8 @@ pub enum AttributeValue {
     Bool(bool),
     /// A number without a fraction.
     Integer(i128),
+    /// The same, where it is in no `i128`.
+    Wide(WideInt),
     /// Any other number.
     Real(f64),
     /// A string.

@@ -1,7 +1,8 @@
 //! Reading integers at any bit of a packet.
 
-use crate::class::ByteOrder;
+use crate::class::{BitOrder, ByteOrder, WideClass};
 use crate::error::DecodeError;
+use crate::wide::WideInt;
 
 /// A place in a packet, in bits from its first, and the bits up to `limit`.
 ///
@@ -70,18 +71,35 @@ impl<'a> BitCursor<'a> {
         Ok(load(self.bytes, start, size, order).unwrap_or(0))
     }
 
-    /// A LEB128 integer, sign-extended to 64 bits if `signed`; the place must be on a byte.
-    pub(crate) fn leb128(&mut self, signed: bool) -> Result<u64, DecodeError> {
+    /// The bits of a field of `class`: the least significant 64 first, zeros above.
+    pub(crate) fn wide(&mut self, class: &WideClass) -> Result<Vec<u64>, DecodeError> {
+        let start = self.position;
+        self.skip_wide(class)?;
+        Ok(load_wide(self.bytes, start, class).unwrap_or_default())
+    }
+
+    /// Steps over the same.
+    pub(crate) fn skip_wide(&mut self, class: &WideClass) -> Result<(), DecodeError> {
+        let order = class.byte_order;
+        if !self.position.is_multiple_of(8) && self.order.is_some_and(|before| before != order) {
+            return Err(DecodeError::ByteOrderInsideByte);
+        }
+        self.skip(class.size)?;
+        self.order = Some(order);
+        Ok(())
+    }
+
+    /// A LEB128 integer, sign-extended to 64 bits if `signed` and if it fits; the place must be on a byte.
+    pub(crate) fn leb128(&mut self, signed: bool) -> Result<Leb, DecodeError> {
         let start = to_index(self.position / 8);
         let end = to_index(self.limit / 8);
         let rest = self.bytes.get(start..end).unwrap_or(&[]);
-        let (value, bytes) = leb128(rest, signed).map_err(|error| match error {
-            LebError::Unfinished => {
-                let left = self.left();
-                DecodeError::UnexpectedEnd { needed: left.saturating_add(8), left }
-            }
-            LebError::TooLarge => DecodeError::VarIntTooLarge,
-        })?;
+        let read = match leb128(rest, signed) {
+            Err(LebError::TooLarge) => leb128_wide(rest, signed).map(|(value, bytes)| (Leb::Wide(value), bytes)),
+            read => read.ok().map(|(value, bytes)| (Leb::Small(value), bytes)),
+        };
+        let left = self.left();
+        let (value, bytes) = read.ok_or(DecodeError::UnexpectedEnd { needed: left.saturating_add(8), left })?;
         self.skip(bytes as u64 * 8)?;
         self.order = None;
         Ok(value)
@@ -150,6 +168,22 @@ fn load_slowly(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> Option<u
     Some(value as u64 & low_mask(size))
 }
 
+/// The bits of a field of `class` at bit `start`, as an integer: the least significant 64 first, zeros above.
+pub(crate) fn load_wide(bytes: &[u8], start: u64, class: &WideClass) -> Option<Vec<u64>> {
+    let end = start.checked_add(class.size).filter(|end| end.div_ceil(8) <= bytes.len() as u64)?;
+    let reversed = class.bit_order == BitOrder::Reversed;
+    // Each of the two orders turns around which end the least significant bits are at.
+    let from_front = (class.byte_order == ByteOrder::Little) != reversed;
+    let limb = |index: u64| {
+        let before = index * 64;
+        let bits = class.size.saturating_sub(before).min(64);
+        let at = if from_front { start + before } else { end - before - bits };
+        let raw = load(bytes, at, bits as u8, class.byte_order)?;
+        Some(if reversed { reverse(raw, bits as u8) } else { raw })
+    };
+    (0..class.size.div_ceil(64)).map(limb).collect()
+}
+
 /// Where the first code unit of `unit` zeros is, in bytes.
 #[inline]
 pub(crate) fn terminator(bytes: &[u8], unit: usize) -> Option<usize> {
@@ -216,6 +250,41 @@ pub(crate) fn leb128(bytes: &[u8], signed: bool) -> Result<(u64, usize), LebErro
         }
     }
     Err(LebError::Unfinished)
+}
+
+/// A LEB128 integer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Leb {
+    /// Of up to 64 bits, sign-extended to these if it has a sign.
+    Small(u64),
+    /// Of more.
+    Wide(WideInt),
+}
+
+/// The bytes of the LEB128 integer that `bytes` begin with.
+pub(crate) fn leb128_length(bytes: &[u8]) -> Option<usize> {
+    Some(bytes.iter().position(|byte| byte & 0x80 == 0)? + 1)
+}
+
+/// The LEB128 integer that `bytes` begin with, whatever its size, and its length.
+#[cold]
+pub(crate) fn leb128_wide(bytes: &[u8], signed: bool) -> Option<(WideInt, usize)> {
+    let length = leb128_length(bytes)?;
+    let (mut limbs, mut limb, mut filled) = (Vec::with_capacity(length * 7 / 64 + 1), 0, 0);
+    for byte in bytes.get(..length)? {
+        let bits = u64::from(byte & 0x7f);
+        limb |= bits << filled;
+        filled += 7;
+        if filled >= 64 {
+            limbs.push(limb);
+            filled -= 64;
+            limb = bits >> (7 - filled);
+        }
+    }
+    if filled > 0 {
+        limbs.push(limb);
+    }
+    Some((WideInt::from_bits(limbs, length as u64 * 7, signed), length))
 }
 
 /// The low `size` bits of `value` in reversed order.
@@ -313,6 +382,60 @@ mod tests {
         assert_eq!(unsigned(&[0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0]), Ok((1, 12)));
         assert_eq!(unsigned(&[0x80]), Err(LebError::Unfinished));
         assert_eq!(unsigned(&[]), Err(LebError::Unfinished));
+    }
+
+    #[test]
+    fn leb128_of_any_size() {
+        let of = |text: &str| WideInt::from_decimal(text).unwrap();
+        let mut bytes = [0x80; 20];
+        bytes[10] = 1;
+        assert_eq!(leb128_wide(&bytes, false), Some((of("1180591620717411303424"), 11)));
+        assert_eq!(leb128_wide(&[&[0xff; 18][..], &[3]].concat(), false), Some((of(&u128::MAX.to_string()), 19)));
+        bytes[10] = 0x7f;
+        assert_eq!(leb128_wide(&bytes, true), Some((of("-1180591620717411303424"), 11)));
+        assert_eq!(leb128_wide(&[0x80; 30], true), None);
+        let mut cursor = BitCursor::new(&bytes, 0, u64::MAX);
+        assert_eq!((cursor.leb128(true), cursor.position()), (Ok(Leb::Wide(of("-1180591620717411303424"))), 88));
+        // What fits is the same both ways.
+        for value in [0, 1, -1, 63, 64, -64, -65, i64::MIN, i64::MAX] {
+            for length in 10..150 {
+                let byte = |index: u32| (value >> (index * 7).min(63)) as u8 & 0x7f;
+                let mut bytes: Vec<u8> = (0..length).map(|index| byte(index) | 0x80).collect();
+                *bytes.last_mut().unwrap() &= 0x7f;
+                assert_eq!(leb128(&bytes, true), Ok((value.cast_unsigned(), length as usize)));
+                assert_eq!(leb128_wide(&bytes, true), Some((i128::from(value).into(), length as usize)));
+            }
+        }
+    }
+
+    #[test]
+    fn wide_bits_agree_with_the_definition() {
+        let bytes: Vec<u8> = (0..60u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for order in [Little, Big] {
+            for bit_order in [BitOrder::Natural, BitOrder::Reversed] {
+                for size in [65, 66, 71, 72, 100, 127, 128, 129, 191, 192, 193, 300] {
+                    for start in 0..70 {
+                        let class = WideClass { bit_order, ..WideClass::new(size, 1, false, order) };
+                        // The bits in the order they are stored in; which of them is the least significant is what both orders say.
+                        let mut bits: Vec<u64> = (0..size).map(|bit| slow(&bytes, start + bit, 1, order)).collect();
+                        if (order == Big) != (bit_order == BitOrder::Reversed) {
+                            bits.reverse();
+                        }
+                        let wanted: Vec<u64> =
+                            bits.chunks(64).map(|chunk| chunk.iter().rev().fold(0, |limb, bit| limb << 1 | bit)).collect();
+                        let mut cursor = BitCursor::new(&bytes, start, u64::MAX);
+                        assert_eq!(cursor.wide(&class), Ok(wanted), "{size} bits at {start}, {order:?} {bit_order:?}");
+                        assert_eq!(cursor.position(), start + size);
+                    }
+                }
+            }
+        }
+        let class = |size, order| WideClass::new(size, 1, false, order);
+        let mut cursor = BitCursor::new(&bytes, 4, 200);
+        assert_eq!(cursor.wide(&class(197, Big)), Err(DecodeError::UnexpectedEnd { needed: 197, left: 196 }));
+        assert!(cursor.wide(&class(66, Big)).is_ok());
+        assert_eq!(cursor.wide(&class(66, Little)), Err(DecodeError::ByteOrderInsideByte));
+        assert_eq!(cursor.integer(1, Little), Err(DecodeError::ByteOrderInsideByte));
     }
 
     #[test]

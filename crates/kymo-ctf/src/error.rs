@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::wide::WideInt;
+
 /// A place in a metadata text. Both numbers count from 1; a column is a character, not a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -144,18 +146,26 @@ pub enum DecodeError {
         /// Bits that are left.
         left: u64,
     },
+    /// A length is more than anything can have (CTF 2).
+    #[error("a field's length is {}, which is more than any packet holds", .0.brief())]
+    WideLength(WideInt),
+    /// A number that the reader itself needs is more than 64 bits (CTF 2).
+    #[error("{what} is {}, which is more than 64 bits", .value.brief())]
+    TooLarge {
+        /// What the number is.
+        what: &'static str,
+        /// The number.
+        value: WideInt,
+    },
     /// A variant's tag has a value that selects no option.
-    #[error("the value {0} of a variant's tag selects none of its options")]
-    NoSuchOption(i128),
+    #[error("the value {} of a variant's tag selects none of its options", .0.brief())]
+    NoSuchOption(WideInt),
     /// A length or selector is in an optional field or an option of a variant that is not there (CTF 2).
     #[error("the length or selector of a field is in another field that is not there")]
     AbsentField,
     /// Two integers of different byte orders share a byte, which CTF forbids: there is no telling which bits are whose.
     #[error("the byte order changes inside a byte")]
     ByteOrderInsideByte,
-    /// A LEB128 integer has more than 64 bits of value.
-    #[error("a variable-length integer has more than 64 bits")]
-    VarIntTooLarge,
     /// The packet's size is still 0, as tracers write it before they close a packet.
     #[error("the packet was never closed, so where it ends has to be guessed")]
     NeverClosed,

@@ -19,8 +19,12 @@
 //!   itself; reading goes on at the next packet. In strict mode each of these ends the stream.
 //! - No input makes this crate panic, hang, or allocate out of proportion to the input: lengths are checked against the bits that
 //!   are left before anything is made of them, and nesting, field counts and elements without bits have limits.
-//! - What is not supported is refused with line and column, never misread. Not supported: integers wider than
-//!   64 bits, floating-point numbers of other than 16, 32, 64 and 128 bits, any extension of CTF 2.
+//! - Integers of CTF 2 may be of any size. One that fits into 64 bits is the same value whatever its field's size; a larger one is
+//!   a [`WideInt`], exactly. What the reader itself needs, such as lengths, ids, sizes and times, must have 64 bits at most, or it is an
+//!   error of that record or packet.
+//! - What is not supported is refused with line and column, never misread. Not supported: integers of CTF 1.8 wider than
+//!   64 bits, floating-point numbers of CTF 1.8 of other than 16, 32, 64 and 128 bits (longer ones of CTF 2 are given as their bits),
+//!   any extension of CTF 2.
 //! - Only the packet's beginning and end and the event header set a stream's clock. Other fields that are mapped to a clock are values,
 //!   and so is what the header has of another clock than its `timestamp` is of.
 //!
@@ -87,13 +91,14 @@ mod value;
 mod value_ref;
 mod visit;
 mod walk;
+mod wide;
 mod write;
 
 pub use attribute::{AttributeValue, Attributes};
 pub use class::{
     ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, Encoding, EnumClass, FieldClass, FieldLocation, FloatClass,
     IntRange, IntegerClass, Length, Mapping, Member, OptionalClass, Origin, Role, Roles, Scope, StringClass, StringLength,
-    StructClass, TextEncoding, VarIntClass, VariantClass,
+    StructClass, TextEncoding, VarIntClass, VariantClass, WideClass, WideKind,
 };
 pub use clock::{ClockClass, ClockOrigin, Ticks};
 pub use error::{DecodeError, Error, MetadataError, Position};
@@ -107,8 +112,9 @@ pub use reader::StreamReader;
 pub use tally::{StreamTally, Tally};
 pub use trace::{Events, Part, Trace, TraceMap};
 pub use value::{Fields, Value};
-pub use value_ref::{ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef};
+pub use value_ref::{ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef, WideBitMapRef, WideEnumRef};
 pub use visit::{Compound, Visitor};
+pub use wide::WideInt;
 pub use write::{Converted, Format, Keep, WriteError, convert, discard};
 
 /// The versions of the format that are read: major and minor number.

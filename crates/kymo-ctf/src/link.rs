@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::class::{
     Choice, FieldClass, FieldLocation, IntRange, IntegerClass, Length, Mapping, NO_SLOT, Origin, Scope, StringLength, StructClass,
-    VariantClass,
+    VariantClass, WideClass, WideKind,
 };
 use crate::draft::Draft;
 use crate::error::MetadataError;
@@ -186,8 +186,8 @@ impl<'a> Walk<'a, '_> {
                 one_kind(location, &found)?;
                 for (_, target) in &found {
                     let (at, message) = match (target, &class.ranges) {
-                        (FieldClass::Bool(_), None) => continue,
-                        (FieldClass::Bool(_), Some(_)) => {
+                        (target, None) if is_boolean(target) => continue,
+                        (target, Some(_)) if is_boolean(target) => {
                             (class.ranges_position, "is a boolean, so there can be no `selector-field-ranges`")
                         }
                         (target, None) if is_integer(target) => {
@@ -394,12 +394,20 @@ impl<'a> Walk<'a, '_> {
 type Name = Option<Arc<str>>;
 
 fn is_integer(class: &FieldClass) -> bool {
-    matches!(class, FieldClass::Integer(_) | FieldClass::Enum(_) | FieldClass::VarInt(_))
+    match class {
+        FieldClass::Integer(_) | FieldClass::Enum(_) | FieldClass::VarInt(_) => true,
+        FieldClass::Wide(class) => class.is_integer(),
+        _ => false,
+    }
+}
+
+fn is_boolean(class: &FieldClass) -> bool {
+    matches!(class, FieldClass::Bool(_) | FieldClass::Wide(WideClass { kind: WideKind::Bool, .. }))
 }
 
 /// Where a selector may be one of several fields, all are booleans, or have a sign, or have none.
 fn one_kind(location: &FieldLocation, found: &Found) -> Checked<()> {
-    let kind = |class: &FieldClass| (matches!(class, FieldClass::Bool(_)), is_unsigned(class));
+    let kind = |class: &FieldClass| (is_boolean(class), is_unsigned(class));
     let mut kinds = found.iter().map(|(_, class)| kind(class));
     let first = kinds.next();
     if kinds.any(|kind| Some(kind) != first) {
@@ -412,6 +420,7 @@ fn one_kind(location: &FieldLocation, found: &Found) -> Checked<()> {
 fn is_unsigned(class: &FieldClass) -> bool {
     match class {
         FieldClass::VarInt(class) => !class.signed,
+        FieldClass::Wide(class) => class.is_integer() && !class.signed,
         _ => matches!(class.as_integer(), Some(IntegerClass { signed: false, .. })),
     }
 }
@@ -429,7 +438,7 @@ fn members_by_name(class: &StructClass) -> HashMap<Arc<str>, usize> {
 
 fn choices_by_range(ranges: &[Vec<IntRange>]) -> Vec<Choice> {
     let options = (0..).zip(ranges);
-    options.flat_map(|(option, ranges)| ranges.iter().map(move |&range| Choice { range, option })).collect()
+    options.flat_map(|(option, ranges)| ranges.iter().map(move |range| Choice { range: range.clone(), option })).collect()
 }
 
 /// Labels and options are matched as declared; a label that is no name cannot have been given the option's underscore.
@@ -442,9 +451,8 @@ fn choices_by_label(class: &VariantClass, mappings: &[Mapping]) -> Vec<Choice> {
         by_label.insert(&option.declared_name, index);
     }
     let option = |label: &str| by_label.get(label).or_else(|| by_label.get(label.strip_prefix('_')?)).copied();
-    let choices = mappings.iter().filter_map(|mapping| {
-        Some(Choice { range: IntRange { low: mapping.low, high: mapping.high }, option: option(&mapping.label)? })
-    });
+    let choices =
+        mappings.iter().filter_map(|mapping| Some(Choice { range: mapping.range.clone(), option: option(&mapping.label)? }));
     choices.collect()
 }
 
@@ -517,11 +525,10 @@ impl Links {
         let target = self.targets.get(&spot);
         *path = spot.1;
         let slot = target.and_then(|(target, _)| self.slots.get(target)).copied().unwrap_or(NO_SLOT);
-        if let (Some(own), Some(integer)) = (own, class.storage_mut()) {
-            integer.slot = own;
+        if let (Some(own), Some(cell)) = (own, class.slot_mut()) {
+            *cell = own;
         }
         match class {
-            FieldClass::VarInt(class) => class.slot = own.unwrap_or(class.slot),
             FieldClass::Struct(class) => self.write_struct(class, place, path),
             FieldClass::Array(class) => {
                 if let Length::Dynamic(location) = &mut class.length {
@@ -575,8 +582,7 @@ fn collect_cells(class: &FieldClass, cells: &mut Vec<u32>) {
         // What is inside these they clear themselves where they are; here they may not be reached.
         FieldClass::Variant(class) => cells.extend_from_slice(&class.clears),
         FieldClass::Optional(class) => cells.extend_from_slice(&class.clears),
-        FieldClass::VarInt(class) => cells.extend(Some(class.slot).filter(|slot| *slot != NO_SLOT)),
-        _ => cells.extend(class.storage().map(|class| class.slot).filter(|slot| *slot != NO_SLOT)),
+        _ => cells.extend(class.slot().filter(|slot| *slot != NO_SLOT)),
     }
 }
 

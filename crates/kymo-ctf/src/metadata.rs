@@ -10,6 +10,7 @@ use crate::clock::ClockClass;
 use crate::error::{Error, MetadataError, Position};
 use crate::metadata_packets;
 use crate::plan::StreamPlan;
+use crate::wide::WideInt;
 
 /// A whole metadata text, understood.
 #[derive(Debug, Clone)]
@@ -131,6 +132,8 @@ pub enum EnvValue {
     Text(String),
     /// An integer.
     Integer(i128),
+    /// One that is in no `i128` (CTF 2).
+    Wide(WideInt),
 }
 
 impl std::fmt::Display for EnvValue {
@@ -138,6 +141,7 @@ impl std::fmt::Display for EnvValue {
         match self {
             EnvValue::Text(text) => text.fmt(f),
             EnvValue::Integer(number) => number.fmt(f),
+            EnvValue::Wide(number) => number.fmt(f),
         }
     }
 }

@@ -90,16 +90,17 @@ impl Orders {
             FieldClass::Array(class) => self.field(&class.element),
             FieldClass::Variant(class) => class.options.iter().for_each(|option| self.field(&option.class)),
             FieldClass::Optional(class) => self.field(&class.class),
-            FieldClass::Float(class) => self.take(class.byte_order, class.size, class.alignment),
+            FieldClass::Float(class) => self.take(class.byte_order, class.size.into(), class.alignment),
+            FieldClass::Wide(class) => self.take(class.byte_order, class.size, class.alignment),
             _ => {
                 if let Some(class) = class.storage() {
-                    self.take(class.byte_order, class.size, class.alignment);
+                    self.take(class.byte_order, class.size.into(), class.alignment);
                 }
             }
         }
     }
 
-    fn take(&mut self, order: ByteOrder, size: u8, alignment: u32) {
+    fn take(&mut self, order: ByteOrder, size: u64, alignment: u32) {
         match order {
             ByteOrder::Little => self.little = true,
             ByteOrder::Big => self.big = true,

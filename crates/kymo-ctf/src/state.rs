@@ -2,9 +2,15 @@
 
 use crate::bits::low_mask;
 use crate::class::{NO_SLOT, Role, Roles};
+use crate::error::DecodeError;
+use crate::wide::WideInt;
 
-/// In the cell of a field that is in an optional field or an option that is not there. No field has this value.
+/// In the cell of a field that is in an optional field or an option that is not there.
 pub(crate) const ABSENT: i128 = i128::MIN;
+/// In the cell of a field whose value is more than a cell holds: it is kept beside.
+pub(crate) const WIDE: i128 = i128::MIN + 1;
+/// The least value that a cell has.
+pub(crate) const LEAST: i128 = i128::MIN + 2;
 
 /// Values of the integers that lengths, tags and selectors are in. A dependent field always comes after the field it depends on, so
 /// that no cell is used before it was filled, with a value or with [`ABSENT`].
@@ -12,27 +18,77 @@ pub(crate) const ABSENT: i128 = i128::MIN;
 pub(crate) struct Slots {
     /// Most traces need no more, and copying these costs little.
     few: [i128; FEW],
-    more: Vec<i128>,
+    more: Option<Box<More>>,
+}
+
+/// What is beside the first few cells.
+#[derive(Debug, Clone, Default)]
+struct More {
+    cells: Vec<i128>,
+    /// Values that no cell holds, by their slots.
+    wide: Vec<(u32, WideInt)>,
 }
 
 const FEW: usize = 4;
 
 impl Slots {
     pub(crate) fn new(count: u32) -> Self {
-        Slots { few: [0; FEW], more: vec![0; (count as usize).saturating_sub(FEW)] }
+        let more = (count as usize).saturating_sub(FEW);
+        Slots { few: [0; FEW], more: (more > 0).then(|| Box::new(More { cells: vec![0; more], wide: Vec::new() })) }
     }
 
     #[inline]
     pub(crate) fn get(&self, slot: u32) -> i128 {
         let slot = slot as usize;
-        let cell = self.few.get(slot).or_else(|| self.more.get(slot.wrapping_sub(FEW)));
+        let cell = self.few.get(slot).or_else(|| self.more.as_ref()?.cells.get(slot.wrapping_sub(FEW)));
         cell.copied().unwrap_or(0)
     }
 
-    /// A length, unless the field that has it is absent; only unsigned integers give lengths.
+    /// A length, unless the field that has it is absent or it is more than anything can have; only unsigned integers give lengths.
     #[inline]
     pub(crate) fn length(&self, slot: u32) -> Option<u64> {
         u64::try_from(self.get(slot)).ok()
+    }
+
+    /// The same, and why there is none.
+    pub(crate) fn checked_length(&self, slot: u32) -> Result<u64, DecodeError> {
+        match self.exact(slot) {
+            _ if self.get(slot) == ABSENT => Err(DecodeError::AbsentField),
+            length => length.to_u64().ok_or(DecodeError::WideLength(length)),
+        }
+    }
+
+    /// The value in a cell, whatever its size.
+    pub(crate) fn exact(&self, slot: u32) -> WideInt {
+        self.wide(slot).cloned().unwrap_or_else(|| self.get(slot).into())
+    }
+
+    /// The value, if it is one that no cell holds.
+    #[inline]
+    pub(crate) fn wide(&self, slot: u32) -> Option<&WideInt> {
+        if self.get(slot) == WIDE { self.beside(slot) } else { None }
+    }
+
+    #[cold]
+    fn beside(&self, slot: u32) -> Option<&WideInt> {
+        let (_, value) = self.more.as_ref()?.wide.iter().find(|(of, _)| *of == slot)?;
+        Some(value)
+    }
+
+    /// Keeps a value of any size.
+    pub(crate) fn set_wide(&mut self, slot: u32, value: &WideInt) {
+        if slot == NO_SLOT {
+            return;
+        }
+        if let Some(value) = value.to_i128().filter(|value| *value >= LEAST) {
+            return self.set(slot, value);
+        }
+        self.set(slot, WIDE);
+        let all = &mut self.more.get_or_insert_default().wide;
+        match all.iter_mut().find(|(of, _)| *of == slot) {
+            Some((_, cell)) => *cell = value.clone(),
+            None => all.push((slot, value.clone())),
+        }
     }
 
     /// What is in these fields is not there, until they are read.
@@ -49,7 +105,7 @@ impl Slots {
         let slot = slot as usize;
         if let Some(cell) = self.few.get_mut(slot) {
             *cell = value;
-        } else if let Some(cell) = self.more.get_mut(slot - FEW) {
+        } else if let Some(cell) = self.more.as_mut().and_then(|more| more.cells.get_mut(slot - FEW)) {
             *cell = value;
         }
     }
@@ -66,6 +122,22 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// A value of more than 64 bits.
+    ///
+    /// Of a stream's id its low bits tell it apart, and of counters they tell what they grow by. A CPU's number is a value like any other.
+    pub(crate) fn note_wide(&mut self, roles: Roles, value: &WideInt) -> Result<(), DecodeError> {
+        const COUNTERS: [Role; 2] = [Role::DiscardedEvents, Role::PacketSequenceNumber];
+        for role in ALL.into_iter().filter(|role| roles.has(*role)) {
+            match role {
+                Role::StreamId => self.note(Roles::NONE.with(role), value.low(), 64),
+                _ if COUNTERS.contains(&role) => self.note(Roles::NONE.with(role), value.low(), LOW_64),
+                Role::CpuId => {}
+                _ => return Err(DecodeError::TooLarge { what: meaning(role), value: value.clone() }),
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn note(&mut self, roles: Roles, value: u64, size: u8) {
         if roles.is_empty() {
             return;
@@ -102,6 +174,21 @@ impl Seen {
 
     pub(crate) fn value(&self, role: Role) -> Option<u64> {
         self.get(role).map(|(value, _)| value)
+    }
+}
+
+/// The size of a counter of which 64 bits are only the low ones.
+pub(crate) const LOW_64: u8 = 65;
+
+/// What a number of this role is, for messages.
+fn meaning(role: Role) -> &'static str {
+    match role {
+        Role::StreamClassId => "the id of the packet's stream class",
+        Role::PacketTotalLength => "the packet's size",
+        Role::PacketContentLength => "the size of the packet's content",
+        Role::Timestamp | Role::PacketEndTimestamp => "the clock's value",
+        Role::EventClassId => "the event's id",
+        _ => "a number that the reader needs",
     }
 }
 
@@ -222,5 +309,24 @@ mod tests {
         assert_eq!((slots.get(8), slots.length(0), slots.length(6)), (0, None, Some(3)));
         slots.clear(&[1, 6]);
         assert_eq!((slots.get(1), slots.length(6), slots.get(0)), (ABSENT, None, -3));
+    }
+
+    #[test]
+    fn values_that_no_cell_holds_are_kept_beside() {
+        let mut slots = Slots::new(6);
+        let of = |text: &str| WideInt::from_decimal(text).unwrap();
+        let (large, small) = (of("340282366920938463463374607431768211456"), of("-170141183460469231731687303715884105728"));
+        slots.set_wide(5, &large);
+        slots.set_wide(1, &small);
+        let before = slots.clone();
+        slots.set_wide(5, &small);
+        slots.set_wide(0, &7_u128.into());
+        assert_eq!((slots.exact(5), slots.exact(1), slots.exact(0), slots.get(0)), (small.clone(), small, 7_u128.into(), 7));
+        assert_eq!((before.wide(5), slots.wide(0), slots.length(5)), (Some(&large), None, None));
+        assert_eq!(before.checked_length(5), Err(DecodeError::WideLength(large)));
+        slots.clear(&[5]);
+        assert_eq!((slots.wide(5), slots.checked_length(5)), (None, Err(DecodeError::AbsentField)));
+        slots.set(1, 3);
+        assert_eq!((slots.wide(1), slots.checked_length(1)), (None, Ok(3)));
     }
 }

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use crate::bits::{leb128, load, reverse, sign_extend, terminator};
+use crate::bits::{leb128, leb128_length, leb128_wide, load, reverse, sign_extend, terminator};
 use crate::class::{
-    ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength, NO_SLOT, StringLength,
-    StructClass, choose,
+    ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntRange, IntegerClass, LinkedLength, NO_SLOT, StringLength, StructClass,
+    WideClass, choose, is_there,
 };
 use crate::state::{ABSENT, Slots};
-use crate::walk::EMPTY_ELEMENTS;
+use crate::walk::{EMPTY_ELEMENTS, Walker};
 
 /// How to step over a record's body.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(crate) enum Step {
     Keep(Kept),
     /// A LEB128 integer.
     Leb { signed: bool, slot: u32 },
+    /// More than 64 bits here are needed later.
+    Wide(Box<WideClass>),
     /// Text up to a code unit of zero.
     Text { unit: usize },
     /// Text of as many bytes as `length` says, in code units of `unit` bytes: whole ones up to the first of zero.
@@ -144,13 +146,17 @@ impl Run<'_, '_> {
                     length => at.checked_add((length - 1).checked_mul(*stride)?.checked_add(*size)?)?,
                 },
                 Step::Leb { signed, slot } => {
-                    let (value, length) = leb128(self.rest(at)?, *signed).ok()?;
-                    self.slots.set(*slot, if *signed { i128::from(value.cast_signed()) } else { i128::from(value) });
-                    at + length as u64 * 8
+                    if let Ok((value, length)) = leb128(self.rest(at)?, *signed) {
+                        self.slots.set(*slot, if *signed { i128::from(value.cast_signed()) } else { i128::from(value) });
+                        at + length as u64 * 8
+                    } else {
+                        self.wide_leb(*signed, *slot, at)?
+                    }
                 }
+                Step::Wide(class) => self.wide(class, at)?,
                 Step::Loop { length, least, body } => self.repeat(*length, *least, body, at)?,
                 Step::Choose { slot, choices, options } => {
-                    let option = choose(choices, self.slots.get(*slot))?;
+                    let option = choose(choices, self.slots, *slot)?;
                     self.steps(options.get(option)?, at)?
                 }
                 Step::If { slot, ranges, body } => {
@@ -158,11 +164,7 @@ impl Run<'_, '_> {
                     if value == ABSENT {
                         return None;
                     }
-                    let there = match ranges {
-                        Some(ranges) => ranges.iter().any(|range| range.holds(value)),
-                        None => value != 0,
-                    };
-                    if there { self.steps(body, at)? } else { at }
+                    if is_there(ranges.as_deref(), value, self.slots, *slot) { self.steps(body, at)? } else { at }
                 }
                 Step::Clear(slots) => {
                     self.slots.clear(slots);
@@ -194,6 +196,26 @@ impl Run<'_, '_> {
             KeptKind::SignedReversed => i128::from(sign_extend(reverse(raw, kept.size), kept.size)),
         };
         self.slots.set(kept.slot, value);
+        Some(end)
+    }
+
+    /// What is not of 64 bits: of more, or not all there.
+    #[cold]
+    fn wide_leb(&mut self, signed: bool, slot: u32, at: u64) -> Option<u64> {
+        let rest = self.rest(at)?;
+        let length = leb128_length(rest)?;
+        if slot != NO_SLOT {
+            let (value, _) = leb128_wide(rest, signed)?;
+            self.slots.set_wide(slot, &value);
+        }
+        Some(at + length as u64 * 8)
+    }
+
+    #[cold]
+    fn wide(&mut self, class: &WideClass, at: u64) -> Option<u64> {
+        let end = at.checked_add(class.size).filter(|end| *end <= self.limit)?;
+        let mut walker = Walker::new(self.bytes, at, end, self.slots, None);
+        walker.wide(class).ok()?;
         Some(end)
     }
 
@@ -299,6 +321,15 @@ impl Compiler {
                 self.step(Step::Leb { signed: class.signed, slot: class.slot });
                 self.know(8);
                 self.order = Before::Nothing;
+            }
+            FieldClass::Wide(class) => {
+                self.align(class.alignment);
+                self.share(class.byte_order);
+                if class.slot == NO_SLOT {
+                    return self.advance(class.size);
+                }
+                self.step(Step::Wide(Box::new(class.clone())));
+                self.offset = self.offset.wrapping_add(class.size) & (self.modulus - 1);
             }
             FieldClass::String(class) => {
                 self.align(8);
@@ -412,16 +443,15 @@ impl Compiler {
         let element = &*class.element;
         let length = class.linked_length();
         let fixed = fixed_size(element).filter(|size| *size > 0);
-        let stride = |size: u64| size.next_multiple_of(u64::from(element.alignment().max(1)));
+        let fixed = fixed.and_then(|size| Some((size, size.checked_next_multiple_of(u64::from(element.alignment().max(1)))?)));
         match (fixed, length) {
             (Some(_), LinkedLength::Fixed(0)) => {}
-            (Some(size), LinkedLength::Fixed(length)) => {
-                let rows = (length - 1).saturating_mul(stride(size));
+            (Some((size, stride)), LinkedLength::Fixed(length)) => {
+                let rows = (length - 1).saturating_mul(stride);
                 self.order_of(element);
                 self.advance(rows.saturating_add(size));
             }
-            (Some(size), LinkedLength::Slot(slot)) => {
-                let stride = stride(size);
+            (Some((size, stride)), LinkedLength::Slot(slot)) => {
                 self.order_of(element);
                 self.step(Step::Rows { slot, stride, size });
                 // As many bits as the size, or none.
@@ -439,11 +469,9 @@ impl Compiler {
 
     /// The elements of an array begin where the field before ended, and the last of them is before the next field.
     fn order_of(&mut self, element: &FieldClass) {
-        match (element, element.storage()) {
-            (FieldClass::Float(FloatClass { byte_order, .. }), _) | (_, Some(IntegerClass { byte_order, .. })) => {
-                self.share(*byte_order)
-            }
-            _ => {
+        match element.byte_order() {
+            Some(order) => self.share(order),
+            None => {
                 if self.modulus < 8 {
                     self.step(Step::OnByte);
                 } else if !self.offset.is_multiple_of(8) {
@@ -459,13 +487,15 @@ impl Compiler {
 fn fixed_size(class: &FieldClass) -> Option<u64> {
     match class {
         FieldClass::Float(class) => Some(class.size.into()),
+        FieldClass::Wide(class) => Some(class.size).filter(|_| class.slot == NO_SLOT),
         FieldClass::Struct(class) => {
             let mut order = None;
             class.members.iter().try_fold(0_u64, |at, member| {
                 // A change of byte order inside a byte is for the exact way to find.
                 let own = byte_order(&member.class);
                 let at = at.checked_next_multiple_of(u64::from(member.class.alignment().max(1)))?;
-                if !at.is_multiple_of(8) && own != order {
+                let is_on_byte = at.is_multiple_of(8) && class.alignment >= 8;
+                if !is_on_byte && at > 0 && own != order {
                     return None;
                 }
                 order = own;
@@ -488,9 +518,8 @@ fn fixed_size(class: &FieldClass) -> Option<u64> {
 
 fn byte_order(class: &FieldClass) -> Option<ByteOrder> {
     match class {
-        FieldClass::Float(class) => Some(class.byte_order),
         FieldClass::Array(class) => byte_order(&class.element),
-        _ => class.storage().map(|class| class.byte_order),
+        _ => class.byte_order(),
     }
 }
 

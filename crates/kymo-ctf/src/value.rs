@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::wide::WideInt;
+
 /// The value of one field.
+///
+/// A number is given by what it is, whatever the bits it is stored in: one that fits into 64 bits is [`UInt`](Value::UInt) or
+/// [`Int`](Value::Int), also from a field of 128. Only what does not is one of the wide kinds.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -45,6 +50,22 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// An optional field that is not there.
     None,
+    /// An integer or a bit array of more than 64 bits (CTF 2).
+    Wide(WideInt),
+    /// An enumeration whose value is not in an `i128` (CTF 2).
+    WideEnum {
+        /// The integer.
+        value: WideInt,
+        /// The labels, in declared order.
+        labels: Vec<Arc<str>>,
+    },
+    /// A bit map of which a bit above the lowest 64 is set (CTF 2).
+    WideBitMap {
+        /// The bits.
+        bits: WideInt,
+        /// The active flags, in declared order.
+        flags: Vec<Arc<str>>,
+    },
 }
 
 impl Value {

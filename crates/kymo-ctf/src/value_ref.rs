@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::bits::{load, sign_extend};
+use crate::bits::{Leb, leb128, load, sign_extend};
 use crate::class::{
-    ArrayClass, BitMapClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Mapping, Member, NO_SLOT, StringLength,
-    StructClass, VarIntClass, choose,
+    ArrayClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Mapping, Member, NO_SLOT, StringLength, StructClass,
+    VarIntClass, WideClass, WideKind, active, active_widely, choose,
 };
 use crate::error::DecodeError;
 use crate::state::Slots;
@@ -17,8 +17,10 @@ use crate::steps::aligned;
 use crate::text;
 use crate::value::{Fields, Value};
 use crate::walk::{Walker, in_order, widened};
+use crate::wide::WideInt;
 
-/// The value of one field, borrowed from the packet it is in.
+/// The value of one field, borrowed from the packet it is in. The wide kinds are only for what the others have no room for, as
+/// [`Value`] says.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ValueRef<'a> {
@@ -46,6 +48,12 @@ pub enum ValueRef<'a> {
     Variant(VariantRef<'a>),
     /// An optional field that is not there.
     None,
+    /// An integer or a bit array of more than 64 bits (CTF 2).
+    Wide(WideInt),
+    /// An enumeration whose value is not in an `i128` (CTF 2).
+    WideEnum(WideEnumRef<'a>),
+    /// A bit map of which a bit above the lowest 64 is set (CTF 2).
+    WideBitMap(WideBitMapRef<'a>),
 }
 
 /// A named value and its class.
@@ -70,7 +78,7 @@ pub struct EnumRef<'a> {
 impl<'a> EnumRef<'a> {
     /// The labels of the value, in declared order, each once.
     pub fn labels(self) -> impl Iterator<Item = &'a Arc<str>> {
-        Mapping::labels_of(self.mappings, self.value)
+        Mapping::labels_of(self.mappings, move |mapping| mapping.holds(self.value))
     }
 }
 
@@ -79,8 +87,71 @@ impl<'a> EnumRef<'a> {
 pub struct BitMapRef<'a> {
     /// The bits.
     pub bits: u64,
-    /// Their names.
-    pub class: &'a BitMapClass,
+    flags: &'a [Mapping],
+}
+
+impl<'a> BitMapRef<'a> {
+    /// The flags that are active, in declared order, each once.
+    pub fn active(self) -> Vec<&'a Arc<str>> {
+        active(self.flags, self.bits)
+    }
+}
+
+/// An integer and its labels.
+#[derive(Debug, Clone)]
+pub struct WideEnumRef<'a> {
+    /// The integer.
+    pub value: WideInt,
+    mappings: &'a [Mapping],
+}
+
+impl<'a> WideEnumRef<'a> {
+    /// The labels of the value, in declared order, each once.
+    pub fn labels(&self) -> impl Iterator<Item = &'a Arc<str>> {
+        Mapping::labels_of(self.mappings, |mapping| mapping.range.holds_wide(&self.value))
+    }
+}
+
+/// Bits and their names.
+#[derive(Debug, Clone)]
+pub struct WideBitMapRef<'a> {
+    /// The bits.
+    pub bits: WideInt,
+    flags: &'a [Mapping],
+}
+
+impl<'a> WideBitMapRef<'a> {
+    /// The flags that are active, in declared order, each once.
+    pub fn active(&self) -> Vec<&'a Arc<str>> {
+        active_widely(self.flags, &self.bits)
+    }
+}
+
+impl WideClass {
+    /// The value that these bits are.
+    fn value(&self, bits: WideInt) -> ValueRef<'_> {
+        match &self.kind {
+            WideKind::Bool => ValueRef::Bool(!bits.is_zero()),
+            WideKind::Integer | WideKind::BitArray => integer(bits, self.signed),
+            WideKind::Enum(mappings) => enumeration(bits, mappings),
+            WideKind::BitMap(flags) => match bits.to_u64() {
+                Some(bits) => ValueRef::BitMap(BitMapRef { bits, flags }),
+                None => ValueRef::WideBitMap(WideBitMapRef { bits, flags }),
+            },
+        }
+    }
+}
+
+fn integer<'a>(value: WideInt, signed: bool) -> ValueRef<'a> {
+    let small = if signed { value.to_i64().map(ValueRef::Int) } else { value.to_u64().map(ValueRef::UInt) };
+    small.unwrap_or(ValueRef::Wide(value))
+}
+
+fn enumeration(value: WideInt, mappings: &[Mapping]) -> ValueRef<'_> {
+    match value.to_i128() {
+        Some(value) => ValueRef::Enum(EnumRef { value, mappings }),
+        None => ValueRef::WideEnum(WideEnumRef { value, mappings }),
+    }
 }
 
 /// A place in a packet and what the fields before it left behind.
@@ -197,6 +268,7 @@ impl<'a> VariantRef<'a> {
 
 impl<'a> Place<'a> {
     /// The structure here. The place stays before it.
+    #[inline]
     pub(crate) fn structure(&self, class: &'a StructClass) -> StructRef<'a> {
         let mut place = self.clone();
         let _ = place.walk(|walker| walker.cursor.align(class.alignment));
@@ -229,13 +301,21 @@ impl<'a> Place<'a> {
                 self.slots.set(class.slot, value.into());
                 ValueRef::Bool(value)
             }
-            FieldClass::BitMap(class) => ValueRef::BitMap(BitMapRef { bits: self.integer(&class.integer)?, class }),
+            FieldClass::BitMap(class) => ValueRef::BitMap(BitMapRef { bits: self.integer(&class.integer)?, flags: &class.flags }),
             FieldClass::Enum(class) => {
                 let value = widened(self.integer(&class.integer)?, &class.integer);
                 ValueRef::Enum(EnumRef { value, mappings: &class.mappings })
             }
             FieldClass::VarInt(class) => {
-                let raw = self.var_int(class)?;
+                let raw = match self.var_int(class)? {
+                    Leb::Small(raw) => raw,
+                    Leb::Wide(value) => {
+                        return Some(match &class.mappings {
+                            Some(mappings) => enumeration(value, mappings),
+                            None => ValueRef::Wide(value),
+                        });
+                    }
+                };
                 let value = if class.signed { i128::from(raw.cast_signed()) } else { i128::from(raw) };
                 match &class.mappings {
                     Some(mappings) => ValueRef::Enum(EnumRef { value, mappings }),
@@ -243,6 +323,7 @@ impl<'a> Place<'a> {
                     None => ValueRef::UInt(raw),
                 }
             }
+            FieldClass::Wide(class) => class.value(self.wide(class)?),
             FieldClass::Float(class) => ValueRef::Float(self.float(class)?),
             FieldClass::String(class) => {
                 let bytes = self.bytes(&class.length, class.encoding.unit())?;
@@ -257,18 +338,17 @@ impl<'a> Place<'a> {
             }
             FieldClass::Array(class) => self.array(class)?,
             FieldClass::Variant(variant) => {
-                let tag = self.slots.get(variant.selector.slot);
+                let option = choose(&variant.choices, &self.slots, variant.selector.slot)?;
                 self.slots.clear(&variant.clears);
-                let option = choose(&variant.choices, tag)?;
                 let option = variant.options.get(option)?;
                 let place = self.clone();
                 self.walk(|walker| walker.field(&option.class)).ok()?;
                 ValueRef::Variant(VariantRef { option, place })
             }
             FieldClass::Optional(class) => {
-                let selector = self.slots.get(class.selector.slot);
+                let is_there = class.is_there(&self.slots);
                 self.slots.clear(&class.clears);
-                if class.is_there(selector) { self.value(&class.class)? } else { ValueRef::None }
+                if is_there { self.value(&class.class)? } else { ValueRef::None }
             }
         };
         Some(value)
@@ -296,14 +376,23 @@ impl<'a> Place<'a> {
         self.position = aligned(self.position, u64::from(alignment.max(1)) - 1);
     }
 
-    pub(crate) fn var_int(&mut self, class: &VarIntClass) -> Option<u64> {
-        let raw = self.walk(|walker| {
-            walker.cursor.align(8)?;
-            walker.cursor.leb128(class.signed)
-        });
-        let raw = raw.ok()?;
-        self.slots.set(class.slot, if class.signed { i128::from(raw.cast_signed()) } else { i128::from(raw) });
-        Some(raw)
+    #[inline]
+    pub(crate) fn var_int(&mut self, class: &VarIntClass) -> Option<Leb> {
+        let at = aligned(self.position, 7);
+        let range = usize::try_from(at / 8).ok()?..usize::try_from(self.limit / 8).ok()?;
+        let Ok((raw, length)) = leb128(self.bytes.get(range)?, class.signed) else { return self.wide_var_int(class) };
+        self.position = at + length as u64 * 8;
+        self.slots.set(class.slot, if class.signed { raw.cast_signed().into() } else { raw.into() });
+        Some(Leb::Small(raw))
+    }
+
+    #[cold]
+    fn wide_var_int(&mut self, class: &VarIntClass) -> Option<Leb> {
+        self.walk(|walker| walker.leb128(class.signed, class.slot)).ok()
+    }
+
+    pub(crate) fn wide(&mut self, class: &WideClass) -> Option<WideInt> {
+        self.walk(|walker| walker.wide(class)).ok()
     }
 
     #[inline]
@@ -382,8 +471,11 @@ impl ValueRef<'_> {
             ValueRef::Int(value) => Value::Int(*value),
             ValueRef::Bool(value) => Value::Bool(*value),
             ValueRef::Enum(value) => Value::Enum { value: value.value, labels: value.labels().cloned().collect() },
-            ValueRef::BitMap(map) => {
-                Value::BitMap { bits: map.bits, flags: map.class.active(map.bits).into_iter().cloned().collect() }
+            ValueRef::BitMap(map) => Value::BitMap { bits: map.bits, flags: map.active().into_iter().cloned().collect() },
+            ValueRef::Wide(value) => Value::Wide(value.clone()),
+            ValueRef::WideEnum(value) => Value::WideEnum { value: value.value.clone(), labels: value.labels().cloned().collect() },
+            ValueRef::WideBitMap(map) => {
+                Value::WideBitMap { bits: map.bits.clone(), flags: map.active().into_iter().cloned().collect() }
             }
             ValueRef::Float(value) => Value::Float(*value),
             ValueRef::Str(text) => Value::Str(text.clone().into_owned()),

@@ -3,6 +3,7 @@
 //! [`StructRef`](crate::StructRef) gives any field at any time, and pays for it: what is before a field is stepped over again. Who wants
 //! all fields in their order, to print them, has each told once here.
 
+use crate::bits::Leb;
 use crate::class::{
     ArrayClass, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Member, NO_SLOT, Scope, StructClass, TextEncoding,
     VarIntClass, choose,
@@ -11,6 +12,7 @@ use crate::event_ref::EventRef;
 use crate::source::Source as _;
 use crate::steps::is_natural;
 use crate::value_ref::Place;
+use crate::wide::WideInt;
 
 /// Is told every field of a record.
 ///
@@ -41,8 +43,11 @@ pub trait Visitor<'a> {
     /// [size](IntegerClass::size) low bits, not sign-extended.
     fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64);
 
-    /// A LEB128 integer, sign-extended to 64 bits if it is signed.
+    /// A LEB128 integer of 64 bits at most, sign-extended to these if it is signed.
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64);
+
+    /// A LEB128 integer of more than 64 bits, or a field of a [`WideClass`](crate::WideClass), whatever its value. `class` says which.
+    fn wide(&mut self, class: &'a FieldClass, value: WideInt);
 
     /// A floating-point number; smaller ones are widened.
     fn float(&mut self, class: &'a FloatClass, value: f64);
@@ -132,9 +137,13 @@ impl<'a> Place<'a> {
                 self.slots.set(integer.slot, i128::from(bits != 0));
                 visitor.integer(class, integer, bits);
             }
-            FieldClass::VarInt(of) => {
-                let bits = self.var_int(of)?;
-                visitor.var_int(of, bits);
+            FieldClass::VarInt(of) => match self.var_int(of)? {
+                Leb::Small(bits) => visitor.var_int(of, bits),
+                Leb::Wide(value) => visitor.wide(class, value),
+            },
+            FieldClass::Wide(of) => {
+                let value = self.wide(of)?;
+                visitor.wide(class, value);
             }
             FieldClass::Float(of) => {
                 let value = self.float(of)?;
@@ -151,18 +160,17 @@ impl<'a> Place<'a> {
             FieldClass::Struct(of) => self.tell_structure(of, visitor)?,
             FieldClass::Array(of) => self.tell_array(of, visitor)?,
             FieldClass::Variant(of) => {
-                let tag = self.slots.get(of.selector.slot);
+                let option = choose(&of.choices, &self.slots, of.selector.slot)?;
                 self.slots.clear(&of.clears);
-                let option = choose(&of.choices, tag)?;
                 let option = of.options.get(option)?;
                 visitor.variant(option);
                 self.tell(&option.class, visitor)?;
                 visitor.end(Compound::Variant);
             }
             FieldClass::Optional(of) => {
-                let selector = self.slots.get(of.selector.slot);
+                let is_there = of.is_there(&self.slots);
                 self.slots.clear(&of.clears);
-                if of.is_there(selector) {
+                if is_there {
                     self.tell(&of.class, visitor)?;
                 } else {
                     visitor.absent();

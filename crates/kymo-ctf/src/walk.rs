@@ -3,12 +3,14 @@
 //! Packet headers and contexts are read so, unusual event headers, and every record again that the compiled [plan](crate::plan) could
 //! not step over, to say what is wrong with it and where.
 
-use crate::bits::{BitCursor, reverse, sign_extend, terminator};
+use crate::bits::{BitCursor, Leb, reverse, sign_extend, terminator};
 use crate::class::{
-    ArrayClass, BitOrder, ByteOrder, FieldClass, IntegerClass, LinkedLength, Role, Roles, StringLength, StructClass, choose,
+    ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntegerClass, LinkedLength, NO_SLOT, Role, Roles, StringLength,
+    StructClass, WideClass, WideKind, choose,
 };
 use crate::error::DecodeError;
 use crate::state::{ABSENT, Seen, Slots};
+use crate::wide::WideInt;
 
 /// Elements that take no bits may repeat this often in one record, so that few bytes cannot cost much time.
 pub(crate) const EMPTY_ELEMENTS: u64 = 1 << 16;
@@ -59,11 +61,25 @@ impl<'a, 's> Walker<'a, 's> {
                 let halves = if class.size > 64 { 2 } else { 1 };
                 (0..halves).try_for_each(|_| self.cursor.integer(class.size / halves, class.byte_order).map(drop))
             }
+            FieldClass::Wide(class) if class.slot == NO_SLOT && (class.roles.is_empty() || self.seen.is_none()) => {
+                self.cursor.align(class.alignment)?;
+                self.cursor.skip_wide(class)
+            }
+            FieldClass::Wide(class) => {
+                let value = self.wide(class)?;
+                match value.to_u64() {
+                    Some(value) => self.note(class.roles, value, 64),
+                    None => self.note_wide(class.roles, &value)?,
+                }
+                Ok(())
+            }
             FieldClass::VarInt(class) => {
                 self.cursor.align(8)?;
                 let begin = self.cursor.position();
-                let raw = self.cursor.leb128(class.signed)?;
-                self.slots.set(class.slot, if class.signed { i128::from(raw.cast_signed()) } else { i128::from(raw) });
+                let raw = match self.leb128(class.signed, class.slot)? {
+                    Leb::Small(raw) => raw,
+                    Leb::Wide(value) => return self.note_wide(class.roles, &value),
+                };
                 // Of the clock it has the low bits, seven for each byte; of anything else all.
                 let bits = (self.cursor.position() - begin) / 8 * 7;
                 self.note(class.roles.times(), raw, bits.min(64) as u8);
@@ -89,23 +105,58 @@ impl<'a, 's> Walker<'a, 's> {
                 (0..length).try_for_each(|_| self.field(&class.element))
             }
             FieldClass::Variant(class) => {
-                let tag = self.slots.get(class.selector.slot);
+                let option = self.chosen(class.selector.slot, &class.choices)?;
                 self.slots.clear(&class.clears);
-                if tag == ABSENT {
-                    return Err(DecodeError::AbsentField);
-                }
-                let option = choose(&class.choices, tag).and_then(|option| class.options.get(option));
-                self.field(&option.ok_or(DecodeError::NoSuchOption(tag))?.class)
+                self.field(&class.options.get(option).ok_or(DecodeError::AbsentField)?.class)
             }
             FieldClass::Optional(class) => {
-                let selector = self.slots.get(class.selector.slot);
+                let absent = self.slots.get(class.selector.slot) == ABSENT;
+                let is_there = class.is_there(self.slots);
                 self.slots.clear(&class.clears);
-                match selector {
-                    ABSENT => Err(DecodeError::AbsentField),
-                    value if class.is_there(value) => self.field(&class.class),
-                    _ => Ok(()),
+                match is_there {
+                    _ if absent => Err(DecodeError::AbsentField),
+                    true => self.field(&class.class),
+                    false => Ok(()),
                 }
             }
+        }
+    }
+
+    /// The option that the value in a cell chooses.
+    pub(crate) fn chosen(&self, slot: u32, choices: &[Choice]) -> Walked<usize> {
+        let none = || match self.slots.get(slot) {
+            ABSENT => DecodeError::AbsentField,
+            _ => DecodeError::NoSuchOption(self.slots.exact(slot)),
+        };
+        choose(choices, self.slots, slot).ok_or_else(none)
+    }
+
+    /// A LEB128 integer, which is kept in a cell.
+    pub(crate) fn leb128(&mut self, signed: bool, slot: u32) -> Walked<Leb> {
+        self.cursor.align(8)?;
+        let value = self.cursor.leb128(signed)?;
+        match &value {
+            Leb::Small(raw) => self.slots.set(slot, if signed { raw.cast_signed().into() } else { (*raw).into() }),
+            Leb::Wide(value) => self.slots.set_wide(slot, value),
+        }
+        Ok(value)
+    }
+
+    /// An integer of more than 64 bits, or what is stored as one, which is kept in a cell: of a boolean whether a bit is set.
+    pub(crate) fn wide(&mut self, class: &WideClass) -> Walked<WideInt> {
+        self.cursor.align(class.alignment)?;
+        let value = WideInt::from_bits(self.cursor.wide(class)?, class.size, class.signed);
+        match class.kind {
+            WideKind::Bool => self.slots.set(class.slot, (!value.is_zero()).into()),
+            _ => self.slots.set_wide(class.slot, &value),
+        }
+        Ok(value)
+    }
+
+    fn note_wide(&mut self, roles: Roles, value: &WideInt) -> Walked<()> {
+        match &mut self.seen {
+            Some(seen) => seen.note_wide(roles, value),
+            None => Ok(()),
         }
     }
 
@@ -128,7 +179,7 @@ impl<'a, 's> Walker<'a, 's> {
         let length = match length {
             StringLength::Terminated => 0,
             StringLength::Static(length) => *length,
-            StringLength::Dynamic(location) => self.slots.length(location.slot).ok_or(DecodeError::AbsentField)?,
+            StringLength::Dynamic(location) => self.slots.checked_length(location.slot)?,
         };
         let left = self.cursor.left();
         if length > left / 8 {
@@ -148,7 +199,7 @@ impl<'a, 's> Walker<'a, 's> {
     fn length(&mut self, class: &ArrayClass) -> Walked<u64> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
-            LinkedLength::Slot(slot) => self.slots.length(slot).ok_or(DecodeError::AbsentField)?,
+            LinkedLength::Slot(slot) => self.slots.checked_length(slot)?,
         };
         self.cursor.align(class.element.alignment().max(class.minimum_alignment))?;
         let left = self.cursor.left();

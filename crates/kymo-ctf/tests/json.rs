@@ -221,6 +221,32 @@ fn metadata_cannot_ask_for_more_than_there_is() {
     assert!(refused(&event(&members)).contains("the locations of fields mean more than"));
 }
 
+/// Fields of more bits than there are anywhere: an error of the record, without memory for what is not there.
+#[test]
+fn fields_of_any_length_are_measured_before_they_are_read() {
+    let wide = |length: u64, kind: &str, alignment: u64| {
+        format!(
+            "{{\"type\": \"fixed-length-{kind}\", \"length\": {length}, \"byte-order\": \"big-endian\", \"alignment\": {alignment}}}"
+        )
+    };
+    let array = |length: u64, element: &str| {
+        format!("{{\"type\": \"static-length-array\", \"length\": {length}, \"element-field-class\": {element}}}")
+    };
+    for class in [
+        wide(u64::MAX, "signed-integer", 64),
+        wide(u64::MAX - 63, "boolean", 1),
+        wide(1 << 50, "bit-array", 8),
+        array(1 << 60, &wide(1 << 40, "unsigned-integer", 1)),
+        array(3, &wide(u64::MAX - 1, "unsigned-integer", 1 << 31)),
+        array(u64::MAX, &wide(65, "unsigned-integer", 1)),
+    ] {
+        let member = format!("{{\"name\": \"a\", \"field-class\": {class}}}");
+        let metadata = Arc::new(parse(&event(&member)));
+        let items: Vec<_> = StreamReader::new(metadata, "s", &[0xff; 100][..]).collect();
+        assert!(!items.is_empty() && !items.iter().any(|item| matches!(item, Ok(Item::Event(_)))), "{class}: {items:?}");
+    }
+}
+
 /// Texts that were cut, or of which characters were changed, are read or refused with a place in them, and do nothing else.
 #[test]
 fn broken_texts_are_refused_in_their_place() {

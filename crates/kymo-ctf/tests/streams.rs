@@ -226,7 +226,7 @@ fn records_that_cannot_be_are_errors_after_all_that_could_be() {
     let mut packet = good(Order::Le);
     packet.align(32).put(32, 0);
     let (items, error) = read(&metadata(Order::Le), &close(packet, 0));
-    assert_eq!((items.len(), reason(error)), (1, DecodeError::NoSuchOption(0)));
+    assert_eq!((items.len(), reason(error)), (1, DecodeError::NoSuchOption(0_u128.into())));
 
     // The content ends inside a record.
     let mut packet = good(Order::Le);

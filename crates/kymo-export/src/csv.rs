@@ -20,10 +20,7 @@ pub(crate) fn row<'a>(cells: impl IntoIterator<Item = Option<Note<'a>>>) -> Stri
         }
         let text: Cow<'_, str> = match cell {
             None => continue,
-            Some(Note::Unsigned(value) | Note::Address(value)) => value.to_string().into(),
-            Some(Note::Signed(value)) => value.to_string().into(),
-            Some(Note::Float(value)) => value.to_string().into(),
-            Some(Note::Text(text)) => text,
+            Some(note) => note.into_text(),
         };
         if text.is_empty() || text.contains([',', '"', '\r', '\n']) {
             line.push('"');

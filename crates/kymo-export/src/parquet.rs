@@ -48,8 +48,9 @@ impl Builder {
             (Builder::Signed(to), _) => to.append_null(),
             (Builder::Float(to), Some(Note::Float(value))) => to.append_value(value),
             (Builder::Float(to), _) => to.append_null(),
-            (Builder::Text(to), Some(Note::Text(text))) => to.append_value(text),
-            (Builder::Text(to), _) => to.append_null(),
+            // What is not always the same is text in each case: a number that may be of more than 64 bits, for one.
+            (Builder::Text(to), Some(note)) => to.append_value(note.into_text()),
+            (Builder::Text(to), None) => to.append_null(),
         }
     }
 

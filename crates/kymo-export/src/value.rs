@@ -24,17 +24,32 @@ impl<'a> Note<'a> {
             Value::Int(value) => Note::Signed(*value),
             Value::Float(value) => Note::Float(*value),
             Value::Str(text) => Note::Text(text.as_str().into()),
-            Value::Enum { .. } => Note::Text(enumeration(value).into()),
+            Value::Enum { .. } | Value::Wide(_) | Value::WideEnum { .. } | Value::WideBitMap { .. } => {
+                Note::Text(enumeration(value).into())
+            }
             other => Note::Text(json(other).to_string().into()),
+        }
+    }
+
+    /// The value as text; numbers in decimal.
+    pub(crate) fn into_text(self) -> Cow<'a, str> {
+        match self {
+            Note::Unsigned(value) | Note::Address(value) => value.to_string().into(),
+            Note::Signed(value) => value.to_string().into(),
+            Note::Float(value) => value.to_string().into(),
+            Note::Text(text) => text,
         }
     }
 }
 
-/// The labels of an enumeration's value, or the number where it has none.
+/// The labels of an enumeration's value or of bits, or the number where it has none; so are numbers of more than 64 bits text.
 pub(crate) fn enumeration(value: &Value) -> String {
     match value {
         Value::Enum { value, labels } if labels.is_empty() => value.to_string(),
-        Value::Enum { labels, .. } => labels.join("|"),
+        Value::Wide(value) => value.to_string(),
+        Value::WideEnum { value, labels } if labels.is_empty() => value.to_string(),
+        Value::WideBitMap { bits, flags } if flags.is_empty() => format!("{bits:#x}"),
+        Value::Enum { labels, .. } | Value::WideEnum { labels, .. } | Value::WideBitMap { flags: labels, .. } => labels.join("|"),
         _ => String::new(),
     }
 }
@@ -46,7 +61,7 @@ pub(crate) fn json(value: &Value) -> Json {
         Value::Int(value) => (*value).into(),
         Value::Float(value) => (*value).into(),
         Value::Str(text) => text.as_str().into(),
-        Value::Enum { .. } => enumeration(value).into(),
+        Value::Enum { .. } | Value::Wide(_) | Value::WideEnum { .. } | Value::WideBitMap { .. } => enumeration(value).into(),
         Value::Array(values) => values.iter().map(json).collect(),
         Value::Struct(fields) => object(fields),
         Value::Variant { option, value } => Json::Object(Map::from_iter([(option.to_string(), json(value))])),
@@ -95,4 +110,30 @@ pub(crate) fn text<'a>(event: &'a Event, name: &str) -> Option<&'a str> {
 pub(crate) fn context(event: &Event, names: [&str; 2]) -> Option<u64> {
     let of = |name: &&str| event.context.get(name).or_else(|| event.stream_context.get(name))?.as_u64();
     names.iter().find_map(of)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn numbers_of_more_than_64_bits_are_text() {
+        let number = kymo_ctf::WideInt::from(u128::MAX);
+        let text = "340282366920938463463374607431768211455";
+        let labels: Vec<Arc<str>> = vec!["a".into(), "b".into()];
+        let values = [
+            (Value::Wide(number.clone()), text),
+            (Value::WideEnum { value: number.clone(), labels: Vec::new() }, text),
+            (Value::WideEnum { value: number.clone(), labels: labels.clone() }, "a|b"),
+            (Value::WideBitMap { bits: number.clone(), flags: labels }, "a|b"),
+            (Value::WideBitMap { bits: number, flags: Vec::new() }, "0xffffffffffffffffffffffffffffffff"),
+        ];
+        for (value, text) in values {
+            assert_eq!(Note::of(&value), Note::Text(text.into()));
+            assert_eq!(json(&value), Json::from(text));
+        }
+        assert_eq!(Note::Unsigned(7).into_text(), "7");
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kymo_ctf::{Format, Keep, Trace};
+use kymo_ctf::{Format, Keep, Trace, WriteError};
 
 use crate::same;
 
@@ -32,7 +32,7 @@ pub(crate) fn convert(folder: &Path, metadata: &[u8], stream: &[u8]) {
     }
 }
 
-/// Whether it was converted; what would have more fields than readers take is refused.
+/// Whether it was converted; what would have more fields than readers take is refused, and what CTF 1.8 has no integers for.
 fn whole(from: &Path, to: &Path, format: Format) -> bool {
     if to.exists() {
         fs::remove_dir_all(to).unwrap();
@@ -42,8 +42,9 @@ fn whole(from: &Path, to: &Path, format: Format) -> bool {
         Ok(_) => true,
         Err(error) => {
             assert_eq!(files(to).len(), 0, "nothing is left of what was refused");
+            let no_class = format == Format::Ctf18 && matches!(error, WriteError::Wide { .. });
             let error = error.to_string();
-            assert!(error.contains("are supported"), "{error}");
+            assert!(no_class || error.contains("are supported"), "{error}");
             false
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kymo_ctf::{Event, EventClass, FieldClass, Metadata, StreamClass, Value};
+use kymo_ctf::{Event, EventClass, FieldClass, Metadata, StreamClass, Value, WideKind};
 
 use super::names::{NameClass, Names, Told};
 use super::{ExpectError, Pattern, Term, Test};
@@ -106,7 +106,12 @@ fn resolve_term(term: &mut Term, event: &str, stream: &StreamClass, class: &Even
 fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<(), String> {
     match (test, class) {
         (Test::AnyOf(tests), class) => tests.iter().try_for_each(|test| check(test, class, names)),
-        (Test::Number(_) | Test::Range(..), FieldClass::Integer(_) | FieldClass::Enum(_)) => Ok(()),
+        (Test::Number(_) | Test::Range(..), FieldClass::Integer(_) | FieldClass::Enum(_) | FieldClass::VarInt(_)) => Ok(()),
+        (Test::Number(_) | Test::Range(..), FieldClass::Wide(class))
+            if matches!(class.kind, WideKind::Integer | WideKind::Enum(_)) =>
+        {
+            Ok(())
+        }
         (Test::Text(_), FieldClass::String(_)) => Ok(()),
         (Test::Text(_), FieldClass::Array(class)) if class.text => Ok(()),
         (Test::Text(text), FieldClass::Enum(class)) => {
@@ -184,6 +189,11 @@ fn one(test: &Test, value: &Value, class: Option<NameClass>, names: &Names) -> F
             let labelled = is_text_of(test, |wanted| labels.iter().any(|label| label.eq_ignore_ascii_case(wanted)));
             yes(labelled || is_number(test, *value))
         }
+        Value::WideEnum { value, labels } => {
+            let labelled = is_text_of(test, |wanted| labels.iter().any(|label| label.eq_ignore_ascii_case(wanted)));
+            yes(labelled || value.to_i128().is_some_and(|value| is_number(test, value)))
+        }
+        Value::Wide(number) => yes(number.to_i128().is_some_and(|number| is_number(test, number))),
         Value::UInt(number) => self::number(test, i128::from(*number), class, names),
         Value::Int(number) => self::number(test, i128::from(*number), class, names),
         _ => Fit::No,

@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use kymo_ctf::{
     ArrayClass, Base, ClockClass, Compound, EventRef, FieldClass, FloatClass, IntegerClass, Loss, Mapping, Member, Metadata,
-    Problem, Role, Roles, Scope, StructClass, TextEncoding, Ticks, TraceMap, VarIntClass, Visitor,
+    Problem, Role, Scope, StructClass, TextEncoding, Ticks, TraceMap, VarIntClass, Visitor, WideInt, WideKind,
 };
 
 use super::number::{self, decimal, element, nine_digits};
@@ -210,10 +210,7 @@ const OF_THE_PACKET: [&str; 6] =
     ["timestamp_begin", "timestamp_end", "content_size", "packet_size", "packet_seq_num", "events_discarded"];
 
 fn is_of_the_packet(member: &Member) -> bool {
-    let roles = match &member.class {
-        FieldClass::VarInt(class) => class.roles,
-        class => class.as_integer().map_or(Roles::NONE, |class| class.roles),
-    };
+    let roles = member.class.roles();
     !roles.is_empty() && !roles.has(Role::CpuId) || OF_THE_PACKET.contains(&&*member.name)
 }
 
@@ -306,6 +303,32 @@ impl<'a> Visitor<'a> for Fields<'_> {
         }
     }
 
+    fn wide(&mut self, class: &'a FieldClass, value: WideInt) {
+        let (base, kind, size) = match class {
+            FieldClass::Wide(class) => (class.base, Some(&class.kind), class.size),
+            FieldClass::VarInt(class) => (class.base, None, value.bits().next_multiple_of(64)),
+            _ => (Base::Decimal, None, 0),
+        };
+        match kind {
+            Some(WideKind::Bool) => self.line.extend_from_slice(if value.is_zero() { b"false" } else { b"true" }),
+            Some(WideKind::BitArray) => drop(write!(self.line, "{value:#X}")),
+            Some(WideKind::BitMap(flags)) => {
+                let active = class.active(&value);
+                self.labels(flags, |flag| active.contains(&&flag.label));
+                let _ = write!(self.line, "{value:#X} )");
+            }
+            _ => {
+                if let Some(mappings) = class.mappings() {
+                    self.labels(mappings, |mapping| mapping.range.holds_wide(&value));
+                }
+                self.wide_number(&value, base, size);
+                if class.mappings().is_some() {
+                    self.line.extend_from_slice(b" )");
+                }
+            }
+        }
+    }
+
     #[inline]
     fn float(&mut self, _: &'a FloatClass, value: f64) {
         number::general(self.line, value);
@@ -351,6 +374,19 @@ impl Fields<'_> {
             Base::Hexadecimal => write!(self.line, "0x{:X}", low(size.next_multiple_of(4))),
             Base::Octal => write!(self.line, "0{:o}", low(size.next_multiple_of(3))),
             _ => write!(self.line, "0b{bits:0width$b}", width = size as usize),
+        };
+    }
+
+    /// The same of more than 64 bits; decimal has a sign.
+    fn wide_number(&mut self, value: &WideInt, base: Base, size: u64) {
+        let whole = |digit: u64| value.twos_complement(size.next_multiple_of(digit));
+        let _ = match base {
+            Base::Decimal => write!(self.line, "{value}"),
+            Base::Hexadecimal => write!(self.line, "{:#X}", whole(4)),
+            Base::Octal => write!(self.line, "0{:o}", whole(3)),
+            Base::Binary => {
+                write!(self.line, "0b{:0>width$}", format!("{:b}", whole(1)), width = usize::try_from(size).unwrap_or(0))
+            }
         };
     }
 

@@ -134,6 +134,14 @@ fn json_value<V: Shape>(line: &mut Vec<u8>, value: &V) {
             let _ = write!(line, "{}", serde_json::Value::from(value));
         }
         Shown::Text(value) => text(line, value),
+        // What reads JSON keeps 64 bits at most of a number, and of text everything.
+        Shown::Wide(number) => {
+            let _ = write!(line, r#""{number}""#);
+        }
+        Shown::WideEnum(number) | Shown::WideBitMap(number) => labels(line, format_args!(r#""{number}""#), value),
+        Shown::Enum(number) if !(i64::MIN.into()..=u64::MAX.into()).contains(&number) => {
+            labels(line, format_args!(r#""{number}""#), value);
+        }
         Shown::Enum(number) => labels(line, number, value),
         Shown::BitMap(bits) => labels(line, bits, value),
         Shown::Bool(value) => {

@@ -1,6 +1,6 @@
 //! What printing needs to know of a value, whether it is owned or lies in the trace.
 
-use kymo_ctf::{Fields, StructRef, Value, ValueRef};
+use kymo_ctf::{Fields, StructRef, Value, ValueRef, WideInt};
 
 /// A value.
 pub enum Shown<'s> {
@@ -16,6 +16,11 @@ pub enum Shown<'s> {
     Enum(i128),
     /// The same.
     BitMap(u64),
+    /// An integer of more than 64 bits.
+    Wide(&'s WideInt),
+    /// The same with labels.
+    WideEnum(&'s WideInt),
+    WideBitMap(&'s WideInt),
     /// It has [members](Shape::members).
     Struct,
     /// It has [elements](Shape::elements).
@@ -64,6 +69,9 @@ impl Shape for Value {
             Value::None => Shown::None,
             Value::Enum { value, .. } => Shown::Enum(*value),
             Value::BitMap { bits, .. } => Shown::BitMap(*bits),
+            Value::Wide(value) => Shown::Wide(value),
+            Value::WideEnum { value, .. } => Shown::WideEnum(value),
+            Value::WideBitMap { bits, .. } => Shown::WideBitMap(bits),
             Value::Struct(_) => Shown::Struct,
             Value::Array(_) => Shown::Array,
             Value::Variant { option, .. } => Shown::Variant(option),
@@ -72,7 +80,11 @@ impl Shape for Value {
     }
 
     fn labels(&self, give: &mut dyn FnMut(&str)) {
-        if let Value::Enum { labels, .. } | Value::BitMap { flags: labels, .. } = self {
+        if let Value::Enum { labels, .. }
+        | Value::BitMap { flags: labels, .. }
+        | Value::WideEnum { labels, .. }
+        | Value::WideBitMap { flags: labels, .. } = self
+        {
             labels.iter().for_each(|label| give(label));
         }
     }
@@ -123,6 +135,9 @@ impl<'a> Shape for ValueRef<'a> {
             ValueRef::None => Shown::None,
             ValueRef::Enum(value) => Shown::Enum(value.value),
             ValueRef::BitMap(map) => Shown::BitMap(map.bits),
+            ValueRef::Wide(value) => Shown::Wide(value),
+            ValueRef::WideEnum(value) => Shown::WideEnum(&value.value),
+            ValueRef::WideBitMap(map) => Shown::WideBitMap(&map.bits),
             ValueRef::Struct(_) => Shown::Struct,
             ValueRef::Array(_) => Shown::Array,
             ValueRef::Variant(variant) => Shown::Variant(&variant.option().name),
@@ -133,7 +148,9 @@ impl<'a> Shape for ValueRef<'a> {
     fn labels(&self, give: &mut dyn FnMut(&str)) {
         match self {
             ValueRef::Enum(value) => value.labels().for_each(|label| give(label)),
-            ValueRef::BitMap(map) => map.class.active(map.bits).into_iter().for_each(|flag| give(flag)),
+            ValueRef::BitMap(map) => map.active().into_iter().for_each(|flag| give(flag)),
+            ValueRef::WideEnum(value) => value.labels().for_each(|label| give(label)),
+            ValueRef::WideBitMap(map) => map.active().into_iter().for_each(|flag| give(flag)),
             _ => {}
         }
     }

@@ -186,6 +186,15 @@ fn text_value<V: Shape>(line: &mut Vec<u8>, value: &V, class: Option<&FieldClass
             true => write!(line, " ({bits:#x})"),
             false => write!(line, "{bits:#x}"),
         },
+        Shown::Wide(number) => write!(line, "{}", number.in_base(base(class).unwrap_or_default())),
+        Shown::WideEnum(number) => match labels(line, value) {
+            true => write!(line, " ({number})"),
+            false => write!(line, "{number}"),
+        },
+        Shown::WideBitMap(bits) => match labels(line, value) {
+            true => write!(line, " ({bits:#x})"),
+            false => write!(line, "{bits:#x}"),
+        },
         Shown::Bool(value) => write!(line, "{value}"),
         Shown::Bytes(bytes) => {
             let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -234,6 +243,7 @@ fn text_value<V: Shape>(line: &mut Vec<u8>, value: &V, class: Option<&FieldClass
 fn base(class: Option<&FieldClass>) -> Option<Base> {
     match class {
         Some(FieldClass::VarInt(class)) => Some(class.base),
+        Some(FieldClass::Wide(class)) => Some(class.base),
         Some(FieldClass::BitArray(_)) => Some(Base::Hexadecimal),
         class => class.and_then(FieldClass::as_integer).map(|class| class.base),
     }

@@ -1,5 +1,6 @@
 //! Integers and what is stored as one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::IntRange;
@@ -191,7 +192,7 @@ impl IntegerClass {
     }
 }
 
-/// An integer in LEB128: seven bits a byte, the least significant first, aligned to 8 bits. At most 64 bits of value.
+/// An integer in LEB128: seven bits a byte, the least significant first, aligned to 8 bits.
 #[derive(Debug, Clone)]
 pub struct VarIntClass {
     /// Whether it has a sign.
@@ -248,7 +249,7 @@ pub struct EnumClass {
 impl EnumClass {
     /// The labels of `value`, in declared order, each once.
     pub fn labels(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
-        Mapping::labels_of(&self.mappings, value)
+        Mapping::labels_of(&self.mappings, move |mapping| mapping.holds(value))
     }
 }
 
@@ -264,15 +265,20 @@ pub struct BitMapClass {
 impl BitMapClass {
     /// The flags that are active in `bits`, in declared order, each once.
     pub fn active(&self, bits: u64) -> Vec<&Arc<str>> {
-        let mut names: Vec<&Arc<str>> = Vec::new();
-        for flag in self.flags.iter() {
-            let set = (0..i128::from(self.integer.size)).any(|bit| flag.holds(bit) && bits >> bit & 1 == 1);
-            if set && !names.contains(&&flag.label) {
-                names.push(&flag.label);
-            }
-        }
-        names
+        active(&self.flags, bits)
     }
+}
+
+/// Of `flags` those that are active in `bits`, in declared order, each once.
+pub(crate) fn active(flags: &[Mapping], bits: u64) -> Vec<&Arc<str>> {
+    let mut names: Vec<&Arc<str>> = Vec::new();
+    for flag in flags {
+        let set = (0..64).any(|bit| bits >> bit & 1 == 1 && flag.holds(bit.into()));
+        if set && !names.contains(&&flag.label) {
+            names.push(&flag.label);
+        }
+    }
+    names
 }
 
 /// A label and the values it stands for.
@@ -280,26 +286,49 @@ impl BitMapClass {
 pub struct Mapping {
     /// The label.
     pub label: Arc<str>,
-    /// The lowest value.
-    pub low: i128,
-    /// The highest value, included.
-    pub high: i128,
+    /// The values.
+    pub range: IntRange,
 }
 
 impl Mapping {
-    /// The labels that `mappings` have for `value`, in declared order. Ranges of one label may overlap; it is still one label.
-    pub(crate) fn labels_of(mappings: &[Mapping], value: i128) -> impl Iterator<Item = &Arc<str>> {
-        let holding = mappings.iter().enumerate().filter(move |(_, mapping)| mapping.holds(value));
-        let new = holding.filter(move |(index, mapping)| {
+    /// The labels of those of `mappings` that hold a value, in declared order. Ranges of one label may overlap; it is still one label.
+    pub(crate) fn labels_of(mappings: &[Mapping], holds: impl Fn(&Mapping) -> bool) -> impl Iterator<Item = &Arc<str>> {
+        let new = mappings.iter().enumerate().filter(move |(index, mapping)| {
             let mut before = mappings.iter().take(*index);
-            !before.any(|before| before.holds(value) && before.label == mapping.label)
+            holds(mapping) && !before.any(|before| before.label == mapping.label && holds(before))
         });
         new.map(|(_, mapping)| &mapping.label)
+    }
+
+    /// The ranges of one label together, where the label is first, and each value in one of them: a value has a label or has it not.
+    /// No bound is beyond an `i128`.
+    pub(crate) fn by_label(mut mappings: Vec<Mapping>) -> Vec<Mapping> {
+        let mut first = HashMap::new();
+        for (index, mapping) in mappings.iter().enumerate() {
+            first.entry(Arc::clone(&mapping.label)).or_insert(index);
+        }
+        if first.len() == mappings.len() {
+            return mappings;
+        }
+        mappings.sort_by_key(|mapping| (first.get(&mapping.label).copied(), mapping.range.low));
+        mappings.dedup_by(|next, last| {
+            let same = next.label == last.label && next.range.low <= last.range.high;
+            if same {
+                last.range.high = last.range.high.max(next.range.high);
+            }
+            same
+        });
+        mappings
+    }
+
+    /// A label for the values from `low` to `high`.
+    pub(crate) fn new(label: Arc<str>, low: i128, high: i128) -> Self {
+        Mapping { label, range: IntRange::new(low, high) }
     }
 
     /// Whether `value` is in the range.
     #[inline]
     pub fn holds(&self, value: i128) -> bool {
-        IntRange { low: self.low, high: self.high }.holds(value)
+        self.range.holds(value)
     }
 }

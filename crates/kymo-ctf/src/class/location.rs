@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::Position;
+use crate::state::LEAST;
+use crate::wide::WideInt;
 
 /// A part of a packet or of an event record, in the order they are read in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,19 +109,105 @@ impl std::fmt::Display for FieldLocation {
     }
 }
 
-/// Integers from `low` to `high`, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Integers from a lowest to a highest, both included.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntRange {
-    /// The lowest.
-    pub low: i128,
-    /// The highest.
-    pub high: i128,
+    /// The bounds, as far as a cell can have values: the lower is the greater where it can have none of the range.
+    pub(crate) low: i128,
+    pub(crate) high: i128,
+    /// The bounds, where not both can be in a cell.
+    beyond: Option<Arc<(WideInt, WideInt)>>,
 }
 
 impl IntRange {
+    /// From `low` to `high`.
+    pub(crate) fn new(low: i128, high: i128) -> Self {
+        if low < LEAST || high < LEAST {
+            return IntRange::wide(low.into(), high.into());
+        }
+        IntRange { low, high, beyond: None }
+    }
+
+    /// The same.
+    pub(crate) fn wide(low: WideInt, high: WideInt) -> Self {
+        let in_cell = |bound: &WideInt| bound.to_i128().filter(|bound| *bound >= LEAST);
+        let (least, most) = (in_cell(&low), in_cell(&high));
+        if let (Some(low), Some(high)) = (least, most) {
+            return IntRange { low, high, beyond: None };
+        }
+        let none = !low.is_negative() && least.is_none() || high.is_negative() && most.is_none();
+        let (least, most) = if none { (i128::MAX, LEAST) } else { (least.unwrap_or(LEAST), most.unwrap_or(i128::MAX)) };
+        IntRange { low: least, high: most, beyond: Some(Arc::new((low, high))) }
+    }
+
+    /// The lowest.
+    pub fn low(&self) -> WideInt {
+        self.beyond.as_ref().map_or_else(|| self.low.into(), |bounds| bounds.0.clone())
+    }
+
+    /// The highest.
+    pub fn high(&self) -> WideInt {
+        self.beyond.as_ref().map_or_else(|| self.high.into(), |bounds| bounds.1.clone())
+    }
+
+    /// Whether a bound is one that no cell can have.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.beyond.is_some()
+    }
+
+    /// Whether `value` is in it, which is in a cell.
+    #[inline]
+    pub(crate) fn has(&self, value: i128) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
     /// Whether `value` is in it.
     #[inline]
-    pub fn holds(self, value: i128) -> bool {
-        (self.low..=self.high).contains(&value)
+    pub fn holds(&self, value: i128) -> bool {
+        if value >= LEAST { self.has(value) } else { self.holds_wide(&value.into()) }
+    }
+
+    /// Whether `value` is in it.
+    pub fn holds_wide(&self, value: &WideInt) -> bool {
+        match &self.beyond {
+            Some(bounds) => bounds.0 <= *value && *value <= bounds.1,
+            None => value.to_i128().is_some_and(|value| self.has(value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_exact_at_and_beyond_what_cells_have() {
+        let of = |text: &str| WideInt::from_decimal(text).unwrap();
+        let (least, most) = (i128::MIN.to_string(), u128::MAX.to_string());
+        let values = [
+            "-340282366920938463463374607431768211456",
+            &least,
+            "-170141183460469231731687303715884105727",
+            "-170141183460469231731687303715884105726",
+            "-1",
+            "0",
+            "170141183460469231731687303715884105727",
+            "170141183460469231731687303715884105728",
+            &most,
+        ];
+        for low in values {
+            for high in values.into_iter().filter(|high| of(low) <= of(high)) {
+                let range = IntRange::wide(of(low), of(high));
+                assert_eq!((range.low(), range.high()), (of(low), of(high)));
+                for value in values.map(of) {
+                    let inside = of(low) <= value && value <= of(high);
+                    assert_eq!(range.holds_wide(&value), inside, "{value} in {low} to {high}");
+                    if let Some(value) = value.to_i128() {
+                        assert_eq!(range.holds(value), inside, "{value} in {low} to {high}");
+                        assert!(value < LEAST || range.has(value) == inside, "{value} in {low} to {high}");
+                    }
+                }
+            }
+        }
     }
 }

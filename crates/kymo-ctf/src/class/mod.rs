@@ -8,15 +8,22 @@ mod compound;
 mod integer;
 mod location;
 mod text;
+mod wide;
+
+use std::sync::Arc;
+
+use crate::wide::WideInt;
 
 pub use compound::{ArrayClass, Length, Member, OptionalClass, StructClass, VariantClass};
-pub(crate) use compound::{Choice, LinkedLength, choose};
+pub(crate) use compound::{Choice, LinkedLength, choose, is_there};
 pub use integer::{
     Base, BitMapClass, BitOrder, ByteOrder, Encoding, EnumClass, FloatClass, IntegerClass, Mapping, Role, Roles, VarIntClass,
 };
-pub(crate) use integer::{NO_SLOT, Unit};
+pub(crate) use integer::{NO_SLOT, Unit, active};
 pub use location::{FieldLocation, IntRange, Origin, Scope};
 pub use text::{BlobClass, StringClass, StringLength, TextEncoding};
+pub(crate) use wide::active_widely;
+pub use wide::{WideClass, WideKind};
 
 /// Any class of field.
 #[derive(Debug, Clone)]
@@ -44,6 +51,8 @@ pub enum FieldClass {
     Bool(IntegerClass),
     /// An integer of as many bytes as it needs, in LEB128 (CTF 2).
     VarInt(VarIntClass),
+    /// More than 64 bits: an integer, an enumeration, bits with names or without, true or false (CTF 2).
+    Wide(WideClass),
     /// Bytes (CTF 2).
     Blob(BlobClass),
     /// A field that is there or not (CTF 2).
@@ -61,6 +70,7 @@ impl FieldClass {
             FieldClass::Enum(class) => class.integer.alignment,
             FieldClass::Struct(class) => class.alignment,
             FieldClass::Array(class) => class.element.alignment().max(class.minimum_alignment),
+            FieldClass::Wide(class) => class.alignment,
             FieldClass::Variant(_) | FieldClass::Optional(_) => 1,
         }
     }
@@ -86,6 +96,7 @@ impl FieldClass {
                 options.map(|option| option.class.least_bits()).min().unwrap_or(0)
             }
             FieldClass::Optional(_) => 0,
+            FieldClass::Wide(class) => class.size,
             FieldClass::Integer(_)
             | FieldClass::Enum(_)
             | FieldClass::BitArray(_)
@@ -123,11 +134,56 @@ impl FieldClass {
         }
     }
 
+    /// The byte order of a field of fixed length, which may share its first and last bytes with others.
+    pub(crate) fn byte_order(&self) -> Option<ByteOrder> {
+        match self {
+            FieldClass::Float(class) => Some(class.byte_order),
+            FieldClass::Wide(class) => Some(class.byte_order),
+            _ => self.storage().map(|class| class.byte_order),
+        }
+    }
+
+    /// The cell of a field that others may depend on; [`NO_SLOT`] where none does.
+    pub(crate) fn slot(&self) -> Option<u32> {
+        match self {
+            FieldClass::VarInt(class) => Some(class.slot),
+            FieldClass::Wide(class) => Some(class.slot),
+            _ => self.storage().map(|class| class.slot),
+        }
+    }
+
+    /// The same, to be written.
+    pub(crate) fn slot_mut(&mut self) -> Option<&mut u32> {
+        match self {
+            FieldClass::VarInt(class) => Some(&mut class.slot),
+            FieldClass::Wide(class) => Some(&mut class.slot),
+            _ => self.storage_mut().map(|class| &mut class.slot),
+        }
+    }
+
+    /// What an integer means to the reader.
+    pub fn roles(&self) -> Roles {
+        match self {
+            FieldClass::VarInt(class) => class.roles,
+            FieldClass::Wide(class) => class.roles,
+            _ => self.storage().map_or(Roles::NONE, |class| class.roles),
+        }
+    }
+
+    /// The flags of a bit map of more than 64 bits that are active in `bits`, in declared order, each once.
+    pub fn active(&self, bits: &WideInt) -> Vec<&Arc<str>> {
+        match self {
+            FieldClass::Wide(WideClass { kind: WideKind::BitMap(flags), .. }) => active_widely(flags, bits),
+            _ => Vec::new(),
+        }
+    }
+
     /// The labels of an integer's values, where it has any.
     pub fn mappings(&self) -> Option<&[Mapping]> {
         match self {
             FieldClass::Enum(class) => Some(&class.mappings),
             FieldClass::VarInt(class) => class.mappings.as_deref(),
+            FieldClass::Wide(WideClass { kind: WideKind::Enum(mappings), .. }) => Some(mappings),
             _ => None,
         }
     }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use super::Checked;
 use super::location::location;
 use super::object::{Object, list, one_of, unsigned, wrong};
-use super::ranges::{labelled, ranges, refuse_common};
+use super::ranges::{Sign, labelled, ranges, refuse_common};
 use super::roles::{self, Given};
 use super::syntax::{Json, Node};
 use crate::class::{
     ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, EnumClass, FieldClass, FloatClass, IntegerClass, Length,
     Mapping, Member, OptionalClass, Roles, StringClass, StringLength, StructClass, TextEncoding, VarIntClass, VariantClass,
+    WideClass, WideKind,
 };
 
 /// Fields that a trace may describe. Aliases of aliases can ask for exponentially many; this is where it ends.
@@ -247,51 +248,56 @@ fn bits(object: Object, more: &[&str]) -> Checked<Bits> {
     Ok(Bits { length, alignment: object.alignment("alignment")?, byte_order, bit_order })
 }
 
+/// Bits as what they are stored as.
+enum Stored {
+    Integer(IntegerClass),
+    Wide(WideClass),
+}
+
 impl Bits {
     /// As one integer.
-    fn integer(&self, object: &Object, signed: bool) -> Checked<IntegerClass> {
-        let Some(size) = u8::try_from(self.length).ok().filter(|size| *size <= 64) else {
-            let message = format!("`length` is {}; more than 64 bits are not supported", self.length);
-            return wrong(object.need("length")?, message);
-        };
+    fn stored(&self, object: &Object, signed: bool) -> Checked<Stored> {
+        let Bits { length, alignment, byte_order, bit_order } = *self;
         let attributes = object.attributes()?;
-        Ok(IntegerClass {
-            bit_order: self.bit_order,
-            attributes,
-            ..IntegerClass::new(size, self.alignment, signed, self.byte_order)
+        Ok(match u8::try_from(length) {
+            Ok(size @ ..=64) => {
+                let class = IntegerClass::new(size, alignment, signed, byte_order);
+                Stored::Integer(IntegerClass { bit_order, attributes, ..class })
+            }
+            _ => Stored::Wide(WideClass { bit_order, attributes, ..WideClass::new(length, alignment, signed, byte_order) }),
         })
     }
 }
 
-/// More bits than an integer has are an array of single ones, which are the same bits in the order they are stored in.
 fn bit_array(object: Object) -> Checked<Made> {
-    let bits = bits(object, &[])?;
-    match bits.length {
-        ..=64 => Ok(Made::plain(FieldClass::BitArray(bits.integer(&object, false)?))),
-        _ => bit_by_bit(&bits, &object),
-    }
+    bits_alone(&bits(object, &[])?, &object)
 }
 
-fn bit_by_bit(bits: &Bits, object: &Object) -> Checked<Made> {
-    let bit = FieldClass::BitArray(IntegerClass::new(1, 1, false, bits.byte_order));
-    let class = ArrayClass::new(bit, Length::Static(bits.length));
-    let class = ArrayClass { minimum_alignment: bits.alignment, attributes: object.attributes()?, ..class };
-    Ok(Made::plain(FieldClass::Array(class)))
+fn bits_alone(bits: &Bits, object: &Object) -> Checked<Made> {
+    Ok(Made::plain(match bits.stored(object, false)? {
+        Stored::Integer(class) => FieldClass::BitArray(class),
+        Stored::Wide(class) => FieldClass::Wide(WideClass { kind: WideKind::BitArray, base: Base::Hexadecimal, ..class }),
+    }))
 }
 
 fn bit_map(object: Object) -> Checked<Made> {
     let bits = bits(object, &["flags"])?;
-    let integer = bits.integer(&object, false)?;
     let node = object.need("flags")?;
-    let flags = labelled(node, "`flags`", 0)?;
+    let flags = labelled(node, "`flags`", Sign::NotNegative)?;
     if flags.is_empty() {
         return wrong(node, "a bit map's `flags` must be one at least");
     }
-    Ok(Made::plain(FieldClass::BitMap(BitMapClass { integer, flags })))
+    Ok(Made::plain(match bits.stored(&object, false)? {
+        Stored::Integer(integer) => FieldClass::BitMap(BitMapClass { integer, flags }),
+        Stored::Wide(class) => FieldClass::Wide(WideClass { kind: WideKind::BitMap(flags), base: Base::Hexadecimal, ..class }),
+    }))
 }
 
 fn boolean(object: Object) -> Checked<Made> {
-    Ok(Made::plain(FieldClass::Bool(bits(object, &[])?.integer(&object, false)?)))
+    Ok(Made::plain(match bits(object, &[])?.stored(&object, false)? {
+        Stored::Integer(class) => FieldClass::Bool(class),
+        Stored::Wide(class) => FieldClass::Wide(WideClass { kind: WideKind::Bool, ..class }),
+    }))
 }
 
 /// The base to show an integer in, and the labels of its values.
@@ -306,7 +312,7 @@ fn shown(object: &Object) -> Checked<(Base, Option<Arc<[Mapping]>>)> {
             other => return wrong(node, format!("`preferred-display-base` is {other}; it can be 2, 8, 10 or 16")),
         },
     };
-    let mappings = object.get("mappings").map(|node| labelled(node, "`mappings`", i128::MIN)).transpose()?;
+    let mappings = object.get("mappings").map(|node| labelled(node, "`mappings`", Sign::Any)).transpose()?;
     Ok((base, mappings.filter(|mappings| !mappings.is_empty())))
 }
 
@@ -323,10 +329,16 @@ fn fixed_integer(object: Object, signed: bool) -> Checked<Made> {
     let bits = bits(object, of_integers(signed))?;
     let (base, mappings) = shown(&object)?;
     let given = roles::read(object.get("roles"), &roles::OF_INTEGERS)?;
-    let integer = IntegerClass { base, roles: set(&given), ..bits.integer(&object, signed)? };
-    let class = match mappings {
-        Some(mappings) => FieldClass::Enum(EnumClass { integer, mappings }),
-        None => FieldClass::Integer(integer),
+    let roles = set(&given);
+    let class = match (bits.stored(&object, signed)?, mappings) {
+        (Stored::Integer(class), Some(mappings)) => {
+            FieldClass::Enum(EnumClass { integer: IntegerClass { base, roles, ..class }, mappings })
+        }
+        (Stored::Integer(class), None) => FieldClass::Integer(IntegerClass { base, roles, ..class }),
+        (Stored::Wide(class), mappings) => {
+            let kind = mappings.map_or(WideKind::Integer, WideKind::Enum);
+            FieldClass::Wide(WideClass { base, roles, kind, ..class })
+        }
     };
     Ok(Made { roles: given, ..Made::plain(class) })
 }
@@ -348,7 +360,7 @@ fn float(object: Object) -> Checked<Made> {
         64 => 64,
         128 => 128,
         // Too large for what it could be given as.
-        longer if longer > 128 && longer.is_multiple_of(32) => return bit_by_bit(&bits, &object),
+        longer if longer > 128 && longer.is_multiple_of(32) => return bits_alone(&bits, &object),
         other => {
             let message = format!("`length` is {other}; IEEE 754 has numbers of 16, 32, 64, 128 and longer multiples of 32 bits");
             return wrong(object.need("length")?, message);

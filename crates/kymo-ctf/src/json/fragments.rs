@@ -398,6 +398,7 @@ fn environment(node: &Node) -> Checked<Vec<(String, EnvValue)>> {
     let entries = entries.map(|(name, node)| match &node.value {
         Json::Text(text) => Ok((name.text.clone(), EnvValue::Text(text.clone()))),
         Json::Integer(value) => Ok((name.text.clone(), EnvValue::Integer(*value))),
+        Json::Wide(value) => Ok((name.text.clone(), EnvValue::Wide(value.clone()))),
         _ => {
             let message = format!("`{}` of the `environment` must be a string or an integer, not {}", name.text, node.kind());
             wrong(node, message)

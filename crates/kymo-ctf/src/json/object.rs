@@ -8,6 +8,7 @@ use super::Checked;
 use super::syntax::{Json, Name, Node};
 use crate::attribute::{AttributeValue, Attributes};
 use crate::error::{MetadataError, Position};
+use crate::wide::WideInt;
 
 /// A JSON object and what it is.
 #[derive(Debug, Clone, Copy)]
@@ -49,11 +50,22 @@ pub(super) fn text<'a>(node: &'a Node, what: &str) -> Checked<&'a str> {
 
 /// What must be an integer in a range.
 pub(super) fn integer(node: &Node, what: impl Display, range: RangeInclusive<i128>) -> Checked<i128> {
-    match node.value {
-        Json::Integer(value) if range.contains(&value) => Ok(value),
-        Json::Integer(value) => {
-            wrong(node, format!("{what} is {value}; it must be an integer from {} to {}", range.start(), range.end()))
-        }
+    let outside = |value: &dyn Display| {
+        wrong(node, format!("{what} is {value}; it must be an integer from {} to {}", range.start(), range.end()))
+    };
+    match &node.value {
+        Json::Integer(value) if range.contains(value) => Ok(*value),
+        Json::Integer(value) => outside(value),
+        Json::Wide(value) => outside(&value.brief()),
+        _ => wrong(node, format!("{what} must be an integer, not {}", node.kind())),
+    }
+}
+
+/// What must be an integer, of any size.
+pub(super) fn any_integer(node: &Node, what: &str) -> Checked<WideInt> {
+    match &node.value {
+        Json::Integer(value) => Ok((*value).into()),
+        Json::Wide(value) => Ok(value.clone()),
         _ => wrong(node, format!("{what} must be an integer, not {}", node.kind())),
     }
 }
@@ -187,6 +199,7 @@ fn attribute(node: &Node) -> AttributeValue {
         Json::Null => AttributeValue::Null,
         Json::Bool(value) => AttributeValue::Bool(*value),
         Json::Integer(value) => AttributeValue::Integer(*value),
+        Json::Wide(value) => AttributeValue::Wide(value.clone()),
         Json::Real(value) => AttributeValue::Real(*value),
         Json::Text(text) => AttributeValue::Text(text.clone()),
         Json::List(elements) => AttributeValue::List(elements.iter().map(attribute).collect()),

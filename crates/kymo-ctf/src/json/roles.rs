@@ -73,12 +73,15 @@ pub(super) fn check(class: &StructClass, roles: &[Given], scope: Scope, has_cloc
                 return refuse(given, "needs a UUID to compare with, and the preamble has no `uuid`");
             }
             Role::PacketMagic => {
-                match class.members.first().and_then(|member| member.class.as_integer()) {
+                let size = |size: u64| match size {
+                    32 => Ok(()),
+                    _ => refuse(given, &format!("is for an integer of 32 bits, not {size}")),
+                };
+                match class.members.first().map(|member| &member.class) {
                     _ if magic => return refuse(given, "can only be given once"),
-                    Some(integer) if integer.roles.has(Role::PacketMagic) => {
-                        if integer.size != 32 {
-                            return refuse(given, &format!("is for an integer of 32 bits, not {}", integer.size));
-                        }
+                    Some(FieldClass::Wide(wide)) if wide.roles.has(Role::PacketMagic) => size(wide.size)?,
+                    Some(class) if class.as_integer().is_some_and(|integer| integer.roles.has(Role::PacketMagic)) => {
+                        size(class.least_bits())?;
                     }
                     _ => return refuse(given, "is for the packet header's first member, an integer of fixed length"),
                 }
@@ -97,6 +100,7 @@ pub(super) fn give_cpu(class: &mut StructClass) {
             FieldClass::Integer(integer) if !integer.signed => integer.roles = integer.roles.with(Role::CpuId),
             FieldClass::Enum(class) if !class.integer.signed => class.integer.roles = class.integer.roles.with(Role::CpuId),
             FieldClass::VarInt(integer) if !integer.signed => integer.roles = integer.roles.with(Role::CpuId),
+            FieldClass::Wide(class) if class.is_integer() && !class.signed => class.roles = class.roles.with(Role::CpuId),
             _ => {}
         }
     }

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use super::Checked;
 use crate::error::{MetadataError, Position};
+use crate::wide::WideInt;
 
 /// The byte before every fragment.
 const SEPARATOR: char = '\u{1e}';
@@ -29,7 +30,9 @@ pub(super) enum Json {
     Bool(bool),
     /// A number without fraction and exponent.
     Integer(i128),
-    /// Any other number, and integers of more than 127 bits.
+    /// The same, of more than 127 bits.
+    Wide(WideInt),
+    /// Any other number, and integers of more than ten thousands of bits.
     Real(f64),
     Text(String),
     List(Vec<Node>),
@@ -50,8 +53,8 @@ impl Node {
         match self.value {
             Json::Null => "`null`",
             Json::Bool(_) => "a boolean",
-            Json::Integer(_) => "an integer",
-            Json::Real(_) => "a number with a fraction, an exponent or more than 127 bits",
+            Json::Integer(_) | Json::Wide(_) => "an integer",
+            Json::Real(_) => "a number with a fraction or an exponent",
             Json::Text(_) => "a string",
             Json::List(_) => "an array",
             Json::Map(_) => "an object",
@@ -264,10 +267,12 @@ impl<'a> Sequence<'a> {
             (integer, end) = (false, end + 1 + sign + exponent);
         }
         let text = self.rest.get(..end).unwrap_or("");
-        let value = match text.parse() {
-            Ok(value) if integer => Json::Integer(value),
-            _ => Json::Real(text.parse().unwrap_or(f64::NAN)),
+        let number = || match text.parse() {
+            Ok(value) => Some(Json::Integer(value)),
+            Err(_) => WideInt::from_decimal(text).map(Json::Wide),
         };
+        let number = if integer { number() } else { None };
+        let value = number.unwrap_or_else(|| Json::Real(text.parse().unwrap_or(f64::NAN)));
         self.skip(end);
         Ok(value)
     }
@@ -377,8 +382,14 @@ mod tests {
     }
 
     #[test]
-    fn integers_too_large_for_anything_are_no_integers() {
-        let nodes = all("\u{1e}340282366920938463463374607431768211456").unwrap();
+    fn integers_are_exact_until_they_are_too_large_for_anything() {
+        let nodes =
+            all("\u{1e}[170141183460469231731687303715884105728, -1606938044258990275541962092341162602522202993782]").unwrap();
+        let Json::List(numbers) = &nodes[0].value else { panic!("{nodes:?}") };
+        let text = |node: &Node| if let Json::Wide(number) = &node.value { number.to_string() } else { format!("{node:?}") };
+        assert_eq!(text(&numbers[0]), "170141183460469231731687303715884105728");
+        assert_eq!(text(&numbers[1]), "-1606938044258990275541962092341162602522202993782");
+        let nodes = all(&format!("\u{1e}{}", "9".repeat(30_000))).unwrap();
         assert!(matches!(nodes[0].value, Json::Real(_)));
     }
 

@@ -136,8 +136,8 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// By how much a counter grew from one packet to the next. Counters narrower than 64 bits may wrap: less than before is a step back
-    /// only if that is the shorter way.
+    /// By how much a counter grew from one packet to the next. Counters narrower than 64 bits may wrap, and the low bits of wider ones:
+    /// less than before is a step back only if that is the shorter way.
     fn growth(&mut self, counter: &'static str, from: Option<(u64, u8)>, to: Option<(u64, u8)>, head: &Head) -> u64 {
         let (Some((from, _)), Some((to, size))) = (from, to) else {
             return 0;

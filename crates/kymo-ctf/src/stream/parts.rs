@@ -16,6 +16,7 @@ use crate::value_ref::{Place, StructRef};
 
 impl<S: Source> Stream<S> {
     /// Where the record's contexts and fields begin, and their classes: common context, own context, fields.
+    #[inline]
     pub(crate) fn body<'a>(&'a self, class: &'a EventClass) -> (Place<'a>, [Option<&'a StructClass>; 3]) {
         let slots = self.slots_at_body();
         let common = self.plan.as_ref().and_then(|plan| plan.class.event_context.as_deref());

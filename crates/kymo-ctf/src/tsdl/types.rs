@@ -538,27 +538,7 @@ fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
             return Err(MetadataError::new(low.position, message));
         }
         next = high.value + 1;
-        mappings.push(Mapping { label: Arc::from(label.value.as_str()), low: low.value, high: high.value });
+        mappings.push(Mapping::new(Arc::from(label.value.as_str()), low.value, high.value));
     }
-    Ok(by_label(mappings).into())
-}
-
-/// The ranges of one label together, where the label is first, and each value in one of them: a value has a label or has it not.
-fn by_label(mut mappings: Vec<Mapping>) -> Vec<Mapping> {
-    let mut first = HashMap::new();
-    for (index, mapping) in mappings.iter().enumerate() {
-        first.entry(Arc::clone(&mapping.label)).or_insert(index);
-    }
-    if first.len() == mappings.len() {
-        return mappings;
-    }
-    mappings.sort_by_key(|mapping| (first.get(&mapping.label).copied(), mapping.low));
-    mappings.dedup_by(|next, last| {
-        let same = next.label == last.label && next.low <= last.high;
-        if same {
-            last.high = last.high.max(next.high);
-        }
-        same
-    });
-    mappings
+    Ok(Mapping::by_label(mappings).into())
 }

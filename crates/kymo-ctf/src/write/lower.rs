@@ -13,9 +13,9 @@ use super::ranges::disjoint;
 use super::value::{Copy, MemberWrite, StructWrite, Test, Write};
 use crate::attribute::Attributes;
 use crate::class::{
-    ArrayClass, Base, BitOrder, BlobClass, ByteOrder, Encoding, EnumClass, FieldClass, FieldLocation, FloatClass, IntRange,
+    ArrayClass, Base, BitOrder, BlobClass, ByteOrder, Choice, Encoding, EnumClass, FieldClass, FieldLocation, FloatClass, IntRange,
     IntegerClass, Length, Mapping, Member, NO_SLOT, OptionalClass, Origin, Roles, Scope, StringClass, StringLength, StructClass,
-    TextEncoding, VarIntClass, VariantClass,
+    TextEncoding, VarIntClass, VariantClass, WideClass, WideKind,
 };
 use crate::error::Position;
 use crate::tsdl::shown_name;
@@ -60,11 +60,14 @@ pub(super) struct Lowering {
     signed: HashMap<u32, bool>,
     /// The labels of those that are enumerations.
     labels: HashMap<u32, Arc<[Mapping]>>,
+    /// Bits of those that may have more than 64; `None` where it may be any number.
+    wide: HashMap<u32, Option<u64>>,
 }
 
 impl Lowering {
     pub(super) fn new(format: Format, any_names: bool) -> Self {
-        Lowering { format, any_names, targets: HashMap::new(), signed: HashMap::new(), labels: HashMap::new() }
+        let (targets, signed, labels, wide) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
+        Lowering { format, any_names, targets, signed, labels, wide }
     }
 
     /// A part that is not written.
@@ -85,16 +88,20 @@ impl Lowering {
 
     /// Takes note of what others depend on.
     fn note(&mut self, class: &FieldClass) -> Option<u32> {
-        let (slot, signed) = match class {
-            FieldClass::VarInt(class) => (class.slot, class.signed),
-            class => class.storage().map(|class| (class.slot, class.signed))?,
+        let slot = class.slot().filter(|slot| *slot != NO_SLOT)?;
+        let (signed, wide) = match class {
+            FieldClass::VarInt(class) => (class.signed, Some(None)),
+            FieldClass::Wide(class) => (class.signed, Some(Some(class.size))),
+            class => (class.storage().is_some_and(|class| class.signed), None),
         };
-        if slot == NO_SLOT {
-            return None;
-        }
         self.signed.insert(slot, signed);
         if let FieldClass::Enum(class) = class {
             self.labels.insert(slot, Arc::clone(&class.mappings));
+        }
+        // Of several of which only one is there, the largest, or none has a size.
+        if let Some(size) = wide {
+            let all = self.wide.entry(slot).or_insert(size);
+            *all = all.and_then(|so_far| Some(so_far.max(size?)));
         }
         Some(slot)
     }
@@ -103,8 +110,7 @@ impl Lowering {
     fn has_label(&self, slot: u32, label: &str) -> bool {
         let signed = self.signed.get(&slot).copied().unwrap_or(false);
         let mut mappings = self.labels.get(&slot).into_iter().flat_map(|mappings| mappings.iter());
-        mappings
-            .any(|mapping| *mapping.label == *label && within(IntRange { low: mapping.low, high: mapping.high }, signed).is_some())
+        mappings.any(|mapping| *mapping.label == *label && possible(mapping, signed).is_some())
     }
 
     /// A part that is written, and how. Names in `taken` are kept clear of.
@@ -187,10 +193,14 @@ impl Walk<'_> {
     }
 
     fn class(&mut self, from: &FieldClass) -> (FieldClass, Write) {
+        let old = self.lowering.format == Format::Ctf18;
         if let Some(slot) = self.lowering.note(from) {
             self.lowering.targets.insert(slot, Target { scope: self.scope, path: self.here.clone() });
+            // What is written as text is no length and no selector.
+            if old && matches!(from, FieldClass::Wide(class) if class.is_integer()) {
+                self.lowering.targets.remove(&slot);
+            }
         }
-        let old = self.lowering.format == Format::Ctf18;
         match from {
             FieldClass::Integer(from) => (FieldClass::Integer(widened(from)), number(from)),
             FieldClass::Enum(from) => {
@@ -211,6 +221,7 @@ impl Walk<'_> {
                 let class = IntegerClass { attributes: from.attributes.clone(), ..super::framing::unsigned(1) };
                 (if old { FieldClass::Integer(class) } else { FieldClass::Bool(class) }, Write::Bool(from.clone()))
             }
+            FieldClass::Wide(from) => wide(from, old),
             FieldClass::VarInt(from) => leb(from, old),
             FieldClass::Float(from) => float(from, old),
             FieldClass::String(from) => self.string(from),
@@ -310,19 +321,28 @@ impl Walk<'_> {
                 name => names.free(name).into(),
             })
             .collect();
-        let mut chosen = disjoint(&from.choices, from.options.len());
+        let mut chosen = match &from.ranges {
+            Some(ranges) if !old => ranges.clone(),
+            _ => disjoint(&from.choices, from.options.len()),
+        };
         // The labels of an enumeration that is written are the source's, and so are the names of options.
         let kept = if old && from.ranges.is_some() { None } else { self.resolve(slot) };
         // babeltrace2 takes no path from the top of a part between angle brackets.
         let kept = kept.filter(|location| !old || location.origin == Origin::Nearest);
         // Nor an option of which no label is exactly the name.
         let kept = kept.filter(|_| !old || names.iter().all(|name| self.lowering.has_label(slot, name)));
-        if old && kept.is_none() {
+        let by_option = old && kept.is_none() && self.lowering.wide.contains_key(&slot);
+        if by_option {
+            let ever = |option: usize| from.choices.iter().any(|choice| choice.option as usize == option);
+            let only = |option: usize| if ever(option) { vec![IntRange::new(option as i128, option as i128)] } else { Vec::new() };
+            chosen = (0..from.options.len()).map(only).collect();
+        } else if old && kept.is_none() {
             let signed = self.lowering.signed.get(&slot).copied().unwrap_or(false);
-            chosen.iter_mut().for_each(|ranges| *ranges = ranges.iter().filter_map(|range| within(*range, signed)).collect());
+            chosen.iter_mut().for_each(|ranges| *ranges = ranges.iter().filter_map(|range| within(range, signed)).collect());
         }
         let all = old && kept.is_some();
-        let selector = kept.unwrap_or_else(|| self.copy_selector(slot, &names, &chosen));
+        let choices = by_option.then(|| Arc::clone(&from.choices));
+        let selector = kept.unwrap_or_else(|| self.copy_selector(slot, &names, &chosen, choices));
         let (mut options, mut writes, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
         for (index, ((option, name), chosen)) in from.options.iter().zip(&names).zip(chosen).enumerate() {
             let (class, write) = self.inside(Step::Option(index), &option.class);
@@ -336,7 +356,7 @@ impl Walk<'_> {
         if options.is_empty() {
             let nothing = FieldClass::Struct(StructClass::new(Vec::new(), 8));
             options.push(self.member(&Arc::from(NOTHING), nothing));
-            ranges.push(vec![IntRange { low: 0, high: 0 }]);
+            ranges.push(vec![IntRange::new(0, 0)]);
         }
         let class = VariantClass::new(selector, options, (!old).then_some(ranges));
         let class = VariantClass { attributes: from.attributes.clone(), ..class };
@@ -346,23 +366,49 @@ impl Walk<'_> {
         )
     }
 
-    fn copy_selector(&mut self, slot: u32, names: &[Arc<str>], chosen: &[Vec<IntRange>]) -> FieldLocation {
-        let signed = self.lowering.signed.get(&slot).copied().unwrap_or(false);
+    /// A selector that is written again: in CTF 1.8 with the names of what it chooses, and by `choices` which of these if the value may
+    /// be of more than 64 bits.
+    fn copy_selector(
+        &mut self,
+        slot: u32,
+        names: &[Arc<str>],
+        chosen: &[Vec<IntRange>],
+        choices: Option<Arc<[Choice]>>,
+    ) -> FieldLocation {
+        let signed = choices.is_none() && self.lowering.signed.get(&slot).copied().unwrap_or(false);
         let integer = IntegerClass { signed, ..super::framing::unsigned(8) };
         let class = match self.lowering.format {
-            Format::Ctf2 => FieldClass::Integer(integer),
+            Format::Ctf2 => return self.copy_number("tag", slot),
             Format::Ctf18 => {
                 let mappings = names.iter().zip(chosen).flat_map(|(name, ranges)| {
-                    ranges.iter().map(|range| Mapping { label: Arc::clone(name), low: range.low, high: range.high })
+                    ranges.iter().map(|range| Mapping { label: Arc::clone(name), range: range.clone() })
                 });
                 let mut mappings: Vec<Mapping> = mappings.collect();
                 if mappings.is_empty() {
-                    mappings.push(Mapping { label: Arc::from(NOTHING), low: 0, high: 0 });
+                    mappings.push(Mapping::new(Arc::from(NOTHING), 0, 0));
                 }
                 FieldClass::Enum(EnumClass { integer, mappings: mappings.into() })
             }
         };
-        self.copy("tag", class, Copy::Number(slot))
+        let copy = choices.map_or(Copy::Number(slot), |choices| Copy::Option(slot, choices));
+        self.copy("tag", class, copy)
+    }
+
+    /// An integer that is written again, for CTF 2.
+    fn copy_number(&mut self, what: &str, slot: u32) -> FieldLocation {
+        let signed = self.lowering.signed.get(&slot).copied().unwrap_or(false);
+        match self.lowering.wide.get(&slot) {
+            // Where the field is not there, zeros are written in its place, and these should not be many.
+            Some(Some(size)) if *size <= MOST_COPIED => {
+                let bytes = size.div_ceil(8);
+                let class = WideClass::new(bytes.saturating_mul(8), 8, signed, ByteOrder::Little);
+                return self.copy(what, FieldClass::Wide(class), Copy::Wide(slot, bytes));
+            }
+            Some(_) => return self.copy(what, FieldClass::VarInt(VarIntClass::new(signed)), Copy::Leb(slot, signed)),
+            None => {}
+        }
+        let integer = IntegerClass { signed, ..super::framing::unsigned(8) };
+        self.copy(what, FieldClass::Integer(integer), Copy::Number(slot))
     }
 
     /// In CTF 1.8 a sequence of no element or one.
@@ -377,9 +423,7 @@ impl Walk<'_> {
         } else if from.ranges.is_none() {
             self.copy("tag", FieldClass::Bool(byte), Copy::There(test.clone()))
         } else {
-            let signed = self.lowering.signed.get(&test.slot).copied().unwrap_or(false);
-            let integer = IntegerClass { signed, ..super::framing::unsigned(8) };
-            self.copy("tag", FieldClass::Integer(integer), Copy::Number(test.slot))
+            self.copy_number("tag", test.slot)
         };
         let step = if old { Step::Element } else { Step::Option(0) };
         let (class, write) = self.inside(step, &from.class);
@@ -472,19 +516,27 @@ fn members(path: &[Step], old: bool) -> Option<Vec<Option<Arc<str>>>> {
 /// Whether the packet's own framing has it.
 fn has_role(class: &FieldClass) -> bool {
     match class {
-        FieldClass::VarInt(class) => !class.roles.is_empty(),
-        class => class.storage().is_some_and(|integer| !integer.roles.is_empty()),
+        FieldClass::Struct(_) | FieldClass::Array(_) => false,
+        class => !class.roles().is_empty(),
     }
 }
+
+/// Bits of a larger integer are written again as LEB128.
+const MOST_COPIED: u64 = 4096;
 
 /// The only option of a variant that never has one.
 const NOTHING: &str = "_none";
 
 /// As much of a range as an integer of 64 bits can be in.
-pub(super) fn within(range: IntRange, signed: bool) -> Option<IntRange> {
+pub(super) fn within(range: &IntRange, signed: bool) -> Option<IntRange> {
     let (least, most) = if signed { (i64::MIN.into(), i64::MAX.into()) } else { (0, u64::MAX.into()) };
-    let range = IntRange { low: range.low.max(least), high: range.high.min(most) };
-    (range.low <= range.high).then_some(range)
+    let (low, high) = (range.low.max(least), range.high.min(most));
+    (low <= high).then(|| IntRange::new(low, high))
+}
+
+/// As much of a mapping as an integer can be: in CTF 2 ranges of one without a sign have none.
+pub(super) fn possible(mapping: &Mapping, signed: bool) -> Option<Mapping> {
+    Some(Mapping { label: Arc::clone(&mapping.label), range: within(&mapping.range, signed)? })
 }
 
 fn bytes_of(size: u8) -> u8 {
@@ -512,9 +564,30 @@ fn number(from: &IntegerClass) -> Write {
 fn single_bits(flags: &[Mapping], size: u8) -> Arc<[Mapping]> {
     let bits = flags.iter().flat_map(|flag| {
         let bits = (0..size.min(64)).filter(|bit| flag.holds((*bit).into()));
-        bits.map(|bit| Mapping { label: Arc::clone(&flag.label), low: 1 << bit, high: 1 << bit })
+        bits.map(|bit| Mapping::new(Arc::clone(&flag.label), 1 << bit, 1 << bit))
     });
     bits.collect()
+}
+
+/// In CTF 1.8, which has no such integers, as text, which can be read by all and compared by eye.
+fn wide(from: &WideClass, old: bool) -> (FieldClass, Write) {
+    let attributes = from.attributes.clone();
+    let bytes = from.size.div_ceil(8);
+    match &from.kind {
+        WideKind::Bool => {
+            let class = IntegerClass { attributes, ..super::framing::unsigned(1) };
+            (if old { FieldClass::Integer(class) } else { FieldClass::Bool(class) }, Write::WideBool(from.clone()))
+        }
+        _ if old => {
+            let class = StringClass { attributes, ..StringClass::terminated() };
+            (FieldClass::String(class), Write::WideText(from.clone()))
+        }
+        kind => {
+            let class = WideClass::new(bytes.saturating_mul(8), 8, from.signed, ByteOrder::Little);
+            let class = WideClass { base: from.base, kind: kind.clone(), attributes, ..class };
+            (FieldClass::Wide(class), Write::Wide { from: from.clone(), bytes })
+        }
+    }
 }
 
 fn leb(from: &VarIntClass, old: bool) -> (FieldClass, Write) {

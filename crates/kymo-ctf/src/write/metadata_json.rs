@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::lower::within;
+use super::lower::possible;
 use crate::attribute::{AttributeValue as Json, Attributes, BABELTRACE};
 use crate::class::{
     Base, BitOrder, ByteOrder, FieldClass, FieldLocation, IntRange, IntegerClass, Length, Mapping, Member, Origin, Role, Roles,
-    StringLength, StructClass, TextEncoding,
+    StringLength, StructClass, TextEncoding, WideClass, WideKind,
 };
 use crate::clock::ClockClass;
 use crate::json::{ENCODINGS, LOG_LEVELS, OF_BLOBS, OF_INTEGERS, log_level};
@@ -93,6 +93,7 @@ fn trace(metadata: &Metadata) -> Object {
         let value = match value {
             EnvValue::Text(text) => Json::Text(text.clone()),
             EnvValue::Integer(number) => Json::Integer(*number),
+            EnvValue::Wide(number) => Json::Wide(number.clone()),
         };
         (name.clone(), value)
     });
@@ -198,6 +199,7 @@ fn field(class: &FieldClass) -> Object {
             let kind = if class.signed { "variable-length-signed-integer" } else { "variable-length-unsigned-integer" };
             shown(Object::of(kind), class.base, class.mappings.as_deref()).attributes(&class.attributes)
         }
+        FieldClass::Wide(class) => wide(class),
         FieldClass::Float(class) => Object::of("fixed-length-floating-point-number")
             .with("length", u64::from(class.size))
             .with("byte-order", "little-endian")
@@ -239,6 +241,20 @@ fn field(class: &FieldClass) -> Object {
 
 const RANGES: &str = "selector-field-ranges";
 
+/// More than 64 bits.
+fn wide(class: &WideClass) -> Object {
+    let of = |kind| Object::of(kind).with("length", class.size).with("byte-order", "little-endian").with("alignment", 8);
+    let number = if class.signed { "fixed-length-signed-integer" } else { "fixed-length-unsigned-integer" };
+    let object = match &class.kind {
+        WideKind::Integer => shown(of(number), class.base, None),
+        WideKind::Enum(mappings) => shown(of(number), class.base, Some(mappings)),
+        WideKind::BitArray => of("fixed-length-bit-array"),
+        WideKind::BitMap(flags) => of("fixed-length-bit-map").with("flags", labelled(flags)),
+        WideKind::Bool => of("fixed-length-boolean"),
+    };
+    object.attributes(&class.attributes)
+}
+
 fn bits(kind: &str, class: &IntegerClass) -> Object {
     debug_assert!(class.byte_order == ByteOrder::Little && class.bit_order == BitOrder::Natural);
     Object::of(kind).with("length", u64::from(class.size)).with("byte-order", "little-endian").with("alignment", 8)
@@ -249,12 +265,6 @@ fn whole(class: &IntegerClass, mappings: Option<&[Mapping]>) -> Object {
     let mappings: Option<Vec<Mapping>> =
         mappings.map(|mappings| mappings.iter().filter_map(|mapping| possible(mapping, class.signed)).collect());
     shown(bits(kind, class), class.base, mappings.as_deref()).maybe("roles", roles(class.roles)).attributes(&class.attributes)
-}
-
-/// As much of a mapping as CTF 2 allows: ranges of an integer without a sign have none.
-fn possible(mapping: &Mapping, signed: bool) -> Option<Mapping> {
-    let IntRange { low, high } = within(IntRange { low: mapping.low, high: mapping.high }, signed)?;
-    Some(Mapping { label: mapping.label.clone(), low, high })
 }
 
 fn shown(object: Object, base: Base, mappings: Option<&[Mapping]>) -> Object {
@@ -278,20 +288,20 @@ fn roles(roles: Roles) -> Option<Vec<Json>> {
 fn labelled(mappings: &[Mapping]) -> Json {
     let mut places = std::collections::HashMap::new();
     let mut all: Vec<(String, Vec<IntRange>)> = Vec::new();
-    for Mapping { label, low, high } in mappings {
+    for Mapping { label, range } in mappings {
         let place = *places.entry(label).or_insert_with(|| {
             all.push((label.to_string(), Vec::new()));
             all.len() - 1
         });
         if let Some((_, of)) = all.get_mut(place) {
-            of.push(IntRange { low: *low, high: *high });
+            of.push(range.clone());
         }
     }
     Json::Map(all.into_iter().map(|(label, of)| (label, ranges(&of))).collect())
 }
 
 fn ranges(of: &[IntRange]) -> Json {
-    let pairs = of.iter().map(|range| Json::List(vec![Json::Integer(range.low), Json::Integer(range.high)]));
+    let pairs = of.iter().map(|range| Json::List(vec![Json::Wide(range.low()), Json::Wide(range.high())]));
     Json::List(pairs.collect())
 }
 
@@ -320,6 +330,9 @@ fn print(value: &Json, out: &mut String) {
             let _ = write!(out, "{value}");
         }
         Json::Integer(value) => {
+            let _ = write!(out, "{value}");
+        }
+        Json::Wide(value) => {
             let _ = write!(out, "{value}");
         }
         // With a point or an exponent, so that it stays what it is.

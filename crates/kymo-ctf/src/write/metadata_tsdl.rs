@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::lower::within;
+use super::lower::possible;
 use crate::attribute::AttributeValue;
 use crate::class::{
     Base, Encoding, FieldClass, FieldLocation, FloatClass, IntRange, IntegerClass, Length, Mapping, Member, Origin, StructClass,
@@ -83,6 +83,7 @@ impl Text {
         for (name, value) in env {
             match value {
                 EnvValue::Text(text) => self.line(1, &format!("{name} = {};", quoted(text))),
+                EnvValue::Wide(number) => self.line(1, &format!("{name} = \"{number}\";")),
                 EnvValue::Integer(number) => self.line(1, &format!("{name} = {number};")),
             }
         }
@@ -163,22 +164,18 @@ impl Text {
         match class {
             FieldClass::Integer(class) => self.integer(class),
             FieldClass::Enum(class) => {
-                let signed = class.integer.signed;
-                let ranges = class.mappings.iter().filter_map(|mapping| {
-                    let range = within(IntRange { low: mapping.low, high: mapping.high }, signed)?;
-                    Some((mapping, range))
-                });
-                let ranges: Vec<(&Mapping, IntRange)> = ranges.collect();
+                let mappings = class.mappings.iter().filter_map(|mapping| possible(mapping, class.integer.signed));
+                let mappings = Mapping::by_label(mappings.collect());
                 // No value has a label, and an enumeration needs one.
-                if ranges.is_empty() {
+                if mappings.is_empty() {
                     return self.integer(&class.integer);
                 }
                 self.0.push_str("enum : ");
                 self.integer(&class.integer);
                 self.0.push_str(" {\n");
-                for (mapping, IntRange { low, high }) in ranges {
+                for Mapping { label, range: IntRange { low, high, .. } } in mappings {
                     self.indent(depth + 1);
-                    let _ = write!(self.0, "{} = {low}", quoted(&mapping.label));
+                    let _ = write!(self.0, "{} = {low}", quoted(&label));
                     if high != low {
                         let _ = write!(self.0, " ... {high}");
                     }

@@ -31,9 +31,11 @@ use crate::metadata::Metadata;
 use crate::source::Slice;
 use crate::stream::{Next, Note, Stream};
 use crate::trace::Trace;
+use crate::wide::WideInt;
 
 use packets::Packets;
 use part::Part;
+use value::Unwritten;
 
 /// Which version of the format is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,6 +90,19 @@ pub enum WriteError {
     /// The source asks for metadata that no reader would take, such as more fields than are supported.
     #[error("the trace cannot be written: of what its metadata would be, {0}")]
     Metadata(Error),
+    /// An integer of varying size is more than 64 bits, and CTF 1.8 has no class for both it and smaller ones.
+    #[error(
+        "the trace cannot be written in CTF 1.8: in {stream}, packet {packet}, a variable-length integer is {}, and more than 64 bits need CTF 2",
+        .value.brief()
+    )]
+    Wide {
+        /// Name of the stream's file.
+        stream: String,
+        /// The packet's place in its file, from 0.
+        packet: u64,
+        /// The integer.
+        value: WideInt,
+    },
 }
 
 impl WriteError {
@@ -222,10 +237,7 @@ impl Conversion {
         let Some(head) = &stream.head else { return Ok(()) };
         match pair.part.packet(head, stream) {
             Ok(packet) => pair.packets.open(packet, &mut self.made),
-            Err(reason) => {
-                self.unreadable(stream, reason);
-                Ok(())
-            }
+            Err(unwritten) => self.unwritten(stream, unwritten),
         }
     }
 
@@ -233,7 +245,7 @@ impl Conversion {
         pair.packets.make_room(&mut self.made)?;
         match pair.packets.event(stream) {
             Ok(()) => self.converted.events += 1,
-            Err(reason) => self.unreadable(stream, reason),
+            Err(unwritten) => self.unwritten(stream, unwritten)?,
         }
         Ok(())
     }
@@ -247,8 +259,14 @@ impl Conversion {
         }
     }
 
-    /// What the reader has stepped over can be read again, so that this is not to be expected.
-    fn unreadable(&mut self, stream: &Stream<Slice<'_>>, reason: DecodeError) {
+    /// What the reader has stepped over can be read again, so that another reason than size is not to be expected.
+    fn unwritten(&mut self, stream: &Stream<Slice<'_>>, unwritten: Unwritten) -> Result<(), WriteError> {
+        let reason = match unwritten {
+            Unwritten::Wide(value) => {
+                return Err(WriteError::Wide { stream: stream.name.to_string(), packet: stream.number, value });
+            }
+            Unwritten::Unread(reason) => reason,
+        };
         self.converted.damage.get_or_insert_with(|| Error::Stream {
             file: stream.name.to_string(),
             packet: stream.number,
@@ -256,6 +274,7 @@ impl Conversion {
             reason,
             resumes: Some(stream.offset + stream.position / 8),
         });
+        Ok(())
     }
 
     fn directory(&mut self, path: &Path) -> Result<(), WriteError> {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::framing::{self, Values};
 use super::part::SourcePacket;
+use super::value::Unwritten;
 use super::{WriteError, index};
-use crate::error::DecodeError;
 use crate::item::{Loss, LossKind};
 use crate::source::{Slice, Source as _};
 use crate::stream::Stream;
@@ -149,7 +149,7 @@ impl Packets {
     }
 
     /// Adds the event that the stream has just come to.
-    pub(super) fn event(&mut self, stream: &Stream<Slice<'_>>) -> Result<(), DecodeError> {
+    pub(super) fn event(&mut self, stream: &Stream<Slice<'_>>) -> Result<(), Unwritten> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let class = &current.packet.class;
         let Some(event) = class.events.get(stream.record.event as usize) else { return Ok(()) };
@@ -176,7 +176,10 @@ impl Packets {
                 let step = losses.packets.saturating_add(1);
                 (last.sequence.saturating_add(step), last.discarded.saturating_add(losses.events))
             }
-            None => (packet.sequence.unwrap_or(0), packet.discarded.unwrap_or(0)),
+            // One of more than 64 bits may be about to go past these.
+            None => {
+                [packet.sequence, packet.discarded].map(|first| first.filter(|first| *first <= u64::MAX / 2).unwrap_or(0)).into()
+            }
         };
         let before = self.last.map_or(0, |last| last.end);
         let begin = packet.begin.or(current.first).unwrap_or(before).max(before);

@@ -7,7 +7,7 @@ use super::Format;
 use super::framing::{Context, EventHeader, NAMES, PacketHeader};
 use super::lower::Lowering;
 use super::names::{Names, word};
-use super::value::StructWrite;
+use super::value::{StructWrite, Unwritten};
 use super::{metadata_json, metadata_tsdl};
 use crate::class::{ByteOrder, FieldClass, Role, Scope, StructClass};
 use crate::clock::ClockClass;
@@ -109,7 +109,7 @@ impl Part {
     }
 
     /// The packet that the stream has just come to.
-    pub(super) fn packet(&self, head: &Head, stream: &Stream<Slice<'_>>) -> Result<SourcePacket, DecodeError> {
+    pub(super) fn packet(&self, head: &Head, stream: &Stream<Slice<'_>>) -> Result<SourcePacket, Unwritten> {
         let id = head.plan.class.id;
         let class = Arc::clone(self.classes.get(&id).ok_or(DecodeError::UnknownStream(id))?);
         let mut own = Vec::new();
@@ -198,7 +198,7 @@ fn stream_class(
 fn find(class: &StructClass, role: Role) -> Option<u8> {
     class.members.iter().find_map(|member| match &member.class {
         FieldClass::Struct(class) => find(class, role),
-        FieldClass::VarInt(class) => class.roles.has(role).then_some(64),
+        FieldClass::VarInt(_) | FieldClass::Wide(_) => member.class.roles().has(role).then_some(64),
         class => class.storage().filter(|integer| integer.roles.has(role)).map(|integer| integer.size),
     })
 }
@@ -247,6 +247,7 @@ fn env(source: &[(String, EnvValue)], format: Format, any_names: bool) -> Vec<(S
             EnvValue::Integer(number) if !(i64::MIN.into()..=u64::MAX.into()).contains(number) => {
                 EnvValue::Text(number.to_string())
             }
+            EnvValue::Wide(number) => EnvValue::Text(number.to_string()),
             value => value.clone(),
         };
         (names.free(name), value)

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use super::framing::put;
-use crate::bits::sign_extend;
+use crate::bits::{Leb, sign_extend};
 use crate::class::{
-    BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength, StringLength, TextEncoding, choose,
+    BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength, StringLength, TextEncoding,
+    WideClass, choose, is_there,
 };
 use crate::error::DecodeError;
 use crate::state::ABSENT;
 use crate::text;
 use crate::walk::{Walker, in_order, widened};
+use crate::wide::WideInt;
 
 /// How one field is written.
 #[derive(Debug)]
@@ -24,6 +26,15 @@ pub(super) enum Write {
     },
     /// As one byte, 0 or 1.
     Bool(IntegerClass),
+    /// More than 64 bits: as an integer of so many bytes.
+    Wide {
+        from: WideClass,
+        bytes: u64,
+    },
+    /// The same as text that is ended by a zero.
+    WideText(WideClass),
+    /// The same as one byte, 0 or 1.
+    WideBool(WideClass),
     /// From LEB128: as that, or as an integer of 8 bytes.
     Leb {
         signed: bool,
@@ -83,6 +94,12 @@ pub(super) struct MemberWrite {
 pub(super) enum Copy {
     /// As an integer of 8 bytes.
     Number(u32),
+    /// As an integer of so many bytes, more than 8.
+    Wide(u32, u64),
+    /// As LEB128, with a sign or without.
+    Leb(u32, bool),
+    /// As which of a variant's options it chooses: 8 bytes.
+    Option(u32, Arc<[Choice]>),
     /// Whether an optional field is there: one byte.
     There(Test),
 }
@@ -96,17 +113,28 @@ pub(super) struct Test {
 
 impl Test {
     fn holds(&self, walker: &Walker<'_, '_>) -> bool {
+        // What decides is itself not there: then this is not read.
         let value = walker.slots.get(self.slot);
-        match &self.ranges {
-            // What decides is itself not there: then this is not read.
-            _ if value == ABSENT => false,
-            Some(ranges) => ranges.iter().any(|range| range.holds(value)),
-            None => value != 0,
-        }
+        value != ABSENT && is_there(self.ranges.as_deref(), value, walker.slots, self.slot)
     }
 }
 
-type Written = Result<(), DecodeError>;
+/// Why a field is not written.
+#[derive(Debug)]
+pub(super) enum Unwritten {
+    /// It cannot be read.
+    Unread(DecodeError),
+    /// There is no room for this number where it is written to.
+    Wide(WideInt),
+}
+
+impl From<DecodeError> for Unwritten {
+    fn from(reason: DecodeError) -> Self {
+        Unwritten::Unread(reason)
+    }
+}
+
+type Written = Result<(), Unwritten>;
 
 impl StructWrite {
     pub(super) fn put(&self, walker: &mut Walker<'_, '_>, out: &mut Vec<u8>) -> Written {
@@ -115,6 +143,16 @@ impl StructWrite {
             for copy in &member.copies {
                 match copy {
                     Copy::Number(slot) => put(out, low(walker.slots.get(*slot)), 8),
+                    Copy::Wide(slot, bytes) => match walker.slots.get(*slot) {
+                        ABSENT => put_wide(out, &WideInt::from(0_u128), *bytes),
+                        _ => put_wide(out, &walker.slots.exact(*slot), *bytes),
+                    },
+                    Copy::Leb(slot, signed) => match walker.slots.get(*slot) {
+                        ABSENT => out.push(0),
+                        _ => put_wide_leb(out, &walker.slots.exact(*slot), *signed),
+                    },
+                    // Where nothing is chosen, there is no variant.
+                    Copy::Option(slot, choices) => put(out, choose(choices, walker.slots, *slot).unwrap_or(0) as u64, 8),
                     Copy::There(test) => out.push(test.holds(walker).into()),
                 }
             }
@@ -143,12 +181,21 @@ impl Write {
                 walker.slots.set(from.slot, value.into());
                 out.push(value.into());
             }
-            Write::Leb { signed, slot, fixed } => {
-                walker.cursor.align(8)?;
-                let raw = walker.cursor.leb128(*signed)?;
-                walker.slots.set(*slot, if *signed { raw.cast_signed().into() } else { raw.into() });
-                if *fixed { put(out, raw, 8) } else { put_leb(out, raw, *signed) }
+            Write::Leb { signed, slot, fixed } => match walker.leb128(*signed, *slot)? {
+                Leb::Small(raw) if *fixed => put(out, raw, 8),
+                Leb::Small(raw) => put_leb(out, raw, *signed),
+                Leb::Wide(value) if *fixed => return Err(Unwritten::Wide(value)),
+                Leb::Wide(value) => put_wide_leb(out, &value, *signed),
+            },
+            Write::Wide { from, bytes } => {
+                let value = walker.wide(from)?;
+                put_wide(out, &value, *bytes);
             }
+            Write::WideText(from) => {
+                out.extend_from_slice(walker.wide(from)?.in_base(from.base).as_bytes());
+                out.push(0);
+            }
+            Write::WideBool(from) => out.push((!walker.wide(from)?.is_zero()).into()),
             Write::Float { from, bytes } => float(walker, from, *bytes, out)?,
             Write::Bytes { length, unit } => {
                 out.extend_from_slice(taken(walker, length, *unit)?);
@@ -165,16 +212,15 @@ impl Write {
             Write::Array { length, alignment, element } => {
                 let length = match length {
                     LinkedLength::Fixed(length) => *length,
-                    LinkedLength::Slot(slot) => walker.slots.length(*slot).ok_or(DecodeError::AbsentField)?,
+                    LinkedLength::Slot(slot) => walker.slots.checked_length(*slot)?,
                 };
                 walker.cursor.align(*alignment)?;
                 (0..length).try_for_each(|_| element.put(walker, out))?;
             }
             Write::Variant { slot, choices, options, clears } => {
-                let tag = walker.slots.get(*slot);
+                let option = walker.chosen(*slot, choices)?;
                 walker.slots.clear(clears);
-                let option = choose(choices, tag).and_then(|option| options.get(option));
-                option.ok_or(DecodeError::NoSuchOption(tag))?.put(walker, out)?;
+                options.get(option).ok_or(DecodeError::AbsentField)?.put(walker, out)?;
             }
             Write::Optional { test, class, clears } => {
                 let is_there = test.holds(walker);
@@ -205,7 +251,7 @@ fn taken<'a>(walker: &mut Walker<'a, '_>, length: &StringLength, unit: usize) ->
         StringLength::Terminated => walker.cursor.bytes_to_zero(unit),
         StringLength::Static(length) => walker.cursor.take_bytes(*length),
         StringLength::Dynamic(location) => {
-            let length = walker.slots.length(location.slot).ok_or(DecodeError::AbsentField)?;
+            let length = walker.slots.checked_length(location.slot)?;
             walker.cursor.take_bytes(length)
         }
     }
@@ -256,10 +302,29 @@ fn put_leb(out: &mut Vec<u8>, mut value: u64, signed: bool) {
     }
 }
 
+/// The low `bytes` bytes of a number.
+fn put_wide(out: &mut Vec<u8>, value: &WideInt, bytes: u64) {
+    let limbs = value.to_bits(bytes.saturating_mul(8));
+    let little = limbs.iter().flat_map(|limb| limb.to_le_bytes());
+    out.extend(little.take(usize::try_from(bytes).unwrap_or(0)));
+}
+
+/// A number of any size as LEB128.
+fn put_wide_leb(out: &mut Vec<u8>, value: &WideInt, signed: bool) {
+    let bits = value.bits().saturating_add(signed.into());
+    let count = bits.div_ceil(7).max(1);
+    let limbs = value.to_bits(count * 7);
+    let bit = |at: u64| limbs.get((at / 64) as usize).is_some_and(|limb| limb >> (at % 64) & 1 == 1);
+    for seven in 0..count {
+        let low = (0..7).filter(|more| bit(seven * 7 + more)).fold(0, |low, more| low | 1 << more);
+        out.push(if seven + 1 < count { low | 0x80 } else { low });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::leb128;
+    use crate::bits::{leb128, leb128_wide};
 
     #[test]
     fn leb128_is_read_as_it_was_written() {
@@ -273,5 +338,19 @@ mod tests {
         let mut bytes = Vec::new();
         put_leb(&mut bytes, (-1_i64).cast_unsigned(), true);
         assert_eq!(bytes, [0x7f]);
+    }
+
+    #[test]
+    fn leb128_of_any_size_is_read_as_it_was_written() {
+        let texts = ["0", "1", "-1", "63", "64", "-64", "-65", "18446744073709551616", "-18446744073709551616"];
+        let large = ["1180591620717411303423", "1180591620717411303424", "-590295810358705651713", "-1180591620717411303424"];
+        for text in texts.into_iter().chain(large) {
+            let value = WideInt::from_decimal(text).unwrap();
+            for signed in [value.is_negative(), true] {
+                let mut bytes = Vec::new();
+                put_wide_leb(&mut bytes, &value, signed);
+                assert_eq!(leb128_wide(&bytes, signed), Some((value.clone(), bytes.len())), "{text} {signed}");
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kymo_ctf::{
     Error, Event, FieldClass, Fields, Item, ItemRef, Loss, LossKind, Merge, Metadata, Problem, Reader, Role, Roles, StreamReader,
-    StructClass, Value,
+    StructClass, Value, WideKind,
 };
 
 /// Why a metadata text is refused.
@@ -82,8 +82,8 @@ const OF_THE_PACKET: [&str; 6] =
 
 /// Whether a member of the packet context says something of its events.
 fn is_of_the_event(name: &str, class: Option<&FieldClass>) -> bool {
-    let has_role =
-        class.and_then(FieldClass::as_integer).is_some_and(|class| class.roles != Roles::NONE && !class.roles.has(Role::CpuId));
+    let roles = class.map_or(Roles::NONE, FieldClass::roles);
+    let has_role = !roles.is_empty() && !roles.has(Role::CpuId);
     !has_role && !OF_THE_PACKET.contains(&name)
 }
 
@@ -122,10 +122,21 @@ fn labels(labels: &[Arc<str>], container: &str) -> String {
     format!("( {labels} : container = {container} )")
 }
 
+fn is_bit_array(class: Option<&FieldClass>) -> bool {
+    match class {
+        Some(FieldClass::Wide(class)) => matches!(class.kind, WideKind::BitArray),
+        class => matches!(class, Some(FieldClass::BitArray(_))),
+    }
+}
+
 /// `class` is the value's, where it is known: bit arrays are told from integers by it.
 fn show(value: &Value, class: Option<&FieldClass>) -> String {
     match value {
-        Value::UInt(value) if matches!(class, Some(FieldClass::BitArray(_))) => format!("{value:#x}"),
+        Value::UInt(value) if is_bit_array(class) => format!("{value:#x}"),
+        Value::Wide(value) if is_bit_array(class) => format!("{value:#x}"),
+        Value::Wide(value) => value.to_string(),
+        Value::WideEnum { value, labels: of } => labels(of, &value.to_string()),
+        Value::WideBitMap { bits, flags } => labels(flags, &format!("{bits:#x}")),
         Value::UInt(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
         Value::Enum { value, labels: of } => labels(of, &value.to_string()),

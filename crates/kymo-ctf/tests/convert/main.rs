@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kymo_ctf::{Converted, Format, Keep, Trace, convert};
+use kymo_ctf::{Converted, Format, Keep, Trace, WriteError, convert};
 use same::read;
 
 /// Where the conformance set is.
@@ -141,7 +141,13 @@ fn changes(sources: Vec<Source>, name: &str, expected: impl Fn(same::Read) -> sa
         let at = |what: &str| folder.join(&format!("{number}-{what}"));
         write(&at("in"), &metadata, &streams);
         let source = expected(read(&at("in")));
+        // CTF 1.8 has no class for integers of which some are small and some are not.
+        let no_old = name.contains("leb128-wide") && source.has_wide();
         for (what, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
+            if no_old && format == Format::Ctf18 {
+                wrong.extend(not_refused(&at("in"), &at(what)).map(|what| format!("{name}: {what}")));
+                continue;
+            }
             whole(&at("in"), &at(what), format);
             let wanted = if format == Format::Ctf18 { source.lowered() } else { source.clone() };
             if let Some(difference) = wanted.differs(&read(&at(what))) {
@@ -154,6 +160,9 @@ fn changes(sources: Vec<Source>, name: &str, expected: impl Fn(same::Read) -> sa
                 wrong.push(format!("{name} to {what}: converted again, it changes"));
             }
         }
+        if no_old {
+            continue;
+        }
         // Through CTF 2 to CTF 1.8.
         whole(&at("2"), &at("2-1.8"), Format::Ctf18);
         if let Some(difference) = source.lowered().differs(&read(&at("2-1.8"))) {
@@ -161,6 +170,16 @@ fn changes(sources: Vec<Source>, name: &str, expected: impl Fn(same::Read) -> sa
         }
     }
     wrong
+}
+
+/// What is wrong with how integers that CTF 1.8 has no class for are refused.
+fn not_refused(from: &Path, to: &Path) -> Option<String> {
+    fs::create_dir_all(to).unwrap();
+    match convert(&Trace::open(from).unwrap(), to, Format::Ctf18, false, |_| Keep::Take) {
+        Err(WriteError::Wide { .. }) if files(to).is_empty() => None,
+        Err(WriteError::Wide { .. }) => Some("something is left of what was refused".to_owned()),
+        other => Some(format!("it should be refused: {other:?}")),
+    }
 }
 
 /// What babeltrace2 prints of a trace, and what it complains of.
@@ -202,6 +221,10 @@ fn babeltrace2_reads_what_is_written() {
     for (number, Source { name, metadata, streams, babeltrace2: reason }) in cases().into_iter().enumerate() {
         let at = |what: &str| folder.join(&format!("{number}-{what}"));
         write(&at("in"), &metadata, &streams);
+        if name.contains("leb128-wide") && read(&at("in")).has_wide() {
+            wrong.extend(not_refused(&at("in"), &at("out")).map(|what| format!("{name}: {what}")));
+            continue;
+        }
         whole(&at("in"), &at("out"), Format::Ctf18);
         let (lines, complaints) = babeltrace2(&at("out"));
         // babeltrace2 2.0.4 ends itself over any length or tag in an event's own context, whoever wrote it.

@@ -129,6 +129,17 @@ fn lowered(value: &Value, class: &FieldClass) -> Shown {
         (Value::None, FieldClass::Optional(_)) => Shown::List(Vec::new()),
         (value, FieldClass::Optional(class)) => Shown::List(vec![lowered(value, &class.class)]),
         (Value::Bool(value), _) => plain(&Value::UInt((*value).into())),
+        (value, FieldClass::Wide(class)) => {
+            let number = match value {
+                Value::UInt(value) => u128::from(*value).into(),
+                Value::Int(value) => i128::from(*value).into(),
+                Value::Enum { value, .. } => (*value).into(),
+                Value::BitMap { bits, .. } => u128::from(*bits).into(),
+                Value::Wide(value) | Value::WideEnum { value, .. } | Value::WideBitMap { bits: value, .. } => value.clone(),
+                other => panic!("{other:?} of a wide class"),
+            };
+            plain(&Value::Str(number.in_base(class.base)))
+        }
         (Value::Bytes(bytes), _) => Shown::List(bytes.iter().map(|byte| plain(&Value::UInt((*byte).into()))).collect()),
         (Value::BitMap { bits, flags }, _) => {
             let labels = if bits.is_power_of_two() { flags.clone() } else { Vec::new() };
@@ -157,6 +168,11 @@ impl Read {
         let mut read = self.clone();
         read.events.iter_mut().for_each(|event| event.parts = event.lowered.clone());
         read
+    }
+
+    /// Whether there are integers of more than 64 bits.
+    pub(crate) fn has_wide(&self) -> bool {
+        self.events.iter().any(|event| format!("{:?}", event.parts).contains("Wide"))
     }
 
     /// The same without the times around losses. These are ends of packets, and where a packet says that it ends before its last event,

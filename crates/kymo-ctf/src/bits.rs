@@ -197,18 +197,19 @@ pub(crate) fn terminator(bytes: &[u8], unit: usize) -> Option<usize> {
 /// Where the first zero byte is. Most texts are short: what is within a few words is found without a call.
 #[inline]
 fn first_zero(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 0xff;
+    const ONES: u128 = u128::MAX / 0xff;
     let mut at = 0;
-    while at < 48
-        && let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>)
+    while at < 96
+        && let Some(sixteen) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>)
     {
-        let word = u64::from_le_bytes(*eight);
-        // The lowest bit that is set is the top bit of the first zero byte.
-        let zeros = word.wrapping_sub(ONES) & !word & ONES << 7;
-        if zeros != 0 {
+        // Without a branch inside, so that it is one comparison of all.
+        if sixteen.iter().fold(false, |any, byte| any | (*byte == 0)) {
+            let word = u128::from_le_bytes(*sixteen);
+            // The lowest bit that is set is the top bit of the first zero byte.
+            let zeros = word.wrapping_sub(ONES) & !word & ONES << 7;
             return Some(at + (zeros.trailing_zeros() / 8) as usize);
         }
-        at += 8;
+        at += 16;
     }
     Some(at + memchr::memchr(0, bytes.get(at..)?)?)
 }

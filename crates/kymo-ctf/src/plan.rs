@@ -127,7 +127,7 @@ impl StreamPlan {
         for (place, event) in (0..).zip(&events) {
             let quick = match event.layout {
                 Layout::Fixed { mask, bits } => Quick { mask, bits, event: place },
-                Layout::Steps(_) => Quick { mask: 0, bits: Quick::VARIES, event: place },
+                Layout::Texts { .. } | Layout::Steps(_) => Quick { mask: 0, bits: Quick::VARIES, event: place },
             };
             match dense.get_mut(usize::try_from(event.class.id).unwrap_or(usize::MAX)) {
                 Some(entry) => *entry = quick,

@@ -18,6 +18,8 @@ use crate::walk::{EMPTY_ELEMENTS, Walker};
 pub(crate) enum Layout {
     /// It is aligned to `mask + 1` bits and then takes `bits`.
     Fixed { mask: u64, bits: u64 },
+    /// It is aligned to `mask + 1` bits; there is a text up to a zero byte behind each of these numbers of bits, and `after` the last.
+    Texts { mask: u64, before: Box<[u64]>, after: u64 },
     /// It takes looking.
     Steps(Box<[Step]>),
 }
@@ -82,13 +84,21 @@ impl Layout {
         let mut compiler = Compiler::default();
         parts.into_iter().flatten().for_each(|class| compiler.structure(class));
         let steps = compiler.finish();
-        match *steps {
-            [] => Layout::Fixed { mask: 0, bits: 0 },
-            [Step::Skip(bits)] => Layout::Fixed { mask: 0, bits },
-            [Step::Align(mask)] => Layout::Fixed { mask, bits: 0 },
-            [Step::Align(mask), Step::Skip(bits)] => Layout::Fixed { mask, bits },
-            _ => Layout::Steps(steps),
+        let (mask, rest) = match &*steps {
+            [Step::Align(mask), rest @ ..] => (*mask, rest),
+            all => (0, all),
+        };
+        match skips_and_texts(rest) {
+            Some((before, bits)) if before.is_empty() => Layout::Fixed { mask, bits },
+            Some((before, after)) => Layout::Texts { mask, before, after },
+            None => Layout::Steps(steps),
         }
+    }
+
+    /// Whether fields that are kept have a say in it.
+    #[inline]
+    pub(crate) fn looks(&self) -> bool {
+        matches!(self, Layout::Steps(_))
     }
 
     /// The bit behind the record whose body begins at bit `position`. `None` if it is behind `limit`, if there is none, and in rare
@@ -97,6 +107,16 @@ impl Layout {
     pub(crate) fn end(&self, bytes: &[u8], position: u64, limit: u64, slots: &mut Slots) -> Option<u64> {
         let end = match self {
             Layout::Fixed { mask, bits } => aligned(position, *mask).checked_add(*bits)?,
+            Layout::Texts { mask, before, after } => {
+                let bytes = bytes.get(..usize::try_from(limit / 8).ok()?)?;
+                let mut at = aligned(position, *mask);
+                for bits in before {
+                    at = at.checked_add(*bits)?;
+                    let length = terminator(bytes.get(usize::try_from(at / 8).ok()?..)?, 1)?;
+                    at += (length + 1) as u64 * 8;
+                }
+                at.checked_add(*after)?
+            }
             Layout::Steps(steps) => {
                 let mut run = Run { bytes, limit, slots, empty: EMPTY_ELEMENTS };
                 run.steps(steps, position)?
@@ -104,6 +124,19 @@ impl Layout {
         };
         (end <= limit).then_some(end)
     }
+}
+
+/// The bits before each text and behind the last, if these steps are nothing else.
+fn skips_and_texts(steps: &[Step]) -> Option<(Box<[u64]>, u64)> {
+    let (mut before, mut skip) = (Vec::new(), 0_u64);
+    for step in steps {
+        match step {
+            Step::Skip(bits) => skip = skip.checked_add(*bits)?,
+            Step::Text { unit: 1 } => before.push(std::mem::take(&mut skip)),
+            _ => return None,
+        }
+    }
+    Some((before.into(), skip))
 }
 
 /// The next multiple of `mask + 1` from `position` on. Positions are far below 2^64.

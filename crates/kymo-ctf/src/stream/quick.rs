@@ -55,7 +55,9 @@ impl<S: Source> Stream<S> {
                 let slots = &mut self.slots;
                 let Some(event) = plan.events.get(run.last.event as usize) else { break };
                 let end = |tag: u64, body, _: &Quick| {
-                    slots.set(switch.slot, tag.into());
+                    if event.layout.looks() {
+                        slots.set(switch.slot, tag.into());
+                    }
                     event.layout.end(bytes, body, limit, slots)
                 };
                 run.over::<BIG, true>((start, header, tag), branch, end, &mut give)

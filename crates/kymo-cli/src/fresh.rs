@@ -1,7 +1,7 @@
 //! Directories that a trace is written to.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context as _;
 
@@ -51,9 +51,23 @@ pub fn refuse_inside(out: &Path, trace: &Path) -> Result<(), Usage> {
 /// Whether what is to be written would lie in the directory, or be it.
 fn is_in(out: &Path, directory: &Path) -> bool {
     let Ok(directory) = directory.canonicalize() else { return false };
+    let out = without_detours(out);
     let there = out.ancestors().find_map(|path| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         path.canonicalize().ok()
     });
     there.is_some_and(|path| path.starts_with(&directory))
+}
+
+/// The same place without steps into directories that are not there and out of them again: these are made on the way.
+fn without_detours(path: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for component in path.components() {
+        if component == Component::ParentDir && !whole.as_os_str().is_empty() && !whole.exists() {
+            whole.pop();
+        } else {
+            whole.push(component);
+        }
+    }
+    whole
 }

@@ -197,10 +197,12 @@ fn what_cannot_be_done_leaves_nothing() {
     let trace = folder.trace("in", 2);
     let out = folder.path("out");
     let inside = format!("{trace}/out");
+    let around = format!("{}/no/such/../../in/out", folder.path("."));
     let full = folder.trace("full", 1);
     let file = format!("{trace}/cpu_0");
     for (code, arguments, words) in [
         (2, [&*trace, &*inside], "is in the trace"),
+        (2, [&trace, &around], "is in the trace"),
         (2, [&trace, &full], "is not empty: give a new directory"),
         (2, [&trace, &file], "is in the trace"),
         (2, [&file, &out], "give the trace's directory"),

@@ -27,6 +27,22 @@ impl Mapped {
         let map = unsafe { memmap2::Mmap::map(&file) };
         map.map(|map| Mapped(Some(map))).map_err(fail)
     }
+
+    /// Says that the bytes were read and are not needed for now. They are still there, only slower to come back to.
+    ///
+    /// When the process ends, one thread gives all pages back; here each thread gives back its own.
+    #[cfg(unix)]
+    #[allow(unsafe_code)]
+    pub(crate) fn read_through(&self) {
+        if let Some(map) = &self.0 {
+            // SAFETY: nothing is ever written to the map, so that each page is still what the file has when it is mapped again. A hint that
+            // is not taken changes nothing.
+            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn read_through(&self) {}
 }
 
 impl Deref for Mapped {

@@ -63,6 +63,7 @@ impl Tally {
                     return done;
                 }
                 done.push((place, Tally::read(stream, strict, watch)));
+                trace.read_through(place);
             }
         };
         let mut tallies: Vec<(usize, Tally)> = std::thread::scope(|scope| {

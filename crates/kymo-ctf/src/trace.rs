@@ -247,6 +247,13 @@ impl TraceMap {
         Reader::of(self.unread())
     }
 
+    /// Says that the stream at `place` was read to its end.
+    pub(crate) fn read_through(&self, place: usize) {
+        if let Some(bytes) = self.streams.get(place).and_then(|of| of.bytes.as_ref()) {
+            bytes.read_through();
+        }
+    }
+
     /// The streams, nothing read of them.
     pub(crate) fn unread(&self) -> impl Iterator<Item = Stream<Slice<'_>>> {
         self.streams.iter().map(|of| {

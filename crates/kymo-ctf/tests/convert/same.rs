@@ -36,6 +36,8 @@ enum Shown {
     List(Vec<Shown>),
     Struct(Named),
     Option(String, Box<Shown>),
+    /// An optional field in an optional field, and not there: a value does not say which of them is not.
+    Nothing,
 }
 
 /// A loss, with the times around it.
@@ -126,6 +128,7 @@ fn lowered_fields(fields: &Fields, class: &StructClass) -> Named {
 
 fn lowered(value: &Value, class: &FieldClass) -> Shown {
     match (value, class) {
+        (Value::None, FieldClass::Optional(class)) if matches!(*class.class, FieldClass::Optional(_)) => Shown::Nothing,
         (Value::None, FieldClass::Optional(_)) => Shown::List(Vec::new()),
         (value, FieldClass::Optional(class)) => Shown::List(vec![lowered(value, &class.class)]),
         (Value::Bool(value), _) => plain(&Value::UInt((*value).into())),
@@ -230,9 +233,18 @@ fn without_copies(written: &Named, expected: &Named) -> Named {
     kept
 }
 
+/// An array of no element, which may be in arrays of one.
+fn is_nothing(written: &Shown) -> bool {
+    match written {
+        Shown::List(elements) if elements.len() < 2 => elements.iter().all(is_nothing),
+        _ => false,
+    }
+}
+
 /// The same inside of a value.
 fn inside(written: &Shown, expected: &Shown) -> Shown {
     match (written, expected) {
+        (written, Shown::Nothing) if is_nothing(written) => Shown::Nothing,
         (Shown::Struct(written), Shown::Struct(expected)) => Shown::Struct(without_copies(written, expected)),
         (Shown::List(written), Shown::List(expected)) if written.len() == expected.len() => {
             Shown::List(written.iter().zip(expected).map(|(written, expected)| inside(written, expected)).collect())

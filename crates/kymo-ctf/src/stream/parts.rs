@@ -35,6 +35,7 @@ impl<S: Source> Stream<S> {
     }
 
     /// What fields before the record's contexts have left behind.
+    #[inline]
     pub(crate) fn slots_at_body(&self) -> Slots {
         let mut slots = self.slots.clone();
         if let Some(Header::Compiled(_, switch)) = self.plan.as_ref().map(|plan| &plan.header) {

@@ -38,6 +38,8 @@ enum Shown {
     Option(String, Box<Shown>),
     /// An optional field in an optional field, and not there: a value does not say which of them is not.
     Nothing,
+    /// In one of several options without a name: a value does not say in which, and so not what becomes of it.
+    Untold,
 }
 
 /// A loss, with the times around it.
@@ -153,12 +155,13 @@ fn lowered(value: &Value, class: &FieldClass) -> Shown {
             Shown::List(values.iter().map(|value| lowered(value, &class.element)).collect())
         }
         (Value::Variant { option, value }, FieldClass::Variant(class)) => {
-            // Of several without a name it cannot be told here which one it is.
-            if option.is_empty() {
-                return Shown::Option(String::new(), Box::new(plain(value)));
-            }
-            let of = class.options.iter().find(|have| have.name == *option).expect("the option is one of the class");
-            Shown::Option(identifier(option), Box::new(lowered(value, &of.class)))
+            let mut of = class.options.iter().filter(|have| have.name == *option);
+            let value = match (of.next(), of.next()) {
+                (Some(of), None) => lowered(value, &of.class),
+                (Some(_), Some(_)) => Shown::Untold,
+                (None, _) => panic!("no option is {option}"),
+            };
+            Shown::Option(if option.is_empty() { String::new() } else { identifier(option) }, Box::new(value))
         }
         (value, _) => plain(value),
     }
@@ -250,6 +253,7 @@ fn is_nothing(written: &Shown) -> bool {
 fn inside(written: &Shown, expected: &Shown) -> Shown {
     match (written, expected) {
         (written, Shown::Nothing) if is_nothing(written) => Shown::Nothing,
+        (_, Shown::Untold) => Shown::Untold,
         (Shown::Struct(written), Shown::Struct(expected)) => Shown::Struct(without_copies(written, expected)),
         (Shown::List(written), Shown::List(expected)) if written.len() == expected.len() => {
             Shown::List(written.iter().zip(expected).map(|(written, expected)| inside(written, expected)).collect())

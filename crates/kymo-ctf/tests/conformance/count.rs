@@ -22,7 +22,15 @@ pub(crate) fn count(metadata: &[u8], streams: &[(String, Vec<u8>)], jobs: usize)
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("kymo-count-{}-{number}", std::process::id()));
     write(&folder, metadata, streams);
-    let tally = guarded(|| Trace::open(&folder).map(|trace| Tally::of(&trace.map(), jobs, false)));
+    let tally = guarded(|| {
+        Trace::open(&folder).map(|trace| {
+            let map = trace.map();
+            // What was read through is still there.
+            let tally = Tally::of(&map, jobs, false);
+            assert_eq!(Tally::of(&map, jobs, false).events, tally.events);
+            tally
+        })
+    });
     std::fs::remove_dir_all(&folder).unwrap();
     let tally = tally?.map_err(|error| error.to_string())?;
     let by_class: u64 = tally.events.values().sum();

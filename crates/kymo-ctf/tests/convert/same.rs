@@ -38,8 +38,8 @@ enum Shown {
     Option(String, Box<Shown>),
     /// An optional field in an optional field, and not there: a value does not say which of them is not.
     Nothing,
-    /// In one of several options without a name: a value does not say in which, and so not what becomes of it.
-    Untold,
+    /// In one of several options without a name, and a value does not say in which: what becomes of it in each.
+    OneOf(Vec<Shown>),
 }
 
 /// A loss, with the times around it.
@@ -141,7 +141,8 @@ fn lowered(value: &Value, class: &FieldClass) -> Shown {
                 Value::Enum { value, .. } => (*value).into(),
                 Value::BitMap { bits, .. } => u128::from(*bits).into(),
                 Value::Wide(value) | Value::WideEnum { value, .. } | Value::WideBitMap { bits: value, .. } => value.clone(),
-                other => panic!("{other:?} of a wide class"),
+                // Of another option than it is in.
+                other => return plain(other),
             };
             plain(&Value::Str(number.in_base(class.base)))
         }
@@ -155,12 +156,9 @@ fn lowered(value: &Value, class: &FieldClass) -> Shown {
             Shown::List(values.iter().map(|value| lowered(value, &class.element)).collect())
         }
         (Value::Variant { option, value }, FieldClass::Variant(class)) => {
-            let mut of = class.options.iter().filter(|have| have.name == *option);
-            let value = match (of.next(), of.next()) {
-                (Some(of), None) => lowered(value, &of.class),
-                (Some(_), Some(_)) => Shown::Untold,
-                (None, _) => panic!("no option is {option}"),
-            };
+            let of = class.options.iter().filter(|have| have.name == *option);
+            let mut each: Vec<Shown> = of.map(|of| lowered(value, &of.class)).collect();
+            let value = if each.len() == 1 { each.remove(0) } else { Shown::OneOf(each) };
             Shown::Option(if option.is_empty() { String::new() } else { identifier(option) }, Box::new(value))
         }
         (value, _) => plain(value),
@@ -253,7 +251,7 @@ fn is_nothing(written: &Shown) -> bool {
 fn inside(written: &Shown, expected: &Shown) -> Shown {
     match (written, expected) {
         (written, Shown::Nothing) if is_nothing(written) => Shown::Nothing,
-        (_, Shown::Untold) => Shown::Untold,
+        (written, Shown::OneOf(each)) if each.iter().any(|one| inside(written, one) == *one) => expected.clone(),
         (Shown::Struct(written), Shown::Struct(expected)) => Shown::Struct(without_copies(written, expected)),
         (Shown::List(written), Shown::List(expected)) if written.len() == expected.len() => {
             Shown::List(written.iter().zip(expected).map(|(written, expected)| inside(written, expected)).collect())

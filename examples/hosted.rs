@@ -1,4 +1,5 @@
-//! Kymo in a user-space program: `cargo run -p kymo --features std --example hosted -- DIRECTORY` writes a trace that any CTF reader opens.
+//! Kymo in a user-space program: `cargo run -p kymo --features std --example hosted -- DIRECTORY`
+//! writes a trace that any CTF reader opens.
 
 use kymo::hosted::{self, Hosted, Options};
 use kymo::{Text, Tid, trace, vocabulary::ThreadName};
@@ -13,19 +14,32 @@ static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![ThreadName, PieceDone];
 type Kymo = kymo::Tracer<Hosted>; // `trace!` finds it at the crate's root.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let directory = std::env::args_os().nth(1).ok_or("name a directory for the trace")?;
+    let directory = std::env::args_os()
+        .nth(1)
+        .ok_or("name a directory for the trace")?;
     let session = hosted::start(&Options::default(), &VOCABULARY)?;
     std::thread::scope(|scope| {
         for worker in 0..4 {
             scope.spawn(move || {
-                trace!(ThreadName { tid: Tid(worker), name: Text::new("worker") });
+                trace!(ThreadName {
+                    tid: Tid(worker),
+                    name: Text::new("worker")
+                });
                 for piece in 0..10_000 {
-                    trace!(PieceDone { worker: Tid(worker), piece, even: piece % 2 == 0 });
+                    trace!(PieceDone {
+                        worker: Tid(worker),
+                        piece,
+                        even: piece % 2 == 0
+                    });
                 }
             });
         }
     });
     let summary = session.save(directory.as_ref())?;
-    println!("{} events written, {} lost", summary.events(), summary.lost());
+    println!(
+        "{} events written, {} lost",
+        summary.events(),
+        summary.lost()
+    );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Gives the linker the architecture's script, and asks it for a build id: the trace names the very image that wrote it. Builds the programs that the
-//! kernel carries.
+//! Gives the linker the architecture's script, and asks it for a build id: the trace names the very
+//! image that wrote it. Builds the programs that the kernel carries.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,10 @@ use std::{env, fs};
 
 fn main() {
     let architecture = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    let script = format!("{}/src/arch/{architecture}/link.ld", env!("CARGO_MANIFEST_DIR"));
+    let script = format!(
+        "{}/src/arch/{architecture}/link.ld",
+        env!("CARGO_MANIFEST_DIR")
+    );
     println!("cargo::rustc-link-arg-bins=-T{script}");
     println!("cargo::rustc-link-arg-bins=--build-id=sha1");
     println!("cargo::rerun-if-changed={script}");
@@ -19,16 +22,29 @@ fn main() {
 /// Builds kernels/demo/user, and writes the table of what it has: `programs.rs`.
 fn programs() {
     let user = Path::new(env!("CARGO_MANIFEST_DIR")).join("user");
-    for part in ["src", "Cargo.toml", "build.rs", "link.ld", "../../../crates/kymo/src"] {
+    for part in [
+        "src",
+        "Cargo.toml",
+        "build.rs",
+        "link.ld",
+        "../../../crates/kymo/src",
+    ] {
         println!("cargo::rerun-if-changed={}", user.join(part).display());
     }
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let (target, out) = (variable("TARGET"), PathBuf::from(variable("OUT_DIR")));
     let mut cargo = Command::new(variable("CARGO"));
-    cargo.current_dir(&user).args(["build", "--release", "--target", &target, "--target-dir"]).arg(out.join("user"));
+    cargo
+        .current_dir(&user)
+        .args(["build", "--release", "--target", &target, "--target-dir"])
+        .arg(out.join("user"));
     // Where the kernel is linted, its programs are only built.
     let built = cargo.env_remove("RUSTC_WORKSPACE_WRAPPER").status();
-    assert!(built.is_ok_and(|status| status.success()), "the programs in {} cannot be built", user.display());
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "the programs in {} cannot be built",
+        user.display()
+    );
 
     let sources = fs::read_dir(user.join("src/bin")).expect("the programs are there");
     let mut names: Vec<String> = sources
@@ -39,8 +55,11 @@ fn programs() {
     let mut table = format!("static PROGRAMS: [Program; {}] = [\n", names.len());
     for name in names {
         let elf = out.join("user").join(&target).join("release").join(&name);
-        let _ =
-            writeln!(table, "    Program {{ name: {name:?}, elf: &Aligned(*include_bytes!({:?})) }},", elf.display().to_string());
+        let _ = writeln!(
+            table,
+            "    Program {{ name: {name:?}, elf: &Aligned(*include_bytes!({:?})) }},",
+            elf.display().to_string()
+        );
     }
     fs::write(out.join("programs.rs"), table + "];\n").expect("the table can be written");
 }

@@ -1,4 +1,5 @@
-//! Gives the linker its script, and asks it for a build id: the trace names the very image that wrote it.
+//! Gives the linker its script, and asks it for a build id: the trace names the very image that
+//! wrote it.
 
 fn main() {
     let script = format!("{}/link.ld", env!("CARGO_MANIFEST_DIR"));

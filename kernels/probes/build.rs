@@ -1,4 +1,5 @@
-//! How the program that runs the probes is linked: at fixed addresses, so that a plugin can be told where its functions are.
+//! How the program that runs the probes is linked: at fixed addresses, so that a plugin can be told
+//! where its functions are.
 
 fn main() {
     let target = |what: &str| std::env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
@@ -14,6 +15,9 @@ fn main() {
 }
 
 fn riscv(base: u32) {
-    println!("cargo::rustc-link-arg-bins=-T{}/src/riscv.ld", env!("CARGO_MANIFEST_DIR"));
+    println!(
+        "cargo::rustc-link-arg-bins=-T{}/src/riscv.ld",
+        env!("CARGO_MANIFEST_DIR")
+    );
     println!("cargo::rustc-link-arg-bins=--defsym=base={base:#x}");
 }

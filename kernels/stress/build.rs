@@ -1,8 +1,12 @@
-//! Gives the linker the architecture's script, and asks it for a build id: the trace names the very image that wrote it.
+//! Gives the linker the architecture's script, and asks it for a build id: the trace names the very
+//! image that wrote it.
 
 fn main() {
     let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    let script = format!("{}/src/arch/{architecture}/link.ld", env!("CARGO_MANIFEST_DIR"));
+    let script = format!(
+        "{}/src/arch/{architecture}/link.ld",
+        env!("CARGO_MANIFEST_DIR")
+    );
     println!("cargo::rustc-link-arg-bins=-T{script}");
     println!("cargo::rustc-link-arg-bins=--build-id=sha1");
     println!("cargo::rerun-if-changed={script}");

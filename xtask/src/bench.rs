@@ -1,4 +1,5 @@
-//! `cargo xtask bench trace`: builds benches/trace with every peer, runs it, and writes what it measured into the book.
+//! `cargo xtask bench trace`: builds benches/trace with every peer, runs it, and writes what it
+//! measured into the book.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use crate::{Environment, book, python, setup};
 pub(crate) enum Form {
     /// Every peer, many rounds; the table goes into the book.
     Full,
-    /// Few rounds; peers that cannot be installed are left out and named. Nothing that is timed can fail.
+    /// Few rounds; peers that cannot be installed are left out and named. Nothing that is timed can
+    /// fail.
     Short,
 }
 
@@ -40,13 +42,18 @@ pub(crate) fn clippy() -> Result<()> {
         return Ok(());
     }
     let mut command = cargo(&["clippy", "--release", "--locked", "--target-dir"]);
-    run(command.arg(target().join("bench-trace")).args(["--", "-Dwarnings"]).current_dir(folder()))
+    run(command
+        .arg(target().join("bench-trace"))
+        .args(["--", "-Dwarnings"])
+        .current_dir(folder()))
 }
 
 /// Measures everything, prints the table, and in the full form writes it into the book.
 pub(crate) fn trace(form: Form) -> Result<()> {
     let obstacle = match std::thread::available_parallelism() {
-        _ if !IS_HERE => Some("it is for x86-64 processors under Linux, and this is another machine"),
+        _ if !IS_HERE => {
+            Some("it is for x86-64 processors under Linux, and this is another machine")
+        }
         Ok(cpus) if cpus.get() < 2 => Some("it needs two CPUs"),
         _ => None,
     };
@@ -55,7 +62,9 @@ pub(crate) fn trace(form: Form) -> Result<()> {
             eprintln!("\nNOT MEASURED: bench trace: {obstacle}\n");
             return Ok(());
         }
-        Some(obstacle) => bail!(Environment(format!("bench trace cannot run here: {obstacle}."))),
+        Some(obstacle) => bail!(Environment(format!(
+            "bench trace cannot run here: {obstacle}."
+        ))),
         None => {}
     }
     let folder = target().join("bench-trace");
@@ -76,19 +85,33 @@ pub(crate) fn trace(form: Form) -> Result<()> {
     }
     let mut build = cargo(&["build", "--release", "--locked", "--target-dir"]);
     build.arg(&folder).args(["--features", &features.join(",")]);
-    run(build.current_dir(self::folder()).env("KYMO_BENCH_BARECTF", &generated))?;
+    run(build
+        .current_dir(self::folder())
+        .env("KYMO_BENCH_BARECTF", &generated))?;
 
     let clock = folder.join("lttng_clock.so");
     let has_lttng = features.contains(&"lttng");
     if has_lttng {
         let mut cc = Command::new("cc");
-        run(cc.args(["-O3", "-shared", "-fPIC", "-o"]).arg(&clock).arg(self::folder().join("c/lttng_clock.c")))?;
+        run(cc
+            .args(["-O3", "-shared", "-fPIC", "-o"])
+            .arg(&clock)
+            .arg(self::folder().join("c/lttng_clock.c")))?;
     }
     let rounds = if form == Form::Full { "200" } else { "3" };
-    let mut lines = measure(&folder, has_lttng.then_some(Some(clock.as_path())), &["--rounds", rounds])?;
+    let mut lines = measure(
+        &folder,
+        has_lttng.then_some(Some(clock.as_path())),
+        &["--rounds", rounds],
+    )?;
     if has_lttng && form == Form::Full {
-        // LTTng chooses its clock when a program starts: its own one takes a run of its own, with the floor in it.
-        let own = measure(&folder, Some(None), &["--rounds", rounds, "--only", "LTTng"])?;
+        // LTTng chooses its clock when a program starts: its own one takes a run of its own, with
+        // the floor in it.
+        let own = measure(
+            &folder,
+            Some(None),
+            &["--rounds", rounds, "--only", "LTTng"],
+        )?;
         lines.extend(own.into_iter().filter(|line| line.starts_with("LTTng")));
     }
     let table = table(&lines, &missing)?;
@@ -96,7 +119,11 @@ pub(crate) fn trace(form: Form) -> Result<()> {
     if form == Form::Short {
         println!("The times are from {rounds} rounds and mean little.");
     }
-    if form == Form::Full { book::write(PAGE, (BEGIN, END), &table) } else { Ok(()) }
+    if form == Form::Full {
+        book::write(PAGE, (BEGIN, END), &table)
+    } else {
+        Ok(())
+    }
 }
 
 /// Installs barectf in a virtual environment. Returns its command.
@@ -115,7 +142,8 @@ fn barectf(generated: &Path) -> Result<()> {
     run(command.arg(folder().join("c/barectf.yaml")))
 }
 
-/// One run of the program. `lttng`: with a session of LTTng, with this clock of ours if any. Returns its lines.
+/// One run of the program. `lttng`: with a session of LTTng, with this clock of ours if any.
+/// Returns its lines.
 fn measure(folder: &Path, lttng: Option<Option<&Path>>, arguments: &[&str]) -> Result<Vec<String>> {
     let traces = folder.join("traces");
     if traces.exists() {
@@ -130,13 +158,20 @@ fn measure(folder: &Path, lttng: Option<Option<&Path>>, arguments: &[&str]) -> R
     let session = lttng.map(|clock| start_lttng(&traces, clock)).transpose()?;
     if let Some(session) = &session {
         session.environment(&mut command);
-        let version = quiet(Command::new("dpkg-query").args(["--show", "--showformat=${Version}", "liblttng-ust-dev"]));
+        let version = quiet(Command::new("dpkg-query").args([
+            "--show",
+            "--showformat=${Version}",
+            "liblttng-ust-dev",
+        ]));
         command.env("KYMO_BENCH_LTTNG_VERSION", version.unwrap_or_default());
         // The program waits until LTTng knows it.
         command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
     }
-    let output =
-        command.stdout(Stdio::piped()).spawn().and_then(Child::wait_with_output).context("the benchmark cannot be started")?;
+    let output = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .and_then(Child::wait_with_output)
+        .context("the benchmark cannot be started")?;
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
         print!("{text}");
@@ -149,9 +184,31 @@ fn measure(folder: &Path, lttng: Option<Option<&Path>>, arguments: &[&str]) -> R
 fn start_lttng(folder: &Path, clock: Option<&Path>) -> Result<Daemon> {
     let daemon = Daemon::start(&folder.join("lttng-home"), clock)?;
     daemon.lttng(&["create", "kymo-bench", "--snapshot"])?;
-    let size = ["--subbuf-size=64K", "--num-subbuf=4", "--switch-timer=0", "--read-timer=0"];
-    daemon.lttng(&[&["enable-channel", "--userspace", "--buffers-uid", "--overwrite"], &size[..], &["ring"]].concat())?;
-    daemon.lttng(&["enable-event", "--userspace", "--channel=ring", "kymo_bench:pair"])?;
+    let size = [
+        "--subbuf-size=64K",
+        "--num-subbuf=4",
+        "--switch-timer=0",
+        "--read-timer=0",
+    ];
+    daemon.lttng(
+        &[
+            &[
+                "enable-channel",
+                "--userspace",
+                "--buffers-uid",
+                "--overwrite",
+            ],
+            &size[..],
+            &["ring"],
+        ]
+        .concat(),
+    )?;
+    daemon.lttng(&[
+        "enable-event",
+        "--userspace",
+        "--channel=ring",
+        "kymo_bench:pair",
+    ])?;
     daemon.lttng(&["start"])?;
     Ok(daemon)
 }
@@ -159,33 +216,87 @@ fn start_lttng(folder: &Path, clock: Option<&Path>) -> Result<Daemon> {
 /// The table of the book, and what it was measured on.
 fn table(lines: &[String], missing: &[&str]) -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cpu =
-        cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown").trim_start_matches(['\t', ' ', ':']);
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or("unknown")
+        .trim_start_matches(['\t', ' ', ':']);
     let virtual_machine = quiet(Command::new("systemd-detect-virt").arg("--vm")).is_some();
     let kernel = quiet(Command::new("uname").arg("-sr")).unwrap_or_default();
-    let compilers = lines.iter().find_map(|line| line.strip_prefix("# compilers\t")).unwrap_or("unknown");
-    let machine = if virtual_machine { "a virtual machine" } else { "a machine" };
+    let compilers = lines
+        .iter()
+        .find_map(|line| line.strip_prefix("# compilers\t"))
+        .unwrap_or("unknown");
+    let machine = if virtual_machine {
+        "a virtual machine"
+    } else {
+        "a machine"
+    };
     let mut text = format!(
-        "Measured by `cargo xtask bench trace` on {machine} with 2 pinned CPUs ({cpu}), {}; {compilers}; optimisation level 3, baseline x86-64.\n\n",
+        "Measured by `cargo xtask bench trace` on {machine} with 2 pinned CPUs ({cpu}), {}; \
+         {compilers}; optimisation level 3, baseline x86-64.\n\n",
         kernel.trim()
     );
-    let columns =
-        ["what", "ns, minimum", "ns, median", "x floor", "instructions", "bytes", "off: instructions", "off: ns", "two threads"];
-    text.push_str(&format!("| {} |\n|{}\n", columns.join(" | "), " --- |".repeat(columns.len())));
+    let columns = [
+        "what",
+        "ns, minimum",
+        "ns, median",
+        "x floor",
+        "instructions",
+        "bytes",
+        "off: instructions",
+        "off: ns",
+        "two threads",
+    ];
+    text.push_str(&format!(
+        "| {} |\n|{}\n",
+        columns.join(" | "),
+        " --- |".repeat(columns.len())
+    ));
     let mut peers = String::new();
     for line in lines.iter().filter(|line| !line.starts_with('#')) {
         let fields: Vec<&str> = line.split('\t').collect();
-        let [name, version, configuration, minimum, median, floor, instructions, bytes, off, off_time, _, scaling] = fields[..]
+        let [
+            name,
+            version,
+            configuration,
+            minimum,
+            median,
+            floor,
+            instructions,
+            bytes,
+            off,
+            off_time,
+            _,
+            scaling,
+        ] = fields[..]
         else {
             bail!("the benchmark prints a line that is none of a table: {line}");
         };
-        let cells = [name, minimum, median, floor, instructions, bytes, off, off_time, scaling];
+        let cells = [
+            name,
+            minimum,
+            median,
+            floor,
+            instructions,
+            bytes,
+            off,
+            off_time,
+            scaling,
+        ];
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
-        let version = if version.is_empty() { String::new() } else { format!(" {version}") };
+        let version = if version.is_empty() {
+            String::new()
+        } else {
+            format!(" {version}")
+        };
         peers.push_str(&format!("- **{name}**{version}: {configuration}.\n"));
     }
     for name in missing {
-        text.push_str(&format!("| {name} | not measured |{}\n", "  |".repeat(columns.len() - 2)));
+        text.push_str(&format!(
+            "| {name} | not measured |{}\n",
+            "  |".repeat(columns.len() - 2)
+        ));
     }
     text.push('\n');
     text.push_str(&peers);

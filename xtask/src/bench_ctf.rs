@@ -1,4 +1,5 @@
-//! `cargo xtask bench ctf`: how fast traces are read, beside babeltrace2, in one run on one machine.
+//! `cargo xtask bench ctf`: how fast traces are read, beside babeltrace2, in one run on one
+//! machine.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -29,15 +30,32 @@ struct Trace {
 }
 
 const FULL: [Trace; 2] = [
-    Trace { kind: "pair", what: "two integers", events: 10_000_000 },
-    Trace { kind: "mixed", what: "string, array, enumeration, numbers", events: 4_000_000 },
+    Trace {
+        kind: "pair",
+        what: "two integers",
+        events: 10_000_000,
+    },
+    Trace {
+        kind: "mixed",
+        what: "string, array, enumeration, numbers",
+        events: 4_000_000,
+    },
 ];
 const SHORT: [Trace; 2] = [
-    Trace { kind: "pair", what: "two integers", events: 100_000 },
-    Trace { kind: "mixed", what: "string, array, enumeration, numbers", events: 40_000 },
+    Trace {
+        kind: "pair",
+        what: "two integers",
+        events: 100_000,
+    },
+    Trace {
+        kind: "mixed",
+        what: "string, array, enumeration, numbers",
+        events: 40_000,
+    },
 ];
 
-/// What counting must be faster than babeltrace2's, what text must, what two jobs must be faster than one, and the most memory, in MiB.
+/// What counting must be faster than babeltrace2's, what text must, what two jobs must be faster
+/// than one, and the most memory, in MiB.
 const GOALS: (f64, f64, f64, f64) = (30.0, 8.0, 1.7, 32.0);
 /// How often both readers take turns, of which the least time counts.
 #[derive(Clone, Copy)]
@@ -56,7 +74,9 @@ const END: &str = "<!-- bench ctf: end -->";
 /// Records the traces if they are not there yet, measures, prints.
 pub(crate) fn run(form: Form) -> Result<()> {
     let obstacle = match std::thread::available_parallelism() {
-        _ if !cfg!(all(target_arch = "x86_64", target_os = "linux")) => Some("it is for x86-64 processors under Linux".to_owned()),
+        _ if !cfg!(all(target_arch = "x86_64", target_os = "linux")) => {
+            Some("it is for x86-64 processors under Linux".to_owned())
+        }
         Ok(cpus) if cpus.get() < 2 => Some("it needs two CPUs".to_owned()),
         _ => setup::lttng().err().map(|error| format!("{error:#}")),
     };
@@ -65,13 +85,21 @@ pub(crate) fn run(form: Form) -> Result<()> {
             eprintln!("\nNOT MEASURED: bench ctf: {obstacle}\n");
             return Ok(());
         }
-        Some(obstacle) => bail!(Environment(format!("bench ctf cannot run here: {obstacle}."))),
+        Some(obstacle) => bail!(Environment(format!(
+            "bench ctf cannot run here: {obstacle}."
+        ))),
         None => {}
     }
-    let kymo = Kymo { program: test::cli()? };
+    let kymo = Kymo {
+        program: test::cli()?,
+    };
     let folder = target().join("bench-ctf");
     fs::create_dir_all(&folder)?;
-    let rounds = if form == Form::Short { Rounds { count: 1, text: 1 } } else { Rounds { count: 7, text: 3 } };
+    let rounds = if form == Form::Short {
+        Rounds { count: 1, text: 1 }
+    } else {
+        Rounds { count: 7, text: 3 }
+    };
     let mut table = Table::default();
     for trace in if form == Form::Short { SHORT } else { FULL } {
         let directory = recorded(&folder, &trace)?;
@@ -94,8 +122,15 @@ struct Kymo {
 
 impl Kymo {
     fn dump(&self, trace: &Path, arguments: &[&str]) -> Vec<String> {
-        let words = [self.program.display().to_string(), "dump".into(), trace.display().to_string()];
-        words.into_iter().chain(arguments.iter().map(|&word| word.to_owned())).collect()
+        let words = [
+            self.program.display().to_string(),
+            "dump".into(),
+            trace.display().to_string(),
+        ];
+        words
+            .into_iter()
+            .chain(arguments.iter().map(|&word| word.to_owned()))
+            .collect()
     }
 
     fn text(&self, trace: &Path) -> Vec<String> {
@@ -105,7 +140,10 @@ impl Kymo {
 
 fn babeltrace2(trace: &Path, arguments: &[&str]) -> Vec<String> {
     let words = ["babeltrace2".to_owned(), trace.display().to_string()];
-    words.into_iter().chain(arguments.iter().map(|&word| word.to_owned())).collect()
+    words
+        .into_iter()
+        .chain(arguments.iter().map(|&word| word.to_owned()))
+        .collect()
 }
 
 /// The trace's folder; recorded once, and kept.
@@ -132,21 +170,40 @@ struct Seconds {
 
 impl Seconds {
     fn least(self, other: Seconds) -> Seconds {
-        Seconds { wall: self.wall.min(other.wall), cpu: self.cpu.min(other.cpu) }
+        Seconds {
+            wall: self.wall.min(other.wall),
+            cpu: self.cpu.min(other.cpu),
+        }
     }
 }
 
-/// Runs a command with its output going nowhere. The shell has the processor's time of its children, to the millisecond.
+/// Runs a command with its output going nowhere. The shell has the processor's time of its
+/// children, to the millisecond.
 fn time(words: &[String]) -> Result<Seconds> {
     let script = r#"exec 3>&2; TIMEFORMAT="%R %U %S"; { time TZ=UTC "$@" >/dev/null 2>&3; } 2>&1"#;
-    let output = Command::new("bash").args(["-c", script, "bash"]).args(words).stderr(Stdio::piped()).output()?;
+    let output = Command::new("bash")
+        .args(["-c", script, "bash"])
+        .args(words)
+        .stderr(Stdio::piped())
+        .output()?;
     if !output.status.success() {
-        bail!("this failed ({}): {}\n{}", output.status, words.join(" "), String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "this failed ({}): {}\n{}",
+            output.status,
+            words.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let numbers: Vec<f64> = text
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
     match numbers[..] {
-        [wall, user, system] => Ok(Seconds { wall, cpu: user + system }),
+        [wall, user, system] => Ok(Seconds {
+            wall,
+            cpu: user + system,
+        }),
         _ => bail!("the shell's time makes no sense: {text}"),
     }
 }
@@ -158,7 +215,11 @@ fn time(words: &[String]) -> Result<Seconds> {
 fn same_lines(ours: &[String], theirs: &[String]) -> Result<u64> {
     let start = |words: &[String]| -> Result<_> {
         let (program, arguments) = words.split_first().context("there is no command")?;
-        let mut child = Command::new(program).args(arguments).env("TZ", "UTC").stdout(Stdio::piped()).spawn()?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .env("TZ", "UTC")
+            .stdout(Stdio::piped())
+            .spawn()?;
         let output = child.stdout.take().context("a command has no output")?;
         Ok((child, BufReader::with_capacity(1 << 20, output)))
     };
@@ -168,7 +229,10 @@ fn same_lines(ours: &[String], theirs: &[String]) -> Result<u64> {
     let differ = loop {
         our_line.clear();
         their_line.clear();
-        let lengths = (ours.read_until(b'\n', &mut our_line)?, theirs.read_until(b'\n', &mut their_line)?);
+        let lengths = (
+            ours.read_until(b'\n', &mut our_line)?,
+            theirs.read_until(b'\n', &mut their_line)?,
+        );
         if our_line != their_line {
             break true;
         }
@@ -182,24 +246,47 @@ fn same_lines(ours: &[String], theirs: &[String]) -> Result<u64> {
     their_child.wait()?;
     if differ {
         let text = |line: &[u8]| String::from_utf8_lossy(line).trim_end().to_owned();
-        bail!("line {} differs:\n  kymo        {}\n  babeltrace2 {}", number + 1, text(&our_line), text(&their_line));
+        bail!(
+            "line {} differs:\n  kymo        {}\n  babeltrace2 {}",
+            number + 1,
+            text(&our_line),
+            text(&their_line)
+        );
     }
     Ok(number)
 }
 
-fn measure(kymo: &Kymo, trace: &Trace, directory: &Path, rounds: Rounds, table: &mut Table) -> Result<()> {
-    let count = [kymo.dump(directory, &["--count"]), babeltrace2(directory, &["--component=sink.utils.dummy"])];
+fn measure(
+    kymo: &Kymo,
+    trace: &Trace,
+    directory: &Path,
+    rounds: Rounds,
+    table: &mut Table,
+) -> Result<()> {
+    let count = [
+        kymo.dump(directory, &["--count"]),
+        babeltrace2(directory, &["--component=sink.utils.dummy"]),
+    ];
     let text = [kymo.text(directory), babeltrace2(directory, &[])];
 
-    let output = Command::new(&kymo.program).args(["dump", "--count", "--json"]).arg(directory).output()?;
+    let output = Command::new(&kymo.program)
+        .args(["dump", "--count", "--json"])
+        .arg(directory)
+        .output()?;
     if !output.status.success() {
-        bail!("kymo cannot count the trace: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+        bail!(
+            "kymo cannot count the trace: {}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
     }
     let json = String::from_utf8_lossy(&output.stdout);
     if !json.contains(&trace.events.to_string()) {
         bail!("kymo does not count {} events: {json}", trace.events);
     }
-    for (what, goal, words, rounds) in [("counting", GOALS.0, &count, rounds.count), ("text", GOALS.1, &text, rounds.text)] {
+    for (what, goal, words, rounds) in [
+        ("counting", GOALS.0, &count, rounds.count),
+        ("text", GOALS.1, &text, rounds.text),
+    ] {
         let [mut ours, mut theirs] = [time(&words[0])?, time(&words[1])?];
         for _ in 1..rounds {
             ours = ours.least(time(&words[0])?);
@@ -216,9 +303,15 @@ fn measure(kymo: &Kymo, trace: &Trace, directory: &Path, rounds: Rounds, table: 
         GOALS.3
     ));
     let lines = same_lines(&text[0], &text[1])?;
-    table.notes.push(format!("Text of {}: {lines} lines are equal to babeltrace2's.", trace.what));
+    table.notes.push(format!(
+        "Text of {}: {lines} lines are equal to babeltrace2's.",
+        trace.what
+    ));
 
-    let (one, two) = (kymo.dump(directory, &["--count", "--jobs", "1"]), kymo.dump(directory, &["--count", "--jobs", "2"]));
+    let (one, two) = (
+        kymo.dump(directory, &["--count", "--jobs", "1"]),
+        kymo.dump(directory, &["--count", "--jobs", "2"]),
+    );
     let (mut least_one, mut least_two) = (f64::MAX, f64::MAX);
     for _ in 0..JOB_PAIRS {
         least_one = least_one.min(time(&one)?.wall);
@@ -226,7 +319,8 @@ fn measure(kymo: &Kymo, trace: &Trace, directory: &Path, rounds: Rounds, table: 
     }
     let ratio = least_one / least_two;
     table.notes.push(format!(
-        "Two jobs on {}: {ratio:.2} times one, best of {JOB_PAIRS} pairs that take turns (goal: {}).",
+        "Two jobs on {}: {ratio:.2} times one, best of {JOB_PAIRS} pairs that take turns (goal: \
+         {}).",
         trace.what, GOALS.2
     ));
     Ok(())
@@ -256,8 +350,11 @@ impl Table {
         let version = quiet(Command::new("babeltrace2").arg("--version")).unwrap_or_default();
         let version = version.split_whitespace().nth(1).unwrap_or("").to_owned();
         let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu =
-            cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown").trim_start_matches(['\t', ' ', ':']);
+        let cpu = cpu
+            .lines()
+            .find_map(|line| line.strip_prefix("model name"))
+            .unwrap_or("unknown")
+            .trim_start_matches(['\t', ' ', ':']);
         let mut text = format!(
             "Measured by `cargo xtask bench ctf` in one run ({cpu}); babeltrace2 {version}; one thread each; text is the same lines, to /dev/null.\n\n\
              | events | what | babeltrace2, ns/event | kymo, ns/event | times faster (CPU) | times faster (elapsed) | goal |\n\

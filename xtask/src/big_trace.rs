@@ -19,7 +19,8 @@ use stream::Writer;
 
 /// Most memory that a verb may take, whatever the trace's length, in kilobytes.
 const LIMIT_KB: u64 = 200_000;
-/// The short form's two traces, in megabytes, and by how much more memory the longer one may take: less than a byte for each of its events.
+/// The short form's two traces, in megabytes, and by how much more memory the longer one may take:
+/// less than a byte for each of its events.
 const SHORT: [u64; 2] = [8, 40];
 const GROWTH_KB: u64 = 2_000;
 
@@ -27,13 +28,20 @@ const GROWTH_KB: u64 = 2_000;
 const VERBS: [(&str, &[&str]); 6] = [
     ("report", &["report", "--json"]),
     ("check", &["check", "--json"]),
-    ("check --expect", &["check", "--json", "--expect", EXPECTATIONS]),
+    (
+        "check --expect",
+        &["check", "--json", "--expect", EXPECTATIONS],
+    ),
     (COUNT, &["dump", "--count", "--json"]),
-    ("dump --thread", &["dump", "--count", "--json", "--thread", "worker-70001"]),
+    (
+        "dump --thread",
+        &["dump", "--count", "--json", "--thread", "worker-70001"],
+    ),
     (EXPORT, &["export", "--to", "perfetto"]),
 ];
 const COUNT: &str = "dump --count";
-/// `kymo dump` maps the trace and reads all of it: what is resident of the file counts as the command's, and is not its own.
+/// `kymo dump` maps the trace and reads all of it: what is resident of the file counts as the
+/// command's, and is not its own.
 const MAPS: &str = "dump";
 /// It answers with a file.
 const EXPORT: &str = "export";
@@ -50,12 +58,24 @@ struct Cost {
 /// One long trace.
 pub(crate) fn long(megabytes: u64) -> Result<()> {
     let costs = measure(megabytes)?;
-    let least = costs.values().map(|cost| cost.time).min().unwrap_or_default().as_secs_f64().max(1e-9);
-    println!("{:<16} {:>14} {:>10} {:>8}", "verb", "memory at most", "seconds", "ratio");
+    let least = costs
+        .values()
+        .map(|cost| cost.time)
+        .min()
+        .unwrap_or_default()
+        .as_secs_f64()
+        .max(1e-9);
+    println!(
+        "{:<16} {:>14} {:>10} {:>8}",
+        "verb", "memory at most", "seconds", "ratio"
+    );
     for (verb, cost) in &costs {
         let seconds = cost.time.as_secs_f64();
         let memory = format!("{:.1} MB", cost.kilobytes as f64 / 1e3);
-        println!("{verb:<16} {memory:>14} {seconds:>10.1} {:>8.2}", seconds / least);
+        println!(
+            "{verb:<16} {memory:>14} {seconds:>10.1} {:>8.2}",
+            seconds / least
+        );
     }
     println!("The trace is in {}", folder(megabytes).display());
     Ok(())
@@ -71,12 +91,17 @@ pub(crate) fn short() -> Result<()> {
     let (small, large) = (small?, large?);
     for (verb, cost) in &large {
         let before = small.get(verb).map_or(0, |cost| cost.kilobytes);
-        println!("{verb}: at most {before} kB of {} MB, {} kB of {} MB", SHORT[0], cost.kilobytes, SHORT[1]);
+        println!(
+            "{verb}: at most {before} kB of {} MB, {} kB of {} MB",
+            SHORT[0], cost.kilobytes, SHORT[1]
+        );
         if cost.kilobytes > before + GROWTH_KB {
             bail!("kymo {verb} takes more memory for a longer trace");
         }
     }
-    SHORT.iter().try_for_each(|&megabytes| fs::remove_dir_all(folder(megabytes)).context("the trace cannot be removed"))
+    SHORT.iter().try_for_each(|&megabytes| {
+        fs::remove_dir_all(folder(megabytes)).context("the trace cannot be removed")
+    })
 }
 
 fn folder(megabytes: u64) -> PathBuf {
@@ -93,7 +118,11 @@ fn measure(megabytes: u64) -> Result<BTreeMap<&'static str, Cost>> {
     let trace = folder.join("trace");
     let (known, writer) = write(&trace, megabytes)?;
     let events: u64 = writer.counts.values().sum();
-    println!("{} has {} bytes, {events} events", trace.display(), writer.bytes());
+    println!(
+        "{} has {} bytes, {events} events",
+        trace.display(),
+        writer.bytes()
+    );
 
     let calls = writer.counts.get("sys_enter").copied().unwrap_or(0);
     let expected = format!(
@@ -105,16 +134,28 @@ fn measure(megabytes: u64) -> Result<BTreeMap<&'static str, Cost>> {
     for (verb, arguments) in VERBS {
         let answer = folder.join("answer.json");
         let file = folder.join(EXPECTATIONS);
-        let file = file.to_str().context("the target directory's path is no text")?;
-        let arguments: Vec<&str> =
-            arguments.iter().map(|&argument| if argument == EXPECTATIONS { file } else { argument }).collect();
-        let mut cost = take(&kymo, &arguments, &trace, &answer).with_context(|| format!("kymo {verb}"))?;
+        let file = file
+            .to_str()
+            .context("the target directory's path is no text")?;
+        let arguments: Vec<&str> = arguments
+            .iter()
+            .map(|&argument| {
+                if argument == EXPECTATIONS {
+                    file
+                } else {
+                    argument
+                }
+            })
+            .collect();
+        let mut cost =
+            take(&kymo, &arguments, &trace, &answer).with_context(|| format!("kymo {verb}"))?;
         if arguments.first() == Some(&MAPS) {
             cost.kilobytes = cost.kilobytes.saturating_sub(writer.bytes() / 1024);
         }
         let answer: Value = match verb {
             EXPORT => Value::Null,
-            _ => serde_json::from_str(&fs::read_to_string(&answer)?).with_context(|| format!("kymo {verb}"))?,
+            _ => serde_json::from_str(&fs::read_to_string(&answer)?)
+                .with_context(|| format!("kymo {verb}"))?,
         };
         match verb {
             // What is in the file is seen to by the step `export`.
@@ -129,16 +170,30 @@ fn measure(megabytes: u64) -> Result<BTreeMap<&'static str, Cost>> {
             "check" | "check --expect" => equal("contradictions", &answer["counts"], &json!({}))?,
             COUNT => {
                 for (name, count) in &writer.counts {
-                    equal(name, &json!(sum(&answer["events"], |row| row["name"] == *name, &["count"])), &json!(count))?;
+                    equal(
+                        name,
+                        &json!(sum(
+                            &answer["events"],
+                            |row| row["name"] == *name,
+                            &["count"]
+                        )),
+                        &json!(count),
+                    )?;
                 }
                 equal("events", &answer["total"]["events"], &json!(events))?;
             }
             // A part of the trace, and not nothing.
             _ if (1..events).contains(&answer["total"]["events"].as_u64().unwrap_or(0)) => {}
-            _ => bail!("a thread has {} of {events} events", answer["total"]["events"]),
+            _ => bail!(
+                "a thread has {} of {events} events",
+                answer["total"]["events"]
+            ),
         }
         if cost.kilobytes > LIMIT_KB {
-            bail!("kymo {verb} takes {} kB of memory, and {LIMIT_KB} at most are right", cost.kilobytes);
+            bail!(
+                "kymo {verb} takes {} kB of memory, and {LIMIT_KB} at most are right",
+                cost.kilobytes
+            );
         }
         costs.insert(verb, cost);
     }
@@ -166,8 +221,13 @@ pub(crate) fn made(trace: &Path, megabytes: u64) -> Result<BTreeMap<&'static str
 
 /// All rows of a table for which `which` holds, added up.
 fn sum(table: &Value, which: impl Fn(&Value) -> bool, path: &[&str]) -> u64 {
-    let rows = table.as_array().into_iter().flatten().filter(|row| which(row));
-    rows.filter_map(|row| path.iter().fold(row, |value, name| &value[name]).as_u64()).sum()
+    let rows = table
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|row| which(row));
+    rows.filter_map(|row| path.iter().fold(row, |value, name| &value[name]).as_u64())
+        .sum()
 }
 
 fn equal(what: &str, found: &Value, expected: &Value) -> Result<()> {
@@ -180,43 +240,81 @@ fn equal(what: &str, found: &Value, expected: &Value) -> Result<()> {
 /// Every answer that the made-up kernel knows.
 fn report(report: &Value, known: &Known, events: u64) -> Result<()> {
     equal("events", &report["events"], &json!(events))?;
-    equal("contradictions", &report["contradictions"]["counts"], &json!({}))?;
+    equal(
+        "contradictions",
+        &report["contradictions"]["counts"],
+        &json!({}),
+    )?;
     equal("losses", &report["losses"]["intervals"], &json!([]))?;
     let threads = report["threads"].as_array().map_or(0, Vec::len) as u64;
-    equal("threads", &json!(threads), &json!(known.threads + u64::from(kernel::CPUS)))?;
+    equal(
+        "threads",
+        &json!(threads),
+        &json!(known.threads + u64::from(kernel::CPUS)),
+    )?;
     for (id, (count, errors, longest)) in &known.calls {
         let row = row(&report["system_calls"], "id", u64::from(*id))?;
         let found = json!([row["count"], row["errors"], row["durations"]["max_ns"]]);
-        equal(&format!("system call {id}"), &found, &json!([count, errors, longest]))?;
+        equal(
+            &format!("system call {id}"),
+            &found,
+            &json!([count, errors, longest]),
+        )?;
     }
     for (irq, count) in &known.interrupts {
-        equal(&format!("interrupt {irq}"), &row(&report["interrupts"], "irq", u64::from(*irq))?["count"], &json!(count))?;
+        equal(
+            &format!("interrupt {irq}"),
+            &row(&report["interrupts"], "irq", u64::from(*irq))?["count"],
+            &json!(count),
+        )?;
     }
     for (pid, count) in &known.faults {
         let row = row(&report["page_faults"]["processes"], "pid", u64::from(*pid))?;
-        equal(&format!("faults of process {pid}"), &row["count"], &json!(count))?;
+        equal(
+            &format!("faults of process {pid}"),
+            &row["count"],
+            &json!(count),
+        )?;
     }
     for (lock, (acquired, contended, longest)) in &known.locks {
         let row = row(&report["locks"], "lock", *lock)?;
         let found = json!([row["acquired"], row["contended"], row["longest_wait"]["ns"]]);
-        equal(&format!("lock {lock:#x}"), &found, &json!([acquired, contended, longest]))?;
+        equal(
+            &format!("lock {lock:#x}"),
+            &found,
+            &json!([acquired, contended, longest]),
+        )?;
     }
-    equal("wakes", &report["wake_latency"]["durations"]["count"], &json!(known.wakes))?;
+    equal(
+        "wakes",
+        &report["wake_latency"]["durations"]["count"],
+        &json!(known.wakes),
+    )?;
     for (cpu, busy) in known.busy.iter().enumerate() {
-        equal(&format!("CPU {cpu}"), &row(&report["cpus"], "cpu", cpu as u64)?["busy_ns"], &json!(busy))?;
+        equal(
+            &format!("CPU {cpu}"),
+            &row(&report["cpus"], "cpu", cpu as u64)?["busy_ns"],
+            &json!(busy),
+        )?;
     }
     Ok(())
 }
 
 fn row<'a>(table: &'a Value, key: &str, value: u64) -> Result<&'a Value> {
     let mut rows = table.as_array().into_iter().flatten();
-    rows.find(|row| row[key] == value).with_context(|| format!("the report has no row with {key} {value}"))
+    rows.find(|row| row[key] == value)
+        .with_context(|| format!("the report has no row with {key} {value}"))
 }
 
 /// Runs it. The memory is the most that was resident, with what is mapped of files.
 fn take(kymo: &Path, arguments: &[&str], trace: &Path, answer: &Path) -> Result<Cost> {
     let mut command = memory::Resident::of(kymo, &answer.with_extension("kb"))?;
-    command.arguments().args(arguments).arg(trace).stdin(Stdio::null()).stdout(File::create(answer)?);
+    command
+        .arguments()
+        .args(arguments)
+        .arg(trace)
+        .stdin(Stdio::null())
+        .stdout(File::create(answer)?);
     if arguments.first() == Some(&EXPORT) {
         command.arguments().arg(answer.with_extension("pftrace"));
     }

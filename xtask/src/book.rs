@@ -10,8 +10,12 @@ use crate::process::root;
 pub(crate) fn write(page: &str, (begin, end): (&str, &str), table: &str) -> Result<()> {
     let path = root().join(page);
     let text = fs::read_to_string(&path).with_context(|| format!("{page} cannot be read"))?;
-    let (head, rest) = text.split_once(begin).with_context(|| format!("{page} has no line {begin}"))?;
-    let (_, tail) = rest.split_once(end).with_context(|| format!("{page} has no line {end}"))?;
+    let (head, rest) = text
+        .split_once(begin)
+        .with_context(|| format!("{page} has no line {begin}"))?;
+    let (_, tail) = rest
+        .split_once(end)
+        .with_context(|| format!("{page} has no line {end}"))?;
     fs::write(&path, format!("{head}{begin}\n\n{table}\n{end}{tail}"))?;
     eprintln!("The table is in {page}.");
     Ok(())

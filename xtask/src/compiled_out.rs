@@ -1,8 +1,11 @@
-//! `cargo xtask compiled-out`: without the feature `trace`, a tracepoint leaves nothing in a kernel.
+//! `cargo xtask compiled-out`: without the feature `trace`, a tracepoint leaves nothing in a
+//! kernel.
 //!
-//! The kernel is copied and built twice in the same place, with tracing compiled out: as it is, and with every tracepoint blanked in its source, so that
-//! lines and columns stay where they were. Both images must have the same symbols at the same addresses with the same bytes, and the same data. Then the
-//! comparison itself is tried on images that do differ: one instruction where a tracepoint was, and tracing compiled in.
+//! The kernel is copied and built twice in the same place, with tracing compiled out: as it is, and
+//! with every tracepoint blanked in its source, so that lines and columns stay where they were.
+//! Both images must have the same symbols at the same addresses with the same bytes, and the same
+//! data. Then the comparison itself is tried on images that do differ: one instruction where a
+//! tracepoint was, and tracing compiled in.
 
 use std::fmt::Write;
 use std::fs;
@@ -26,7 +29,9 @@ const ONE_INSTRUCTION: &str = "unsafe { core::arch::asm!(\"nop\") }";
 
 pub(crate) fn run(name: &str) -> Result<()> {
     if !kernel::folder(name).join("Cargo.toml").is_file() {
-        bail!(Usage(format!("There is no kernel \"{name}\" under kernels/.")));
+        bail!(Usage(format!(
+            "There is no kernel \"{name}\" under kernels/."
+        )));
     }
     let copy = Copy::of(name)?;
     let count = copy.tracepoints()?;
@@ -43,7 +48,9 @@ pub(crate) fn run(name: &str) -> Result<()> {
         anyhow!("tracepoints that are compiled out leave something: {difference}\n\nas it is:\n{left}\nblanked:\n{right}")
     })?;
 
-    let instruction = copy.build(name, "one-instruction", &[], |index| Some(if index == 0 { ONE_INSTRUCTION } else { NOTHING }))?;
+    let instruction = copy.build(name, "one-instruction", &[], |index| {
+        Some(if index == 0 { ONE_INSTRUCTION } else { NOTHING })
+    })?;
     let Err(noticed) = blanked.compare(&instruction) else {
         bail!("the comparison is blind: one instruction in place of a tracepoint was not noticed");
     };
@@ -55,7 +62,8 @@ pub(crate) fn run(name: &str) -> Result<()> {
     println!("Tracing that is compiled in is noticed: {noticed}");
 
     println!(
-        "kernels/{name}: {count} tracepoints blanked, {} symbols, {} bytes of .text identical; {} bytes of other sections too.",
+        "kernels/{name}: {count} tracepoints blanked, {} symbols, {} bytes of .text identical; {} \
+         bytes of other sections too.",
         same.symbols, same.text, same.other
     );
     Ok(())
@@ -73,19 +81,27 @@ struct Copy {
 struct Own {
     /// What they are called: [`MACROS`], and those of `tracepoints`.
     macros: Vec<String>,
-    /// `late-inlining`: rustc itself inlines nothing, and LLVM all of it. rustc goes by a function's length before what cannot be reached is taken out,
-    /// so that in a large kernel a tracepoint may tip a function over the edge, though it leaves nothing.
+    /// `late-inlining`: rustc itself inlines nothing, and LLVM all of it. rustc goes by a
+    /// function's length before what cannot be reached is taken out, so that in a large kernel a
+    /// tracepoint may tip a function over the edge, though it leaves nothing.
     late_inlining: bool,
 }
 
 impl Copy {
     fn of(name: &str) -> Result<Copy> {
-        let (from, folder) = (kernel::folder(name), target().join("compiled-out/source").join(name));
+        let (from, folder) = (
+            kernel::folder(name),
+            target().join("compiled-out/source").join(name),
+        );
         if folder.exists() {
             fs::remove_dir_all(&folder).context("the old copy of the kernel cannot be removed")?;
         }
         let own = Own::read(&fs::read_to_string(from.join("Cargo.toml"))?)?;
-        let mut copy = Copy { folder: folder.clone(), sources: Vec::new(), own };
+        let mut copy = Copy {
+            folder: folder.clone(),
+            sources: Vec::new(),
+            own,
+        };
         copy.take(&from, &folder)?;
         Ok(copy)
     }
@@ -104,7 +120,11 @@ impl Copy {
             if entry.file_name() == "Cargo.toml" {
                 // Paths that lead out of the kernel lead where they led before.
                 let folder = from.parent().context("a file lies in a folder")?;
-                fs::write(&to, fs::read_to_string(&from)?.replace("\"../", &format!("\"{}/../", folder.display())))?;
+                fs::write(
+                    &to,
+                    fs::read_to_string(&from)?
+                        .replace("\"../", &format!("\"{}/../", folder.display())),
+                )?;
                 continue;
             }
             fs::copy(&from, &to)?;
@@ -121,16 +141,26 @@ impl Copy {
         self.sources
             .iter()
             .map(|(file, text)| {
-                tracepoints(text, &self.own.macros).map(|all| all.len()).with_context(|| file.display().to_string())
+                tracepoints(text, &self.own.macros)
+                    .map(|all| all.len())
+                    .with_context(|| file.display().to_string())
             })
             .sum()
     }
 
-    /// Builds it with tracepoint `index` replaced by `with(index)`. The same place each time: paths and hashes in symbols stay what they were.
-    fn build(&self, name: &str, label: &str, features: &[&str], with: impl Fn(usize) -> Option<&'static str>) -> Result<Image> {
+    /// Builds it with tracepoint `index` replaced by `with(index)`. The same place each time: paths
+    /// and hashes in symbols stay what they were.
+    fn build(
+        &self,
+        name: &str,
+        label: &str,
+        features: &[&str],
+        with: impl Fn(usize) -> Option<&'static str>,
+    ) -> Result<Image> {
         let mut index = 0;
         for (file, text) in &self.sources {
-            let replaced = replace(text, &self.own.macros, &mut index, &with).with_context(|| file.display().to_string())?;
+            let replaced = replace(text, &self.own.macros, &mut index, &with)
+                .with_context(|| file.display().to_string())?;
             // What stays is not built again.
             if fs::read_to_string(file)? != replaced {
                 fs::write(file, replaced)?;
@@ -138,15 +168,28 @@ impl Copy {
         }
         let built = target().join("compiled-out");
         let mut command = kernel::build_command(RISCV64, setup::toolchain()?);
-        command.current_dir(&self.folder).args(["--quiet", "--no-default-features", "--target", RISCV64]).args(features);
+        command
+            .current_dir(&self.folder)
+            .args(["--quiet", "--no-default-features", "--target", RISCV64])
+            .args(features);
         if self.own.late_inlining {
-            // That is how rustc builds piecemeal. One unit: how functions are spread over several goes by their length, too.
-            command.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
+            // That is how rustc builds piecemeal. One unit: how functions are spread over several
+            // goes by their length, too.
+            command
+                .env("CARGO_INCREMENTAL", "1")
+                .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
         }
         // Without its warnings: a blanked tracepoint leaves variables that nobody uses.
-        let output = command.arg("--target-dir").arg(&built).output().context("cargo cannot be started")?;
+        let output = command
+            .arg("--target-dir")
+            .arg(&built)
+            .output()
+            .context("cargo cannot be started")?;
         if !output.status.success() {
-            bail!("kernels/{name}, {label}, does not build:\n{}", String::from_utf8_lossy(&output.stderr));
+            bail!(
+                "kernels/{name}, {label}, does not build:\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
         let file = built.join(label);
         fs::copy(built.join(RISCV64).join("release").join(name), &file)?;
@@ -159,19 +202,36 @@ impl Copy {
 impl Own {
     fn read(manifest: &str) -> Result<Own> {
         let manifest: toml::Table = manifest.parse().context("the kernel's Cargo.toml")?;
-        let said = manifest.get("package").and_then(|package| package.get("metadata")?.get("kymo"));
-        let late_inlining = said.and_then(|said| said.get("late-inlining")?.as_bool()).unwrap_or(false);
+        let said = manifest
+            .get("package")
+            .and_then(|package| package.get("metadata")?.get("kymo"));
+        let late_inlining = said
+            .and_then(|said| said.get("late-inlining")?.as_bool())
+            .unwrap_or(false);
         let mut macros: Vec<String> = MACROS.map(str::to_owned).to_vec();
-        for name in said.and_then(|said| said.get("tracepoints")?.as_array()).into_iter().flatten() {
-            macros.push(name.as_str().context("Cargo.toml: the name of a tracepoint is a text")?.to_owned());
+        for name in said
+            .and_then(|said| said.get("tracepoints")?.as_array())
+            .into_iter()
+            .flatten()
+        {
+            macros.push(
+                name.as_str()
+                    .context("Cargo.toml: the name of a tracepoint is a text")?
+                    .to_owned(),
+            );
         }
-        Ok(Own { macros, late_inlining })
+        Ok(Own {
+            macros,
+            late_inlining,
+        })
     }
 }
 
 /// Where the tracepoints of a Rust file are, in bytes.
 fn tracepoints(text: &str, macros: &[String]) -> Result<Vec<Range<usize>>> {
-    let tokens: TokenStream = text.parse().map_err(|error| anyhow!("this is no Rust: {error}"))?;
+    let tokens: TokenStream = text
+        .parse()
+        .map_err(|error| anyhow!("this is no Rust: {error}"))?;
     let mut found = Vec::new();
     find(tokens, macros, &mut found);
     Ok(found)
@@ -183,19 +243,25 @@ fn find(tokens: TokenStream, macros: &[String], found: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         match (token, tokens.get(at + 1), tokens.get(at + 2)) {
-            (TokenTree::Ident(name), Some(TokenTree::Punct(bang)), Some(TokenTree::Group(group)))
-                if bang.as_char() == '!' && macros.iter().any(|tracepoint| name == tracepoint) =>
-            {
+            (
+                TokenTree::Ident(name),
+                Some(TokenTree::Punct(bang)),
+                Some(TokenTree::Group(group)),
+            ) if bang.as_char() == '!' && macros.iter().any(|tracepoint| name == tracepoint) => {
                 // `kymo::trace!` and `::kymo::trace!` are one thing.
                 let mut first = at;
                 while first >= 2 && is_colon(first - 1) && is_colon(first - 2) {
-                    let has_name = first >= 3 && matches!(tokens.get(first - 3), Some(TokenTree::Ident(_)));
+                    let has_name =
+                        first >= 3 && matches!(tokens.get(first - 3), Some(TokenTree::Ident(_)));
                     first -= if has_name { 3 } else { 2 };
                 }
                 // As in a macro's body: `$crate::trace!`.
-                let dollar = first >= 1 && matches!(tokens.get(first - 1), Some(TokenTree::Punct(sign)) if sign.as_char() == '$');
+                let dollar = first >= 1
+                    && matches!(tokens.get(first - 1), Some(TokenTree::Punct(sign)) if sign.as_char() == '$');
                 first -= usize::from(dollar);
-                let begin = tokens.get(first).map_or(0, |token| token.span().byte_range().start);
+                let begin = tokens
+                    .get(first)
+                    .map_or(0, |token| token.span().byte_range().start);
                 found.push(begin..group.span().byte_range().end);
                 at += 3;
             }
@@ -208,12 +274,20 @@ fn find(tokens: TokenStream, macros: &[String], found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Puts `with(index)` and blanks in place of the tracepoints: as many lines, and as many columns where there is room. `index` counts on.
-fn replace(text: &str, macros: &[String], index: &mut usize, with: impl Fn(usize) -> Option<&'static str>) -> Result<String> {
+/// Puts `with(index)` and blanks in place of the tracepoints: as many lines, and as many columns
+/// where there is room. `index` counts on.
+fn replace(
+    text: &str,
+    macros: &[String],
+    index: &mut usize,
+    with: impl Fn(usize) -> Option<&'static str>,
+) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
     for range in tracepoints(text, macros)? {
-        let old = text.get(range.clone()).context("a token stands in the middle of a character")?;
+        let old = text
+            .get(range.clone())
+            .context("a token stands in the middle of a character")?;
         out.push_str(text.get(done..range.start).unwrap_or_default());
         match with(*index) {
             None => out.push_str(old),
@@ -283,38 +357,75 @@ impl Image {
                 SectionKind::Data | SectionKind::ReadOnlyData | SectionKind::ReadOnlyString => {
                     data.push((name, section.address(), content.to_vec()));
                 }
-                // Its size is what counts; the build id differs by design, for it also covers what is not loaded.
-                SectionKind::UninitializedData => data.push((name, section.address(), section.size().to_le_bytes().to_vec())),
+                // Its size is what counts; the build id differs by design, for it also covers what
+                // is not loaded.
+                SectionKind::UninitializedData => data.push((
+                    name,
+                    section.address(),
+                    section.size().to_le_bytes().to_vec(),
+                )),
                 _ => {}
             }
         }
         if text.is_empty() {
             bail!("{} has no symbols in its code", file.display());
         }
-        Ok(Image { file, architecture: elf.architecture(), text, data })
+        Ok(Image {
+            file,
+            architecture: elf.architecture(),
+            text,
+            data,
+        })
     }
 
     fn compare(&self, other: &Image) -> Result<Same, Difference> {
-        let differ = |symbol: Option<&Symbol>, what: String| Difference { symbol: symbol.map(|symbol| symbol.name.clone()), what };
-        // Names and sizes first: one instruction more moves everything behind it, and changes every reference to that.
+        let differ = |symbol: Option<&Symbol>, what: String| Difference {
+            symbol: symbol.map(|symbol| symbol.name.clone()),
+            what,
+        };
+        // Names and sizes first: one instruction more moves everything behind it, and changes every
+        // reference to that.
         for (left, right) in self.text.iter().zip(&other.text) {
             if left.name != right.name {
-                return Err(differ(Some(left), format!("{} in one is {} in the other", left.name, right.name)));
+                return Err(differ(
+                    Some(left),
+                    format!("{} in one is {} in the other", left.name, right.name),
+                ));
             }
             if left.code.len() != right.code.len() {
-                let what = format!("{} has {} bytes in one and {} in the other", left.name, left.code.len(), right.code.len());
+                let what = format!(
+                    "{} has {} bytes in one and {} in the other",
+                    left.name,
+                    left.code.len(),
+                    right.code.len()
+                );
                 return Err(differ(Some(left), what));
             }
         }
-        if let Some(more) = self.text.get(other.text.len()).or_else(|| other.text.get(self.text.len())) {
+        if let Some(more) = self
+            .text
+            .get(other.text.len())
+            .or_else(|| other.text.get(self.text.len()))
+        {
             return Err(differ(Some(more), format!("{} is only in one", more.name)));
         }
-        if let Some((left, _)) = self.text.iter().zip(&other.text).find(|(left, right)| left != right) {
-            return Err(differ(Some(left), format!("{} has other bytes, or another address", left.name)));
+        if let Some((left, _)) = self
+            .text
+            .iter()
+            .zip(&other.text)
+            .find(|(left, right)| left != right)
+        {
+            return Err(differ(
+                Some(left),
+                format!("{} has other bytes, or another address", left.name),
+            ));
         }
         for (left, right) in self.data.iter().zip(&other.data) {
             if left != right {
-                return Err(differ(None, format!("{} is not the same as {}", left.0, right.0)));
+                return Err(differ(
+                    None,
+                    format!("{} is not the same as {}", left.0, right.0),
+                ));
             }
         }
         if self.data.len() != other.data.len() {
@@ -329,13 +440,30 @@ impl Image {
 
     /// The code at which a difference shows, if the tool for it is there.
     fn disassembly(&self, difference: &Difference) -> String {
-        let symbol = self.text.iter().find(|symbol| Some(&symbol.name) == difference.symbol.as_ref());
-        let Some(Symbol { address, code, .. }) = symbol else { return String::new() };
-        let objdump = if self.architecture == Architecture::Riscv64 { "riscv64-unknown-elf-objdump" } else { "objdump" };
+        let symbol = self
+            .text
+            .iter()
+            .find(|symbol| Some(&symbol.name) == difference.symbol.as_ref());
+        let Some(Symbol { address, code, .. }) = symbol else {
+            return String::new();
+        };
+        let objdump = if self.architecture == Architecture::Riscv64 {
+            "riscv64-unknown-elf-objdump"
+        } else {
+            "objdump"
+        };
         let mut command = Command::new(objdump);
-        command.arg(format!("--start-address={address}")).arg(format!("--stop-address={}", address + code.len() as u64));
-        let text = quiet(command.args(["--disassemble", "--no-show-raw-insn"]).arg(&self.file));
-        let Some(text) = text else { return format!("    ({objdump} does not run)\n") };
+        command
+            .arg(format!("--start-address={address}"))
+            .arg(format!("--stop-address={}", address + code.len() as u64));
+        let text = quiet(
+            command
+                .args(["--disassemble", "--no-show-raw-insn"])
+                .arg(&self.file),
+        );
+        let Some(text) = text else {
+            return format!("    ({objdump} does not run)\n");
+        };
         let lines = text.lines().filter(|line| line.starts_with(' ')).take(80);
         lines.fold(String::new(), |mut all, line| {
             // Without the names of jump targets: they may take a screen each.
@@ -346,25 +474,54 @@ impl Image {
 }
 
 /// The symbols of one section of code, each up to the next.
-fn symbols<'data>(elf: &object::File<'data>, section: &impl ObjectSection<'data>, content: &[u8]) -> Vec<Symbol> {
-    let inside = |symbol: &object::Symbol<'data, '_>| symbol.section_index() == Some(section.index()) && symbol.name() != Ok("");
-    let mut begins: Vec<(u64, String)> =
-        elf.symbols().filter(inside).map(|symbol| (symbol.address(), plain(symbol.name().unwrap_or("?")).to_owned())).collect();
+fn symbols<'data>(
+    elf: &object::File<'data>,
+    section: &impl ObjectSection<'data>,
+    content: &[u8],
+) -> Vec<Symbol> {
+    let inside = |symbol: &object::Symbol<'data, '_>| {
+        symbol.section_index() == Some(section.index()) && symbol.name() != Ok("")
+    };
+    let mut begins: Vec<(u64, String)> = elf
+        .symbols()
+        .filter(inside)
+        .map(|symbol| {
+            (
+                symbol.address(),
+                plain(symbol.name().unwrap_or("?")).to_owned(),
+            )
+        })
+        .collect();
     // What stands before the first symbol belongs to the section's name.
     begins.push((section.address(), section.name().unwrap_or("?").to_owned()));
     // Marks of the instruction set ("$x") are numbered by the linker.
     begins.retain(|(_, name)| !name.starts_with('$') && !name.starts_with(".L"));
     begins.sort();
-    let ends = begins.iter().skip(1).map(|(address, _)| *address).chain([section.address() + section.size()]);
+    let ends = begins
+        .iter()
+        .skip(1)
+        .map(|(address, _)| *address)
+        .chain([section.address() + section.size()]);
     let ends: Vec<u64> = ends.collect();
-    let code = |from: u64, to: u64| content.get((from - section.address()) as usize..(to - section.address()) as usize);
+    let code = |from: u64, to: u64| {
+        content.get((from - section.address()) as usize..(to - section.address()) as usize)
+    };
     let symbols = begins.into_iter().zip(ends);
-    symbols.map(|((address, name), end)| Symbol { code: code(address, end).unwrap_or_default().to_vec(), name, address }).collect()
+    symbols
+        .map(|((address, name), end)| Symbol {
+            code: code(address, end).unwrap_or_default().to_vec(),
+            name,
+            address,
+        })
+        .collect()
 }
 
-/// A symbol's name without the hash of the source (`.llvm.123`) that the optimiser gives to what it takes from one unit into another.
+/// A symbol's name without the hash of the source (`.llvm.123`) that the optimiser gives to what it
+/// takes from one unit into another.
 fn plain(name: &str) -> &str {
-    name.rsplit_once(".llvm.").filter(|(_, hash)| hash.bytes().all(|digit| digit.is_ascii_digit())).map_or(name, |(plain, _)| plain)
+    name.rsplit_once(".llvm.")
+        .filter(|(_, hash)| hash.bytes().all(|digit| digit.is_ascii_digit()))
+        .map_or(name, |(plain, _)| plain)
 }
 
 #[cfg(test)]
@@ -394,19 +551,49 @@ mod tests {
 
     #[test]
     fn a_kernel_names_its_own_tracepoints() {
-        let own = Own::read("[package.metadata.kymo]\ntracepoints = [\"op\"]").unwrap().macros;
+        let own = Own::read("[package.metadata.kymo]\ntracepoints = [\"op\"]")
+            .unwrap()
+            .macros;
         let text = "macro_rules! op { ($e:ident) => { $crate::trace!($e {}) } } op!(A); kernel::op!(B); trace!(C {});";
-        let found: Vec<&str> = tracepoints(text, &own).unwrap().into_iter().map(|range| &text[range]).collect();
-        assert_eq!(found, ["$crate::trace!($e {})", "op!(A)", "kernel::op!(B)", "trace!(C {})"]);
+        let found: Vec<&str> = tracepoints(text, &own)
+            .unwrap()
+            .into_iter()
+            .map(|range| &text[range])
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "$crate::trace!($e {})",
+                "op!(A)",
+                "kernel::op!(B)",
+                "trace!(C {})"
+            ]
+        );
         assert_eq!(tracepoints(text, &every()).unwrap().len(), 2);
         assert!(Own::read("[package.metadata.kymo]\ntracepoints = [1]").is_err());
     }
 
     #[test]
     fn tracepoints_are_found_and_nothing_else() {
-        let found: Vec<&str> = tracepoints(SOURCE, &every()).unwrap().into_iter().map(|range| &SOURCE[range]).collect();
-        let heads: Vec<&str> = found.iter().map(|text| text.split(['(', '[', '{']).next().unwrap()).collect();
-        assert_eq!(heads, ["trace!", "kymo::trace_masked!", "trace!", "::kymo::trace!", "trace_masked !"]);
+        let found: Vec<&str> = tracepoints(SOURCE, &every())
+            .unwrap()
+            .into_iter()
+            .map(|range| &SOURCE[range])
+            .collect();
+        let heads: Vec<&str> = found
+            .iter()
+            .map(|text| text.split(['(', '[', '{']).next().unwrap())
+            .collect();
+        assert_eq!(
+            heads,
+            [
+                "trace!",
+                "kymo::trace_masked!",
+                "trace!",
+                "::kymo::trace!",
+                "trace_masked !"
+            ]
+        );
         assert!(found[0].ends_with("\")\" })"));
         assert!(found[1].ends_with("')',\n            })"));
         assert_eq!(found[3], "::kymo::trace!{Four { ä: (1, [2]) }}");
@@ -421,18 +608,26 @@ mod tests {
         assert_eq!(blanked.lines().count(), SOURCE.lines().count());
         for (before, after) in SOURCE.lines().zip(blanked.lines()) {
             assert_eq!(before.chars().count(), after.chars().count(), "{before}");
-            let kept = before.chars().zip(after.chars()).all(|(old, new)| old == new || new == ' ' || "()".contains(new));
+            let kept = before
+                .chars()
+                .zip(after.chars())
+                .all(|(old, new)| old == new || new == ' ' || "()".contains(new));
             assert!(kept, "{before}\n{after}");
         }
         let last = blanked.lines().rev().nth(2).unwrap();
-        assert_eq!(last.trim_start(), "retrace!(Five {}); trace(6); ()                    ; x");
+        assert_eq!(
+            last.trim_start(),
+            "retrace!(Five {}); trace(6); ()                    ; x"
+        );
         assert!(blanked.contains("; let after = \"trace!(Nor { that: 3 });\";"));
     }
 
     #[test]
     fn one_of_them_is_replaced() {
-        let replaced =
-            replace("trace!(A {}); trace!(B {});", &every(), &mut 0, |index| (index == 1).then_some(ONE_INSTRUCTION)).unwrap();
+        let replaced = replace("trace!(A {}); trace!(B {});", &every(), &mut 0, |index| {
+            (index == 1).then_some(ONE_INSTRUCTION)
+        })
+        .unwrap();
         assert_eq!(replaced, format!("trace!(A {{}}); {ONE_INSTRUCTION};"));
         assert_eq!(replace(SOURCE, &every(), &mut 0, |_| None).unwrap(), SOURCE);
         assert!(replace("fn f( {", &every(), &mut 0, |_| None).is_err());

@@ -16,18 +16,34 @@ pub(crate) fn run() -> Result<()> {
     }
     std::fs::create_dir_all(target().join("demo"))?;
 
-    run_command(Command::new(&kymo).arg("record").arg(&hello).arg("--out").arg(&trace))?;
+    run_command(
+        Command::new(&kymo)
+            .arg("record")
+            .arg(&hello)
+            .arg("--out")
+            .arg(&trace),
+    )?;
     run_command(Command::new(&kymo).args(["dump", "--count"]).arg(&trace))?;
 
-    // Only babeltrace2's own notes about counted losses are in order; anything else on its standard error is a fault of ours.
+    // Only babeltrace2's own notes about counted losses are in order; anything else on its standard
+    // error is a fault of ours.
     let mut babeltrace2 = Command::new("babeltrace2");
-    let output = babeltrace2.arg(&trace).args(["--component", "sink.utils.counter", "--params", "step=+0"]).output();
+    let output = babeltrace2
+        .arg(&trace)
+        .args(["--component", "sink.utils.counter", "--params", "step=+0"])
+        .output();
     let output = output.context("babeltrace2 cannot be started")?;
     let messages = String::from_utf8_lossy(&output.stderr);
-    let faults: Vec<&str> = messages.lines().filter(|line| !line.is_empty() && !line.contains("Tracer discarded")).collect();
+    let faults: Vec<&str> = messages
+        .lines()
+        .filter(|line| !line.is_empty() && !line.contains("Tracer discarded"))
+        .collect();
     print!("{}", String::from_utf8_lossy(&output.stdout));
     if !output.status.success() || !faults.is_empty() {
-        bail!("babeltrace2 does not accept the trace ({}):\n{messages}", output.status);
+        bail!(
+            "babeltrace2 does not accept the trace ({}):\n{messages}",
+            output.status
+        );
     }
     println!("babeltrace2 accepts the trace: {}", trace.display());
     Ok(())

@@ -1,6 +1,7 @@
 //! The step `export` of `cargo xtask test`: what `kymo export` writes is read by others.
 //!
-//! Perfetto's files are held against the published schema; Parquet's are counted by Polars and DuckDB, with the book's examples.
+//! Perfetto's files are held against the published schema; Parquet's are counted by Polars and
+//! DuckDB, with the book's examples.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,19 +29,38 @@ pub(crate) fn run() -> Result<()> {
     fs::create_dir_all(&folder)?;
 
     // The traces of the tests, which have losses, ends of all kinds, and Linux's events.
-    let mut tests = cargo(&["test", "-p", "kymo-export", "--test", "perfetto", "--test", "other_tracers"]);
+    let mut tests = cargo(&[
+        "test",
+        "-p",
+        "kymo-export",
+        "--test",
+        "perfetto",
+        "--test",
+        "other_tracers",
+    ]);
     run_command(tests.env("KYMO_EXPORTED", &folder))?;
-    let mut files: Vec<PathBuf> = fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    let mut files: Vec<PathBuf> = fs::read_dir(&folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
     files.sort();
     if files.len() < 5 {
-        bail!("the tests of kymo-export left {} files for the schema instead of all", files.len());
+        bail!(
+            "the tests of kymo-export left {} files for the schema instead of all",
+            files.len()
+        );
     }
     let script = root().join("xtask/export/check_perfetto.py");
     run_command(Command::new(&python).arg(&script).args(&files))?;
 
     let trace = folder.join("trace");
     let counts: BTreeMap<&str, u64> = big_trace::made(&trace, MEGABYTES)?;
-    run_command(&mut cargo(&["build", "-p", "kymo-cli", "--features", "parquet"]))?;
+    run_command(&mut cargo(&[
+        "build",
+        "-p",
+        "kymo-cli",
+        "--features",
+        "parquet",
+    ]))?;
     let export = |to: &str, name: &str| -> Result<PathBuf> {
         let out = folder.join(name);
         let mut kymo = Command::new(target().join("debug/kymo"));
@@ -48,9 +68,15 @@ pub(crate) fn run() -> Result<()> {
         Ok(out)
     };
     let mut check = Command::new(&python);
-    check.arg(&script).arg(export("perfetto", "trace.pftrace")?).arg("--counts");
+    check
+        .arg(&script)
+        .arg(export("perfetto", "trace.pftrace")?)
+        .arg("--counts");
     for (category, event) in SLICES {
-        check.arg(format!("{category}={}", counts.get(event).copied().unwrap_or(0)));
+        check.arg(format!(
+            "{category}={}",
+            counts.get(event).copied().unwrap_or(0)
+        ));
     }
     run_command(&mut check)?;
 
@@ -65,28 +91,47 @@ pub(crate) fn run() -> Result<()> {
     for to in ["csv", "chrome"] {
         export(to, to)?;
     }
-    let csv: u64 = counts.keys().map(|name| lines(&folder.join(format!("csv/{name}.csv")))).sum::<Result<u64>>()?;
+    let csv: u64 = counts
+        .keys()
+        .map(|name| lines(&folder.join(format!("csv/{name}.csv"))))
+        .sum::<Result<u64>>()?;
     let events: u64 = counts.values().sum();
     if csv != events + counts.len() as u64 {
-        bail!("the CSV files have {csv} lines, and {events} events and {} heads are right", counts.len());
+        bail!(
+            "the CSV files have {csv} lines, and {events} events and {} heads are right",
+            counts.len()
+        );
     }
     let mut json = Command::new(&python);
-    run_command(json.args(["-c", "import json, sys; json.load(open(sys.argv[1]))"]).arg(folder.join("chrome")))?;
+    run_command(
+        json.args(["-c", "import json, sys; json.load(open(sys.argv[1]))"])
+            .arg(folder.join("chrome")),
+    )?;
     fs::remove_dir_all(&folder).context("what was exported cannot be removed")
 }
 
 /// One line a name, as the examples print it.
 fn told(counts: &BTreeMap<impl std::fmt::Display, u64>) -> String {
-    counts.iter().map(|(name, count)| format!("{name} {count}\n")).collect()
+    counts
+        .iter()
+        .map(|(name, count)| format!("{name} {count}\n"))
+        .collect()
 }
 
 /// What `kymo dump --count` says, by name.
 fn dumped(trace: &Path) -> Result<BTreeMap<String, u64>> {
-    let output = Command::new(target().join("debug/kymo")).arg("dump").arg(trace).args(["--count", "--json"]).output();
-    let told: Value = serde_json::from_slice(&output.context("kymo cannot be started")?.stdout).context("kymo dump --count")?;
+    let output = Command::new(target().join("debug/kymo"))
+        .arg("dump")
+        .arg(trace)
+        .args(["--count", "--json"])
+        .output();
+    let told: Value = serde_json::from_slice(&output.context("kymo cannot be started")?.stdout)
+        .context("kymo dump --count")?;
     let mut counts = BTreeMap::new();
     for row in told["events"].as_array().into_iter().flatten() {
-        *counts.entry(row["name"].as_str().unwrap_or_default().to_owned()).or_default() += row["count"].as_u64().unwrap_or(0);
+        *counts
+            .entry(row["name"].as_str().unwrap_or_default().to_owned())
+            .or_default() += row["count"].as_u64().unwrap_or(0);
     }
     Ok(counts)
 }
@@ -95,12 +140,22 @@ fn dumped(trace: &Path) -> Result<BTreeMap<String, u64>> {
 fn counted(python: &Path, example: &str, tables: &Path, expected: &str) -> Result<()> {
     eprintln!("$ python {example}");
     let script = root().join("examples/export").join(example);
-    let output = Command::new(python).arg(script).arg(tables).output().context("python cannot be started")?;
+    let output = Command::new(python)
+        .arg(script)
+        .arg(tables)
+        .output()
+        .context("python cannot be started")?;
     let told = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() || told != expected {
-        bail!("{example} says:\n{told}{}\nand this is right:\n{expected}", String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "{example} says:\n{told}{}\nand this is right:\n{expected}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
-    println!("{example} counts {} kinds of events as kymo dump does.", expected.lines().count());
+    println!(
+        "{example} counts {} kinds of events as kymo dump does.",
+        expected.lines().count()
+    );
     Ok(())
 }
 
@@ -112,5 +167,8 @@ fn lines(file: &Path) -> Result<u64> {
 /// The python that has the readers.
 fn interpreter() -> Result<PathBuf> {
     setup::python()?;
-    Ok(python::environment("export", &root().join("xtask/export/requirements.txt"))?.join("python"))
+    Ok(
+        python::environment("export", &root().join("xtask/export/requirements.txt"))?
+            .join("python"),
+    )
 }

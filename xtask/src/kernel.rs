@@ -21,9 +21,11 @@ pub(crate) fn hello(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("hello", RISCV64, toolchain)?.join("hello"))
 }
 
-/// Builds all of them. Returns what was built, each with the environment variable by which the end-to-end tests find it.
+/// Builds all of them. Returns what was built, each with the environment variable by which the
+/// end-to-end tests find it.
 pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> {
-    let probes = |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
+    let probes =
+        |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     Ok(vec![
         ("KYMO_HELLO", hello(toolchain)?),
@@ -42,7 +44,9 @@ pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> 
 /// Builds kernels/probes for this machine's own processor.
 pub(crate) fn host_probes() -> Result<PathBuf> {
     let built = target().join("host-probes");
-    run(cargo(&["build", "--release", "--target-dir"]).arg(&built).current_dir(folder("probes")))?;
+    run(cargo(&["build", "--release", "--target-dir"])
+        .arg(&built)
+        .current_dir(folder("probes")))?;
     Ok(built.join("release/libkymo_probes.a"))
 }
 
@@ -50,25 +54,39 @@ pub(crate) fn host_probes() -> Result<PathBuf> {
 fn demo_without_trace(toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels-without-trace");
     let mut command = build_command(RISCV64, toolchain);
-    command.current_dir(folder("demo")).args(["--no-default-features", "--target", RISCV64, "--target-dir"]);
+    command.current_dir(folder("demo")).args([
+        "--no-default-features",
+        "--target",
+        RISCV64,
+        "--target-dir",
+    ]);
     run(command.arg(&built))?;
     Ok(built.join(RISCV64).join("release/demo"))
 }
 
 const MEASURE: [&str; 4] = ["--features", "measure", "--bin", "measure"];
 
-/// Builds the kernel that runs the probes. It is another program beside the archive: that one stays.
+/// Builds the kernel that runs the probes. It is another program beside the archive: that one
+/// stays.
 fn measure(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels");
     let mut command = build_command(triple, toolchain);
-    run(command.current_dir(folder("probes")).args(MEASURE).args(["--target", triple, "--target-dir"]).arg(&built))?;
+    run(command
+        .current_dir(folder("probes"))
+        .args(MEASURE)
+        .args(["--target", triple, "--target-dir"])
+        .arg(&built))?;
     Ok(built.join(triple).join("release/measure"))
 }
 
 /// Builds the program that runs the probes on this machine's own processor.
 pub(crate) fn host_measure() -> Result<PathBuf> {
     let built = target().join("host-probes");
-    run(cargo(&["build", "--release"]).args(MEASURE).arg("--target-dir").arg(&built).current_dir(folder("probes")))?;
+    run(cargo(&["build", "--release"])
+        .args(MEASURE)
+        .arg("--target-dir")
+        .arg(&built)
+        .current_dir(folder("probes")))?;
     Ok(built.join("release/measure"))
 }
 
@@ -76,7 +94,10 @@ pub(crate) fn host_measure() -> Result<PathBuf> {
 fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels");
     let mut command = build_command(triple, toolchain);
-    run(command.current_dir(folder(name)).args(["--target", triple, "--target-dir"]).arg(&built))?;
+    run(command
+        .current_dir(folder(name))
+        .args(["--target", triple, "--target-dir"])
+        .arg(&built))?;
     Ok(built.join(triple).join("release"))
 }
 
@@ -89,7 +110,10 @@ pub(crate) fn clippy(name: &str) -> Result<()> {
     };
     triples.iter().try_for_each(|triple| {
         let mut command = cargo(&["clippy", "--release", "--target", triple, "--target-dir"]);
-        run(command.current_dir(folder(name)).arg(target().join("kernels")).args(["--all-features", "--", "-Dwarnings"]))
+        run(command
+            .current_dir(folder(name))
+            .arg(target().join("kernels"))
+            .args(["--all-features", "--", "-Dwarnings"]))
     })
 }
 
@@ -104,10 +128,21 @@ pub(crate) fn build_command(triple: &str, toolchain: Toolchain) -> Command {
             for variable in ["RUSTUP_TOOLCHAIN", "RUSTC_WRAPPER", "CARGO"] {
                 command.env_remove(variable);
             }
-            // There is no compiled `core` for the target: it is built along, which stable cargo does only when told that it may. By the
-            // environment, so that a kernel's build script can build its programs.
-            command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1").env("CARGO_UNSTABLE_BUILD_STD", "core").args(BUILD);
-            command.env(format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace('-', "_")), "ld.lld-22");
+            // There is no compiled `core` for the target: it is built along, which stable cargo
+            // does only when told that it may. By the environment, so that a kernel's build script
+            // can build its programs.
+            command
+                .env("RUSTC", "/usr/bin/rustc")
+                .env("RUSTC_BOOTSTRAP", "1")
+                .env("CARGO_UNSTABLE_BUILD_STD", "core")
+                .args(BUILD);
+            command.env(
+                format!(
+                    "CARGO_TARGET_{}_LINKER",
+                    triple.to_uppercase().replace('-', "_")
+                ),
+                "ld.lld-22",
+            );
             command
         }
     }

@@ -17,22 +17,32 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it; returns when it answers. `home` has its files; `clock` is a plugin that gives the time.
+    /// Starts it; returns when it answers. `home` has its files; `clock` is a plugin that gives the
+    /// time.
     ///
     /// # Errors
     /// [`Environment`] if another one runs already: a machine has one for each user.
     pub(crate) fn start(home: &Path, clock: Option<&Path>) -> Result<Daemon> {
         fs::create_dir_all(home)?;
         let mut daemon = Command::new("lttng-sessiond");
-        daemon.args(["--no-kernel", "--quiet"]).stdout(Stdio::null());
+        daemon
+            .args(["--no-kernel", "--quiet"])
+            .stdout(Stdio::null());
         set_environment(&mut daemon, home, clock);
         let mut client = Command::new("lttng");
         set_environment(client.args(["--no-sessiond", "list"]), home, clock);
         if quiet(&mut client).is_some() {
-            bail!(Environment("A session daemon of LTTng is running already. Stop it, then start this again.".into()));
+            bail!(Environment(
+                "A session daemon of LTTng is running already. Stop it, then start this again."
+                    .into()
+            ));
         }
         let child = daemon.spawn().context("lttng-sessiond cannot be started")?;
-        let mut daemon = Daemon { child, home: home.to_owned(), clock: clock.map(Path::to_owned) };
+        let mut daemon = Daemon {
+            child,
+            home: home.to_owned(),
+            clock: clock.map(Path::to_owned),
+        };
         while quiet(&mut client).is_none() {
             if let Some(status) = daemon.child.try_wait()? {
                 bail!("lttng-sessiond has ended ({status})");
@@ -56,7 +66,10 @@ impl Daemon {
 }
 
 fn set_environment(command: &mut Command, home: &Path, clock: Option<&Path>) {
-    command.env("HOME", home).env("LTTNG_HOME", home).env_remove("LTTNG_UST_CLOCK_PLUGIN");
+    command
+        .env("HOME", home)
+        .env("LTTNG_HOME", home)
+        .env_remove("LTTNG_UST_CLOCK_PLUGIN");
     if let Some(clock) = clock {
         command.env("LTTNG_UST_CLOCK_PLUGIN", clock);
     }
@@ -64,32 +77,64 @@ fn set_environment(command: &mut Command, home: &Path, clock: Option<&Path>) {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Asked to end, and not killed: it ends its consumers too. Where that fails there is nothing more to do.
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        // Asked to end, and not killed: it ends its consumers too. Where that fails there is
+        // nothing more to do.
+        let _ = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status();
         let _ = self.child.wait();
     }
 }
 
-/// Records `count` events of benches/ctf/record.c into `trace`, by a session of its own that loses none.
+/// Records `count` events of benches/ctf/record.c into `trace`, by a session of its own that loses
+/// none.
 ///
 /// Buffers are per user, so there is one stream a CPU; a full buffer makes the program wait.
 pub(crate) fn record(folder: &Path, kind: &str, count: u64, trace: &Path) -> Result<()> {
     let source = crate::process::root().join("benches/ctf");
     let program = folder.join("record");
     let mut cc = Command::new("cc");
-    cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(&source).arg("-o").arg(&program);
-    run(cc.arg(source.join("record.c")).args(["-llttng-ust", "-ldl", "-lpthread"]))?;
+    cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&program);
+    run(cc
+        .arg(source.join("record.c"))
+        .args(["-llttng-ust", "-ldl", "-lpthread"]))?;
 
     let daemon = Daemon::start(&folder.join("lttng-home"), None)?;
-    daemon.lttng(&["create", "kymo-ctf", &format!("--output={}", trace.display())])?;
-    let size = ["--subbuf-size=1M", "--num-subbuf=8", "--discard", "--blocking-timeout=inf"];
-    daemon.lttng(&[&["enable-channel", "--userspace", "--buffers-uid"], &size[..], &["events"]].concat())?;
-    daemon.lttng(&["enable-event", "--userspace", "--channel=events", "kymo_ctf:*"])?;
+    daemon.lttng(&[
+        "create",
+        "kymo-ctf",
+        &format!("--output={}", trace.display()),
+    ])?;
+    let size = [
+        "--subbuf-size=1M",
+        "--num-subbuf=8",
+        "--discard",
+        "--blocking-timeout=inf",
+    ];
+    daemon.lttng(
+        &[
+            &["enable-channel", "--userspace", "--buffers-uid"],
+            &size[..],
+            &["events"],
+        ]
+        .concat(),
+    )?;
+    daemon.lttng(&[
+        "enable-event",
+        "--userspace",
+        "--channel=events",
+        "kymo_ctf:*",
+    ])?;
     daemon.lttng(&["start"])?;
     let mut command = Command::new(&program);
     daemon.environment(command.args([kind, &count.to_string()]));
     // The program waits until LTTng knows it, and for room in its buffers.
-    run(command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1").env("LTTNG_UST_ALLOW_BLOCKING", "1"))?;
+    run(command
+        .env("LTTNG_UST_REGISTER_TIMEOUT", "-1")
+        .env("LTTNG_UST_ALLOW_BLOCKING", "1"))?;
     daemon.lttng(&["stop"])?;
     daemon.lttng(&["destroy"])
 }

@@ -91,7 +91,9 @@ impl std::error::Error for Usage {}
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let Err(error) = run(&arguments) else { return ExitCode::SUCCESS };
+    let Err(error) = run(&arguments) else {
+        return ExitCode::SUCCESS;
+    };
     eprintln!("xtask: {error:#}");
     ExitCode::from(match () {
         () if error.is::<Usage>() => 2,
@@ -106,7 +108,9 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["setup"] => {
             setup::run()?;
         }
-        ["build-kernels"] => test::kernels()?.iter().for_each(|(_, file)| println!("{}", file.display())),
+        ["build-kernels"] => test::kernels()?
+            .iter()
+            .for_each(|(_, file)| println!("{}", file.display())),
         ["bench", "trace"] => bench::trace(bench::Form::Full)?,
         ["bench", "ctf"] => bench_ctf::run(bench_ctf::Form::Full)?,
         ["bench", "ctf", "--book"] => bench_ctf::run(bench_ctf::Form::Book)?,
@@ -116,25 +120,35 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["fuzz", "ctf"] => fuzz::ctf(20, false)?,
         ["fuzz", "ctf", "--minutes", minutes] => match minutes.parse::<u64>() {
             Ok(minutes) => fuzz::ctf(minutes.saturating_mul(60), true)?,
-            Err(_) => bail!(Usage(format!("--minutes takes a number, and \"{minutes}\" is none."))),
+            Err(_) => bail!(Usage(format!(
+                "--minutes takes a number, and \"{minutes}\" is none."
+            ))),
         },
         ["big-trace"] => big_trace::long(1100)?,
         ["big-trace", "--mb", megabytes] => match megabytes.parse() {
             Ok(megabytes @ 1..=100_000) => big_trace::long(megabytes)?,
-            _ => bail!(Usage(format!("--mb takes a number of megabytes, and \"{megabytes}\" is none."))),
+            _ => bail!(Usage(format!(
+                "--mb takes a number of megabytes, and \"{megabytes}\" is none."
+            ))),
         },
-        [memory::MEASURED, figure, program, arguments @ ..] => memory::measured(figure, program, arguments)?,
+        [memory::MEASURED, figure, program, arguments @ ..] => {
+            memory::measured(figure, program, arguments)?
+        }
         ["demo"] => demo::run()?,
         ["test", steps @ ..] => test::run(steps)?,
         ["kill-test"] => test::kill(100)?,
         ["kill-test", count] => match count.parse() {
             Ok(count) => test::kill(count)?,
-            Err(_) => bail!(Usage(format!("kill-test takes a number, and \"{count}\" is none."))),
+            Err(_) => bail!(Usage(format!(
+                "kill-test takes a number, and \"{count}\" is none."
+            ))),
         },
         ["models"] => mistakes::models(1)?,
         ["models", more] => match more.parse() {
             Ok(more) => mistakes::models(more)?,
-            Err(_) => bail!(Usage(format!("models takes a number of pre-emptions, and \"{more}\" is none."))),
+            Err(_) => bail!(Usage(format!(
+                "models takes a number of pre-emptions, and \"{more}\" is none."
+            ))),
         },
         ["mistakes", names @ ..] => mistakes::run(names, mistakes::Tests::Untried)?,
         ["stress", "qemu"] => stress_qemu::run(None)?,
@@ -146,9 +160,13 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["stress"] => stress::run(1_000_000_000)?,
         ["stress", events] => match events.parse() {
             Ok(events) => stress::run(events)?,
-            Err(_) => bail!(Usage(format!("stress takes a number of events, and \"{events}\" is none."))),
+            Err(_) => bail!(Usage(format!(
+                "stress takes a number of events, and \"{events}\" is none."
+            ))),
         },
-        [other, ..] => bail!(Usage(format!("There is no command \"{other}\" with these arguments."))),
+        [other, ..] => bail!(Usage(format!(
+            "There is no command \"{other}\" with these arguments."
+        ))),
     }
     Ok(())
 }

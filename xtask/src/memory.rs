@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail};
 /// The command of this program that runs another one.
 pub(crate) const MEASURED: &str = "measured";
 
-/// A program that is run by way of [`measured`], which tells the most that was resident, with what is mapped of files.
+/// A program that is run by way of [`measured`], which tells the most that was resident, with what
+/// is mapped of files.
 pub(crate) struct Resident {
     command: Command,
     figure: PathBuf,
@@ -21,7 +22,10 @@ impl Resident {
     pub(crate) fn of(program: &Path, figure: &Path) -> Result<Resident> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(MEASURED).arg(figure).arg(program);
-        Ok(Resident { command, figure: figure.to_owned() })
+        Ok(Resident {
+            command,
+            figure: figure.to_owned(),
+        })
     }
 
     /// Takes the program's arguments, and where its input and output go.
@@ -35,16 +39,23 @@ impl Resident {
         if !status.success() {
             bail!("it ends with {status}");
         }
-        fs::read_to_string(&self.figure)?.parse().context("how much memory it took is not told")
+        fs::read_to_string(&self.figure)?
+            .parse()
+            .context("how much memory it took is not told")
     }
 }
 
-/// `xtask measured FILE PROGRAM ARGUMENTS..`: runs the program, and writes to the file how much memory it took at most, in kilobytes.
+/// `xtask measured FILE PROGRAM ARGUMENTS..`: runs the program, and writes to the file how much
+/// memory it took at most, in kilobytes.
 ///
-/// A process of its own, because the system counts what its parent had as a program's memory until it begins: this one has had little.
+/// A process of its own, because the system counts what its parent had as a program's memory until
+/// it begins: this one has had little.
 #[cfg(target_os = "linux")]
 pub(crate) fn measured(figure: &str, program: &str, arguments: &[&str]) -> Result<()> {
-    let child = Command::new(program).args(arguments).spawn().context("it cannot be started")?;
+    let child = Command::new(program)
+        .args(arguments)
+        .spawn()
+        .context("it cannot be started")?;
     let pid = i32::try_from(child.id())?;
     let mut status = 0;
     // SAFETY: zeros are a value of this structure of integers.
@@ -62,16 +73,25 @@ pub(crate) fn measured(figure: &str, program: &str, arguments: &[&str]) -> Resul
 /// Runs the program. What it took is not known here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn measured(figure: &str, program: &str, arguments: &[&str]) -> Result<()> {
-    if !Command::new(program).args(arguments).status().context("it cannot be started")?.success() {
+    if !Command::new(program)
+        .args(arguments)
+        .status()
+        .context("it cannot be started")?
+        .success()
+    {
         bail!("{program} fails");
     }
     fs::write(figure, "0").context("what it took cannot be written")
 }
 
-/// The most memory that a command had of its own, in kilobytes: what is mapped from files does not count. Sampled, so a lower bound.
+/// The most memory that a command had of its own, in kilobytes: what is mapped from files does not
+/// count. Sampled, so a lower bound.
 pub(crate) fn own(words: &[String]) -> Result<u64> {
     let (program, arguments) = words.split_first().context("there is no command")?;
-    let mut child = Command::new(program).args(arguments).stdout(Stdio::null()).spawn()?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .spawn()?;
     let status = PathBuf::from(format!("/proc/{}/status", child.id()));
     let mut most = 0;
     while child.try_wait()?.is_none() {

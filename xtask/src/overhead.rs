@@ -1,8 +1,10 @@
 //! `cargo xtask overhead`: what tracing costs a whole kernel, in instructions a unit of its work.
 //!
-//! kernels/hello does the same work on four harts: tracing compiled out; compiled in and never started; started and stopped; everything on. Under `-icount
-//! shift=0` the machine's clock advances by a nanosecond an instruction, whichever hart executes it, so that the kernel's own clock counts instructions, those of
-//! interrupts and of the firmware included. Every run is repeated, and must print the same to the last digit.
+//! kernels/hello does the same work on four harts: tracing compiled out; compiled in and never
+//! started; started and stopped; everything on. Under `-icount shift=0` the machine's clock
+//! advances by a nanosecond an instruction, whichever hart executes it, so that the kernel's own
+//! clock counts instructions, those of interrupts and of the firmware included. Every run is
+//! repeated, and must print the same to the last digit.
 
 use std::fmt::Write;
 use std::fs;
@@ -29,18 +31,26 @@ const PAGE: &str = "docs/src/overhead.md";
 const BEGIN: &str = "<!-- Written by cargo xtask overhead --book: -->";
 const END: &str = "<!-- to here. -->";
 
-/// Measures and prints; writes the table into the book if told to. Fails where a budget is exceeded.
+/// Measures and prints; writes the table into the book if told to. Fails where a budget is
+/// exceeded.
 pub(crate) fn run(into_the_book: bool) -> Result<()> {
     let budget = Budget::read()?;
     let toolchain = setup::run()?;
     let compiled_in = kernel::hello(toolchain)?;
     let built = target().join("compiled-out");
     let mut build = kernel::build_command(RISCV64, toolchain);
-    build.current_dir(kernel::folder("hello")).args(["--no-default-features", "--target", RISCV64, "--target-dir"]);
+    build.current_dir(kernel::folder("hello")).args([
+        "--no-default-features",
+        "--target",
+        RISCV64,
+        "--target-dir",
+    ]);
     process::run(build.arg(&built))?;
     let compiled_out = built.join(RISCV64).join("release/hello");
 
-    let measure = |image: &Path, words: &str| measure(image, &format!("units={} packets=16 {words}", budget.units));
+    let measure = |image: &Path, words: &str| {
+        measure(image, &format!("units={} packets=16 {words}", budget.units))
+    };
     let figures = Figures {
         compiled_out: measure(&compiled_out, "kymo=off")?,
         off: measure(&compiled_in, "kymo=off")?,
@@ -103,7 +113,12 @@ impl Figures {
             let _ = write!(table, "| {name} | {:.1} |", figure.per_unit());
             let _ = match name {
                 "compiled out" => writeln!(table, " | |"),
-                _ => writeln!(table, " {:.2} % | {:.1} |", figure.percent_over(self.compiled_out), more / figure.events as f64),
+                _ => writeln!(
+                    table,
+                    " {:.2} % | {:.1} |",
+                    figure.percent_over(self.compiled_out),
+                    more / figure.events as f64
+                ),
             };
         }
         table
@@ -138,29 +153,51 @@ fn output(image: &Path, words: &str) -> Result<String> {
         "-icount",
         "shift=0,sleep=off",
     ]);
-    let output =
-        qemu.arg("-kernel").arg(image).args(["-append", words]).stdin(Stdio::null()).output().context("QEMU cannot be started")?;
+    let output = qemu
+        .arg("-kernel")
+        .arg(image)
+        .args(["-append", words])
+        .stdin(Stdio::null())
+        .output()
+        .context("QEMU cannot be started")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.code() == Some(TIMED_OUT) {
         bail!("the kernel has not come to its end within {SECONDS} s with \"{words}\":\n{text}");
     }
     if !output.status.success() {
-        bail!("the kernel failed ({}) with \"{words}\":\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "the kernel failed ({}) with \"{words}\":\n{text}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     Ok(text)
 }
 
-/// `hello: 80000 units of work in 2417000 ticks`, and a line `hart 0: switch=1 .. marker=2 last=..` a hart.
+/// `hello: 80000 units of work in 2417000 ticks`, and a line `hart 0: switch=1 .. marker=2 last=..`
+/// a hart.
 fn read(output: &str) -> Result<Figure> {
     let lines = output.lines();
-    let work =
-        lines.clone().find_map(|line| line.strip_prefix("hello: ")?.strip_suffix(" ticks")?.split_once(" units of work in "));
+    let work = lines.clone().find_map(|line| {
+        line.strip_prefix("hello: ")?
+            .strip_suffix(" ticks")?
+            .split_once(" units of work in ")
+    });
     let (units, ticks) = work.context("no line about its work")?;
-    let counts =
-        lines.filter(|line| line.starts_with("hart ") && line.contains(": switch=")).flat_map(|line| line.split([' ', '=']));
+    let counts = lines
+        .filter(|line| line.starts_with("hart ") && line.contains(": switch="))
+        .flat_map(|line| line.split([' ', '=']));
     let events = counts.filter_map(|word| word.parse::<u64>().ok()).sum();
     let instructions = ticks.parse::<u64>()? * INSTRUCTIONS_PER_TICK;
-    if events == 0 { bail!("no line about its events") } else { Ok(Figure { units: units.parse()?, instructions, events }) }
+    if events == 0 {
+        bail!("no line about its events")
+    } else {
+        Ok(Figure {
+            units: units.parse()?,
+            instructions,
+            events,
+        })
+    }
 }
 
 /// The entry in `budgets.toml`.
@@ -179,12 +216,23 @@ impl Budget {
     fn read() -> Result<Budget> {
         let text = fs::read_to_string(root().join("budgets.toml")).context("budgets.toml")?;
         let table: toml::Table = text.parse().context("budgets.toml")?;
-        let entries = table.get("kernel").and_then(toml::Value::as_array).context("budgets.toml has no [[kernel]]")?;
-        let entry = entries.iter().find(|entry| entry.get("kernel").and_then(toml::Value::as_str) == Some("hello"));
+        let entries = table
+            .get("kernel")
+            .and_then(toml::Value::as_array)
+            .context("budgets.toml has no [[kernel]]")?;
+        let entry = entries
+            .iter()
+            .find(|entry| entry.get("kernel").and_then(toml::Value::as_str) == Some("hello"));
         let entry = entry.context("budgets.toml has no budget for kernels/hello")?;
         let number = |key: &str| {
-            let value = entry.get(key).and_then(|value| value.as_float().or(value.as_integer().map(|value| value as f64)));
-            value.with_context(|| format!("budgets.toml: the budget for kernels/hello has no number \"{key}\""))
+            let value = entry.get(key).and_then(|value| {
+                value
+                    .as_float()
+                    .or(value.as_integer().map(|value| value as f64))
+            });
+            value.with_context(|| {
+                format!("budgets.toml: the budget for kernels/hello has no number \"{key}\"")
+            })
         };
         Ok(Budget {
             units: number("units")? as u32,
@@ -200,14 +248,22 @@ impl Budget {
         let base = figures.compiled_out;
         let mut all = Vec::new();
         if base.per_unit() > self.compiled_out {
-            all.push(format!("{:.1} instructions a unit, and {} are allowed", base.per_unit(), self.compiled_out));
+            all.push(format!(
+                "{:.1} instructions a unit, and {} are allowed",
+                base.per_unit(),
+                self.compiled_out
+            ));
         }
-        for (name, figure, allowed) in
-            [("off", figures.off, self.off), ("stopped", figures.stopped, self.stopped), ("on", figures.on, self.on)]
-        {
+        for (name, figure, allowed) in [
+            ("off", figures.off, self.off),
+            ("stopped", figures.stopped, self.stopped),
+            ("on", figures.on, self.on),
+        ] {
             let more = figure.percent_over(base);
             if more > allowed {
-                all.push(format!("{name}: {more:.2} % more, and {allowed} % are allowed"));
+                all.push(format!(
+                    "{name}: {more:.2} % more, and {allowed} % are allowed"
+                ));
             }
         }
         all
@@ -225,24 +281,74 @@ mod tests {
             hart 0: switch=10 irq_enter=3 irq_exit=3 thread_name=2 marker=200 last=50,50\n\
             hart 1: switch=11 irq_enter=4 irq_exit=4 thread_name=2 marker=200 last=50,50\n";
         let figure = read(said).unwrap();
-        assert_eq!(figure, Figure { units: 400, instructions: 1_200_000, events: 218 + 221 });
+        assert_eq!(
+            figure,
+            Figure {
+                units: 400,
+                instructions: 1_200_000,
+                events: 218 + 221
+            }
+        );
         assert!(read("hello: recording on 2 harts\n").is_err());
         assert!(read("hello: 400 units of work in 12000 ticks\n").is_err());
     }
 
     #[test]
     fn a_budget_is_exceeded_by_one_instruction_in_a_hundred_units() {
-        let figure = |instructions| Figure { units: 100, instructions, events: 130 };
-        let budget = Budget { units: 100, compiled_out: 3000.0, off: 0.1, stopped: 0.1, on: 1.0 };
-        let figures =
-            Figures { compiled_out: figure(300_000), off: figure(300_300), stopped: figure(300_300), on: figure(303_000) };
+        let figure = |instructions| Figure {
+            units: 100,
+            instructions,
+            events: 130,
+        };
+        let budget = Budget {
+            units: 100,
+            compiled_out: 3000.0,
+            off: 0.1,
+            stopped: 0.1,
+            on: 1.0,
+        };
+        let figures = Figures {
+            compiled_out: figure(300_000),
+            off: figure(300_300),
+            stopped: figure(300_300),
+            on: figure(303_000),
+        };
         // A bound met exactly may be missed by a rounding: a hair below it.
-        let below = Budget { off: 0.1001, stopped: 0.1001, on: 1.0001, ..budget };
+        let below = Budget {
+            off: 0.1001,
+            stopped: 0.1001,
+            on: 1.0001,
+            ..budget
+        };
         assert_eq!(below.exceeded_by(&figures), Vec::<String>::new());
         let one_more = |figures: Figures| below.exceeded_by(&figures).len();
-        assert_eq!(one_more(Figures { compiled_out: figure(300_001), ..figures }), 1);
-        assert_eq!(one_more(Figures { off: figure(300_301), ..figures }), 1);
-        assert_eq!(one_more(Figures { stopped: figure(300_301), ..figures }), 1);
-        assert_eq!(one_more(Figures { on: figure(303_001), ..figures }), 1);
+        assert_eq!(
+            one_more(Figures {
+                compiled_out: figure(300_001),
+                ..figures
+            }),
+            1
+        );
+        assert_eq!(
+            one_more(Figures {
+                off: figure(300_301),
+                ..figures
+            }),
+            1
+        );
+        assert_eq!(
+            one_more(Figures {
+                stopped: figure(300_301),
+                ..figures
+            }),
+            1
+        );
+        assert_eq!(
+            one_more(Figures {
+                on: figure(303_001),
+                ..figures
+            }),
+            1
+        );
     }
 }

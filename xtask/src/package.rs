@@ -1,4 +1,5 @@
-//! The step `package` of `cargo xtask test`: what would be published builds by itself, and `cargo install` gives a `kymo` that works.
+//! The step `package` of `cargo xtask test`: what would be published builds by itself, and
+//! `cargo install` gives a `kymo` that works.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,12 +13,24 @@ use crate::process::{cargo, root, run as run_command, target};
 
 /// What every package must have, besides what cargo itself asks for.
 const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
-const FIELDS: [&str; 8] = ["name", "version", "description", "license", "rust-version", "readme", "keywords", "categories"];
+const FIELDS: [&str; 8] = [
+    "name",
+    "version",
+    "description",
+    "license",
+    "rust-version",
+    "readme",
+    "keywords",
+    "categories",
+];
 
-/// Warnings of cargo's that are in order: there is no public address yet, one example is shown at the repository's top, and the
-/// command's tests need another crate's.
-const IN_ORDER: [&str; 3] =
-    ["manifest has no documentation, homepage or repository", "ignoring example `hosted`", "ignoring test `"];
+/// Warnings of cargo's that are in order: there is no public address yet, one example is shown at
+/// the repository's top, and the command's tests need another crate's.
+const IN_ORDER: [&str; 3] = [
+    "manifest has no documentation, homepage or repository",
+    "ignoring example `hosted`",
+    "ignoring test `",
+];
 
 pub(crate) fn run() -> Result<()> {
     let crates = crates()?;
@@ -28,7 +41,8 @@ pub(crate) fn run() -> Result<()> {
         files(name)?;
     }
     forget(&crates)?;
-    // Every package is built from what it holds, and finds those beside it in a registry that cargo makes for the purpose.
+    // Every package is built from what it holds, and finds those beside it in a registry that cargo
+    // makes for the purpose.
     let mut package = cargo(&["package", "--locked", "--allow-dirty", "--target-dir"]);
     package.arg(place());
     for name in &names {
@@ -40,8 +54,14 @@ pub(crate) fn run() -> Result<()> {
     if !output.status.success() {
         bail!("cargo package fails:\n{told}");
     }
-    let warnings: Vec<&str> = told.lines().filter(|line| line.starts_with("warning")).collect();
-    if let Some(warning) = warnings.iter().find(|warning| !IN_ORDER.iter().any(|known| warning.contains(known))) {
+    let warnings: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with("warning"))
+        .collect();
+    if let Some(warning) = warnings
+        .iter()
+        .find(|warning| !IN_ORDER.iter().any(|known| warning.contains(known)))
+    {
         bail!("cargo package warns: {warning}\n{told}");
     }
     forget_sources(&crates)?;
@@ -53,7 +73,8 @@ fn place() -> PathBuf {
     target().join("packaging")
 }
 
-/// Cargo takes a package of a registry to be the same for ever if its version is: what was built of an earlier state must go.
+/// Cargo takes a package of a registry to be the same for ever if its version is: what was built of
+/// an earlier state must go.
 fn forget(crates: &[(String, Table)]) -> Result<()> {
     if place().exists() {
         fs::remove_dir_all(place()).context("the packages made before cannot be removed")?;
@@ -61,19 +82,28 @@ fn forget(crates: &[(String, Table)]) -> Result<()> {
     forget_sources(crates)
 }
 
-/// The same for the copies of our own packages that cargo has unpacked from registries without a host, such as the one that it makes.
+/// The same for the copies of our own packages that cargo has unpacked from registries without a
+/// host, such as the one that it makes.
 fn forget_sources(crates: &[(String, Table)]) -> Result<()> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-    let Some(Ok(registries)) = home.map(|home| fs::read_dir(home.join("registry").join("src"))) else { return Ok(()) };
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let Some(Ok(registries)) = home.map(|home| fs::read_dir(home.join("registry").join("src")))
+    else {
+        return Ok(());
+    };
     for registry in registries {
         let registry = registry?;
         if !registry.file_name().to_string_lossy().starts_with('-') {
             continue;
         }
         for (name, _) in crates {
-            let unpacked = registry.path().join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
+            let unpacked = registry
+                .path()
+                .join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
             if unpacked.is_dir() {
-                fs::remove_dir_all(&unpacked).with_context(|| format!("{} cannot be removed", unpacked.display()))?;
+                fs::remove_dir_all(&unpacked)
+                    .with_context(|| format!("{} cannot be removed", unpacked.display()))?;
             }
         }
     }
@@ -83,16 +113,22 @@ fn forget_sources(crates: &[(String, Table)]) -> Result<()> {
 /// Name and manifest of each crate that is not kept from being published.
 fn crates() -> Result<Vec<(String, Table)>> {
     let folder = root().join("crates");
-    let mut folders: Vec<PathBuf> =
-        fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    let mut folders: Vec<PathBuf> = fs::read_dir(&folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
     folders.sort();
     let mut crates = Vec::new();
     for folder in folders {
         let path = folder.join("Cargo.toml");
-        let manifest: Table = fs::read_to_string(&path)?.parse().with_context(|| path.display().to_string())?;
+        let manifest: Table = fs::read_to_string(&path)?
+            .parse()
+            .with_context(|| path.display().to_string())?;
         let package = table(&manifest, "package")?;
         if package.get("publish").and_then(Value::as_bool) != Some(false) {
-            let name = package.get("name").and_then(Value::as_str).context("a package has a name")?;
+            let name = package
+                .get("name")
+                .and_then(Value::as_str)
+                .context("a package has a name")?;
             crates.push((name.to_owned(), manifest));
         }
     }
@@ -100,7 +136,9 @@ fn crates() -> Result<Vec<(String, Table)>> {
 }
 
 fn table<'a>(of: &'a Table, name: &str) -> Result<&'a Table> {
-    of.get(name).and_then(Value::as_table).with_context(|| format!("no [{name}]"))
+    of.get(name)
+        .and_then(Value::as_table)
+        .with_context(|| format!("no [{name}]"))
 }
 
 /// The fields are there, and every dependency within the repository has a version.
@@ -110,7 +148,9 @@ fn fields(manifest: &Table) -> Result<()> {
     let package = table(manifest, "package")?;
     for field in FIELDS {
         let value = match package.get(field) {
-            Some(Value::Table(inherited)) if inherited.contains_key("workspace") => table(workspace, "package")?.get(field),
+            Some(Value::Table(inherited)) if inherited.contains_key("workspace") => {
+                table(workspace, "package")?.get(field)
+            }
             value => value,
         };
         let is_empty = match value {
@@ -122,11 +162,19 @@ fn fields(manifest: &Table) -> Result<()> {
             bail!("the field {field} is missing");
         }
     }
-    let Some(Value::Table(dependencies)) = manifest.get("dependencies") else { return Ok(()) };
+    let Some(Value::Table(dependencies)) = manifest.get("dependencies") else {
+        return Ok(());
+    };
     for (name, dependency) in dependencies {
         let inherited = dependency.get("workspace").and_then(Value::as_bool) == Some(true);
-        let dependency = if inherited { table(workspace, "dependencies")?.get(name) } else { Some(dependency) };
-        if dependency.is_some_and(|dependency| dependency.get("path").is_some() && dependency.get("version").is_none()) {
+        let dependency = if inherited {
+            table(workspace, "dependencies")?.get(name)
+        } else {
+            Some(dependency)
+        };
+        if dependency.is_some_and(|dependency| {
+            dependency.get("path").is_some() && dependency.get("version").is_none()
+        }) {
             bail!("the dependency {name} has a path and no version");
         }
     }
@@ -134,11 +182,16 @@ fn fields(manifest: &Table) -> Result<()> {
 }
 
 fn files(name: &str) -> Result<()> {
-    let output = cargo(&["package", "--list", "--allow-dirty", "-p", name]).output().context("cargo cannot be started")?;
+    let output = cargo(&["package", "--list", "--allow-dirty", "-p", name])
+        .output()
+        .context("cargo cannot be started")?;
     let told = String::from_utf8_lossy(&output.stdout);
     let there: BTreeSet<&str> = told.lines().collect();
     match FILES.into_iter().find(|file| !there.contains(file)) {
-        Some(missing) => bail!("the package {name} has no {missing}: {}", String::from_utf8_lossy(&output.stderr)),
+        Some(missing) => bail!(
+            "the package {name} has no {missing}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
         None => Ok(()),
     }
 }
@@ -149,15 +202,28 @@ fn install() -> Result<()> {
     if place.exists() {
         fs::remove_dir_all(&place).context("what was installed before cannot be removed")?;
     }
-    run_command(cargo(&["install", "--locked", "--path", "crates/kymo-cli", "--root"]).arg(&place))?;
+    run_command(
+        cargo(&["install", "--locked", "--path", "crates/kymo-cli", "--root"]).arg(&place),
+    )?;
     let kymo = place.join("bin").join("kymo");
     let says = |arguments: &[&str], code: i32| -> Result<String> {
         // Nothing of the repository may be needed.
-        let output =
-            Command::new(&kymo).current_dir(&place).args(arguments).output().with_context(|| kymo.display().to_string())?;
-        let told = String::from_utf8_lossy(if code == 0 { &output.stdout } else { &output.stderr }).into_owned();
+        let output = Command::new(&kymo)
+            .current_dir(&place)
+            .args(arguments)
+            .output()
+            .with_context(|| kymo.display().to_string())?;
+        let told = String::from_utf8_lossy(if code == 0 {
+            &output.stdout
+        } else {
+            &output.stderr
+        })
+        .into_owned();
         if output.status.code() != Some(code) {
-            bail!("the installed kymo {arguments:?} ends with {} instead of {code}: {told}", output.status);
+            bail!(
+                "the installed kymo {arguments:?} ends with {} instead of {code}: {told}",
+                output.status
+            );
         }
         Ok(told)
     };

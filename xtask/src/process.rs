@@ -7,12 +7,15 @@ use anyhow::{Context, Result, bail};
 
 /// The repository.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("."))
 }
 
 /// Where everything that is built goes.
 pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 /// The cargo that runs this, in the repository.
@@ -26,7 +29,9 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = line(command);
     eprintln!("$ {line}");
-    let status = command.status().with_context(|| format!("cannot start: {line}"))?;
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start: {line}"))?;
     if !status.success() {
         bail!("this failed ({status}): {line}");
     }
@@ -36,7 +41,10 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Its standard output, or `None` if it cannot be started or fails. Says nothing.
 pub(crate) fn quiet(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Whether a program of this name is on the path (or lies at this path).
@@ -48,6 +56,10 @@ pub(crate) fn exists(program: &str) -> bool {
 /// A command as one would type it: the program by its name.
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
-    let words = std::iter::once(program.file_name().unwrap_or(program.as_os_str())).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let words = std::iter::once(program.file_name().unwrap_or(program.as_os_str()))
+        .chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -1,4 +1,5 @@
-//! Python programs that checks and benchmarks need: each set in a virtual environment of its own under the target folder.
+//! Python programs that checks and benchmarks need: each set in a virtual environment of its own
+//! under the target folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +9,21 @@ use anyhow::{Context, Result};
 
 use crate::process::{run, target};
 
-/// The programs of the environment `name`, which is made, or made anew where its list of requirements has changed.
+/// The programs of the environment `name`, which is made, or made anew where its list of
+/// requirements has changed.
 pub(crate) fn environment(name: &str, requirements: &Path) -> Result<PathBuf> {
     let environment = target().join(name).join("python");
     let installed = environment.join("requirements.txt");
-    let wanted = fs::read_to_string(requirements).with_context(|| requirements.display().to_string())?;
+    let wanted =
+        fs::read_to_string(requirements).with_context(|| requirements.display().to_string())?;
     if fs::read_to_string(&installed).ok().as_ref() != Some(&wanted) {
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
+        run(Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&environment))?;
         let mut pip = Command::new(environment.join("bin/pip"));
-        run(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(requirements))?;
+        run(pip
+            .args(["install", "--quiet", "--no-deps", "--requirement"])
+            .arg(requirements))?;
         // Last: without it the next run begins anew.
         fs::write(&installed, wanted)?;
     }

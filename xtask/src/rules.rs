@@ -1,4 +1,5 @@
-//! The step `rules` of `cargo xtask test`: every rule of docs/rules.md has a test that is there, or is told as a gap.
+//! The step `rules` of `cargo xtask test`: every rule of docs/rules.md has a test that is there, or
+//! is told as a gap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,8 +11,12 @@ use crate::process::root;
 use crate::test::STEPS;
 
 /// The rules that there are.
-const RULES: [(&str, &[RangeInclusive<u32>]); 4] =
-    [("P", &[1..=10, 20..=36, 40..=54]), ("L", &[1..=15, 40..=45]), ("V", &[1..=16]), ("N", &[1..=33])];
+const RULES: [(&str, &[RangeInclusive<u32>]); 4] = [
+    ("P", &[1..=10, 20..=36, 40..=54]),
+    ("L", &[1..=15, 40..=45]),
+    ("V", &[1..=16]),
+    ("N", &[1..=33]),
+];
 
 /// Letters of which every rule has a test.
 const HELD: [&str; 3] = ["P", "L", "V"];
@@ -26,7 +31,10 @@ const RULES_HEAD: &str = "| id | what Kymo does | held by |";
 pub(crate) fn run() -> Result<()> {
     let text = fs::read_to_string(root().join("docs/rules.md")).context("docs/rules.md")?;
     let checked = check(&text, |path| fs::read_to_string(root().join(path)).ok())?;
-    println!("{} rules of docs/rules.md are held by {} tests and steps.", checked.held, checked.tests);
+    println!(
+        "{} rules of docs/rules.md are held by {} tests and steps.",
+        checked.held, checked.tests
+    );
     for (id, gap) in &checked.gaps {
         println!("GAP: {id}: {gap}");
     }
@@ -60,26 +68,41 @@ fn check(text: &str, read: impl Fn(&str) -> Option<String>) -> Result<Checked> {
     let mut sources: BTreeMap<&str, Option<String>> = BTreeMap::new();
     let mut missing: BTreeSet<String> = RULES
         .iter()
-        .flat_map(|(letter, ranges)| ranges.iter().cloned().flatten().map(move |number| format!("{letter}-{number:02}")))
+        .flat_map(|(letter, ranges)| {
+            ranges
+                .iter()
+                .cloned()
+                .flatten()
+                .map(move |number| format!("{letter}-{number:02}"))
+        })
         .collect();
     let mut tests = BTreeSet::new();
     for cells in rows(text, RULES_HEAD) {
         let &[id, says, held_by] = cells.as_slice() else {
-            checked.faults.push(format!("a row has {} cells instead of 3: {}", cells.len(), cells.join(" | ")));
+            checked.faults.push(format!(
+                "a row has {} cells instead of 3: {}",
+                cells.len(),
+                cells.join(" | ")
+            ));
             continue;
         };
         if !missing.remove(id) {
-            checked.faults.push(format!("{id} is no rule, or has two rows"));
+            checked
+                .faults
+                .push(format!("{id} is no rule, or has two rows"));
         }
         if says.is_empty() {
-            checked.faults.push(format!("{id} does not say what Kymo does"));
+            checked
+                .faults
+                .push(format!("{id} does not say what Kymo does"));
         }
         let must = HELD.iter().any(|letter| id.starts_with(letter));
         if let Some(feature) = held_by.strip_prefix("later: ") {
             if must && !LATER.contains(&feature) {
-                checked
-                    .faults
-                    .push(format!("{id} waits for \"{feature}\", which is not among what comes later: {}", LATER.join(", ")));
+                checked.faults.push(format!(
+                    "{id} waits for \"{feature}\", which is not among what comes later: {}",
+                    LATER.join(", ")
+                ));
             }
             checked.gaps.push((id.to_owned(), held_by.to_owned()));
             continue;
@@ -91,32 +114,47 @@ fn check(text: &str, read: impl Fn(&str) -> Option<String>) -> Result<Checked> {
         checked.held += 1;
         for reference in held_by.split(", ") {
             tests.insert(reference);
-            if let Some(command) = reference.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
+            if let Some(command) = reference
+                .strip_prefix('`')
+                .and_then(|rest| rest.strip_suffix('`'))
+            {
                 let step = command.strip_prefix("cargo xtask test ");
                 if !step.is_some_and(|step| STEPS.contains(&step)) {
-                    checked.faults.push(format!("{id}: `{command}` is no step of cargo xtask test"));
+                    checked
+                        .faults
+                        .push(format!("{id}: `{command}` is no step of cargo xtask test"));
                 }
                 continue;
             }
             let Some((short, function)) = reference.split_once("::") else {
-                checked.faults.push(format!("{id}: \"{reference}\" is no test, written as file::function"));
+                checked.faults.push(format!(
+                    "{id}: \"{reference}\" is no test, written as file::function"
+                ));
                 continue;
             };
             let Some(&file) = files.get(short) else {
-                checked.faults.push(format!("{id}: {short} is not in the table of files"));
+                checked
+                    .faults
+                    .push(format!("{id}: {short} is not in the table of files"));
                 continue;
             };
             match sources.entry(file).or_insert_with(|| read(file)) {
-                None => checked.faults.push(format!("{id}: the file {file} of {short} is not there")),
+                None => checked
+                    .faults
+                    .push(format!("{id}: the file {file} of {short} is not there")),
                 Some(source) if !has_test(source, function) => {
-                    checked.faults.push(format!("{id}: {file} has no test {function}"));
+                    checked
+                        .faults
+                        .push(format!("{id}: {file} has no test {function}"));
                 }
                 Some(_) => {}
             }
         }
     }
     checked.tests = tests.len();
-    checked.faults.extend(missing.iter().map(|id| format!("{id} has no row")));
+    checked
+        .faults
+        .extend(missing.iter().map(|id| format!("{id} has no row")));
     Ok(checked)
 }
 
@@ -132,7 +170,13 @@ fn rows<'a>(text: &'a str, head: &'a str) -> impl Iterator<Item = Vec<&'a str>> 
         if !inside || line.starts_with("| ---") {
             return None;
         }
-        Some(line.trim().trim_matches('|').split('|').map(str::trim).collect())
+        Some(
+            line.trim()
+                .trim_matches('|')
+                .split('|')
+                .map(str::trim)
+                .collect(),
+        )
     })
 }
 
@@ -140,10 +184,16 @@ fn rows<'a>(text: &'a str, head: &'a str) -> impl Iterator<Item = Vec<&'a str>> 
 fn has_test(source: &str, function: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let begins = format!("fn {function}(");
-    lines.iter().enumerate().filter(|(_, line)| line.starts_with(&begins)).any(|(at, _)| {
-        let above = lines.iter().take(at).rev();
-        above.take_while(|line| line.starts_with("#[") || line.starts_with("//")).any(|line| *line == "#[test]")
-    })
+    lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with(&begins))
+        .any(|(at, _)| {
+            let above = lines.iter().take(at).rev();
+            above
+                .take_while(|line| line.starts_with("#[") || line.starts_with("//"))
+                .any(|line| *line == "#[test]")
+        })
 }
 
 #[cfg(test)]
@@ -153,12 +203,22 @@ mod tests {
     const SOURCE: &str = "#[test]\n#[ignore = \"long\"]\nfn there() {}\n\nfn no_test() {}\n";
 
     fn table(rows: &str) -> String {
-        format!("{FILES_HEAD}\n| --- | --- |\n| file | `a.rs` |\n| gone | `b.rs` |\n\n{RULES_HEAD}\n| --- | --- | --- |\n{rows}\n")
+        format!(
+            "{FILES_HEAD}\n| --- | --- |\n| file | `a.rs` |\n| gone | `b.rs` |\n\n{RULES_HEAD}\n| \
+             --- | --- | --- |\n{rows}\n"
+        )
     }
 
     fn faults(row: &str) -> Vec<String> {
-        let checked = check(&table(row), |path| (path == "a.rs").then(|| SOURCE.to_owned())).unwrap_or_default();
-        checked.faults.into_iter().filter(|fault| !fault.ends_with("has no row")).collect()
+        let checked = check(&table(row), |path| {
+            (path == "a.rs").then(|| SOURCE.to_owned())
+        })
+        .unwrap_or_default();
+        checked
+            .faults
+            .into_iter()
+            .filter(|fault| !fault.ends_with("has no row"))
+            .collect()
     }
 
     #[test]
@@ -175,7 +235,10 @@ mod tests {
         for (bad, why) in [
             ("| P-01 | x | not yet |", "is no test"),
             ("| P-01 | x |  |", "is no test"),
-            ("| L-01 | x | later: a rainy day |", "not among what comes later"),
+            (
+                "| L-01 | x | later: a rainy day |",
+                "not among what comes later",
+            ),
             ("| V-01 | x | file::gone |", "has no test gone"),
             ("| V-01 | x | file::no_test |", "has no test no_test"),
             ("| V-01 | x | file::ther |", "has no test ther"),
@@ -184,18 +247,30 @@ mod tests {
             ("| N-01 | x | file::gone |", "has no test gone"),
             ("| P-01 | x | `cargo xtask test no` |", "is no step"),
             ("| P-99 | x | file::there |", "is no rule"),
-            ("| P-01 | x | file::there |\n| P-01 | x | file::there |", "two rows"),
+            (
+                "| P-01 | x | file::there |\n| P-01 | x | file::there |",
+                "two rows",
+            ),
             ("| P-01 |  | file::there |", "does not say"),
             ("| P-01 | x |", "cells"),
         ] {
             let faults = faults(bad);
-            assert!(faults.len() == 1 && faults.iter().all(|fault| fault.contains(why)), "{bad}: {faults:?}");
+            assert!(
+                faults.len() == 1 && faults.iter().all(|fault| fault.contains(why)),
+                "{bad}: {faults:?}"
+            );
         }
     }
 
     #[test]
     fn a_rule_without_a_row_is_a_fault() {
-        let checked = check(&table("| P-01 | x | file::there |"), |_| Some(SOURCE.to_owned())).unwrap_or_default();
-        assert!(checked.faults.contains(&"L-45 has no row".to_owned()) && !checked.faults.contains(&"P-01 has no row".to_owned()));
+        let checked = check(&table("| P-01 | x | file::there |"), |_| {
+            Some(SOURCE.to_owned())
+        })
+        .unwrap_or_default();
+        assert!(
+            checked.faults.contains(&"L-45 has no row".to_owned())
+                && !checked.faults.contains(&"P-01 has no row".to_owned())
+        );
     }
 }

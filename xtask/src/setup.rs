@@ -1,7 +1,8 @@
 //! The tools: what is needed, whether it is there, and how it gets there.
 //!
-//! Kernels are built for targets that rustup adds. Where it cannot (there is none, or its server is out of reach), Debian's own
-//! compiler does it, which ships the source of `core` instead of compiled targets.
+//! Kernels are built for targets that rustup adds. Where it cannot (there is none, or its server is
+//! out of reach), Debian's own compiler does it, which ships the source of `core` instead of
+//! compiled targets.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +18,8 @@ pub(crate) const RISCV64: &str = "riscv64imac-unknown-none-elf";
 pub(crate) const RISCV32: &str = "riscv32imac-unknown-none-elf";
 /// x86-64 without an operating system.
 pub(crate) const X86_64: &str = "x86_64-unknown-none";
-/// A 32-bit machine that this one is too, if it is an x86-64 with Linux. Its programs need no library.
+/// A 32-bit machine that this one is too, if it is an x86-64 with Linux. Its programs need no
+/// library.
 pub(crate) const I686: &str = "i686-unknown-linux-musl";
 
 /// What kernels are built for.
@@ -40,34 +42,80 @@ struct Package {
 
 /// To run kernels, and to check what they recorded.
 const RUN: [Package; 6] = [
-    Package { name: "qemu-system-misc", sign: "qemu-system-riscv64" },
-    Package { name: "qemu-system-x86", sign: "qemu-system-x86_64" },
-    Package { name: "qemu-system-arm", sign: "qemu-system-aarch64" },
-    Package { name: "qemu-user", sign: "qemu-x86_64" },
-    Package { name: "babeltrace2", sign: "babeltrace2" },
-    Package { name: "binutils-riscv64-unknown-elf", sign: "riscv64-unknown-elf-objdump" },
+    Package {
+        name: "qemu-system-misc",
+        sign: "qemu-system-riscv64",
+    },
+    Package {
+        name: "qemu-system-x86",
+        sign: "qemu-system-x86_64",
+    },
+    Package {
+        name: "qemu-system-arm",
+        sign: "qemu-system-aarch64",
+    },
+    Package {
+        name: "qemu-user",
+        sign: "qemu-x86_64",
+    },
+    Package {
+        name: "babeltrace2",
+        sign: "babeltrace2",
+    },
+    Package {
+        name: "binutils-riscv64-unknown-elf",
+        sign: "riscv64-unknown-elf-objdump",
+    },
 ];
 
-/// To build them with Debian's compiler. Its `cargo` is asked for by path: the first one on the path may be rustup's.
+/// To build them with Debian's compiler. Its `cargo` is asked for by path: the first one on the
+/// path may be rustup's.
 const BUILD: [Package; 4] = [
-    Package { name: "rustc-web", sign: "/usr/bin/rustc" },
-    Package { name: "cargo-web", sign: "/usr/bin/cargo" },
-    Package { name: "rust-web-src", sign: "/usr/lib/rustlib/src/rust/library/core/src/lib.rs" },
-    Package { name: "lld-22", sign: "ld.lld-22" },
+    Package {
+        name: "rustc-web",
+        sign: "/usr/bin/rustc",
+    },
+    Package {
+        name: "cargo-web",
+        sign: "/usr/bin/cargo",
+    },
+    Package {
+        name: "rust-web-src",
+        sign: "/usr/lib/rustlib/src/rust/library/core/src/lib.rs",
+    },
+    Package {
+        name: "lld-22",
+        sign: "ld.lld-22",
+    },
 ];
 
 /// For benchmarks and the step `tracers`: LTTng, and what reads its traces.
 const LTTNG: [Package; 3] = [
-    Package { name: "lttng-tools", sign: "lttng-sessiond" },
-    Package { name: "liblttng-ust-dev", sign: "/usr/include/x86_64-linux-gnu/lttng/tracepoint.h" },
-    Package { name: "babeltrace2", sign: "babeltrace2" },
+    Package {
+        name: "lttng-tools",
+        sign: "lttng-sessiond",
+    },
+    Package {
+        name: "liblttng-ust-dev",
+        sign: "/usr/include/x86_64-linux-gnu/lttng/tracepoint.h",
+    },
+    Package {
+        name: "babeltrace2",
+        sign: "babeltrace2",
+    },
 ];
 
 /// What reads barectf's traces.
-const BABELTRACE2: [Package; 1] = [Package { name: "babeltrace2", sign: "babeltrace2" }];
+const BABELTRACE2: [Package; 1] = [Package {
+    name: "babeltrace2",
+    sign: "babeltrace2",
+}];
 
 /// What makes Python's virtual environments on Debian, where `python3` alone does not.
-const PYTHON: [Package; 1] = [Package { name: "python3-venv", sign: "/var/lib/dpkg/info/python3-venv.list" }];
+const PYTHON: [Package; 1] = [Package {
+    name: "python3-venv",
+    sign: "/var/lib/dpkg/info/python3-venv.list",
+}];
 
 /// Sees to Python's virtual environments.
 pub(crate) fn python() -> Result<()> {
@@ -105,28 +153,40 @@ pub(crate) fn toolchain() -> Result<Toolchain> {
     let forced = std::env::var("KYMO_TOOLCHAIN").unwrap_or_default();
     match forced.as_str() {
         "rustup" if add_targets(&KERNELS) => Ok(Toolchain::Rustup),
-        "rustup" => bail!(Environment(format!("rustup cannot add the targets. Type: rustup target add {}", KERNELS.join(" ")))),
+        "rustup" => bail!(Environment(format!(
+            "rustup cannot add the targets. Type: rustup target add {}",
+            KERNELS.join(" ")
+        ))),
         "" if add_targets(&KERNELS) => Ok(Toolchain::Rustup),
         "" | "debian" => {
             install(&BUILD)?;
             Ok(Toolchain::Debian)
         }
-        other => bail!(Usage(format!("KYMO_TOOLCHAIN is rustup or debian, not \"{other}\"."))),
+        other => bail!(Usage(format!(
+            "KYMO_TOOLCHAIN is rustup or debian, not \"{other}\"."
+        ))),
     }
 }
 
 /// Whether the tool chain in use has the targets now.
 pub(crate) fn add_targets(targets: &[&str]) -> bool {
     let installed = quiet(Command::new("rustup").args(["target", "list", "--installed"]));
-    let Some(installed) = installed else { return false };
-    targets.iter().all(|target| installed.lines().any(|line| line == *target))
+    let Some(installed) = installed else {
+        return false;
+    };
+    targets
+        .iter()
+        .all(|target| installed.lines().any(|line| line == *target))
         || run_command(Command::new("rustup").args(["target", "add"]).args(targets)).is_ok()
 }
 
 /// The machine that the compiler in use runs on, as its target is called.
 pub(crate) fn host() -> Option<String> {
     let version = quiet(Command::new("rustc").arg("-vV"))?;
-    version.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
+    version
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
 }
 
 /// The folder of LLVM's tools that belong to the compiler in use; rustup may have to add them.
@@ -142,15 +202,21 @@ pub(crate) fn llvm_tools() -> Option<PathBuf> {
 
 /// Installs the packages that are not there.
 fn install(packages: &[Package]) -> Result<()> {
-    let missing: Vec<&str> = packages.iter().filter(|package| !exists(package.sign)).map(|package| package.name).collect();
+    let missing: Vec<&str> = packages
+        .iter()
+        .filter(|package| !exists(package.sign))
+        .map(|package| package.name)
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
     let names = missing.join(" ");
     let is_root = quiet(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
     let installed = is_root && exists("apt-get") && {
-        // The package lists may be old or not there at all, as in a fresh container: then one update helps.
-        apt_install(&missing).is_ok() || (apt_get(&["update"]).is_ok() && apt_install(&missing).is_ok())
+        // The package lists may be old or not there at all, as in a fresh container: then one
+        // update helps.
+        apt_install(&missing).is_ok()
+            || (apt_get(&["update"]).is_ok() && apt_install(&missing).is_ok())
     };
     if !installed {
         bail!(Environment(format!(
@@ -166,5 +232,10 @@ fn apt_install(packages: &[&str]) -> Result<()> {
 }
 
 fn apt_get(arguments: &[&str]) -> Result<()> {
-    run_command(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet=2").args(arguments))
+    run_command(
+        Command::new("apt-get")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .arg("--quiet=2")
+            .args(arguments),
+    )
 }

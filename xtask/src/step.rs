@@ -28,7 +28,11 @@ impl Drop for Steps<'_> {
         let total = self.done.iter().map(|(_, time, _)| time).sum();
         eprintln!("\n{:<12} {:>7}", "step", "minutes");
         for (name, time, ok) in &self.done {
-            eprintln!("{name:<12} {:>7}  {}", minutes(*time), if *ok { "ok" } else { "FAILED" });
+            eprintln!(
+                "{name:<12} {:>7}  {}",
+                minutes(*time),
+                if *ok { "ok" } else { "FAILED" }
+            );
         }
         eprintln!("{:<12} {:>7}", "all", minutes(total));
     }

@@ -10,6 +10,14 @@ pub(crate) fn run(events: u64) -> Result<()> {
         println!("Not run: it sends signals into the writers of x86-64, on Linux.");
         return Ok(());
     }
-    let mut command = cargo(&["test", "-p", "kymo-stress", "--release", "--", "--include-ignored", "--nocapture"]);
+    let mut command = cargo(&[
+        "test",
+        "-p",
+        "kymo-stress",
+        "--release",
+        "--",
+        "--include-ignored",
+        "--nocapture",
+    ]);
     run_command(command.env("KYMO_STRESS_EVENTS", events.to_string()))
 }

@@ -12,9 +12,22 @@ const EVENTS: &str = "20000000";
 pub(crate) fn run(events: Option<&str>) -> Result<()> {
     let events = events.unwrap_or(EVENTS);
     if !events.parse::<u64>().is_ok_and(|events| events >= 100_000) {
-        bail!(Usage(format!("stress qemu takes a number of events, 100000 or more, and \"{events}\" is none.")));
+        bail!(Usage(format!(
+            "stress qemu takes a number of events, 100000 or more, and \"{events}\" is none."
+        )));
     }
     setup::run()?;
-    let options = ["--test", "stress", "--", "--include-ignored", "--nocapture", "--test-threads=1"];
-    run_command(test::e2e()?.env("KYMO_QEMU_STRESS_EVENTS", events).args(options))
+    let options = [
+        "--test",
+        "stress",
+        "--",
+        "--include-ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ];
+    run_command(
+        test::e2e()?
+            .env("KYMO_QEMU_STRESS_EVENTS", events)
+            .args(options),
+    )
 }

@@ -9,8 +9,8 @@ use crate::process::{cargo, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::{
-    Usage, bench, bench_ctf, big_trace, compiled_out, conformance, export, fuzz, kernel, mistakes, overhead, package, rules,
-    stress, tracers,
+    Usage, bench, bench_ctf, big_trace, compiled_out, conformance, export, fuzz, kernel, mistakes,
+    overhead, package, rules, stress, tracers,
 };
 
 /// In the order in which they run: what fails fast comes first.
@@ -43,11 +43,15 @@ pub(crate) const STEPS: [&str; 23] = [
 /// How the name of one file of the end-to-end tests begins.
 const ONE_FILE: &str = "e2e:";
 
-/// Runs the steps with these names, or all; stops at the first that fails. `e2e:FILE` is one file of the end-to-end tests.
+/// Runs the steps with these names, or all; stops at the first that fails. `e2e:FILE` is one file
+/// of the end-to-end tests.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
     let is_step = |name: &str| STEPS.contains(&name) || name.starts_with(ONE_FILE);
     if let Some(unknown) = only.iter().find(|name| !is_step(name)) {
-        bail!(Usage(format!("There is no step \"{unknown}\". The steps are: {}.", STEPS.join(" "))));
+        bail!(Usage(format!(
+            "There is no step \"{unknown}\". The steps are: {}.",
+            STEPS.join(" ")
+        )));
     }
     let mut steps = Steps::default();
     for name in STEPS {
@@ -67,14 +71,33 @@ fn step(name: &str) -> Result<()> {
         "fmt" => {
             run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
             run_command(cargo(&["fmt", "--check"]).current_dir(bench::folder()))?;
-            kernel::ALL.into_iter().try_for_each(|name| run_command(cargo(&["fmt", "--check"]).current_dir(kernel::folder(name))))
+            kernel::ALL.into_iter().try_for_each(|name| {
+                run_command(cargo(&["fmt", "--check"]).current_dir(kernel::folder(name)))
+            })
         }
         "clippy" => {
-            run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-Dwarnings"]))?;
+            run_command(&mut cargo(&[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--all-features",
+                "--",
+                "-Dwarnings",
+            ]))?;
             // With all features the plugin is that for QEMU 9.2 and later.
-            run_command(&mut cargo(&["clippy", "-p", "kymo-cost", "--", "-Dwarnings"]))?;
+            run_command(&mut cargo(&[
+                "clippy",
+                "-p",
+                "kymo-cost",
+                "--",
+                "-Dwarnings",
+            ]))?;
             // The library's other feature sets: a kernel's, and tracepoints compiled out.
-            for features in [&["--no-default-features"][..], &["--no-default-features", "--features", "std"], &[]] {
+            for features in [
+                &["--no-default-features"][..],
+                &["--no-default-features", "--features", "std"],
+                &[],
+            ] {
                 let mut clippy = cargo(&["clippy", "-p", "kymo"]);
                 run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
             }
@@ -92,12 +115,25 @@ fn step(name: &str) -> Result<()> {
             run_command(&mut cargo(&["test", "--all-features"]))?;
             // Compiled out: fields are checked and not evaluated.
             for tests in [&["--doc"][..], &["--test", "evaluation"]] {
-                run_command(cargo(&["test", "-p", "kymo", "--no-default-features", "--features", "std"]).args(tests))?;
+                run_command(
+                    cargo(&[
+                        "test",
+                        "-p",
+                        "kymo",
+                        "--no-default-features",
+                        "--features",
+                        "std",
+                    ])
+                    .args(tests),
+                )?;
             }
             unit_32_bits()
         }
         "conformance" => conformance::run(),
-        "doc" => run_command(cargo(&["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-Dwarnings")),
+        "doc" => run_command(
+            cargo(&["doc", "--workspace", "--no-deps", "--all-features"])
+                .env("RUSTDOCFLAGS", "-Dwarnings"),
+        ),
         "kernels" => kernels().map(drop),
         "cli" => cli().map(drop),
         "rules" => rules::run(),
@@ -108,26 +144,55 @@ fn step(name: &str) -> Result<()> {
         // Those of their tests that are no models are in `unit`.
         "mistakes" => mistakes::run(&[], mistakes::Tests::Passed),
         // The one test whose figures are to be read.
-        "cost" => run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"])),
+        "cost" => {
+            run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"]))
+        }
         "bench" => {
             bench::trace(bench::Form::Short)?;
             bench_ctf::run(bench_ctf::Form::Short)
         }
-        "compiled-out" => ["hello", "demo"].into_iter().try_for_each(compiled_out::run),
+        "compiled-out" => ["hello", "demo"]
+            .into_iter()
+            .try_for_each(compiled_out::run),
         "overhead" => overhead::run(false),
         "stress" => stress::run(10_000_000),
         // One at a time: each has a machine of four harts of its own.
-        "e2e" => run_command(e2e()?.args(["--no-fail-fast", "--", "--include-ignored", "--test-threads=1"])),
+        "e2e" => run_command(e2e()?.args([
+            "--no-fail-fast",
+            "--",
+            "--include-ignored",
+            "--test-threads=1",
+        ])),
         "babeltrace2" => {
-            let packages = ["test", "--all-features", "-p", "kymo-ctf", "-p", "kymo-cli", "--", "--ignored"];
+            let packages = [
+                "test",
+                "--all-features",
+                "-p",
+                "kymo-ctf",
+                "-p",
+                "kymo-cli",
+                "--",
+                "--ignored",
+            ];
             // Those that need traces are in `tracers`.
-            let others = ["--skip", "values_are_the_same", "--skip", "lines_of_tracers_are_the_same"];
+            let others = [
+                "--skip",
+                "values_are_the_same",
+                "--skip",
+                "lines_of_tracers_are_the_same",
+            ];
             run_command(&mut cargo(&[&packages[..], &others].concat()))
         }
         "tracers" => tracers::run(),
         "fuzz" => fuzz::ctf(20, false),
         other => match other.strip_prefix(ONE_FILE) {
-            Some(file) => run_command(e2e()?.args(["--test", file, "--", "--include-ignored", "--test-threads=1"])),
+            Some(file) => run_command(e2e()?.args([
+                "--test",
+                file,
+                "--",
+                "--include-ignored",
+                "--test-threads=1",
+            ])),
             None => bail!("step {other} has no command"),
         },
     }
@@ -135,15 +200,25 @@ fn step(name: &str) -> Result<()> {
 
 /// Builds the `kymo` command, and the plugin beside it. Returns the command's path.
 pub(crate) fn cli() -> Result<PathBuf> {
-    run_command(&mut cargo(&["build", "--release", "-p", "kymo-cli", "-p", "kymo-cost"]))?;
+    run_command(&mut cargo(&[
+        "build",
+        "--release",
+        "-p",
+        "kymo-cli",
+        "-p",
+        "kymo-cost",
+    ]))?;
     Ok(target().join("release/kymo"))
 }
 
 /// The ring's tests on a 32-bit machine, which an x86-64 with Linux is too.
 fn unit_32_bits() -> Result<()> {
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) || !setup::add_targets(&[setup::I686]) {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux"))
+        || !setup::add_targets(&[setup::I686])
+    {
         println!(
-            "NOT RUN: the ring's tests on a 32-bit machine, for which an x86-64 with Linux and the target {} are needed.",
+            "NOT RUN: the ring's tests on a 32-bit machine, for which an x86-64 with Linux and the \
+             target {} are needed.",
             setup::I686
         );
         return Ok(());
@@ -161,9 +236,14 @@ pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
 pub(crate) fn e2e() -> Result<Command> {
     let kernels = kernels()?;
     let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
-    command.envs(kernels).env("KYMO_BIN", cli()?).env("KYMO_COST_PLUGIN", target().join("release/libkymo_cost.so"));
+    command
+        .envs(kernels)
+        .env("KYMO_BIN", cli()?)
+        .env("KYMO_COST_PLUGIN", target().join("release/libkymo_cost.so"));
     if cfg!(target_arch = "x86_64") {
-        command.env("KYMO_HOST_PROBES", kernel::host_probes()?).env("KYMO_HOST_MEASURE", kernel::host_measure()?);
+        command
+            .env("KYMO_HOST_PROBES", kernel::host_probes()?)
+            .env("KYMO_HOST_MEASURE", kernel::host_measure()?);
     }
     Ok(command)
 }
@@ -171,5 +251,11 @@ pub(crate) fn e2e() -> Result<Command> {
 /// The long form of the end-to-end tests in tests/e2e/tests/kill.rs: the same, more often.
 pub(crate) fn kill(count: u32) -> Result<()> {
     setup::run()?;
-    run_command(e2e()?.env("KYMO_KILLS", count.to_string()).args(["--test", "kill", "--", "--include-ignored", "--nocapture"]))
+    run_command(e2e()?.env("KYMO_KILLS", count.to_string()).args([
+        "--test",
+        "kill",
+        "--",
+        "--include-ignored",
+        "--nocapture",
+    ]))
 }

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use crate::process::{cargo, root, run as run_command, target};
 use crate::{Environment, bench, lttng, setup};
 
-/// How many events of every kind LTTng records; its numbers stay below what babeltrace2 prints exactly.
+/// How many events of every kind LTTng records; its numbers stay below what babeltrace2 prints
+/// exactly.
 const LTTNG_EVENTS: u64 = 3000;
 
 /// Records every trace and compares it with what babeltrace2 reads.
@@ -18,22 +19,50 @@ const LTTNG_EVENTS: u64 = 3000;
 /// [`Environment`] where a tracer cannot be had: this step is not one to leave out.
 pub(crate) fn run() -> Result<()> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        bail!(Environment("The tracers are for x86-64 processors under Linux, and this is another machine.".into()));
+        bail!(Environment(
+            "The tracers are for x86-64 processors under Linux, and this is another machine."
+                .into()
+        ));
     }
     let folder = target().join("tracers");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    let traces = [lttng_trace(&folder)?, barectf(&folder, "little")?, barectf(&folder, "big")?, kymo(&folder)?];
+    let traces = [
+        lttng_trace(&folder)?,
+        barectf(&folder, "little")?,
+        barectf(&folder, "big")?,
+        kymo(&folder)?,
+    ];
     let traces = std::env::join_paths(traces).context("a path has a colon in it")?;
-    let values = ["test", "-p", "kymo-ctf", "--test", "tracers", "--", "--ignored", "--nocapture"];
+    let values = [
+        "test",
+        "-p",
+        "kymo-ctf",
+        "--test",
+        "tracers",
+        "--",
+        "--ignored",
+        "--nocapture",
+    ];
     run_command(cargo(&values).env("KYMO_TRACES", &traces))?;
-    let lines = ["test", "-p", "kymo-cli", "--test", "babeltrace", "--", "--ignored", "--nocapture", "lines_of_tracers"];
+    let lines = [
+        "test",
+        "-p",
+        "kymo-cli",
+        "--test",
+        "babeltrace",
+        "--",
+        "--ignored",
+        "--nocapture",
+        "lines_of_tracers",
+    ];
     run_command(cargo(&lines).env("KYMO_TRACES", &traces))
 }
 
-/// LTTng's user-space tracer: its large event header, metadata in packets, index files, every kind of field.
+/// LTTng's user-space tracer: its large event header, metadata in packets, index files, every kind
+/// of field.
 fn lttng_trace(folder: &Path) -> Result<PathBuf> {
     setup::lttng()?;
     let folder = folder.join("lttng");
@@ -48,18 +77,36 @@ fn barectf(folder: &Path, order: &str) -> Result<PathBuf> {
     let source = root().join("benches/ctf/barectf");
     let (folder, trace) = (folder.join(order), folder.join(order).join("trace"));
     fs::create_dir_all(&trace)?;
-    let description = fs::read_to_string(source.join("trace.yaml"))?.replace("BYTE-ORDER", &format!("{order}-endian"));
+    let description = fs::read_to_string(source.join("trace.yaml"))?
+        .replace("BYTE-ORDER", &format!("{order}-endian"));
     fs::write(folder.join("trace.yaml"), description)?;
     let mut generate = Command::new(command);
-    generate.args(["generate", "--code-dir"]).arg(&folder).arg("--headers-dir").arg(&folder);
-    run_command(generate.arg("--metadata-dir").arg(&trace).arg(folder.join("trace.yaml")))?;
+    generate
+        .args(["generate", "--code-dir"])
+        .arg(&folder)
+        .arg("--headers-dir")
+        .arg(&folder);
+    run_command(
+        generate
+            .arg("--metadata-dir")
+            .arg(&trace)
+            .arg(folder.join("trace.yaml")),
+    )?;
 
     // The generated code has warnings of its own.
     let object = folder.join("kt_.o");
-    run_command(Command::new("cc").args(["-O2", "-w", "-c", "-o"]).arg(&object).arg(folder.join("kt_.c")))?;
+    run_command(
+        Command::new("cc")
+            .args(["-O2", "-w", "-c", "-o"])
+            .arg(&object)
+            .arg(folder.join("kt_.c")),
+    )?;
     let program = folder.join("record");
     let mut cc = Command::new("cc");
-    cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(&folder).arg("-o").arg(&program);
+    cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(&folder)
+        .arg("-o")
+        .arg(&program);
     run_command(cc.arg(source.join("record.c")).arg(&object))?;
     run_command(Command::new(&program).arg(&trace))?;
     Ok(trace)
@@ -68,7 +115,17 @@ fn barectf(folder: &Path, order: &str) -> Result<PathBuf> {
 /// Kymo's own: the example of a program that records itself.
 fn kymo(folder: &Path) -> Result<PathBuf> {
     let trace = folder.join("kymo");
-    let arguments = ["run", "--quiet", "-p", "kymo", "--features", "std", "--example", "hosted", "--"];
+    let arguments = [
+        "run",
+        "--quiet",
+        "-p",
+        "kymo",
+        "--features",
+        "std",
+        "--example",
+        "hosted",
+        "--",
+    ];
     run_command(cargo(&arguments).arg(&trace))?;
     Ok(trace)
 }

@@ -1,4 +1,5 @@
-//! What an event costs in Kymo and in other tracers: one program, one loop, every peer in turn, many times over. `cargo xtask bench trace` builds and runs it.
+//! What an event costs in Kymo and in other tracers: one program, one loop, every peer in turn,
+//! many times over. `cargo xtask bench trace` builds and runs it.
 //!
 //! Prints one line a peer, fields separated by tabs; a line that begins with `#` is a remark.
 
@@ -43,20 +44,36 @@ fn main() -> ExitCode {
 }
 
 fn arguments() -> Result<Arguments> {
-    let mut arguments = Arguments { rounds: 200, milliseconds: 2.0, folder: PathBuf::new(), budgets: None, only: Vec::new() };
+    let mut arguments = Arguments {
+        rounds: 200,
+        milliseconds: 2.0,
+        folder: PathBuf::new(),
+        budgets: None,
+        only: Vec::new(),
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut value = || words.next().with_context(|| format!("{word} needs a value"));
+        let mut value = || {
+            words
+                .next()
+                .with_context(|| format!("{word} needs a value"))
+        };
         match word.as_str() {
             "--rounds" => arguments.rounds = value()?.parse().context("--rounds takes a number")?,
-            "--milliseconds" => arguments.milliseconds = value()?.parse().context("--milliseconds takes a number")?,
+            "--milliseconds" => {
+                arguments.milliseconds =
+                    value()?.parse().context("--milliseconds takes a number")?
+            }
             "--folder" => arguments.folder = value()?.into(),
             "--budgets" => arguments.budgets = Some(value()?.into()),
             "--only" => arguments.only.push(value()?),
             _ => bail!("there is no option {word}"),
         }
     }
-    ensure!(arguments.folder.is_dir(), "--folder must name a folder for the traces");
+    ensure!(
+        arguments.folder.is_dir(),
+        "--folder must name a folder for the traces"
+    );
     ensure!(arguments.rounds > 0, "--rounds must be at least 1");
     Ok(arguments)
 }
@@ -66,18 +83,30 @@ fn run() -> Result<()> {
     let mut peers = peers::all()?;
     if !arguments.only.is_empty() {
         // The first floor and what ratios are taken to stay.
-        let wanted = |peer: &Peer| arguments.only.iter().any(|part| peer.name.contains(part.as_str()));
+        let wanted = |peer: &Peer| {
+            arguments
+                .only
+                .iter()
+                .any(|part| peer.name.contains(part.as_str()))
+        };
         let floors = [measure::EMPTY, measure::FLOOR];
         peers.retain(|peer| floors.contains(&peer.name) || wanted(peer));
     }
     let mut workers = Workers::start(&peers)?;
-    let figures = measure::all(&peers, &mut workers, arguments.rounds, arguments.milliseconds, COUNTED)?;
+    let figures = measure::all(
+        &peers,
+        &mut workers,
+        arguments.rounds,
+        arguments.milliseconds,
+        COUNTED,
+    )?;
     for peer in &peers {
         workers.say(peer.record, SAID_FIRST, SAID)?;
     }
     workers.end()?;
     for peer in &peers {
-        read_back(peer, &workers, &arguments).with_context(|| format!("{} has not recorded what it was told", peer.name))?;
+        read_back(peer, &workers, &arguments)
+            .with_context(|| format!("{} has not recorded what it was told", peer.name))?;
     }
     println!("# compilers\t{}", env!("COMPILERS"));
     for (peer, figures) in peers.iter().zip(&figures) {
@@ -96,12 +125,23 @@ fn read_back(peer: &Peer, workers: &Workers, arguments: &Arguments) -> Result<()
         return Ok(());
     }
     for thread in 0..THREADS {
-        let expected: Vec<[u32; 2]> = (SAID_FIRST..SAID_FIRST + SAID).map(|a| [a, second_field(thread, a)]).collect();
-        let said = |pair: &&[u32; 2]| pair[0] >= SAID_FIRST && pair[1] == second_field(thread, pair[0]);
+        let expected: Vec<[u32; 2]> = (SAID_FIRST..SAID_FIRST + SAID)
+            .map(|a| [a, second_field(thread, a)])
+            .collect();
+        let said =
+            |pair: &&[u32; 2]| pair[0] >= SAID_FIRST && pair[1] == second_field(thread, pair[0]);
         let found: Vec<[u32; 2]> = found.iter().filter(said).copied().collect();
-        ensure!(found == expected, "of the last {SAID} events of thread {thread}, {} are there", found.len());
+        ensure!(
+            found == expected,
+            "of the last {SAID} events of thread {thread}, {} are there",
+            found.len()
+        );
     }
-    eprintln!("{}: read back; the last {SAID} events of each thread are there, of {} found", peer.name, found.len());
+    eprintln!(
+        "{}: read back; the last {SAID} events of each thread are there, of {} found",
+        peer.name,
+        found.len()
+    );
     Ok(())
 }
 
@@ -109,7 +149,12 @@ fn print(peer: &Peer, figures: &Figures) {
     let off = figures
         .off
         .as_ref()
-        .map_or(["-".into(), "-".into()], |off| [off.instructions.to_string(), format!("{:.2}", hundredths(off.nanoseconds))]);
+        .map_or(["-".into(), "-".into()], |off| {
+            [
+                off.instructions.to_string(),
+                format!("{:.2}", hundredths(off.nanoseconds)),
+            ]
+        });
     let fields = [
         peer.name.to_owned(),
         peer.version.clone(),
@@ -134,25 +179,45 @@ fn hundredths(value: f64) -> f64 {
 
 /// Holds the figures that do not vary against `budgets.toml`.
 fn check(path: &PathBuf, peers: &[Peer], figures: &[Figures]) -> Result<()> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let table: toml::Table = text.parse().with_context(|| format!("{} is no TOML", path.display()))?;
-    let entries = table.get("bench").and_then(toml::Value::as_array).map_or(&[][..], Vec::as_slice);
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("{} cannot be read", path.display()))?;
+    let table: toml::Table = text
+        .parse()
+        .with_context(|| format!("{} is no TOML", path.display()))?;
+    let entries = table
+        .get("bench")
+        .and_then(toml::Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
     ensure!(!entries.is_empty(), "{} has no [[bench]]", path.display());
     for entry in entries {
-        let name = entry.get("peer").and_then(toml::Value::as_str).context("a [[bench]] names no peer")?;
+        let name = entry
+            .get("peer")
+            .and_then(toml::Value::as_str)
+            .context("a [[bench]] names no peer")?;
         let number = |key: &str| {
             let value = entry.get(key).and_then(toml::Value::as_integer);
             value.with_context(|| format!("the [[bench]] of {name} has no number \"{key}\""))
         };
-        let found = peers.iter().zip(figures).find(|(peer, _)| peer.name == name);
-        let (peer, figures) = found.with_context(|| format!("{name} has a budget and was not measured"))?;
+        let found = peers
+            .iter()
+            .zip(figures)
+            .find(|(peer, _)| peer.name == name);
+        let (peer, figures) =
+            found.with_context(|| format!("{name} has a budget and was not measured"))?;
         let off = figures.off.as_ref().map_or(0, |off| off.instructions);
         for (what, found, budget) in [
-            ("instructions", figures.instructions as i64, number("instructions")?),
+            (
+                "instructions",
+                figures.instructions as i64,
+                number("instructions")?,
+            ),
             ("bytes", peer.bytes as i64, number("bytes")?),
             ("instructions when off", off as i64, number("off")?),
         ] {
-            ensure!(found <= budget, "{name} is over its budget: {found} {what}, and {budget} are allowed");
+            ensure!(
+                found <= budget,
+                "{name} is over its budget: {found} {what}, and {budget} are allowed"
+            );
         }
         eprintln!(
             "{name}: {} instructions, {} bytes, {off} instructions when off: within its budget",

@@ -1,4 +1,5 @@
-//! Rounds over all peers in turn, so that what disturbs the machine disturbs all of them; every ratio is taken within one round.
+//! Rounds over all peers in turn, so that what disturbs the machine disturbs all of them; every
+//! ratio is taken within one round.
 
 use anyhow::{Context, Result};
 
@@ -56,8 +57,19 @@ impl Round {
 }
 
 /// Measures all of them.
-pub fn all(peers: &[Peer], workers: &mut Workers, rounds: usize, milliseconds: f64, counted: usize) -> Result<Vec<Figures>> {
-    let index = |name| peers.iter().position(|peer| peer.name == name).with_context(|| format!("there is no peer \"{name}\""));
+pub fn all(
+    peers: &[Peer],
+    workers: &mut Workers,
+    rounds: usize,
+    milliseconds: f64,
+    counted: usize,
+) -> Result<Vec<Figures>> {
+    let index = |name| {
+        peers
+            .iter()
+            .position(|peer| peer.name == name)
+            .with_context(|| format!("there is no peer \"{name}\""))
+    };
     let (empty, floor) = (index(EMPTY)?, index(FLOOR)?);
     let mut counts = Vec::new();
     for peer in peers {
@@ -66,28 +78,49 @@ pub fn all(peers: &[Peer], workers: &mut Workers, rounds: usize, milliseconds: f
     }
     let mut all: Vec<Vec<Round>> = Vec::new();
     for round in 0..rounds {
-        let one_round = peers.iter().zip(&counts).map(|(peer, &(count, off_count))| {
-            let per_event = |times: Vec<f64>, count: u32| times.into_iter().map(|time| time / f64::from(count)).collect::<Vec<_>>();
-            let mut times =
-                |record, threads: &[usize], count| Ok::<_, anyhow::Error>(per_event(workers.time(record, threads, count)?, count));
-            let alone = [times(peer.record, &[0], count)?[0], times(peer.record, &[1], count)?[0]];
-            let together = times(peer.record, &[0, 1], count)?;
-            let off = match (peer.off, off_count) {
-                (Some(off), Some(count)) => Some(times(off, &[0], count)?[0]),
-                _ => None,
-            };
-            Ok(Round { alone, together: [together[0], together[1]], off })
-        });
+        let one_round = peers
+            .iter()
+            .zip(&counts)
+            .map(|(peer, &(count, off_count))| {
+                let per_event = |times: Vec<f64>, count: u32| {
+                    times
+                        .into_iter()
+                        .map(|time| time / f64::from(count))
+                        .collect::<Vec<_>>()
+                };
+                let mut times = |record, threads: &[usize], count| {
+                    Ok::<_, anyhow::Error>(per_event(workers.time(record, threads, count)?, count))
+                };
+                let alone = [
+                    times(peer.record, &[0], count)?[0],
+                    times(peer.record, &[1], count)?[0],
+                ];
+                let together = times(peer.record, &[0, 1], count)?;
+                let off = match (peer.off, off_count) {
+                    (Some(off), Some(count)) => Some(times(off, &[0], count)?[0]),
+                    _ => None,
+                };
+                Ok(Round {
+                    alone,
+                    together: [together[0], together[1]],
+                    off,
+                })
+            });
         all.push(one_round.collect::<Result<_>>()?);
         if round % 20 == 19 {
             eprintln!("{} rounds of {rounds}", round + 1);
         }
     }
     let loop_alone = instructions(workers, peers[empty].record, counted)? - 1;
-    let of = |what: &dyn Fn(&[Round]) -> Option<f64>| all.iter().filter_map(|round| what(round)).collect::<Vec<_>>();
+    let of = |what: &dyn Fn(&[Round]) -> Option<f64>| {
+        all.iter()
+            .filter_map(|round| what(round))
+            .collect::<Vec<_>>()
+    };
     let mut figures = Vec::new();
     for (at, peer) in peers.iter().enumerate() {
-        let mut count = |record| Ok::<_, anyhow::Error>(instructions(workers, record, counted)? - loop_alone);
+        let mut count =
+            |record| Ok::<_, anyhow::Error>(instructions(workers, record, counted)? - loop_alone);
         let instructions = count(peer.record)?;
         let off = peer.off.map(count).transpose()?;
         let times = of(&|round| Some(round[at].time()));
@@ -101,7 +134,9 @@ pub fn all(peers: &[Peer], workers: &mut Workers, rounds: usize, milliseconds: f
                 nanoseconds: median(of(&|round| Some(round[at].off? - round[empty].alone[0]))),
             }),
             scaling: median(of(&|round| Some(round[at].scaling()))),
-            scaling_over_floor: median(of(&|round| Some(round[at].scaling() / round[floor].scaling()))),
+            scaling_over_floor: median(of(&|round| {
+                Some(round[at].scaling() / round[floor].scaling())
+            })),
         });
     }
     Ok(figures)

@@ -1,6 +1,7 @@
 //! Instructions, counted exactly: the processor's trap flag stops the thread after each of them.
 //!
-//! There is no way to ask a virtual machine's processor for its performance counters, and none is needed: what is counted here is the same on every run.
+//! There is no way to ask a virtual machine's processor for its performance counters, and none is
+//! needed: what is counted here is the same on every run.
 
 use std::arch::asm;
 use std::sync::Mutex;
@@ -14,14 +15,16 @@ const TRAP_FLAG: u64 = 1 << 8;
 
 /// Where the counted function begins.
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
-/// Where the thread stood after the last instruction: a string instruction that repeats stops it once a repetition, and is one.
+/// Where the thread stood after the last instruction: a string instruction that repeats stops it
+/// once a repetition, and is one.
 static LAST: AtomicUsize = AtomicUsize::new(0);
 static STEPS: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 /// `STEPS` when each call began.
 static BEGINS: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS];
 
-/// Instructions from the first of one call to the first of the next: the function with its `ret`, and the loop.
+/// Instructions from the first of one call to the first of the next: the function with its `ret`,
+/// and the loop.
 #[derive(Clone, Debug)]
 pub struct Steps(Vec<u64>);
 
@@ -36,7 +39,9 @@ impl Steps {
 
 extern "C" fn on_trap(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the system passes the context of the thread that it stopped.
-    let at = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as usize;
+    let at =
+        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] }
+            as usize;
     if LAST.swap(at, Relaxed) == at {
         return;
     }
@@ -54,8 +59,13 @@ extern "C" fn on_trap(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
 /// Runs `work`, which calls the function at `entry` `calls` times.
 pub fn count(entry: usize, calls: usize, work: impl FnOnce()) -> Result<Steps> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let Ok(_guard) = ONE_AT_A_TIME.lock() else { bail!("an earlier count has panicked") };
-    ensure!(calls <= MOST_CALLS, "at most {MOST_CALLS} calls are counted");
+    let Ok(_guard) = ONE_AT_A_TIME.lock() else {
+        bail!("an earlier count has panicked")
+    };
+    ensure!(
+        calls <= MOST_CALLS,
+        "at most {MOST_CALLS} calls are counted"
+    );
     ENTRY.store(entry, Relaxed);
     STEPS.store(0, Relaxed);
     CALLS.store(0, Relaxed);
@@ -65,15 +75,33 @@ pub fn count(entry: usize, calls: usize, work: impl FnOnce()) -> Result<Steps> {
         action.sa_sigaction = on_trap as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO;
         if libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()) != 0 {
-            bail!("SIGTRAP cannot be handled: {}", std::io::Error::last_os_error());
+            bail!(
+                "SIGTRAP cannot be handled: {}",
+                std::io::Error::last_os_error()
+            );
         }
     }
     // SAFETY: the trap flag only causes the signal that is handled above.
     unsafe { asm!("pushfq", "or qword ptr [rsp], {flag}", "popfq", flag = const TRAP_FLAG) };
     work();
     // SAFETY: as above. The `popfq` itself is the last instruction that traps.
-    unsafe { asm!("pushfq", "and qword ptr [rsp], {flag}", "popfq", flag = const !(TRAP_FLAG as i32)) };
-    ensure!(CALLS.load(Relaxed) == calls, "{} calls were seen of {calls}", CALLS.load(Relaxed));
-    let begins: Vec<u64> = BEGINS.iter().take(calls).map(|begin| begin.load(Relaxed)).collect();
-    Ok(Steps(begins.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect()))
+    unsafe {
+        asm!("pushfq", "and qword ptr [rsp], {flag}", "popfq", flag = const !(TRAP_FLAG as i32))
+    };
+    ensure!(
+        CALLS.load(Relaxed) == calls,
+        "{} calls were seen of {calls}",
+        CALLS.load(Relaxed)
+    );
+    let begins: Vec<u64> = BEGINS
+        .iter()
+        .take(calls)
+        .map(|begin| begin.load(Relaxed))
+        .collect();
+    Ok(Steps(
+        begins
+            .windows(2)
+            .map(|pair| pair[1].wrapping_sub(pair[0]))
+            .collect(),
+    ))
 }

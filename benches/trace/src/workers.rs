@@ -13,12 +13,21 @@ use crate::single_step::{self, Steps};
 
 /// What a worker is told to do.
 enum Order {
-    /// Call so often, and tell how long it took in nanoseconds. `together`: begin when so many others have arrived.
-    Time { record: Record, count: u32, together: Option<u32> },
+    /// Call so often, and tell how long it took in nanoseconds. `together`: begin when so many
+    /// others have arrived.
+    Time {
+        record: Record,
+        count: u32,
+        together: Option<u32>,
+    },
     /// Call so often, one instruction at a time.
     Count { record: Record, calls: usize },
     /// Call so often with the numbers from `first` on.
-    Say { record: Record, first: u32, count: u32 },
+    Say {
+        record: Record,
+        first: u32,
+        count: u32,
+    },
 }
 
 enum Answer {
@@ -64,16 +73,26 @@ impl Workers {
             let enter: Vec<_> = peers.iter().map(|peer| peer.enter).collect();
             let (orders, inbox) = channel();
             let (outbox, answers) = channel();
-            let thread = std::thread::Builder::new().name(format!("cpu{thread}")).spawn(move || {
-                let entered = pin(thread).and_then(|()| enter.iter().try_for_each(|enter| enter(thread)));
-                let _ = outbox.send(entered.map(|()| Answer::Entered));
-                for order in inbox {
-                    let _ = outbox.send(obey(thread, order));
-                }
-            })?;
-            Ok(Worker { orders, answers, thread })
+            let thread = std::thread::Builder::new()
+                .name(format!("cpu{thread}"))
+                .spawn(move || {
+                    let entered =
+                        pin(thread).and_then(|()| enter.iter().try_for_each(|enter| enter(thread)));
+                    let _ = outbox.send(entered.map(|()| Answer::Entered));
+                    for order in inbox {
+                        let _ = outbox.send(obey(thread, order));
+                    }
+                })?;
+            Ok(Worker {
+                orders,
+                answers,
+                thread,
+            })
         });
-        let workers = Workers { workers: workers.collect::<Result<_>>()?, calls: Vec::new() };
+        let workers = Workers {
+            workers: workers.collect::<Result<_>>()?,
+            calls: Vec::new(),
+        };
         for worker in &workers.workers {
             worker.answers.recv().context("a worker has ended")??;
         }
@@ -84,7 +103,16 @@ impl Workers {
     pub fn time(&mut self, record: Record, threads: &[usize], count: u32) -> Result<Vec<f64>> {
         let together = (threads.len() > 1).then_some(threads.len() as u32);
         for &thread in threads {
-            self.order(thread, Order::Time { record, count, together }, record, count.into())?;
+            self.order(
+                thread,
+                Order::Time {
+                    record,
+                    count,
+                    together,
+                },
+                record,
+                count.into(),
+            )?;
         }
         threads
             .iter()
@@ -107,14 +135,26 @@ impl Workers {
     /// Has every thread record `first..first + count`.
     pub fn say(&mut self, record: Record, first: u32, count: u32) -> Result<()> {
         for thread in 0..THREADS {
-            self.order(thread, Order::Say { record, first, count }, record, count.into())?;
+            self.order(
+                thread,
+                Order::Say {
+                    record,
+                    first,
+                    count,
+                },
+                record,
+                count.into(),
+            )?;
         }
         (0..THREADS).try_for_each(|thread| self.answer(thread).map(drop))
     }
 
     /// How often each thread has called it.
     pub fn calls(&self, record: Record) -> [u64; THREADS] {
-        self.calls.iter().find(|(other, _)| std::ptr::fn_addr_eq(*other, record)).map_or([0; THREADS], |(_, calls)| *calls)
+        self.calls
+            .iter()
+            .find(|(other, _)| std::ptr::fn_addr_eq(*other, record))
+            .map_or([0; THREADS], |(_, calls)| *calls)
     }
 
     /// Ends the threads.
@@ -129,26 +169,45 @@ impl Workers {
     }
 
     fn order(&mut self, thread: usize, order: Order, record: Record, calls: u64) -> Result<()> {
-        let known = self.calls.iter().position(|(other, _)| std::ptr::fn_addr_eq(*other, record));
+        let known = self
+            .calls
+            .iter()
+            .position(|(other, _)| std::ptr::fn_addr_eq(*other, record));
         let index = known.unwrap_or_else(|| {
             self.calls.push((record, [0; THREADS]));
             self.calls.len() - 1
         });
-        if let Some(count) = self.calls.get_mut(index).and_then(|(_, calls)| calls.get_mut(thread)) {
+        if let Some(count) = self
+            .calls
+            .get_mut(index)
+            .and_then(|(_, calls)| calls.get_mut(thread))
+        {
             *count += calls;
         }
-        let worker = self.workers.get(thread).context("there is no such worker")?;
+        let worker = self
+            .workers
+            .get(thread)
+            .context("there is no such worker")?;
         worker.orders.send(order).ok().context("a worker has ended")
     }
 
     fn answer(&self, thread: usize) -> Result<Answer> {
-        self.workers.get(thread).context("there is no such worker")?.answers.recv().context("a worker has ended")?
+        self.workers
+            .get(thread)
+            .context("there is no such worker")?
+            .answers
+            .recv()
+            .context("a worker has ended")?
     }
 }
 
 fn obey(thread: usize, order: Order) -> Result<Answer> {
     match order {
-        Order::Time { record, count, together } => {
+        Order::Time {
+            record,
+            count,
+            together,
+        } => {
             let record = black_box(record);
             if let Some(threads) = together {
                 let goal = (ARRIVED.fetch_add(1, SeqCst) / threads + 1) * threads;
@@ -162,9 +221,16 @@ fn obey(thread: usize, order: Order) -> Result<Answer> {
         }
         Order::Count { record, calls } => {
             let record = black_box(record);
-            single_step::count(record as usize, calls, || repeat(record, thread, 0, calls as u32)).map(Answer::Steps)
+            single_step::count(record as usize, calls, || {
+                repeat(record, thread, 0, calls as u32)
+            })
+            .map(Answer::Steps)
         }
-        Order::Say { record, first, count } => {
+        Order::Say {
+            record,
+            first,
+            count,
+        } => {
             repeat(black_box(record), thread, first, count);
             Ok(Answer::Entered)
         }
@@ -177,14 +243,22 @@ fn pin(thread: usize) -> Result<()> {
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) != 0 {
-            bail!("the CPUs of this process cannot be asked for: {}", std::io::Error::last_os_error());
+            bail!(
+                "the CPUs of this process cannot be asked for: {}",
+                std::io::Error::last_os_error()
+            );
         }
-        let cpu = (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &allowed)).nth(thread);
+        let cpu = (0..libc::CPU_SETSIZE as usize)
+            .filter(|&cpu| libc::CPU_ISSET(cpu, &allowed))
+            .nth(thread);
         let cpu = cpu.context("two CPUs are needed, and this process has only one")?;
         let mut only: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut only);
         if libc::sched_setaffinity(0, size_of_val(&only), &only) != 0 {
-            bail!("a thread cannot be pinned to CPU {cpu}: {}", std::io::Error::last_os_error());
+            bail!(
+                "a thread cannot be pinned to CPU {cpu}: {}",
+                std::io::Error::last_os_error()
+            );
         }
     }
     Ok(())

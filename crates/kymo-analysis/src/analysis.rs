@@ -89,7 +89,11 @@ fn text(event: &Event, name: &str) -> Option<String> {
 /// The label of an enumeration's value, in lower case.
 fn label(event: &Event, name: &str) -> Option<String> {
     match event.fields.get(name)? {
-        Value::Enum { labels, value } => Some(labels.first().map_or_else(|| value.to_string(), |label| label.to_lowercase())),
+        Value::Enum { labels, value } => Some(
+            labels
+                .first()
+                .map_or_else(|| value.to_string(), |label| label.to_lowercase()),
+        ),
         _ => None,
     }
 }
@@ -116,7 +120,10 @@ const MOST_DAMAGE: usize = 100;
 impl Analysis {
     /// Of a trace with this metadata.
     pub fn new(metadata: &Metadata) -> Analysis {
-        let by_kymo = metadata.env().iter().any(|(name, value)| name == "tracer_name" && value.to_string() == "kymo");
+        let by_kymo = metadata
+            .env()
+            .iter()
+            .any(|(name, value)| name == "tracer_name" && value.to_string() == "kymo");
         let clock = metadata.clocks().first().map(|clock| ClockHealth {
             name: clock.name.to_string(),
             frequency_hz: clock.frequency,
@@ -163,14 +170,34 @@ impl Analysis {
     /// The thread that runs on a CPU, as far as it is known.
     pub fn running(&self, cpu: u64) -> Option<ThreadRef> {
         let thread = self.threads.get(self.current(cpu)?)?;
-        Some(ThreadRef { tid: thread.tid, name: thread.name.clone() })
+        Some(ThreadRef {
+            tid: thread.tid,
+            name: thread.name.clone(),
+        })
     }
 
     /// Something ends.
-    fn lasted(&mut self, kind: SpanKind, (begin_ns, end_ns): (i64, i64), cpu: u64, thread: Option<usize>, object: Option<u64>) {
+    fn lasted(
+        &mut self,
+        kind: SpanKind,
+        (begin_ns, end_ns): (i64, i64),
+        cpu: u64,
+        thread: Option<usize>,
+        object: Option<u64>,
+    ) {
         if let Some(spans) = &mut self.spans {
-            let tid = thread.and_then(|place| self.threads.get(place)).map(|thread| thread.tid);
-            spans.push(Span { kind, begin_ns, end_ns, cpu, tid, object, call: None });
+            let tid = thread
+                .and_then(|place| self.threads.get(place))
+                .map(|thread| thread.tid);
+            spans.push(Span {
+                kind,
+                begin_ns,
+                end_ns,
+                cpu,
+                tid,
+                object,
+                call: None,
+            });
         }
     }
 
@@ -194,7 +221,9 @@ impl Analysis {
                 }
             }
             // A broken clock may step back at every event.
-            Item::Problem(problem) if self.damage.len() < MOST_DAMAGE => self.damage.push(problem.to_string()),
+            Item::Problem(problem) if self.damage.len() < MOST_DAMAGE => {
+                self.damage.push(problem.to_string())
+            }
             _ => {}
         }
     }
@@ -203,7 +232,10 @@ impl Analysis {
     pub fn damaged(&mut self, error: &Error) {
         if self.damage.len() < MOST_DAMAGE {
             let goes_on = match error {
-                Error::Stream { resumes: Some(offset), .. } => format!("reading goes on at byte {offset}"),
+                Error::Stream {
+                    resumes: Some(offset),
+                    ..
+                } => format!("reading goes on at byte {offset}"),
                 _ => "nothing more is read from there".to_owned(),
             };
             self.damage.push(format!("{error}; {goes_on}"));
@@ -221,20 +253,39 @@ impl Analysis {
         crate::finish::report(self)
     }
 
-    /// How many things are remembered: threads, CPUs, locks, buckets, and what is under way. It does not grow with the length of a trace.
+    /// How many things are remembered: threads, CPUs, locks, buckets, and what is under way. It
+    /// does not grow with the length of a trace.
     pub fn live_state(&self) -> usize {
         let histograms = self.syscalls.values().map(|call| call.durations.buckets());
         let histograms = histograms.chain(self.irqs.values().map(|irq| irq.durations.buckets()));
-        let locks = self.locks.values().map(|lock| 1 + lock.waits.buckets() + lock.holds.buckets() + lock.waiters.len());
-        let threads = self
-            .threads
-            .iter()
-            .map(|thread| 1 + thread.context.pending() + thread.blocked_on.len() + thread.switches.len() + thread.wakes.buckets());
+        let locks = self
+            .locks
+            .values()
+            .map(|lock| 1 + lock.waits.buckets() + lock.holds.buckets() + lock.waiters.len());
+        let threads = self.threads.iter().map(|thread| {
+            1 + thread.context.pending()
+                + thread.blocked_on.len()
+                + thread.switches.len()
+                + thread.wakes.buckets()
+        });
         let cpus = self.cpus.values().map(|cpu| 1 + cpu.ran.len() + cpu.open());
-        let tables = self.streams.len() + self.by_tid.len() + self.processes.len() + self.syscalls.len() + self.irqs.len();
-        let rest =
-            self.worst.len() + self.messages.len() + self.gaps.live() + self.wakes.buckets() + self.contradictions.first.len();
-        histograms.chain(locks).chain(threads).chain(cpus).sum::<usize>() + tables + rest
+        let tables = self.streams.len()
+            + self.by_tid.len()
+            + self.processes.len()
+            + self.syscalls.len()
+            + self.irqs.len();
+        let rest = self.worst.len()
+            + self.messages.len()
+            + self.gaps.live()
+            + self.wakes.buckets()
+            + self.contradictions.first.len();
+        histograms
+            .chain(locks)
+            .chain(threads)
+            .chain(cpus)
+            .sum::<usize>()
+            + tables
+            + rest
     }
 
     fn stretch(&mut self, time: i64) {
@@ -243,16 +294,29 @@ impl Analysis {
     }
 
     /// From here on it is not known what the CPU (all, where it is not told which) does.
-    fn lose(&mut self, cpu: Option<u64>, stream: &Arc<str>, end: Option<i64>, listed: Option<usize>) {
+    fn lose(
+        &mut self,
+        cpu: Option<u64>,
+        stream: &Arc<str>,
+        end: Option<i64>,
+        listed: Option<usize>,
+    ) {
         self.gaps.begin(cpu, stream, end, listed);
-        let cpus: Vec<u64> = self.cpus.keys().copied().filter(|&of| cpu.is_none_or(|cpu| cpu == of)).collect();
+        let cpus: Vec<u64> = self
+            .cpus
+            .keys()
+            .copied()
+            .filter(|&of| cpu.is_none_or(|cpu| cpu == of))
+            .collect();
         for cpu in cpus {
             self.forget(cpu);
         }
     }
 
     fn forget(&mut self, cpu: u64) {
-        let Some(state) = self.cpus.get_mut(&cpu) else { return };
+        let Some(state) = self.cpus.get_mut(&cpu) else {
+            return;
+        };
         let current = state.current;
         let last = state.last;
         state.forget();
@@ -292,7 +356,11 @@ impl Analysis {
         self.stretch(time);
         match self.streams.get_mut(event.stream()) {
             Some((last, cpu)) => {
-                match ticks.0.checked_sub(*last).filter(|_| Gaps::matters(event.stream())) {
+                match ticks
+                    .0
+                    .checked_sub(*last)
+                    .filter(|_| Gaps::matters(event.stream()))
+                {
                     Some(0) => self.clock.equal_stamps += 1,
                     Some(step) => {
                         let smallest = self.clock.smallest_step_ticks.unwrap_or(step);
@@ -303,7 +371,8 @@ impl Analysis {
                 (*last, *cpu) = (ticks.0, event.cpu());
             }
             None => {
-                self.streams.insert(Arc::clone(event.stream()), (ticks.0, event.cpu()));
+                self.streams
+                    .insert(Arc::clone(event.stream()), (ticks.0, event.cpu()));
             }
         }
         self.gaps.pass(time, Some(event));
@@ -326,10 +395,14 @@ impl Analysis {
     fn name(&mut self, kind: &Kind, event: &Event) -> bool {
         match kind {
             Kind::ThreadName | Kind::ThreadState => {
-                let Some(tid) = number(event, "tid") else { return true };
+                let Some(tid) = number(event, "tid") else {
+                    return true;
+                };
                 let cpu = number(event, "cpu").or(event.cpu());
                 let place = self.known(tid, cpu);
-                let Some(thread) = self.threads.get_mut(place) else { return true };
+                let Some(thread) = self.threads.get_mut(place) else {
+                    return true;
+                };
                 thread.name = text(event, "name").or(thread.name.take());
                 thread.pid = number(event, "pid").or(thread.pid);
                 // Later events know better than a dump.
@@ -357,7 +430,10 @@ impl Analysis {
             }
             Kind::SyscallName => {
                 if let Some(id) = number(event, "id") {
-                    self.syscalls.entry(SyscallKey::Number(id)).or_default().name = text(event, "name");
+                    self.syscalls
+                        .entry(SyscallKey::Number(id))
+                        .or_default()
+                        .name = text(event, "name");
                 }
             }
             _ => return false,
@@ -370,7 +446,9 @@ impl Analysis {
             Kind::Switch => self.switch(event, cpu, time),
             Kind::Wakeup => self.wakeup(event, cpu, time),
             Kind::Create => {
-                let Some(tid) = number(event, "tid") else { return };
+                let Some(tid) = number(event, "tid") else {
+                    return;
+                };
                 let place = self.fresh(tid, cpu);
                 let losses = self.gaps.stamp();
                 if let Some(thread) = self.threads.get_mut(place) {
@@ -382,10 +460,14 @@ impl Analysis {
                 }
             }
             Kind::Exit => {
-                let Some(tid) = number(event, "tid") else { return };
+                let Some(tid) = number(event, "tid") else {
+                    return;
+                };
                 let place = self.known(tid, Some(cpu));
                 let losses = self.gaps.stamp();
-                let Some(thread) = self.threads.get_mut(place) else { return };
+                let Some(thread) = self.threads.get_mut(place) else {
+                    return;
+                };
                 thread.pid = number(event, "pid").or(thread.pid);
                 thread.refresh(losses);
                 if thread.doing.is_running() {
@@ -398,27 +480,38 @@ impl Analysis {
                 }
             }
             Kind::Suspend | Kind::Resume => {
-                let Some(tid) = number(event, "tid") else { return };
+                let Some(tid) = number(event, "tid") else {
+                    return;
+                };
                 let place = self.known(tid, Some(cpu));
                 let losses = self.gaps.stamp();
-                let Some(thread) = self.threads.get_mut(place) else { return };
+                let Some(thread) = self.threads.get_mut(place) else {
+                    return;
+                };
                 thread.refresh(losses);
                 match (kind, thread.doing) {
-                    // One that runs, here or on another CPU, is suspended at its next switch, which says so.
+                    // One that runs, here or on another CPU, is suspended at its next switch, which
+                    // says so.
                     (_, Doing::Running(_) | Doing::Ended) => {}
                     (Kind::Suspend, _) => thread.begin(Doing::Suspended, time, losses),
-                    (_, Doing::Suspended | Doing::Unknown) => thread.begin(Doing::Runnable, time, losses),
+                    (_, Doing::Suspended | Doing::Unknown) => {
+                        thread.begin(Doing::Runnable, time, losses)
+                    }
                     _ => {}
                 }
             }
             Kind::Priority => {
-                let Some(tid) = number(event, "tid") else { return };
+                let Some(tid) = number(event, "tid") else {
+                    return;
+                };
                 let place = self.known(tid, Some(cpu));
                 if let Some(thread) = self.threads.get_mut(place) {
                     thread.prio = signed(event, "newprio").or(thread.prio);
                 }
             }
-            Kind::IrqEnter | Kind::IrqExit => self.interrupt(matches!(kind, Kind::IrqEnter), event, cpu, time),
+            Kind::IrqEnter | Kind::IrqExit => {
+                self.interrupt(matches!(kind, Kind::IrqEnter), event, cpu, time)
+            }
             Kind::SyscallEnter(name) | Kind::SyscallExit(name) => {
                 let key = match name {
                     Some(name) => SyscallKey::Named(Arc::clone(name)),
@@ -435,7 +528,9 @@ impl Analysis {
                     _ => self.syscall_exit(key, event, cpu, time),
                 }
             }
-            Kind::LockWait | Kind::LockAcquired | Kind::LockReleased | Kind::LockFailed => self.lock(kind, event, cpu, time),
+            Kind::LockWait | Kind::LockAcquired | Kind::LockReleased | Kind::LockFailed => {
+                self.lock(kind, event, cpu, time)
+            }
             Kind::PageFault(user) => {
                 let user = user.or(number(event, "user").map(|user| user != 0));
                 let cause = label(event, "cause");
@@ -472,7 +567,11 @@ impl Analysis {
             _ => self.threads.len(),
         };
         if place == self.threads.len() {
-            self.threads.push(ThreadState { tid, cpu: key.1, ..ThreadState::default() });
+            self.threads.push(ThreadState {
+                tid,
+                cpu: key.1,
+                ..ThreadState::default()
+            });
             self.by_tid.insert(key, place);
         }
         place
@@ -484,7 +583,11 @@ impl Analysis {
         match self.by_tid.get(&key) {
             Some(&place) => place,
             None => {
-                self.threads.push(ThreadState { tid, cpu: key.1, ..ThreadState::default() });
+                self.threads.push(ThreadState {
+                    tid,
+                    cpu: key.1,
+                    ..ThreadState::default()
+                });
                 self.by_tid.insert(key, self.threads.len() - 1);
                 self.threads.len() - 1
             }
@@ -494,7 +597,11 @@ impl Analysis {
     /// The thread of this number that lives: another one than before, if that one has ended.
     fn living(&mut self, tid: u64, cpu: u64) -> usize {
         let place = self.known(tid, Some(cpu));
-        match self.threads.get(place).is_some_and(|thread| thread.doing == Doing::Ended) {
+        match self
+            .threads
+            .get(place)
+            .is_some_and(|thread| thread.doing == Doing::Ended)
+        {
             true => self.fresh(tid, cpu),
             false => place,
         }
@@ -514,7 +621,10 @@ impl Analysis {
     }
 
     fn switch(&mut self, event: &Event, cpu: u64, time: i64) {
-        let (Some(prev), Some(next)) = (number(event, "prev_tid"), number(event, "next_tid")) else { return };
+        let (Some(prev), Some(next)) = (number(event, "prev_tid"), number(event, "next_tid"))
+        else {
+            return;
+        };
         let losses = self.gaps.stamp();
         let prev = self.known(prev, Some(cpu));
         let state = self.cpus.entry(cpu).or_default();
@@ -538,8 +648,9 @@ impl Analysis {
             Some(place) => {
                 let tid = |place: usize| self.threads.get(place).map_or(0, |thread| thread.tid);
                 let (was, is) = (tid(place), tid(prev));
-                self.contradictions
-                    .add(SWITCH_CHAIN, time, cpu, || format!("a switch from thread {is}, but thread {was} ran here"));
+                self.contradictions.add(SWITCH_CHAIN, time, cpu, || {
+                    format!("a switch from thread {is}, but thread {was} ran here")
+                });
                 if let Some(thread) = self.threads.get_mut(place) {
                     (thread.doing, thread.since, thread.losses) = (Doing::Unknown, time, None);
                     thread.context.forget();
@@ -570,15 +681,18 @@ impl Analysis {
             thread.left = losses.and(Some(time));
         }
         let last = self.known(next, Some(cpu));
-        let ended = self
-            .threads
-            .get(last)
-            .is_some_and(|thread| thread.doing == Doing::Ended && thread.losses.is_some() && thread.losses == losses);
+        let ended = self.threads.get(last).is_some_and(|thread| {
+            thread.doing == Doing::Ended && thread.losses.is_some() && thread.losses == losses
+        });
         if ended && self.creates {
-            self.contradictions.add(AFTER_END, time, cpu, || format!("a switch to thread {next}, which has ended"));
+            self.contradictions.add(AFTER_END, time, cpu, || {
+                format!("a switch to thread {next}, which has ended")
+            });
         }
         let next = self.living(next, cpu);
-        let Some(thread) = self.threads.get_mut(next) else { return };
+        let Some(thread) = self.threads.get_mut(next) else {
+            return;
+        };
         thread.name = text(event, "next_comm").or(thread.name.take());
         thread.prio = signed(event, "next_prio").or(thread.prio);
         thread.refresh(losses);
@@ -587,12 +701,17 @@ impl Analysis {
             (thread.doing, thread.since) = (Doing::Unknown, time);
             thread.context.forget();
             let tid = thread.tid;
-            self.contradictions.add(ONE_CPU, time, cpu, || format!("a switch to thread {tid}, which runs on CPU {other}"));
+            self.contradictions.add(ONE_CPU, time, cpu, || {
+                format!("a switch to thread {tid}, which runs on CPU {other}")
+            });
             if let Some(other) = self.cpus.get_mut(&other) {
                 other.current = None;
             }
         }
-        let off = thread.left.take().filter(|_| thread.doing != Doing::Unknown && !thread.is_idle());
+        let off = thread
+            .left
+            .take()
+            .filter(|_| thread.doing != Doing::Unknown && !thread.is_idle());
         let mut woken = None;
         if let (Some(wake), Doing::Runnable) = (thread.wake.take(), thread.doing) {
             let latency = passed(wake.time, time);
@@ -601,7 +720,17 @@ impl Analysis {
             self.wakes.add(latency);
             let at = self.worst.partition_point(|worst| worst.latency >= latency);
             if at < WORST {
-                self.worst.insert(at, Worst { latency, woken: wake.time, ran: time, thread: next, waker: wake.waker, cpu });
+                self.worst.insert(
+                    at,
+                    Worst {
+                        latency,
+                        woken: wake.time,
+                        ran: time,
+                        thread: next,
+                        waker: wake.waker,
+                        cpu,
+                    },
+                );
                 self.worst.truncate(WORST);
             }
         }
@@ -615,7 +744,9 @@ impl Analysis {
     }
 
     fn wakeup(&mut self, event: &Event, cpu: u64, time: i64) {
-        let Some(tid) = number(event, "tid") else { return };
+        let Some(tid) = number(event, "tid") else {
+            return;
+        };
         let losses = self.gaps.stamp();
         let in_interrupt = self.cpus.get(&cpu).is_some_and(CpuState::is_in_interrupt);
         let waker = match number(event, "waker_tid") {
@@ -625,17 +756,25 @@ impl Analysis {
             None => self.current(cpu).map_or(Waker::Unknown, Waker::Thread),
         };
         let place = self.living(tid, cpu);
-        let Some(thread) = self.threads.get_mut(place) else { return };
+        let Some(thread) = self.threads.get_mut(place) else {
+            return;
+        };
         thread.refresh(losses);
-        // One that runs has not yet left, and will not; one that could run was woken before; one that is suspended stays so.
-        if matches!(thread.doing, Doing::Unknown | Doing::Blocked(_) | Doing::Sleeping) {
+        // One that runs has not yet left, and will not; one that could run was woken before; one
+        // that is suspended stays so.
+        if matches!(
+            thread.doing,
+            Doing::Unknown | Doing::Blocked(_) | Doing::Sleeping
+        ) {
             thread.begin(Doing::Runnable, time, losses);
             thread.wake = Some(Wake { time, waker });
         }
     }
 
     fn interrupt(&mut self, enters: bool, event: &Event, cpu: u64, time: i64) {
-        let Some(irq) = number(event, "irq") else { return };
+        let Some(irq) = number(event, "irq") else {
+            return;
+        };
         let state = self.cpus.entry(cpu).or_default();
         let line = self.irqs.entry(irq).or_default();
         if enters {
@@ -657,8 +796,9 @@ impl Analysis {
                 self.lasted(SpanKind::Interrupt, (since, time), cpu, None, Some(irq));
             }
             None if was_open => {
-                self.contradictions
-                    .add(IRQ_PAIR, time, cpu, || format!("interrupt {irq} ends, and is not the one that began last"));
+                self.contradictions.add(IRQ_PAIR, time, cpu, || {
+                    format!("interrupt {irq} ends, and is not the one that began last")
+                });
             }
             // It began before the trace, or in a loss.
             None => line.count += 1,
@@ -673,32 +813,56 @@ impl Analysis {
             Some((begun, since)) if begun == key => {
                 call.durations.add(passed(since, time));
                 let current = self.current(cpu);
-                let object = if let SyscallKey::Number(id) = key { Some(id) } else { None };
+                let object = if let SyscallKey::Number(id) = key {
+                    Some(id)
+                } else {
+                    None
+                };
                 self.lasted(SpanKind::SystemCall, (since, time), cpu, current, object);
-                if let (SyscallKey::Named(name), Some(span)) = (key, self.spans.as_mut().and_then(|spans| spans.last_mut())) {
+                if let (SyscallKey::Named(name), Some(span)) =
+                    (key, self.spans.as_mut().and_then(|spans| spans.last_mut()))
+                {
                     span.call = Some(name);
                 }
             }
             Some((begun, _)) => {
                 call.count += 1;
-                self.contradictions
-                    .add(SYSCALL_PAIR, time, cpu, || format!("system call {key} ends, and the thread is in {begun}"));
+                self.contradictions.add(SYSCALL_PAIR, time, cpu, || {
+                    format!("system call {key} ends, and the thread is in {begun}")
+                });
             }
             None => call.count += 1,
         }
     }
 
     fn lock(&mut self, kind: &Kind, event: &Event, cpu: u64, time: i64) {
-        let Some(lock) = number(event, "lock") else { return };
+        let Some(lock) = number(event, "lock") else {
+            return;
+        };
         let current = self.current(cpu);
-        let prio = current.and_then(|place| self.threads.get(place)).and_then(|thread| thread.prio);
+        let prio = current
+            .and_then(|place| self.threads.get(place))
+            .and_then(|thread| thread.prio);
         if let Kind::LockWait = kind {
-            let told = number(event, "owner_tid").filter(|&tid| tid != 0).map(|tid| self.known(tid, Some(cpu)));
-            let held = self.locks.get(&lock).and_then(|state| state.holder).filter(|&place| self.holds(place, lock));
+            let told = number(event, "owner_tid")
+                .filter(|&tid| tid != 0)
+                .map(|tid| self.known(tid, Some(cpu)));
+            let held = self
+                .locks
+                .get(&lock)
+                .and_then(|state| state.holder)
+                .filter(|&place| self.holds(place, lock));
             let owner = told.or(held);
-            let owner_prio = owner.and_then(|place| self.threads.get(place)).and_then(|thread| thread.prio);
+            let owner_prio = owner
+                .and_then(|place| self.threads.get(place))
+                .and_then(|thread| thread.prio);
             self.locks.entry(lock).or_default().kind = label(event, "kind");
-            self.context(cpu).wait = Some(Wait { lock, since: time, owner, owner_prio });
+            self.context(cpu).wait = Some(Wait {
+                lock,
+                since: time,
+                owner,
+                owner_prio,
+            });
             return;
         }
         let semaphore = number(event, "kind") == Some(LockKind::Semaphore as u64);
@@ -716,15 +880,29 @@ impl Analysis {
         };
         let losses = self.gaps.stamp();
         let holder = self.locks.get(&lock).and_then(|state| state.holder);
-        let other_has = current.is_some() && holder.is_some_and(|place| current != Some(place) && self.holds(place, lock));
+        let other_has = current.is_some()
+            && holder.is_some_and(|place| current != Some(place) && self.holds(place, lock));
         let state = self.locks.entry(lock).or_default();
         state.kind = label(event, "kind").or(state.kind.take());
         let mut waited = None;
         if let Some(wait) = wait {
             let duration = passed(wait.since, time);
             let (waiter, waiter_prio) = (current, prio);
-            let Wait { since, owner, owner_prio, .. } = wait;
-            state.waited(Longest { duration, since, until: time, waiter, waiter_prio, owner, owner_prio });
+            let Wait {
+                since,
+                owner,
+                owner_prio,
+                ..
+            } = wait;
+            state.waited(Longest {
+                duration,
+                since,
+                until: time,
+                waiter,
+                waiter_prio,
+                owner,
+                owner_prio,
+            });
             waited = Some(since);
         }
         match kind {
@@ -741,7 +919,9 @@ impl Analysis {
                 state.free = losses.filter(|_| !semaphore);
                 if released.is_none() && (was_free || other_has) {
                     let whose = if was_free { "nobody" } else { "another thread" };
-                    self.contradictions.add(LOCK_HELD, time, cpu, || format!("lock {lock:#x} is released, and {whose} has it"));
+                    self.contradictions.add(LOCK_HELD, time, cpu, || {
+                        format!("lock {lock:#x} is released, and {whose} has it")
+                    });
                 }
                 if let Some(since) = released {
                     state.holds.add(passed(since, time));
@@ -756,8 +936,11 @@ impl Analysis {
     }
 
     fn holds(&self, place: usize, lock: u64) -> bool {
-        let Some(thread) = self.threads.get(place) else { return false };
-        let known = thread.doing.is_running() || (thread.losses.is_some() && thread.losses == self.gaps.stamp());
+        let Some(thread) = self.threads.get(place) else {
+            return false;
+        };
+        let known = thread.doing.is_running()
+            || (thread.losses.is_some() && thread.losses == self.gaps.stamp());
         known && thread.context.held.iter().any(|(held, _)| *held == lock)
     }
 }

@@ -13,10 +13,21 @@ pub(crate) const SYSCALL_PAIR: &str = "syscall-pair";
 pub(crate) const LOCK_HELD: &str = "lock-held";
 
 impl Contradictions {
-    pub(crate) fn add(&mut self, rule: &'static str, time_ns: i64, cpu: u64, message: impl FnOnce() -> String) {
+    pub(crate) fn add(
+        &mut self,
+        rule: &'static str,
+        time_ns: i64,
+        cpu: u64,
+        message: impl FnOnce() -> String,
+    ) {
         *self.counts.entry(rule).or_default() += 1;
         if self.first.len() < KEPT {
-            self.first.push(Contradiction { rule, time_ns, cpu, message: message() });
+            self.first.push(Contradiction {
+                rule,
+                time_ns,
+                cpu,
+                message: message(),
+            });
         }
     }
 }

@@ -53,7 +53,11 @@ impl CpuState {
             // More than any processor nests: exits are missing, and which ones is not known.
             self.handlers.clear();
         }
-        self.handlers.push(Handler { irq, since: time, nested: 0 });
+        self.handlers.push(Handler {
+            irq,
+            since: time,
+            nested: 0,
+        });
         self.handlers.len()
     }
 

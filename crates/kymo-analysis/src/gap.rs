@@ -30,9 +30,12 @@ pub(crate) struct Gaps {
     pub(crate) listed: report::Losses,
 }
 
-/// Whether a stream of this name tells what CPUs do: a loss in it leaves that unknown. Kymo's names do not.
+/// Whether a stream of this name tells what CPUs do: a loss in it leaves that unknown. Kymo's names
+/// do not.
 pub fn tells_what_happens(stream: &str) -> bool {
-    stream.strip_prefix(ChannelKind::Names.label()).is_none_or(|rest| !rest.starts_with('_'))
+    stream
+        .strip_prefix(ChannelKind::Names.label())
+        .is_none_or(|rest| !rest.starts_with('_'))
 }
 
 /// When the packet of an event began, in nanoseconds from the clock's origin.
@@ -42,13 +45,17 @@ fn packet_begin(event: &Event) -> Option<i64> {
 }
 
 impl Gaps {
-    /// `before_packet`: losses lie before the packet that tells of them. Kymo's do; of other tracers' it is known only that they lie before
-    /// its end.
+    /// `before_packet`: losses lie before the packet that tells of them. Kymo's do; of other
+    /// tracers' it is known only that they lie before its end.
     pub(crate) fn new(before_packet: bool) -> Gaps {
-        Gaps { before_packet, ..Gaps::default() }
+        Gaps {
+            before_packet,
+            ..Gaps::default()
+        }
     }
 
-    /// The number of losses up to now, by which it is told later whether there was another one; `None` during a loss.
+    /// The number of losses up to now, by which it is told later whether there was another one;
+    /// `None` during a loss.
     pub(crate) fn stamp(&self) -> Option<u64> {
         self.open.is_empty().then_some(self.begun)
     }
@@ -58,16 +65,29 @@ impl Gaps {
         tells_what_happens(stream)
     }
 
-    pub(crate) fn begin(&mut self, cpu: Option<u64>, stream: &Arc<str>, end: Option<i64>, listed: Option<usize>) {
+    pub(crate) fn begin(
+        &mut self,
+        cpu: Option<u64>,
+        stream: &Arc<str>,
+        end: Option<i64>,
+        listed: Option<usize>,
+    ) {
         self.begun += 1;
-        self.open.push(Open { cpu, stream: Arc::clone(stream), end, listed });
+        self.open.push(Open {
+            cpu,
+            stream: Arc::clone(stream),
+            end,
+            listed,
+        });
     }
 
     /// Ends those that are over when something comes at `time`.
     pub(crate) fn pass(&mut self, time: i64, event: Option<&Event>) {
         let (before_packet, listed) = (self.before_packet, &mut self.listed.intervals);
         self.open.retain(|gap| {
-            let teller = event.filter(|event| before_packet && gap.end.is_some() && *event.stream() == gap.stream);
+            let teller = event.filter(|event| {
+                before_packet && gap.end.is_some() && *event.stream() == gap.stream
+            });
             if let Some(begin) = teller.and_then(packet_begin)
                 && let Some(loss) = gap.listed.and_then(|place| listed.get_mut(place))
             {
@@ -79,15 +99,24 @@ impl Gaps {
 
     /// Whether it is unknown at the moment what the CPU does.
     pub(crate) fn hides(&self, cpu: u64) -> bool {
-        self.open.iter().any(|gap| gap.cpu.is_none_or(|of| of == cpu))
+        self.open
+            .iter()
+            .any(|gap| gap.cpu.is_none_or(|of| of == cpu))
     }
 
     pub(crate) fn is_damaged(&self, cpu: u64) -> bool {
-        self.open.iter().any(|gap| gap.end.is_none() && gap.cpu.is_none_or(|of| of == cpu))
+        self.open
+            .iter()
+            .any(|gap| gap.end.is_none() && gap.cpu.is_none_or(|of| of == cpu))
     }
 
     /// Gives its place in the list, if that has room.
-    pub(crate) fn list(&mut self, loss: &kymo_ctf::Loss, begin: Option<i64>, end: Option<i64>) -> Option<usize> {
+    pub(crate) fn list(
+        &mut self,
+        loss: &kymo_ctf::Loss,
+        begin: Option<i64>,
+        end: Option<i64>,
+    ) -> Option<usize> {
         let (kind, total) = match loss.kind {
             LossKind::Events => ("events", &mut self.listed.events),
             LossKind::Packets => ("packets", &mut self.listed.packets),

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 const SUB_BITS: u32 = 6;
 const SUB: u64 = 1 << SUB_BITS;
 
-/// Counts values in buckets that are 1/64 of their values wide at most: a percentile is at most 1/64 (1.6 %) above the true one,
-/// and never below it. Values below 128 are exact. Maximum, sum and count are exact. 3,776 buckets at most, and only those that
-/// are used take memory.
+/// Counts values in buckets that are 1/64 of their values wide at most: a percentile is at most
+/// 1/64 (1.6 %) above the true one, and never below it. Values below 128 are exact. Maximum, sum
+/// and count are exact. 3,776 buckets at most, and only those that are used take memory.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     buckets: BTreeMap<u16, u64>,
@@ -55,9 +55,12 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The value that `percent` of all values do not exceed (nearest rank), at most 1/64 too large; `None` where there is none.
+    /// The value that `percent` of all values do not exceed (nearest rank), at most 1/64 too large;
+    /// `None` where there is none.
     pub fn percentile(&self, percent: u8) -> Option<u64> {
-        let rank = (u128::from(self.count) * u128::from(percent.min(100))).div_ceil(100).max(1);
+        let rank = (u128::from(self.count) * u128::from(percent.min(100)))
+            .div_ceil(100)
+            .max(1);
         let mut seen = 0_u128;
         for (&bucket, &count) in &self.buckets {
             seen += u128::from(count);
@@ -81,9 +84,17 @@ mod tests {
     #[test]
     fn a_buckets_top_is_at_most_a_64th_above_its_values_and_the_next_one_begins_behind_it() {
         for shift in 0..64 {
-            for value in [1_u64 << shift, (1 << shift) + 1, (1 << shift) | ((1 << shift) - 1), (1 << shift) | (1 << shift >> 1)] {
+            for value in [
+                1_u64 << shift,
+                (1 << shift) + 1,
+                (1 << shift) | ((1 << shift) - 1),
+                (1 << shift) | (1 << shift >> 1),
+            ] {
                 let top_of = top(bucket(value));
-                assert!(top_of >= value && top_of - value <= value / 64, "{value} {top_of}");
+                assert!(
+                    top_of >= value && top_of - value <= value / 64,
+                    "{value} {top_of}"
+                );
                 assert_eq!(bucket(top_of), bucket(value));
                 if let Some(next) = top_of.checked_add(1) {
                     assert_eq!(bucket(next), bucket(value) + 1, "{value}");
@@ -99,7 +110,10 @@ mod tests {
         let mut histogram = Histogram::default();
         assert_eq!((histogram.percentile(50), histogram.max()), (None, None));
         (1..=100).for_each(|value| histogram.add(value));
-        assert_eq!([50, 99, 100].map(|percent| histogram.percentile(percent)), [Some(50), Some(99), Some(100)]);
+        assert_eq!(
+            [50, 99, 100].map(|percent| histogram.percentile(percent)),
+            [Some(50), Some(99), Some(100)]
+        );
         histogram.add(1_000_000);
         assert_eq!(histogram.percentile(100), Some(1_000_000));
         assert_eq!(histogram.sum(), 5050 + 1_000_000);

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use kymo::event::Event as _;
 use kymo::vocabulary::{
-    Counter, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed, LockName, LockReleased, LockWait, Mark,
-    PageFault, PipeRead, PipeWrite, ProcessExec, ProcessName, ProcessStateDump, QueueReceive, QueueSend, SchedEnter, SchedExit,
-    SchedPriority, SchedSwitch, SchedWakeup, SchedWakeupNew, SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName,
-    ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState as Told, ThreadStateDump, ThreadSuspend, UserName,
+    Counter, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed, LockName,
+    LockReleased, LockWait, Mark, PageFault, PipeRead, PipeWrite, ProcessExec, ProcessName,
+    ProcessStateDump, QueueReceive, QueueSend, SchedEnter, SchedExit, SchedPriority, SchedSwitch,
+    SchedWakeup, SchedWakeupNew, SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName,
+    ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState as Told, ThreadStateDump,
+    ThreadSuspend, UserName,
 };
 use kymo_ctf::{Event, EventClass, Metadata, Value};
 
@@ -173,8 +175,12 @@ impl Kind {
             LOCK_FAILED => Kind::LockFailed,
             LOCK_NAME => Kind::LockName,
             PAGE_FAULT => Kind::PageFault(None),
-            "x86_exceptions_page_fault_user" | "exceptions_page_fault_user" => Kind::PageFault(Some(true)),
-            "x86_exceptions_page_fault_kernel" | "exceptions_page_fault_kernel" => Kind::PageFault(Some(false)),
+            "x86_exceptions_page_fault_user" | "exceptions_page_fault_user" => {
+                Kind::PageFault(Some(true))
+            }
+            "x86_exceptions_page_fault_kernel" | "exceptions_page_fault_kernel" => {
+                Kind::PageFault(Some(false))
+            }
             IPC_SEND => Kind::Message("ipc", true),
             IPC_RECEIVE => Kind::Message("ipc", false),
             PIPE_WRITE => Kind::Message("pipe", true),
@@ -195,7 +201,10 @@ impl Kind {
             MARK => Kind::Mark,
             USER_NAME => Kind::UserName,
             name => {
-                let call = |prefix| name.strip_prefix(prefix).map(|call: &str| Some(Arc::from(call)));
+                let call = |prefix| {
+                    name.strip_prefix(prefix)
+                        .map(|call: &str| Some(Arc::from(call)))
+                };
                 if let Some(call) = call("syscall_entry_") {
                     Kind::SyscallEnter(call)
                 } else if let Some(call) = call("syscall_exit_") {
@@ -216,12 +225,19 @@ impl Kinds {
     /// Of the events that the metadata declares.
     pub fn new(metadata: &Metadata) -> Kinds {
         let classes = metadata.streams().flat_map(|stream| stream.events.values());
-        Kinds(classes.map(|class| ((class.stream_id, class.id), Kind::of(class))).collect())
+        Kinds(
+            classes
+                .map(|class| ((class.stream_id, class.id), Kind::of(class)))
+                .collect(),
+        )
     }
 
     /// What this event means.
     pub fn get(&self, event: &Event) -> Kind {
-        self.0.get(&(event.class.stream_id, event.class.id)).cloned().unwrap_or(Kind::Other)
+        self.0
+            .get(&(event.class.stream_id, event.class.id))
+            .cloned()
+            .unwrap_or(Kind::Other)
     }
 }
 
@@ -250,7 +266,9 @@ impl Left {
         const SLEEPING: i64 = Told::Sleeping as i64;
         const SUSPENDED: i64 = Told::Suspended as i64;
         const ENDED: i64 = Told::Ended as i64;
-        let Some(state) = switch.fields.get("prev_state").and_then(Value::as_i64) else { return Left::Unknown };
+        let Some(state) = switch.fields.get("prev_state").and_then(Value::as_i64) else {
+            return Left::Unknown;
+        };
         if switch.fields.get("reason").is_some() {
             return match state {
                 RUNNABLE => Left::Runnable,
@@ -261,7 +279,8 @@ impl Left {
                 _ => Left::Unknown,
             };
         }
-        // Linux's bits (include/linux/sched.h): 1 and 2 wait, 4 is stopped, 8 traced, 0x10 and 0x20 are over, 0x80 is dead.
+        // Linux's bits (include/linux/sched.h): 1 and 2 wait, 4 is stopped, 8 traced, 0x10 and 0x20
+        // are over, 0x80 is dead.
         match state {
             0 => Left::Runnable,
             state if state & 0xb0 != 0 => Left::Ended,

@@ -43,7 +43,11 @@ impl LockState {
         *count += 1;
         *sum = sum.saturating_add(wait.duration);
         *max = wait.duration.max(*max);
-        if self.longest.as_ref().is_none_or(|longest| longest.duration < wait.duration) {
+        if self
+            .longest
+            .as_ref()
+            .is_none_or(|longest| longest.duration < wait.duration)
+        {
             self.longest = Some(wait);
         }
     }

@@ -93,8 +93,8 @@ pub struct ClockHealth {
     pub frequency_hz: u64,
     /// Whether its origin is known outside of the trace (the Unix epoch).
     pub absolute: bool,
-    /// Events with the very time of the event before them in their stream: the clock is coarse, or stepped back and was held.
-    /// Names and state dumps are not looked at.
+    /// Events with the very time of the event before them in their stream: the clock is coarse, or
+    /// stepped back and was held. Names and state dumps are not looked at.
     pub equal_stamps: u64,
     /// The smallest difference of two stamps of one stream that is not 0, in ticks.
     pub smallest_step_ticks: Option<u64>,
@@ -151,7 +151,8 @@ pub struct Thread {
     pub runnable_ns: u64,
     /// Blocked, for a lock or anything else.
     pub blocked_ns: u64,
-    /// The part of that for locks: off the CPU between `lock_wait` and `lock_acquired`. Longest first.
+    /// The part of that for locks: off the CPU between `lock_wait` and `lock_acquired`. Longest
+    /// first.
     pub blocked_on: Vec<LockBlock>,
     /// It waited for a point in time.
     pub sleeping_ns: u64,
@@ -284,7 +285,8 @@ pub struct Waiter {
     pub max_ns: u64,
 }
 
-/// The longest wait for a lock. Whether a larger priority is the more urgent one is the kernel's to say.
+/// The longest wait for a lock. Whether a larger priority is the more urgent one is the kernel's to
+/// say.
 #[derive(Clone, Debug, Serialize)]
 pub struct LongestWait {
     /// How long.

@@ -65,7 +65,8 @@ pub(crate) struct ThreadState {
     pub(crate) doing: Doing,
     /// Since when it does that.
     pub(crate) since: i64,
-    /// Number of losses up to then: after another one, what a thread does that does not run is unknown.
+    /// Number of losses up to then: after another one, what a thread does that does not run is
+    /// unknown.
     pub(crate) losses: Option<u64>,
     pub(crate) context: Context,
     pub(crate) wake: Option<Wake>,
@@ -119,7 +120,12 @@ impl ThreadState {
 
     /// The time of which it is known what it did.
     pub(crate) fn known(&self) -> u64 {
-        self.ran + self.runnable + self.sleeping + self.suspended + self.blocked + self.blocked_on.values().sum::<u64>()
+        self.ran
+            + self.runnable
+            + self.sleeping
+            + self.suspended
+            + self.blocked
+            + self.blocked_on.values().sum::<u64>()
     }
 
     /// Whether nothing but its name is known.
@@ -127,9 +133,14 @@ impl ThreadState {
         self.known() == 0 && self.ended.is_none() && !self.doing.is_running()
     }
 
-    /// It left a CPU with the reason `Idle`; or it is thread 0 or called idle, for kernels whose scheduler does not say it.
+    /// It left a CPU with the reason `Idle`; or it is thread 0 or called idle, for kernels whose
+    /// scheduler does not say it.
     pub(crate) fn is_idle(&self) -> bool {
-        let name = self.name.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let name = self
+            .name
+            .as_deref()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || "/:-_ ".contains(c));
         self.left_idle || self.tid == 0 || base == "idle" || base == "swapper"
     }

@@ -32,7 +32,10 @@ pub enum Error {
     #[error(transparent)]
     Recover(#[from] crate::recover::Error),
     /// It ended, or was left, and its kernel had not started a trace.
-    #[error("{ending}, and its kernel had not started a trace until then: see that it calls Kymo's `start`")]
+    #[error(
+        "{ending}, and its kernel had not started a trace until then: see that it calls Kymo's \
+         `start`"
+    )]
     NotStarted {
         /// Why it ended.
         ending: Ending,
@@ -71,7 +74,9 @@ impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Ending::Interrupted => "the machine was left running at an interrupt",
-            Ending::Duration => "the machine was left running after the duration that was asked for",
+            Ending::Duration => {
+                "the machine was left running after the duration that was asked for"
+            }
             Ending::Stopped => "the kernel has stopped its session",
             Ending::AnotherSession => "the kernel has begun another session",
             Ending::PoweredOff => "the machine powered off",
@@ -119,7 +124,8 @@ pub struct Options<'a> {
 pub struct Attached {
     /// Events and losses by channel.
     pub summary: Summary,
-    /// The session waits for a host to free its packets, and another program does that, or nobody may.
+    /// The session waits for a host to free its packets, and another program does that, or nobody
+    /// may.
     pub only_looked: bool,
     /// Why it ended.
     pub ending: Ending,
@@ -156,12 +162,16 @@ impl Watch {
     }
 }
 
-/// Reads the machine's session from what it still retains on, until the session or the machine ends or the user wants no more, and writes it to the
-/// directory `out`, which exists and is empty. `progress` is called about every two milliseconds.
+/// Reads the machine's session from what it still retains on, until the session or the machine ends
+/// or the user wants no more, and writes it to the directory `out`, which exists and is empty.
+/// `progress` is called about every two milliseconds.
 ///
 /// # Errors
 /// See [`Error`].
-pub fn attach(options: &Options<'_>, mut progress: impl FnMut(Progress)) -> Result<Attached, Error> {
+pub fn attach(
+    options: &Options<'_>,
+    mut progress: impl FnMut(Progress),
+) -> Result<Attached, Error> {
     let (file, base, watch) = match options.machine {
         Machine::Ram { file, base } => {
             // A sentence about the file itself comes first.
@@ -182,10 +192,14 @@ pub fn attach(options: &Options<'_>, mut progress: impl FnMut(Progress)) -> Resu
 }
 
 fn watch(file: &Path) -> Result<Watch, Error> {
-    let Some(identity) = Identity::of(file) else { return Ok(Watch::Nothing) };
+    let Some(identity) = Identity::of(file) else {
+        return Ok(Watch::Nothing);
+    };
     match identity.users() {
         Users::These(processes) => Ok(Watch::Processes(identity, processes, Instant::now())),
-        Users::Nobody => Err(Error::NotRunning { path: file.display().to_string() }),
+        Users::Nobody => Err(Error::NotRunning {
+            path: file.display().to_string(),
+        }),
         Users::Unknown => Ok(Watch::Nothing),
     }
 }
@@ -201,10 +215,14 @@ fn follow(
     let mut follower: Option<Follower> = None;
     let mut begun = started;
     loop {
-        // Whether it has ended is asked before reading: what was written before its end is read then.
+        // Whether it has ended is asked before reading: what was written before its end is read
+        // then.
         let stopped = follower.as_ref().is_some_and(Follower::is_stopped);
         let over = follower.as_ref().is_some_and(Follower::is_over);
-        let late = follower.is_some() && options.duration.is_some_and(|duration| begun.elapsed() >= duration);
+        let late = follower.is_some()
+            && options
+                .duration
+                .is_some_and(|duration| begun.elapsed() >= duration);
         let ending = match watch.end() {
             Some(ending) => Some(ending),
             None if options.interrupted.swap(false, Relaxed) => Some(Ending::Interrupted),
@@ -229,16 +247,26 @@ fn follow(
                 Err(error) if error.is_final() => return Err(error.into()),
                 Err(error) => match (ending, error) {
                     (None, _) => {}
-                    (Some(ending), image::Error::None { .. }) => return Err(Error::NotStarted { ending }),
+                    (Some(ending), image::Error::None { .. }) => {
+                        return Err(Error::NotStarted { ending });
+                    }
                     (Some(_), error) => return Err(error.into()),
                 },
             }
         }
         if let Some(ending) = ending {
             let followed = follower.ok_or(Error::NotStarted { ending })?.finish()?;
-            return Ok(Attached { summary: followed.summary, only_looked: followed.only_looked, ending });
+            return Ok(Attached {
+                summary: followed.summary,
+                only_looked: followed.only_looked,
+                ending,
+            });
         }
-        progress(Progress { elapsed: started.elapsed(), events: follower.as_ref().map(Follower::progress), received: None });
+        progress(Progress {
+            elapsed: started.elapsed(),
+            events: follower.as_ref().map(Follower::progress),
+            received: None,
+        });
         if !news {
             std::thread::sleep(if follower.is_some() { POLL } else { LOOK });
         }
@@ -249,8 +277,15 @@ fn follow(
 #[cfg(unix)]
 fn copy(qmp: &mut crate::qmp::Qmp, out: &Path) -> Result<Attached, Error> {
     let core = out.join(".core");
-    let recovered = qmp.copy_memory(&core).map_err(Error::from).and_then(|()| Ok(crate::recover::recover(&core, None, out)?));
+    let recovered = qmp
+        .copy_memory(&core)
+        .map_err(Error::from)
+        .and_then(|()| Ok(crate::recover::recover(&core, None, out)?));
     // QEMU may not have come so far as to make it.
     let _ = std::fs::remove_file(&core);
-    Ok(Attached { summary: recovered?.summary, only_looked: false, ending: Ending::Copied })
+    Ok(Attached {
+        summary: recovered?.summary,
+        only_looked: false,
+        ending: Ending::Copied,
+    })
 }

@@ -1,4 +1,5 @@
-//! Following a session in memory that a machine is writing: what recording and attaching have in common.
+//! Following a session in memory that a machine is writing: what recording and attaching have in
+//! common.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,8 @@ pub struct Followed {
     pub overflow: Overflow,
     /// The kernel began another session after this one, which is not in the trace.
     pub another_session: bool,
-    /// The session waited for a host to free its packets, and another program did that, or nobody could.
+    /// The session waited for a host to free its packets, and another program did that, or nobody
+    /// could.
     pub only_looked: bool,
 }
 
@@ -79,22 +81,37 @@ pub(crate) struct Follower {
 impl Follower {
     /// Begins the trace of the region `found` in `ram`, in the directory `out`.
     pub(crate) fn begin(ram: &Path, found: &Found, out: &Path) -> Result<Follower, Error> {
-        let map = |source| Error::Map { path: ram.display().to_string(), source };
+        let map = |source| Error::Map {
+            path: ram.display().to_string(),
+            source,
+        };
         let mapping = Mapping::open(ram).map_err(map)?;
-        let (live, _) = mapping.live(found.offset).ok_or_else(|| map(io::ErrorKind::InvalidData.into()))?;
-        let writer = TraceWriter::create(out, &live)
-            .map_err(|error| Error::Write { out: out.display().to_string(), source: error.into() })?;
+        let (live, _) = mapping
+            .live(found.offset)
+            .ok_or_else(|| map(io::ErrorKind::InvalidData.into()))?;
+        let writer = TraceWriter::create(out, &live).map_err(|error| Error::Write {
+            out: out.display().to_string(),
+            source: error.into(),
+        })?;
         let consumes = writer.is_host_consumer() && mapping.claim();
         let (ram, out) = (ram.to_owned(), out.to_owned());
-        Ok(Follower { mapping, offset: found.offset, writer, consumes, flushed: Instant::now(), ram, out })
+        Ok(Follower {
+            mapping,
+            offset: found.offset,
+            writer,
+            consumes,
+            flushed: Instant::now(),
+            ram,
+            out,
+        })
     }
 
     fn live(&self) -> Result<Live, Error> {
         // It was inside when the trace began.
-        let (live, _) = self
-            .mapping
-            .live(self.offset)
-            .ok_or_else(|| Error::Map { path: self.ram.display().to_string(), source: io::ErrorKind::InvalidData.into() })?;
+        let (live, _) = self.mapping.live(self.offset).ok_or_else(|| Error::Map {
+            path: self.ram.display().to_string(),
+            source: io::ErrorKind::InvalidData.into(),
+        })?;
         Ok(live)
     }
 
@@ -102,14 +119,21 @@ impl Follower {
     pub(crate) fn step(&mut self, view: View) -> Result<u64, Error> {
         let live = self.live()?;
         let mut step = || {
-            let events = if self.consumes { self.writer.consume(&live, view) } else { self.writer.poll(&live, view) }?;
+            let events = if self.consumes {
+                self.writer.consume(&live, view)
+            } else {
+                self.writer.poll(&live, view)
+            }?;
             if self.flushed.elapsed() >= FLUSH {
                 self.writer.flush()?;
                 self.flushed = Instant::now();
             }
             Ok(events)
         };
-        step().map_err(|source| Error::Write { out: self.out.display().to_string(), source })
+        step().map_err(|source| Error::Write {
+            out: self.out.display().to_string(),
+            source,
+        })
     }
 
     /// Whether the session was stopped: then nobody writes it any more.
@@ -132,7 +156,15 @@ impl Follower {
         let live = self.live()?;
         let (overflow, another_session) = (self.writer.overflow(), self.writer.is_over(&live));
         let only_looked = self.writer.is_host_consumer() && !self.consumes;
-        let summary = self.writer.finish(&live).map_err(|source| Error::Write { out: self.out.display().to_string(), source })?;
-        Ok(Followed { summary, overflow, another_session, only_looked })
+        let summary = self.writer.finish(&live).map_err(|source| Error::Write {
+            out: self.out.display().to_string(),
+            source,
+        })?;
+        Ok(Followed {
+            summary,
+            overflow,
+            another_session,
+            only_looked,
+        })
     }
 }

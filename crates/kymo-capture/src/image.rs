@@ -1,7 +1,8 @@
 //! Finding the region in a memory image.
 //!
-//! A region begins on a page with a magic number and a checksummed header that names its own physical address: copies of it elsewhere in memory
-//! (a loader's buffer, an old dump that is being looked at) are told apart by it wherever the image's base is known.
+//! A region begins on a page with a magic number and a checksummed header that names its own
+//! physical address: copies of it elsewhere in memory (a loader's buffer, an old dump that is being
+//! looked at) are told apart by it wherever the image's base is known.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -46,7 +47,10 @@ pub enum Error {
         source: io::Error,
     },
     /// No page begins with the magic number.
-    #[error("there is no Kymo region in {path}: give all of the memory of a machine whose kernel had started its trace")]
+    #[error(
+        "there is no Kymo region in {path}: give all of the memory of a machine whose kernel had \
+         started its trace"
+    )]
     None {
         /// The file.
         path: String,
@@ -63,7 +67,8 @@ pub enum Error {
     },
     /// Only copies were found.
     #[error(
-        "what {path} holds at offset {offset:#x} is a copy of a Kymo region (it says that it belongs at {phys:#x}): give the memory's base address with --base, or the whole memory"
+        "what {path} holds at offset {offset:#x} is a copy of a Kymo region (it says that it \
+         belongs at {phys:#x}): give the memory's base address with --base, or the whole memory"
     )]
     Copy {
         /// The file.
@@ -78,26 +83,42 @@ pub enum Error {
 impl Error {
     /// Whether waiting will not help: a region is there, made by another version.
     pub fn is_final(&self) -> bool {
-        matches!(self, Error::Refused { refusal: Refusal::Version(_) | Refusal::Incompatible(_) | Refusal::ByteOrder, .. })
+        matches!(
+            self,
+            Error::Refused {
+                refusal: Refusal::Version(_) | Refusal::Incompatible(_) | Refusal::ByteOrder,
+                ..
+            }
+        )
     }
 }
 
 /// Physical memory begins at one of these on the machines that we know, if nobody says where.
 const USUAL_BASES: [u64; 3] = [0, 0x4000_0000, 0x8000_0000];
 
-/// The stretches of memory in a file: the segments of an ELF core (as QEMU's `dump-guest-memory` writes it), else the whole file.
+/// The stretches of memory in a file: the segments of an ELF core (as QEMU's `dump-guest-memory`
+/// writes it), else the whole file.
 ///
 /// # Errors
 /// [`Error::Read`].
 pub fn segments(path: &Path, base: Option<u64>) -> Result<Vec<Segment>, Error> {
-    let read = |source| Error::Read { path: path.display().to_string(), source };
+    let read = |source| Error::Read {
+        path: path.display().to_string(),
+        source,
+    };
     let file = File::open(path).map_err(read)?;
     let meta = file.metadata().map_err(read)?;
     if meta.is_dir() {
         return Err(read(io::Error::from(io::ErrorKind::IsADirectory)));
     }
-    let whole = Segment { offset: 0, len: meta.len(), phys: base };
-    Ok(core_segments(&file).filter(|segments| !segments.is_empty()).unwrap_or_else(|| vec![whole]))
+    let whole = Segment {
+        offset: 0,
+        len: meta.len(),
+        phys: base,
+    };
+    Ok(core_segments(&file)
+        .filter(|segments| !segments.is_empty())
+        .unwrap_or_else(|| vec![whole]))
 }
 
 fn core_segments(file: &File) -> Option<Vec<Segment>> {
@@ -108,7 +129,11 @@ fn core_segments(file: &File) -> Option<Vec<Segment>> {
     if elf.e_type(endian) != object::elf::ET_CORE {
         return None;
     }
-    let loads = elf.program_headers(endian, &cache).ok()?.iter().filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
+    let loads = elf
+        .program_headers(endian, &cache)
+        .ok()?
+        .iter()
+        .filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
     // A user program's core has no physical addresses.
     let physical = loads.clone().any(|header| header.p_paddr(endian) != 0);
     let segment = |header: &object::elf::ProgramHeader64<LittleEndian>| Segment {
@@ -124,7 +149,10 @@ fn core_segments(file: &File) -> Option<Vec<Segment>> {
 /// # Errors
 /// Says what was found instead.
 pub fn find(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
-    let read = |source| Error::Read { path: path.display().to_string(), source };
+    let read = |source| Error::Read {
+        path: path.display().to_string(),
+        source,
+    };
     let mut file = File::open(path).map_err(read)?;
     let mut best: Option<Found> = None;
     let mut worse: Option<Error> = None;
@@ -134,7 +162,11 @@ pub fn find(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
             let header = match read_header(&mut file, offset, segment).map_err(read)? {
                 Ok(header) => header,
                 Err(refusal) => {
-                    worse.get_or_insert(Error::Refused { path: name(), offset, refusal });
+                    worse.get_or_insert(Error::Refused {
+                        path: name(),
+                        offset,
+                        refusal,
+                    });
                     continue;
                 }
             };
@@ -145,15 +177,33 @@ pub fn find(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
                     None => base.is_some_and(|base| USUAL_BASES.contains(&base)),
                 };
             if !in_place {
-                worse = Some(Error::Copy { path: name(), offset, phys: header.self_phys });
+                worse = Some(Error::Copy {
+                    path: name(),
+                    offset,
+                    phys: header.self_phys,
+                });
                 continue;
             }
-            if best.as_ref().is_none_or(|best| best.header.session_id < header.session_id) {
-                best = Some(Found { offset, len: segment.offset.saturating_add(segment.len).saturating_sub(offset), header });
+            if best
+                .as_ref()
+                .is_none_or(|best| best.header.session_id < header.session_id)
+            {
+                best = Some(Found {
+                    offset,
+                    len: segment
+                        .offset
+                        .saturating_add(segment.len)
+                        .saturating_sub(offset),
+                    header,
+                });
             }
         }
     }
-    best.ok_or_else(|| worse.unwrap_or_else(|| Error::None { path: path.display().to_string() }))
+    best.ok_or_else(|| {
+        worse.unwrap_or_else(|| Error::None {
+            path: path.display().to_string(),
+        })
+    })
 }
 
 /// Pages of the segment that begin with the magic number.
@@ -166,8 +216,12 @@ fn candidates(file: &mut File, segment: &Segment) -> io::Result<Vec<u64>> {
     while let Some(data) = next_data(file, at, end)? {
         // Down to a page of the segment.
         at = data - (data - segment.offset) % REGION_ALIGN as u64;
-        let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(chunk.len());
-        let Some(chunk) = chunk.get_mut(..want) else { break };
+        let want = usize::try_from(end - at)
+            .unwrap_or(usize::MAX)
+            .min(chunk.len());
+        let Some(chunk) = chunk.get_mut(..want) else {
+            break;
+        };
         file.seek(SeekFrom::Start(at))?;
         let got = read_up_to(file, chunk)?;
         for (page, bytes) in chunk.chunks(REGION_ALIGN).enumerate() {
@@ -183,7 +237,8 @@ fn candidates(file: &mut File, segment: &Segment) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// The next byte from `at` on that is not in a hole of a sparse file. Reading a guest's untouched memory would be slow, and fill it.
+/// The next byte from `at` on that is not in a hole of a sparse file. Reading a guest's untouched
+/// memory would be slow, and fill it.
 fn next_data(file: &File, at: u64, end: u64) -> io::Result<Option<u64>> {
     if at >= end {
         return Ok(None);
@@ -214,7 +269,11 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(done)
 }
 
-fn read_header(file: &mut File, offset: u64, segment: &Segment) -> io::Result<Result<Header, Refusal>> {
+fn read_header(
+    file: &mut File,
+    offset: u64,
+    segment: &Segment,
+) -> io::Result<Result<Header, Refusal>> {
     let mut bytes = [0; 4 * HEADER_WORDS];
     file.seek(SeekFrom::Start(offset))?;
     read_up_to(file, &mut bytes)?;
@@ -223,6 +282,15 @@ fn read_header(file: &mut File, offset: u64, segment: &Segment) -> io::Result<Re
         *word = u32::from_le_bytes(*chunk);
     }
     let header = Header::from_words(&words);
-    let room = segment.offset.saturating_add(segment.len).saturating_sub(offset);
-    Ok(header.and_then(|header| if header.total_size <= room { Ok(header) } else { Err(Refusal::Geometry) }))
+    let room = segment
+        .offset
+        .saturating_add(segment.len)
+        .saturating_sub(offset);
+    Ok(header.and_then(|header| {
+        if header.total_size <= room {
+            Ok(header)
+        } else {
+            Err(Refusal::Geometry)
+        }
+    }))
 }

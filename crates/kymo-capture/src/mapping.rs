@@ -7,7 +7,8 @@ use std::path::Path;
 use kymo::ring::source::Live;
 use memmap2::{MmapOptions, MmapRaw};
 
-/// A file mapped for reading and, where that is permitted, writing, shared with whoever else maps it.
+/// A file mapped for reading and, where that is permitted, writing, shared with whoever else maps
+/// it.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     map: MmapRaw,
@@ -18,28 +19,38 @@ pub(crate) struct Mapping {
 impl Mapping {
     pub(crate) fn open(path: &Path) -> io::Result<Mapping> {
         match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(file) => Ok(Mapping { map: MmapOptions::new().map_raw(&file)?, file, writable: true }),
+            Ok(file) => Ok(Mapping {
+                map: MmapOptions::new().map_raw(&file)?,
+                file,
+                writable: true,
+            }),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let file = File::open(path)?;
-                Ok(Mapping { map: MmapOptions::new().map_raw_read_only(&file)?, file, writable: false })
+                Ok(Mapping {
+                    map: MmapOptions::new().map_raw_read_only(&file)?,
+                    file,
+                    writable: false,
+                })
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Makes this the one program that writes to the memory, until the mapping goes; `false` where another one does, or nobody may.
+    /// Makes this the one program that writes to the memory, until the mapping goes; `false` where
+    /// another one does, or nobody may.
     pub(crate) fn claim(&self) -> bool {
         self.writable && lock(&self.file)
     }
 
-    /// The memory from `offset` to the end, for as long as the mapping is borrowed. To be written only by whoever has [claimed](Self::claim) it.
+    /// The memory from `offset` to the end, for as long as the mapping is borrowed. To be written
+    /// only by whoever has [claimed](Self::claim) it.
     pub(crate) fn live(&self, offset: u64) -> Option<(Live, &Mapping)> {
         let len = (self.map.len() as u64).checked_sub(offset)?;
         if !offset.is_multiple_of(8) {
             return None;
         }
-        // SAFETY: inside of the mapping, which the caller keeps (it is lent with the value); mappings are page-aligned; this program
-        // touches it through `Live` only.
+        // SAFETY: inside of the mapping, which the caller keeps (it is lent with the value);
+        // mappings are page-aligned; this program touches it through `Live` only.
         let live = unsafe { Live::new(self.map.as_ptr().add(offset as usize), len) };
         Some((live, self))
     }

@@ -1,9 +1,10 @@
 //! A file of CTF packets that another program made, which a kill of this one cannot tear.
 //!
-//! What is written at once and lies in one page of the file is there as a whole or not at all. A packet that fits into what is left of the last page
-//! goes there; else that page is filled first, by padding of its last packet, written anew. A packet of several pages gets pages of its own: they
-//! become empty packets first, then one empty packet that is as long, then its padding is overwritten with what belongs there, and last of all its
-//! first page with the true header.
+//! What is written at once and lies in one page of the file is there as a whole or not at all. A
+//! packet that fits into what is left of the last page goes there; else that page is filled first,
+//! by padding of its last packet, written anew. A packet of several pages gets pages of its own:
+//! they become empty packets first, then one empty packet that is as long, then its padding is
+//! overwritten with what belongs there, and last of all its first page with the true header.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -106,13 +107,19 @@ pub(crate) struct PacketFile<M = File> {
 impl PacketFile {
     /// A new, empty file.
     pub(crate) fn create(path: &Path) -> io::Result<PacketFile> {
-        Ok(PacketFile::new(OpenOptions::new().write(true).create_new(true).open(path)?))
+        Ok(PacketFile::new(
+            OpenOptions::new().write(true).create_new(true).open(path)?,
+        ))
     }
 }
 
 impl<M: Medium> PacketFile<M> {
     fn new(file: M) -> PacketFile<M> {
-        PacketFile { file, len: 0, last: Vec::new() }
+        PacketFile {
+            file,
+            len: 0,
+            last: Vec::new(),
+        }
     }
 
     /// Puts a packet at the end. [`Head::read`] has found it good.
@@ -186,7 +193,8 @@ impl<M: Medium> PacketFile<M> {
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_at(at, bytes).inspect_err(|_| {
-            // The disk is full, say: a packet must not stay there in part. If it has to, nothing can be done.
+            // The disk is full, say: a packet must not stay there in part. If it has to, nothing
+            // can be done.
             let _ = self.file.cut(self.len);
         })
     }
@@ -209,14 +217,18 @@ pub(crate) mod tests {
         packet
     }
 
-    /// Takes a file apart: number and content of each packet; `None` where it is not packets from end to end.
+    /// Takes a file apart: number and content of each packet; `None` where it is not packets from
+    /// end to end.
     pub(crate) fn packets(mut bytes: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
         let mut all = Vec::new();
         while !bytes.is_empty() {
             let head = Head::read(bytes.get(..HEADER_BYTES)?)?;
             let (packet, rest) = bytes.split_at_checked(head.len)?;
             let content = long(packet, CONTENT)? as usize / 8;
-            all.push((long(packet, SEQUENCE)?, packet[HEADER_BYTES..content].to_vec()));
+            all.push((
+                long(packet, SEQUENCE)?,
+                packet[HEADER_BYTES..content].to_vec(),
+            ));
             bytes = rest;
         }
         Some(all)
@@ -230,17 +242,29 @@ pub(crate) mod tests {
     }
 
     impl Watched {
-        /// In every state, it is the packets that were written before, and perhaps the next one, or empty ones in its place.
+        /// In every state, it is the packets that were written before, and perhaps the next one, or
+        /// empty ones in its place.
         fn check(&mut self) {
             let seen = packets(&self.bytes).expect("the file is whole packets");
             for (place, (number, _)) in (0u64..).zip(&seen) {
                 assert_eq!(*number, place, "no packet seems to be lost");
             }
-            let lens = seen.iter().zip(LENS).map(|((number, content), len)| (*number, content.len(), len - HEADER_BYTES));
-            let unlike = lens.filter(|(_, is, should)| is != should).collect::<Vec<_>>();
+            let lens = seen
+                .iter()
+                .zip(LENS)
+                .map(|((number, content), len)| (*number, content.len(), len - HEADER_BYTES));
+            let unlike = lens
+                .filter(|(_, is, should)| is != should)
+                .collect::<Vec<_>>();
             let first = unlike.first().map_or(u64::MAX, |first| first.0);
-            assert!(seen.iter().all(|(number, content)| *number < first || content.is_empty()), "{unlike:?}");
-            let own = |(number, content): &(u64, Vec<u8>)| content.iter().all(|&byte| byte == *number as u8 | 1);
+            assert!(
+                seen.iter()
+                    .all(|(number, content)| *number < first || content.is_empty()),
+                "{unlike:?}"
+            );
+            let own = |(number, content): &(u64, Vec<u8>)| {
+                content.iter().all(|&byte| byte == *number as u8 | 1)
+            };
             assert!(seen.iter().all(own), "a packet with something else in it");
             self.states += 1;
         }
@@ -249,8 +273,13 @@ pub(crate) mod tests {
     impl Medium for Watched {
         fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
             let (at, end) = (at as usize, at as usize + bytes.len());
-            assert_eq!(at / PAGE_BYTES, (end - 1) / PAGE_BYTES, "all of it lies in one page");
-            self.bytes.resize(self.bytes.len().max(end.min(self.room)), 0xee);
+            assert_eq!(
+                at / PAGE_BYTES,
+                (end - 1) / PAGE_BYTES,
+                "all of it lies in one page"
+            );
+            self.bytes
+                .resize(self.bytes.len().max(end.min(self.room)), 0xee);
             let fits = bytes.len() - end.saturating_sub(self.room.max(at));
             self.bytes[at.min(self.room)..][..fits].copy_from_slice(&bytes[..fits]);
             if fits < bytes.len() {
@@ -265,11 +294,17 @@ pub(crate) mod tests {
         }
     }
 
-    const LENS: [usize; 17] = [84, 100, 4096, 84, 4092, 4096, 88, 3924, 84, 5000, 84, 12288, 84, 4012, 84, 8192, 20000];
+    const LENS: [usize; 17] = [
+        84, 100, 4096, 84, 4092, 4096, 88, 3924, 84, 5000, 84, 12288, 84, 4012, 84, 8192, 20000,
+    ];
 
     #[test]
     fn the_file_is_whole_packets_after_every_write() {
-        let mut file = PacketFile::new(Watched { bytes: Vec::new(), room: usize::MAX, states: 0 });
+        let mut file = PacketFile::new(Watched {
+            bytes: Vec::new(),
+            room: usize::MAX,
+            states: 0,
+        });
         let mut expected = Vec::new();
         for (number, len) in (0..).zip(LENS) {
             let packet = packet(number, len);
@@ -284,11 +319,22 @@ pub(crate) mod tests {
     #[test]
     fn a_disk_that_fills_up_keeps_whole_packets() {
         for room in (0..60_000).step_by(92) {
-            let mut file = PacketFile::new(Watched { bytes: Vec::new(), room, states: 0 });
-            let written = (0..).zip(LENS).take_while(|&(number, len)| file.append(&packet(number, len)).is_ok()).count();
+            let mut file = PacketFile::new(Watched {
+                bytes: Vec::new(),
+                room,
+                states: 0,
+            });
+            let written = (0..)
+                .zip(LENS)
+                .take_while(|&(number, len)| file.append(&packet(number, len)).is_ok())
+                .count();
             let seen = packets(&file.file.bytes).unwrap();
             assert_eq!(
-                seen.iter().filter(|(number, content)| content.len() + HEADER_BYTES == LENS[*number as usize]).count(),
+                seen.iter()
+                    .filter(
+                        |(number, content)| content.len() + HEADER_BYTES == LENS[*number as usize]
+                    )
+                    .count(),
                 written
             );
             assert_eq!(seen.len(), written, "{room}");
@@ -298,8 +344,17 @@ pub(crate) mod tests {
     #[test]
     fn what_is_no_packet_is_told() {
         let good = packet(3, 100);
-        assert_eq!(Head::read(&good).map(|head| (head.len, head.discarded)), Some((100, 0)));
-        for (at, value) in [(0, 0), (SIZE, 8 * 99), (SIZE, 1 << 40), (CONTENT, 8 * 101), (CONTENT, 8 * 83)] {
+        assert_eq!(
+            Head::read(&good).map(|head| (head.len, head.discarded)),
+            Some((100, 0))
+        );
+        for (at, value) in [
+            (0, 0),
+            (SIZE, 8 * 99),
+            (SIZE, 1 << 40),
+            (CONTENT, 8 * 101),
+            (CONTENT, 8 * 83),
+        ] {
             let mut bad = packet(3, 100);
             set(&mut bad, at, value);
             assert_eq!(Head::read(&bad), None, "{at}: {value}");

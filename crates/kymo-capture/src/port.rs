@@ -24,7 +24,12 @@ impl Port {
     /// Listens to `socket`, whose trace goes to `trace`.
     pub(crate) fn new(socket: UnixStream, trace: SentTrace) -> io::Result<Port> {
         socket.set_nonblocking(true)?;
-        Ok(Port { socket, trace, buffer: vec![0; 256 << 10], ended: false })
+        Ok(Port {
+            socket,
+            trace,
+            buffer: vec![0; 256 << 10],
+            ended: false,
+        })
     }
 
     pub(crate) fn trace(&self) -> &SentTrace {
@@ -40,7 +45,9 @@ impl Port {
                 Ok(read) => {
                     taken += read;
                     let bytes = self.buffer.get(..read).unwrap_or_default();
-                    self.trace.take(bytes).map_err(|source| write(&self.trace, source))?;
+                    self.trace
+                        .take(bytes)
+                        .map_err(|source| write(&self.trace, source))?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -61,10 +68,16 @@ impl Port {
     pub(crate) fn finish(mut self) -> Result<Sent, follow::Error> {
         while self.step()? > 0 {}
         let out = self.trace.out().to_owned();
-        self.trace.finish().map_err(|source| follow::Error::Write { out: out.display().to_string(), source })
+        self.trace.finish().map_err(|source| follow::Error::Write {
+            out: out.display().to_string(),
+            source,
+        })
     }
 }
 
 fn write(trace: &SentTrace, source: io::Error) -> follow::Error {
-    follow::Error::Write { out: trace.out().display().to_string(), source }
+    follow::Error::Write {
+        out: trace.out().display().to_string(),
+        source,
+    }
 }

@@ -1,8 +1,10 @@
 //! A guest under QEMU whose RAM is a file that the host can map.
 //!
-//! Recording needs one thing of QEMU: the guest's main memory as a shared file (`-object memory-backend-file,share=on`). The guest
-//! does nothing for it, and the file stays when QEMU dies. [`Launch`] builds such a command line, from a kernel image or from the
-//! user's own command, to which it adds that and nothing else. [`Qemu`] is the running child, which never outlives this process.
+//! Recording needs one thing of QEMU: the guest's main memory as a shared file
+//! (`-object memory-backend-file,share=on`). The guest does nothing for it, and the file stays when
+//! QEMU dies. [`Launch`] builds such a command line, from a kernel image or from the user's own
+//! command, to which it adds that and nothing else. [`Qemu`] is the running child, which never
+//! outlives this process.
 
 mod boot;
 mod options;
@@ -60,7 +62,10 @@ pub enum Error {
         path: PathBuf,
     },
     /// The user's command is empty or does not begin with a system emulator.
-    #[error("The command after `--` begins with \"{program}\". Give a command that begins with qemu-system-ARCH.")]
+    #[error(
+        "The command after `--` begins with \"{program}\". Give a command that begins with \
+         qemu-system-ARCH."
+    )]
     NotQemu {
         /// How it begins.
         program: String,
@@ -77,7 +82,10 @@ pub enum Error {
         machine: String,
     },
     /// `-m` does not say a size.
-    #[error("\"-m {value}\" is not a memory size that Kymo understands. Write it as in -m 256M or -m 1G.")]
+    #[error(
+        "\"-m {value}\" is not a memory size that Kymo understands. Write it as in -m 256M or -m \
+         1G."
+    )]
     Size {
         /// The option's value.
         value: String,
@@ -159,7 +167,8 @@ pub struct Ram {
     pub file: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-    /// The guest-physical address of the file's first byte. (On x86 this holds up to the hole below 4 GiB.)
+    /// The guest-physical address of the file's first byte. (On x86 this holds up to the hole below
+    /// 4 GiB.)
     pub base: u64,
 }
 
@@ -172,9 +181,15 @@ pub const PORT_NAME: &str = "kymo";
 const BACKEND: &str = "kymo-ram";
 
 impl Launch {
-    /// The standard machine for a kernel image, found by its ELF header, with `cpus` CPUs, 128 MiB and a serial port on the standard
-    /// output: QEMU's `virt` for RISC-V (with 32 bits, without a firmware), `q35` for x86-64. `append` is the kernel's command line.
-    pub fn kernel(kernel: &Path, cpus: u32, append: Option<&str>, ram_file: &Path) -> Result<Launch, Error> {
+    /// The standard machine for a kernel image, found by its ELF header, with `cpus` CPUs, 128 MiB
+    /// and a serial port on the standard output: QEMU's `virt` for RISC-V (with 32 bits, without a
+    /// firmware), `q35` for x86-64. `append` is the kernel's command line.
+    pub fn kernel(
+        kernel: &Path,
+        cpus: u32,
+        append: Option<&str>,
+        ram_file: &Path,
+    ) -> Result<Launch, Error> {
         let machine = standard_machine(kernel)?;
         let mut command: Vec<OsString> = machine.iter().map(OsString::from).collect();
         command.extend(["-m", "128M", "-no-reboot", "-smp"].map(OsString::from));
@@ -186,48 +201,94 @@ impl Launch {
     }
 
     /// As [`kernel`](Self::kernel), and the kernel's command line also says `boot`.
-    pub fn kernel_with_boot(kernel: &Path, cpus: u32, append: Option<&str>, boot: &Boot, ram_file: &Path) -> Result<Launch, Error> {
-        let joined = if boot.says_nothing() { None } else { Some(boot.join(append.unwrap_or_default())?) };
+    pub fn kernel_with_boot(
+        kernel: &Path,
+        cpus: u32,
+        append: Option<&str>,
+        boot: &Boot,
+        ram_file: &Path,
+    ) -> Result<Launch, Error> {
+        let joined = if boot.says_nothing() {
+            None
+        } else {
+            Some(boot.join(append.unwrap_or_default())?)
+        };
         Launch::kernel(kernel, cpus, joined.as_deref().or(append), ram_file)
     }
 
-    /// The user's own command, program first. Only the memory backend is added; a backend of the user's own is kept if it is a
-    /// shared file, and then `ram_file` is not used.
+    /// The user's own command, program first. Only the memory backend is added; a backend of the
+    /// user's own is kept if it is a shared file, and then `ram_file` is not used.
     pub fn command(command: &[OsString], ram_file: &Path) -> Result<Launch, Error> {
-        let (program, arguments) = command.split_first().ok_or(Error::NotQemu { program: String::new() })?;
-        let architecture =
-            architecture(program).ok_or_else(|| Error::NotQemu { program: program.to_string_lossy().into_owned() })?;
-        let options = Options::read(arguments)?;
-        let base = ram_base(architecture, options.machine_type()).ok_or_else(|| Error::Machine {
-            program: program.to_string_lossy().into_owned(),
-            machine: options.machine_type().unwrap_or_default().to_owned(),
+        let (program, arguments) = command.split_first().ok_or(Error::NotQemu {
+            program: String::new(),
         })?;
+        let architecture = architecture(program).ok_or_else(|| Error::NotQemu {
+            program: program.to_string_lossy().into_owned(),
+        })?;
+        let options = Options::read(arguments)?;
+        let base =
+            ram_base(architecture, options.machine_type()).ok_or_else(|| Error::Machine {
+                program: program.to_string_lossy().into_owned(),
+                machine: options.machine_type().unwrap_or_default().to_owned(),
+            })?;
         let size = options.memory()?.unwrap_or(DEFAULT_RAM);
         let machine = options.machine_type().unwrap_or_default().to_owned();
         let serial_bus = serial_bus(architecture, &machine);
         let mut arguments = arguments.to_vec();
         if let Some(id) = options.backend() {
-            let (file, size) = options.shared_file(id).ok_or_else(|| Error::Backend { id: id.to_owned() })?;
+            let (file, size) = options
+                .shared_file(id)
+                .ok_or_else(|| Error::Backend { id: id.to_owned() })?;
             let ram = Ram { file, size, base };
             let program = program.clone();
-            return Ok(Launch { program, arguments, ram, makes_ram_file: false, ends_in_order: false, serial_bus, machine });
+            return Ok(Launch {
+                program,
+                arguments,
+                ram,
+                makes_ram_file: false,
+                ends_in_order: false,
+                serial_bus,
+                machine,
+            });
         }
-        match options.machines.first().and_then(|machine| arguments.get_mut(machine.place)) {
+        match options
+            .machines
+            .first()
+            .and_then(|machine| arguments.get_mut(machine.place))
+        {
             Some(value) => value.push(format!(",memory-backend={BACKEND}")),
-            None => arguments.extend(["-machine".into(), format!("memory-backend={BACKEND}").into()]),
+            None => arguments.extend([
+                "-machine".into(),
+                format!("memory-backend={BACKEND}").into(),
+            ]),
         }
-        let mut object = OsString::from(format!("memory-backend-file,id={BACKEND},size={size},share=on,mem-path="));
+        let mut object = OsString::from(format!(
+            "memory-backend-file,id={BACKEND},size={size},share=on,mem-path="
+        ));
         object.push(double_commas(ram_file));
         arguments.extend(["-object".into(), object]);
-        let ram = Ram { file: ram_file.to_owned(), size, base };
+        let ram = Ram {
+            file: ram_file.to_owned(),
+            size,
+            base,
+        };
         let program = program.clone();
-        Ok(Launch { program, arguments, ram, makes_ram_file: true, ends_in_order: false, serial_bus, machine })
+        Ok(Launch {
+            program,
+            arguments,
+            ram,
+            makes_ram_file: true,
+            ends_in_order: false,
+            serial_bus,
+            machine,
+        })
     }
 
     /// More options at the end of the command.
     #[must_use]
     pub fn with<'a>(mut self, options: impl IntoIterator<Item = &'a str>) -> Launch {
-        self.arguments.extend(options.into_iter().map(OsString::from));
+        self.arguments
+            .extend(options.into_iter().map(OsString::from));
         self
     }
 
@@ -247,7 +308,10 @@ impl Launch {
     /// Whether a virtio serial port can be put on the machine.
     pub fn check_port(&self) -> Result<(), Error> {
         let program = || self.program.to_string_lossy().into_owned();
-        self.serial_bus.map(|_| ()).ok_or_else(|| Error::NoPort { program: program(), machine: self.machine.clone() })
+        self.serial_bus.map(|_| ()).ok_or_else(|| Error::NoPort {
+            program: program(),
+            machine: self.machine.clone(),
+        })
     }
 
     /// Counts instructions instead of running freely: the same run again leaves the same memory.
@@ -255,14 +319,22 @@ impl Launch {
     pub fn deterministic(self) -> Launch {
         // A PC's clock of the day runs by the host's otherwise.
         let is_pc = matches!(architecture(&self.program), Some("i386" | "x86_64"));
-        let rtc: &[&str] = if is_pc { &["-rtc", "base=2020-01-01,clock=vm"] } else { &[] };
-        self.with(["-icount", "shift=0,sleep=off"]).with(rtc.iter().copied())
+        let rtc: &[&str] = if is_pc {
+            &["-rtc", "base=2020-01-01,clock=vm"]
+        } else {
+            &[]
+        };
+        self.with(["-icount", "shift=0,sleep=off"])
+            .with(rtc.iter().copied())
     }
 
     /// Where the machine has to be ended, QEMU is asked to end, and its plugins report.
     #[must_use]
     pub fn ending_in_order(self) -> Launch {
-        Launch { ends_in_order: true, ..self }
+        Launch {
+            ends_in_order: true,
+            ..self
+        }
     }
 
     /// Where the guest's memory is.
@@ -272,21 +344,44 @@ impl Launch {
 
     /// The whole command, program first.
     pub fn words(&self) -> impl Iterator<Item = &OsStr> {
-        std::iter::once(&self.program).chain(&self.arguments).map(OsString::as_os_str)
+        std::iter::once(&self.program)
+            .chain(&self.arguments)
+            .map(OsString::as_os_str)
     }
 }
 
 /// The part of the program's name after `qemu-system-`, wherever the program lies.
 fn architecture(program: &OsStr) -> Option<&str> {
-    Path::new(program).file_name()?.to_str()?.strip_prefix("qemu-system-")
+    Path::new(program)
+        .file_name()?
+        .to_str()?
+        .strip_prefix("qemu-system-")
 }
 
 const RISCV_VIRT: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
-/// QEMU often comes without firmware for it: the kernel is entered in M-mode, at the beginning of RAM.
-const RISCV32_VIRT: &[&str] = &["qemu-system-riscv32", "-M", "virt", "-nographic", "-bios", "none"];
-/// Not `-nographic`, which has the firmware write to the serial port. `isa-debug-exit` lets a kernel end with an exit code.
-const X86_64_Q35: &[&str] =
-    &["qemu-system-x86_64", "-M", "q35", "-display", "none", "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"];
+/// QEMU often comes without firmware for it: the kernel is entered in M-mode, at the beginning of
+/// RAM.
+const RISCV32_VIRT: &[&str] = &[
+    "qemu-system-riscv32",
+    "-M",
+    "virt",
+    "-nographic",
+    "-bios",
+    "none",
+];
+/// Not `-nographic`, which has the firmware write to the serial port. `isa-debug-exit` lets a
+/// kernel end with an exit code.
+const X86_64_Q35: &[&str] = &[
+    "qemu-system-x86_64",
+    "-M",
+    "q35",
+    "-display",
+    "none",
+    "-serial",
+    "stdio",
+    "-device",
+    "isa-debug-exit,iobase=0xf4,iosize=4",
+];
 
 /// Which emulator runs this ELF file, with the machine's options.
 fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
@@ -298,19 +393,32 @@ fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
     let mut header = Vec::new();
     File::open(kernel)
         .and_then(|file| file.take(20).read_to_end(&mut header))
-        .map_err(|source| Error::Kernel { path: kernel.to_owned(), source })?;
+        .map_err(|source| Error::Kernel {
+            path: kernel.to_owned(),
+            source,
+        })?;
     let &[0x7F, b'E', b'L', b'F', class, order, .., low, high] = header.as_slice() else {
-        return Err(Error::NotElf { path: kernel.to_owned() });
+        return Err(Error::NotElf {
+            path: kernel.to_owned(),
+        });
     };
     if header.len() < 20 {
-        return Err(Error::NotElf { path: kernel.to_owned() });
+        return Err(Error::NotElf {
+            path: kernel.to_owned(),
+        });
     }
-    let machine = if order == LITTLE_ENDIAN { u16::from_le_bytes([low, high]) } else { u16::from_be_bytes([low, high]) };
+    let machine = if order == LITTLE_ENDIAN {
+        u16::from_le_bytes([low, high])
+    } else {
+        u16::from_be_bytes([low, high])
+    };
     match (machine, class, order) {
         (RISCV, CLASS_64, LITTLE_ENDIAN) => Ok(RISCV_VIRT),
         (RISCV, CLASS_32, LITTLE_ENDIAN) => Ok(RISCV32_VIRT),
         (X86_64, CLASS_64, LITTLE_ENDIAN) if has_pvh_entry(kernel) => Ok(X86_64_Q35),
-        (X86_64, CLASS_64, LITTLE_ENDIAN) => Err(Error::NoEntry { path: kernel.to_owned() }),
+        (X86_64, CLASS_64, LITTLE_ENDIAN) => Err(Error::NoEntry {
+            path: kernel.to_owned(),
+        }),
         _ => {
             let bits = if class == CLASS_64 { 64 } else { 32 };
             let name = match machine {
@@ -321,12 +429,16 @@ fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
                 RISCV => format!("RISC-V ({bits} bits)"),
                 other => format!("ELF machine {other} ({bits} bits)"),
             };
-            Err(Error::Architecture { path: kernel.to_owned(), architecture: name })
+            Err(Error::Architecture {
+                path: kernel.to_owned(),
+                architecture: name,
+            })
         }
     }
 }
 
-/// Whether the image has the note by which QEMU's `-kernel` finds the 32-bit entry of an x86-64 ELF file (Xen's public/elfnote.h).
+/// Whether the image has the note by which QEMU's `-kernel` finds the 32-bit entry of an x86-64 ELF
+/// file (Xen's public/elfnote.h).
 fn has_pvh_entry(kernel: &Path) -> bool {
     const XEN_PHYS32_ENTRY: u32 = 18;
     let found = || {
@@ -335,7 +447,9 @@ fn has_pvh_entry(kernel: &Path) -> bool {
         let endian = elf.endian().ok()?;
         for header in elf.program_headers(endian, &cache).ok()? {
             // Of another type or damaged: there is nothing to be found in it.
-            let Ok(Some(mut notes)) = header.notes(endian, &cache) else { continue };
+            let Ok(Some(mut notes)) = header.notes(endian, &cache) else {
+                continue;
+            };
             while let Ok(Some(note)) = notes.next() {
                 if note.name() == b"Xen" && note.n_type(endian) == XEN_PHYS32_ENTRY {
                     return Some(());
@@ -347,12 +461,15 @@ fn has_pvh_entry(kernel: &Path) -> bool {
     found().is_some()
 }
 
-/// Where RAM begins on a machine, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`; PC memory begins at 0).
+/// Where RAM begins on a machine, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`; PC
+/// memory begins at 0).
 pub(crate) fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64> {
     match (architecture, machine) {
         // Without -M, RISC-V QEMU takes `spike`, whose RAM begins at the same address.
         ("riscv32" | "riscv64", None | Some("virt" | "spike" | "sifive_u")) => Some(0x8000_0000),
-        ("arm" | "aarch64", Some(machine)) if machine == "virt" || machine.starts_with("virt-") => Some(0x4000_0000),
+        ("arm" | "aarch64", Some(machine)) if machine == "virt" || machine.starts_with("virt-") => {
+            Some(0x4000_0000)
+        }
         ("i386" | "x86_64", _) => Some(0),
         _ => None,
     }
@@ -361,8 +478,12 @@ pub(crate) fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64>
 /// The device that carries virtio serial ports on a machine.
 fn serial_bus(architecture: &str, machine: &str) -> Option<&'static str> {
     match (architecture, machine) {
-        ("riscv32" | "riscv64", "virt") | ("i386" | "x86_64", "microvm") => Some("virtio-serial-device"),
-        ("arm" | "aarch64", machine) if machine == "virt" || machine.starts_with("virt-") => Some("virtio-serial-device"),
+        ("riscv32" | "riscv64", "virt") | ("i386" | "x86_64", "microvm") => {
+            Some("virtio-serial-device")
+        }
+        ("arm" | "aarch64", machine) if machine == "virt" || machine.starts_with("virt-") => {
+            Some("virtio-serial-device")
+        }
         ("i386" | "x86_64", _) => Some("virtio-serial-pci"),
         _ => None,
     }
@@ -380,7 +501,8 @@ fn package(program: &OsStr) -> &'static str {
     }
 }
 
-/// A running QEMU. It ends when this value is dropped, and also when the process that started it is killed.
+/// A running QEMU. It ends when this value is dropped, and also when the process that started it is
+/// killed.
 #[derive(Debug)]
 pub struct Qemu {
     program: String,
@@ -389,21 +511,30 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Starts QEMU; the guest's RAM file is made anew, all zero, and is there when this returns. The serial port's text goes to
-    /// `stdout`, QEMU's own messages to this process's standard error; there is no input.
+    /// Starts QEMU; the guest's RAM file is made anew, all zero, and is there when this returns.
+    /// The serial port's text goes to `stdout`, QEMU's own messages to this process's standard
+    /// error; there is no input.
     ///
-    /// QEMU is killed when the calling *thread* ends (so Linux defines it): call this from one that lives as long as the recording.
+    /// QEMU is killed when the calling *thread* ends (so Linux defines it): call this from one that
+    /// lives as long as the recording.
     pub fn spawn(launch: &Launch, stdout: Stdio) -> Result<Qemu, Error> {
         Qemu::start(launch, stdout, |_| {})
     }
 
-    /// As [`spawn`](Self::spawn), on a machine with a virtio serial port more: number 1, named [`PORT_NAME`]. Gives its other end, which ends with QEMU.
+    /// As [`spawn`](Self::spawn), on a machine with a virtio serial port more: number 1, named
+    /// [`PORT_NAME`]. Gives its other end, which ends with QEMU.
     #[cfg(unix)]
-    pub fn spawn_with_port(launch: &Launch, stdout: Stdio) -> Result<(Qemu, std::os::unix::net::UnixStream), Error> {
+    pub fn spawn_with_port(
+        launch: &Launch,
+        stdout: Stdio,
+    ) -> Result<(Qemu, std::os::unix::net::UnixStream), Error> {
         use std::os::fd::AsRawFd;
         launch.check_port()?;
-        let failed =
-            |source| Error::Process { program: launch.program.to_string_lossy().into_owned(), action: "connected", source };
+        let failed = |source| Error::Process {
+            program: launch.program.to_string_lossy().into_owned(),
+            action: "connected",
+            source,
+        };
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
         let bus = launch.serial_bus.unwrap_or_default();
         let qemu = Qemu::start(launch, stdout, |command| {
@@ -411,36 +542,62 @@ impl Qemu {
                 // Such devices speak virtio 0.9 otherwise.
                 command.args(["-global", "virtio-mmio.force-legacy=false"]);
             }
-            // A socket that is inherited needs no name in a file system, whose length would be limited, and leaves nothing behind.
-            command.args(["-chardev".to_owned(), format!("socket,id=kymo-port,fd={}", theirs.as_raw_fd())]);
+            // A socket that is inherited needs no name in a file system, whose length would be
+            // limited, and leaves nothing behind.
+            command.args([
+                "-chardev".to_owned(),
+                format!("socket,id=kymo-port,fd={}", theirs.as_raw_fd()),
+            ]);
             command.args(["-device".to_owned(), format!("{bus},id=kymo-serial")]);
-            command
-                .args(["-device".to_owned(), format!("virtserialport,bus=kymo-serial.0,nr=1,chardev=kymo-port,name={PORT_NAME}")]);
+            command.args([
+                "-device".to_owned(),
+                format!("virtserialport,bus=kymo-serial.0,nr=1,chardev=kymo-port,name={PORT_NAME}"),
+            ]);
             inherit(command, theirs.as_raw_fd());
         })?;
         Ok((qemu, ours))
     }
 
-    fn start(launch: &Launch, stdout: Stdio, more: impl FnOnce(&mut Command)) -> Result<Qemu, Error> {
+    fn start(
+        launch: &Launch,
+        stdout: Stdio,
+        more: impl FnOnce(&mut Command),
+    ) -> Result<Qemu, Error> {
         let program = launch.program.to_string_lossy().into_owned();
         if launch.makes_ram_file {
             File::create(&launch.ram.file)
                 .and_then(|file| file.set_len(launch.ram.size))
-                .map_err(|source| Error::RamFile { path: launch.ram.file.clone(), source })?;
+                .map_err(|source| Error::RamFile {
+                    path: launch.ram.file.clone(),
+                    source,
+                })?;
         }
         let mut command = Command::new(&launch.program);
-        command.args(&launch.arguments).stdin(Stdio::null()).stdout(stdout);
-        // A terminal's Ctrl-C is for this process, which ends the machine when it has what it wants.
+        command
+            .args(&launch.arguments)
+            .stdin(Stdio::null())
+            .stdout(stdout);
+        // A terminal's Ctrl-C is for this process, which ends the machine when it has what it
+        // wants.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         die_with_this_process(&mut command);
         more(&mut command);
         match command.spawn() {
-            Ok(child) => Ok(Qemu { program, child, ends_in_order: launch.ends_in_order }),
-            Err(source) if source.kind() == io::ErrorKind::NotFound => {
-                Err(Error::Missing { package: package(&launch.program), program })
-            }
-            Err(source) => Err(Error::Process { program, action: "started", source }),
+            Ok(child) => Ok(Qemu {
+                program,
+                child,
+                ends_in_order: launch.ends_in_order,
+            }),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Err(Error::Missing {
+                package: package(&launch.program),
+                program,
+            }),
+            Err(source) => Err(Error::Process {
+                program,
+                action: "started",
+                source,
+            }),
         }
     }
 
@@ -456,21 +613,29 @@ impl Qemu {
 
     /// How QEMU ended, or `None` while it runs.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
-        self.child.try_wait().map_err(|source| self.failed("watched", source))
+        self.child
+            .try_wait()
+            .map_err(|source| self.failed("watched", source))
     }
 
     /// Waits until QEMU ends by itself.
     pub fn wait(&mut self) -> Result<ExitStatus, Error> {
-        self.child.wait().map_err(|source| self.failed("watched", source))
+        self.child
+            .wait()
+            .map_err(|source| self.failed("watched", source))
     }
 
-    /// Ends QEMU at once, as if the machine had lost its power, and says how it ended (which may have been before).
+    /// Ends QEMU at once, as if the machine had lost its power, and says how it ended (which may
+    /// have been before).
     pub fn kill(&mut self) -> Result<ExitStatus, Error> {
-        self.child.kill().map_err(|source| self.failed("ended", source))?;
+        self.child
+            .kill()
+            .map_err(|source| self.failed("ended", source))?;
         self.wait()
     }
 
-    /// Ends QEMU, and says how it ended: at once, or as [`Launch::ending_in_order`] has it. If it does not within ten seconds, at once too.
+    /// Ends QEMU, and says how it ended: at once, or as [`Launch::ending_in_order`] has it. If it
+    /// does not within ten seconds, at once too.
     pub fn end(&mut self) -> Result<ExitStatus, Error> {
         if self.ends_in_order {
             ask_to_end(&self.child);
@@ -486,7 +651,11 @@ impl Qemu {
     }
 
     fn failed(&self, action: &'static str, source: io::Error) -> Error {
-        Error::Process { program: self.program.clone(), action, source }
+        Error::Process {
+            program: self.program.clone(),
+            action,
+            source,
+        }
     }
 }
 
@@ -510,7 +679,8 @@ fn ask_to_end(child: &Child) {
 #[cfg(not(target_os = "linux"))]
 fn ask_to_end(_child: &Child) {}
 
-/// Has the kernel kill the child when this process dies, even by SIGKILL, where nothing of ours runs any more.
+/// Has the kernel kill the child when this process dies, even by SIGKILL, where nothing of ours
+/// runs any more.
 #[cfg(target_os = "linux")]
 fn die_with_this_process(command: &mut Command) {
     use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
@@ -520,9 +690,14 @@ fn die_with_this_process(command: &mut Command) {
     let in_child = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // If this process died before the line above, nobody will send that signal.
-        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        if getppid() == Some(parent) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::Interrupted.into())
+        }
     };
-    // SAFETY: between fork and exec the closure makes two system calls; it allocates nothing and takes no lock.
+    // SAFETY: between fork and exec the closure makes two system calls; it allocates nothing and
+    // takes no lock.
     unsafe { command.pre_exec(in_child) };
 }
 
@@ -536,7 +711,8 @@ fn inherit(command: &mut Command, file: std::os::fd::RawFd) {
         let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
         Ok(rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?)
     };
-    // SAFETY: between fork and exec the closure makes one system call; it allocates nothing and takes no lock.
+    // SAFETY: between fork and exec the closure makes one system call; it allocates nothing and
+    // takes no lock.
     unsafe { command.pre_exec(in_child) };
 }
 
@@ -549,20 +725,32 @@ mod tests {
     use super::*;
 
     fn launch(command: &str) -> Result<Launch, Error> {
-        let words: Vec<OsString> = command.split(' ').filter(|word| !word.is_empty()).map(OsString::from).collect();
+        let words: Vec<OsString> = command
+            .split(' ')
+            .filter(|word| !word.is_empty())
+            .map(OsString::from)
+            .collect();
         Launch::command(&words, Path::new("ram"))
     }
 
     fn line(launch: &Launch) -> String {
-        launch.words().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        launch
+            .words()
+            .map(|word| word.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
-    const OBJECT: &str = "-object memory-backend-file,id=kymo-ram,size=134217728,share=on,mem-path=ram";
+    const OBJECT: &str =
+        "-object memory-backend-file,id=kymo-ram,size=134217728,share=on,mem-path=ram";
 
     #[test]
     fn the_backend_joins_the_users_machine_wherever_that_stands() {
         for (given, expected) in [
-            ("qemu-system-riscv64 -M virt -smp 4", "qemu-system-riscv64 -M virt,memory-backend=kymo-ram -smp 4"),
+            (
+                "qemu-system-riscv64 -M virt -smp 4",
+                "qemu-system-riscv64 -M virt,memory-backend=kymo-ram -smp 4",
+            ),
             (
                 "qemu-system-riscv64 -smp 4 -machine virt,aclint=on",
                 "qemu-system-riscv64 -smp 4 -machine virt,aclint=on,memory-backend=kymo-ram",
@@ -571,9 +759,15 @@ mod tests {
                 "/opt/bin/qemu-system-riscv64 --machine type=virt",
                 "/opt/bin/qemu-system-riscv64 --machine type=virt,memory-backend=kymo-ram",
             ),
-            ("qemu-system-x86_64 -nographic", "qemu-system-x86_64 -nographic -machine memory-backend=kymo-ram"),
+            (
+                "qemu-system-x86_64 -nographic",
+                "qemu-system-x86_64 -nographic -machine memory-backend=kymo-ram",
+            ),
         ] {
-            assert_eq!(line(&launch(given).unwrap()), format!("{expected} {OBJECT}"));
+            assert_eq!(
+                line(&launch(given).unwrap()),
+                format!("{expected} {OBJECT}")
+            );
         }
     }
 
@@ -601,10 +795,24 @@ mod tests {
 
     #[test]
     fn free_text_is_not_taken_for_an_option() {
-        let words = ["qemu-system-riscv64", "-append", "-m", "-M", "virt", "-name", "-M"].map(OsString::from);
+        let words = [
+            "qemu-system-riscv64",
+            "-append",
+            "-m",
+            "-M",
+            "virt",
+            "-name",
+            "-M",
+        ]
+        .map(OsString::from);
         let launch = Launch::command(&words, Path::new("ram")).unwrap();
         assert_eq!(launch.ram().size, DEFAULT_RAM);
-        assert_eq!(line(&launch), format!("qemu-system-riscv64 -append -m -M virt,memory-backend=kymo-ram -name -M {OBJECT}"));
+        assert_eq!(
+            line(&launch),
+            format!(
+                "qemu-system-riscv64 -append -m -M virt,memory-backend=kymo-ram -name -M {OBJECT}"
+            )
+        );
     }
 
     #[test]
@@ -619,17 +827,29 @@ mod tests {
         ] {
             assert_eq!(launch(command).unwrap().ram().base, base, "{command}");
         }
-        assert!(matches!(launch("qemu-system-arm -M mps2-an385"), Err(Error::Machine { .. })));
-        assert!(matches!(launch("qemu-system-aarch64"), Err(Error::Machine { .. })));
+        assert!(matches!(
+            launch("qemu-system-arm -M mps2-an385"),
+            Err(Error::Machine { .. })
+        ));
+        assert!(matches!(
+            launch("qemu-system-aarch64"),
+            Err(Error::Machine { .. })
+        ));
     }
 
     #[test]
     fn a_shared_file_of_the_users_own_is_used_as_it_is() {
-        let given =
-            "qemu-system-riscv64 -M virt,memory-backend=m -object memory-backend-file,id=m,size=64M,mem-path=/x,,y,share=on";
+        let given = "qemu-system-riscv64 -M virt,memory-backend=m -object memory-backend-file,id=m,size=64M,mem-path=/x,,y,share=on";
         let launch = launch(given).unwrap();
         assert_eq!(line(&launch), given);
-        assert_eq!(launch.ram(), &Ram { file: "/x,y".into(), size: 64 * MIB, base: 0x8000_0000 });
+        assert_eq!(
+            launch.ram(),
+            &Ram {
+                file: "/x,y".into(),
+                size: 64 * MIB,
+                base: 0x8000_0000
+            }
+        );
         assert!(!launch.makes_ram_file);
     }
 
@@ -641,7 +861,10 @@ mod tests {
             "-object memory-backend-file,id=m,size=64M,mem-path=/x",
             "-object memory-backend-file,id=other,size=64M,mem-path=/x,share=on",
         ] {
-            let error = launch(&format!("qemu-system-riscv64 -M virt,memory-backend=m {object}")).unwrap_err();
+            let error = launch(&format!(
+                "qemu-system-riscv64 -M virt,memory-backend=m {object}"
+            ))
+            .unwrap_err();
             assert!(matches!(error, Error::Backend { .. }), "{object}: {error}");
         }
     }
@@ -657,9 +880,15 @@ mod tests {
     #[test]
     fn what_is_no_qemu_command_is_refused() {
         for command in ["", "make run", "qemu-riscv64 x"] {
-            assert!(matches!(launch(command), Err(Error::NotQemu { .. })), "{command}");
+            assert!(
+                matches!(launch(command), Err(Error::NotQemu { .. })),
+                "{command}"
+            );
         }
-        assert!(matches!(launch("qemu-system-riscv64 -M"), Err(Error::NoValue { .. })));
+        assert!(matches!(
+            launch("qemu-system-riscv64 -M"),
+            Err(Error::NoValue { .. })
+        ));
     }
 
     /// A file of this test run's own.
@@ -679,20 +908,25 @@ mod tests {
     #[test]
     fn the_kernels_header_chooses_the_machine() {
         let kernel = temporary("riscv", &elf(2, 243));
-        let launch = Launch::kernel(&kernel, 4, Some("mode=discard events=9"), Path::new("ram")).unwrap();
+        let launch =
+            Launch::kernel(&kernel, 4, Some("mode=discard events=9"), Path::new("ram")).unwrap();
         let expected = format!(
             "qemu-system-riscv64 -M virt,memory-backend=kymo-ram -nographic -m 128M -no-reboot -smp 4 -kernel {} \
              -append mode=discard events=9 {OBJECT}",
             kernel.display()
         );
         assert_eq!(line(&launch), expected);
-        assert_eq!(line(&launch.deterministic()), format!("{expected} -icount shift=0,sleep=off"));
+        assert_eq!(
+            line(&launch.deterministic()),
+            format!("{expected} -icount shift=0,sleep=off")
+        );
         std::fs::remove_file(kernel).unwrap();
 
         let kernel = temporary("riscv32", &elf(1, 243));
         let launch = Launch::kernel(&kernel, 4, None, Path::new("ram")).unwrap();
         let expected = format!(
-            "qemu-system-riscv32 -M virt,memory-backend=kymo-ram -nographic -bios none -m 128M -no-reboot -smp 4 -kernel {} {OBJECT}",
+            "qemu-system-riscv32 -M virt,memory-backend=kymo-ram -nographic -bios none -m 128M \
+             -no-reboot -smp 4 -kernel {} {OBJECT}",
             kernel.display()
         );
         assert_eq!(line(&launch), expected);
@@ -707,7 +941,8 @@ mod tests {
         );
         assert_eq!(line(&launch), expected);
         assert_eq!(launch.ram().base, 0);
-        let expected = format!("{expected} -icount shift=0,sleep=off -rtc base=2020-01-01,clock=vm");
+        let expected =
+            format!("{expected} -icount shift=0,sleep=off -rtc base=2020-01-01,clock=vm");
         assert_eq!(line(&launch.deterministic()), expected);
         std::fs::remove_file(kernel).unwrap();
     }
@@ -722,7 +957,11 @@ mod tests {
         let (offset, len) = (120u64, 20u64);
         image.extend([4u32, 4].map(u32::to_le_bytes).concat()); // PT_NOTE, readable
         image.extend([offset, 0, 0, len, len, 4].map(u64::to_le_bytes).concat());
-        image.extend([4, 4, note, u32::from_le_bytes(*b"Xen\0"), 0x10_0000].map(u32::to_le_bytes).concat());
+        image.extend(
+            [4, 4, note, u32::from_le_bytes(*b"Xen\0"), 0x10_0000]
+                .map(u32::to_le_bytes)
+                .concat(),
+        );
         image
     }
 
@@ -740,11 +979,14 @@ mod tests {
             ("empty", Vec::new(), "not an ELF file"),
         ] {
             let path = temporary(name, &bytes);
-            let error = Launch::kernel(&path, 1, None, Path::new("ram")).unwrap_err().to_string();
+            let error = Launch::kernel(&path, 1, None, Path::new("ram"))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(part), "{error}");
             std::fs::remove_file(path).unwrap();
         }
-        let error = Launch::kernel(Path::new("no/such/kernel"), 1, None, Path::new("ram")).unwrap_err();
+        let error =
+            Launch::kernel(Path::new("no/such/kernel"), 1, None, Path::new("ram")).unwrap_err();
         assert!(matches!(error, Error::Kernel { .. }), "{error}");
     }
 
@@ -754,7 +996,11 @@ mod tests {
         let words = ["/nowhere/qemu-system-aarch64", "-M", "virt"].map(OsString::from);
         let launch = Launch::command(&words, &ram).unwrap();
         let error = Qemu::spawn(&launch, Stdio::null()).unwrap_err().to_string();
-        assert_eq!(error, "/nowhere/qemu-system-aarch64 is not installed. On Debian: apt-get install qemu-system-arm");
+        assert_eq!(
+            error,
+            "/nowhere/qemu-system-aarch64 is not installed. On Debian: apt-get install \
+             qemu-system-arm"
+        );
         std::fs::remove_file(ram).unwrap();
     }
 
@@ -768,9 +1014,16 @@ mod tests {
         let program = folder.join("qemu-system-riscv64");
         std::fs::write(&program, "#!/bin/sh\nexec sleep 100\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let launch = Launch::command(&[program.into(), "-M".into(), "virt".into()], &folder.join("ram")).unwrap();
+        let launch = Launch::command(
+            &[program.into(), "-M".into(), "virt".into()],
+            &folder.join("ram"),
+        )
+        .unwrap();
         let mut qemu = Qemu::spawn(&launch, Stdio::null()).unwrap();
-        assert_eq!(std::fs::metadata(folder.join("ram")).unwrap().len(), DEFAULT_RAM);
+        assert_eq!(
+            std::fs::metadata(folder.join("ram")).unwrap().len(),
+            DEFAULT_RAM
+        );
         assert!(qemu.try_wait().unwrap().is_none());
         let id = qemu.id();
         drop(qemu);

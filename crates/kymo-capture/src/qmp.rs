@@ -1,4 +1,5 @@
-//! As much of the QEMU Machine Protocol as finding a machine's memory takes (QEMU's docs/interop/qmp-spec.txt).
+//! As much of the QEMU Machine Protocol as finding a machine's memory takes (QEMU's
+//! docs/interop/qmp-spec.txt).
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +23,8 @@ const LONG_PATIENCE: Duration = Duration::from_secs(600);
 pub enum Error {
     /// Nobody listens.
     #[error(
-        "cannot connect to {socket}: {source}; it must be the socket of a running QEMU's option -qmp unix:PATH,server=on,wait=off"
+        "cannot connect to {socket}: {source}; it must be the socket of a running QEMU's option \
+         -qmp unix:PATH,server=on,wait=off"
     )]
     Connect {
         /// The socket.
@@ -94,7 +96,10 @@ impl Qmp {
     /// Connects and agrees on the protocol.
     pub(crate) fn connect(path: &Path) -> Result<Qmp, Error> {
         let name = path.display().to_string();
-        let connect = |source| Error::Connect { socket: name.clone(), source };
+        let connect = |source| Error::Connect {
+            socket: name.clone(),
+            source,
+        };
         let socket = UnixStream::connect(path).map_err(connect)?;
         socket.set_read_timeout(Some(PATIENCE)).map_err(connect)?;
         Qmp::over(socket, name)
@@ -102,7 +107,13 @@ impl Qmp {
 
     /// Agrees on the protocol with whoever is at the other end.
     fn over(socket: UnixStream, name: String) -> Result<Qmp, Error> {
-        let mut qmp = Qmp { socket: BufReader::new(socket), name, line: Vec::new(), fate: Fate::Runs, told: None };
+        let mut qmp = Qmp {
+            socket: BufReader::new(socket),
+            name,
+            line: Vec::new(),
+            fate: Fate::Runs,
+            told: None,
+        };
         let greeting = qmp.answer()?;
         if greeting.get("QMP").is_none() {
             return Err(qmp.silent("its greeting is another"));
@@ -112,17 +123,23 @@ impl Qmp {
     }
 
     fn silent(&self, reason: impl std::fmt::Display) -> Error {
-        Error::Silent { socket: self.name.clone(), reason: reason.to_string() }
+        Error::Silent {
+            socket: self.name.clone(),
+            reason: reason.to_string(),
+        }
     }
 
     /// The next line.
     fn answer(&mut self) -> Result<Value, Error> {
-        let read = self.socket.read_until(b'\n', &mut self.line).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                self.silent("nothing comes; is another program connected to it?")
-            }
-            _ => self.silent(error),
-        })?;
+        let read = self
+            .socket
+            .read_until(b'\n', &mut self.line)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    self.silent("nothing comes; is another program connected to it?")
+                }
+                _ => self.silent(error),
+            })?;
         if read == 0 {
             return Err(self.silent("it was closed"));
         }
@@ -132,16 +149,29 @@ impl Qmp {
 
     /// Has QEMU do something, and waits until it is done.
     pub(crate) fn command(&mut self, name: &str, arguments: Value) -> Result<Value, Error> {
-        let mut text =
-            if arguments.is_null() { json!({"execute": name}) } else { json!({"execute": name, "arguments": arguments}) }
-                .to_string();
+        let mut text = if arguments.is_null() {
+            json!({"execute": name})
+        } else {
+            json!({"execute": name, "arguments": arguments})
+        }
+        .to_string();
         text.push('\n');
-        self.socket.get_mut().write_all(text.as_bytes()).map_err(|error| self.silent(error))?;
+        self.socket
+            .get_mut()
+            .write_all(text.as_bytes())
+            .map_err(|error| self.silent(error))?;
         loop {
             let mut answer = self.answer()?;
             if let Some(error) = answer.get("error") {
-                let reason = error.get("desc").and_then(Value::as_str).unwrap_or("without a reason").to_owned();
-                return Err(Error::Refused { command: name.to_owned(), reason });
+                let reason = error
+                    .get("desc")
+                    .and_then(Value::as_str)
+                    .unwrap_or("without a reason")
+                    .to_owned();
+                return Err(Error::Refused {
+                    command: name.to_owned(),
+                    reason,
+                });
             }
             if let Some(result) = answer.get_mut("return") {
                 return Ok(result.take());
@@ -167,7 +197,8 @@ impl Qmp {
 
     /// What has become of the machine; does not wait.
     pub(crate) fn fate(&mut self) -> Fate {
-        // Other CPUs may run for a little while when the guest's end is told; then QEMU ends, unless it was told not to.
+        // Other CPUs may run for a little while when the guest's end is told; then QEMU ends,
+        // unless it was told not to.
         let closed = self.listen();
         let over = closed || self.told.is_some_and(|told| told.elapsed() >= FAREWELL);
         match (over, self.fate) {
@@ -211,24 +242,45 @@ impl Qmp {
     /// Where the machine's main memory is, if the host can see into it.
     pub(crate) fn memory(&mut self) -> Result<Memory, Error> {
         let arch = self.command("query-target", Value::Null)?;
-        let arch = arch.get("arch").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let arch = arch
+            .get("arch")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         let machine = self.get("/machine", "type")?;
-        let machine = machine.as_str().unwrap_or_default().trim_end_matches("-machine").to_owned();
+        let machine = machine
+            .as_str()
+            .unwrap_or_default()
+            .trim_end_matches("-machine")
+            .to_owned();
         let text = |value: Value| value.as_str().unwrap_or_default().to_owned();
         let backend = text(self.get("/machine", "memory-backend")?);
         if backend.is_empty() {
-            return Err(Error::NotShared { what: "it has no memory backend".to_owned() });
+            return Err(Error::NotShared {
+                what: "it has no memory backend".to_owned(),
+            });
         }
-        let backend = if backend.starts_with('/') { backend } else { format!("/objects/{backend}") };
+        let backend = if backend.starts_with('/') {
+            backend
+        } else {
+            format!("/objects/{backend}")
+        };
         let kind = text(self.get(&backend, "type")?);
         if kind != "memory-backend-file" {
-            return Err(Error::NotShared { what: format!("it is a {kind}") });
+            return Err(Error::NotShared {
+                what: format!("it is a {kind}"),
+            });
         }
         if self.get(&backend, "share")? != Value::Bool(true) {
-            return Err(Error::NotShared { what: "its file has share=off".to_owned() });
+            return Err(Error::NotShared {
+                what: "its file has share=off".to_owned(),
+            });
         }
         let file = PathBuf::from(text(self.get(&backend, "mem-path")?));
-        Ok(Memory { file: self.resolve(file), base: crate::qemu::ram_base(&arch, Some(&machine)) })
+        Ok(Memory {
+            file: self.resolve(file),
+            base: crate::qemu::ram_base(&arch, Some(&machine)),
+        })
     }
 
     /// A path of QEMU's, from here.
@@ -242,12 +294,16 @@ impl Qmp {
         }
     }
 
-    /// Has QEMU write the machine's memory to `file`, as an ELF core. The machine stands still for as long as that takes, and goes on by itself.
+    /// Has QEMU write the machine's memory to `file`, as an ELF core. The machine stands still for
+    /// as long as that takes, and goes on by itself.
     pub(crate) fn copy_memory(&mut self, file: &Path) -> Result<(), Error> {
         let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let protocol = format!("file:{}", path.display());
         let _ = self.socket.get_mut().set_read_timeout(Some(LONG_PATIENCE));
-        self.command("dump-guest-memory", json!({"paging": false, "protocol": protocol}))?;
+        self.command(
+            "dump-guest-memory",
+            json!({"paging": false, "protocol": protocol}),
+        )?;
         Ok(())
     }
 }
@@ -268,13 +324,18 @@ fn working_directory(_socket: &UnixStream) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Talks to somebody who greets, answers each line with one of these, says the last by itself, and then hangs up.
+    /// Talks to somebody who greets, answers each line with one of these, says the last by itself,
+    /// and then hangs up.
     fn talk<R>(answers: &[&str], last: &str, client: impl FnOnce(&mut Qmp) -> R) -> R {
         let (ours, theirs) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let mut lines = BufReader::new(theirs.try_clone().unwrap()).lines();
-                let say = |text: &str| (&theirs).write_all(format!("{text}\r\n").as_bytes()).unwrap();
+                let say = |text: &str| {
+                    (&theirs)
+                        .write_all(format!("{text}\r\n").as_bytes())
+                        .unwrap()
+                };
                 say(r#"{"QMP": {"version": {}, "capabilities": ["oob"]}}"#);
                 for answer in [r#"{"return": {}}"#].iter().chain(answers) {
                     lines.next().unwrap().unwrap();
@@ -302,18 +363,43 @@ mod tests {
                 r#"{"return": "/dev/shm/ram"}"#,
             ]
         };
-        let (file, on, off) = (r#"{"return": "memory-backend-file"}"#, r#"{"return": true}"#, r#"{"return": false}"#);
+        let (file, on, off) = (
+            r#"{"return": "memory-backend-file"}"#,
+            r#"{"return": true}"#,
+            r#"{"return": false}"#,
+        );
         for backend in [r#"{"return": "/objects/m"}"#, r#"{"return": "m"}"#] {
-            let memory = talk(&answers(backend, file, on), RESUME, |qmp| qmp.memory().unwrap());
-            assert_eq!(memory, Memory { file: "/dev/shm/ram".into(), base: Some(0x8000_0000) });
+            let memory = talk(&answers(backend, file, on), RESUME, |qmp| {
+                qmp.memory().unwrap()
+            });
+            assert_eq!(
+                memory,
+                Memory {
+                    file: "/dev/shm/ram".into(),
+                    base: Some(0x8000_0000)
+                }
+            );
         }
         let backend = r#"{"return": "/objects/m"}"#;
-        let refused = |answers: &[&str]| talk(answers, RESUME, |qmp| qmp.memory().unwrap_err().to_string());
-        assert!(refused(&answers(r#"{"return": ""}"#, file, on)[..3]).contains("no memory backend"));
-        assert!(refused(&answers(backend, r#"{"return": "memory-backend-ram"}"#, on)[..4]).contains("a memory-backend-ram"));
+        let refused =
+            |answers: &[&str]| talk(answers, RESUME, |qmp| qmp.memory().unwrap_err().to_string());
+        assert!(
+            refused(&answers(r#"{"return": ""}"#, file, on)[..3]).contains("no memory backend")
+        );
+        assert!(
+            refused(&answers(backend, r#"{"return": "memory-backend-ram"}"#, on)[..4])
+                .contains("a memory-backend-ram")
+        );
         assert!(refused(&answers(backend, file, off)[..5]).contains("share=off"));
         let old = r#"{"error": {"class": "GenericError", "desc": "Property not found"}}"#;
-        assert!(refused(&[r#"{"return": {"arch": "arm"}}"#, r#"{"return": "virt-machine"}"#, old]).contains("Property not found"));
+        assert!(
+            refused(&[
+                r#"{"return": {"arch": "arm"}}"#,
+                r#"{"return": "virt-machine"}"#,
+                old
+            ])
+            .contains("Property not found")
+        );
     }
 
     #[test]
@@ -328,12 +414,24 @@ mod tests {
                 }
             })
         };
-        assert_eq!(fate(r#"{"event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-shutdown"}}"#), Fate::PoweredOff);
-        assert_eq!(fate(r#"{"event": "SHUTDOWN", "data": {"guest": false, "reason": "host-signal"}}"#), Fate::Gone);
+        assert_eq!(
+            fate(r#"{"event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-shutdown"}}"#),
+            Fate::PoweredOff
+        );
+        assert_eq!(
+            fate(r#"{"event": "SHUTDOWN", "data": {"guest": false, "reason": "host-signal"}}"#),
+            Fate::Gone
+        );
         assert_eq!(fate(RESUME), Fate::Gone);
         // It runs until it has said otherwise, or hung up.
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut qmp = Qmp { socket: BufReader::new(ours), name: String::new(), line: Vec::new(), fate: Fate::Runs, told: None };
+        let mut qmp = Qmp {
+            socket: BufReader::new(ours),
+            name: String::new(),
+            line: Vec::new(),
+            fate: Fate::Runs,
+            told: None,
+        };
         (&theirs).write_all(RESUME.as_bytes()).unwrap();
         assert_eq!(qmp.fate(), Fate::Runs);
         drop(theirs);

@@ -1,4 +1,5 @@
-//! Frames from a line, in order or counted. Bytes come in, messages go out; nothing is read or written here.
+//! Frames from a line, in order or counted. Bytes come in, messages go out; nothing is read or
+//! written here.
 
 use kymo::Diagnostics;
 use kymo::wire::{self, Arrived, Frame, Kind, Open};
@@ -63,12 +64,17 @@ impl Receiver {
     ///
     /// # Errors
     /// Those of `deliver`; what it had got is gone then.
-    pub fn take<E>(&mut self, bytes: &[u8], deliver: impl FnMut(Message<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn take<E>(
+        &mut self,
+        bytes: &[u8],
+        deliver: impl FnMut(Message<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.waiting.extend_from_slice(bytes);
         self.parse(false, deliver)
     }
 
-    /// Nothing more will come: frames behind one that is cut short or has lost its length are found now.
+    /// Nothing more will come: frames behind one that is cut short or has lost its length are found
+    /// now.
     ///
     /// # Errors
     /// As [`take`](Self::take).
@@ -76,7 +82,11 @@ impl Receiver {
         self.parse(true, deliver)
     }
 
-    fn parse<E>(&mut self, ended: bool, mut deliver: impl FnMut(Message<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn parse<E>(
+        &mut self,
+        ended: bool,
+        mut deliver: impl FnMut(Message<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let waiting = std::mem::take(&mut self.waiting);
         let mut rest = waiting.as_slice();
         let mut result = Ok(());
@@ -101,16 +111,27 @@ impl Receiver {
         result
     }
 
-    fn frame<E>(&mut self, frame: &Frame<'_>, deliver: &mut impl FnMut(Message<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn frame<E>(
+        &mut self,
+        frame: &Frame<'_>,
+        deliver: &mut impl FnMut(Message<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let message = match frame.kind {
             Kind::Open => Open::from_bytes(frame.payload).map(Message::Open),
-            Kind::Data => Some(Message::Data { channel: frame.channel, bytes: frame.payload }),
+            Kind::Data => Some(Message::Data {
+                channel: frame.channel,
+                bytes: frame.payload,
+            }),
             Kind::Close => wire::diagnostics(frame.payload).map(Message::Close),
             Kind::Stop => None,
         };
         // A program that runs again counts anew.
         let again = frame.kind == Kind::Open && frame.number == 0;
-        let ahead = if again { 0 } else { frame.number.wrapping_sub(self.next) };
+        let ahead = if again {
+            0
+        } else {
+            frame.number.wrapping_sub(self.next)
+        };
         let Some(message) = message.filter(|_| ahead < 1 << 31) else {
             self.faults.unexpected += 1;
             return Ok(());
@@ -136,9 +157,13 @@ mod tests {
         frame(Kind::Data, 1, number, &number.to_le_bytes())
     }
 
-    /// What comes of a line that arrives in pieces of `step` bytes: the numbers in the data, `u32::MAX` for a gap.
+    /// What comes of a line that arrives in pieces of `step` bytes: the numbers in the data,
+    /// `u32::MAX` for a gap.
     fn through(line: &[u8], step: usize) -> (Vec<u32>, Faults) {
-        let mut receiver = Receiver { next: first(line), ..Receiver::default() };
+        let mut receiver = Receiver {
+            next: first(line),
+            ..Receiver::default()
+        };
         let mut seen = Vec::new();
         let mut deliver = |message: Message<'_>| {
             match message {
@@ -160,42 +185,106 @@ mod tests {
     }
 
     fn first(line: &[u8]) -> u32 {
-        line.get(12..16).map_or(0, |number| u32::from_le_bytes(number.try_into().unwrap()))
+        line.get(12..16)
+            .map_or(0, |number| u32::from_le_bytes(number.try_into().unwrap()))
     }
 
     #[test]
     fn frames_arrive_however_the_line_is_cut() {
-        let totals = Diagnostics { overwritten: 7, ..Diagnostics::default() };
+        let totals = Diagnostics {
+            overwritten: 7,
+            ..Diagnostics::default()
+        };
         let line = [
-            frame(Kind::Open, 0, 0, &Open { channels: 3, flags: 0 }.to_bytes()),
+            frame(
+                Kind::Open,
+                0,
+                0,
+                &Open {
+                    channels: 3,
+                    flags: 0,
+                }
+                .to_bytes(),
+            ),
             data(1),
             data(2),
             frame(Kind::Close, 0, 3, &wire::close(&totals)),
         ]
         .concat();
         for step in [1, 2, 23, 24, 25, 29, line.len()] {
-            assert_eq!(through(&line, step), (vec![1000, 1, 2, 2007], Faults::default()), "{step}");
+            assert_eq!(
+                through(&line, step),
+                (vec![1000, 1, 2, 2007], Faults::default()),
+                "{step}"
+            );
         }
     }
 
     #[test]
     fn frames_that_are_missing_are_counted_where_they_are() {
         let line = [data(0), data(1), data(5), data(6)].concat();
-        assert_eq!(through(&line, 7), (vec![0, 1, u32::MAX, 5, 6], Faults { missing: 3, ..Faults::default() }));
+        assert_eq!(
+            through(&line, 7),
+            (
+                vec![0, 1, u32::MAX, 5, 6],
+                Faults {
+                    missing: 3,
+                    ..Faults::default()
+                }
+            )
+        );
         // Numbers begin again after the last one there is.
         let line = [data(u32::MAX - 1), data(u32::MAX), data(0), data(2)].concat();
         let (seen, faults) = through(&line, 7);
-        assert_eq!((&seen[2..], faults), (&[0, u32::MAX, 2][..], Faults { missing: 1, ..Faults::default() }));
+        assert_eq!(
+            (&seen[2..], faults),
+            (
+                &[0, u32::MAX, 2][..],
+                Faults {
+                    missing: 1,
+                    ..Faults::default()
+                }
+            )
+        );
     }
 
     #[test]
     fn frames_that_come_again_or_make_no_sense_are_left_out() {
-        let line = [data(0), data(1), data(0), frame(Kind::Stop, 0, 2, b""), frame(Kind::Close, 0, 2, b"short"), data(2)].concat();
-        assert_eq!(through(&line, 100), (vec![0, 1, 2], Faults { unexpected: 3, ..Faults::default() }));
+        let line = [
+            data(0),
+            data(1),
+            data(0),
+            frame(Kind::Stop, 0, 2, b""),
+            frame(Kind::Close, 0, 2, b"short"),
+            data(2),
+        ]
+        .concat();
+        assert_eq!(
+            through(&line, 100),
+            (
+                vec![0, 1, 2],
+                Faults {
+                    unexpected: 3,
+                    ..Faults::default()
+                }
+            )
+        );
         // But a sender that opens anew counts anew.
-        let open = frame(Kind::Open, 0, 0, &Open { channels: 3, flags: 0 }.to_bytes());
+        let open = frame(
+            Kind::Open,
+            0,
+            0,
+            &Open {
+                channels: 3,
+                flags: 0,
+            }
+            .to_bytes(),
+        );
         let line = [data(8), data(9), open, data(1)].concat();
-        assert_eq!(through(&line, 100), (vec![8, 9, 1000, 1], Faults::default()));
+        assert_eq!(
+            through(&line, 100),
+            (vec![8, 9, 1000, 1], Faults::default())
+        );
     }
 
     #[test]
@@ -207,7 +296,16 @@ mod tests {
             line[size + bit / 8] ^= 1 << (bit % 8);
             let (seen, faults) = through(&line, 5);
             assert_eq!(seen, [0, u32::MAX, 2, 3], "bit {bit}");
-            assert_eq!(faults, Faults { damaged: 1, damaged_bytes: size as u64, missing: 1, unexpected: 0 }, "bit {bit}");
+            assert_eq!(
+                faults,
+                Faults {
+                    damaged: 1,
+                    damaged_bytes: size as u64,
+                    missing: 1,
+                    unexpected: 0
+                },
+                "bit {bit}"
+            );
         }
     }
 
@@ -215,6 +313,9 @@ mod tests {
     fn what_is_cut_at_the_end_is_damage() {
         let line = [data(0), data(1)].concat();
         let (seen, faults) = through(&line[..line.len() - 1], 100);
-        assert_eq!((seen, faults.damaged, faults.damaged_bytes), (vec![0], 1, data(1).len() as u64 - 1));
+        assert_eq!(
+            (seen, faults.damaged, faults.damaged_bytes),
+            (vec![0], 1, data(1).len() as u64 - 1)
+        );
     }
 }

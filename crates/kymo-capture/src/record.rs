@@ -49,7 +49,9 @@ fn advice(ending: &Ending, sending: bool) -> &'static str {
     match (ending, sending) {
         (Ending::Status(_), _) => "see what it printed",
         (_, false) => "see that it calls Kymo's `start`",
-        (_, true) => "see that it knows the word kymo=send and has a driver for virtio serial ports",
+        (_, true) => {
+            "see that it knows the word kymo=send and has a driver for virtio serial ports"
+        }
     }
 }
 
@@ -132,10 +134,11 @@ pub struct Options<'a> {
     pub grace: Duration,
     /// Leaves the RAM file where it is.
     pub keep_ram: bool,
-    /// Becomes true when the user interrupts. Taken back when it was seen, so that a second time can be told.
+    /// Becomes true when the user interrupts. Taken back when it was seen, so that a second time
+    /// can be told.
     pub interrupted: &'a AtomicBool,
-    /// Gets what the machine writes to its serial port, whole lines where they come in one piece; on a thread of its own. `None`: it goes to
-    /// this program's standard output.
+    /// Gets what the machine writes to its serial port, whole lines where they come in one piece;
+    /// on a thread of its own. `None`: it goes to this program's standard output.
     pub console: Option<fn(&[u8])>,
 }
 
@@ -144,7 +147,17 @@ impl<'a> Options<'a> {
     pub fn new(launch: &'a Launch, out: &'a Path, interrupted: &'a AtomicBool) -> Options<'a> {
         let grace = Duration::from_secs(10);
         let via = Via::Memory;
-        Options { launch, out, via, duration: None, timeout: None, grace, keep_ram: false, interrupted, console: None }
+        Options {
+            launch,
+            out,
+            via,
+            duration: None,
+            timeout: None,
+            grace,
+            keep_ram: false,
+            interrupted,
+            console: None,
+        }
     }
 }
 
@@ -175,11 +188,15 @@ pub fn ram_file(out: &Path) -> PathBuf {
     out.join(".ram")
 }
 
-/// Runs the machine to its end and writes what it records to the directory `out`, which exists and is empty. `progress` is called about every two milliseconds.
+/// Runs the machine to its end and writes what it records to the directory `out`, which exists and
+/// is empty. `progress` is called about every two milliseconds.
 ///
 /// # Errors
 /// See [`Error`]. The machine is ended in every case.
-pub fn record(options: &Options<'_>, mut progress: impl FnMut(Progress)) -> Result<Recorded, Error> {
+pub fn record(
+    options: &Options<'_>,
+    mut progress: impl FnMut(Progress),
+) -> Result<Recorded, Error> {
     let ram = options.launch.ram().clone();
     let result = run(options, &ram, &mut progress);
     if !options.keep_ram && ram.file == ram_file(options.out) {
@@ -189,17 +206,36 @@ pub fn record(options: &Options<'_>, mut progress: impl FnMut(Progress)) -> Resu
     result
 }
 
-fn run(options: &Options<'_>, ram: &Ram, progress: &mut impl FnMut(Progress)) -> Result<Recorded, Error> {
+fn run(
+    options: &Options<'_>,
+    ram: &Ram,
+    progress: &mut impl FnMut(Progress),
+) -> Result<Recorded, Error> {
     let started = Instant::now();
-    let stdout = if options.console.is_some() { Stdio::piped() } else { Stdio::inherit() };
+    let stdout = if options.console.is_some() {
+        Stdio::piped()
+    } else {
+        Stdio::inherit()
+    };
     let (mut machine, port) = match options.via.syscall(options.out) {
         None => (Qemu::spawn(options.launch, stdout)?, None),
         Some(out) => port::open(options, stdout, &out)?,
     };
-    let console =
-        options.console.zip(machine.take_stdout()).map(|(console, serial)| std::thread::spawn(move || copy(serial, console)));
-    let result = Recording { options, ram, started, begun: None, asked: None, cut_short: false, memory: None, port }
-        .run(&mut machine, progress);
+    let console = options
+        .console
+        .zip(machine.take_stdout())
+        .map(|(console, serial)| std::thread::spawn(move || copy(serial, console)));
+    let result = Recording {
+        options,
+        ram,
+        started,
+        begun: None,
+        asked: None,
+        cut_short: false,
+        memory: None,
+        port,
+    }
+    .run(&mut machine, progress);
     // The pipe ends with the machine.
     drop(machine);
     if let Some(console) = console {
@@ -214,7 +250,10 @@ fn copy(serial: impl io::Read, console: fn(&[u8])) {
     let mut serial = io::BufReader::new(serial);
     let mut line = Vec::new();
     // Ends with the pipe, or with an error on it.
-    while serial.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+    while serial
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|read| read > 0)
+    {
         console(&line);
         line.clear();
     }
@@ -236,12 +275,17 @@ struct Recording<'a> {
 }
 
 impl Recording<'_> {
-    fn run(mut self, machine: &mut Qemu, progress: &mut impl FnMut(Progress)) -> Result<Recorded, Error> {
+    fn run(
+        mut self,
+        machine: &mut Qemu,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<Recorded, Error> {
         let wants_memory = self.options.via.memory(self.options.out);
         let mut looked: Option<Instant> = None;
         let mut not_found = None;
         loop {
-            // Whether it has ended is asked before reading: what it wrote before its end is read then.
+            // Whether it has ended is asked before reading: what it wrote before its end is read
+            // then.
             let ending = self.ending(machine)?;
             let mut news = false;
             let due = ending.is_some() || looked.is_none_or(|looked| looked.elapsed() >= LOOK);
@@ -250,7 +294,11 @@ impl Recording<'_> {
                 not_found = self.look(out)?.err();
             }
             if let Some(memory) = &mut self.memory {
-                news |= memory.step(if ending.is_some() { View::PostMortem } else { View::Live })? > 0;
+                news |= memory.step(if ending.is_some() {
+                    View::PostMortem
+                } else {
+                    View::Live
+                })? > 0;
             }
             if let Some(port) = &mut self.port {
                 news |= port.step()? > 0;
@@ -268,14 +316,22 @@ impl Recording<'_> {
             });
             if !news {
                 // Nothing to hurry for before there is anything.
-                std::thread::sleep(if self.begun.is_some() || self.port.is_some() { POLL } else { LOOK });
+                std::thread::sleep(if self.begun.is_some() || self.port.is_some() {
+                    POLL
+                } else {
+                    LOOK
+                });
             }
         }
     }
 
     /// Looks for the region, and begins its trace in `out`.
     fn look(&mut self, out: &Path) -> Result<Result<(), image::Error>, Error> {
-        let segment = Segment { offset: 0, len: self.ram.size, phys: Some(self.ram.base) };
+        let segment = Segment {
+            offset: 0,
+            len: self.ram.size,
+            phys: Some(self.ram.base),
+        };
         match image::find(&self.ram.file, &[segment]) {
             Ok(found) => {
                 self.memory = Some(Follower::begin(&self.ram.file, &found, out)?);
@@ -287,20 +343,33 @@ impl Recording<'_> {
         }
     }
 
-    /// Whether the machine has ended; ends it where the user or a clock says so and the guest has had time to send the rest.
+    /// Whether the machine has ended; ends it where the user or a clock says so and the guest has
+    /// had time to send the rest.
     fn ending(&mut self, machine: &mut Qemu) -> Result<Option<Ending>, Error> {
         if let Some(status) = machine.try_wait()? {
-            let by_itself = if status.success() { Ending::PoweredOff } else { Ending::Status(status) };
+            let by_itself = if status.success() {
+                Ending::PoweredOff
+            } else {
+                Ending::Status(status)
+            };
             // A guest that was asked to stop may well power off then.
-            let asked = self.asked.filter(|_| status.success()).map(|(ending, _)| ending);
+            let asked = self
+                .asked
+                .filter(|_| status.success())
+                .map(|(ending, _)| ending);
             return Ok(Some(asked.unwrap_or(by_itself)));
         }
-        let late = |limit: Option<Duration>, since: Instant| limit.is_some_and(|limit| since.elapsed() >= limit);
+        let late = |limit: Option<Duration>, since: Instant| {
+            limit.is_some_and(|limit| since.elapsed() >= limit)
+        };
         let interrupted = self.options.interrupted.swap(false, Relaxed);
         let ending = match self.asked {
             _ if late(self.options.timeout, self.started) => Ending::TimeLimit,
             Some((ending, since)) => {
-                let closed = self.port.as_ref().is_none_or(|port| port.trace().is_closed());
+                let closed = self
+                    .port
+                    .as_ref()
+                    .is_none_or(|port| port.trace().is_closed());
                 let impatient = interrupted && since.elapsed() >= AGAIN;
                 if !closed && !impatient && since.elapsed() < self.options.grace {
                     return Ok(None);
@@ -309,11 +378,20 @@ impl Recording<'_> {
                 ending
             }
             None if interrupted => Ending::Interrupted,
-            None if self.begun.is_some_and(|begun| late(self.options.duration, begun)) => Ending::Duration,
+            None if self
+                .begun
+                .is_some_and(|begun| late(self.options.duration, begun)) =>
+            {
+                Ending::Duration
+            }
             None => return Ok(None),
         };
         let waits = self.asked.is_none() && ending != Ending::TimeLimit;
-        if let Some(port) = self.port.as_mut().filter(|port| waits && port.trace().is_open() && !port.trace().is_closed()) {
+        if let Some(port) = self
+            .port
+            .as_mut()
+            .filter(|port| waits && port.trace().is_open() && !port.trace().is_closed())
+        {
             port.ask_to_stop();
             self.asked = Some((ending, Instant::now()));
             return Ok(None);
@@ -326,7 +404,11 @@ impl Recording<'_> {
         let memory = self.memory.map(Follower::finish).transpose()?;
         let sent = self.port.map(port::Port::finish).transpose()?;
         let sending = sent.is_some();
-        if memory.is_none() && sent.as_ref().is_none_or(|sent| sent.flags.is_none() && sent.bytes == 0) {
+        if memory.is_none()
+            && sent
+                .as_ref()
+                .is_none_or(|sent| sent.flags.is_none() && sent.bytes == 0)
+        {
             return Err(match not_found {
                 None | Some(image::Error::None { .. }) => Error::NotStarted { ending, sending },
                 Some(error) => error.into(),
@@ -334,11 +416,20 @@ impl Recording<'_> {
         }
         let unanswered = match self.asked {
             Some(_) if sent.as_ref().is_some_and(|sent| sent.closed.is_none()) => {
-                Some(if self.cut_short { Unanswered::Interrupted } else { Unanswered::InTime })
+                Some(if self.cut_short {
+                    Unanswered::Interrupted
+                } else {
+                    Unanswered::InTime
+                })
             }
             _ => None,
         };
-        Ok(Recorded { memory, sent, unanswered, ending })
+        Ok(Recorded {
+            memory,
+            sent,
+            unanswered,
+            ending,
+        })
     }
 }
 
@@ -350,12 +441,18 @@ mod port {
     pub(super) use crate::port::Port;
 
     /// Starts the machine with a port, whose trace goes to `out`.
-    pub(super) fn open(options: &Options<'_>, stdout: Stdio, out: &Path) -> Result<(Qemu, Option<Port>), Error> {
+    pub(super) fn open(
+        options: &Options<'_>,
+        stdout: Stdio,
+        out: &Path,
+    ) -> Result<(Qemu, Option<Port>), Error> {
         let (machine, socket) = Qemu::spawn_with_port(options.launch, stdout)?;
-        let port = Port::new(socket, SentTrace::new(out)).map_err(|source: io::Error| qemu::Error::Process {
-            program: "The machine's port".to_owned(),
-            action: "listened to",
-            source,
+        let port = Port::new(socket, SentTrace::new(out)).map_err(|source: io::Error| {
+            qemu::Error::Process {
+                program: "The machine's port".to_owned(),
+                action: "listened to",
+                source,
+            }
         })?;
         Ok((machine, Some(port)))
     }

@@ -47,14 +47,15 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// Whether the session was still running when the memory was taken: a crash, a kill, or a copy made on the run. If it was such a copy, the
-    /// newest records of each CPU are approximate.
+    /// Whether the session was still running when the memory was taken: a crash, a kill, or a copy
+    /// made on the run. If it was such a copy, the newest records of each CPU are approximate.
     pub fn was_running(&self) -> bool {
         self.header.state == State::Running as u32
     }
 }
 
-/// A region in a file. Read piece by piece: an image may be larger than this machine's memory, and what it says of itself may be wrong.
+/// A region in a file. Read piece by piece: an image may be larger than this machine's memory, and
+/// what it says of itself may be wrong.
 struct ImageSource {
     file: RefCell<File>,
     offset: u64,
@@ -68,7 +69,9 @@ impl ImageSource {
             return Err(Outside);
         }
         let mut file = self.file.borrow_mut();
-        file.seek(SeekFrom::Start(self.offset + offset)).and_then(|_| file.read_exact(bytes)).map_err(|_| Outside)
+        file.seek(SeekFrom::Start(self.offset + offset))
+            .and_then(|_| file.read_exact(bytes))
+            .map_err(|_| Outside)
     }
 }
 
@@ -103,14 +106,30 @@ impl Source for ImageSource {
 pub fn recover(path: &Path, base: Option<u64>, out: &Path) -> Result<Recovered, Error> {
     let segments = image::segments(path, base)?;
     let found = image::find(path, &segments)?;
-    let read = |source| image::Error::Read { path: path.display().to_string(), source };
-    let source = ImageSource { file: RefCell::new(File::open(path).map_err(read)?), offset: found.offset, len: found.len };
+    let read = |source| image::Error::Read {
+        path: path.display().to_string(),
+        source,
+    };
+    let source = ImageSource {
+        file: RefCell::new(File::open(path).map_err(read)?),
+        offset: found.offset,
+        len: found.len,
+    };
     let write = |error: io::Error| match error.kind() {
-        io::ErrorKind::InvalidData => Error::Damaged { path: path.display().to_string(), reason: error.to_string() },
-        _ => Error::Write { out: out.display().to_string(), source: error },
+        io::ErrorKind::InvalidData => Error::Damaged {
+            path: path.display().to_string(),
+            reason: error.to_string(),
+        },
+        _ => Error::Write {
+            out: out.display().to_string(),
+            source: error,
+        },
     };
     let mut writer = TraceWriter::create(out, &source).map_err(|error| write(error.into()))?;
     writer.poll(&source, View::PostMortem).map_err(write)?;
     let summary = writer.finish(&source).map_err(write)?;
-    Ok(Recovered { summary, header: found.header })
+    Ok(Recovered {
+        summary,
+        header: found.header,
+    })
 }

@@ -1,4 +1,5 @@
-//! A trace that a guest sends, channel by channel, written to a directory that is a trace at every moment.
+//! A trace that a guest sends, channel by channel, written to a directory that is a trace at every
+//! moment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +34,8 @@ pub struct Sent {
     pub closed: Option<Diagnostics>,
     /// What was wrong with the line.
     pub faults: Faults,
-    /// Places where what a channel sent was no packet, or the rest of one was missing; it was left out.
+    /// Places where what a channel sent was no packet, or the rest of one was missing; it was left
+    /// out.
     pub broken: u64,
     /// The guest opened another session after this one, which is not in the trace.
     pub another_session: bool,
@@ -101,7 +103,11 @@ impl SentTrace {
             uuid: None,
             sent: Sent::default(),
         };
-        SentTrace { out, receiver: Receiver::default(), pages }
+        SentTrace {
+            out,
+            receiver: Receiver::default(),
+            pages,
+        }
     }
 
     pub(crate) fn out(&self) -> &Path {
@@ -134,12 +140,23 @@ impl SentTrace {
         let pages = &mut self.pages;
         self.receiver.end(|message| pages.message(message))?;
         pages.publish()?;
-        let waiting = pages.channels.values().filter(|channel| !channel.waiting.is_empty()).count();
+        let waiting = pages
+            .channels
+            .values()
+            .filter(|channel| !channel.waiting.is_empty())
+            .count();
         let mut sent = std::mem::take(&mut pages.sent);
         sent.broken += waiting as u64;
         sent.faults = self.receiver.faults();
-        sent.discarded = pages.channels.values().fold(0, |sum, channel| channel.discarded.saturating_add(sum));
-        let mut cpus: Vec<u32> = pages.channels.keys().map(|channel| (channel - 1) / 2).collect();
+        sent.discarded = pages
+            .channels
+            .values()
+            .fold(0, |sum, channel| channel.discarded.saturating_add(sum));
+        let mut cpus: Vec<u32> = pages
+            .channels
+            .keys()
+            .map(|channel| (channel - 1) / 2)
+            .collect();
         cpus.dedup();
         sent.cpus = cpus.len() as u32;
         sent.no_metadata = pages.published == 0 && sent.flags.is_some();
@@ -167,7 +184,9 @@ impl Pages {
             Message::Data { channel: 0, bytes } => {
                 self.sent.bytes += bytes.len() as u64;
                 // Where it begins, nothing of it was missing before.
-                let lost = std::mem::take(&mut self.gap) && !bytes.is_empty() && !bytes.starts_with(BEGINNING);
+                let lost = std::mem::take(&mut self.gap)
+                    && !bytes.is_empty()
+                    && !bytes.starts_with(BEGINNING);
                 self.sent.broken += u64::from(lost);
                 self.metadata_lost |= lost;
                 self.metadata.extend_from_slice(bytes);
@@ -208,7 +227,12 @@ impl Pages {
                 let _ = write_file_name(number, &mut name);
                 fs::create_dir_all(&self.out)?;
                 let file = PacketFile::create(&self.out.join(name))?;
-                entry.insert(Channel { file, waiting: Vec::new(), lost: false, discarded: 0 })
+                entry.insert(Channel {
+                    file,
+                    waiting: Vec::new(),
+                    lost: false,
+                    discarded: 0,
+                })
             }
         };
         if channel.lost {
@@ -222,9 +246,13 @@ impl Pages {
         while rest.len() >= HEADER_BYTES {
             let head = Head::read(rest).filter(|head| {
                 let uuid = *self.uuid.get_or_insert(head.uuid);
-                // Of this trace and of this channel: another one's would end the stream for its readers.
-                let first = ChannelKind::from_number(head.kind).map(|kind| u64::from(kind == ChannelKind::Events));
-                uuid == head.uuid && first.map(|first| 1 + 2 * u64::from(head.cpu) + first) == Some(u64::from(number))
+                // Of this trace and of this channel: another one's would end the stream for its
+                // readers.
+                let first = ChannelKind::from_number(head.kind)
+                    .map(|kind| u64::from(kind == ChannelKind::Events));
+                uuid == head.uuid
+                    && first.map(|first| 1 + 2 * u64::from(head.cpu) + first)
+                        == Some(u64::from(number))
             });
             let Some(head) = head else {
                 self.sent.broken += 1;
@@ -232,7 +260,9 @@ impl Pages {
                 rest = &[];
                 break;
             };
-            let Some((packet, after)) = rest.split_at_checked(head.len) else { break };
+            let Some((packet, after)) = rest.split_at_checked(head.len) else {
+                break;
+            };
             channel.file.append(packet)?;
             channel.discarded = channel.discarded.max(head.discarded);
             self.sent.packets += 1;
@@ -252,16 +282,33 @@ mod tests {
     /// CPU 0's events.
     const EVENTS: u32 = 2;
 
-    /// A guest that sends these frames, numbered as they stand here; those of `lost` do not arrive. Gives what was sent and the numbers of the packets in the file.
-    fn sent(name: &str, frames: &[(Kind, u32, Vec<u8>)], lost: &[usize]) -> (Sent, Option<Vec<u64>>, Option<Vec<u8>>) {
+    /// A guest that sends these frames, numbered as they stand here; those of `lost` do not arrive.
+    /// Gives what was sent and the numbers of the packets in the file.
+    fn sent(
+        name: &str,
+        frames: &[(Kind, u32, Vec<u8>)],
+        lost: &[usize],
+    ) -> (Sent, Option<Vec<u64>>, Option<Vec<u8>>) {
         let out = std::env::temp_dir().join(format!("kymo-sent-{}-{name}", std::process::id()));
         let mut trace = SentTrace::new(&out);
-        for (number, (kind, channel, payload)) in frames.iter().enumerate().filter(|(number, _)| !lost.contains(number)) {
-            trace.take(&wire::header(*kind, *channel, number as u32, payload)).unwrap();
+        for (number, (kind, channel, payload)) in frames
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| !lost.contains(number))
+        {
+            trace
+                .take(&wire::header(*kind, *channel, number as u32, payload))
+                .unwrap();
             trace.take(payload).unwrap();
         }
         let sent = trace.finish().unwrap();
-        let numbers = |bytes: Vec<u8>| packets(&bytes).unwrap().iter().map(|(number, _)| *number).collect();
+        let numbers = |bytes: Vec<u8>| {
+            packets(&bytes)
+                .unwrap()
+                .iter()
+                .map(|(number, _)| *number)
+                .collect()
+        };
         let found = fs::read(out.join("events_0")).ok().map(numbers);
         let metadata = fs::read(out.join("metadata")).ok();
         let _ = fs::remove_dir_all(&out);
@@ -271,14 +318,37 @@ mod tests {
     /// Metadata in two frames, packets 0 to 5 in frames of 100 bytes, the end.
     fn frames() -> Vec<(Kind, u32, Vec<u8>)> {
         let mut frames = vec![
-            (Kind::Open, 0, Open { channels: 3, flags: flags::ROLLING }.to_bytes().to_vec()),
+            (
+                Kind::Open,
+                0,
+                Open {
+                    channels: 3,
+                    flags: flags::ROLLING,
+                }
+                .to_bytes()
+                .to_vec(),
+            ),
             (Kind::Data, 0, b"/* CTF 1.8 */ trace".to_vec()),
             (Kind::Data, 0, b" {};".to_vec()),
         ];
         // Packets of 120 bytes and one of 4,000, so that the frames cut them where they like.
-        let bytes: Vec<u8> = (0..6).flat_map(|number| packet(number, if number == 3 { 4000 } else { 120 })).collect();
-        frames.extend(bytes.chunks(100).map(|piece| (Kind::Data, EVENTS, piece.to_vec())));
-        frames.push((Kind::Close, 0, wire::close(&Diagnostics { discarded: 5, ..Diagnostics::default() }).to_vec()));
+        let bytes: Vec<u8> = (0..6)
+            .flat_map(|number| packet(number, if number == 3 { 4000 } else { 120 }))
+            .collect();
+        frames.extend(
+            bytes
+                .chunks(100)
+                .map(|piece| (Kind::Data, EVENTS, piece.to_vec())),
+        );
+        frames.push((
+            Kind::Close,
+            0,
+            wire::close(&Diagnostics {
+                discarded: 5,
+                ..Diagnostics::default()
+            })
+            .to_vec(),
+        ));
         frames
     }
 
@@ -288,19 +358,35 @@ mod tests {
         assert_eq!(numbers.unwrap(), [0, 1, 2, 3, 4, 5]);
         assert_eq!(metadata.unwrap(), b"/* CTF 1.8 */ trace {};");
         assert!(sent.is_whole() && sent.is_rolling());
-        assert_eq!((sent.packets, sent.cpus, sent.closed.unwrap().discarded, sent.bytes), (6, 1, 5, 5 * 120 + 4000 + 23));
+        assert_eq!(
+            (
+                sent.packets,
+                sent.cpus,
+                sent.closed.unwrap().discarded,
+                sent.bytes
+            ),
+            (6, 1, 5, 5 * 120 + 4000 + 23)
+        );
     }
 
     #[test]
     fn a_piece_that_is_missing_costs_no_more_than_up_to_the_next_packet_that_a_frame_begins_with() {
-        // Frame 4 has the rest of packet 0 and the beginning of packet 1; no later frame begins with a packet.
+        // Frame 4 has the rest of packet 0 and the beginning of packet 1; no later frame begins
+        // with a packet.
         let (sent, numbers, _) = sent("gap", &frames(), &[4]);
         assert_eq!(numbers.unwrap(), [0; 0]);
-        assert_eq!((sent.broken, sent.faults.missing, sent.is_whole()), (1, 1, false));
+        assert_eq!(
+            (sent.broken, sent.faults.missing, sent.is_whole()),
+            (1, 1, false)
+        );
         let mut frames = frames();
         frames.insert(6, (Kind::Data, EVENTS, packet(9, 200)));
         let (sent, numbers, _) = self::sent("again", &frames, &[4]);
-        assert_eq!((numbers.unwrap(), sent.broken), (vec![9], 2), "the rest of the one before is no packet");
+        assert_eq!(
+            (numbers.unwrap(), sent.broken),
+            (vec![9], 2),
+            "the rest of the one before is no packet"
+        );
     }
 
     #[test]
@@ -315,7 +401,11 @@ mod tests {
             (vec![last], true, false),
         ] {
             let (sent, _, metadata) = sent("metadata", &all, &lost);
-            assert_eq!((metadata.is_some(), sent.is_whole()), (opens, whole), "{lost:?}");
+            assert_eq!(
+                (metadata.is_some(), sent.is_whole()),
+                (opens, whole),
+                "{lost:?}"
+            );
             assert_eq!(sent.no_metadata, !opens, "{lost:?}");
         }
     }
@@ -329,7 +419,9 @@ mod tests {
         for odd in [other_trace, other_cpu, vec![0x55; 120]] {
             let mut frames = frames();
             frames.truncate(3);
-            frames.extend([packet(0, 120), odd, packet(2, 120)].map(|packet| (Kind::Data, EVENTS, packet)));
+            frames.extend(
+                [packet(0, 120), odd, packet(2, 120)].map(|packet| (Kind::Data, EVENTS, packet)),
+            );
             let (sent, numbers, _) = sent("other", &frames, &[]);
             assert_eq!((numbers.unwrap(), sent.broken), (vec![0, 2], 1));
         }

@@ -24,18 +24,31 @@ pub(crate) struct Identity {
 impl Identity {
     pub(crate) fn of(file: &Path) -> Option<Identity> {
         let stat = rustix::fs::stat(file).ok()?;
-        let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
-        Some(Identity { device, inode: stat.st_ino })
+        let device = (
+            rustix::fs::major(stat.st_dev),
+            rustix::fs::minor(stat.st_dev),
+        );
+        Some(Identity {
+            device,
+            inode: stat.st_ino,
+        })
     }
 
     /// Who has it mapped, but for other `kymo`s, which only look too.
     pub(crate) fn users(self) -> Users {
         let own = std::process::id();
-        let Ok(processes) = std::fs::read_dir("/proc") else { return Users::Unknown };
+        let Ok(processes) = std::fs::read_dir("/proc") else {
+            return Users::Unknown;
+        };
         let mut found = Vec::new();
         let mut hidden = false;
         for process in processes.flatten() {
-            let Some(id) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()).filter(|&id| id != own) else {
+            let Some(id) = process
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<u32>().ok())
+                .filter(|&id| id != own)
+            else {
                 continue;
             };
             let name = std::fs::read(format!("/proc/{id}/comm")).unwrap_or_default();
@@ -43,7 +56,10 @@ impl Identity {
                 Ok(maps) if name != b"kymo\n" && self.is_in(&maps) => found.push(id),
                 Ok(_) => {}
                 // It has ended meanwhile, or is another user's: then it matters if it is a machine.
-                Err(error) => hidden |= error.kind() == std::io::ErrorKind::PermissionDenied && name.starts_with(b"qemu"),
+                Err(error) => {
+                    hidden |= error.kind() == std::io::ErrorKind::PermissionDenied
+                        && name.starts_with(b"qemu")
+                }
             }
         }
         match (found.is_empty(), hidden) {
@@ -53,9 +69,12 @@ impl Identity {
         }
     }
 
-    /// Whether one of these still has it mapped. A process that has ended has no mappings, whether anybody has noticed or not.
+    /// Whether one of these still has it mapped. A process that has ended has no mappings, whether
+    /// anybody has noticed or not.
     pub(crate) fn is_used_by(self, processes: &[u32]) -> bool {
-        processes.iter().any(|id| std::fs::read(format!("/proc/{id}/maps")).is_ok_and(|maps| self.is_in(&maps)))
+        processes
+            .iter()
+            .any(|id| std::fs::read(format!("/proc/{id}/maps")).is_ok_and(|maps| self.is_in(&maps)))
     }
 
     /// Whether it is in such a list (proc(5)): address, permissions, offset, device, inode, path.
@@ -64,7 +83,10 @@ impl Identity {
         let device = format!("{major:02x}:{minor:02x}");
         let inode = self.inode.to_string();
         maps.split(|&byte| byte == b'\n').any(|line| {
-            let mut words = line.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).skip(3);
+            let mut words = line
+                .split(|&byte| byte == b' ')
+                .filter(|word| !word.is_empty())
+                .skip(3);
             words.next() == Some(device.as_bytes()) && words.next() == Some(inode.as_bytes())
         })
     }
@@ -90,16 +112,26 @@ mod tests {
     #[test]
     fn a_mapping_is_found_by_device_and_inode() {
         let maps = b"7f0000000000-7f0000001000 rw-s 00000000 00:1f 123 /dev/shm/ram\n5500-6600 r-xp 00000000 08:01 45 /bin/x\n7ff-800 rw-p 0 00:00 0 \n";
-        let file = |major, minor, inode| Identity { device: (major, minor), inode };
+        let file = |major, minor, inode| Identity {
+            device: (major, minor),
+            inode,
+        };
         assert!(file(0, 0x1f, 123).is_in(maps) && file(8, 1, 45).is_in(maps));
-        assert!(!file(0, 0x1f, 12).is_in(maps) && !file(8, 2, 45).is_in(maps) && !file(0, 0x1f, 45).is_in(maps));
+        assert!(
+            !file(0, 0x1f, 12).is_in(maps)
+                && !file(8, 2, 45).is_in(maps)
+                && !file(0, 0x1f, 45).is_in(maps)
+        );
     }
 
     #[test]
     fn a_process_that_ends_no_longer_has_it() {
         // Of the shell that runs here, the program file is mapped.
-        let mut child =
-            std::process::Command::new("sh").args(["-c", "read x; read y"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "read x; read y"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
         let id = child.id();
         let program = Identity::of(&std::fs::canonicalize("/bin/sh").unwrap()).unwrap();
         while !program.is_used_by(&[id]) {

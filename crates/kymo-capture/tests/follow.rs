@@ -14,17 +14,35 @@ use kymo_capture::record;
 use kymo_ctf::{Item, Trace};
 use machine::{Kymo, Machine, emulator, scratch};
 
-/// Far longer than anything here takes: an attachment that does not see its end ends so, and its test fails.
+/// Far longer than anything here takes: an attachment that does not see its end ends so, and its
+/// test fails.
 const LONG: Duration = Duration::from_secs(30);
 /// More marks than the rings hold.
 const TOO_MANY: u32 = 3000;
 
-/// Attaches. As soon as all that was recorded before is read, `meanwhile` runs; what it makes true interrupts.
-fn attached(machine: &mut Machine, out: &str, meanwhile: impl FnOnce(&mut Machine, &AtomicBool)) -> Attached {
-    let (out, ram, interrupted) = (machine.folder.join(out), machine.ram.clone(), AtomicBool::new(false));
+/// Attaches. As soon as all that was recorded before is read, `meanwhile` runs; what it makes true
+/// interrupts.
+fn attached(
+    machine: &mut Machine,
+    out: &str,
+    meanwhile: impl FnOnce(&mut Machine, &AtomicBool),
+) -> Attached {
+    let (out, ram, interrupted) = (
+        machine.folder.join(out),
+        machine.ram.clone(),
+        AtomicBool::new(false),
+    );
     std::fs::create_dir(&out).unwrap();
-    let ram = attach::Machine::Ram { file: &ram, base: None };
-    let options = Options { machine: ram, out: &out, duration: Some(LONG), interrupted: &interrupted };
+    let ram = attach::Machine::Ram {
+        file: &ram,
+        base: None,
+    };
+    let options = Options {
+        machine: ram,
+        out: &out,
+        duration: Some(LONG),
+        interrupted: &interrupted,
+    };
     let mut meanwhile = Some(meanwhile);
     let attached = attach::attach(&options, |progress| {
         if let Some(meanwhile) = progress.events.and_then(|_| meanwhile.take()) {
@@ -45,11 +63,17 @@ fn marks(machine: &Machine, trace: &str) -> Vec<u64> {
 
 fn marks_in(trace: &Path) -> Vec<u64> {
     let mark = |item| match item {
-        Ok(Item::Event(event)) if event.name() == "mark" => event.fields.get("id").and_then(|id| id.as_u64()),
+        Ok(Item::Event(event)) if event.name() == "mark" => {
+            event.fields.get("id").and_then(|id| id.as_u64())
+        }
         Ok(_) => None,
         Err(error) => panic!("{error}"),
     };
-    Trace::open(trace).unwrap().events().filter_map(mark).collect()
+    Trace::open(trace)
+        .unwrap()
+        .events()
+        .filter_map(mark)
+        .collect()
 }
 
 fn numbers(range: std::ops::Range<u32>) -> Vec<u64> {
@@ -75,9 +99,15 @@ fn what_stands_before_a_record_that_was_cut_short_is_there_in_the_end() {
     machine.does("inside");
     // While it lives, its writer may come back: nothing of the packet can be read.
     let live = attached(&mut machine, "live", leave);
-    assert_eq!((live.ending, marks(&machine, "live")), (Ending::Interrupted, numbers(0..0)));
+    assert_eq!(
+        (live.ending, marks(&machine, "live")),
+        (Ending::Interrupted, numbers(0..0))
+    );
     let dead = attached(&mut machine, "dead", |machine, _| machine.kill());
-    assert_eq!((dead.ending, marks(&machine, "dead")), (Ending::Gone, numbers(0..10)));
+    assert_eq!(
+        (dead.ending, marks(&machine, "dead")),
+        (Ending::Gone, numbers(0..10))
+    );
 }
 
 /// The same of a machine that is recorded, in its memory.
@@ -90,9 +120,15 @@ fn a_machine_that_powers_off_inside_of_a_record_leaves_all_before_it() {
     let program = emulator(&folder, &ram, &["start", "record 10", "inside"]);
     let launch = Launch::command(&[program.into(), "-M".into(), "virt".into()], &ram).unwrap();
     let interrupted = AtomicBool::new(false);
-    let options = record::Options { timeout: Some(LONG), ..record::Options::new(&launch, &out, &interrupted) };
+    let options = record::Options {
+        timeout: Some(LONG),
+        ..record::Options::new(&launch, &out, &interrupted)
+    };
     let recorded = record::record(&options, |_| ()).unwrap();
-    assert_eq!((recorded.ending, marks_in(&out)), (record::Ending::PoweredOff, numbers(0..10)));
+    assert_eq!(
+        (recorded.ending, marks_in(&out)),
+        (record::Ending::PoweredOff, numbers(0..10))
+    );
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -104,7 +140,10 @@ fn a_session_is_over_when_it_was_stopped_and_when_another_has_begun() {
         machine.does("record 10");
         machine.does("stop");
     });
-    assert_eq!((stopped.ending, marks(&machine, "stopped")), (Ending::Stopped, numbers(0..20)));
+    assert_eq!(
+        (stopped.ending, marks(&machine, "stopped")),
+        (Ending::Stopped, numbers(0..20))
+    );
     machine.does("finish");
     machine.does("start");
     machine.does("record 10");
@@ -113,7 +152,10 @@ fn a_session_is_over_when_it_was_stopped_and_when_another_has_begun() {
             machine.does(what);
         }
     });
-    assert_eq!((replaced.ending, marks(&machine, "replaced")), (Ending::AnotherSession, numbers(20..30)));
+    assert_eq!(
+        (replaced.ending, marks(&machine, "replaced")),
+        (Ending::AnotherSession, numbers(20..30))
+    );
 }
 
 #[test]
@@ -122,8 +164,16 @@ fn memory_in_which_nobody_runs_is_refused() {
     machine.does("record 10");
     machine.kill();
     let (out, interrupted) = (machine.folder.join("trace"), AtomicBool::new(true));
-    let ram = attach::Machine::Ram { file: &machine.ram, base: None };
-    let options = Options { machine: ram, out: &out, duration: Some(LONG), interrupted: &interrupted };
+    let ram = attach::Machine::Ram {
+        file: &machine.ram,
+        base: None,
+    };
+    let options = Options {
+        machine: ram,
+        out: &out,
+        duration: Some(LONG),
+        interrupted: &interrupted,
+    };
     let error = attach::attach(&options, |_| ()).unwrap_err();
     assert!(matches!(error, Error::NotRunning { .. }), "{error}");
     assert!(!out.exists());
@@ -135,11 +185,17 @@ fn rings_that_wait_for_a_host_are_emptied_by_one_program_and_then_by_the_next() 
     machine.does(&format!("record {TOO_MANY}"));
     let first = attached(&mut machine, "first", |machine, interrupted| {
         machine.does("record 10");
-        assert!(attached(machine, "second", leave).only_looked, "another one empties them");
+        assert!(
+            attached(machine, "second", leave).only_looked,
+            "another one empties them"
+        );
         leave(machine, interrupted);
     });
     assert!(!first.only_looked);
-    assert!(marks(&machine, "first").ends_with(&numbers(TOO_MANY..TOO_MANY + 10)), "there was room for these");
+    assert!(
+        marks(&machine, "first").ends_with(&numbers(TOO_MANY..TOO_MANY + 10)),
+        "there was room for these"
+    );
     machine.does(&format!("record {TOO_MANY}"));
     let third = attached(&mut machine, "third", |machine, interrupted| {
         machine.does("record 10");

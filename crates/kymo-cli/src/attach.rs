@@ -26,7 +26,11 @@ waits for a host to empty its rings, that is done, unless another kymo does it a
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The file that holds the machine's memory.
-    #[arg(value_name = "RAMFILE", required_unless_present = "qmp", conflicts_with = "qmp")]
+    #[arg(
+        value_name = "RAMFILE",
+        required_unless_present = "qmp",
+        conflicts_with = "qmp"
+    )]
     ram: Option<PathBuf>,
     /// The socket of QEMU's option -qmp, by which the file is found and the machine's end is told.
     #[arg(long, value_name = "SOCKET")]
@@ -40,7 +44,8 @@ pub struct Arguments {
     /// Physical address of the file's first byte, where it is not 0, 0x40000000 or 0x80000000.
     #[arg(long, value_parser = address, conflicts_with = "qmp")]
     base: Option<u64>,
-    /// Has QEMU stop the machine, copy its memory, and let it run on; takes the trace out of the copy. Works with any memory.
+    /// Has QEMU stop the machine, copy its memory, and let it run on; takes the trace out of the
+    /// copy. Works with any memory.
     #[arg(long, requires = "qmp", conflicts_with = "ram")]
     snapshot: bool,
 }
@@ -48,9 +53,15 @@ pub struct Arguments {
 /// The machine that the command line names.
 fn machine(arguments: &Arguments) -> anyhow::Result<Machine<'_>> {
     match (&arguments.ram, &arguments.qmp) {
-        (Some(file), _) => Ok(Machine::Ram { file, base: arguments.base }),
+        (Some(file), _) => Ok(Machine::Ram {
+            file,
+            base: arguments.base,
+        }),
         #[cfg(unix)]
-        (None, Some(socket)) => Ok(Machine::Qmp { socket, snapshot: arguments.snapshot }),
+        (None, Some(socket)) => Ok(Machine::Qmp {
+            socket,
+            snapshot: arguments.snapshot,
+        }),
         _ => Err(Usage("give the file with the machine's memory".to_owned()).into()),
     }
 }
@@ -61,13 +72,26 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let made = fresh_directory(&arguments.out, OTHER_OUT)?;
     let interrupted = watch_interrupts()?;
     let bar = progress_bar();
-    let options = Options { machine, out: &arguments.out, duration: arguments.duration, interrupted };
+    let options = Options {
+        machine,
+        out: &arguments.out,
+        duration: arguments.duration,
+        interrupted,
+    };
     let attached = attach::attach(&options, |progress| show(&bar, progress));
     bar.finish_and_clear();
     let attached = attached.inspect_err(|_| made.undo())?;
-    message!("kymo: {}; {} has {}", attached.ending, arguments.out.display(), summary::sentences(&attached.summary));
+    message!(
+        "kymo: {}; {} has {}",
+        attached.ending,
+        arguments.out.display(),
+        summary::sentences(&attached.summary)
+    );
     if attached.only_looked {
-        message!("kymo: another program empties the rings of this session, or nobody may; this one has only looked.");
+        message!(
+            "kymo: another program empties the rings of this session, or nobody may; this one has \
+             only looked."
+        );
     }
     Ok(Code::Ok)
 }

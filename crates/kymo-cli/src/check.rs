@@ -63,11 +63,16 @@ pub struct Arguments {
 /// Does it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     // What the files say is looked at before the trace, which may be large.
-    let files: Vec<(&Path, Expectations)> = arguments.expect.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
+    let files: Vec<(&Path, Expectations)> = arguments
+        .expect
+        .iter()
+        .map(|file| read(file))
+        .collect::<Result<_, _>>()?;
     let trace = one::open(&arguments.trace)?;
     let mut judges = Vec::new();
     for (file, expectations) in files {
-        let judge = Judge::new(expectations, trace.metadata()).map_err(|error| unusable(file, &error))?;
+        let judge =
+            Judge::new(expectations, trace.metadata()).map_err(|error| unusable(file, &error))?;
         judges.push((file, judge));
     }
     let mut analysis = Analysis::new(trace.metadata());
@@ -75,15 +80,26 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         analysis.keep_spans();
     }
     let (report, damage) = pass(&trace, analysis, |item, analysis| {
-        judges.iter_mut().for_each(|(_, judge)| judge.add(item, analysis));
+        judges
+            .iter_mut()
+            .for_each(|(_, judge)| judge.add(item, analysis));
     });
     let verdicts: Vec<(&Path, Verdict)> = judges
         .into_iter()
-        .flat_map(|(file, judge)| judge.finish(&report.damage).into_iter().map(move |verdict| (file, verdict)))
+        .flat_map(|(file, judge)| {
+            judge
+                .finish(&report.damage)
+                .into_iter()
+                .map(move |verdict| (file, verdict))
+        })
         .collect();
 
     let lost = arguments.no_losses && report.losses.events + report.losses.packets > 0;
-    let text = if arguments.json { all_json(&report, &verdicts) } else { all_text(&report, &verdicts, lost) };
+    let text = if arguments.json {
+        all_json(&report, &verdicts)
+    } else {
+        all_text(&report, &verdicts, lost)
+    };
     let mut out = std::io::stdout().lock();
     if deliver(&mut out, text.as_bytes())? {
         flush(&mut out)?;
@@ -97,20 +113,34 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 }
 
 fn read(file: &Path) -> anyhow::Result<(&Path, Expectations)> {
-    let text = fs::read(file)
-        .map_err(|error| BadInput(format!("{} cannot be read: {error}; give an expectation file", file.display())))?;
-    let text = String::from_utf8(text)
-        .map_err(|_| BadInput(format!("{} is no text: give an expectation file, which is TOML in UTF-8", file.display())))?;
+    let text = fs::read(file).map_err(|error| {
+        BadInput(format!(
+            "{} cannot be read: {error}; give an expectation file",
+            file.display()
+        ))
+    })?;
+    let text = String::from_utf8(text).map_err(|_| {
+        BadInput(format!(
+            "{} is no text: give an expectation file, which is TOML in UTF-8",
+            file.display()
+        ))
+    })?;
     let expectations = Expectations::parse(&text).map_err(|error| unusable(file, &error))?;
     if expectations.is_empty() {
-        let sentence = format!("{} expects nothing: give it [[expect]] tables (kymo check --help shows some)", file.display());
+        let sentence = format!(
+            "{} expects nothing: give it [[expect]] tables (kymo check --help shows some)",
+            file.display()
+        );
         return Err(BadInput(sentence).into());
     }
     Ok((file, expectations))
 }
 
 fn unusable(file: &Path, error: &ExpectError) -> BadInput {
-    BadInput(format!("{}, {error}; mend it there (kymo check --help shows expectations)", file.display()))
+    BadInput(format!(
+        "{}, {error}; mend it there (kymo check --help shows expectations)",
+        file.display()
+    ))
 }
 
 fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> String {
@@ -120,14 +150,27 @@ fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> Strin
     for (_, verdict) in verdicts {
         let word = if verdict.holds { "holds" } else { "FAILS" };
         lines.push(format!("{word}  {}: {}", verdict.name, verdict.message));
-        lines.extend(verdict.found.iter().filter(|_| !verdict.holds).map(|found| one_text(begin, found)));
+        lines.extend(
+            verdict
+                .found
+                .iter()
+                .filter(|_| !verdict.holds)
+                .map(|found| one_text(begin, found)),
+        );
         if verdict.more > 0 && !verdict.holds {
             lines.push(format!("{:>14}  and {} more", "", thousands(verdict.more)));
         }
     }
     if !verdicts.is_empty() {
-        let failed = verdicts.iter().filter(|(_, verdict)| !verdict.holds).count();
-        let mut line = format!("{} of {} expectations hold", verdicts.len() - failed, verdicts.len());
+        let failed = verdicts
+            .iter()
+            .filter(|(_, verdict)| !verdict.holds)
+            .count();
+        let mut line = format!(
+            "{} of {} expectations hold",
+            verdicts.len() - failed,
+            verdicts.len()
+        );
         let losses = report.losses.events.saturating_add(report.losses.packets);
         if losses > 0 {
             line += "; events were lost, and nothing is known of them";
@@ -136,15 +179,25 @@ fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> Strin
     }
     lines.extend(found.first.iter().map(|found| {
         let time = seconds(begin, Some(found.time_ns));
-        format!("{time:>14}  cpu{}  {}: {}", found.cpu, found.rule, found.message)
+        format!(
+            "{time:>14}  cpu{}  {}: {}",
+            found.cpu, found.rule, found.message
+        )
     }));
     let total: u64 = found.counts.values().sum();
     if total > found.first.len() as u64 {
-        lines.push(format!("and {} more", thousands(total - found.first.len() as u64)));
+        lines.push(format!(
+            "and {} more",
+            thousands(total - found.first.len() as u64)
+        ));
     }
     if lost {
         let losses = &report.losses;
-        lines.push(format!("{} events and {} packets were lost", thousands(losses.events), thousands(losses.packets)));
+        lines.push(format!(
+            "{} events and {} packets were lost",
+            thousands(losses.events),
+            thousands(losses.packets)
+        ));
     }
     lines.iter_mut().for_each(escape_controls);
     lines.into_iter().map(|line| line + "\n").collect()
@@ -152,24 +205,51 @@ fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> Strin
 
 /// One that is not as expected, on a line.
 fn one_text(begin: i64, found: &Found) -> String {
-    let at = |nanos: Option<i128>| seconds(begin, nanos.and_then(|nanos| i64::try_from(nanos).ok()));
+    let at =
+        |nanos: Option<i128>| seconds(begin, nanos.and_then(|nanos| i64::try_from(nanos).ok()));
     match found {
-        Found::Event { event, thread, lasted } => {
-            let cpu = event.cpu().map_or_else(|| "cpu?".to_owned(), |cpu| format!("cpu{cpu}"));
-            let mut line = format!("{:>14}  {cpu}  {} {}", at(event.nanos()), event.name(), fields_text(event));
+        Found::Event {
+            event,
+            thread,
+            lasted,
+        } => {
+            let cpu = event
+                .cpu()
+                .map_or_else(|| "cpu?".to_owned(), |cpu| format!("cpu{cpu}"));
+            let mut line = format!(
+                "{:>14}  {cpu}  {} {}",
+                at(event.nanos()),
+                event.name(),
+                fields_text(event)
+            );
             if let Some(thread) = thread {
-                let name = thread.name.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
+                let name = thread
+                    .name
+                    .as_ref()
+                    .map_or_else(String::new, |name| format!(" ({name})"));
                 line += &format!(", in thread {}{name}", thread.tid);
             }
             if let Some((since, nanos)) = lasted {
-                line += &format!(", after {} from {}", crate::report::duration(*nanos), seconds(begin, Some(*since)));
+                line += &format!(
+                    ", after {} from {}",
+                    crate::report::duration(*nanos),
+                    seconds(begin, Some(*since))
+                );
             }
             line
         }
         Found::Loss(loss) => {
-            let what = if loss.kind == LossKind::Events { "events" } else { "packets" };
+            let what = if loss.kind == LossKind::Events {
+                "events"
+            } else {
+                "packets"
+            };
             let (from, to) = (at(loss.begin_nanos), at(loss.end_nanos));
-            format!("{from:>14}  {} {what} lost on {} until {to}", thousands(loss.count), loss.stream)
+            format!(
+                "{from:>14}  {} {what} lost on {} until {to}",
+                thousands(loss.count),
+                loss.stream
+            )
         }
     }
 }
@@ -195,7 +275,11 @@ fn all_json(report: &Report, verdicts: &[(&Path, Verdict)]) -> String {
 fn one_json(found: &Found) -> Value {
     let narrow = |nanos: Option<i128>| nanos.and_then(|nanos| i64::try_from(nanos).ok());
     match found {
-        Found::Event { event, thread, lasted } => json!({
+        Found::Event {
+            event,
+            thread,
+            lasted,
+        } => json!({
             "type": "event", "time_ns": narrow(event.nanos()), "cpu": event.cpu(), "name": event.name(),
             "fields": serde_json::from_str::<Value>(&fields_json(event)).unwrap_or_default(),
             "thread": thread, "begin_ns": lasted.map(|(begin, _)| begin), "duration_ns": lasted.map(|(_, nanos)| nanos),

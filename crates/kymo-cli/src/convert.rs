@@ -63,7 +63,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
             Ok(converted) => add(&mut total, converted),
             Err(error) => {
                 // Where there was no room, what is there is whole and may be of use.
-                if !error.downcast_ref::<kymo_ctf::WriteError>().is_some_and(kymo_ctf::WriteError::is_full) {
+                if !error
+                    .downcast_ref::<kymo_ctf::WriteError>()
+                    .is_some_and(kymo_ctf::WriteError::is_full)
+                {
                     undo();
                 }
                 return Err(error);
@@ -94,10 +97,20 @@ fn places(traces: &[PathBuf], out: &Path) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = Vec::new();
     for trace in traces {
         let full = trace.canonicalize().unwrap_or_else(|_| trace.clone());
-        let name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let name = if name.is_empty() { "trace".to_owned() } else { name };
+        let name = full
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let name = if name.is_empty() {
+            "trace".to_owned()
+        } else {
+            name
+        };
         let numbered = (2..).map(|number: u32| format!("{name}-{number}"));
-        let free = std::iter::once(name.clone()).chain(numbered).map(|name| out.join(name));
+        let free = std::iter::once(name.clone())
+            .chain(numbered)
+            .map(|name| out.join(name));
         places.extend(free.into_iter().find(|place| !places.contains(place)));
     }
     places
@@ -134,20 +147,36 @@ fn say(converted: &Converted, out: &Path, partial: bool) {
         return;
     }
     let plural = if converted.events == 1 { "" } else { "s" };
-    let mut sentence = format!("{} has {} event{plural}", out.display(), thousands(converted.events));
+    let mut sentence = format!(
+        "{} has {} event{plural}",
+        out.display(),
+        thousands(converted.events)
+    );
     let mended = [
         (
             converted.clamped,
             "time stamp stepped back and became the one before",
             "time stamps stepped back and became the one before",
         ),
-        (converted.closed, "packet was never closed and is now", "packets were never closed and are now"),
-        (converted.counters, "counter stepped back and goes on", "counters stepped back and go on"),
+        (
+            converted.closed,
+            "packet was never closed and is now",
+            "packets were never closed and are now",
+        ),
+        (
+            converted.counters,
+            "counter stepped back and goes on",
+            "counters stepped back and go on",
+        ),
     ];
     let mended = mended.into_iter().filter(|(count, ..)| *count > 0);
     for (index, (count, one, several)) in mended.enumerate() {
         sentence.push_str(if index == 0 { "; mended: " } else { ", " });
-        sentence.push_str(&format!("{} {}", thousands(count), if count == 1 { one } else { several }));
+        sentence.push_str(&format!(
+            "{} {}",
+            thousands(count),
+            if count == 1 { one } else { several }
+        ));
     }
     message!("kymo: {sentence}.");
 }

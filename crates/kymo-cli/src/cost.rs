@@ -44,7 +44,8 @@ Needs the plugin libkymo_cost.so beside kymo: cargo build --release -p kymo-cost
 pub struct Arguments {
     /// The kernel, an ELF file.
     kernel: PathBuf,
-    /// Functions to count, by name; `*` stands for any characters, `?` for one. Where they were inlined, too.
+    /// Functions to count, by name; `*` stands for any characters, `?` for one. Where they were
+    /// inlined, too.
     #[arg(long, value_name = "PATTERN")]
     symbol: Vec<String>,
     /// Addresses to count, the last one not included: 0x80201000..0x80201040.
@@ -62,8 +63,8 @@ pub struct Arguments {
     /// The kernel's command line on the standard machine.
     #[arg(long, conflicts_with = "command")]
     append: Option<String>,
-    /// Runs the CPUs of the standard machine at once instead of counting instructions as time (`-icount shift=0,sleep=off`). The counts are
-    /// as exact, but no two runs are the same.
+    /// Runs the CPUs of the standard machine at once instead of counting instructions as time
+    /// (`-icount shift=0,sleep=off`). The counts are as exact, but no two runs are the same.
     #[arg(long, conflicts_with = "command")]
     parallel: bool,
     /// Ends the machine after so many seconds; the exit code is 1 then.
@@ -80,17 +81,26 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// A half-open range: two addresses, in hexadecimal behind `0x`, else decimal, without signs or blanks.
+/// A half-open range: two addresses, in hexadecimal behind `0x`, else decimal, without signs or
+/// blanks.
 fn range(text: &str) -> Result<Range<u64>, String> {
     let address = |text: &str| {
-        let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
+        let (digits, radix) = text
+            .strip_prefix("0x")
+            .map_or((text, 10), |digits| (digits, 16));
         let all_digits = digits.chars().all(|digit| digit.is_digit(radix));
-        all_digits.then(|| u64::from_str_radix(digits, radix).ok()).flatten()
+        all_digits
+            .then(|| u64::from_str_radix(digits, radix).ok())
+            .flatten()
     };
-    let (start, end) = text.split_once("..").ok_or("two addresses with two dots between them, such as 0x80201000..0x80201040")?;
+    let (start, end) = text
+        .split_once("..")
+        .ok_or("two addresses with two dots between them, such as 0x80201000..0x80201040")?;
     match (address(start), address(end)) {
         (Some(start), Some(end)) if start < end => Ok(start..end),
-        (Some(_), Some(_)) => Err("the range is empty: the second address must be greater than the first".to_owned()),
+        (Some(_), Some(_)) => {
+            Err("the range is empty: the second address must be greater than the first".to_owned())
+        }
         _ => Err("addresses are written as 0x80201000, or in decimal, within 64 bits".to_owned()),
     }
 }
@@ -126,22 +136,42 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let sites = find(arguments)?;
     let plugin = plugin(arguments.plugin.as_deref())?;
     let scratch = Scratch(std::env::temp_dir().join(format!("kymo-cost-{}", std::process::id())));
-    fs::create_dir_all(&scratch.0)
-        .with_context(|| format!("cannot make the directory {} (give another place with TMPDIR)", scratch.0.display()))?;
-    let trace = arguments.out.clone().unwrap_or_else(|| scratch.0.join("trace"));
+    fs::create_dir_all(&scratch.0).with_context(|| {
+        format!(
+            "cannot make the directory {} (give another place with TMPDIR)",
+            scratch.0.display()
+        )
+    })?;
+    let trace = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| scratch.0.join("trace"));
     let report = scratch.0.join("report.json");
-    let launch = launch(arguments, &sites, &plugin, &report, &record::ram_file(&trace))?;
+    let launch = launch(
+        arguments,
+        &sites,
+        &plugin,
+        &report,
+        &record::ram_file(&trace),
+    )?;
 
     let made = fresh_directory(&trace, "give another place with TMPDIR")?;
     ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed))
         .context("cannot watch for interrupts (start kymo from another shell)")?;
     let bar = BAR.get_or_init(progress_bar);
-    let options = Options { timeout: arguments.timeout, console: Some(print), ..Options::new(&launch, &trace, &INTERRUPTED) };
+    let options = Options {
+        timeout: arguments.timeout,
+        console: Some(print),
+        ..Options::new(&launch, &trace, &INTERRUPTED)
+    };
     let recorded = record::record(&options, |progress| show(bar, progress));
     bar.finish_and_clear();
     let report = fs::read_to_string(&report).unwrap_or_default();
     let (ending, counts) = match recorded {
-        Ok(recorded) => (recorded.ending, Some(Counts::of(&Trace::open(&trace)?, &mut Select::default()).0)),
+        Ok(recorded) => (
+            recorded.ending,
+            Some(Counts::of(&Trace::open(&trace)?, &mut Select::default()).0),
+        ),
         Err(error) => {
             made.undo();
             match error {
@@ -152,34 +182,68 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         }
     };
     if report.is_empty() {
-        return Err(anyhow!("the machine {ending} and the plugin did not report: see what QEMU printed"));
+        return Err(anyhow!(
+            "the machine {ending} and the plugin did not report: see what QEMU printed"
+        ));
     }
-    let bytes = counts.as_ref().map(|_| report::bytes(&trace)).transpose()?.unwrap_or_default();
-    let report = report::Report::new(&sites, &report, counts.as_ref(), &bytes, arguments.event.is_empty())
-        .map_err(|error| anyhow!("the plugin's report cannot be read: {error}"))?;
-    let text = if arguments.json { report.to_json(&arguments.kernel) } else { report.to_text() };
+    let bytes = counts
+        .as_ref()
+        .map(|_| report::bytes(&trace))
+        .transpose()?
+        .unwrap_or_default();
+    let report = report::Report::new(
+        &sites,
+        &report,
+        counts.as_ref(),
+        &bytes,
+        arguments.event.is_empty(),
+    )
+    .map_err(|error| anyhow!("the plugin's report cannot be read: {error}"))?;
+    let text = if arguments.json {
+        report.to_json(&arguments.kernel)
+    } else {
+        report.to_text()
+    };
     let mut out = std::io::stdout().lock();
     if deliver(&mut out, text.as_bytes())? {
         flush(&mut out)?;
     }
     if counts.is_none() {
-        message!("kymo: the machine {ending}, and its kernel had not started a trace: there is nothing to compare with.");
+        message!(
+            "kymo: the machine {ending}, and its kernel had not started a trace: there is nothing \
+             to compare with."
+        );
     }
-    let agrees = report.disagreement().inspect(|sentence| message!("kymo: {sentence}")).is_none();
+    let agrees = report
+        .disagreement()
+        .inspect(|sentence| message!("kymo: {sentence}"))
+        .is_none();
     if !matches!(ending, Ending::PoweredOff) {
         message!("kymo: the machine {ending}.");
     }
     let ended = matches!(ending, Ending::PoweredOff | Ending::Interrupted);
-    Ok(if agrees && ended { Code::Ok } else { Code::Findings })
+    Ok(if agrees && ended {
+        Code::Ok
+    } else {
+        Code::Findings
+    })
 }
 
 /// What the command line asks for, in this kernel.
 fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
     let path = &arguments.kernel;
-    let bytes = fs::read(path).map_err(|source| qemu::Error::Kernel { path: path.clone(), source })?;
-    let file = object::File::parse(&*bytes).map_err(|_| qemu::Error::NotElf { path: path.clone() })?;
-    let code = code::Code::read(&file)
-        .map_err(|error| BadInput(format!("{}: {error}; build the kernel again, not stripped", path.display())))?;
+    let bytes = fs::read(path).map_err(|source| qemu::Error::Kernel {
+        path: path.clone(),
+        source,
+    })?;
+    let file =
+        object::File::parse(&*bytes).map_err(|_| qemu::Error::NotElf { path: path.clone() })?;
+    let code = code::Code::read(&file).map_err(|error| {
+        BadInput(format!(
+            "{}: {error}; build the kernel again, not stripped",
+            path.display()
+        ))
+    })?;
     let has_dwarf = !code.scopes.is_empty();
     let asks_for_code = !arguments.symbol.is_empty() || !arguments.range.is_empty();
     let all_events = arguments.event.is_empty() && !asks_for_code;
@@ -200,22 +264,43 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
         if events.is_empty() {
             return Err(BadInput(format!("{} records no event of Kymo's, as far as its DWARF says: build it with the feature trace, or count functions with --symbol", path.display())).into());
         }
-        let is_asked = |site: &Site, name: &str| site.name == name || sites::short(&site.name) == name;
-        if let Some(unknown) = arguments.event.iter().find(|name| !events.iter().any(|site| is_asked(site, name))) {
-            let sentence =
-                format!("{} records no event \"{unknown}\"; it records {}: give one of these", path.display(), names.join(", "));
+        let is_asked =
+            |site: &Site, name: &str| site.name == name || sites::short(&site.name) == name;
+        if let Some(unknown) = arguments
+            .event
+            .iter()
+            .find(|name| !events.iter().any(|site| is_asked(site, name)))
+        {
+            let sentence = format!(
+                "{} records no event \"{unknown}\"; it records {}: give one of these",
+                path.display(),
+                names.join(", ")
+            );
             return Err(BadInput(sentence).into());
         }
-        found.extend(events.into_iter().filter(|site| all_events || arguments.event.iter().any(|name| is_asked(site, name))));
+        found.extend(
+            events.into_iter().filter(|site| {
+                all_events || arguments.event.iter().any(|name| is_asked(site, name))
+            }),
+        );
         found.sort_by_key(|site| (sites::trace_name(&site.name), site.entry));
-        found.extend(sites::functions(&code, "kymo::ring::*slow*", Kind::SlowPath));
+        found.extend(sites::functions(
+            &code,
+            "kymo::ring::*slow*",
+            Kind::SlowPath,
+        ));
     }
     for pattern in &arguments.symbol {
         let functions = sites::functions(&code, pattern, Kind::Function);
         if functions.is_empty() {
-            let hint = if has_dwarf { "" } else { " (without DWARF, inlined functions are not known)" };
+            let hint = if has_dwarf {
+                ""
+            } else {
+                " (without DWARF, inlined functions are not known)"
+            };
             return Err(BadInput(format!(
-                "no function of {} matches \"{pattern}\"{hint}: give another --symbol, such as *{pattern}*",
+                "no function of {} matches \"{pattern}\"{hint}: give another --symbol, such as \
+                 *{pattern}*",
                 path.display()
             ))
             .into());
@@ -223,7 +308,10 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
         found.extend(functions);
     }
     if !has_dwarf && !arguments.symbol.is_empty() {
-        message!("kymo: {} has no DWARF: places where functions were inlined are not counted.", path.display());
+        message!(
+            "kymo: {} has no DWARF: places where functions were inlined are not counted.",
+            path.display()
+        );
     }
     found.extend(arguments.range.iter().map(sites::range));
     Ok(found)
@@ -241,24 +329,42 @@ fn plugin(given: Option<&Path>) -> anyhow::Result<PathBuf> {
         return Ok(path);
     }
     Err(anyhow!(
-        "there is no QEMU plugin at {}: build it with `cargo build --release -p kymo-cost` and give it with --plugin, or put it beside kymo",
+        "there is no QEMU plugin at {}: build it with `cargo build --release -p kymo-cost` and \
+         give it with --plugin, or put it beside kymo",
         path.display()
     ))
 }
 
-fn launch(arguments: &Arguments, sites: &[Site], plugin: &Path, report: &Path, ram: &Path) -> anyhow::Result<Launch> {
+fn launch(
+    arguments: &Arguments,
+    sites: &[Site],
+    plugin: &Path,
+    report: &Path,
+    ram: &Path,
+) -> anyhow::Result<Launch> {
     let (Some(plugin), Some(report)) = (plugin.to_str(), report.to_str()) else {
         return Err(Usage(
-            "the paths of the plugin and of the directory for temporary files must be UTF-8: give others with --plugin and TMPDIR"
+            "the paths of the plugin and of the directory for temporary files must be UTF-8: give \
+             others with --plugin and TMPDIR"
                 .to_owned(),
         )
         .into());
     };
     // A comma in a value is written twice.
     let escaped = |path: &str| path.replace(',', ",,");
-    let value = format!("{}{},out={}", escaped(plugin), sites::plugin_arguments(sites), escaped(report));
+    let value = format!(
+        "{}{},out={}",
+        escaped(plugin),
+        sites::plugin_arguments(sites),
+        escaped(report)
+    );
     let launch = if arguments.command.is_empty() {
-        let launch = Launch::kernel(&arguments.kernel, arguments.cpus, arguments.append.as_deref(), ram)?;
+        let launch = Launch::kernel(
+            &arguments.kernel,
+            arguments.cpus,
+            arguments.append.as_deref(),
+            ram,
+        )?;
         match arguments.parallel {
             true => launch.with(["-accel", "tcg,thread=multi"]),
             false => launch.deterministic(),
@@ -273,7 +379,10 @@ fn launch(arguments: &Arguments, sites: &[Site], plugin: &Path, report: &Path, r
 mod tests {
     #[test]
     fn ranges_on_the_command_line() {
-        assert_eq!(super::range("0x80201000..0x80201040"), Ok(0x8020_1000..0x8020_1040));
+        assert_eq!(
+            super::range("0x80201000..0x80201040"),
+            Ok(0x8020_1000..0x8020_1040)
+        );
         assert_eq!(super::range("16..32"), Ok(16..32));
         for text in [
             "",

@@ -81,9 +81,13 @@ impl Code {
                     attach::Error::Image(error) => of_image(error),
                     attach::Error::Follow(error) => of_follow(error),
                     attach::Error::Recover(error) => of_recover(error),
-                    attach::Error::NotStarted { .. } | attach::Error::NotRunning { .. } => Code::BadInput,
+                    attach::Error::NotStarted { .. } | attach::Error::NotRunning { .. } => {
+                        Code::BadInput
+                    }
                     #[cfg(unix)]
-                    attach::Error::Qmp(qmp::Error::NotShared { .. } | qmp::Error::Silent { .. }) => Code::BadInput,
+                    attach::Error::Qmp(
+                        qmp::Error::NotShared { .. } | qmp::Error::Silent { .. },
+                    ) => Code::BadInput,
                     _ => Code::Environment,
                 };
             }
@@ -98,7 +102,9 @@ impl Code {
             }
             if let Some(error) = cause.downcast_ref::<kymo_ctf::WriteError>() {
                 return match error {
-                    kymo_ctf::WriteError::Metadata(_) | kymo_ctf::WriteError::Wide { .. } => Code::BadInput,
+                    kymo_ctf::WriteError::Metadata(_) | kymo_ctf::WriteError::Wide { .. } => {
+                        Code::BadInput
+                    }
                     _ => Code::Environment,
                 };
             }
@@ -112,7 +118,9 @@ impl Code {
 
 fn of_follow(error: &follow::Error) -> Code {
     match error {
-        follow::Error::Write { source, .. } if source.kind() == io::ErrorKind::InvalidData => Code::BadInput,
+        follow::Error::Write { source, .. } if source.kind() == io::ErrorKind::InvalidData => {
+            Code::BadInput
+        }
         _ => Code::Environment,
     }
 }
@@ -131,7 +139,9 @@ fn of_image(_: &image::Error) -> Code {
 
 fn of_qemu(error: &qemu::Error) -> Code {
     match error {
-        qemu::Error::RamFile { .. } | qemu::Error::Missing { .. } | qemu::Error::Process { .. } => Code::Environment,
+        qemu::Error::RamFile { .. } | qemu::Error::Missing { .. } | qemu::Error::Process { .. } => {
+            Code::Environment
+        }
         qemu::Error::Kernel { .. }
         | qemu::Error::NotElf { .. }
         | qemu::Error::Architecture { .. }
@@ -140,43 +150,62 @@ fn of_qemu(error: &qemu::Error) -> Code {
     }
 }
 
-/// The error on one line: what is wrong, and what can be done, where the sentence does not say that already.
+/// The error on one line: what is wrong, and what can be done, where the sentence does not say that
+/// already.
 pub fn told(error: &anyhow::Error) -> String {
     let sentence = sentence(error);
-    let Some(advice) = error.chain().find_map(advice) else { return sentence };
+    let Some(advice) = error.chain().find_map(advice) else {
+        return sentence;
+    };
     // Sentences of the one kind end with a full stop, of the other kind with nothing.
     match sentence.strip_suffix('.') {
         Some(_) => {
             let mut letters = advice.chars();
             let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-            format!("{sentence} {}{}.", first.into_iter().collect::<String>(), letters.as_str())
+            format!(
+                "{sentence} {}{}.",
+                first.into_iter().collect::<String>(),
+                letters.as_str()
+            )
         }
         None => format!("{sentence}; {advice}"),
     }
 }
 
-/// What the user can do about it, as the rest of a sentence that begins with a verb; `None` where the error's own sentence says it.
+/// What the user can do about it, as the rest of a sentence that begins with a verb; `None` where
+/// the error's own sentence says it.
 fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<kymo_ctf::Error>() {
         return of_trace(error);
     }
     if let Some(error) = cause.downcast_ref::<kymo_ctf::WriteError>() {
         return Some(match error {
-            kymo_ctf::WriteError::Metadata(_) => "read it with kymo dump, or write CTF 2 with --ctf2",
-            kymo_ctf::WriteError::Wide { .. } => "write CTF 2 with --ctf2, or leave these events out with --event",
+            kymo_ctf::WriteError::Metadata(_) => {
+                "read it with kymo dump, or write CTF 2 with --ctf2"
+            }
+            kymo_ctf::WriteError::Wide { .. } => {
+                "write CTF 2 with --ctf2, or leave these events out with --event"
+            }
             _ => "make room there, or give another place to which you may write",
         });
     }
     if let Some(error) = cause.downcast_ref::<kymo_export::Error>() {
         return Some(match error {
             kymo_export::Error::Occupied(_) => "give a directory that is new or empty",
-            kymo_export::Error::NotBuilt => "install it with: cargo install --path crates/kymo-cli --features parquet",
-            kymo_export::Error::Write { .. } => "make room there, or give another place to which you may write",
+            kymo_export::Error::NotBuilt => {
+                "install it with: cargo install --path crates/kymo-cli --features parquet"
+            }
+            kymo_export::Error::Write { .. } => {
+                "make room there, or give another place to which you may write"
+            }
             _ => return None,
         });
     }
     let image = |error: &image::Error| match error {
-        image::Error::Read { source, .. } => Some(to_read(source, "give a memory image: a RAM file, a raw dump or an ELF core")),
+        image::Error::Read { source, .. } => Some(to_read(
+            source,
+            "give a memory image: a RAM file, a raw dump or an ELF core",
+        )),
         image::Error::Refused { refusal, .. } => match refusal {
             // They say it themselves.
             Refusal::Version(_) | Refusal::Incompatible(_) => None,
@@ -187,12 +216,16 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     };
     let qemu = |error: &qemu::Error| match error {
         qemu::Error::RamFile { source, .. } => Some(to_write(source)),
-        qemu::Error::Process { .. } => Some("see that you may run it, and that there is memory for it"),
+        qemu::Error::Process { .. } => {
+            Some("see that you may run it, and that there is memory for it")
+        }
         qemu::Error::Missing { .. } => Some("install it, or put it on the PATH"),
         _ => None,
     };
     let follow = |error: &follow::Error, damaged| match error {
-        follow::Error::Write { source, .. } if source.kind() == io::ErrorKind::InvalidData => damaged,
+        follow::Error::Write { source, .. } if source.kind() == io::ErrorKind::InvalidData => {
+            damaged
+        }
         follow::Error::Write { source, .. } => to_write(source),
         _ => "free some memory, or give --out on a file system that files can be mapped from",
     };
@@ -200,19 +233,27 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
         return match error {
             record::Error::Qemu(error) => qemu(error),
             record::Error::Image(error) => image(error),
-            record::Error::Follow(error) => Some(follow(error, "keep the memory with --keep-ram, and try kymo recover on it")),
+            record::Error::Follow(error) => Some(follow(
+                error,
+                "keep the memory with --keep-ram, and try kymo recover on it",
+            )),
             _ => None,
         };
     }
     if let Some(error) = cause.downcast_ref::<attach::Error>() {
         return match error {
-            attach::Error::Image(image::Error::Read { source, .. }) => {
-                Some(to_read(source, "give the file that holds the machine's memory"))
-            }
+            attach::Error::Image(image::Error::Read { source, .. }) => Some(to_read(
+                source,
+                "give the file that holds the machine's memory",
+            )),
             attach::Error::Image(error) => image(error),
-            attach::Error::Follow(error) => Some(follow(error, "try kymo recover on the machine's memory")),
+            attach::Error::Follow(error) => {
+                Some(follow(error, "try kymo recover on the machine's memory"))
+            }
             #[cfg(unix)]
-            attach::Error::Qmp(qmp::Error::Silent { .. }) => Some("see that nobody else is connected to it, and that it is QEMU's"),
+            attach::Error::Qmp(qmp::Error::Silent { .. }) => {
+                Some("see that nobody else is connected to it, and that it is QEMU's")
+            }
             #[cfg(unix)]
             attach::Error::Qmp(qmp::Error::Refused { .. }) => {
                 Some("see that QEMU may write to the trace directory, and is no older than 5.0")
@@ -224,7 +265,9 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
         return match error {
             recover::Error::Image(error) => image(error),
             recover::Error::Write { source, .. } => Some(to_write(source)),
-            recover::Error::Damaged { .. } => Some("take the memory again, all of it, while the machine is stopped"),
+            recover::Error::Damaged { .. } => {
+                Some("take the memory again, all of it, while the machine is stopped")
+            }
             _ => None,
         };
     }
@@ -233,11 +276,18 @@ fn advice(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
 
 fn of_trace(error: &kymo_ctf::Error) -> Option<&'static str> {
     Some(match error {
-        kymo_ctf::Error::Io { source, .. } => to_read(source, "give the directory of a CTF trace, with its metadata"),
-        kymo_ctf::Error::Metadata(_) => "give a trace in CTF 1.8 or CTF 2, or mend the metadata there",
+        kymo_ctf::Error::Io { source, .. } => to_read(
+            source,
+            "give the directory of a CTF trace, with its metadata",
+        ),
+        kymo_ctf::Error::Metadata(_) => {
+            "give a trace in CTF 1.8 or CTF 2, or mend the metadata there"
+        }
         kymo_ctf::Error::Stream { reason, .. } => match reason {
             DecodeError::Io(_) => "see that the file can be read to its end",
-            DecodeError::Truncated { .. } => "take what stands before it, or copy the trace again when its tracer has ended",
+            DecodeError::Truncated { .. } => {
+                "take what stands before it, or copy the trace again when its tracer has ended"
+            }
             DecodeError::UuidMismatch | DecodeError::StreamChanged => {
                 "move the file out of the trace's directory if it is of another trace"
             }
@@ -246,7 +296,9 @@ fn of_trace(error: &kymo_ctf::Error) -> Option<&'static str> {
             | DecodeError::NoSuchOption(_)
             | DecodeError::WideLength(_)
             | DecodeError::TooLarge { .. }
-            | DecodeError::AbsentField => "give the metadata that the tracer wrote with this very trace",
+            | DecodeError::AbsentField => {
+                "give the metadata that the tracer wrote with this very trace"
+            }
             _ => "take what stands before it, or copy the trace again: it is damaged there",
         },
         _ => return None,
@@ -255,7 +307,9 @@ fn of_trace(error: &kymo_ctf::Error) -> Option<&'static str> {
 
 fn to_read(source: &io::Error, otherwise: &'static str) -> &'static str {
     match source.kind() {
-        io::ErrorKind::PermissionDenied => "get the right to read it, or take a copy that you may read",
+        io::ErrorKind::PermissionDenied => {
+            "get the right to read it, or take a copy that you may read"
+        }
         _ => otherwise,
     }
 }

@@ -24,7 +24,8 @@ points. CSV and Parquet get every event with every field, one table for each kin
 pub struct Arguments {
     /// The trace directory.
     trace: PathBuf,
-    /// The file, which is written anew; for csv and parquet a directory, which must be new or empty.
+    /// The file, which is written anew; for csv and parquet a directory, which must be new or
+    /// empty.
     out: PathBuf,
     /// What to write.
     #[arg(long, value_enum)]
@@ -57,7 +58,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let outcome = kymo_export::export(&trace, format, &arguments.out, |item| progress.pass(item))?;
     progress.done();
     if outcome.timeless > 0 && matches!(arguments.to, To::Perfetto | To::Chrome) {
-        message!("kymo: {} events have no time, and are not in the timeline.", outcome.timeless);
+        message!(
+            "kymo: {} events have no time, and are not in the timeline.",
+            outcome.timeless
+        );
     }
     match outcome.damage {
         Some(damage) => Err(damage.into()),

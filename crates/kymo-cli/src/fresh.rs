@@ -21,45 +21,67 @@ impl Fresh {
     }
 }
 
-/// Makes the directory for a new trace; refuses one that holds something. `how` says how another one is given.
+/// Makes the directory for a new trace; refuses one that holds something. `how` says how another
+/// one is given.
 pub fn fresh_directory(path: &Path, how: &str) -> anyhow::Result<Fresh> {
     match fs::read_dir(path) {
         Ok(mut entries) => {
             if entries.next().is_some() {
-                return Err(Usage(format!("{} is not empty: give a new directory for the trace", path.display())).into());
+                return Err(Usage(format!(
+                    "{} is not empty: give a new directory for the trace",
+                    path.display()
+                ))
+                .into());
             }
             Ok(Fresh { made: Vec::new() })
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let made = path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+            let made = path
+                .ancestors()
+                .take_while(|path| !path.as_os_str().is_empty() && !path.exists());
             let made = made.map(Path::to_owned).collect();
-            fs::create_dir_all(path).with_context(|| format!("cannot make the directory {} ({how})", path.display()))?;
+            fs::create_dir_all(path)
+                .with_context(|| format!("cannot make the directory {} ({how})", path.display()))?;
             Ok(Fresh { made })
         }
-        Err(_) => Err(Usage(format!("{} is no directory that a trace could be written to: {how}", path.display())).into()),
+        Err(_) => Err(Usage(format!(
+            "{} is no directory that a trace could be written to: {how}",
+            path.display()
+        ))
+        .into()),
     }
 }
 
 /// Refuses to write where it would become a part of the trace.
 pub fn refuse_inside(out: &Path, trace: &Path) -> Result<(), Usage> {
     match is_in(out, trace) {
-        true => Err(Usage(format!("{} is in the trace, of which it would be a part: give another place", out.display()))),
+        true => Err(Usage(format!(
+            "{} is in the trace, of which it would be a part: give another place",
+            out.display()
+        ))),
         false => Ok(()),
     }
 }
 
 /// Whether what is to be written would lie in the directory, or be it.
 fn is_in(out: &Path, directory: &Path) -> bool {
-    let Ok(directory) = directory.canonicalize() else { return false };
+    let Ok(directory) = directory.canonicalize() else {
+        return false;
+    };
     let out = without_detours(out);
     let there = out.ancestors().find_map(|path| {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
         path.canonicalize().ok()
     });
     there.is_some_and(|path| path.starts_with(&directory))
 }
 
-/// The same place without steps into directories that are not there and out of them again: these are made on the way.
+/// The same place without steps into directories that are not there and out of them again: these
+/// are made on the way.
 fn without_detours(path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for component in path.components() {

@@ -49,34 +49,65 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         trace(&arguments.input, arguments.jobs, &mut findings)?
     } else {
         let bytes = read(&arguments.input)?;
-        metadata(&arguments.input, &bytes, Metadata::from_bytes(&bytes), &mut findings)?
+        metadata(
+            &arguments.input,
+            &bytes,
+            Metadata::from_bytes(&bytes),
+            &mut findings,
+        )?
     };
     print(&findings, arguments.json, &mut std::io::stdout().lock())?;
     Ok(code)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })
+    std::fs::read(path).map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source,
+    })
 }
 
-fn metadata(path: &Path, bytes: &[u8], read: Result<Metadata, Error>, findings: &mut Vec<Finding>) -> Result<Code, Error> {
-    // Lines are those of the text, also where the file holds it in packets. What is wrong with the packets themselves is in none.
+fn metadata(
+    path: &Path,
+    bytes: &[u8],
+    read: Result<Metadata, Error>,
+    findings: &mut Vec<Finding>,
+) -> Result<Code, Error> {
+    // Lines are those of the text, also where the file holds it in packets. What is wrong with the
+    // packets themselves is in none.
     let text = Metadata::text(bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let mut tell = |severity, error: &MetadataError| {
-        let line = usize::try_from(error.position.line).unwrap_or(usize::MAX).saturating_sub(1);
-        let shown = text.lines().nth(line).map(|line| around(line, error.position.column as usize));
+        let line = usize::try_from(error.position.line)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(1);
+        let shown = text
+            .lines()
+            .nth(line)
+            .map(|line| around(line, error.position.column as usize));
         findings.push(Finding {
             severity,
-            place: format!("{}:{}:{}", path.display(), error.position.line, error.position.column),
+            place: format!(
+                "{}:{}:{}",
+                path.display(),
+                error.position.line,
+                error.position.column
+            ),
             message: error.message.clone(),
             shown,
         });
     };
     match read {
         Ok(metadata) => {
-            metadata.warnings().iter().for_each(|warning| tell("warning", warning));
-            Ok(if metadata.warnings().is_empty() { Code::Ok } else { Code::Findings })
+            metadata
+                .warnings()
+                .iter()
+                .for_each(|warning| tell("warning", warning));
+            Ok(if metadata.warnings().is_empty() {
+                Code::Ok
+            } else {
+                Code::Findings
+            })
         }
         Err(Error::Metadata(error)) => {
             tell("error", &error);
@@ -90,7 +121,8 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
     let trace = match Trace::open(directory) {
         Ok(trace) => trace,
         Err(Error::Metadata(error)) => {
-            // Of a tree of traces the error does not say which: the first that cannot be read is shown.
+            // Of a tree of traces the error does not say which: the first that cannot be read is
+            // shown.
             let path = directory.join("metadata");
             let bytes = read(&path).unwrap_or_default();
             return metadata(&path, &bytes, Err(Error::Metadata(error)), findings);
@@ -105,7 +137,11 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
     let map = trace.map();
     let tally = Tally::of(&map, jobs, false);
     for problem in &tally.problems {
-        let severity = if problem.consequence == Consequence::Clamped { "warning" } else { "error" };
+        let severity = if problem.consequence == Consequence::Clamped {
+            "warning"
+        } else {
+            "error"
+        };
         let goes_on = match problem.consequence {
             Consequence::Clamped => String::new(),
             Consequence::PacketLost { resumes } => format!("; reading goes on at byte {resumes}"),
@@ -113,14 +149,22 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
         };
         findings.push(Finding {
             severity,
-            place: format!("{}, packet {}, byte {}", problem.stream, problem.packet, problem.offset),
+            place: format!(
+                "{}, packet {}, byte {}",
+                problem.stream, problem.packet, problem.offset
+            ),
             message: format!("{}{goes_on}", problem.reason),
             shown: None,
         });
     }
     if tally.more_problems > 0 {
         let message = format!("{} more problems like these", tally.more_problems);
-        findings.push(Finding { severity: "warning", place: directory.display().to_string(), message, shown: None });
+        findings.push(Finding {
+            severity: "warning",
+            place: directory.display().to_string(),
+            message,
+            shown: None,
+        });
     }
     for error in map.failed() {
         findings.push(Finding {
@@ -130,10 +174,15 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
             shown: None,
         });
     }
-    Ok(if findings.is_empty() { Code::Ok } else { Code::Findings })
+    Ok(if findings.is_empty() {
+        Code::Ok
+    } else {
+        Code::Findings
+    })
 }
 
-/// What comes before and after `column`, as it is printed. Of a long line, as fragments of CTF 2 often are, it is what is near.
+/// What comes before and after `column`, as it is printed. Of a long line, as fragments of CTF 2
+/// often are, it is what is near.
 fn around(line: &str, column: usize) -> [String; 2] {
     const NEAR: usize = 80;
     let at = column.saturating_sub(1);
@@ -143,7 +192,10 @@ fn around(line: &str, column: usize) -> [String; 2] {
     let before: String = line.chars().skip(from).take(at - from).collect();
     let mut after = line.chars().skip(at);
     let near: String = after.by_ref().take(most).collect();
-    let (left, right) = (if from > 0 { "..." } else { "" }, if after.next().is_some() { "..." } else { "" });
+    let (left, right) = (
+        if from > 0 { "..." } else { "" },
+        if after.next().is_some() { "..." } else { "" },
+    );
     [format!("{left}{before}"), format!("{near}{right}")].map(|part| {
         let mut part = part.replace('\t', " ");
         escape_controls(&mut part);
@@ -152,9 +204,16 @@ fn around(line: &str, column: usize) -> [String; 2] {
 }
 
 fn print(findings: &[Finding], json: bool, out: &mut impl Write) -> anyhow::Result<()> {
-    for Finding { severity, place, message, shown } in findings {
+    for Finding {
+        severity,
+        place,
+        message,
+        shown,
+    } in findings
+    {
         let mut lines = vec![match json {
-            true => serde_json::json!({ "type": severity, "place": place, "message": message }).to_string(),
+            true => serde_json::json!({ "type": severity, "place": place, "message": message })
+                .to_string(),
             false => format!("{place}: {severity}: {message}"),
         }];
         if let (false, Some([before, after])) = (json, shown) {

@@ -33,8 +33,9 @@ use clap::{Parser, Subcommand};
 ///
 /// Data goes to the standard output, messages to the standard error.
 ///
-/// Exit codes: 0 it worked; 1 it worked and found something (the machine failed, or the time limit ended it; events contradict
-/// each other); 2 the command line makes no sense; 3 the input cannot be used; 4 something is missing on this machine.
+/// Exit codes: 0 it worked; 1 it worked and found something (the machine failed, or the time limit
+/// ended it; events contradict each other); 2 the command line makes no sense; 3 the input cannot
+/// be used; 4 something is missing on this machine.
 #[derive(Parser)]
 #[command(name = "kymo", version, long_version = version::TEXT.as_str(), verbatim_doc_comment, arg_required_else_help = true)]
 struct Arguments {
@@ -53,7 +54,8 @@ enum Verb {
     /// Takes the trace out of the memory of a dead machine: a RAM file, a raw dump, an ELF core.
     #[command(after_help = recover::EXAMPLES)]
     Recover(recover::Arguments),
-    /// Counts what events and functions cost, in instructions, loads and stores: runs a kernel under QEMU with a plugin.
+    /// Counts what events and functions cost, in instructions, loads and stores: runs a kernel
+    /// under QEMU with a plugin.
     #[command(after_help = cost::EXAMPLES)]
     Cost(cost::Arguments),
     /// Prints a trace, one line an event; reads any CTF trace, 1.8 or 2.
@@ -68,7 +70,8 @@ enum Verb {
     /// Checks whether a trace's events fit together, and lists those that do not.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Arguments),
-    /// Writes a trace anew as a trace that every CTF reader opens: parts of it, several in one place, damaged ones mended.
+    /// Writes a trace anew as a trace that every CTF reader opens: parts of it, several in one
+    /// place, damaged ones mended.
     #[command(after_help = convert::EXAMPLES)]
     Convert(convert::Arguments),
     /// Writes a trace as another tool's file: Perfetto, Chrome's viewer, CSV, Parquet.
@@ -108,7 +111,8 @@ struct DumpArguments {
     /// UTC with --format babeltrace, which otherwise has the machine's own time, or that of TZ.
     #[arg(long)]
     clock_gmt: bool,
-    /// How many events there are by name, CPU and stream, and how many were lost, instead of the events.
+    /// How many events there are by name, CPU and stream, and how many were lost, instead of the
+    /// events.
     #[arg(long)]
     count: bool,
     /// Threads to count a whole trace with, one stream each at most.
@@ -127,14 +131,32 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
     let mut select = arguments.selection.of(&trace)?;
     (select.strict, select.jobs) = (arguments.strict, arguments.jobs);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let format = if arguments.json { dump::Format::Json } else { arguments.format };
-    let zone = if arguments.clock_gmt { dump::Zone::Utc } else { dump::Zone::Local };
+    let format = if arguments.json {
+        dump::Format::Json
+    } else {
+        arguments.format
+    };
+    let zone = if arguments.clock_gmt {
+        dump::Zone::Utc
+    } else {
+        dump::Zone::Local
+    };
     let outcome = match (arguments.count, format) {
         (true, dump::Format::Babeltrace) => {
-            return Err(exit::Usage("babeltrace2 has no form for counts: leave --format or --count away".to_owned()).into());
+            return Err(exit::Usage(
+                "babeltrace2 has no form for counts: leave --format or --count away".to_owned(),
+            )
+            .into());
         }
         (true, format) => dump::count(&trace, format == dump::Format::Json, &mut select, &mut out)?,
-        (false, format) => dump::run(&trace, format, zone, &mut select, &mut out, &mut std::io::stderr())?,
+        (false, format) => dump::run(
+            &trace,
+            format,
+            zone,
+            &mut select,
+            &mut out,
+            &mut std::io::stderr(),
+        )?,
     };
     if select.is_partial && outcome.events == 0 {
         message!("kymo: no event of the trace is in this selection.");

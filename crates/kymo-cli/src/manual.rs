@@ -36,7 +36,12 @@ pub struct Directory {
 /// `kymo completions`.
 pub fn completions(arguments: &Shell) -> anyhow::Result<Code> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut crate::Arguments::command(), "kymo", &mut script);
+    clap_complete::generate(
+        arguments.shell,
+        &mut crate::Arguments::command(),
+        "kymo",
+        &mut script,
+    );
     let mut out = std::io::stdout().lock();
     if deliver(&mut out, &script)? {
         flush(&mut out)?;
@@ -47,9 +52,13 @@ pub fn completions(arguments: &Shell) -> anyhow::Result<Code> {
 /// `kymo man`.
 pub fn pages(arguments: &Directory) -> anyhow::Result<Code> {
     let directory = &arguments.directory;
-    let written = fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(crate::Arguments::command(), directory));
+    let written = fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(crate::Arguments::command(), directory));
     written.with_context(|| {
-        format!("cannot write the manual's pages to {}: give a directory that you may write to", directory.display())
+        format!(
+            "cannot write the manual's pages to {}: give a directory that you may write to",
+            directory.display()
+        )
     })?;
     Ok(Code::Ok)
 }

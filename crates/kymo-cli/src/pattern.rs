@@ -2,7 +2,8 @@
 
 /// Whether `pattern` describes the whole of `text`: `*` stands for any characters, `?` for one.
 pub fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut from) = (0, 0);
     // The last star, and how much of the text it stands for so far.
     let mut star = None;
@@ -12,7 +13,9 @@ pub fn matches(pattern: &str, text: &str) -> bool {
                 star = Some((at, from));
                 at += 1;
             }
-            Some(&letter) if letter == '?' || text.get(from) == Some(&letter) => (at, from) = (at + 1, from + 1),
+            Some(&letter) if letter == '?' || text.get(from) == Some(&letter) => {
+                (at, from) = (at + 1, from + 1)
+            }
             _ => match star {
                 Some((place, taken)) => {
                     star = Some((place, taken + 1));
@@ -22,10 +25,13 @@ pub fn matches(pattern: &str, text: &str) -> bool {
             },
         }
     }
-    pattern.get(at..).is_some_and(|rest| rest.iter().all(|&letter| letter == '*'))
+    pattern
+        .get(at..)
+        .is_some_and(|rest| rest.iter().all(|&letter| letter == '*'))
 }
 
-/// The one of `names` that takes the fewest changes of a letter from `text`, if it is at most a third of its letters.
+/// The one of `names` that takes the fewest changes of a letter from `text`, if it is at most a
+/// third of its letters.
 pub fn nearest<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names.into_iter().map(|name| (distance(text, name), name));
     let (distance, name) = distances.min()?;
@@ -40,7 +46,9 @@ fn distance(from: &str, to: &str) -> usize {
         let mut above_left = index;
         let mut left = index + 1;
         for (above, &wanted) in row.iter_mut().skip(1).zip(&to) {
-            let best = (above_left + usize::from(letter != wanted)).min(left + 1).min(*above + 1);
+            let best = (above_left + usize::from(letter != wanted))
+                .min(left + 1)
+                .min(*above + 1);
             above_left = std::mem::replace(above, best);
             left = best;
         }
@@ -78,10 +86,19 @@ mod tests {
 
     #[test]
     fn distances_are_letters_changed() {
-        for (from, to, expected) in [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("kitten", "sitting", 3), ("flaw", "lawn", 2)] {
+        for (from, to, expected) in [
+            ("", "", 0),
+            ("abc", "", 3),
+            ("", "ab", 2),
+            ("kitten", "sitting", 3),
+            ("flaw", "lawn", 2),
+        ] {
             assert_eq!(distance(from, to), expected, "{from} {to}");
         }
-        assert_eq!(nearest("sched_swich", ["sched_switch", "sched_wakeup"]), Some("sched_switch"));
+        assert_eq!(
+            nearest("sched_swich", ["sched_switch", "sched_wakeup"]),
+            Some("sched_switch")
+        );
         assert_eq!(nearest("page", ["sched_switch", "sched_wakeup"]), None);
     }
 }

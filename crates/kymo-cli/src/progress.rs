@@ -21,15 +21,25 @@ pub struct Progress {
 impl Progress {
     /// For a pass over this trace.
     pub fn new(trace: &Trace) -> Progress {
-        let bytes = trace.stream_files().iter().map(|path| path.metadata().map_or(0, |metadata| metadata.len())).sum();
+        let bytes = trace
+            .stream_files()
+            .iter()
+            .map(|path| path.metadata().map_or(0, |metadata| metadata.len()))
+            .sum();
         let bar = match std::io::stderr().is_terminal() {
             true => ProgressBar::new(bytes),
             false => ProgressBar::hidden(),
         };
-        if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}% of {total_bytes}, {eta} left") {
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:40} {percent}% of {total_bytes}, {eta} left")
+        {
             bar.set_style(style);
         }
-        Progress { bar, items: 0, offsets: HashMap::new() }
+        Progress {
+            bar,
+            items: 0,
+            offsets: HashMap::new(),
+        }
     }
 
     /// This was read.
@@ -39,7 +49,8 @@ impl Progress {
             && self.items.is_multiple_of(STRIDE)
             && !self.bar.is_hidden()
         {
-            self.offsets.insert(Arc::clone(event.stream()), event.packet.offset);
+            self.offsets
+                .insert(Arc::clone(event.stream()), event.packet.offset);
             self.bar.set_position(self.offsets.values().sum());
         }
     }
@@ -51,7 +62,8 @@ impl Progress {
             && self.items.is_multiple_of(STRIDE)
             && !self.bar.is_hidden()
         {
-            self.offsets.insert(Arc::clone(event.stream()), event.packet_offset());
+            self.offsets
+                .insert(Arc::clone(event.stream()), event.packet_offset());
             self.bar.set_position(self.offsets.values().sum());
         }
     }

@@ -71,7 +71,8 @@ pub struct Arguments {
     /// Asks the kernel to keep the newest events where a ring is full, instead of the oldest.
     #[arg(long)]
     rolling: bool,
-    /// Asks the kernel to record these events only: names, separated by commas; a name may end with `*`.
+    /// Asks the kernel to record these events only: names, separated by commas; a name may end with
+    /// `*`.
     #[arg(long, value_name = "NAMES")]
     events: Option<String>,
     /// CPUs of the standard machine.
@@ -80,7 +81,8 @@ pub struct Arguments {
     /// The kernel's command line on the standard machine.
     #[arg(long, conflicts_with = "command")]
     append: Option<String>,
-    /// Counts instructions instead of running freely (`-icount shift=0,sleep=off`, and on x86 a fixed clock of the day): the same run again gives the same trace.
+    /// Counts instructions instead of running freely (`-icount shift=0,sleep=off`, and on x86 a
+    /// fixed clock of the day): the same run again gives the same trace.
     #[arg(long, conflicts_with = "command")]
     deterministic: bool,
     /// Ends the machine after so many seconds, whatever it does; the exit code is 1 then.
@@ -99,8 +101,11 @@ pub struct Arguments {
 
 /// A time on the command line.
 pub fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds, such as 30 or 0.5".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "a number of seconds that is not negative".to_owned())
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "a number of seconds, such as 30 or 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "a number of seconds that is not negative".to_owned())
 }
 
 /// How another directory is given.
@@ -133,12 +138,31 @@ fn print(line: &[u8]) {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let ram = record::ram_file(&arguments.out);
     let via = Via::from(arguments.via);
-    let events = arguments.events.as_deref().map(Boot::names).transpose().map_err(qemu::Error::from)?;
-    let boot = Boot { rolling: arguments.rolling, events: events.unwrap_or_default(), send: via != Via::Memory };
+    let events = arguments
+        .events
+        .as_deref()
+        .map(Boot::names)
+        .transpose()
+        .map_err(qemu::Error::from)?;
+    let boot = Boot {
+        rolling: arguments.rolling,
+        events: events.unwrap_or_default(),
+        send: via != Via::Memory,
+    };
     let launch = match &arguments.kernel {
         Some(kernel) => {
-            let launch = Launch::kernel_with_boot(kernel, arguments.cpus, arguments.append.as_deref(), &boot, &ram)?;
-            if arguments.deterministic { launch.deterministic() } else { launch }
+            let launch = Launch::kernel_with_boot(
+                kernel,
+                arguments.cpus,
+                arguments.append.as_deref(),
+                &boot,
+                &ram,
+            )?;
+            if arguments.deterministic {
+                launch.deterministic()
+            } else {
+                launch
+            }
         }
         None => Launch::command(&arguments.command, &ram)?.with_boot(&boot)?,
     };
@@ -177,9 +201,16 @@ fn say(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> boo
         let how = std::mem::take(&mut how);
         match &recorded.memory {
             Some(memory) => {
-                message!("kymo: {how}{} has {}", out.display(), summary::sentences(&memory.summary));
+                message!(
+                    "kymo: {how}{} has {}",
+                    out.display(),
+                    summary::sentences(&memory.summary)
+                );
                 if memory.another_session {
-                    message!("kymo: the kernel started another session after this one; the trace has the first only.");
+                    message!(
+                        "kymo: the kernel started another session after this one; the trace has \
+                         the first only."
+                    );
                 }
                 let not_rolling = boot.rolling && memory.overflow != Overflow::Overwrite;
                 found |= followed::say(&out, boot, not_rolling);
@@ -199,23 +230,37 @@ fn say(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> boo
             Some(Unanswered::InTime) => {
                 let grace = arguments.grace.as_secs_f64();
                 message!(
-                    "kymo: the guest was asked to stop and did not say within {grace} s that it had; the trace holds what had arrived."
+                    "kymo: the guest was asked to stop and did not say within {grace} s that it \
+                     had; the trace holds what had arrived."
                 );
             }
             Some(Unanswered::Interrupted) => {
-                message!("kymo: the guest was asked to stop and not waited for any longer; the trace holds what had arrived.");
+                message!(
+                    "kymo: the guest was asked to stop and not waited for any longer; the trace \
+                     holds what had arrived."
+                );
             }
             None if sent.closed.is_none() => {
-                message!("kymo: the machine ended before the guest had said that all was sent; the trace holds what had arrived.");
+                message!(
+                    "kymo: the machine ended before the guest had said that all was sent; the \
+                     trace holds what had arrived."
+                );
             }
             None => {}
         }
         if sent.another_session {
-            message!("kymo: the guest opened another session after this one; the trace has the first only.");
+            message!(
+                "kymo: the guest opened another session after this one; the trace has the first \
+                 only."
+            );
         }
         found |= !sent.is_whole();
         if !sent.no_metadata && sent.packets > 0 {
-            found |= followed::say(&out, boot, boot.rolling && sent.flags.is_some() && !sent.is_rolling());
+            found |= followed::say(
+                &out,
+                boot,
+                boot.rolling && sent.flags.is_some() && !sent.is_rolling(),
+            );
         }
     }
     found
@@ -240,10 +285,21 @@ pub fn show(bar: &ProgressBar, progress: Progress) {
     }
     let events = progress.events.map(|(events, lost)| match lost {
         0 => format!("{} events", summary::thousands(events)),
-        lost => format!("{} events, {} lost", summary::thousands(events), summary::thousands(lost)),
+        lost => format!(
+            "{} events, {} lost",
+            summary::thousands(events),
+            summary::thousands(lost)
+        ),
     });
-    let received = progress.received.filter(|&bytes| bytes > 0).map(|bytes| format!("{} received", summary::size(bytes)));
+    let received = progress
+        .received
+        .filter(|&bytes| bytes > 0)
+        .map(|bytes| format!("{} received", summary::size(bytes)));
     let parts: Vec<String> = events.into_iter().chain(received).collect();
-    bar.set_message(if parts.is_empty() { "waiting for the kernel to start its trace".to_owned() } else { parts.join("; ") });
+    bar.set_message(if parts.is_empty() {
+        "waiting for the kernel to start its trace".to_owned()
+    } else {
+        parts.join("; ")
+    });
     bar.tick();
 }

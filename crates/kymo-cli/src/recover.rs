@@ -23,7 +23,8 @@ pub struct Arguments {
     /// The new trace directory.
     #[arg(long, short)]
     out: PathBuf,
-    /// Physical address of the image's first byte, where the image is not an ELF core and does not begin at 0, 0x40000000 or 0x80000000.
+    /// Physical address of the image's first byte, where the image is not an ELF core and does not
+    /// begin at 0, 0x40000000 or 0x80000000.
     #[arg(long, value_parser = address)]
     base: Option<u64>,
 }
@@ -46,14 +47,24 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
             true => format!("give its memory, {}", ram.display()),
             false => "give a RAM file, a raw dump or an ELF core".to_owned(),
         };
-        return Err(Usage(format!("{} is a directory, not a memory image: {hint}", arguments.image.display())).into());
+        return Err(Usage(format!(
+            "{} is a directory, not a memory image: {hint}",
+            arguments.image.display()
+        ))
+        .into());
     }
     let made = fresh_directory(&arguments.out, OTHER_OUT)?;
-    let recovered = recover::recover(&arguments.image, arguments.base, &arguments.out).inspect_err(|_| made.undo())?;
-    message!("kymo: {} has {}", arguments.out.display(), summary::sentences(&recovered.summary));
+    let recovered = recover::recover(&arguments.image, arguments.base, &arguments.out)
+        .inspect_err(|_| made.undo())?;
+    message!(
+        "kymo: {} has {}",
+        arguments.out.display(),
+        summary::sentences(&recovered.summary)
+    );
     if recovered.was_running() {
         message!(
-            "kymo: the session was still running when the memory was taken; of a copy made on the run, the last records may be missing."
+            "kymo: the session was still running when the memory was taken; of a copy made on the \
+             run, the last records may be missing."
         );
     }
     Ok(Code::Ok)

@@ -52,8 +52,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
 }
 
-/// Reads the whole trace; `look` sees each item after the analysis. Gives the first stream's damage besides, if there is any.
-pub fn pass(trace: &Trace, mut analysis: Analysis, mut look: impl FnMut(&Item, &Analysis)) -> (Report, Option<kymo_ctf::Error>) {
+/// Reads the whole trace; `look` sees each item after the analysis. Gives the first stream's damage
+/// besides, if there is any.
+pub fn pass(
+    trace: &Trace,
+    mut analysis: Analysis,
+    mut look: impl FnMut(&Item, &Analysis),
+) -> (Report, Option<kymo_ctf::Error>) {
     let mut progress = Progress::new(trace);
     let mut damage = None;
     for item in trace.events() {

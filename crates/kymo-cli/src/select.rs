@@ -16,21 +16,24 @@ use crate::progress::Progress;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Selection")]
 pub struct Options {
-    /// Not before this time: seconds as they are printed (0.25), or with ns, us, ms, s, min (250ms); -10ms is 10 ms before the
-    /// trace's last event, @5003000000 is what JSON has as time_ns.
+    /// Not before this time: seconds as they are printed (0.25), or with ns, us, ms, s, min
+    /// (250ms); -10ms is 10 ms before the trace's last event, @5003000000 is what JSON has as
+    /// time_ns.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = begin)]
     pub from: Option<Moment>,
-    /// Not after this time, which belongs to the selection; the forms are the same, and +5ms is 5 ms after --from.
+    /// Not after this time, which belongs to the selection; the forms are the same, and +5ms is 5
+    /// ms after --from.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = moment)]
     pub to: Option<Moment>,
     /// Only these CPUs: 0,2-3.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = cpus)]
     pub cpu: Vec<RangeInclusive<u64>>,
-    /// Only events of this name; `*` stands for any characters, `?` for one. May be given several times, or as a list with commas.
+    /// Only events of this name; `*` stands for any characters, `?` for one. May be given several
+    /// times, or as a list with commas.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub event: Vec<String>,
-    /// Only what was recorded on its CPU while this thread ran, interrupts included, and events that name it: whose field tid, vtid or
-    /// ..._tid has its number. May be given several times.
+    /// Only what was recorded on its CPU while this thread ran, interrupts included, and events
+    /// that name it: whose field tid, vtid or ..._tid has its number. May be given several times.
     #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
     pub tid: Vec<u64>,
     /// The same for all threads that are ever called so in the trace; `*` and `?` as for --event.
@@ -68,9 +71,13 @@ fn begin(text: &str) -> Result<Moment, String> {
     }
 }
 
-/// Nanoseconds: digits, a point and more digits if need be, a unit if it is not seconds. What is smaller than 1 ns is left out.
+/// Nanoseconds: digits, a point and more digits if need be, a unit if it is not seconds. What is
+/// smaller than 1 ns is left out.
 fn duration(text: &str) -> Option<i128> {
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let (number, unit) = text.split_at(
+        text.find(|c: char| c.is_ascii_alphabetic())
+            .unwrap_or(text.len()),
+    );
     let unit: i128 = match unit {
         "ns" => 1,
         "us" => 1_000,
@@ -82,10 +89,21 @@ fn duration(text: &str) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     // 15 digits of seconds are longer than any trace, and their nanoseconds fit.
-    if !digits(whole) || !digits(fraction) || whole.len() > 15 || fraction.len() > 15 || whole.len() + fraction.len() == 0 {
+    if !digits(whole)
+        || !digits(fraction)
+        || whole.len() > 15
+        || fraction.len() > 15
+        || whole.len() + fraction.len() == 0
+    {
         return None;
     }
-    let value = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<i128>().ok() };
+    let value = |text: &str| {
+        if text.is_empty() {
+            Some(0)
+        } else {
+            text.parse::<i128>().ok()
+        }
+    };
     let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
     Some(value(whole)? * unit + value(fraction)? * unit / scale)
 }
@@ -162,16 +180,21 @@ impl Survey {
     }
 
     fn names(&mut self, event: &EventRef<'_>) {
-        let names_a_thread = [ThreadName::SCHEMA.name, ThreadStateDump::SCHEMA.name].contains(&event.name());
+        let names_a_thread =
+            [ThreadName::SCHEMA.name, ThreadStateDump::SCHEMA.name].contains(&event.name());
         for fields in parts(event) {
             for field in fields.iter() {
-                let ValueRef::Str(name) = field.value else { continue };
+                let ValueRef::Str(name) = field.value else {
+                    continue;
+                };
                 let field = &**field.name;
                 let number = match field {
                     "name" if names_a_thread => fields.get("tid"),
                     "comm" => fields.get("tid"),
                     "procname" => fields.get("vtid").or_else(|| fields.get("tid")),
-                    _ => field.strip_suffix("_comm").and_then(|whose| fields.get(&format!("{whose}_tid"))),
+                    _ => field
+                        .strip_suffix("_comm")
+                        .and_then(|whose| fields.get(&format!("{whose}_tid"))),
                 };
                 if let Some(tid) = number.and_then(|number| number.as_u64()) {
                     self.names.insert((name.into_owned(), tid));
@@ -185,13 +208,16 @@ fn parts<'a>(event: &EventRef<'a>) -> [StructRef<'a>; 3] {
     [event.stream_context(), event.context(), event.fields()]
 }
 
-/// The threads that an event names. 0 in fields other than these stands for nobody, and there for the idle threads.
+/// The threads that an event names. 0 in fields other than these stands for nobody, and there for
+/// the idle threads.
 fn named<'a>(event: &EventRef<'a>) -> impl Iterator<Item = u64> + use<'a> {
     let fields = parts(event).into_iter().flat_map(|part| part.iter());
-    let fields = fields.filter(|field| matches!(&**field.name, "tid" | "vtid") || field.name.ends_with("_tid"));
+    let fields = fields
+        .filter(|field| matches!(&**field.name, "tid" | "vtid") || field.name.ends_with("_tid"));
     fields.filter_map(|field| {
         let tid = field.value.as_u64()?;
-        (tid != 0 || matches!(&**field.name, "tid" | "vtid" | "prev_tid" | "next_tid")).then_some(tid)
+        (tid != 0 || matches!(&**field.name, "tid" | "vtid" | "prev_tid" | "next_tid"))
+            .then_some(tid)
     })
 }
 
@@ -199,10 +225,18 @@ impl Options {
     /// The selection in this trace.
     ///
     /// # Errors
-    /// [`Usage`] if the trace has no event or thread of a name that is asked for, or if the times exclude each other.
+    /// [`Usage`] if the trace has no event or thread of a name that is asked for, or if the times
+    /// exclude each other.
     pub fn of(&self, trace: &Trace) -> anyhow::Result<Select> {
-        let by_end = [self.from, self.to].into_iter().flatten().any(|moment| matches!(moment, Moment::BeforeEnd(_)));
-        let survey = if by_end || !self.thread.is_empty() { Survey::of(trace) } else { Survey::default() };
+        let by_end = [self.from, self.to]
+            .into_iter()
+            .flatten()
+            .any(|moment| matches!(moment, Moment::BeforeEnd(_)));
+        let survey = if by_end || !self.thread.is_empty() {
+            Survey::of(trace)
+        } else {
+            Survey::default()
+        };
         let begin = trace.map().read().begin_nanos().unwrap_or(0);
         let nanos = |moment: Moment, from: Option<i128>| match moment {
             Moment::SinceBegin(nanos) => begin + nanos,
@@ -219,14 +253,25 @@ impl Options {
         }
         let is_partial = from.is_some()
             || to.is_some()
-            || !(self.cpu.is_empty() && self.event.is_empty() && self.tid.is_empty() && self.thread.is_empty());
+            || !(self.cpu.is_empty()
+                && self.event.is_empty()
+                && self.tid.is_empty()
+                && self.thread.is_empty());
         let mut tids: HashSet<u64> = self.tid.iter().copied().collect();
         for pattern in &self.thread {
-            let threads: Vec<u64> = survey.names.iter().filter(|(name, _)| matches(pattern, name)).map(|(_, tid)| *tid).collect();
+            let threads: Vec<u64> = survey
+                .names
+                .iter()
+                .filter(|(name, _)| matches(pattern, name))
+                .map(|(_, tid)| *tid)
+                .collect();
             if threads.is_empty() {
                 let names = survey.names.iter().map(|(name, _)| name.as_str());
                 let hint = hint(pattern, names, "kymo report lists its threads");
-                return Err(Usage(format!("no thread of the trace is called \"{pattern}\": {hint}")).into());
+                return Err(Usage(format!(
+                    "no thread of the trace is called \"{pattern}\": {hint}"
+                ))
+                .into());
             }
             tids.extend(threads);
         }
@@ -240,7 +285,11 @@ impl Options {
             cpus: self.cpu.clone(),
             seen_cpus: BTreeSet::new(),
             classes: self.classes(trace)?,
-            threads: (!tids.is_empty()).then(|| Threads { tids, unseen, running: HashMap::new() }),
+            threads: (!tids.is_empty()).then(|| Threads {
+                tids,
+                unseen,
+                running: HashMap::new(),
+            }),
         })
     }
 
@@ -249,17 +298,29 @@ impl Options {
             return Ok(None);
         }
         if !trace.is_one() {
-            let sentence =
-                "--event is for one trace, and there are several traces of different metadata here: give the directory of one";
+            let sentence = "--event is for one trace, and there are several traces of different metadata here: give the directory of one";
             return Err(Usage(sentence.to_owned()));
         }
-        let classes = || trace.metadata().streams().flat_map(|stream| stream.events.values());
+        let classes = || {
+            trace
+                .metadata()
+                .streams()
+                .flat_map(|stream| stream.events.values())
+        };
         let mut chosen = HashSet::new();
         for pattern in &self.event {
-            let mut meant = classes().filter(|class| matches(pattern, &class.name)).peekable();
+            let mut meant = classes()
+                .filter(|class| matches(pattern, &class.name))
+                .peekable();
             if meant.peek().is_none() {
-                let hint = hint(pattern, classes().map(|class| &*class.name), "kymo dump --count lists its events");
-                return Err(Usage(format!("the trace describes no event \"{pattern}\": {hint}")));
+                let hint = hint(
+                    pattern,
+                    classes().map(|class| &*class.name),
+                    "kymo dump --count lists its events",
+                );
+                return Err(Usage(format!(
+                    "the trace describes no event \"{pattern}\": {hint}"
+                )));
             }
             chosen.extend(meant.map(|class| (class.stream_id, class.id)));
         }
@@ -275,16 +336,23 @@ fn hint<'a>(pattern: &str, names: impl IntoIterator<Item = &'a str>, otherwise: 
 }
 
 impl Threads {
-    /// Whether the event happened on one of the threads, or names one; and takes note of who runs from here on.
+    /// Whether the event happened on one of the threads, or names one; and takes note of who runs
+    /// from here on.
     fn take(&mut self, event: &EventRef<'_>) -> bool {
-        let ran = event.cpu().and_then(|cpu| self.running.get(&cpu)).is_some_and(|tid| self.tids.contains(tid));
+        let ran = event
+            .cpu()
+            .and_then(|cpu| self.running.get(&cpu))
+            .is_some_and(|tid| self.tids.contains(tid));
         let mut is_named = false;
         for tid in named(event) {
             is_named |= self.tids.contains(&tid);
             self.unseen.remove(&tid);
         }
         if event.name() == SchedSwitch::SCHEMA.name
-            && let (Some(cpu), Some(next)) = (event.cpu(), event.field("next_tid").and_then(|next| next.as_u64()))
+            && let (Some(cpu), Some(next)) = (
+                event.cpu(),
+                event.field("next_tid").and_then(|next| next.as_u64()),
+            )
         {
             self.running.insert(cpu, next);
         }
@@ -301,7 +369,8 @@ impl Threads {
 }
 
 impl Select {
-    /// What to do with the next item. A loss is meant if it may concern what is: by time and CPU, whatever the event and the thread.
+    /// What to do with the next item. A loss is meant if it may concern what is: by time and CPU,
+    /// whatever the event and the thread.
     pub fn judge(&mut self, item: &ItemRef<'_>) -> Verdict {
         if !self.is_partial {
             return Verdict::Take;
@@ -321,7 +390,11 @@ impl Select {
             (Some(threads), ItemRef::Loss(loss)) => {
                 // Names of threads are not what runs.
                 let names = ChannelKind::Names.label();
-                if !loss.stream.strip_prefix(names).is_some_and(|rest| rest.starts_with('_')) {
+                if !loss
+                    .stream
+                    .strip_prefix(names)
+                    .is_some_and(|rest| rest.starts_with('_'))
+                {
                     threads.lose(loss.cpu);
                 }
                 true
@@ -332,19 +405,32 @@ impl Select {
             && begin > to
         {
             // What was asked for by number must be known to be there before the reading may end.
-            return if self.missing().is_none() { Verdict::End } else { Verdict::Leave };
+            return if self.missing().is_none() {
+                Verdict::End
+            } else {
+                Verdict::Leave
+            };
         }
         let is_loss = matches!(item, ItemRef::Loss(_));
         let by_time = match (self.from, self.to) {
             (None, None) => true,
             (from, _) => end.map_or(is_loss, |end| from.is_none_or(|from| end >= from)),
         };
-        let by_cpu = self.cpus.is_empty() || cpu.map_or(is_loss, |cpu| self.cpus.iter().any(|range| range.contains(&cpu)));
+        let by_cpu = self.cpus.is_empty()
+            || cpu.map_or(is_loss, |cpu| {
+                self.cpus.iter().any(|range| range.contains(&cpu))
+            });
         let by_class = match (&self.classes, item) {
-            (Some(classes), ItemRef::Event(event)) => classes.contains(&(event.class().stream_id, event.class().id)),
+            (Some(classes), ItemRef::Event(event)) => {
+                classes.contains(&(event.class().stream_id, event.class().id))
+            }
             _ => true,
         };
-        if by_time && by_cpu && by_class && by_thread { Verdict::Take } else { Verdict::Leave }
+        if by_time && by_cpu && by_class && by_thread {
+            Verdict::Take
+        } else {
+            Verdict::Leave
+        }
     }
 
     /// After the last item: what was asked for, by number, and is nowhere in the trace.
@@ -352,17 +438,24 @@ impl Select {
         for range in &self.cpus {
             if self.seen_cpus.range(range.clone()).next().is_none() {
                 let (first, last) = (range.start(), range.end());
-                let asked = if first == last { format!("CPU {first}") } else { format!("CPUs {first} to {last}") };
+                let asked = if first == last {
+                    format!("CPU {first}")
+                } else {
+                    format!("CPUs {first} to {last}")
+                };
                 let there: Vec<String> = self.seen_cpus.iter().map(u64::to_string).collect();
                 let hint = match there.is_empty() {
-                    true => "its events do not say on which CPU they happened; leave --cpu away".to_owned(),
+                    true => "its events do not say on which CPU they happened; leave --cpu away"
+                        .to_owned(),
                     false => format!("it has events of CPU {}", there.join(", ")),
                 };
                 return Some(Usage(format!("the trace has no event of {asked}: {hint}")));
             }
         }
         let tid = self.threads.as_ref()?.unseen.first()?;
-        Some(Usage(format!("the trace has no event that names thread {tid}: kymo report lists its threads")))
+        Some(Usage(format!(
+            "the trace has no event that names thread {tid}: kymo report lists its threads"
+        )))
     }
 }
 
@@ -391,7 +484,21 @@ mod tests {
         assert_eq!(moment("-10ms"), Ok(Moment::BeforeEnd(10_000_000)));
         assert_eq!(moment("+5us"), Ok(Moment::AfterFrom(5_000)));
         assert_eq!(moment("@-7"), Ok(Moment::SinceOrigin(-7)));
-        for text in ["", ".", "-", "--json", "1h", "1e3", "0x1", "1.2.3", "é", "-é", "1 ms", "@1.5", "9999999999999999"] {
+        for text in [
+            "",
+            ".",
+            "-",
+            "--json",
+            "1h",
+            "1e3",
+            "0x1",
+            "1.2.3",
+            "é",
+            "-é",
+            "1 ms",
+            "@1.5",
+            "9999999999999999",
+        ] {
             assert!(moment(text).is_err(), "{text}");
         }
         assert!(begin("+1ms").is_err() && begin("-1ms").is_ok());

@@ -20,17 +20,28 @@ pub fn thousands(number: u64) -> String {
 /// One line for the whole, one for each channel that lost something.
 pub fn sentences(summary: &Summary) -> String {
     let cpus = cpus(summary);
-    let mut text = format!("{} events from {cpus} CPU{}", thousands(summary.events()), if cpus == 1 { "" } else { "s" });
+    let mut text = format!(
+        "{} events from {cpus} CPU{}",
+        thousands(summary.events()),
+        if cpus == 1 { "" } else { "s" }
+    );
     match summary.lost() {
         0 => text.push_str(", none lost."),
         lost => text.push_str(&format!(", {} lost:", thousands(lost))),
     }
-    for channel in summary.channels.iter().filter(|channel| channel.losses.events() > 0) {
+    for channel in summary
+        .channels
+        .iter()
+        .filter(|channel| channel.losses.events() > 0)
+    {
         let losses = channel.losses;
         text.push_str(&format!("\n  {}_{}:", channel.kind.label(), channel.cpu));
         let mut comma = "";
         for (count, what) in [
-            (losses.overwritten, "overwritten by newer ones before they were read"),
+            (
+                losses.overwritten,
+                "overwritten by newer ones before they were read",
+            ),
             (losses.dropped, "dropped because the ring was full"),
             (losses.unreadable, "behind a hole or damage in a packet"),
         ] {
@@ -40,11 +51,26 @@ pub fn sentences(summary: &Summary) -> String {
             }
         }
     }
-    let total = |count: fn(&Losses) -> u64| summary.channels.iter().map(|channel| count(&channel.losses)).sum::<u64>();
+    let total = |count: fn(&Losses) -> u64| {
+        summary
+            .channels
+            .iter()
+            .map(|channel| count(&channel.losses))
+            .sum::<u64>()
+    };
     for (count, what) in [
-        (total(|losses| losses.clamped), "time stamps stepped back and were set to the one before"),
-        (total(|losses| losses.too_large), "of the dropped events were longer than a packet"),
-        (total(|losses| losses.abandoned), "packets were given up because a writer had died in them"),
+        (
+            total(|losses| losses.clamped),
+            "time stamps stepped back and were set to the one before",
+        ),
+        (
+            total(|losses| losses.too_large),
+            "of the dropped events were longer than a packet",
+        ),
+        (
+            total(|losses| losses.abandoned),
+            "packets were given up because a writer had died in them",
+        ),
     ] {
         if count > 0 {
             text.push_str(&format!("\n  {} {what}", thousands(count)));
@@ -65,13 +91,22 @@ pub fn size(bytes: u64) -> String {
 /// One line for what a guest has sent.
 pub fn sent(sent: &Sent) -> String {
     let plural = |count: u64| if count == 1 { "" } else { "s" };
-    let packets = format!("{} packet{} ({})", thousands(sent.packets), plural(sent.packets), size(sent.bytes));
+    let packets = format!(
+        "{} packet{} ({})",
+        thousands(sent.packets),
+        plural(sent.packets),
+        size(sent.bytes)
+    );
     let cpus = format!("from {} CPU{}", sent.cpus, plural(u64::from(sent.cpus)));
     let lost = match sent.closed {
         Some(totals) => totals.discarded.saturating_add(totals.overwritten),
         None => sent.discarded,
     };
-    let lost = if lost == 0 { "no event".to_owned() } else { format!("{} event{}", thousands(lost), plural(lost)) };
+    let lost = if lost == 0 {
+        "no event".to_owned()
+    } else {
+        format!("{} event{}", thousands(lost), plural(lost))
+    };
     format!("{packets} {cpus}; by the kernel's own count, {lost} lost.")
 }
 
@@ -80,9 +115,18 @@ pub fn faults(sent: &Sent) -> Vec<String> {
     let faults = &sent.faults;
     let mut lines = Vec::new();
     for (count, what) in [
-        (faults.missing, "frames are missing, by the numbers of those that came"),
-        (faults.unexpected, "frames came again, too late, or made no sense"),
-        (sent.broken, "pieces of channels were no whole packet and are left out"),
+        (
+            faults.missing,
+            "frames are missing, by the numbers of those that came",
+        ),
+        (
+            faults.unexpected,
+            "frames came again, too late, or made no sense",
+        ),
+        (
+            sent.broken,
+            "pieces of channels were no whole packet and are left out",
+        ),
     ] {
         if count > 0 {
             lines.push(format!("on its way, {} {what}.", thousands(count)));
@@ -90,16 +134,26 @@ pub fn faults(sent: &Sent) -> Vec<String> {
     }
     if faults.damaged > 0 {
         let (bytes, places) = (thousands(faults.damaged_bytes), thousands(faults.damaged));
-        lines.push(format!("on its way, {bytes} bytes in {places} places were damaged and are left out."));
+        lines.push(format!(
+            "on its way, {bytes} bytes in {places} places were damaged and are left out."
+        ));
     }
     if sent.no_metadata {
-        lines.push("of the metadata nothing whole arrived, so that no reader can open the trace.".to_owned());
+        lines.push(
+            "of the metadata nothing whole arrived, so that no reader can open the trace."
+                .to_owned(),
+        );
     }
     lines
 }
 
 fn cpus(summary: &Summary) -> usize {
-    let mut cpus: Vec<u32> = summary.channels.iter().filter(|channel| channel.events > 0).map(|channel| channel.cpu).collect();
+    let mut cpus: Vec<u32> = summary
+        .channels
+        .iter()
+        .filter(|channel| channel.events > 0)
+        .map(|channel| channel.cpu)
+        .collect();
     cpus.sort_unstable();
     cpus.dedup();
     cpus.len()
@@ -109,7 +163,10 @@ fn cpus(summary: &Summary) -> usize {
 mod tests {
     #[test]
     fn thousands_have_commas() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(super::thousands), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(super::thousands),
+            ["0", "999", "1,000", "1,234,567"]
+        );
     }
 
     #[test]

@@ -10,7 +10,8 @@ pub static TEXT: LazyLock<String> = LazyLock::new(|| {
     // Both versions that are read can be converted to.
     let read = kymo_ctf::VERSIONS.map(dotted).join(", ");
     format!(
-        "{}\nCommon Trace Format: reads {read}, writes {} (convert: {read})\nregion in memory: reads layout version {LAYOUT_VERSION}\nstandard events: vocabulary version {}",
+        "{}\nCommon Trace Format: reads {read}, writes {} (convert: {read})\nregion in memory: \
+         reads layout version {LAYOUT_VERSION}\nstandard events: vocabulary version {}",
         env!("CARGO_PKG_VERSION"),
         dotted(kymo::ctf::VERSION),
         kymo::vocabulary::VERSION,

@@ -17,19 +17,32 @@ const ZONES: [&str; 2] = ["UTC", "Asia/Kolkata"];
 
 fn ours(trace: &Path, zone: &str) -> Output {
     let mut kymo = Command::new(env!("CARGO_BIN_EXE_kymo"));
-    kymo.args(["dump", "--format", "babeltrace"]).arg(trace).env("TZ", zone).output().unwrap()
+    kymo.args(["dump", "--format", "babeltrace"])
+        .arg(trace)
+        .env("TZ", zone)
+        .output()
+        .unwrap()
 }
 
 fn theirs(trace: &Path, zone: &str) -> Output {
     let mut babeltrace2 = Command::new("babeltrace2");
-    babeltrace2.arg("--color=never").arg(trace).env("TZ", zone).output().expect("babeltrace2 is installed")
+    babeltrace2
+        .arg("--color=never")
+        .arg(trace)
+        .env("TZ", zone)
+        .output()
+        .expect("babeltrace2 is installed")
 }
 
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str, files: &[(String, Vec<u8>)]) -> Folder {
-        let path = std::env::temp_dir().join(format!("kymo-babeltrace-{}-{}", std::process::id(), name.replace('/', "-")));
+        let path = std::env::temp_dir().join(format!(
+            "kymo-babeltrace-{}-{}",
+            std::process::id(),
+            name.replace('/', "-")
+        ));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         for (file, bytes) in files {
@@ -45,21 +58,39 @@ impl Drop for Folder {
     }
 }
 
-/// Every stream of the set that both read as the specification has it, to the end, or to the error where babeltrace2 ends.
+/// Every stream of the set that both read as the specification has it, to the end, or to the error
+/// where babeltrace2 ends.
 #[test]
 #[ignore = "needs babeltrace2: cargo xtask test runs it"]
 fn lines_of_the_conformance_set_are_the_same() {
     let (mut compared, mut wrong) = (0, Vec::new());
     let gaps = std::fs::read_to_string(Path::new(DATA).join("known-gaps.txt")).unwrap();
-    let is_gap = |name: &str| gaps.lines().any(|line| line.split('#').next().unwrap_or_default().trim() == name);
-    for case in case::streams().into_iter().filter(|case| !is_gap(&case.name)) {
-        // Where babeltrace2 does not even read the values that the case expects, there is nothing to compare.
-        let Some(metadata) = case.metadata("metadata").filter(|_| !case.directives.contains_key("babeltrace2")) else { continue };
+    let is_gap = |name: &str| {
+        gaps.lines()
+            .any(|line| line.split('#').next().unwrap_or_default().trim() == name)
+    };
+    for case in case::streams()
+        .into_iter()
+        .filter(|case| !is_gap(&case.name))
+    {
+        // Where babeltrace2 does not even read the values that the case expects, there is nothing
+        // to compare.
+        let Some(metadata) = case
+            .metadata("metadata")
+            .filter(|_| !case.directives.contains_key("babeltrace2"))
+        else {
+            continue;
+        };
         let mut files = case.streams();
         files.push(("metadata".to_owned(), metadata));
         let folder = Folder::new(&case.name, &files);
         let (ours, theirs) = (ours(&folder.0, "UTC"), theirs(&folder.0, "UTC"));
-        let lines = |output: &Output| String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
+        let lines = |output: &Output| {
+            String::from_utf8_lossy(&output.stdout)
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         let (mut ours, theirs) = (lines(&ours), (theirs.status.success(), lines(&theirs)));
         let (finished, theirs) = theirs;
         if !finished {
@@ -68,7 +99,10 @@ fn lines_of_the_conformance_set_are_the_same() {
         if ours == theirs {
             compared += 1;
         } else {
-            wrong.push(format!("{}:\n  kymo        {ours:#?}\n  babeltrace2 {theirs:#?}", case.name));
+            wrong.push(format!(
+                "{}:\n  kymo        {ours:#?}\n  babeltrace2 {theirs:#?}",
+                case.name
+            ));
         }
     }
     println!("{compared} cases have the same lines");
@@ -76,26 +110,37 @@ fn lines_of_the_conformance_set_are_the_same() {
     assert!(compared >= 60, "{compared}");
 }
 
-/// Each line as its time with the step from the line before, and the rest. Events of different streams in one nanosecond are ordered by
-/// us by the clock's ticks, by babeltrace2 by their streams: here they are in the order of their CPUs and names, and those of one CPU and
-/// name as they came.
+/// Each line as its time with the step from the line before, and the rest. Events of different
+/// streams in one nanosecond are ordered by us by the clock's ticks, by babeltrace2 by their
+/// streams: here they are in the order of their CPUs and names, and those of one CPU and name as
+/// they came.
 fn by_time(output: &Output) -> Vec<(String, String)> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let time = |line: &(String, String)| line.0.split(' ').next().unwrap_or_default().to_owned();
-    let lines = text.lines().map(|line| line.split_once(") ").unwrap_or((line, "")));
-    let mut lines: Vec<(String, String)> = lines.map(|(time, rest)| (time.to_owned(), rest.to_owned())).collect();
+    let lines = text
+        .lines()
+        .map(|line| line.split_once(") ").unwrap_or((line, "")));
+    let mut lines: Vec<(String, String)> = lines
+        .map(|(time, rest)| (time.to_owned(), rest.to_owned()))
+        .collect();
     for same in lines.chunk_by_mut(|one, two| time(one) == time(two)) {
         let mut rests: Vec<String> = same.iter().map(|(_, rest)| rest.clone()).collect();
         rests.sort_by_key(|rest| {
             let (name, fields) = rest.split_once(": ").unwrap_or((rest, ""));
-            (fields.split('}').next().unwrap_or_default().to_owned(), name.to_owned())
+            (
+                fields.split('}').next().unwrap_or_default().to_owned(),
+                name.to_owned(),
+            )
         });
-        same.iter_mut().zip(rests).for_each(|(line, rest)| line.1 = rest);
+        same.iter_mut()
+            .zip(rests)
+            .for_each(|(line, rest)| line.1 = rest);
     }
     lines
 }
 
-/// Traces of other tracers, and Kymo's own: `cargo xtask test tracers` records them and names their folders.
+/// Traces of other tracers, and Kymo's own: `cargo xtask test tracers` records them and names their
+/// folders.
 #[test]
 #[ignore = "needs traces: cargo xtask test tracers records them"]
 fn lines_of_tracers_are_the_same() {
@@ -103,9 +148,23 @@ fn lines_of_tracers_are_the_same() {
     for trace in std::env::split_paths(&traces) {
         for zone in ZONES {
             let (ours, theirs) = (ours(&trace, zone), theirs(&trace, zone));
-            assert!(ours.status.success() && theirs.status.success(), "{}", trace.display());
-            assert_eq!(ours.stdout.len(), theirs.stdout.len(), "{}", trace.display());
-            assert!(ours.stdout.len() > 50_000, "{}: only {} bytes", trace.display(), ours.stdout.len());
+            assert!(
+                ours.status.success() && theirs.status.success(),
+                "{}",
+                trace.display()
+            );
+            assert_eq!(
+                ours.stdout.len(),
+                theirs.stdout.len(),
+                "{}",
+                trace.display()
+            );
+            assert!(
+                ours.stdout.len() > 50_000,
+                "{}: only {} bytes",
+                trace.display(),
+                ours.stdout.len()
+            );
             let lines = by_time(&ours).into_iter().zip(by_time(&theirs));
             for (number, (ours, theirs)) in lines.enumerate() {
                 assert_eq!(ours, theirs, "{}, line {}", trace.display(), number + 1);

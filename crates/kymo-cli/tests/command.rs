@@ -8,24 +8,49 @@ mod made;
 use std::process::{Command, Output};
 
 fn kymo(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kymo")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn says(arguments: &[&str]) -> String {
     let output = kymo(arguments);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?} {}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{arguments:?} {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// The exit code says how it went, also where nobody takes the words for it.
 #[test]
 fn messages_that_cannot_be_written_change_nothing() {
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let status = Command::new(env!("CARGO_BIN_EXE_kymo")).args(["dump", "/nowhere"]).stderr(full).status().unwrap();
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(["dump", "/nowhere"])
+        .stderr(full)
+        .status()
+        .unwrap();
     assert_eq!(status.code(), Some(3));
 }
 
-const VERBS: [&str; 9] = ["record", "recover", "cost", "dump", "report", "check", "export", "completions", "man"];
+const VERBS: [&str; 9] = [
+    "record",
+    "recover",
+    "cost",
+    "dump",
+    "report",
+    "check",
+    "export",
+    "completions",
+    "man",
+];
 
 #[test]
 fn the_version_names_the_formats() {
@@ -33,16 +58,34 @@ fn the_version_names_the_formats() {
     assert_eq!(text.lines().next(), says(&["-V"]).lines().next());
     let layout = format!("layout version {}", kymo::ring::layout::LAYOUT_VERSION);
     let vocabulary = format!("vocabulary version {}", kymo::vocabulary::VERSION);
-    for part in ["reads 1.8", "writes 1.8", "convert: 1.8, 2.0", &layout, &vocabulary] {
+    for part in [
+        "reads 1.8",
+        "writes 1.8",
+        "convert: 1.8, 2.0",
+        &layout,
+        &vocabulary,
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // What is written says so itself.
-    let clock = kymo::Clock { frequency_hz: 1, offset_seconds: 0, offset_ticks: 0, absolute: false };
+    let clock = kymo::Clock {
+        frequency_hz: 1,
+        offset_seconds: 0,
+        offset_ticks: 0,
+        absolute: false,
+    };
     let mut metadata = String::new();
-    let session = kymo::ctf::tsdl::Session { uuid: [0; 16], clock, hosted: true };
+    let session = kymo::ctf::tsdl::Session {
+        uuid: [0; 16],
+        clock,
+        hosted: true,
+    };
     kymo::ctf::tsdl::write(&mut metadata, &session, &kymo::vocabulary::ALL).unwrap();
     let (major, minor) = kymo::ctf::VERSION;
-    assert!(metadata.starts_with(&format!("/* CTF {major}.{minor} */")) && metadata.contains(&format!("\tminor = {minor};")));
+    assert!(
+        metadata.starts_with(&format!("/* CTF {major}.{minor} */"))
+            && metadata.contains(&format!("\tminor = {minor};"))
+    );
     assert!(kymo_ctf::VERSIONS.contains(&kymo::ctf::VERSION));
 }
 
@@ -60,9 +103,18 @@ fn every_shell_has_completions_of_every_verb() {
     let folder = std::env::temp_dir().join(format!("kymo-completions-{}", std::process::id()));
     std::fs::write(&folder, script).unwrap();
     let complete = "source \"$0\"; COMP_WORDS=(kymo du); COMP_CWORD=1; _kymo kymo du kymo; echo \"${COMPREPLY[@]}\"";
-    let output = Command::new("bash").args(["-c", complete]).arg(&folder).output().unwrap();
+    let output = Command::new("bash")
+        .args(["-c", complete])
+        .arg(&folder)
+        .output()
+        .unwrap();
     std::fs::remove_file(&folder).unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "dump", "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap().trim(),
+        "dump",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
@@ -72,11 +124,20 @@ fn every_verb_has_a_page_with_its_options() {
     let pages = folder.join("man1");
     says(&["man", pages.to_str().unwrap()]);
     says(&["man", pages.to_str().unwrap()]);
-    let page = |name: &str| std::fs::read_to_string(pages.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    assert!(page("kymo.1").starts_with(".ie") || page("kymo.1").contains(".TH kymo 1"), "{}", page("kymo.1"));
+    let page = |name: &str| {
+        std::fs::read_to_string(pages.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    assert!(
+        page("kymo.1").starts_with(".ie") || page("kymo.1").contains(".TH kymo 1"),
+        "{}",
+        page("kymo.1")
+    );
     for verb in VERBS {
         let page = page(&format!("kymo-{verb}.1"));
-        assert!(page.contains("SYNOPSIS") && page.contains("Example"), "{verb}: {page}");
+        assert!(
+            page.contains("SYNOPSIS") && page.contains("Example"),
+            "{verb}: {page}"
+        );
     }
     assert!(page("kymo-dump.1").contains("\\-\\-thread"));
     std::fs::write(folder.join("file"), "").unwrap();
@@ -84,7 +145,10 @@ fn every_verb_has_a_page_with_its_options() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(refused.status.code(), Some(4));
     let text = String::from_utf8(refused.stderr).unwrap();
-    assert!(text.contains("may write to") && text.lines().count() == 1, "{text}");
+    assert!(
+        text.contains("may write to") && text.lines().count() == 1,
+        "{text}"
+    );
 }
 
 /// On a terminal, which `script` makes, and nowhere else.
@@ -96,9 +160,21 @@ fn a_bar_shows_how_far_the_reading_is() {
         made.event(0, time, kymo::vocabulary::SchedEnter {});
     }
     let trace = made.finish().to_str().unwrap();
-    for arguments in [&["report"][..], &["check"], &["dump", "--count"], &["dump", "--count", "--from", "-1ms"]] {
-        let line = format!("'{}' {} '{trace}' > /dev/null", env!("CARGO_BIN_EXE_kymo"), arguments.join(" "));
-        let output = Command::new("script").args(["-qec", &line, "/dev/null"]).output().unwrap();
+    for arguments in [
+        &["report"][..],
+        &["check"],
+        &["dump", "--count"],
+        &["dump", "--count", "--from", "-1ms"],
+    ] {
+        let line = format!(
+            "'{}' {} '{trace}' > /dev/null",
+            env!("CARGO_BIN_EXE_kymo"),
+            arguments.join(" ")
+        );
+        let output = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .output()
+            .unwrap();
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(shown.contains("% of "), "{arguments:?} {shown}");
         let output = kymo(&[arguments, &[trace]].concat());

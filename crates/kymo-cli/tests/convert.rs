@@ -10,7 +10,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("kymo-converted-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("kymo-converted-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Folder(path)
@@ -45,11 +46,17 @@ fn stream(packets: u64, cpu: u16) -> Vec<u8> {
     for packet in 0..packets {
         let begin = packet * 10;
         bytes.extend(0xc1fc_1fc1_u32.to_le_bytes());
-        [begin, begin + 9].into_iter().for_each(|time| bytes.extend(time.to_le_bytes()));
-        [(24 + 180) * 8, cpu].into_iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        [begin, begin + 9]
+            .into_iter()
+            .for_each(|time| bytes.extend(time.to_le_bytes()));
+        [(24 + 180) * 8, cpu]
+            .into_iter()
+            .for_each(|word| bytes.extend(word.to_le_bytes()));
         for event in 0..10 {
             bytes.extend((1 + (event % 2) as u16).to_le_bytes());
-            [begin + event, event].into_iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+            [begin + event, event]
+                .into_iter()
+                .for_each(|word| bytes.extend(word.to_le_bytes()));
         }
     }
     bytes
@@ -62,7 +69,10 @@ impl Drop for Folder {
 }
 
 fn kymo(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kymo")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 /// Runs it and gives what it says.
@@ -81,18 +91,34 @@ fn dump(arguments: &[&str]) -> String {
 #[test]
 fn a_whole_trace_dumps_alike() {
     let folder = Folder::new("whole");
-    let (trace, out, new) = (folder.trace("in", 3), folder.path("out"), folder.path("new"));
-    assert_eq!(says(0, &["convert", &trace, &out]), format!("kymo: {out} has 60 events.\n"));
+    let (trace, out, new) = (
+        folder.trace("in", 3),
+        folder.path("out"),
+        folder.path("new"),
+    );
+    assert_eq!(
+        says(0, &["convert", &trace, &out]),
+        format!("kymo: {out} has 60 events.\n")
+    );
     says(0, &["convert", &trace, &new, "--ctf2"]);
     let expected = dump(&[&trace]);
     assert_eq!(expected.lines().count(), 60);
     assert_eq!(dump(&[&out]), expected);
     assert_eq!(dump(&[&new]), expected);
-    assert!(fs::read(Path::new(&new).join("metadata")).unwrap().starts_with(b"\x1e{\"type\":\"preamble\",\"version\":2"));
-    assert_eq!(kymo(&["lint", &out]).status.code(), Some(0), "nothing is wrong with it");
+    assert!(
+        fs::read(Path::new(&new).join("metadata"))
+            .unwrap()
+            .starts_with(b"\x1e{\"type\":\"preamble\",\"version\":2")
+    );
+    assert_eq!(
+        kymo(&["lint", &out]).status.code(),
+        Some(0),
+        "nothing is wrong with it"
+    );
 }
 
-/// Integers of more than 64 bits: where the length is fixed, text in CTF 1.8; where it varies, only CTF 2 has them.
+/// Integers of more than 64 bits: where the length is fixed, text in CTF 1.8; where it varies, only
+/// CTF 2 has them.
 #[test]
 fn what_ctf_1_8_has_no_integers_for_is_text_or_refused() {
     let folder = Folder::new("wide");
@@ -108,19 +134,33 @@ fn what_ctf_1_8_has_no_integers_for_is_text_or_refused() {
         fs::write(Path::new(&path).join("s"), bytes).unwrap();
         path
     };
-    let fixed = r#""type": "fixed-length-unsigned-integer", "length": 72, "byte-order": "big-endian""#;
+    let fixed =
+        r#""type": "fixed-length-unsigned-integer", "length": 72, "byte-order": "big-endian""#;
     let fixed = made("fixed", fixed, &[1, 0, 0, 0, 0, 0, 0, 0, 0]);
     let (old, new) = (folder.path("fixed-old"), folder.path("fixed-new"));
     says(0, &["convert", &fixed, &old]);
     says(0, &["convert", &fixed, &new, "--ctf2"]);
     // JSON has such numbers as text, too.
-    assert!(dump(&[&old]).contains(r#""n":"18446744073709551616""#), "{}", dump(&[&old]));
+    assert!(
+        dump(&[&old]).contains(r#""n":"18446744073709551616""#),
+        "{}",
+        dump(&[&old])
+    );
     assert_eq!(dump(&[&new]), dump(&[&fixed]));
     let leb = r#""type": "variable-length-unsigned-integer""#;
-    let leb = made("leb", leb, &[1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]);
+    let leb = made(
+        "leb",
+        leb,
+        &[1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2],
+    );
     let (old, new) = (folder.path("leb-old"), folder.path("leb-new"));
     let text = says(3, &["convert", &leb, &old]);
-    assert!(text.contains("CTF 1.8") && text.contains("18446744073709551616") && text.contains("--ctf2"), "{text}");
+    assert!(
+        text.contains("CTF 1.8")
+            && text.contains("18446744073709551616")
+            && text.contains("--ctf2"),
+        "{text}"
+    );
     assert!(!Path::new(&old).exists(), "nothing is left of it");
     says(0, &["convert", &leb, &new, "--ctf2"]);
     assert_eq!(dump(&[&new]), dump(&[&leb]));
@@ -145,10 +185,15 @@ fn a_selection_is_what_dump_selects() {
         assert_eq!(dump(&[&out]), expected, "{selection:?}");
     }
     let out = folder.path("nothing");
-    assert_eq!(says(0, &["convert", &trace, &out, "--from", "9"]), "kymo: no event of the trace is in this selection.\n");
-    for (selection, words) in
-        [(["--cpu", "7"], "no event of CPU 7"), (["--event", "x"], "no event \"x\""), (["--tid", "5"], "thread 5")]
-    {
+    assert_eq!(
+        says(0, &["convert", &trace, &out, "--from", "9"]),
+        "kymo: no event of the trace is in this selection.\n"
+    );
+    for (selection, words) in [
+        (["--cpu", "7"], "no event of CPU 7"),
+        (["--event", "x"], "no event \"x\""),
+        (["--tid", "5"], "thread 5"),
+    ] {
         let out = folder.path("refused");
         let text = says(2, &[&["convert", &trace, &out], &selection[..]].concat());
         assert!(text.contains(words) && !Path::new(&out).exists(), "{text}");
@@ -158,10 +203,24 @@ fn a_selection_is_what_dump_selects() {
 #[test]
 fn several_traces_go_side_by_side() {
     let folder = Folder::new("several");
-    let (a, b, out) = (folder.trace("x/a", 1), folder.trace("y/a", 2), folder.path("out"));
-    assert_eq!(says(0, &["convert", &a, &b, &out]), format!("kymo: {out} has 60 events.\n"));
+    let (a, b, out) = (
+        folder.trace("x/a", 1),
+        folder.trace("y/a", 2),
+        folder.path("out"),
+    );
+    assert_eq!(
+        says(0, &["convert", &a, &b, &out]),
+        format!("kymo: {out} has 60 events.\n")
+    );
     let names = |of: &str| dump(&[of]).lines().count();
-    assert_eq!((names(&folder.path("out/a")), names(&folder.path("out/a-2")), names(&out)), (20, 40, 60));
+    assert_eq!(
+        (
+            names(&folder.path("out/a")),
+            names(&folder.path("out/a-2")),
+            names(&out)
+        ),
+        (20, 40, 60)
+    );
 }
 
 #[test]
@@ -173,8 +232,17 @@ fn a_damaged_trace_is_written_as_far_as_it_goes() {
     let output = kymo(&["convert", &trace, &out]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{text}");
-    assert!(text.starts_with(&format!("kymo: {out} has 59 events.\nkymo: cpu_1, packet 2")), "{text}");
-    let expected: Vec<String> = dump(&[&trace]).lines().filter(|line| line.contains("\"event\"")).map(str::to_owned).collect();
+    assert!(
+        text.starts_with(&format!(
+            "kymo: {out} has 59 events.\nkymo: cpu_1, packet 2"
+        )),
+        "{text}"
+    );
+    let expected: Vec<String> = dump(&[&trace])
+        .lines()
+        .filter(|line| line.contains("\"event\""))
+        .map(str::to_owned)
+        .collect();
     assert_eq!(dump(&[&out]).lines().collect::<Vec<_>>(), expected);
     // Steps back and an open packet are mended, and said.
     let mut bytes = stream(3, 1);
@@ -185,10 +253,15 @@ fn a_damaged_trace_is_written_as_far_as_it_goes() {
     let text = says(0, &["convert", &trace, &out]);
     assert!(
         text.contains("; mended: ")
-            && text.contains("stepped back and became the one before, 1 packet was never closed and is now"),
+            && text.contains(
+                "stepped back and became the one before, 1 packet was never closed and is now"
+            ),
         "{text}"
     );
-    assert_eq!(says(0, &["convert", &out, &again]), format!("kymo: {again} has 60 events.\n"));
+    assert_eq!(
+        says(0, &["convert", &out, &again]),
+        format!("kymo: {again} has 60 events.\n")
+    );
 }
 
 #[test]
@@ -216,11 +289,21 @@ fn what_cannot_be_done_leaves_nothing() {
     fs::write(Path::new(&garbage).join("metadata"), [7; 1000]).unwrap();
     assert!(says(3, &["convert", &garbage, &out]).starts_with("kymo: metadata, line 1"));
     assert!(!Path::new(&out).exists() && !Path::new(&inside).exists());
-    // It is known only at the end that nothing ran on this CPU; the directories above are taken away, too.
-    assert!(says(2, &["convert", &trace, &folder.path("out/of/here"), "--cpu", "5"]).contains("5"));
+    // It is known only at the end that nothing ran on this CPU; the directories above are taken
+    // away, too.
+    assert!(
+        says(
+            2,
+            &["convert", &trace, &folder.path("out/of/here"), "--cpu", "5"]
+        )
+        .contains("5")
+    );
     assert!(!Path::new(&out).exists());
     let help = String::from_utf8(kymo(&["convert", "--help"]).stdout).unwrap();
-    assert!(help.contains("kymo convert trace part --from 0.25") && help.contains("--ctf2"), "{help}");
+    assert!(
+        help.contains("kymo convert trace part --from 0.25") && help.contains("--ctf2"),
+        "{help}"
+    );
 }
 
 /// A disk that is full: what was written is whole packets, and opens.
@@ -232,12 +315,21 @@ fn a_disk_that_fills_up() {
     // In blocks of 512 bytes; the streams are longer.
     let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" convert \"$1\" \"$2\"";
     let mut command = Command::new("sh");
-    let output = command.args(["-c", script, env!("CARGO_BIN_EXE_kymo"), &trace, &out]).output().unwrap();
+    let output = command
+        .args(["-c", script, env!("CARGO_BIN_EXE_kymo"), &trace, &out])
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{text}");
-    assert!(text.starts_with("kymo: cannot write the trace to") && text.lines().count() == 1, "{text}");
+    assert!(
+        text.starts_with("kymo: cannot write the trace to") && text.lines().count() == 1,
+        "{text}"
+    );
     let there = dump(&[&out]);
-    assert!(there.lines().count() >= 20 && !there.contains("\"error\""), "{there}");
+    assert!(
+        there.lines().count() >= 20 && !there.contains("\"error\""),
+        "{there}"
+    );
     let whole = dump(&[&trace]);
     let whole: std::collections::HashSet<&str> = whole.lines().collect();
     assert!(there.lines().all(|line| whole.contains(line)));
@@ -245,7 +337,10 @@ fn a_disk_that_fills_up() {
     let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" convert \"$1\" \"$2\"";
     let other = folder.path("other");
     let mut command = Command::new("sh");
-    let output = command.args(["-c", script, env!("CARGO_BIN_EXE_kymo"), &trace, &other]).output().unwrap();
+    let output = command
+        .args(["-c", script, env!("CARGO_BIN_EXE_kymo"), &trace, &other])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(4));
     assert!(!Path::new(&other).join("metadata").exists());
 }

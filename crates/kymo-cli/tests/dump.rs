@@ -72,12 +72,23 @@ impl Directory {
         std::fs::create_dir_all(path.join("index")).unwrap();
         let list = [&[2, 4, 7, 2, 30, 31][..], &1.5f32.to_le_bytes()].concat();
         let mut one = packet(2, 2, 0, 0, 0, &[]);
-        one.extend(packet(2, 9, 1, 3, 0, &[b"\x01\x03\x05a\"b\0\x04", &list, &[3, 9]]));
+        one.extend(packet(
+            2,
+            9,
+            1,
+            3,
+            0,
+            &[b"\x01\x03\x05a\"b\0\x04", &list, &[3, 9]],
+        ));
         let two = packet(2, 2, 0, 0, 1, &[]);
         let two = [two, packet(5, 9, 3, 0, 1, &[b"\x01\x06\x05\x1b\0\x63"])].concat();
-        for (file, bytes) in
-            [("metadata", METADATA.as_bytes()), ("cpu_a", &one), ("b", &two), (".hidden", b"x"), ("index/a.idx", b"x")]
-        {
+        for (file, bytes) in [
+            ("metadata", METADATA.as_bytes()),
+            ("cpu_a", &one),
+            ("b", &two),
+            (".hidden", b"x"),
+            ("index/a.idx", b"x"),
+        ] {
             std::fs::write(path.join(file), bytes).unwrap();
         }
         Directory(path)
@@ -99,10 +110,21 @@ impl Drop for Directory {
 }
 
 fn dump(trace: &Directory, format: Format, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    dump::run(&trace.open(), format, Zone::Utc, &mut Select::default(), out, &mut io::sink())
+    dump::run(
+        &trace.open(),
+        format,
+        Zone::Utc,
+        &mut Select::default(),
+        out,
+        &mut io::sink(),
+    )
 }
 
-const OUTCOME: Outcome = Outcome { events: 4, lost_events: 3, lost_packets: 2 };
+const OUTCOME: Outcome = Outcome {
+    events: 4,
+    lost_events: 3,
+    lost_packets: 2,
+};
 
 #[test]
 fn text_has_a_line_for_every_event_and_loss() {
@@ -148,7 +170,10 @@ fn json_has_an_object_for_every_event_and_loss() {
 fn counts_are_by_event_cpu_and_stream() {
     let trace = Directory::new("count");
     let mut out = Vec::new();
-    assert_eq!(dump::count(&trace.open(), false, &mut Select::default(), &mut out).unwrap(), OUTCOME);
+    assert_eq!(
+        dump::count(&trace.open(), false, &mut Select::default(), &mut out).unwrap(),
+        OUTCOME
+    );
     assert_eq!(
         String::from_utf8(out).unwrap(),
         "event  cpu0  cpu1  total\n\
@@ -164,7 +189,10 @@ fn counts_are_by_event_cpu_and_stream() {
     let (counts, damage) = Counts::of(&trace.open(), &mut Select::default());
     assert!(damage.is_none());
     let json: serde_json::Value = serde_json::from_str(&counts.to_json()).unwrap();
-    assert_eq!(json["events"][3], serde_json::json!({ "name": "named", "cpu": 1, "count": 1 }));
+    assert_eq!(
+        json["events"][3],
+        serde_json::json!({ "name": "named", "cpu": 1, "count": 1 })
+    );
     assert_eq!(json["streams"]["b"]["lost_packets"], 2);
 }
 
@@ -177,16 +205,28 @@ fn damage_is_told_in_its_place_and_returned_after_the_rest() {
     for format in [Format::Kymo, Format::Json] {
         let mut out = Vec::new();
         let error = dump(&trace, format, &mut out).unwrap_err();
-        assert!(matches!(error.downcast_ref(), Some(kymo_ctf::Error::Stream { packet: 1, .. })), "{error}");
+        assert!(
+            matches!(
+                error.downcast_ref(),
+                Some(kymo_ctf::Error::Stream { packet: 1, .. })
+            ),
+            "{error}"
+        );
         let out = String::from_utf8(out).unwrap();
-        assert!(out.contains("b, packet 1, byte 51: the file ends inside this packet"), "{out}");
+        assert!(
+            out.contains("b, packet 1, byte 51: the file ends inside this packet"),
+            "{out}"
+        );
         assert!(out.lines().last().unwrap().contains("empty"), "{out}");
     }
 }
 
 #[test]
 fn a_directory_that_is_no_trace_is_an_error() {
-    assert!(matches!(Trace::open(Path::new("/nonexistent/trace")), Err(kymo_ctf::Error::Io { .. })));
+    assert!(matches!(
+        Trace::open(Path::new("/nonexistent/trace")),
+        Err(kymo_ctf::Error::Io { .. })
+    ));
 }
 
 /// A length that its sequence shows is left out of the text; one that it does not show is not.
@@ -220,20 +260,35 @@ fn every_kind_of_value_of_ctf_2_is_shown() {
 "#;
     let trace = Directory::new("ctf-2");
     std::fs::write(trace.path().join("metadata"), CTF_2.replace('␞', "\u{1e}")).unwrap();
-    std::fs::write(trace.path().join("b"), [1, 0x2a, 0x81, 0, 0xff, 0x0b, 0, 0x0c, 0, 0, 0, 1, 2, 1, 0x0d]).unwrap();
+    std::fs::write(
+        trace.path().join("b"),
+        [
+            1, 0x2a, 0x81, 0, 0xff, 0x0b, 0, 0x0c, 0, 0, 0, 1, 2, 1, 0x0d,
+        ],
+    )
+    .unwrap();
     std::fs::write(trace.path().join("cpu_a"), b"").unwrap();
     let dumped = |format| {
         let mut out = Vec::new();
         dump(&trace, format, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let events = text
-            .lines()
-            .map(|line| line.split_once(if format == Format::Json { "\"fields\":" } else { "e {" }).unwrap().1.to_owned());
+        let events = text.lines().map(|line| {
+            line.split_once(if format == Format::Json {
+                "\"fields\":"
+            } else {
+                "e {"
+            })
+            .unwrap()
+            .1
+            .to_owned()
+        });
         events.collect::<Vec<_>>()
     };
     let expected = [
-        " there = true, bits = 0x2a, map = LOW|HIGH (0x81), blob = <00 ff>, maybe = 0xb, s = 0x0, v = 0xc }",
-        " there = false, bits = 0x0, map = 0x0, blob = <01 02>, maybe = none, s = 0x1, v = named: 0xd }",
+        " there = true, bits = 0x2a, map = LOW|HIGH (0x81), blob = <00 ff>, maybe = 0xb, s = 0x0, \
+         v = 0xc }",
+        " there = false, bits = 0x0, map = 0x0, blob = <01 02>, maybe = none, s = 0x1, v = named: \
+         0xd }",
     ];
     assert_eq!(dumped(Format::Kymo), expected);
     let expected = [
@@ -243,7 +298,8 @@ fn every_kind_of_value_of_ctf_2_is_shown() {
     assert_eq!(dumped(Format::Json), expected);
 }
 
-/// Exactly, in the base that the metadata prefer; in JSON as text, as what reads it keeps no more than 64 bits of a number.
+/// Exactly, in the base that the metadata prefer; in JSON as text, as what reads it keeps no more
+/// than 64 bits of a number.
 #[test]
 fn numbers_of_more_than_64_bits_are_exact() {
     const METADATA: &str = r#"␞{"type": "preamble", "version": 2}
@@ -259,7 +315,11 @@ fn numbers_of_more_than_64_bits_are_exact() {
  {"name": "leb", "field-class": {"type": "variable-length-unsigned-integer", "mappings": {"SOME": [[1, 5]], "MANY": [[18446744073709551616, 340282366920938463463374607431768211456]]}}}]}}
 "#;
     let trace = Directory::new("wide");
-    std::fs::write(trace.path().join("metadata"), METADATA.replace('␞', "\u{1e}")).unwrap();
+    std::fs::write(
+        trace.path().join("metadata"),
+        METADATA.replace('␞', "\u{1e}"),
+    )
+    .unwrap();
     let (large, small) = ([0, 0, 0, 0, 0, 0, 0, 0, 0xff], [9, 0, 0, 0, 0, 0, 0, 0, 0]);
     let mut bytes = large.repeat(7);
     bytes.extend([[0x80; 18].as_slice(), &[4]].concat());
@@ -273,7 +333,10 @@ fn numbers_of_more_than_64_bits_are_exact() {
         String::from_utf8(out).unwrap()
     };
     let text = dumped(Format::Kymo);
-    let fields: Vec<&str> = text.lines().map(|line| line.split_once("e {").unwrap().1).collect();
+    let fields: Vec<&str> = text
+        .lines()
+        .map(|line| line.split_once("e {").unwrap().1)
+        .collect();
     let binary = format!("0b11111111{}", "0".repeat(64));
     let expected = [
         &format!(
@@ -281,12 +344,15 @@ fn numbers_of_more_than_64_bits_are_exact() {
              bits = 0xff0000000000000000, map = HIGH (0xff0000000000000000), yes = true, \
              leb = MANY (340282366920938463463374607431768211456) }}"
         ),
-        " n = 9, hex = 9, oct = 0o11, bin = 0b1001, bits = 0x9, map = LOW (0x9), yes = true, leb = SOME (1) }",
+        " n = 9, hex = 9, oct = 0o11, bin = 0b1001, bits = 0x9, map = LOW (0x9), yes = true, leb = \
+         SOME (1) }",
     ];
     assert_eq!(fields, expected);
     let json = dumped(Format::Json);
-    let fields: Vec<serde_json::Value> =
-        json.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["fields"].clone()).collect();
+    let fields: Vec<serde_json::Value> = json
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["fields"].clone())
+        .collect();
     let high = "4703919738795935662080";
     let expected = [
         serde_json::json!({
@@ -301,7 +367,10 @@ fn numbers_of_more_than_64_bits_are_exact() {
     ];
     assert_eq!(fields, expected);
     let lines = dumped(Format::Babeltrace);
-    let fields: Vec<&str> = lines.lines().map(|line| line.split_once(": { ").unwrap().1).collect();
+    let fields: Vec<&str> = lines
+        .lines()
+        .map(|line| line.split_once(": { ").unwrap().1)
+        .collect();
     let high = "FF0000000000000000";
     let expected = [
         &format!(
@@ -318,19 +387,27 @@ fn numbers_of_more_than_64_bits_are_exact() {
     assert_eq!(fields, expected);
 }
 
-/// Events that are borrowed from the trace, and events that own what they have: the same text and JSON.
+/// Events that are borrowed from the trace, and events that own what they have: the same text and
+/// JSON.
 #[test]
 fn borrowed_and_owned_events_look_the_same() {
     let mut events = 0;
     for case in case::streams() {
-        for metadata in [case.metadata("metadata"), case.metadata("metadata 2")].into_iter().flatten() {
+        for metadata in [case.metadata("metadata"), case.metadata("metadata 2")]
+            .into_iter()
+            .flatten()
+        {
             let trace = Directory::new("owned");
             let mut files = case.streams();
             files.push(("metadata".to_owned(), metadata));
             let _ = std::fs::remove_dir_all(trace.path());
             std::fs::create_dir_all(trace.path()).unwrap();
-            files.iter().for_each(|(file, bytes)| std::fs::write(trace.path().join(file), bytes).unwrap());
-            let Ok(opened) = Trace::open(trace.path()) else { continue };
+            files
+                .iter()
+                .for_each(|(file, bytes)| std::fs::write(trace.path().join(file), bytes).unwrap());
+            let Ok(opened) = Trace::open(trace.path()) else {
+                continue;
+            };
             let [text, json] = [Format::Kymo, Format::Json].map(|format| {
                 let mut out = Vec::new();
                 // What is damaged is told in its place.
@@ -341,14 +418,26 @@ fn borrowed_and_owned_events_look_the_same() {
             for item in opened.events() {
                 let (line, object) = lines.next().unwrap();
                 let Ok(kymo_ctf::Item::Event(event)) = item else {
-                    assert!(line.starts_with("-- ") && !object.starts_with(r#"{"type":"event""#), "{}: {line}", case.name);
+                    assert!(
+                        line.starts_with("-- ") && !object.starts_with(r#"{"type":"event""#),
+                        "{}: {line}",
+                        case.name
+                    );
                     continue;
                 };
                 let mut fields = dump::fields_text(&event);
                 dump::escape_controls(&mut fields);
-                assert!(line.ends_with(&fields), "{}: {line} has not {fields}", case.name);
+                assert!(
+                    line.ends_with(&fields),
+                    "{}: {line} has not {fields}",
+                    case.name
+                );
                 let fields = format!(r#","fields":{}}}"#, dump::fields_json(&event));
-                assert!(object.ends_with(&fields), "{}: {object} has not {fields}", case.name);
+                assert!(
+                    object.ends_with(&fields),
+                    "{}: {object} has not {fields}",
+                    case.name
+                );
                 events += 1;
             }
             assert_eq!(lines.next(), None, "{}", case.name);
@@ -362,7 +451,14 @@ fn borrowed_and_owned_events_look_the_same() {
 fn babeltrace_lines_are_events_alone() {
     let trace = Directory::new("babeltrace");
     let (mut out, mut messages) = (Vec::new(), Vec::new());
-    let outcome = dump::run(&trace.open(), Format::Babeltrace, Zone::Utc, &mut Select::default(), &mut out, &mut messages);
+    let outcome = dump::run(
+        &trace.open(),
+        Format::Babeltrace,
+        Zone::Utc,
+        &mut Select::default(),
+        &mut out,
+        &mut messages,
+    );
     assert_eq!(outcome.unwrap(), OUTCOME);
     assert_eq!(
         String::from_utf8(out).unwrap(),
@@ -398,8 +494,13 @@ fn a_reader_that_left_is_no_error_and_a_full_disk_is() {
         assert!(dump(&trace, format, &mut Gone(io::ErrorKind::BrokenPipe)).is_ok());
         assert!(dump(&trace, format, &mut Gone(io::ErrorKind::StorageFull)).is_err());
         assert!(
-            dump::count(&trace.open(), format == Format::Json, &mut Select::default(), &mut Gone(io::ErrorKind::BrokenPipe))
-                .is_ok()
+            dump::count(
+                &trace.open(),
+                format == Format::Json,
+                &mut Select::default(),
+                &mut Gone(io::ErrorKind::BrokenPipe)
+            )
+            .is_ok()
         );
     }
 }

@@ -12,19 +12,37 @@ use std::process::Command;
 use made::{MS, Made};
 
 /// The beginning of what the user can do.
-const VERBS: [&str; 15] =
-    ["give", "take", "see", "make", "get", "move", "use", "keep", "build", "install", "mend", "write", "free", "change", "leave"];
+const VERBS: [&str; 15] = [
+    "give", "take", "see", "make", "get", "move", "use", "keep", "build", "install", "mend",
+    "write", "free", "change", "leave",
+];
 
 /// Runs it, expects the code, and gives the sentence, which must end with something to do.
 fn refused(code: i32, arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_kymo")).args(arguments).env("PATH", "/nowhere").output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(arguments)
+        .env("PATH", "/nowhere")
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{arguments:?} {text}");
-    let sentence = text.strip_prefix("kymo: ").unwrap_or_else(|| panic!("{text}")).trim_end();
+    let sentence = text
+        .strip_prefix("kymo: ")
+        .unwrap_or_else(|| panic!("{text}"))
+        .trim_end();
     assert_eq!(sentence.lines().count(), 1, "{text}");
-    let ends = [": ", "; ", ". ", " ("].map(|end| sentence.rmatch_indices(end).map(|(at, _)| at + end.len()).collect::<Vec<_>>());
+    let ends = [": ", "; ", ". ", " ("].map(|end| {
+        sentence
+            .rmatch_indices(end)
+            .map(|(at, _)| at + end.len())
+            .collect::<Vec<_>>()
+    });
     let says = ends.concat().into_iter().any(|at| {
-        let word = sentence[at..].split([' ', '.']).next().unwrap().to_ascii_lowercase();
+        let word = sentence[at..]
+            .split([' ', '.'])
+            .next()
+            .unwrap()
+            .to_ascii_lowercase();
         VERBS.contains(&word.as_str())
     });
     assert!(says, "nothing to do: {text}");
@@ -86,7 +104,10 @@ fn traces_that_are_damaged() {
     };
     let last = bytes.len() - 4;
     for (bytes, says) in [
-        (bytes[..bytes.len() - 1].to_vec(), "take what stands before it"),
+        (
+            bytes[..bytes.len() - 1].to_vec(),
+            "take what stands before it",
+        ),
         (changed(0, 0), "copy the trace again"),
         (changed(5, 99), "move the file"),
         (changed(20, 99), "give the metadata"),
@@ -115,16 +136,62 @@ fn memory_and_kernels() {
     refused(3, &["record", &folder.path("nothing"), "--out", &out]);
     refused(3, &["record", &noise, "--out", &out]);
     refused(2, &["record", "--out", &out, "--", "ls"]);
-    refused(2, &["record", "--out", &out, "--", "qemu-system-riscv64", "-M"]);
-    refused(2, &["record", "--out", &out, "--", "qemu-system-riscv64", "-M", "virt", "-m", "much"]);
-    refused(2, &["record", "--out", &out, "--", "qemu-system-riscv64", "-M", "toaster"]);
+    refused(
+        2,
+        &["record", "--out", &out, "--", "qemu-system-riscv64", "-M"],
+    );
+    refused(
+        2,
+        &[
+            "record",
+            "--out",
+            &out,
+            "--",
+            "qemu-system-riscv64",
+            "-M",
+            "virt",
+            "-m",
+            "much",
+        ],
+    );
+    refused(
+        2,
+        &[
+            "record",
+            "--out",
+            &out,
+            "--",
+            "qemu-system-riscv64",
+            "-M",
+            "toaster",
+        ],
+    );
     // PATH leads nowhere.
-    refused(4, &["record", "--out", &out, "--", "qemu-system-riscv64", "-M", "virt"]);
+    refused(
+        4,
+        &[
+            "record",
+            "--out",
+            &out,
+            "--",
+            "qemu-system-riscv64",
+            "-M",
+            "virt",
+        ],
+    );
     refused(3, &["cost", &noise]);
     refused(3, &["cost", &folder.path("nothing")]);
     // No Kymo in it; this test has been linked with symbols.
     let program = std::env::current_exe().unwrap();
-    refused(3, &["cost", program.to_str().unwrap(), "--symbol", "no such function"]);
+    refused(
+        3,
+        &[
+            "cost",
+            program.to_str().unwrap(),
+            "--symbol",
+            "no such function",
+        ],
+    );
     assert!(!Path::new(&out).exists(), "nothing is left behind");
 }
 
@@ -134,22 +201,51 @@ fn what_a_trace_does_not_have() {
     let mut made = Made::new("errors-select");
     made.event(0, MS, kymo::vocabulary::SchedEnter {});
     let trace = made.finish().to_str().unwrap();
-    for selection in [["--cpu", "9"], ["--tid", "9"], ["--thread", "x"], ["--event", "sched_entr"], ["--event", "quite another"]] {
+    for selection in [
+        ["--cpu", "9"],
+        ["--tid", "9"],
+        ["--thread", "x"],
+        ["--event", "sched_entr"],
+        ["--event", "quite another"],
+    ] {
         let text = refused_or_hinted(&[&["dump", trace], &selection[..]].concat());
-        assert!(text.contains("kymo") || text.contains("meant?") || text.contains("it has"), "{text}");
+        assert!(
+            text.contains("kymo") || text.contains("meant?") || text.contains("it has"),
+            "{text}"
+        );
     }
     refused(2, &["dump", trace, "--from", "2s", "--to", "1s"]);
 
     let folder = Folder::new("expect");
-    for text in [&b"[[expect]]\nnothing = 1\n"[..], b"\xff", b"", b"[[expect", b"[[expect]]\nevent = \"no_such\"\ncount = 1\n"] {
-        refused(3, &["check", trace, "--expect", &folder.file("expect.toml", text)]);
+    for text in [
+        &b"[[expect]]\nnothing = 1\n"[..],
+        b"\xff",
+        b"",
+        b"[[expect",
+        b"[[expect]]\nevent = \"no_such\"\ncount = 1\n",
+    ] {
+        refused(
+            3,
+            &[
+                "check",
+                trace,
+                "--expect",
+                &folder.file("expect.toml", text),
+            ],
+        );
     }
-    refused(3, &["check", trace, "--expect", &folder.path("nothing.toml")]);
+    refused(
+        3,
+        &["check", trace, "--expect", &folder.path("nothing.toml")],
+    );
 }
 
 /// The sentence, whatever it ends with.
 fn refused_or_hinted(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_kymo")).args(arguments).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(arguments)
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     String::from_utf8(output.stderr).unwrap()
 }
@@ -162,20 +258,33 @@ fn an_output_that_cannot_be_written() {
     made.event(0, MS, kymo::vocabulary::SchedEnter {});
     let trace = made.finish();
     for verb in ["dump", "report"] {
-        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_kymo")).arg(verb).arg(trace).stdout(full).output().unwrap();
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+            .arg(verb)
+            .arg(trace)
+            .stdout(full)
+            .output()
+            .unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(4), "{verb} {text}");
-        assert!(text.contains("make room") && text.lines().count() == 1, "{text}");
+        assert!(
+            text.contains("make room") && text.lines().count() == 1,
+            "{text}"
+        );
     }
 }
 
-/// What a trace's events mean is taken from its metadata, so several traces of different metadata are not taken for one.
+/// What a trace's events mean is taken from its metadata, so several traces of different metadata
+/// are not taken for one.
 #[test]
 fn a_tree_of_different_traces_is_not_one_trace() {
     let metadata = |name: &str| {
         format!(
-            "/* CTF 1.8 */\ntrace {{ major = 1; minor = 8; byte_order = le; }};\nevent {{ name = {name}; fields := struct {{ integer {{ size = 8; }} x; }}; }};\n"
+            "/* CTF 1.8 */\ntrace {{ major = 1; minor = 8; byte_order = le; }};\nevent {{ name = \
+             {name}; fields := struct {{ integer {{ size = 8; }} x; }}; }};\n"
         )
     };
     let folder = Folder::new("tree");
@@ -187,17 +296,35 @@ fn a_tree_of_different_traces_is_not_one_trace() {
     let tree = folder.path("");
     let out = std::env::temp_dir().join(format!("kymo-errors-{}-tree.json", std::process::id()));
     let out = out.to_str().unwrap();
-    let verbs: [&[&str]; 4] =
-        [&["report", &tree], &["check", &tree], &["export", &tree, out, "--to", "chrome"], &["dump", "--event", "a", &tree]];
+    let verbs: [&[&str]; 4] = [
+        &["report", &tree],
+        &["check", &tree],
+        &["export", &tree, out, "--to", "chrome"],
+        &["dump", "--event", "a", &tree],
+    ];
     for verb in verbs {
         let sentence = refused(2, verb);
-        assert!(sentence.contains("traces of different metadata here"), "{sentence}");
+        assert!(
+            sentence.contains("traces of different metadata here"),
+            "{sentence}"
+        );
     }
     assert!(!Path::new(out).exists());
     // Parts of one trace.
     folder.file("two/metadata", metadata("a").as_bytes());
-    for verb in [&["report", "--json", &tree][..], &["dump", "--event", "a", "--count", &tree]] {
-        let output = Command::new(env!("CARGO_BIN_EXE_kymo")).args(verb).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    for verb in [
+        &["report", "--json", &tree][..],
+        &["dump", "--event", "a", "--count", &tree],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+            .args(verb)
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

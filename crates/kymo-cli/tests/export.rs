@@ -12,8 +12,8 @@ use std::process::{Command, Output};
 
 use kymo::Text;
 use kymo::vocabulary::{
-    Irq, IrqEnter, IrqExit, Object, Pid, SwitchReason, Syscall, SyscallEnter, SyscallExit, ThreadCreate, ThreadName, ThreadState,
-    Tid,
+    Irq, IrqEnter, IrqExit, Object, Pid, SwitchReason, Syscall, SyscallEnter, SyscallExit,
+    ThreadCreate, ThreadName, ThreadState, Tid,
 };
 use kymo::vocabulary::{LockAcquired, LockKind, LockReleased, LockWait};
 use made::{Made, US};
@@ -23,7 +23,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("kymo-exported-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("kymo-exported-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Folder(path)
@@ -41,7 +42,12 @@ impl Drop for Folder {
 }
 
 fn kymo(trace: &Path, out: &Path, to: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kymo")).arg("export").args([trace, out]).args(["--to", to]).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .arg("export")
+        .args([trace, out])
+        .args(["--to", to])
+        .output()
+        .unwrap()
 }
 
 fn exported(trace: &Path, out: &Path, to: &str) {
@@ -53,38 +59,113 @@ fn exported(trace: &Path, out: &Path, to: &str) {
 fn refused(trace: &Path, out: &Path, to: &str, code: i32) -> String {
     let output = kymo(trace, out, to);
     let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), text.lines().count()), (Some(code), 1), "{text}");
+    assert_eq!(
+        (output.status.code(), text.lines().count()),
+        (Some(code), 1),
+        "{text}"
+    );
     text
 }
 
 fn small(name: &str) -> Made {
     let (lock, kind) = (Object(0xbeef), LockKind::Mutex);
     let mut made = Made::new(name);
-    made.event(0, 0, ThreadName { tid: Tid(11), name: Text::new("a,\"b\"") });
+    made.event(
+        0,
+        0,
+        ThreadName {
+            tid: Tid(11),
+            name: Text::new("a,\"b\""),
+        },
+    );
     for tid in [11, 12] {
-        made.event(0, US, ThreadCreate { tid: Tid(tid), pid: Pid(5), parent_tid: Tid(0), prio: -3 });
+        made.event(
+            0,
+            US,
+            ThreadCreate {
+                tid: Tid(tid),
+                pid: Pid(5),
+                parent_tid: Tid(0),
+                prio: -3,
+            },
+        );
     }
-    made.switch(0, 1_234_567, (0, ThreadState::Runnable, SwitchReason::Idle), (11, 1));
-    made.event(0, 1_234_568, LockAcquired { lock, kind, contended: false });
-    made.switch(1, 2_000_000, (0, ThreadState::Runnable, SwitchReason::Idle), (12, 1));
-    made.event(1, 2_000_000, LockWait { lock, owner_tid: Tid(11), kind });
+    made.switch(
+        0,
+        1_234_567,
+        (0, ThreadState::Runnable, SwitchReason::Idle),
+        (11, 1),
+    );
+    made.event(
+        0,
+        1_234_568,
+        LockAcquired {
+            lock,
+            kind,
+            contended: false,
+        },
+    );
+    made.switch(
+        1,
+        2_000_000,
+        (0, ThreadState::Runnable, SwitchReason::Idle),
+        (12, 1),
+    );
+    made.event(
+        1,
+        2_000_000,
+        LockWait {
+            lock,
+            owner_tid: Tid(11),
+            kind,
+        },
+    );
     made.event(0, 2_000_050, IrqEnter { irq: Irq(5) });
     made.wake(0, 2_000_150, 13, 0);
     made.event(0, 2_000_200, IrqExit { irq: Irq(5) });
     made.event(0, 2_000_300, LockReleased { lock, kind });
-    made.event(1, 2_000_400, LockAcquired { lock, kind, contended: true });
-    made.event(1, 2_000_500, SyscallEnter { id: Syscall(4), arg0: u64::MAX });
-    made.event(1, 2_000_600, SyscallExit { id: Syscall(4), ret: -5 });
+    made.event(
+        1,
+        2_000_400,
+        LockAcquired {
+            lock,
+            kind,
+            contended: true,
+        },
+    );
+    made.event(
+        1,
+        2_000_500,
+        SyscallEnter {
+            id: Syscall(4),
+            arg0: u64::MAX,
+        },
+    );
+    made.event(
+        1,
+        2_000_600,
+        SyscallExit {
+            id: Syscall(4),
+            ret: -5,
+        },
+    );
     made
 }
 
 /// The counts of `kymo dump`, by name.
 fn counts(trace: &Path) -> BTreeMap<String, u64> {
-    let output = Command::new(env!("CARGO_BIN_EXE_kymo")).arg("dump").arg(trace).args(["--count", "--json"]).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .arg("dump")
+        .arg(trace)
+        .args(["--count", "--json"])
+        .output()
+        .unwrap();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut counts = BTreeMap::new();
     for event in told["events"].as_array().unwrap() {
-        *counts.entry(event["name"].as_str().unwrap().to_owned()).or_default() += event["count"].as_u64().unwrap();
+        *counts
+            .entry(event["name"].as_str().unwrap().to_owned())
+            .or_default() += event["count"].as_u64().unwrap();
     }
     counts
 }
@@ -93,21 +174,48 @@ fn counts(trace: &Path) -> BTreeMap<String, u64> {
 fn csv_has_every_event_and_every_loss() {
     let (folder, mut made) = (Folder::new("csv"), small("csv"));
     made.lose(1, 3, 2_000_700);
-    made.event(1, 2_000_800, SyscallExit { id: Syscall(4), ret: 1 });
+    made.event(
+        1,
+        2_000_800,
+        SyscallExit {
+            id: Syscall(4),
+            ret: 1,
+        },
+    );
     let (trace, out) = (made.finish().to_owned(), folder.path("tables"));
     exported(&trace, &out, "csv");
     let read = |name: &str| fs::read_to_string(out.join(format!("{name}.csv"))).unwrap();
     for (name, count) in counts(&trace) {
         assert_eq!(read(&name).lines().count() as u64, count + 1, "{name}");
     }
-    assert_eq!(fs::read_dir(&out).unwrap().count(), counts(&trace).len() + 1);
-    assert_eq!(read("sys_exit").lines().next(), Some("time_ns,cycles,cpu,stream,id,ret"));
-    assert_eq!(read("sys_exit").split("\r\n").nth(1), Some("2000600,2000600,1,events_1,4,-5"));
+    assert_eq!(
+        fs::read_dir(&out).unwrap().count(),
+        counts(&trace).len() + 1
+    );
+    assert_eq!(
+        read("sys_exit").lines().next(),
+        Some("time_ns,cycles,cpu,stream,id,ret")
+    );
+    assert_eq!(
+        read("sys_exit").split("\r\n").nth(1),
+        Some("2000600,2000600,1,events_1,4,-5")
+    );
     assert!(read("sys_enter").contains(",4,18446744073709551615\r\n"));
-    assert!(read("thread_name").contains("\"a,\"\"b\"\"\""), "{}", read("thread_name"));
-    assert!(read("sched_switch").contains("Runnable,Idle,1"), "{}", read("sched_switch"));
+    assert!(
+        read("thread_name").contains("\"a,\"\"b\"\"\""),
+        "{}",
+        read("thread_name")
+    );
+    assert!(
+        read("sched_switch").contains("Runnable,Idle,1"),
+        "{}",
+        read("sched_switch")
+    );
     let losses = read("_losses");
-    assert_eq!(losses.split("\r\n").next(), Some("stream,cpu,kind,count,begin_ns,end_ns,error"));
+    assert_eq!(
+        losses.split("\r\n").next(),
+        Some("stream,cpu,kind,count,begin_ns,end_ns,error")
+    );
     assert!(losses.contains("events_1,1,events,3,2000600,"), "{losses}");
 }
 
@@ -123,7 +231,10 @@ fn chrome_is_json_whose_slices_and_arrows_are_closed() {
     let (mut arrows, mut names, mut last) = (BTreeMap::<u64, i32>::new(), BTreeMap::new(), 0.0);
     for event in told["traceEvents"].as_array().unwrap() {
         let phase = event["ph"].as_str().unwrap();
-        let track = (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap_or(0));
+        let track = (
+            event["pid"].as_u64().unwrap(),
+            event["tid"].as_u64().unwrap_or(0),
+        );
         if phase == "M" {
             names.insert(track, event["args"]["name"].as_str().unwrap().to_owned());
             continue;
@@ -140,10 +251,20 @@ fn chrome_is_json_whose_slices_and_arrows_are_closed() {
             other => panic!("{other}"),
         }
     }
-    assert!(open.values().all(|depth| *depth == 0) && arrows.values().all(|ends| *ends == 0), "{text}");
+    assert!(
+        open.values().all(|depth| *depth == 0) && arrows.values().all(|ends| *ends == 0),
+        "{text}"
+    );
     assert!(open.len() > 6 && arrows.len() == 2, "{text}");
-    assert!(text.contains("\"ts\":1234.567,") && text.contains("\"ts\":2000.050,"), "{text}");
-    assert!(names.values().any(|name| name == "a,\"b\" 11: state") && names.values().any(|name| name == "CPU 1"), "{names:?}");
+    assert!(
+        text.contains("\"ts\":1234.567,") && text.contains("\"ts\":2000.050,"),
+        "{text}"
+    );
+    assert!(
+        names.values().any(|name| name == "a,\"b\" 11: state")
+            && names.values().any(|name| name == "CPU 1"),
+        "{names:?}"
+    );
     assert!(text.contains(r#""lock":"0xbeef""#), "{text}");
 }
 
@@ -175,7 +296,10 @@ fn places_that_cannot_be_written_are_refused_in_a_sentence() {
         assert!(refused(trace, &trace.join("new"), to, 2).contains("give another place"));
         assert!(refused(trace, &trace.join("events_0"), to, 2).contains("is in the trace"));
     }
-    assert!(refused(&folder.path("no-trace"), &folder.path("out"), "csv", 3).contains("give the directory of a CTF trace"));
+    assert!(
+        refused(&folder.path("no-trace"), &folder.path("out"), "csv", 3)
+            .contains("give the directory of a CTF trace")
+    );
     assert!(!folder.path("out").exists());
 }
 
@@ -196,7 +320,13 @@ fn parquet_has_a_folder_for_each_event() {
     exported(&trace, &out, "parquet");
     for name in counts(&trace).keys() {
         let bytes = fs::read(out.join(format!("event={name}/part-0.parquet"))).unwrap();
-        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
+        assert!(
+            bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"),
+            "{name}"
+        );
     }
-    assert_eq!(fs::read_dir(&out).unwrap().count(), counts(&trace).len() + 1);
+    assert_eq!(
+        fs::read_dir(&out).unwrap().count(),
+        counts(&trace).len() + 1
+    );
 }

@@ -10,26 +10,42 @@ use std::process::{Command, Output};
 
 use kymo::Text;
 use kymo::vocabulary::{
-    Address, FaultCause, IpcPath, IpcReceive, IpcSend, Irq, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed, LockKind,
-    LockName, LockReleased, LockWait, Object, PageFault, Pid, ProcessName, SchedWakeupNew, SwitchReason, Syscall, SyscallEnter,
-    SyscallExit, SyscallName, ThreadCreate, ThreadDelay, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
+    Address, FaultCause, IpcPath, IpcReceive, IpcSend, Irq, IrqEnter, IrqExit, IrqName,
+    LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Object, PageFault, Pid,
+    ProcessName, SchedWakeupNew, SwitchReason, Syscall, SyscallEnter, SyscallExit, SyscallName,
+    ThreadCreate, ThreadDelay, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
     ThreadSuspend, Tid,
 };
 use made::{MS, Made, US};
 use serde_json::{Value, json};
 
 fn kymo(arguments: &[&str], trace: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kymo")).arg("report").args(arguments).arg(trace).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .arg("report")
+        .args(arguments)
+        .arg(trace)
+        .output()
+        .unwrap()
 }
 
 fn report(made: &mut Made) -> Value {
     let output = kymo(&["--json"], made.finish());
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn thread(report: &Value, tid: u64) -> &Value {
-    report["threads"].as_array().unwrap().iter().find(|thread| thread["tid"] == tid).unwrap()
+    report["threads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|thread| thread["tid"] == tid)
+        .unwrap()
 }
 
 const WAITS: (ThreadState, SwitchReason) = (ThreadState::Blocked, SwitchReason::Waits);
@@ -40,28 +56,81 @@ fn by(tid: u32, (state, reason): (ThreadState, SwitchReason)) -> (u32, ThreadSta
     (tid, state, reason)
 }
 
-/// Thread 11 (priority 1) has the lock; thread 12 (priority 9) wants it and waits 5 ms; the idle thread is 3.
+/// Thread 11 (priority 1) has the lock; thread 12 (priority 9) wants it and waits 5 ms; the idle
+/// thread is 3.
 fn contended(name: &str) -> Made {
     let (lock, kind) = (Object(0xbeef), LockKind::Mutex);
     let mut made = Made::new(name);
     for (tid, name) in [(11, "low"), (12, "high"), (3, "rest")] {
-        made.event(0, 0, ThreadName { tid: Tid(tid), name: Text::new(name) });
+        made.event(
+            0,
+            0,
+            ThreadName {
+                tid: Tid(tid),
+                name: Text::new(name),
+            },
+        );
     }
-    made.event(0, 0, LockName { lock, kind, name: Text::new("table") });
+    made.event(
+        0,
+        0,
+        LockName {
+            lock,
+            kind,
+            name: Text::new("table"),
+        },
+    );
     made.switch(0, MS, by(3, IDLE), (11, 1));
-    made.event(0, 2 * MS, LockAcquired { lock, kind, contended: false });
+    made.event(
+        0,
+        2 * MS,
+        LockAcquired {
+            lock,
+            kind,
+            contended: false,
+        },
+    );
     made.wake(0, 2 * MS + 500 * US, 12, 0);
     made.switch(0, 3 * MS, by(11, PREEMPTED), (12, 9));
-    made.event(0, 4 * MS, LockWait { lock, owner_tid: Tid(0), kind });
+    made.event(
+        0,
+        4 * MS,
+        LockWait {
+            lock,
+            owner_tid: Tid(0),
+            kind,
+        },
+    );
     made.switch(0, 4 * MS + 100 * US, by(12, WAITS), (11, 1));
     made.event(0, 8 * MS, LockReleased { lock, kind });
     made.wake(0, 8 * MS + 100 * US, 12, 11);
     made.switch(0, 8 * MS + 400 * US, by(11, PREEMPTED), (12, 9));
-    made.event(0, 9 * MS, LockAcquired { lock, kind, contended: true });
+    made.event(
+        0,
+        9 * MS,
+        LockAcquired {
+            lock,
+            kind,
+            contended: true,
+        },
+    );
     made.event(0, 9 * MS + 500 * US, LockReleased { lock, kind });
-    made.switch(0, 10 * MS, by(12, (ThreadState::Sleeping, SwitchReason::Waits)), (11, 1));
+    made.switch(
+        0,
+        10 * MS,
+        by(12, (ThreadState::Sleeping, SwitchReason::Waits)),
+        (11, 1),
+    );
     made.switch(0, 11 * MS, by(11, WAITS), (3, 0));
-    made.event(0, 12 * MS, LockFailed { lock, error: -11, kind });
+    made.event(
+        0,
+        12 * MS,
+        LockFailed {
+            lock,
+            error: -11,
+            kind,
+        },
+    );
     made
 }
 
@@ -69,8 +138,14 @@ fn contended(name: &str) -> Made {
 fn a_wait_of_5_ms_for_a_lock_is_told_with_its_owner() {
     let report = report(&mut contended("lock"));
     let lock = &report["locks"][0];
-    assert_eq!((&lock["name"], &lock["kind"], &lock["lock"]), (&json!("table"), &json!("mutex"), &json!(0xbeef)));
-    assert_eq!([&lock["acquired"], &lock["contended"], &lock["failed"]], [2, 1, 1]);
+    assert_eq!(
+        (&lock["name"], &lock["kind"], &lock["lock"]),
+        (&json!("table"), &json!("mutex"), &json!(0xbeef))
+    );
+    assert_eq!(
+        [&lock["acquired"], &lock["contended"], &lock["failed"]],
+        [2, 1, 1]
+    );
     assert_eq!(lock["wait"]["count"], 1);
     assert_eq!(lock["wait"]["max_ns"], 5 * MS);
     assert_eq!(lock["hold"]["max_ns"], 6 * MS);
@@ -86,13 +161,19 @@ fn a_wait_of_5_ms_for_a_lock_is_told_with_its_owner() {
     let high = thread(&report, 12);
     // Off the CPU from the switch to the wake-up; then it could have run.
     assert_eq!(high["blocked_ns"], 4 * MS);
-    assert_eq!(high["blocked_on"], json!([{ "lock": 0xbeef, "name": "table", "ns": 4 * MS }]));
+    assert_eq!(
+        high["blocked_on"],
+        json!([{ "lock": 0xbeef, "name": "table", "ns": 4 * MS }])
+    );
     assert_eq!(high["runnable_ns"], 500 * US + 300 * US);
     assert_eq!(high["cpu_ns"], MS + 100 * US + MS + 600 * US);
     assert_eq!(high["sleeping_ns"], 2 * MS);
     assert_eq!(high["last_state"], "sleeping");
     assert_eq!(high["switches"], json!({ "waits": 2 }));
-    assert_eq!(thread(&report, 11)["switches"], json!({ "preempted": 2, "waits": 1 }));
+    assert_eq!(
+        thread(&report, 11)["switches"],
+        json!({ "preempted": 2, "waits": 1 })
+    );
 }
 
 #[test]
@@ -107,7 +188,10 @@ fn a_cpus_time_is_busy_idle_or_unknown() {
     assert_eq!(thread(&report, 11)["idle"], false);
     let share = thread(&report, 11)["share_percent"].as_f64().unwrap();
     let time = 2 * MS + 4 * MS + 300 * US + MS;
-    assert!((share - time as f64 * 100.0 / (11 * MS) as f64).abs() < 1e-9, "{share}");
+    assert!(
+        (share - time as f64 * 100.0 / (11 * MS) as f64).abs() < 1e-9,
+        "{share}"
+    );
     assert_eq!(thread(&report, 11)["cpu_ns"], time);
 }
 
@@ -115,13 +199,19 @@ fn a_cpus_time_is_busy_idle_or_unknown() {
 fn wake_latencies_are_told_with_the_waker_and_the_worst_first() {
     let report = report(&mut contended("wake"));
     let wake = &report["wake_latency"];
-    assert_eq!((&wake["durations"]["count"], &wake["durations"]["max_ns"]), (&json!(2), &json!(500 * US)));
+    assert_eq!(
+        (&wake["durations"]["count"], &wake["durations"]["max_ns"]),
+        (&json!(2), &json!(500 * US))
+    );
     let worst = json!({
         "latency_ns": 500 * US, "woken_ns": 2 * MS + 500 * US, "ran_ns": 3 * MS,
         "thread": { "tid": 12, "name": "high" }, "waker": null, "by_interrupt": true, "cpu": 0,
     });
     assert_eq!(wake["worst"][0], worst);
-    assert_eq!(wake["worst"][1]["waker"], json!({ "tid": 11, "name": "low" }));
+    assert_eq!(
+        wake["worst"][1]["waker"],
+        json!({ "tid": 11, "name": "low" })
+    );
     assert_eq!(wake["worst"][1]["latency_ns"], 300 * US);
 }
 
@@ -137,7 +227,10 @@ fn only_the_five_worst_wakes_are_kept() {
     }
     let report = report(&mut made);
     let worst = report["wake_latency"]["worst"].as_array().unwrap();
-    let latencies: Vec<_> = worst.iter().map(|worst| worst["latency_ns"].as_u64().unwrap()).collect();
+    let latencies: Vec<_> = worst
+        .iter()
+        .map(|worst| worst["latency_ns"].as_u64().unwrap())
+        .collect();
     assert_eq!(latencies, [9, 8, 7, 6, 5].map(|us| us * US));
     assert_eq!(report["wake_latency"]["durations"]["count"], 9);
 }
@@ -145,10 +238,21 @@ fn only_the_five_worst_wakes_are_kept() {
 #[test]
 fn an_interrupt_of_200_us_is_told_and_nesting_is_taken_apart() {
     let mut made = Made::new("irq");
-    made.event(1, 0, IrqName { irq: Irq(9), name: Text::new("disk") });
-    for (time, irq, enters) in
-        [(MS, 9, true), (MS + 50 * US, 5, true), (MS + 60 * US, 5, false), (MS + 200 * US, 9, false), (2 * MS, 5, true)]
-    {
+    made.event(
+        1,
+        0,
+        IrqName {
+            irq: Irq(9),
+            name: Text::new("disk"),
+        },
+    );
+    for (time, irq, enters) in [
+        (MS, 9, true),
+        (MS + 50 * US, 5, true),
+        (MS + 60 * US, 5, false),
+        (MS + 200 * US, 9, false),
+        (2 * MS, 5, true),
+    ] {
         match enters {
             true => made.event(1, time, IrqEnter { irq: Irq(irq) }),
             false => made.event(1, time, IrqExit { irq: Irq(irq) }),
@@ -157,13 +261,30 @@ fn an_interrupt_of_200_us_is_told_and_nesting_is_taken_apart() {
     made.event(1, 2 * MS + 20 * US, IrqExit { irq: Irq(5) });
     let report = report(&mut made);
     let [timer, disk] = [&report["interrupts"][0], &report["interrupts"][1]];
-    assert_eq!((&disk["irq"], &disk["name"], &disk["count"]), (&json!(9), &json!("disk"), &json!(1)));
     assert_eq!(
-        (&disk["durations"]["max_ns"], &disk["longest_at_ns"], &disk["longest_cpu"]),
+        (&disk["irq"], &disk["name"], &disk["count"]),
+        (&json!(9), &json!("disk"), &json!(1))
+    );
+    assert_eq!(
+        (
+            &disk["durations"]["max_ns"],
+            &disk["longest_at_ns"],
+            &disk["longest_cpu"]
+        ),
         (&json!(200 * US), &json!(MS), &json!(1))
     );
-    assert_eq!((&disk["nesting"], &timer["nesting"], &report["interrupt_nesting"]), (&json!(1), &json!(2), &json!(2)));
-    assert_eq!((&timer["count"], &timer["durations"]["max_ns"]), (&json!(2), &json!(20 * US)));
+    assert_eq!(
+        (
+            &disk["nesting"],
+            &timer["nesting"],
+            &report["interrupt_nesting"]
+        ),
+        (&json!(1), &json!(2), &json!(2))
+    );
+    assert_eq!(
+        (&timer["count"], &timer["durations"]["max_ns"]),
+        (&json!(2), &json!(20 * US))
+    );
     assert_eq!(report["cpus"][0]["interrupts_ns"], 220 * US);
     let share = disk["share_percent"].as_f64().unwrap();
     assert!((share - 190.0 * 100.0 / 2020.0).abs() < 1e-9, "{share}");
@@ -172,22 +293,65 @@ fn an_interrupt_of_200_us_is_told_and_nesting_is_taken_apart() {
 #[test]
 fn a_thousand_page_faults_of_a_process_are_told() {
     let mut made = Made::new("faults");
-    made.event(0, 0, ProcessName { pid: Pid(70_000), name: Text::new("eater") });
+    made.event(
+        0,
+        0,
+        ProcessName {
+            pid: Pid(70_000),
+            name: Text::new("eater"),
+        },
+    );
     for (tid, pid) in [(70_001, 70_000), (70_002, 70_000), (5, 4)] {
-        made.event(0, 0, ThreadCreate { tid: Tid(tid), pid: Pid(pid), parent_tid: Tid(0), prio: 1 });
+        made.event(
+            0,
+            0,
+            ThreadCreate {
+                tid: Tid(tid),
+                pid: Pid(pid),
+                parent_tid: Tid(0),
+                prio: 1,
+            },
+        );
     }
     let mut fault = |time, cause, user| {
-        made.event(0, time, PageFault { address: Address(time), ip: Address(0), cause, user });
+        made.event(
+            0,
+            time,
+            PageFault {
+                address: Address(time),
+                ip: Address(0),
+                cause,
+                user,
+            },
+        );
     };
     // Nobody has said yet who runs; the first switch does.
     (0..400).for_each(|n| fault(n, FaultCause::Store, true));
     made.switch(0, MS, by(70_001, PREEMPTED), (70_002, 1));
     let mut fault = |time, cause, user| {
-        made.event(0, time, PageFault { address: Address(time), ip: Address(0), cause, user });
+        made.event(
+            0,
+            time,
+            PageFault {
+                address: Address(time),
+                ip: Address(0),
+                cause,
+                user,
+            },
+        );
     };
     (0..600).for_each(|n| fault(MS + n, FaultCause::Load, n % 2 == 0));
     made.switch(0, 2 * MS, by(70_002, PREEMPTED), (5, 1));
-    made.event(0, 3 * MS, PageFault { address: Address(1), ip: Address(0), cause: FaultCause::Fetch, user: false });
+    made.event(
+        0,
+        3 * MS,
+        PageFault {
+            address: Address(1),
+            ip: Address(0),
+            cause: FaultCause::Fetch,
+            user: false,
+        },
+    );
     let report = report(&mut made);
     let faults = &report["page_faults"];
     assert_eq!(faults["count"], 1001);
@@ -203,25 +367,94 @@ fn a_thousand_page_faults_of_a_process_are_told() {
 #[test]
 fn system_calls_are_paired_by_thread_across_switches_and_cpus() {
     let mut made = Made::new("syscalls");
-    made.event(0, 0, SyscallName { id: Syscall(300), name: Text::new("read") });
+    made.event(
+        0,
+        0,
+        SyscallName {
+            id: Syscall(300),
+            name: Text::new("read"),
+        },
+    );
     made.switch(0, 0, by(3, IDLE), (1, 1));
     made.switch(1, 0, by(4, IDLE), (9, 1));
-    made.event(0, MS, SyscallEnter { id: Syscall(300), arg0: 0 });
+    made.event(
+        0,
+        MS,
+        SyscallEnter {
+            id: Syscall(300),
+            arg0: 0,
+        },
+    );
     made.switch(0, 2 * MS, by(1, WAITS), (2, 1));
-    made.event(0, 3 * MS, SyscallEnter { id: Syscall(301), arg0: 0 });
-    made.event(0, 3 * MS + US, SyscallExit { id: Syscall(301), ret: -22 });
+    made.event(
+        0,
+        3 * MS,
+        SyscallEnter {
+            id: Syscall(301),
+            arg0: 0,
+        },
+    );
+    made.event(
+        0,
+        3 * MS + US,
+        SyscallExit {
+            id: Syscall(301),
+            ret: -22,
+        },
+    );
     made.switch(1, 4 * MS, by(9, PREEMPTED), (1, 1));
-    made.event(1, 6 * MS, SyscallExit { id: Syscall(300), ret: 8 });
+    made.event(
+        1,
+        6 * MS,
+        SyscallExit {
+            id: Syscall(300),
+            ret: 8,
+        },
+    );
     // One that was called before the trace, and one that never returns.
-    made.event(0, 7 * MS, SyscallExit { id: Syscall(300), ret: 0 });
-    made.event(0, 8 * MS, SyscallEnter { id: Syscall(93), arg0: 0 });
+    made.event(
+        0,
+        7 * MS,
+        SyscallExit {
+            id: Syscall(300),
+            ret: 0,
+        },
+    );
+    made.event(
+        0,
+        8 * MS,
+        SyscallEnter {
+            id: Syscall(93),
+            arg0: 0,
+        },
+    );
     let report = report(&mut made);
     let calls = report["system_calls"].as_array().unwrap();
     let [read, failed, exit] = [&calls[0], &calls[1], &calls[2]];
-    assert_eq!((&read["id"], &read["name"], &read["count"], &read["errors"]), (&json!(300), &json!("read"), &json!(2), &json!(0)));
-    assert_eq!((&read["durations"]["count"], &read["durations"]["max_ns"]), (&json!(1), &json!(5 * MS)));
-    assert_eq!((&failed["id"], &failed["errors"], &failed["durations"]["p50_ns"]), (&json!(301), &json!(1), &json!(US)));
-    assert_eq!((&exit["count"], &exit["durations"]["count"], &exit["durations"]["max_ns"]), (&json!(1), &json!(0), &Value::Null));
+    assert_eq!(
+        (&read["id"], &read["name"], &read["count"], &read["errors"]),
+        (&json!(300), &json!("read"), &json!(2), &json!(0))
+    );
+    assert_eq!(
+        (&read["durations"]["count"], &read["durations"]["max_ns"]),
+        (&json!(1), &json!(5 * MS))
+    );
+    assert_eq!(
+        (
+            &failed["id"],
+            &failed["errors"],
+            &failed["durations"]["p50_ns"]
+        ),
+        (&json!(301), &json!(1), &json!(US))
+    );
+    assert_eq!(
+        (
+            &exit["count"],
+            &exit["durations"]["count"],
+            &exit["durations"]["max_ns"]
+        ),
+        (&json!(1), &json!(0), &Value::Null)
+    );
 }
 
 /// A trace with or without a loss on CPU 0 between 4 and 10 ms, in which nothing else differs.
@@ -230,9 +463,31 @@ fn with_gap(name: &str, gap: bool) -> Made {
     let mut made = Made::new(name);
     made.switch(0, 0, by(3, IDLE), (1, 1));
     made.switch(1, 0, by(4, IDLE), (2, 1));
-    made.event(1, MS, SyscallEnter { id: Syscall(7), arg0: 0 });
-    made.event(0, MS, LockAcquired { lock, kind, contended: false });
-    made.event(0, 2 * MS, SyscallEnter { id: Syscall(8), arg0: 0 });
+    made.event(
+        1,
+        MS,
+        SyscallEnter {
+            id: Syscall(7),
+            arg0: 0,
+        },
+    );
+    made.event(
+        0,
+        MS,
+        LockAcquired {
+            lock,
+            kind,
+            contended: false,
+        },
+    );
+    made.event(
+        0,
+        2 * MS,
+        SyscallEnter {
+            id: Syscall(8),
+            arg0: 0,
+        },
+    );
     made.event(0, 2 * MS, IrqEnter { irq: Irq(5) });
     // Thread 5 was woken, and leaves CPU 1 before the loss; it may run on CPU 0 meanwhile.
     made.switch(1, 3 * MS, by(2, PREEMPTED), (5, 1));
@@ -243,11 +498,25 @@ fn with_gap(name: &str, gap: bool) -> Made {
         made.lose(0, 9, 10 * MS);
     }
     made.event(0, 10 * MS, IrqExit { irq: Irq(5) });
-    made.event(0, 11 * MS, SyscallExit { id: Syscall(8), ret: 0 });
+    made.event(
+        0,
+        11 * MS,
+        SyscallExit {
+            id: Syscall(8),
+            ret: 0,
+        },
+    );
     made.event(0, 12 * MS, LockReleased { lock, kind });
     made.switch(0, 13 * MS, by(1, WAITS), (3, 0));
     made.switch(0, 14 * MS, by(3, IDLE), (6, 1));
-    made.event(1, 14 * MS, SyscallExit { id: Syscall(7), ret: 0 });
+    made.event(
+        1,
+        14 * MS,
+        SyscallExit {
+            id: Syscall(7),
+            ret: 0,
+        },
+    );
     made.switch(1, 15 * MS, by(2, PREEMPTED), (5, 1));
     made.switch(1, 16 * MS, by(5, WAITS), (2, 1));
     made
@@ -261,7 +530,15 @@ fn no_duration_is_made_up_across_a_gap() {
     assert_eq!(whole["interrupts"][0]["durations"]["max_ns"], 8 * MS);
     assert_eq!(whole["locks"][0]["hold"]["max_ns"], 11 * MS);
     assert_eq!(whole["wake_latency"]["durations"]["count"], 2);
-    assert_eq!(whole["system_calls"].as_array().unwrap().iter().filter(|call| call["durations"]["count"] == 1).count(), 2);
+    assert_eq!(
+        whole["system_calls"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|call| call["durations"]["count"] == 1)
+            .count(),
+        2
+    );
 
     let cut = report(&mut with_gap("cut", true));
     let loss = json!([{ "stream": "events_0", "cpu": 0, "kind": "events", "count": 9, "begin_ns": 4 * MS, "end_ns": 10 * MS }]);
@@ -276,7 +553,8 @@ fn no_duration_is_made_up_across_a_gap() {
     // CPU 1 is whole: what runs there is known, and its system call too.
     assert_eq!(cut["cpus"][1]["unknown_ns"], 0);
     let calls = cut["system_calls"].as_array().unwrap();
-    let timed = |id| calls.iter().find(|call| call["id"] == id).unwrap()["durations"]["count"].clone();
+    let timed =
+        |id| calls.iter().find(|call| call["id"] == id).unwrap()["durations"]["count"].clone();
     assert_eq!((timed(7), timed(8)), (json!(1), json!(0)));
     // What thread 5 did between is unknown, not "runnable".
     assert_eq!(thread(&cut, 5)["runnable_ns"], 0);
@@ -285,13 +563,18 @@ fn no_duration_is_made_up_across_a_gap() {
     assert_eq!(whole["contradictions"]["counts"], json!({}));
 }
 
-/// Of another tracer's loss it is known only that it was over when the packet ended that tells of it.
+/// Of another tracer's loss it is known only that it was over when the packet ended that tells of
+/// it.
 #[test]
 fn another_tracers_gap_ends_with_the_packet_that_tells_of_it() {
     let mut made = with_gap("other", true);
     let metadata = made.finish().join("metadata");
     let text = std::fs::read_to_string(&metadata).unwrap();
-    std::fs::write(&metadata, text.replace("tracer_name = \"kymo\"", "tracer_name = \"other\"")).unwrap();
+    std::fs::write(
+        &metadata,
+        text.replace("tracer_name = \"kymo\"", "tracer_name = \"other\""),
+    )
+    .unwrap();
     let report = report(&mut made);
     // Not even the switches at 13 and 14 ms say what runs: the packet ends with the second one.
     assert_eq!(report["cpus"][0]["unknown_ns"], 12 * MS);
@@ -305,14 +588,32 @@ fn another_tracers_gap_ends_with_the_packet_that_tells_of_it() {
 fn a_number_that_runs_after_its_threads_end_is_another_thread() {
     let mut made = Made::new("again");
     made.switch(0, 0, by(3, IDLE), (7, 1));
-    made.switch(0, MS, by(7, (ThreadState::Ended, SwitchReason::Ended)), (3, 0));
+    made.switch(
+        0,
+        MS,
+        by(7, (ThreadState::Ended, SwitchReason::Ended)),
+        (3, 0),
+    );
     made.event(0, MS, dump_of(7));
     made.switch(0, 2 * MS, by(3, IDLE), (7, 1));
     made.switch(0, 4 * MS, by(7, PREEMPTED), (3, 0));
     let report = report(&mut made);
-    let lives: Vec<_> = report["threads"].as_array().unwrap().iter().filter(|thread| thread["tid"] == 7).collect();
-    let times = lives.iter().map(|life| (life["cpu_ns"].as_u64().unwrap(), life["last_state"].as_str().unwrap()));
-    assert_eq!(times.collect::<Vec<_>>(), [(2 * MS, "runnable"), (MS, "ended")]);
+    let lives: Vec<_> = report["threads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|thread| thread["tid"] == 7)
+        .collect();
+    let times = lives.iter().map(|life| {
+        (
+            life["cpu_ns"].as_u64().unwrap(),
+            life["last_state"].as_str().unwrap(),
+        )
+    });
+    assert_eq!(
+        times.collect::<Vec<_>>(),
+        [(2 * MS, "runnable"), (MS, "ended")]
+    );
 }
 
 #[test]
@@ -322,16 +623,55 @@ fn contradictions_are_told_with_time_and_cpu_and_not_after_a_gap() {
         let mut made = Made::new(name);
         made.switch(0, 0, by(3, IDLE), (1, 1));
         made.switch(1, 0, by(4, IDLE), (2, 1));
-        made.event(0, MS, ThreadCreate { tid: Tid(5), pid: Pid(1), parent_tid: Tid(1), prio: 1 });
-        made.event(0, 2 * MS, ThreadExit { tid: Tid(5), pid: Pid(1), prev_state: ThreadState::Blocked });
-        made.event(0, 3 * MS, LockAcquired { lock, kind, contended: false });
+        made.event(
+            0,
+            MS,
+            ThreadCreate {
+                tid: Tid(5),
+                pid: Pid(1),
+                parent_tid: Tid(1),
+                prio: 1,
+            },
+        );
+        made.event(
+            0,
+            2 * MS,
+            ThreadExit {
+                tid: Tid(5),
+                pid: Pid(1),
+                prev_state: ThreadState::Blocked,
+            },
+        );
+        made.event(
+            0,
+            3 * MS,
+            LockAcquired {
+                lock,
+                kind,
+                contended: false,
+            },
+        );
         made.event(0, 3 * MS, IrqEnter { irq: Irq(7) });
-        made.event(0, 3 * MS, SyscallEnter { id: Syscall(1), arg0: 0 });
+        made.event(
+            0,
+            3 * MS,
+            SyscallEnter {
+                id: Syscall(1),
+                arg0: 0,
+            },
+        );
         if gap {
             made.lose(0, 1, 4 * MS);
         }
         made.event(0, 4 * MS, IrqExit { irq: Irq(8) });
-        made.event(0, 5 * MS, SyscallExit { id: Syscall(2), ret: 0 });
+        made.event(
+            0,
+            5 * MS,
+            SyscallExit {
+                id: Syscall(2),
+                ret: 0,
+            },
+        );
         made.event(1, 6 * MS, LockReleased { lock, kind });
         if gap {
             made.lose(1, 1, 7 * MS);
@@ -346,7 +686,13 @@ fn contradictions_are_told_with_time_and_cpu_and_not_after_a_gap() {
     };
     let report = contradict("contradict", false);
     let first = report["contradictions"]["first"].as_array().unwrap();
-    let found = first.iter().map(|first| (first["rule"].as_str().unwrap(), first["time_ns"].as_u64().unwrap() / MS, &first["cpu"]));
+    let found = first.iter().map(|first| {
+        (
+            first["rule"].as_str().unwrap(),
+            first["time_ns"].as_u64().unwrap() / MS,
+            &first["cpu"],
+        )
+    });
     let expected = [
         ("irq-pair", 4, &json!(0)),
         ("syscall-pair", 5, &json!(0)),
@@ -357,7 +703,10 @@ fn contradictions_are_told_with_time_and_cpu_and_not_after_a_gap() {
         ("one-cpu", 9, &json!(1)),
     ];
     assert_eq!(found.collect::<Vec<_>>(), expected);
-    assert_eq!(first[6]["message"], "a switch to thread 5, which runs on CPU 0");
+    assert_eq!(
+        first[6]["message"],
+        "a switch to thread 5, which runs on CPU 0"
+    );
     assert_eq!(report["contradictions"]["counts"]["lock-held"], 2);
 
     let report = contradict("unknown", true);
@@ -368,23 +717,49 @@ fn contradictions_are_told_with_time_and_cpu_and_not_after_a_gap() {
 #[test]
 fn check_lists_what_does_not_fit_and_ends_with_1() {
     let check = |arguments: &[&str], trace: &Path| {
-        let output = Command::new(env!("CARGO_BIN_EXE_kymo")).arg("check").args(arguments).arg(trace).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+            .arg("check")
+            .args(arguments)
+            .arg(trace)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
     };
-    assert_eq!(check(&[], contended("fits").finish()), (Some(0), String::new()));
+    assert_eq!(
+        check(&[], contended("fits").finish()),
+        (Some(0), String::new())
+    );
     let mut made = with_gap("losses", true);
     assert_eq!(check(&[], made.finish()), (Some(0), String::new()));
     let (code, text) = check(&["--no-losses"], made.finish());
-    assert_eq!((code, &*text), (Some(1), "9 events and 0 packets were lost\n"));
+    assert_eq!(
+        (code, &*text),
+        (Some(1), "9 events and 0 packets were lost\n")
+    );
 
     let mut made = contended("unfit");
     made.switch(0, 13 * MS, by(77, WAITS), (3, 0));
     let (code, text) = check(&[], made.finish());
-    assert_eq!((code, &*text), (Some(1), "   0.013000000  cpu0  switch-chain: a switch from thread 77, but thread 3 ran here\n"));
+    assert_eq!(
+        (code, &*text),
+        (
+            Some(1),
+            "   0.013000000  cpu0  switch-chain: a switch from thread 77, but thread 3 ran here\n"
+        )
+    );
     let (code, json) = check(&["--json"], made.finish());
     assert_eq!(code, Some(1));
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["counts"]["switch-chain"], &json["first"][0]["time_ns"]), (&json!(1), &json!(13 * MS)));
+    assert_eq!(
+        (
+            &json["counts"]["switch-chain"],
+            &json["first"][0]["time_ns"]
+        ),
+        (&json!(1), &json!(13 * MS))
+    );
     assert_eq!(check(&[], Path::new("/nonexistent/trace")).0, Some(3));
     for _ in 0..120 {
         made.switch(0, 14 * MS, by(77, WAITS), (3, 0));
@@ -395,7 +770,14 @@ fn check_lists_what_does_not_fit_and_ends_with_1() {
 /// A state dump, which revives nobody.
 fn dump_of(tid: u32) -> ThreadStateDump {
     let (tid, pid, name) = (Tid(tid), Pid(1), Text::new("dumped"));
-    ThreadStateDump { tid, pid, prio: 4, state: ThreadState::Suspended, cpu: 0, name }
+    ThreadStateDump {
+        tid,
+        pid,
+        prio: 4,
+        state: ThreadState::Suspended,
+        cpu: 0,
+        name,
+    }
 }
 
 /// At the moment of its end, and later; nor does a second dump change what a living one does.
@@ -403,19 +785,47 @@ fn dump_of(tid: u32) -> ThreadStateDump {
 fn a_state_dump_revives_nobody() {
     let mut made = Made::new("dumps");
     made.switch(0, 0, by(3, IDLE), (7, 1));
-    made.event(0, MS, ThreadExit { tid: Tid(7), pid: Pid(1), prev_state: ThreadState::Runnable });
+    made.event(
+        0,
+        MS,
+        ThreadExit {
+            tid: Tid(7),
+            pid: Pid(1),
+            prev_state: ThreadState::Runnable,
+        },
+    );
     made.event(0, MS, dump_of(7));
-    made.switch(0, 2 * MS, by(7, (ThreadState::Ended, SwitchReason::Ended)), (9, 1));
+    made.switch(
+        0,
+        2 * MS,
+        by(7, (ThreadState::Ended, SwitchReason::Ended)),
+        (9, 1),
+    );
     for time in [2, 3, 4] {
         made.event(0, time * MS, dump_of(7));
         made.event(0, time * MS, dump_of(9));
     }
     made.switch(0, 5 * MS, by(9, PREEMPTED), (3, 0));
     let report = report(&mut made);
-    let lives = |tid| report["threads"].as_array().unwrap().iter().filter(|thread| thread["tid"] == tid).collect::<Vec<_>>();
-    let ([seven], [nine]) = (&lives(7)[..], &lives(9)[..]) else { panic!("{report}") };
-    assert_eq!([&seven["last_state"], &seven["cpu_ns"], &seven["name"]], [&json!("ended"), &json!(2 * MS), &json!("dumped")]);
-    assert_eq!([&nine["last_state"], &nine["cpu_ns"], &nine["suspended_ns"]], [&json!("runnable"), &json!(3 * MS), &json!(0)]);
+    let lives = |tid| {
+        report["threads"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|thread| thread["tid"] == tid)
+            .collect::<Vec<_>>()
+    };
+    let ([seven], [nine]) = (&lives(7)[..], &lives(9)[..]) else {
+        panic!("{report}")
+    };
+    assert_eq!(
+        [&seven["last_state"], &seven["cpu_ns"], &seven["name"]],
+        [&json!("ended"), &json!(2 * MS), &json!("dumped")]
+    );
+    assert_eq!(
+        [&nine["last_state"], &nine["cpu_ns"], &nine["suspended_ns"]],
+        [&json!("runnable"), &json!(3 * MS), &json!(0)]
+    );
     assert_eq!(report["contradictions"]["counts"], json!({}), "{report}");
 }
 
@@ -424,8 +834,25 @@ fn a_state_dump_revives_nobody() {
 fn a_new_threads_first_wakeup_counts() {
     let mut made = Made::new("new");
     made.switch(0, 0, by(3, IDLE), (7, 1));
-    made.event(0, MS, ThreadCreate { tid: Tid(70_000), pid: Pid(2), parent_tid: Tid(7), prio: 1 });
-    made.event(0, 2 * MS, SchedWakeupNew { tid: Tid(70_000), waker_tid: Tid(7), target_cpu: 0 });
+    made.event(
+        0,
+        MS,
+        ThreadCreate {
+            tid: Tid(70_000),
+            pid: Pid(2),
+            parent_tid: Tid(7),
+            prio: 1,
+        },
+    );
+    made.event(
+        0,
+        2 * MS,
+        SchedWakeupNew {
+            tid: Tid(70_000),
+            waker_tid: Tid(7),
+            target_cpu: 0,
+        },
+    );
     made.switch(0, 5 * MS, by(7, WAITS), (70_000, 1));
     let report = report(&mut made);
     assert_eq!(report["wake_latency"]["durations"]["max_ns"], 3 * MS);
@@ -439,21 +866,90 @@ fn threads_live_end_and_come_back_as_others() {
     made.switch(0, 0, by(3, IDLE), (7, 1));
     made.event(0, MS, ThreadSuspend { tid: Tid(9) });
     made.event(0, 3 * MS, ThreadResume { tid: Tid(9) });
-    made.event(0, 4 * MS, ThreadDelay { tid: Tid(7), ticks: 5 });
-    made.event(0, 4 * MS, ThreadExit { tid: Tid(7), pid: Pid(1), prev_state: ThreadState::Runnable });
-    made.switch(0, 5 * MS, by(7, (ThreadState::Ended, SwitchReason::Ended)), (9, 1));
-    made.event(0, 6 * MS, ThreadCreate { tid: Tid(7), pid: Pid(2), parent_tid: Tid(9), prio: 1 });
+    made.event(
+        0,
+        4 * MS,
+        ThreadDelay {
+            tid: Tid(7),
+            ticks: 5,
+        },
+    );
+    made.event(
+        0,
+        4 * MS,
+        ThreadExit {
+            tid: Tid(7),
+            pid: Pid(1),
+            prev_state: ThreadState::Runnable,
+        },
+    );
+    made.switch(
+        0,
+        5 * MS,
+        by(7, (ThreadState::Ended, SwitchReason::Ended)),
+        (9, 1),
+    );
+    made.event(
+        0,
+        6 * MS,
+        ThreadCreate {
+            tid: Tid(7),
+            pid: Pid(2),
+            parent_tid: Tid(9),
+            prio: 1,
+        },
+    );
     made.switch(0, 7 * MS, by(9, PREEMPTED), (7, 1));
-    made.event(0, 8 * MS, IpcSend { port: Object(1), target_tid: Tid(9), len: 10, path: IpcPath::Fast });
-    made.event(0, 8 * MS, IpcReceive { port: Object(1), source_tid: Tid(7), len: 10, path: IpcPath::Slow });
+    made.event(
+        0,
+        8 * MS,
+        IpcSend {
+            port: Object(1),
+            target_tid: Tid(9),
+            len: 10,
+            path: IpcPath::Fast,
+        },
+    );
+    made.event(
+        0,
+        8 * MS,
+        IpcReceive {
+            port: Object(1),
+            source_tid: Tid(7),
+            len: 10,
+            path: IpcPath::Slow,
+        },
+    );
     let report = report(&mut made);
-    let lives: Vec<_> = report["threads"].as_array().unwrap().iter().filter(|thread| thread["tid"] == 7).collect();
+    let lives: Vec<_> = report["threads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|thread| thread["tid"] == 7)
+        .collect();
     assert_eq!(lives.len(), 2);
-    let times = lives.iter().map(|life| (life["cpu_ns"].as_u64().unwrap(), life["last_state"].as_str().unwrap()));
-    assert_eq!(times.collect::<Vec<_>>(), [(5 * MS, "ended"), (MS, "running")]);
+    let times = lives.iter().map(|life| {
+        (
+            life["cpu_ns"].as_u64().unwrap(),
+            life["last_state"].as_str().unwrap(),
+        )
+    });
+    assert_eq!(
+        times.collect::<Vec<_>>(),
+        [(5 * MS, "ended"), (MS, "running")]
+    );
     let nine = thread(&report, 9);
-    assert_eq!((&nine["suspended_ns"], &nine["runnable_ns"], &nine["cpu_ns"]), (&json!(2 * MS), &json!(3 * MS), &json!(2 * MS)));
-    assert_eq!((&thread(&report, 8)["last_state"], &thread(&report, 8)["name"]), (&json!("suspended"), &json!("dumped")));
+    assert_eq!(
+        (&nine["suspended_ns"], &nine["runnable_ns"], &nine["cpu_ns"]),
+        (&json!(2 * MS), &json!(3 * MS), &json!(2 * MS))
+    );
+    assert_eq!(
+        (
+            &thread(&report, 8)["last_state"],
+            &thread(&report, 8)["name"]
+        ),
+        (&json!("suspended"), &json!("dumped"))
+    );
     assert_eq!(report["messages"][0]["sent"], 1);
     assert_eq!(
         report["messages"][1],
@@ -472,15 +968,26 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
         text.starts_with("18 events in 12.00 ms, none lost.\nClock kymo: 1,000,000,000 ticks a second. Two events of one CPU are 100,000 ticks apart at least, and no two"),
         "{text}"
     );
-    for line in ["table  mutex         2             1        1", "high (12)  500.0 us  0.002500000  0.003000000  interrupt  cpu0"]
-    {
+    for line in [
+        "table  mutex         2             1        1",
+        "high (12)  500.0 us  0.002500000  0.003000000  interrupt  cpu0",
+    ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert!(text.contains("  4.000 ms on table  2.000 ms  "), "{text}");
     // The book shows it.
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reading-a-report.md");
-    assert!(std::fs::read_to_string(page).unwrap().contains(&text), "docs/src/reading-a-report.md should have\n{text}");
-    for title in ["Interrupts", "System calls", "Page faults", "Messages", "What does not fit"] {
+    assert!(
+        std::fs::read_to_string(page).unwrap().contains(&text),
+        "docs/src/reading-a-report.md should have\n{text}"
+    );
+    for title in [
+        "Interrupts",
+        "System calls",
+        "Page faults",
+        "Messages",
+        "What does not fit",
+    ] {
         assert!(!text.contains(title), "{text}");
     }
 }
@@ -521,15 +1028,29 @@ event { id = 6; name = "sched_wakeup"; fields := struct { string _comm; u8 _tid;
     std::fs::write(directory.join("metadata"), metadata).unwrap();
     std::fs::write(directory.join("channel0_0"), stream.concat()).unwrap();
     let output = kymo(&["--json"], &directory);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cat = thread(&report, 7);
-    assert_eq!((&cat["name"], &cat["cpu_ns"], &cat["blocked_ns"]), (&json!("cat"), &json!(10 * MS), &json!(2 * MS)));
-    assert_eq!((&cat["last_state"], &thread(&report, 0)["idle"]), (&json!("ended"), &json!(true)));
+    assert_eq!(
+        (&cat["name"], &cat["cpu_ns"], &cat["blocked_ns"]),
+        (&json!("cat"), &json!(10 * MS), &json!(2 * MS))
+    );
+    assert_eq!(
+        (&cat["last_state"], &thread(&report, 0)["idle"]),
+        (&json!("ended"), &json!(true))
+    );
     assert_eq!(report["cpus"][0]["idle_ns"], 5 * MS);
     assert_eq!(report["system_calls"][0]["name"], "openat");
     assert_eq!(
-        (&report["system_calls"][0]["errors"], &report["system_calls"][0]["durations"]["max_ns"]),
+        (
+            &report["system_calls"][0]["errors"],
+            &report["system_calls"][0]["durations"]["max_ns"]
+        ),
         (&json!(1), &json!(4 * MS))
     );
     assert_eq!(report["interrupts"][0]["durations"]["max_ns"], MS);
@@ -540,7 +1061,11 @@ event { id = 6; name = "sched_wakeup"; fields := struct { string _comm; u8 _tid;
 fn what_is_no_trace_is_refused_and_what_is_cut_is_told_as_far_as_it_goes() {
     let code = |path: &Path| {
         let output = kymo(&["--json"], path);
-        (output.status.code(), String::from_utf8(output.stderr).unwrap(), output.stdout)
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+            output.stdout,
+        )
     };
     assert_eq!(code(Path::new("/nonexistent/trace")).0, Some(3));
     let mut made = contended("cut-short");
@@ -555,10 +1080,17 @@ fn what_is_no_trace_is_refused_and_what_is_cut_is_told_as_far_as_it_goes() {
         let (status, message, out) = code(&directory);
         // The first packet, which is empty, takes 84 bytes.
         let whole = length == 0 || length == 84;
-        assert_eq!(status, Some(if whole { 0 } else { 3 }), "{length}: {message}");
+        assert_eq!(
+            status,
+            Some(if whole { 0 } else { 3 }),
+            "{length}: {message}"
+        );
         assert_eq!(message.lines().count(), usize::from(!whole), "{message}");
         let report: Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(report["damage"].as_array().unwrap().len(), usize::from(!whole));
+        assert_eq!(
+            report["damage"].as_array().unwrap().len(),
+            usize::from(!whole)
+        );
     }
     // One event after the other changed: nothing but its own sentence may come of it.
     for at in (84..bytes.len()).step_by(3) {

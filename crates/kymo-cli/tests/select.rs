@@ -10,29 +10,56 @@ use std::process::{Command, Output};
 
 use kymo::Text;
 use kymo::vocabulary::{
-    Irq, IrqEnter, LockKind, LockWait, Mark, Object, SchedEnter, SwitchReason, Syscall, SyscallEnter, ThreadName, ThreadState, Tid,
+    Irq, IrqEnter, LockKind, LockWait, Mark, Object, SchedEnter, SwitchReason, Syscall,
+    SyscallEnter, ThreadName, ThreadState, Tid,
 };
 use made::{MS, Made};
 use serde_json::Value;
 
 fn kymo(arguments: &[&str], trace: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kymo")).arg("dump").args(arguments).arg(trace).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .arg("dump")
+        .args(arguments)
+        .arg(trace)
+        .output()
+        .unwrap()
 }
 
 /// The millisecond of every event that comes, and `-` for a loss. Text and `--count` must agree.
 fn selected(trace: &Path, arguments: &[&str]) -> Vec<String> {
     let with = |more| kymo(&[arguments, more].concat(), trace);
     let json = with(&["--json"]);
-    assert_eq!(json.status.code(), Some(0), "{arguments:?} {}", String::from_utf8_lossy(&json.stderr));
+    assert_eq!(
+        json.status.code(),
+        Some(0),
+        "{arguments:?} {}",
+        String::from_utf8_lossy(&json.stderr)
+    );
     let lines = String::from_utf8(json.stdout).unwrap();
-    let items: Vec<String> = lines.lines().map(|line| moment(&serde_json::from_str(line).unwrap())).collect();
+    let items: Vec<String> = lines
+        .lines()
+        .map(|line| moment(&serde_json::from_str(line).unwrap()))
+        .collect();
     let events = items.iter().filter(|item| *item != "-").count();
     let told = String::from_utf8(json.stderr).unwrap();
-    assert_eq!(told.contains("no event of the trace is in this selection"), events == 0, "{told}");
-    assert_eq!(String::from_utf8(with(&[]).stdout).unwrap().lines().count(), items.len(), "{arguments:?}");
+    assert_eq!(
+        told.contains("no event of the trace is in this selection"),
+        events == 0,
+        "{told}"
+    );
+    assert_eq!(
+        String::from_utf8(with(&[]).stdout).unwrap().lines().count(),
+        items.len(),
+        "{arguments:?}"
+    );
     let counts: Value = serde_json::from_slice(&with(&["--count", "--json"]).stdout).unwrap();
     assert_eq!(counts["total"]["events"], events, "{arguments:?}");
-    let by_name: u64 = counts["events"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).sum();
+    let by_name: u64 = counts["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["count"].as_u64().unwrap())
+        .sum();
     assert_eq!(by_name, events as u64);
     items
 }
@@ -50,7 +77,13 @@ fn refused(trace: &Path, arguments: &[&str]) -> String {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?} {text}");
     // Losses may concern what is not there, too.
-    assert!(String::from_utf8(output.stdout).unwrap().lines().all(|line| line.starts_with("-- ")), "{arguments:?}");
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .all(|line| line.starts_with("-- ")),
+        "{arguments:?}"
+    );
     text
 }
 
@@ -59,14 +92,36 @@ fn trace(name: &str) -> Made {
     let mut made = Made::new(name);
     let (ready, expired) = (ThreadState::Runnable, SwitchReason::Expired);
     for (time, tid, name) in [(0, 11, "worker/1"), (0, 12, "worker/2"), (0, 13, "shell")] {
-        made.event(0, time, ThreadName { tid: Tid(tid), name: Text::new(name) });
+        made.event(
+            0,
+            time,
+            ThreadName {
+                tid: Tid(tid),
+                name: Text::new(name),
+            },
+        );
     }
     made.event(0, MS, SchedEnter {});
     made.switch(0, 2 * MS, (13, ready, expired), (11, 0));
-    made.event(1, 3 * MS, SyscallEnter { id: Syscall(1), arg0: 0 });
+    made.event(
+        1,
+        3 * MS,
+        SyscallEnter {
+            id: Syscall(1),
+            arg0: 0,
+        },
+    );
     made.event(0, 4 * MS, IrqEnter { irq: Irq(5) });
     made.wake(1, 5 * MS, 11, 0);
-    made.event(0, 6 * MS, LockWait { lock: Object(1), owner_tid: Tid(0), kind: LockKind::Mutex });
+    made.event(
+        0,
+        6 * MS,
+        LockWait {
+            lock: Object(1),
+            owner_tid: Tid(0),
+            kind: LockKind::Mutex,
+        },
+    );
     made.switch(0, 7 * MS, (11, ready, expired), (12, 0));
     made.event(0, 8 * MS, SchedEnter {});
     made.switch(1, 9 * MS, (0, ready, expired), (11, 0));
@@ -76,7 +131,9 @@ fn trace(name: &str) -> Made {
     made
 }
 
-const ALL: [&str; 16] = ["0", "0", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "-", "13", "14", ""];
+const ALL: [&str; 16] = [
+    "0", "0", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "-", "13", "14", "",
+];
 
 #[test]
 fn everything_without_a_selection() {
@@ -105,9 +162,17 @@ fn times_include_both_ends() {
         ("13.1ms", "13.5ms", &[]),
         ("1s", "2s", &[]),
     ] {
-        assert_eq!(selected(trace, &["--from", from, "--to", to]), expected, "{from} {to}");
+        assert_eq!(
+            selected(trace, &["--from", from, "--to", to]),
+            expected,
+            "{from} {to}"
+        );
     }
-    assert_eq!(selected(trace, &["--to", "+1ms"]), ["0", "0", "0", "1"], "without --from, from the beginning");
+    assert_eq!(
+        selected(trace, &["--to", "+1ms"]),
+        ["0", "0", "0", "1"],
+        "without --from, from the beginning"
+    );
     assert!(refused(trace, &["--from", "5ms", "--to", "4ms"]).contains("before --from"));
     assert!(refused(trace, &["--from", "+5ms"]).contains("only --to"));
     assert!(refused(trace, &["--from", "soon"]).contains("written as"));
@@ -118,12 +183,31 @@ fn cpus_and_events_by_name() {
     let mut made = trace("select-cpu");
     let trace = made.finish();
     assert_eq!(selected(trace, &["--cpu", "1"]), ["3", "5", "9", "-", "13"]);
-    assert_eq!(selected(trace, &["--cpu", "0", "--event", "sched_*"]), ["1", "2", "7", "8"]);
-    assert_eq!(selected(trace, &["--event", "sched_switch,irq_handler_entry"]), ["2", "4", "7", "9", "-"]);
-    assert_eq!(selected(trace, &["--event", "sched_switch", "--event", "irq*"]), ["2", "4", "7", "9", "-"]);
-    assert_eq!(selected(trace, &["--event", "page_fault", "--cpu", "0"]), [""; 0], "described, and there is none");
-    assert_eq!(selected(trace, &["--cpu", "1", "--to", "1ms"]), [""; 0], "CPU 1 comes later");
-    assert!(refused(trace, &["--cpu", "7"]).contains("no event of CPU 7: it has events of CPU 0, 1"));
+    assert_eq!(
+        selected(trace, &["--cpu", "0", "--event", "sched_*"]),
+        ["1", "2", "7", "8"]
+    );
+    assert_eq!(
+        selected(trace, &["--event", "sched_switch,irq_handler_entry"]),
+        ["2", "4", "7", "9", "-"]
+    );
+    assert_eq!(
+        selected(trace, &["--event", "sched_switch", "--event", "irq*"]),
+        ["2", "4", "7", "9", "-"]
+    );
+    assert_eq!(
+        selected(trace, &["--event", "page_fault", "--cpu", "0"]),
+        [""; 0],
+        "described, and there is none"
+    );
+    assert_eq!(
+        selected(trace, &["--cpu", "1", "--to", "1ms"]),
+        [""; 0],
+        "CPU 1 comes later"
+    );
+    assert!(
+        refused(trace, &["--cpu", "7"]).contains("no event of CPU 7: it has events of CPU 0, 1")
+    );
     assert!(refused(trace, &["--count", "--cpu", "0,4-9"]).contains("no event of CPUs 4 to 9"));
     assert!(refused(trace, &["--cpu", "two"]).contains("0,2-3"));
     assert!(refused(trace, &["--event", "sched_swich"]).contains("is \"sched_switch\" meant?"));
@@ -134,12 +218,31 @@ fn cpus_and_events_by_name() {
 fn threads_by_what_ran_and_by_what_names_them() {
     let mut made = trace("select-thread");
     let trace = made.finish();
-    // Thread 11: its name, its switches, what CPU 0 did while it ran, its wake-up; on CPU 1 nothing after the loss.
-    assert_eq!(selected(trace, &["--tid", "11"]), ["0", "2", "4", "5", "6", "7", "9", "-"]);
-    assert_eq!(selected(trace, &["--thread", "worker/1"]), ["0", "2", "4", "5", "6", "7", "9", "-"]);
-    assert_eq!(selected(trace, &["--tid", "12"]), ["0", "7", "8", "-", "14"]);
-    assert_eq!(selected(trace, &["--thread", "worker*", "--event", "sched_switch"]), ["2", "7", "9", "-"]);
-    assert_eq!(selected(trace, &["--tid", "12", "--tid", "13", "--from", "1ms", "--cpu", "0"]), ["2", "7", "8", "14"]);
+    // Thread 11: its name, its switches, what CPU 0 did while it ran, its wake-up; on CPU 1 nothing
+    // after the loss.
+    assert_eq!(
+        selected(trace, &["--tid", "11"]),
+        ["0", "2", "4", "5", "6", "7", "9", "-"]
+    );
+    assert_eq!(
+        selected(trace, &["--thread", "worker/1"]),
+        ["0", "2", "4", "5", "6", "7", "9", "-"]
+    );
+    assert_eq!(
+        selected(trace, &["--tid", "12"]),
+        ["0", "7", "8", "-", "14"]
+    );
+    assert_eq!(
+        selected(trace, &["--thread", "worker*", "--event", "sched_switch"]),
+        ["2", "7", "9", "-"]
+    );
+    assert_eq!(
+        selected(
+            trace,
+            &["--tid", "12", "--tid", "13", "--from", "1ms", "--cpu", "0"]
+        ),
+        ["2", "7", "8", "14"]
+    );
     // Nobody ran before CPU 0's first switch; 13 is named by it.
     assert_eq!(selected(trace, &["--thread", "shell"]), ["0", "2", "-"]);
     // The waker 0 of the wake-up is nobody, and so is the owner 0; the idle thread is.
@@ -161,5 +264,9 @@ fn damage_is_told_rather_than_what_is_missing_behind_it() {
     std::fs::write(&file, &bytes[..bytes.len() - 4]).unwrap();
     let output = kymo(&["--cpu", "7"], trace);
     assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("events_1, packet"));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("events_1, packet")
+    );
 }

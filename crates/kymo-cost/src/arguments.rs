@@ -51,8 +51,10 @@ pub struct Arguments {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Error(pub String);
 
-/// Reads `start=A,end=B` pairs, `name=`, `entry=` and `out=`. A pair is a function of its own; after `name=`, pairs are pieces of that function up
-/// to the next `name=`. `entry=` adds an entry to the function before it, whose entry is else the start of its first range; `mark=` adds a mark.
+/// Reads `start=A,end=B` pairs, `name=`, `entry=` and `out=`. A pair is a function of its own;
+/// after `name=`, pairs are pieces of that function up to the next `name=`. `entry=` adds an entry
+/// to the function before it, whose entry is else the start of its first range; `mark=` adds a
+/// mark.
 pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Arguments, Error> {
     let mut parsed = Arguments::default();
     let mut start = None;
@@ -68,29 +70,45 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
             "end" => {
                 let end = address(key, value)?;
                 let Some(start) = start.take() else {
-                    return Err(Error(format!("end={value} has no start: give start=ADDRESS,end=ADDRESS, in this order.")));
+                    return Err(Error(format!(
+                        "end={value} has no start: give start=ADDRESS,end=ADDRESS, in this order."
+                    )));
                 };
                 if start >= end {
-                    return Err(Error(format!("start={start:#x},end={end:#x} is empty: end must be greater than start.")));
+                    return Err(Error(format!(
+                        "start={start:#x},end={end:#x} is empty: end must be greater than start."
+                    )));
                 }
                 add(&mut parsed.functions, Range { start, end })?;
             }
             "name" if value.is_empty() => return Err(Error("name= is empty.".to_owned())),
-            "name" => parsed.functions.push(Function { name: Some(value.to_owned()), ..Function::default() }),
+            "name" => parsed.functions.push(Function {
+                name: Some(value.to_owned()),
+                ..Function::default()
+            }),
             "entry" | "mark" => {
                 let place = address(key, value)?;
                 match parsed.functions.last_mut() {
-                    Some(function) if function.contains(place) && key == "mark" => function.marks.push(place),
+                    Some(function) if function.contains(place) && key == "mark" => {
+                        function.marks.push(place)
+                    }
                     Some(function) if function.contains(place) => function.entries.push(place),
-                    _ => return Err(Error(format!("{key}={value} is in no range of the function before it."))),
+                    _ => {
+                        return Err(Error(format!(
+                            "{key}={value} is in no range of the function before it."
+                        )));
+                    }
                 }
             }
-            "out" if value.is_empty() => return Err(Error("out= needs the name of a file.".to_owned())),
+            "out" if value.is_empty() => {
+                return Err(Error("out= needs the name of a file.".to_owned()));
+            }
             "out" if parsed.out.is_some() => return Err(Error("out= is given twice.".to_owned())),
             "out" => parsed.out = Some(value.into()),
             _ => {
                 return Err(Error(format!(
-                    "\"{argument}\" is no argument: there are start=ADDRESS, end=ADDRESS, name=TEXT, entry=ADDRESS, mark=ADDRESS and out=FILE."
+                    "\"{argument}\" is no argument: there are start=ADDRESS, end=ADDRESS, \
+                     name=TEXT, entry=ADDRESS, mark=ADDRESS and out=FILE."
                 )));
             }
         }
@@ -98,12 +116,20 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
     if let Some(start) = start {
         return Err(unpaired(start));
     }
-    if let Some(function) = parsed.functions.iter().find(|function| function.ranges.is_empty()) {
+    if let Some(function) = parsed
+        .functions
+        .iter()
+        .find(|function| function.ranges.is_empty())
+    {
         let name = function.name.as_deref().unwrap_or_default();
-        return Err(Error(format!("name={name} has no range: give start=ADDRESS,end=ADDRESS behind it.")));
+        return Err(Error(format!(
+            "name={name} has no range: give start=ADDRESS,end=ADDRESS behind it."
+        )));
     }
     if parsed.functions.is_empty() {
-        return Err(Error("there is nothing to count: give start=ADDRESS,end=ADDRESS.".to_owned()));
+        return Err(Error(
+            "there is nothing to count: give start=ADDRESS,end=ADDRESS.".to_owned(),
+        ));
     }
     for function in &mut parsed.functions {
         if let (true, Some(first)) = (function.entries.is_empty(), function.ranges.first()) {
@@ -114,31 +140,55 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
 }
 
 fn unpaired(start: u64) -> Error {
-    Error(format!("start={start:#x} has no end: give start=ADDRESS,end=ADDRESS."))
+    Error(format!(
+        "start={start:#x} has no end: give start=ADDRESS,end=ADDRESS."
+    ))
 }
 
 fn add(functions: &mut Vec<Function>, range: Range) -> Result<(), Error> {
     match functions.last_mut() {
-        Some(Function { name: Some(name), ranges, .. }) => {
-            if let Some(other) = ranges.iter().find(|other| other.start < range.end && range.start < other.end) {
-                let (first, second) =
-                    (format!("{:#x}..{:#x}", other.start, other.end), format!("{:#x}..{:#x}", range.start, range.end));
-                return Err(Error(format!("the ranges {first} and {second} of {name} overlap.")));
+        Some(Function {
+            name: Some(name),
+            ranges,
+            ..
+        }) => {
+            if let Some(other) = ranges
+                .iter()
+                .find(|other| other.start < range.end && range.start < other.end)
+            {
+                let (first, second) = (
+                    format!("{:#x}..{:#x}", other.start, other.end),
+                    format!("{:#x}..{:#x}", range.start, range.end),
+                );
+                return Err(Error(format!(
+                    "the ranges {first} and {second} of {name} overlap."
+                )));
             }
             ranges.push(range);
         }
-        _ => functions.push(Function { ranges: vec![range], ..Function::default() }),
+        _ => functions.push(Function {
+            ranges: vec![range],
+            ..Function::default()
+        }),
     }
     Ok(())
 }
 
 /// Digits only: hexadecimal behind `0x`, else decimal.
 fn address(key: &str, text: &str) -> Result<u64, Error> {
-    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
+    let (digits, radix) = text
+        .strip_prefix("0x")
+        .map_or((text, 10), |digits| (digits, 16));
     // The parser of integers would take a sign.
     let all_digits = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
-    let value = all_digits.then(|| u64::from_str_radix(digits, radix).ok()).flatten();
-    value.ok_or_else(|| Error(format!("{key}={text} is no address: write it as 0x80201000, or in decimal, within 64 bits.")))
+    let value = all_digits
+        .then(|| u64::from_str_radix(digits, radix).ok())
+        .flatten();
+    value.ok_or_else(|| {
+        Error(format!(
+            "{key}={text} is no address: write it as 0x80201000, or in decimal, within 64 bits."
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -169,10 +219,15 @@ mod tests {
             ]
         );
         assert_eq!(parsed.out, Some("x".into()));
-        assert_eq!(of("start=1,end=9,mark=3,mark=4").unwrap().functions[0].marks, [3, 4]);
+        assert_eq!(
+            of("start=1,end=9,mark=3,mark=4").unwrap().functions[0].marks,
+            [3, 4]
+        );
         let whole = of("start=0,end=0xffffffffffffffff").unwrap();
         assert_eq!(whole.functions[0].ranges, [range(0, u64::MAX)]);
-        assert!(whole.functions[0].contains(u64::MAX - 1) && !whole.functions[0].contains(u64::MAX));
+        assert!(
+            whole.functions[0].contains(u64::MAX - 1) && !whole.functions[0].contains(u64::MAX)
+        );
     }
 
     #[test]
@@ -211,7 +266,10 @@ mod tests {
             ("start=0x10,end=0x20,out=a,out=b", "twice"),
         ] {
             let Error(sentence) = of(text).unwrap_err();
-            assert!(sentence.contains(part) && sentence.ends_with('.') && !sentence.contains('\n'), "{text}: {sentence}");
+            assert!(
+                sentence.contains(part) && sentence.ends_with('.') && !sentence.contains('\n'),
+                "{text}: {sentence}"
+            );
         }
     }
 }

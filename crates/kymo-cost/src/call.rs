@@ -1,11 +1,14 @@
 //! Which call an instruction belongs to.
 //!
-//! A *call* begins whenever the instruction at an entry address is executed: one execution, one call, also where a loop leads back there. It gets
-//! every instruction of the function that its CPU executes from there on, until the function returns or the next call begins.
+//! A *call* begins whenever the instruction at an entry address is executed: one execution, one
+//! call, also where a loop leads back there. It gets every instruction of the function that its CPU
+//! executes from there on, until the function returns or the next call begins.
 //!
-//! In between, control may go elsewhere and come back: to a function that is called, to an interrupt handler. If the handler, or another thread,
-//! calls the same function, the call under way is *suspended*: it ended on an instruction that leads on inside of the function, and the new
-//! call's entry is not where. The next instruction that the running call cannot have led to, and a suspended one can, resumes that one.
+//! In between, control may go elsewhere and come back: to a function that is called, to an
+//! interrupt handler. If the handler, or another thread, calls the same function, the call under
+//! way is *suspended*: it ended on an instruction that leads on inside of the function, and the new
+//! call's entry is not where. The next instruction that the running call cannot have led to, and a
+//! suspended one can, resumes that one.
 //!
 //! | the running call's last instruction | next: an entry | next: where it leads | next: elsewhere in the function |
 //! | --- | --- | --- | --- |
@@ -15,8 +18,9 @@
 //! | jumps to an unknown address | end, begin | - | resume another; or continue |
 //! | returns | end, begin | - | resume another; or count outside of calls |
 //!
-//! What this cannot tell apart: a suspended call that goes on on another CPU (its rest is counted outside of calls there), and an interrupt that hits
-//! just behind a jump out of a range of inlined code. The totals are exact whatever happens.
+//! What this cannot tell apart: a suspended call that goes on on another CPU (its rest is counted
+//! outside of calls there), and an interrupt that hits just behind a jump out of a range of inlined
+//! code. The totals are exact whatever happens.
 
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
@@ -38,7 +42,8 @@ pub enum Quantity {
     Stores,
 }
 
-/// Suspended calls that are kept: more than this would be a handler 64 deep, or calls that left in a way that looks like an interruption.
+/// Suspended calls that are kept: more than this would be a handler 64 deep, or calls that left in
+/// a way that looks like an interruption.
 const MAX_SUSPENDED: usize = 64;
 
 /// No instruction of a half-open range is here.
@@ -66,8 +71,16 @@ pub struct Insn {
 }
 
 impl Insn {
-    /// Describes the instruction of `size` bytes at `pc`, in `code`, which has the number `function`.
-    pub fn new(function: usize, code: &Function, pc: u64, size: u64, flow: Flow, accesses: Accesses) -> Insn {
+    /// Describes the instruction of `size` bytes at `pc`, in `code`, which has the number
+    /// `function`.
+    pub fn new(
+        function: usize,
+        code: &Function,
+        pc: u64,
+        size: u64,
+        flow: Flow,
+        accesses: Accesses,
+    ) -> Insn {
         let behind = pc.wrapping_add(size);
         let (after, target) = match flow {
             Flow::Next => (behind, NOWHERE),
@@ -75,9 +88,14 @@ impl Insn {
             Flow::Jump(target) => (NOWHERE, target),
             Flow::Indirect | Flow::Return | Flow::Unknown => (NOWHERE, NOWHERE),
         };
-        let leads = [after, target].into_iter().filter(|&address| address != NOWHERE);
+        let leads = [after, target]
+            .into_iter()
+            .filter(|&address| address != NOWHERE);
         let to_entry = leads.clone().any(|address| code.entries.contains(&address));
-        let inside = leads.clone().filter(|&address| code.contains(address)).count();
+        let inside = leads
+            .clone()
+            .filter(|&address| code.contains(address))
+            .count();
         let known = leads.count();
         Insn {
             function,
@@ -86,7 +104,12 @@ impl Insn {
             target,
             is_entry: code.entries.contains(&pc),
             // Without marks, every call has one.
-            is_mark: if code.marks.is_empty() { &code.entries } else { &code.marks }.contains(&pc),
+            is_mark: if code.marks.is_empty() {
+                &code.entries
+            } else {
+                &code.marks
+            }
+            .contains(&pc),
             stays: inside > 0 && !to_entry,
             leaves: inside < known || matches!(flow, Flow::Indirect | Flow::Unknown),
             returns: flow == Flow::Return,
@@ -97,7 +120,8 @@ impl Insn {
         }
     }
 
-    /// Whether `next` can come directly after it. An instruction can follow itself: it faulted, or repeats.
+    /// Whether `next` can come directly after it. An instruction can follow itself: it faulted, or
+    /// repeats.
     #[inline(always)]
     fn leads_to(&self, next: &Insn) -> bool {
         next.pc == self.after || next.pc == self.target || next.pc == self.pc
@@ -114,7 +138,8 @@ struct Suspended {
     last: &'static Insn,
 }
 
-/// The calls of one function on one CPU. Only that CPU's thread counts; any thread may read, and misses at most what is being counted.
+/// The calls of one function on one CPU. Only that CPU's thread counts; any thread may read, and
+/// misses at most what is being counted.
 #[derive(Default)]
 pub struct Calls {
     totals: [AtomicU64; 3],
@@ -144,7 +169,10 @@ impl Calls {
     pub fn executed(&self, insn: &'static Insn) {
         self.count(insn);
         if insn.accesses != [0, 0] {
-            for (quantity, count) in [Quantity::Loads, Quantity::Stores].into_iter().zip(insn.accesses) {
+            for (quantity, count) in [Quantity::Loads, Quantity::Stores]
+                .into_iter()
+                .zip(insn.accesses)
+            {
                 (0..count).for_each(|_| self.accessed(quantity));
             }
         }
@@ -170,7 +198,8 @@ impl Calls {
         if insn.is_mark {
             add_one(&self.counts[MARKS]);
         }
-        self.last.store(std::ptr::from_ref(insn).cast_mut(), Relaxed);
+        self.last
+            .store(std::ptr::from_ref(insn).cast_mut(), Relaxed);
     }
 
     /// The instruction that was executed last loads or stores.
@@ -193,11 +222,15 @@ impl Calls {
         add_one(&self.begun);
     }
 
-    /// An instruction is executed where the running call did not lead. False: it belongs to no call.
+    /// An instruction is executed where the running call did not lead. False: it belongs to no
+    /// call.
     #[cold]
     fn resume(&self, last: Option<&'static Insn>, insn: &'static Insn) -> bool {
         if self.depth.load(Relaxed) > 0 {
-            let mut suspended = self.suspended.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut suspended = self
+                .suspended
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             if let Some(place) = suspended.iter().rposition(|call| call.last.leads_to(insn)) {
                 let call = suspended.remove(place);
                 self.depth.store(suspended.len(), Relaxed);
@@ -225,17 +258,26 @@ impl Calls {
 
     #[cold]
     fn suspend(&self, last: &'static Insn) {
-        let mut suspended = self.suspended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut suspended = self
+            .suspended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if suspended.len() == MAX_SUSPENDED {
             // Preferably one that may have left without a trace.
-            let place = suspended.iter().position(|call| call.last.leaves).unwrap_or(0);
+            let place = suspended
+                .iter()
+                .position(|call| call.last.leaves)
+                .unwrap_or(0);
             let oldest = suspended.remove(place);
             if !oldest.last.leaves {
                 add_one(&self.unfinished);
             }
             self.end(oldest.counts);
         }
-        suspended.push(Suspended { counts: self.running(), last });
+        suspended.push(Suspended {
+            counts: self.running(),
+            last,
+        });
         self.depth.store(suspended.len(), Relaxed);
     }
 
@@ -250,7 +292,12 @@ impl Calls {
     }
 
     fn end(&self, counts: Counts) {
-        let histograms = if counts[MARKS] > 0 { &self.marked } else { &self.unmarked }.get_or_init(Default::default);
+        let histograms = if counts[MARKS] > 0 {
+            &self.marked
+        } else {
+            &self.unmarked
+        }
+        .get_or_init(Default::default);
         for (histogram, count) in histograms.iter().zip(counts) {
             histogram.count(count);
         }
@@ -264,18 +311,31 @@ impl Calls {
         sum.calls += self.begun.load(Relaxed);
         sum.outside += self.outside.load(Relaxed);
         sum.unfinished += self.unfinished.load(Relaxed);
-        for (histograms, sum) in [(&self.marked, &mut sum.per_call), (&self.unmarked, &mut sum.unmarked)] {
+        for (histograms, sum) in [
+            (&self.marked, &mut sum.per_call),
+            (&self.unmarked, &mut sum.unmarked),
+        ] {
             for (histogram, sum) in histograms.get().into_iter().flatten().zip(sum) {
                 histogram.add_to(sum);
             }
         }
         // SAFETY: only `&'static Insn` is ever stored there.
         let last = unsafe { self.last.load(Relaxed).as_ref() };
-        let suspended = self.suspended.lock().unwrap_or_else(PoisonError::into_inner);
+        let suspended = self
+            .suspended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let running = last.map(|last| (self.running(), last));
-        for (counts, last) in running.into_iter().chain(suspended.iter().map(|call| (call.counts, call.last))) {
+        for (counts, last) in running
+            .into_iter()
+            .chain(suspended.iter().map(|call| (call.counts, call.last)))
+        {
             sum.unfinished += u64::from(!last.returns && !last.leaves);
-            let per_call = if counts[MARKS] > 0 { &mut sum.per_call } else { &mut sum.unmarked };
+            let per_call = if counts[MARKS] > 0 {
+                &mut sum.per_call
+            } else {
+                &mut sum.unmarked
+            };
             for (sum, count) in per_call.iter_mut().zip(counts) {
                 *sum.entry(count).or_default() += 1;
             }
@@ -307,11 +367,25 @@ mod tests {
 
     /// 0x10 next, 0x14 branch to 0x1c, 0x18 next, 0x1c return.
     fn function() -> Function {
-        Function { ranges: vec![Range { start: 0x10, end: 0x20 }], entries: vec![0x10], ..Function::default() }
+        Function {
+            ranges: vec![Range {
+                start: 0x10,
+                end: 0x20,
+            }],
+            entries: vec![0x10],
+            ..Function::default()
+        }
     }
 
     fn insn(code: &Function, pc: u64, flow: Flow) -> &'static Insn {
-        Box::leak(Box::new(Insn::new(0, code, pc, 4, flow, Accesses::Reported)))
+        Box::leak(Box::new(Insn::new(
+            0,
+            code,
+            pc,
+            4,
+            flow,
+            Accesses::Reported,
+        )))
     }
 
     fn four() -> [&'static Insn; 4] {
@@ -325,7 +399,10 @@ mod tests {
         steps.iter().for_each(|insn| calls.executed(insn));
         let mut sum = Sum::default();
         calls.add_to(&mut sum);
-        let counted: u64 = sum.per_call[0].iter().map(|(value, count)| value * count).sum();
+        let counted: u64 = sum.per_call[0]
+            .iter()
+            .map(|(value, count)| value * count)
+            .sum();
         assert_eq!(sum.totals[0], steps.len() as u64);
         assert_eq!(counted + sum.outside, sum.totals[0]);
         assert_eq!(sum.per_call[0].values().sum::<u64>(), sum.calls);
@@ -351,7 +428,14 @@ mod tests {
         for at in 1..4 {
             for inner in 1..4 {
                 let outer = [a, b, c, d];
-                let steps = [&outer[..at], &outer[..inner], &[a, b, d], &outer[inner..], &outer[at..]].concat();
+                let steps = [
+                    &outer[..at],
+                    &outer[..inner],
+                    &[a, b, d],
+                    &outer[inner..],
+                    &outer[at..],
+                ]
+                .concat();
                 lengths(&sum(&steps), [(3, 1), (4, 2)]);
             }
         }
@@ -394,8 +478,17 @@ mod tests {
 
     #[test]
     fn a_loop_to_the_entry_is_a_call_a_turn() {
-        let code = Function { ranges: vec![Range { start: 0x10, end: 0x18 }], ..function() };
-        let [a, b] = [insn(&code, 0x10, Flow::Next), insn(&code, 0x14, Flow::Branch(0x10))];
+        let code = Function {
+            ranges: vec![Range {
+                start: 0x10,
+                end: 0x18,
+            }],
+            ..function()
+        };
+        let [a, b] = [
+            insn(&code, 0x10, Flow::Next),
+            insn(&code, 0x14, Flow::Branch(0x10)),
+        ];
         let sum = sum(&[a, b, a, b, a, b]);
         lengths(&sum, [(2, 3)]);
         assert_eq!(sum.unfinished, 0);
@@ -417,10 +510,25 @@ mod tests {
 
     #[test]
     fn inlined_code_in_two_pieces() {
-        let ranges = vec![Range { start: 0x10, end: 0x18 }, Range { start: 0x40, end: 0x48 }];
-        let code = Function { ranges, ..function() };
+        let ranges = vec![
+            Range {
+                start: 0x10,
+                end: 0x18,
+            },
+            Range {
+                start: 0x40,
+                end: 0x48,
+            },
+        ];
+        let code = Function {
+            ranges,
+            ..function()
+        };
         let piece = [0x10, 0x14, 0x40, 0x44].map(|pc| insn(&code, pc, Flow::Next));
-        lengths(&sum(&[&piece[..], &piece[..2], &piece[..]].concat()), [(2, 1), (4, 2)]);
+        lengths(
+            &sum(&[&piece[..], &piece[..2], &piece[..]].concat()),
+            [(2, 1), (4, 2)],
+        );
     }
 
     #[test]
@@ -458,8 +566,14 @@ mod tests {
     #[test]
     fn accesses_that_are_known_count_at_every_execution() {
         let code = function();
-        let known = Accesses::Known { loads: 1, stores: 2 };
-        let (a, d) = (insn(&code, 0x10, Flow::Jump(0x1c)), Insn::new(0, &code, 0x1c, 4, Flow::Return, known));
+        let known = Accesses::Known {
+            loads: 1,
+            stores: 2,
+        };
+        let (a, d) = (
+            insn(&code, 0x10, Flow::Jump(0x1c)),
+            Insn::new(0, &code, 0x1c, 4, Flow::Return, known),
+        );
         let sum = sum(&[a, Box::leak(Box::new(d)), a]);
         assert_eq!(sum.totals, [3, 1, 2]);
         assert_eq!(sum.per_call[2], BTreeMap::from([(0, 1), (2, 1)]));
@@ -467,14 +581,23 @@ mod tests {
 
     #[test]
     fn calls_that_meet_no_mark_are_kept_apart() {
-        let code = Function { marks: vec![0x18], ..function() };
+        let code = Function {
+            marks: vec![0x18],
+            ..function()
+        };
         let flows = [Flow::Next, Flow::Branch(0x1c), Flow::Next, Flow::Return];
-        let [a, b, c, d] = std::array::from_fn(|index| insn(&code, 0x10 + 4 * index as u64, flows[index]));
+        let [a, b, c, d] =
+            std::array::from_fn(|index| insn(&code, 0x10 + 4 * index as u64, flows[index]));
         let calls = Calls::default();
         // The second one interrupts the first.
-        [a, b, a, b, d, c, d, a, b, d].iter().for_each(|insn| calls.executed(insn));
+        [a, b, a, b, d, c, d, a, b, d]
+            .iter()
+            .for_each(|insn| calls.executed(insn));
         let mut sum = Sum::default();
         calls.add_to(&mut sum);
-        assert_eq!((sum.calls, &sum.per_call[0], &sum.unmarked[0]), (3, &BTreeMap::from([(4, 1)]), &BTreeMap::from([(3, 2)])));
+        assert_eq!(
+            (sum.calls, &sum.per_call[0], &sum.unmarked[0]),
+            (3, &BTreeMap::from([(4, 1)]), &BTreeMap::from([(3, 2)]))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! One block a CPU, made when the CPU first asks for it. A program under QEMU's user mode has a CPU a thread, so their number has no limit.
+//! One block a CPU, made when the CPU first asks for it. A program under QEMU's user mode has a CPU
+//! a thread, so their number has no limit.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire};
@@ -11,7 +12,9 @@ pub struct Cpus<T> {
 impl<T> Cpus<T> {
     /// With none.
     pub const fn new() -> Cpus<T> {
-        Cpus { segments: [const { AtomicPtr::new(null_mut()) }; 32] }
+        Cpus {
+            segments: [const { AtomicPtr::new(null_mut()) }; 32],
+        }
     }
 
     /// Where the pointer to this CPU's block is: segment and place in it.
@@ -30,7 +33,8 @@ impl<T> Cpus<T> {
         if segment.is_null() {
             return None;
         }
-        // SAFETY: a segment has `2^s` pointers, `index` is below that, and neither segments nor blocks are ever freed.
+        // SAFETY: a segment has `2^s` pointers, `index` is below that, and neither segments nor
+        // blocks are ever freed.
         unsafe { (*segment.add(index)).load(Acquire).as_ref() }
     }
 
@@ -42,7 +46,9 @@ impl<T> Cpus<T> {
         let (number, index) = Self::place(cpu);
         let segment = self.segments.get(number)?;
         if segment.load(Acquire).is_null() {
-            let pointers: Box<[AtomicPtr<T>]> = (0..1_usize << number).map(|_| AtomicPtr::default()).collect();
+            let pointers: Box<[AtomicPtr<T>]> = (0..1_usize << number)
+                .map(|_| AtomicPtr::default())
+                .collect();
             let pointers = Box::leak(pointers);
             // Of two that make a segment at once, one is leaked.
             let _ = segment.compare_exchange(null_mut(), pointers.as_mut_ptr(), AcqRel, Acquire);
@@ -56,9 +62,12 @@ impl<T> Cpus<T> {
 
     /// All blocks, by the numbers of their CPUs.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let made = (0..32_u32).filter(|&segment| !self.segments[segment as usize].load(Acquire).is_null());
+        let made =
+            (0..32_u32).filter(|&segment| !self.segments[segment as usize].load(Acquire).is_null());
         let numbers = made.flat_map(|segment| (1_u64 << segment) - 1..(1_u64 << (segment + 1)) - 1);
-        numbers.filter_map(|number| u32::try_from(number).ok()).filter_map(|cpu| Some((cpu, self.get(cpu)?)))
+        numbers
+            .filter_map(|number| u32::try_from(number).ok())
+            .filter_map(|cpu| Some((cpu, self.get(cpu)?)))
     }
 }
 
@@ -78,7 +87,12 @@ mod tests {
             assert_eq!(cpus.get_or_make(cpu, || unreachable!()), Some(&cpu));
         }
         assert_eq!(cpus.get(5), None);
-        assert_eq!(cpus.iter().map(|(cpu, &block)| (cpu, block)).collect::<Vec<_>>(), numbers.map(|cpu| (cpu, cpu)));
+        assert_eq!(
+            cpus.iter()
+                .map(|(cpu, &block)| (cpu, block))
+                .collect::<Vec<_>>(),
+            numbers.map(|cpu| (cpu, cpu))
+        );
     }
 
     #[test]

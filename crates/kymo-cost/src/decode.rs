@@ -1,4 +1,5 @@
-//! Where an instruction can lead, and who says what it loads and stores. Only that is decoded, from the RISC-V, Arm and x86 manuals' encodings.
+//! Where an instruction can lead, and who says what it loads and stores. Only that is decoded, from
+//! the RISC-V, Arm and x86 manuals' encodings.
 
 /// How an instruction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +20,10 @@ pub enum Flow {
 
 /// Who says which loads and stores an instruction makes.
 ///
-/// QEMU does. But where QEMU 7.2 translates an instruction by a helper, and that instruction ends the block (a jump to a computed address, a write to a
-/// control register), QEMU goes on reporting accesses of *later* instructions as this one's. So it is asked only about instructions that access
-/// memory, and of x86's jumps, which do both, the number is known.
+/// QEMU does. But where QEMU 7.2 translates an instruction by a helper, and that instruction ends
+/// the block (a jump to a computed address, a write to a control register), QEMU goes on reporting
+/// accesses of *later* instructions as this one's. So it is asked only about instructions that
+/// access memory, and of x86's jumps, which do both, the number is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accesses {
     /// QEMU reports them.
@@ -35,7 +37,10 @@ pub enum Accesses {
     },
 }
 
-const NO_ACCESSES: Accesses = Accesses::Known { loads: 0, stores: 0 };
+const NO_ACCESSES: Accesses = Accesses::Known {
+    loads: 0,
+    stores: 0,
+};
 
 /// An instruction set, by QEMU's name of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +70,10 @@ impl Isa {
     pub fn accesses(self, bytes: &[u8]) -> Accesses {
         let touches = match (self, bytes) {
             // Loads, stores, atomics; the opcodes for extensions may be anything.
-            (Isa::Riscv, &[a, _, _, _]) => matches!(a & 0x7f, 0x03 | 0x07 | 0x23 | 0x27 | 0x2f | 0x0b | 0x2b | 0x5b | 0x7b),
+            (Isa::Riscv, &[a, _, _, _]) => matches!(
+                a & 0x7f,
+                0x03 | 0x07 | 0x23 | 0x27 | 0x2f | 0x0b | 0x2b | 0x5b | 0x7b
+            ),
             (Isa::Riscv, &[a, b]) => match (a & 3, b >> 5) {
                 (0, function) => function != 0,
                 (2, function) => !matches!(function, 0 | 4),
@@ -79,7 +87,11 @@ impl Isa {
             (Isa::X86, bytes) => return x86_accesses(x86_opcode(bytes)),
             _ => true,
         };
-        if touches { Accesses::Reported } else { NO_ACCESSES }
+        if touches {
+            Accesses::Reported
+        } else {
+            NO_ACCESSES
+        }
     }
 
     /// Decodes the instruction with these bytes at `pc`.
@@ -107,12 +119,14 @@ fn riscv(pc: u64, word: u32) -> Flow {
     let links = |register: u32| register == 1 || register == 5;
     match field(0, 7) {
         0x63 => {
-            let offset = field(31, 1) << 12 | field(7, 1) << 11 | field(25, 6) << 5 | field(8, 4) << 1;
+            let offset =
+                field(31, 1) << 12 | field(7, 1) << 11 | field(25, 6) << 5 | field(8, 4) << 1;
             Flow::Branch(pc.wrapping_add(signed(offset, 13)))
         }
         0x6f if links(rd) => Flow::Next,
         0x6f => {
-            let offset = field(31, 1) << 20 | field(12, 8) << 12 | field(20, 1) << 11 | field(21, 10) << 1;
+            let offset =
+                field(31, 1) << 20 | field(12, 8) << 12 | field(20, 1) << 11 | field(21, 10) << 1;
             Flow::Jump(pc.wrapping_add(signed(offset, 21)))
         }
         0x67 if links(rd) => Flow::Next,
@@ -142,7 +156,11 @@ fn riscv_compressed(pc: u64, half: u16) -> Flow {
         }
         // c.beqz, c.bnez
         (1, 6 | 7) => {
-            let offset = field(12, 1) << 8 | field(5, 2) << 6 | field(2, 1) << 5 | field(10, 2) << 3 | field(3, 2) << 1;
+            let offset = field(12, 1) << 8
+                | field(5, 2) << 6
+                | field(2, 1) << 5
+                | field(10, 2) << 3
+                | field(3, 2) << 1;
             Flow::Branch(pc.wrapping_add(signed(offset, 9)))
         }
         // c.jr; with bit 12 it is c.jalr, which links, and with a second register c.mv or c.add.
@@ -155,7 +173,8 @@ fn riscv_compressed(pc: u64, half: u16) -> Flow {
 }
 
 fn aarch64(pc: u64, word: u32) -> Flow {
-    let relative = |low: u32, bits: u32| pc.wrapping_add(signed(word >> low & ((1 << bits) - 1), bits) << 2);
+    let relative =
+        |low: u32, bits: u32| pc.wrapping_add(signed(word >> low & ((1 << bits) - 1), bits) << 2);
     match word >> 24 {
         0x14..=0x17 => Flow::Jump(relative(0, 26)),
         0x54 | 0x34 | 0x35 | 0xb4 | 0xb5 => Flow::Branch(relative(5, 19)),
@@ -172,23 +191,36 @@ fn aarch64(pc: u64, word: u32) -> Flow {
 /// The instruction from its opcode on.
 fn x86_opcode(bytes: &[u8]) -> &[u8] {
     let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3);
-    bytes.iter().position(|byte| !is_prefix(byte)).map_or(&[][..], |first| &bytes[first..])
+    bytes
+        .iter()
+        .position(|byte| !is_prefix(byte))
+        .map_or(&[][..], |first| &bytes[first..])
 }
 
 fn x86_accesses(opcode: &[u8]) -> Accesses {
     let (loads, stores) = match *opcode {
-        // Near: ret; popf, which may enable interrupts; call; and jump and call by register or memory.
+        // Near: ret; popf, which may enable interrupts; call; and jump and call by register or
+        // memory.
         [0xc2 | 0xc3 | 0x9d, ..] => (1, 0),
         [0xe8, ..] => (0, 1),
         [0xff, modrm, ..] if matches!(modrm >> 3 & 7, 2 | 4) => {
             let is_call = modrm >> 3 & 7 == 2;
             (u8::from(modrm < 0xc0), is_call.into())
         }
-        // Jumps; ports; hlt, cli, sti. Of far transfers and traps the accesses are the processor's, not the program's.
-        [0x70..=0x7f | 0xe0..=0xe7 | 0xe9..=0xef | 0xf4 | 0xfa | 0xfb, ..] => (0, 0),
+        // Jumps; ports; hlt, cli, sti. Of far transfers and traps the accesses are the processor's,
+        // not the program's.
+        [
+            0x70..=0x7f | 0xe0..=0xe7 | 0xe9..=0xef | 0xf4 | 0xfa | 0xfb,
+            ..,
+        ] => (0, 0),
         [0xca | 0xcb | 0xcc..=0xcf | 0x9a | 0xf1, ..] => (0, 0),
-        // syscall, sysret, sysenter, sysexit; control registers; wrmsr, rdtsc, rdmsr, rdpmc; conditional jumps; cpuid
-        [0x0f, 0x05 | 0x07 | 0x34 | 0x35 | 0x20..=0x23 | 0x30..=0x33 | 0x80..=0x8f | 0xa2, ..] => (0, 0),
+        // syscall, sysret, sysenter, sysexit; control registers; wrmsr, rdtsc, rdmsr, rdpmc;
+        // conditional jumps; cpuid
+        [
+            0x0f,
+            0x05 | 0x07 | 0x34 | 0x35 | 0x20..=0x23 | 0x30..=0x33 | 0x80..=0x8f | 0xa2,
+            ..,
+        ] => (0, 0),
         _ => return Accesses::Reported,
     };
     Accesses::Known { loads, stores }
@@ -204,7 +236,9 @@ fn x86(pc: u64, bytes: &[u8]) -> Flow {
         _ => u64::MAX,
     };
     match opcode {
-        [0x70..=0x7f | 0xe0..=0xe3, offset @ ..] | [0x0f, 0x80..=0x8f, offset @ ..] => Flow::Branch(relative(offset)),
+        [0x70..=0x7f | 0xe0..=0xe3, offset @ ..] | [0x0f, 0x80..=0x8f, offset @ ..] => {
+            Flow::Branch(relative(offset))
+        }
         [0xeb | 0xe9, offset @ ..] => Flow::Jump(relative(offset)),
         // ret, far ret, iret; sysret, sysexit
         [0xc2 | 0xc3 | 0xca | 0xcb | 0xcf, ..] | [0x0f, 0x07 | 0x35, ..] => Flow::Return,
@@ -261,7 +295,11 @@ mod tests {
             (0xfd7d, Flow::Branch(PC - 2)),   // bnez a0, -2
             (0x0001, Flow::Next),             // nop
         ] {
-            assert_eq!(Isa::Riscv.flow(PC, &half.to_le_bytes()), flow, "{half:#06x}");
+            assert_eq!(
+                Isa::Riscv.flow(PC, &half.to_le_bytes()),
+                flow,
+                "{half:#06x}"
+            );
         }
     }
 
@@ -320,7 +358,11 @@ mod tests {
             (0x0000_8067, false),    // ret
             (0x0330_000f, false),    // fence rw, rw
         ] {
-            assert_eq!(Isa::Riscv.accesses(&word.to_le_bytes()) == Accesses::Reported, reported, "{word:#010x}");
+            assert_eq!(
+                Isa::Riscv.accesses(&word.to_le_bytes()) == Accesses::Reported,
+                reported,
+                "{word:#010x}"
+            );
         }
         for (half, reported) in [
             (0x6108_u16, true), // ld a0, 0(a0)
@@ -331,7 +373,11 @@ mod tests {
             (0x8082, false),    // ret
             (0x0505, false),    // addi a0, a0, 1
         ] {
-            assert_eq!(Isa::Riscv.accesses(&half.to_le_bytes()) == Accesses::Reported, reported, "{half:#06x}");
+            assert_eq!(
+                Isa::Riscv.accesses(&half.to_le_bytes()) == Accesses::Reported,
+                reported,
+                "{half:#06x}"
+            );
         }
         for (word, reported) in [
             (0xf940_0020_u32, true), // ldr x0, [x1]
@@ -342,7 +388,11 @@ mod tests {
             (0x9100_0400, false),    // add x0, x0, #1
             (0xd53b_e040, false),    // mrs x0, cntvct_el0
         ] {
-            assert_eq!(Isa::Aarch64.accesses(&word.to_le_bytes()) == Accesses::Reported, reported, "{word:#010x}");
+            assert_eq!(
+                Isa::Aarch64.accesses(&word.to_le_bytes()) == Accesses::Reported,
+                reported,
+                "{word:#010x}"
+            );
         }
         let known = |loads, stores| Accesses::Known { loads, stores };
         for (bytes, accesses) in [

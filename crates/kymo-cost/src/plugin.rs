@@ -1,4 +1,5 @@
-//! What QEMU calls: at installation, at every translation, at every execution of an instruction that is counted, and at the end.
+//! What QEMU calls: at installation, at every translation, at every execution of an instruction
+//! that is counted, and at the end.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -22,10 +23,12 @@ struct Plugin {
     /// All functions' ranges, joined and sorted: most blocks lie in none.
     counted: Vec<Range>,
     out: Option<PathBuf>,
-    /// Who installed it: a child that a program forks has the counts of its parent, and does not report.
+    /// Who installed it: a child that a program forks has the counts of its parent, and does not
+    /// report.
     process: u32,
-    /// Every instruction met so far, for good: code that is translated again finds its own. The bytes are part of the key, as another program, or
-    /// another version of the code, may be at the same address.
+    /// Every instruction met so far, for good: code that is translated again finds its own. The
+    /// bytes are part of the key, as another program, or another version of the code, may be at the
+    /// same address.
     instructions: Mutex<HashMap<Key, &'static Insn>>,
 }
 
@@ -50,12 +53,18 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    // SAFETY: QEMU's promise.
-    let text = |pointer: *const c_char| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned();
+    let text = |pointer: *const c_char| {
+        // SAFETY: QEMU's promise.
+        unsafe { CStr::from_ptr(pointer) }
+            .to_string_lossy()
+            .into_owned()
+    };
     // SAFETY: as above.
     let target = text(unsafe { (*info).target_name });
     // SAFETY: as above.
-    let words: Vec<String> = (0..argc.max(0) as usize).map(|index| text(unsafe { *argv.add(index) })).collect();
+    let words: Vec<String> = (0..argc.max(0) as usize)
+        .map(|index| text(unsafe { *argv.add(index) }))
+        .collect();
     let plugin = match install(&words, target) {
         Ok(plugin) => plugin,
         Err(sentence) => return refuse(&sentence),
@@ -82,15 +91,20 @@ fn say(text: &str) {
 }
 
 fn install(words: &[String], target: String) -> Result<Plugin, String> {
-    let Arguments { functions, out } =
-        arguments::parse(words.iter().map(String::as_str)).map_err(|arguments::Error(sentence)| sentence)?;
+    let Arguments { functions, out } = arguments::parse(words.iter().map(String::as_str))
+        .map_err(|arguments::Error(sentence)| sentence)?;
     let out = out.map(|path| {
-        // Now, while somebody looks; and where the file is now, as a program may change its directory.
-        let made = std::path::absolute(&path).and_then(|path| fs::File::create(&path).map(|_| path));
+        // Now, while somebody looks; and where the file is now, as a program may change its
+        // directory.
+        let made =
+            std::path::absolute(&path).and_then(|path| fs::File::create(&path).map(|_| path));
         made.map_err(|error| format!("the file {} cannot be made: {error}.", path.display()))
     });
     let out = out.transpose()?;
-    let mut counted: Vec<Range> = functions.iter().flat_map(|function| function.ranges.iter().copied()).collect();
+    let mut counted: Vec<Range> = functions
+        .iter()
+        .flat_map(|function| function.ranges.iter().copied())
+        .collect();
     counted.sort_by_key(|range| range.start);
     counted.dedup_by(|next, range| {
         let joins = next.start <= range.end;
@@ -100,7 +114,15 @@ fn install(words: &[String], target: String) -> Result<Plugin, String> {
         joins
     });
     let isa = Isa::named(&target);
-    Ok(Plugin { target, isa, functions, counted, out, process: std::process::id(), instructions: Mutex::default() })
+    Ok(Plugin {
+        target,
+        isa,
+        functions,
+        counted,
+        out,
+        process: std::process::id(),
+        instructions: Mutex::default(),
+    })
 }
 
 extern "C" fn translated(_: qemu::Id, block: *mut qemu::Block) {
@@ -114,7 +136,11 @@ extern "C" fn translated(_: qemu::Id, block: *mut qemu::Block) {
             (instruction, qemu::qemu_plugin_insn_vaddr(instruction))
         };
         let place = plugin.counted.partition_point(|range| range.end <= pc);
-        if plugin.counted.get(place).is_some_and(|range| range.contains(pc)) {
+        if plugin
+            .counted
+            .get(place)
+            .is_some_and(|range| range.contains(pc))
+        {
             // SAFETY: as above.
             unsafe { instrument(plugin, instruction, pc) };
         }
@@ -129,18 +155,44 @@ unsafe fn instrument(plugin: &Plugin, instruction: *mut qemu::Instruction, pc: u
     // SAFETY: the caller's promise.
     let bytes = unsafe { qemu::bytes(instruction) };
     let (flow, accesses) = (plugin.isa.flow(pc, &bytes), plugin.isa.accesses(&bytes));
-    for (number, function) in plugin.functions.iter().enumerate().filter(|(_, function)| function.contains(pc)) {
-        let mut known = plugin.instructions.lock().unwrap_or_else(PoisonError::into_inner);
+    for (number, function) in plugin
+        .functions
+        .iter()
+        .enumerate()
+        .filter(|(_, function)| function.contains(pc))
+    {
+        let mut known = plugin
+            .instructions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let insn: &'static Insn = known.entry((number, pc, bytes.clone())).or_insert_with(|| {
             // Translated code refers to it for as long as QEMU runs.
-            Box::leak(Box::new(Insn::new(number, function, pc, bytes.len() as u64, flow, accesses)))
+            Box::leak(Box::new(Insn::new(
+                number,
+                function,
+                pc,
+                bytes.len() as u64,
+                flow,
+                accesses,
+            )))
         });
         let data = std::ptr::from_ref::<Insn>(insn).cast_mut().cast::<c_void>();
         // SAFETY: the caller's promise; `data` lives for good.
         unsafe {
-            qemu::qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, qemu::NO_REGISTERS, data);
+            qemu::qemu_plugin_register_vcpu_insn_exec_cb(
+                instruction,
+                executed,
+                qemu::NO_REGISTERS,
+                data,
+            );
             if accesses == Accesses::Reported {
-                qemu::qemu_plugin_register_vcpu_mem_cb(instruction, accessed, qemu::NO_REGISTERS, qemu::LOADS_AND_STORES, data);
+                qemu::qemu_plugin_register_vcpu_mem_cb(
+                    instruction,
+                    accessed,
+                    qemu::NO_REGISTERS,
+                    qemu::LOADS_AND_STORES,
+                    data,
+                );
             }
         }
     }
@@ -185,13 +237,21 @@ extern "C" fn ended(_: qemu::Id, _: *mut c_void) {
     if plugin.process != std::process::id() {
         return;
     }
-    let counted: Vec<Counted<'_>> = plugin.functions.iter().enumerate().map(|(number, function)| count(number, function)).collect();
+    let counted: Vec<Counted<'_>> = plugin
+        .functions
+        .iter()
+        .enumerate()
+        .map(|(number, function)| count(number, function))
+        .collect();
     match &plugin.out {
         None => say(&report::text(&counted)),
         Some(path) => {
             let json = report::json(&plugin.target, qemu::qemu_plugin_version, &counted);
             if let Err(error) = fs::write(path, json) {
-                say(&format!("kymo-cost: the report {} cannot be written: {error}.\n", path.display()));
+                say(&format!(
+                    "kymo-cost: the report {} cannot be written: {error}.\n",
+                    path.display()
+                ));
             }
         }
     }
@@ -200,7 +260,9 @@ extern "C" fn ended(_: qemu::Id, _: *mut c_void) {
 fn count(number: usize, function: &Function) -> Counted<'_> {
     let (mut all, mut cpus) = (Sum::default(), Vec::new());
     for (cpu, calls) in CPUS.iter() {
-        let Some(calls) = calls.get(number) else { continue };
+        let Some(calls) = calls.get(number) else {
+            continue;
+        };
         let mut sum = Sum::default();
         calls.add_to(&mut sum);
         calls.add_to(&mut all);
@@ -208,5 +270,9 @@ fn count(number: usize, function: &Function) -> Counted<'_> {
             cpus.push((cpu, sum));
         }
     }
-    Counted { function, all, cpus }
+    Counted {
+        function,
+        all,
+        cpus,
+    }
 }

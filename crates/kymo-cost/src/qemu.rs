@@ -1,5 +1,5 @@
-//! QEMU's plugin API, as much of it as is used: declared from its documentation (docs/devel/tcg-plugins). The symbols are in the QEMU program that
-//! loads the plugin.
+//! QEMU's plugin API, as much of it as is used: declared from its documentation
+//! (docs/devel/tcg-plugins). The symbols are in the QEMU program that loads the plugin.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 #[cfg(not(feature = "api-4"))]
@@ -12,7 +12,10 @@ use std::slice;
 pub static qemu_plugin_version: c_int = if cfg!(feature = "api-4") { 4 } else { 1 };
 
 #[cfg(not(any(feature = "api-1", feature = "api-4")))]
-compile_error!("choose the plugin API of your QEMU: feature `api-1` (QEMU 6.0 to 8.1) or `api-4` (9.2 and later)");
+compile_error!(
+    "choose the plugin API of your QEMU: feature `api-1` (QEMU 6.0 to 8.1) or `api-4` (9.2 and \
+     later)"
+);
 
 /// What QEMU calls this plugin.
 pub type Id = u64;
@@ -77,8 +80,8 @@ unsafe extern "C" {
     );
 }
 
-/// Whether the access loads, and whether it stores. An atomic operation does both; QEMU has a function for the second only, and both in the upper half
-/// of the word.
+/// Whether the access loads, and whether it stores. An atomic operation does both; QEMU has a
+/// function for the second only, and both in the upper half of the word.
 pub fn access(info: u32) -> (bool, bool) {
     // SAFETY: looks at the word.
     let stores = unsafe { qemu_plugin_mem_is_store(info) };

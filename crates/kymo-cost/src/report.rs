@@ -32,13 +32,23 @@ fn percentile(histogram: &BTreeMap<u64, u64>, part: u64) -> Option<u64> {
 /// Minimum, median, 99th percentile and maximum; `None` without a call.
 fn spread(histogram: &BTreeMap<u64, u64>) -> Option<[u64; 4]> {
     let (&min, &max) = (histogram.keys().next()?, histogram.keys().next_back()?);
-    Some([min, percentile(histogram, 50)?, percentile(histogram, 99)?, max])
+    Some([
+        min,
+        percentile(histogram, 50)?,
+        percentile(histogram, 99)?,
+        max,
+    ])
 }
 
 /// A few lines a function.
 pub fn text(counted: &[Counted<'_>]) -> String {
     let mut out = String::new();
-    for Counted { function, all, cpus } in counted {
+    for Counted {
+        function,
+        all,
+        cpus,
+    } in counted
+    {
         out.push_str("kymo-cost:");
         if let Some(name) = &function.name {
             let _ = write!(out, " {name}");
@@ -55,11 +65,18 @@ pub fn text(counted: &[Counted<'_>]) -> String {
         );
         let unmarked = all.unmarked[0].values().sum::<u64>();
         if unmarked > 0 {
-            let _ = writeln!(out, "  {unmarked} of the calls met no mark, and are not in these figures:");
+            let _ = writeln!(
+                out,
+                "  {unmarked} of the calls met no mark, and are not in these figures:"
+            );
         }
         for (quantity, histogram) in QUANTITIES.iter().zip(&all.per_call) {
             if let Some([min, median, p99, max]) = spread(histogram) {
-                let _ = writeln!(out, "  {quantity:12} per call: minimum {min}, median {median}, p99 {p99}, maximum {max}");
+                let _ = writeln!(
+                    out,
+                    "  {quantity:12} per call: minimum {min}, median {median}, p99 {p99}, maximum \
+                     {max}"
+                );
             }
         }
         if all.outside > 0 {
@@ -77,20 +94,48 @@ pub fn json(target: &str, api: i32, counted: &[Counted<'_>]) -> String {
     let mut out = String::from("{\"kymo_cost\":1,\"target\":");
     quoted(&mut out, target);
     let _ = write!(out, ",\"api\":{api},\"functions\":[");
-    for (index, Counted { function, all, cpus }) in counted.iter().enumerate() {
-        out.push_str(if index > 0 { ",\n{\"name\":" } else { "\n{\"name\":" });
+    for (
+        index,
+        Counted {
+            function,
+            all,
+            cpus,
+        },
+    ) in counted.iter().enumerate()
+    {
+        out.push_str(if index > 0 {
+            ",\n{\"name\":"
+        } else {
+            "\n{\"name\":"
+        });
         match &function.name {
             Some(name) => quoted(&mut out, name),
             None => out.push_str("null"),
         }
-        let ranges: Vec<String> =
-            function.ranges.iter().map(|range| format!("[\"{:#x}\",\"{:#x}\"]", range.start, range.end)).collect();
-        let entries: Vec<String> = function.entries.iter().map(|entry| format!("\"{entry:#x}\"")).collect();
-        let _ = write!(out, ",\"ranges\":[{}],\"entries\":[{}],", ranges.join(","), entries.join(","));
+        let ranges: Vec<String> = function
+            .ranges
+            .iter()
+            .map(|range| format!("[\"{:#x}\",\"{:#x}\"]", range.start, range.end))
+            .collect();
+        let entries: Vec<String> = function
+            .entries
+            .iter()
+            .map(|entry| format!("\"{entry:#x}\""))
+            .collect();
+        let _ = write!(
+            out,
+            ",\"ranges\":[{}],\"entries\":[{}],",
+            ranges.join(","),
+            entries.join(",")
+        );
         totals(&mut out, all);
         per_call(&mut out, &all.per_call);
         if !function.marks.is_empty() {
-            let _ = write!(out, ",\"unmarked\":{{\"calls\":{}", all.unmarked[0].values().sum::<u64>());
+            let _ = write!(
+                out,
+                ",\"unmarked\":{{\"calls\":{}",
+                all.unmarked[0].values().sum::<u64>()
+            );
             per_call(&mut out, &all.unmarked);
             out.push('}');
         }
@@ -110,10 +155,16 @@ fn per_call(out: &mut String, histograms: &[BTreeMap<u64, u64>; 3]) {
     out.push_str(",\"per_call\":{");
     for (index, (quantity, histogram)) in QUANTITIES.iter().zip(histograms).enumerate() {
         let comma = if index > 0 { "," } else { "" };
-        let pairs: Vec<String> = histogram.iter().map(|(value, count)| format!("[{value},{count}]")).collect();
+        let pairs: Vec<String> = histogram
+            .iter()
+            .map(|(value, count)| format!("[{value},{count}]"))
+            .collect();
         let _ = write!(out, "{comma}\"{quantity}\":{{");
         if let Some([min, median, p99, max]) = spread(histogram) {
-            let _ = write!(out, "\"min\":{min},\"median\":{median},\"p99\":{p99},\"max\":{max},");
+            let _ = write!(
+                out,
+                "\"min\":{min},\"median\":{median},\"p99\":{p99},\"max\":{max},"
+            );
         }
         let _ = write!(out, "\"histogram\":[{}]}}", pairs.join(","));
     }
@@ -153,7 +204,10 @@ mod tests {
     fn percentiles_are_values_that_occurred() {
         let histogram = BTreeMap::from([(21, 98), (25, 1), (300, 1)]);
         assert_eq!(spread(&histogram), Some([21, 21, 25, 300]));
-        assert_eq!(spread(&BTreeMap::from([(1, 1), (2, 1)])), Some([1, 1, 2, 2]));
+        assert_eq!(
+            spread(&BTreeMap::from([(1, 1), (2, 1)])),
+            Some([1, 1, 2, 2])
+        );
         assert_eq!(spread(&BTreeMap::from([(7, 1)])), Some([7; 4]));
         assert_eq!(spread(&BTreeMap::new()), None);
     }
@@ -162,17 +216,28 @@ mod tests {
     fn the_report_in_both_forms() {
         let function = Function {
             name: Some("a \"b\"\n".to_owned()),
-            ranges: vec![Range { start: 0x10, end: u64::MAX }],
+            ranges: vec![Range {
+                start: 0x10,
+                end: u64::MAX,
+            }],
             entries: vec![0x10],
             marks: Vec::new(),
         };
         let sum = Sum {
             totals: [46, 10, 8],
             calls: 2,
-            per_call: [BTreeMap::from([(23, 2)]), BTreeMap::from([(5, 2)]), BTreeMap::from([(4, 2)])],
+            per_call: [
+                BTreeMap::from([(23, 2)]),
+                BTreeMap::from([(5, 2)]),
+                BTreeMap::from([(4, 2)]),
+            ],
             ..Sum::default()
         };
-        let counted = [Counted { function: &function, all: sum.clone(), cpus: vec![(3, sum)] }];
+        let counted = [Counted {
+            function: &function,
+            all: sum.clone(),
+            cpus: vec![(3, sum)],
+        }];
         assert_eq!(
             json("riscv64", 1, &counted),
             "{\"kymo_cost\":1,\"target\":\"riscv64\",\"api\":1,\"functions\":[\n\
@@ -184,7 +249,13 @@ mod tests {
              \"cpus\":[{\"cpu\":3,\"calls\":2,\"instructions\":46,\"loads\":10,\"stores\":8,\"outside_calls\":0,\"unfinished\":0}]}\n]}\n"
         );
         let text = text(&counted);
-        assert!(text.contains("46 instructions, 10 loads, 8 stores, 2 calls, on 1 CPUs"), "{text}");
-        assert!(text.contains("instructions per call: minimum 23, median 23, p99 23, maximum 23"), "{text}");
+        assert!(
+            text.contains("46 instructions, 10 loads, 8 stores, 2 calls, on 1 CPUs"),
+            "{text}"
+        );
+        assert!(
+            text.contains("instructions per call: minimum 23, median 23, p99 23, maximum 23"),
+            "{text}"
+        );
     }
 }

@@ -1,13 +1,14 @@
-//! The ways over fields give the same: compiled steps, the exact walk, values read on demand, and fields told to a visitor. Random
-//! classes, random bytes.
+//! The ways over fields give the same: compiled steps, the exact walk, values read on demand, and
+//! fields told to a visitor. Random classes, random bytes.
 
 use std::sync::Arc;
 
 use crate::bits::sign_extend;
 use crate::class::{
-    ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, EnumClass, FieldClass, FieldLocation, FloatClass, IntRange,
-    IntegerClass, Length, Mapping, Member, OptionalClass, Origin, Roles, Scope, StringClass, StringLength, StructClass,
-    TextEncoding, VarIntClass, VariantClass, WideClass, WideKind,
+    ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, EnumClass, FieldClass,
+    FieldLocation, FloatClass, IntRange, IntegerClass, Length, Mapping, Member, OptionalClass,
+    Origin, Roles, Scope, StringClass, StringLength, StructClass, TextEncoding, VarIntClass,
+    VariantClass, WideClass, WideKind,
 };
 use crate::draft::{Draft, DraftEvent, DraftStream};
 use crate::error::Position;
@@ -30,14 +31,18 @@ impl Told {
             Value::Int(value) => format!("{value} "),
             Value::Enum { value, .. } => format!("{value} "),
             Value::BitMap { bits, .. } => format!("{bits} "),
-            Value::Wide(value) | Value::WideEnum { value, .. } | Value::WideBitMap { bits: value, .. } => format!("{value} "),
+            Value::Wide(value)
+            | Value::WideEnum { value, .. }
+            | Value::WideBitMap { bits: value, .. } => format!("{value} "),
             Value::Bool(value) => format!("{} ", u8::from(*value)),
             Value::Float(value) => format!("{:x} ", value.to_bits()),
             Value::Str(text) => format!("{text:?} "),
             Value::Bytes(bytes) => format!("{bytes:?} "),
             Value::None => "none ".to_owned(),
             Value::Struct(fields) => {
-                let members = fields.iter().map(|(name, value)| format!("{name}: {}", Told::of(value)));
+                let members = fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}: {}", Told::of(value)));
                 format!("{{ {}}} ", members.collect::<String>())
             }
             Value::Variant { option, value } => format!("<{option}: {}> ", Told::of(value)),
@@ -90,12 +95,19 @@ impl<'a> Visitor<'a> for Told {
     }
 
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
-        if class.signed { self.tell(bits.cast_signed()) } else { self.tell(bits) }
+        if class.signed {
+            self.tell(bits.cast_signed())
+        } else {
+            self.tell(bits)
+        }
     }
 
     fn wide(&mut self, class: &'a FieldClass, value: WideInt) {
         match class {
-            FieldClass::Wide(WideClass { kind: WideKind::Bool, .. }) => self.tell(u8::from(!value.is_zero())),
+            FieldClass::Wide(WideClass {
+                kind: WideKind::Bool,
+                ..
+            }) => self.tell(u8::from(!value.is_zero())),
             _ => self.tell(value),
         }
     }
@@ -133,18 +145,49 @@ impl Random {
     }
 
     fn integer(&mut self, signed: bool) -> IntegerClass {
-        let size = if self.one_in(2) { 8 << self.below(4) } else { self.below(64) + 1 } as u8;
-        let order = if self.one_in(4) { ByteOrder::Big } else { ByteOrder::Little };
+        let size = if self.one_in(2) {
+            8 << self.below(4)
+        } else {
+            self.below(64) + 1
+        } as u8;
+        let order = if self.one_in(4) {
+            ByteOrder::Big
+        } else {
+            ByteOrder::Little
+        };
         let alignment = [1, 1, 8, 8, 8, 16, 32, 4][self.below(8) as usize];
-        let bit_order = if self.one_in(6) { BitOrder::Reversed } else { BitOrder::Natural };
-        IntegerClass { bit_order, base: Base::Decimal, ..IntegerClass::new(size, alignment, signed, order) }
+        let bit_order = if self.one_in(6) {
+            BitOrder::Reversed
+        } else {
+            BitOrder::Natural
+        };
+        IntegerClass {
+            bit_order,
+            base: Base::Decimal,
+            ..IntegerClass::new(size, alignment, signed, order)
+        }
     }
 
     fn wide(&mut self, signed: bool) -> WideClass {
-        let size = if self.one_in(2) { 72 + 8 * self.below(16) } else { 65 + self.below(150) };
-        let order = if self.one_in(4) { ByteOrder::Big } else { ByteOrder::Little };
-        let bit_order = if self.one_in(4) { BitOrder::Reversed } else { BitOrder::Natural };
-        WideClass { bit_order, ..WideClass::new(size, [1, 8, 8, 64][self.below(4) as usize], signed, order) }
+        let size = if self.one_in(2) {
+            72 + 8 * self.below(16)
+        } else {
+            65 + self.below(150)
+        };
+        let order = if self.one_in(4) {
+            ByteOrder::Big
+        } else {
+            ByteOrder::Little
+        };
+        let bit_order = if self.one_in(4) {
+            BitOrder::Reversed
+        } else {
+            BitOrder::Natural
+        };
+        WideClass {
+            bit_order,
+            ..WideClass::new(size, [1, 8, 8, 64][self.below(4) as usize], signed, order)
+        }
     }
 
     /// A small number, for lengths and choices.
@@ -152,7 +195,10 @@ impl Random {
         match self.below(4) {
             3 => FieldClass::Wide(self.wide(false)),
             0 => FieldClass::VarInt(VarIntClass::new(false)),
-            1 => FieldClass::Integer(IntegerClass { size: 3, ..self.integer(false) }),
+            1 => FieldClass::Integer(IntegerClass {
+                size: 3,
+                ..self.integer(false)
+            }),
             _ => FieldClass::Integer(IntegerClass::new(8, 8, false, ByteOrder::Little)),
         }
     }
@@ -183,7 +229,11 @@ impl Random {
 
     fn location(&mut self, numbers: &[String]) -> Option<FieldLocation> {
         let name = numbers.get(self.below(numbers.len().max(1) as u64) as usize)?;
-        Some(FieldLocation::new(Origin::Nearest, vec![Some(Arc::from(name.as_str()))], Position::START))
+        Some(FieldLocation::new(
+            Origin::Nearest,
+            vec![Some(Arc::from(name.as_str()))],
+            Position::START,
+        ))
     }
 
     fn string_length(&mut self, numbers: &[String]) -> StringLength {
@@ -196,17 +246,31 @@ impl Random {
     fn field(&mut self, depth: u64, numbers: &[String]) -> FieldClass {
         let compound = if depth == 0 { 0 } else { 6 };
         if self.one_in(10) {
-            let kinds = [WideKind::Integer, WideKind::Bool, WideKind::BitMap(Arc::from([])), WideKind::BitArray];
+            let kinds = [
+                WideKind::Integer,
+                WideKind::Bool,
+                WideKind::BitMap(Arc::from([])),
+                WideKind::BitArray,
+            ];
             let kind = kinds.into_iter().nth(self.below(4) as usize).unwrap();
             let signed = matches!(kind, WideKind::Integer) && self.one_in(2);
-            return FieldClass::Wide(WideClass { kind, ..self.wide(signed) });
+            return FieldClass::Wide(WideClass {
+                kind,
+                ..self.wide(signed)
+            });
         }
         match self.below(10 + compound) {
             0 | 1 => FieldClass::Integer(self.integer(false)),
             2 => FieldClass::Integer(self.integer(true)),
-            3 => FieldClass::Enum(EnumClass { integer: self.integer(true), mappings: [Mapping::new("low".into(), -3, 9)].into() }),
+            3 => FieldClass::Enum(EnumClass {
+                integer: self.integer(true),
+                mappings: [Mapping::new("low".into(), -3, 9)].into(),
+            }),
             4 => FieldClass::Bool(self.integer(false)),
-            5 => FieldClass::BitMap(BitMapClass { integer: self.integer(false), flags: Arc::from([]) }),
+            5 => FieldClass::BitMap(BitMapClass {
+                integer: self.integer(false),
+                flags: Arc::from([]),
+            }),
             6 => FieldClass::Float(FloatClass {
                 size: 16 << self.below(4),
                 alignment: [1, 8, 32][self.below(3) as usize],
@@ -216,8 +280,16 @@ impl Random {
             }),
             7 => FieldClass::VarInt(VarIntClass::new(self.one_in(2))),
             8 => FieldClass::String(StringClass {
-                length: if self.one_in(2) { StringLength::Terminated } else { self.string_length(numbers) },
-                encoding: [TextEncoding::Utf8, TextEncoding::Utf16Be, TextEncoding::Utf32Le][self.below(3) as usize],
+                length: if self.one_in(2) {
+                    StringLength::Terminated
+                } else {
+                    self.string_length(numbers)
+                },
+                encoding: [
+                    TextEncoding::Utf8,
+                    TextEncoding::Utf16Be,
+                    TextEncoding::Utf32Le,
+                ][self.below(3) as usize],
                 attributes: Default::default(),
             }),
             9 => FieldClass::Blob(BlobClass {
@@ -234,11 +306,16 @@ impl Random {
                 };
                 let element = self.field(depth - 1, numbers);
                 let minimum_alignment = if self.one_in(5) { 64 } else { 1 };
-                FieldClass::Array(ArrayClass { minimum_alignment, ..ArrayClass::new(element, length) })
+                FieldClass::Array(ArrayClass {
+                    minimum_alignment,
+                    ..ArrayClass::new(element, length)
+                })
             }
             14 => match self.location(numbers) {
                 Some(selector) => {
-                    let options = (0..2).map(|index| member(&format!("o{index}"), self.field(depth - 1, numbers))).collect();
+                    let options = (0..2)
+                        .map(|index| member(&format!("o{index}"), self.field(depth - 1, numbers)))
+                        .collect();
                     let ranges = vec![vec![IntRange::new(0, 3)], vec![IntRange::new(4, 200)]];
                     FieldClass::Variant(VariantClass::new(selector, options, Some(ranges)))
                 }
@@ -247,7 +324,11 @@ impl Random {
             _ => match self.location(numbers) {
                 Some(selector) => {
                     let ranges = Some(vec![IntRange::new(2, 90)]);
-                    FieldClass::Optional(OptionalClass::new(selector, ranges, self.field(depth - 1, numbers)))
+                    FieldClass::Optional(OptionalClass::new(
+                        selector,
+                        ranges,
+                        self.field(depth - 1, numbers),
+                    ))
                 }
                 None => FieldClass::Integer(self.integer(false)),
             },
@@ -256,7 +337,12 @@ impl Random {
 }
 
 fn member(name: &str, class: FieldClass) -> Member {
-    Member { name: name.into(), declared_name: name.into(), class, attributes: Default::default() }
+    Member {
+        name: name.into(),
+        declared_name: name.into(),
+        class,
+        attributes: Default::default(),
+    }
 }
 
 fn metadata(fields: StructClass) -> Metadata {
@@ -282,8 +368,20 @@ fn metadata(fields: StructClass) -> Metadata {
         attributes: Default::default(),
         packet_header: None,
     };
-    let streams = vec![DraftStream { events: vec![event], ..DraftStream::default() }];
-    Draft { trace, packet_header: None, env: Vec::new(), clocks: Vec::new(), streams, warnings: Vec::new() }.link().unwrap()
+    let streams = vec![DraftStream {
+        events: vec![event],
+        ..DraftStream::default()
+    }];
+    Draft {
+        trace,
+        packet_header: None,
+        env: Vec::new(),
+        clocks: Vec::new(),
+        streams,
+        warnings: Vec::new(),
+    }
+    .link()
+    .unwrap()
 }
 
 #[test]
@@ -307,25 +405,46 @@ fn steps_walk_and_values_agree() {
             let walked = walker.structure(fields).map(|()| walker.cursor.position());
             let mut slots = Slots::new(plan.slots);
             let end = plan.events[0].layout.end(&bytes, start, limit, &mut slots);
-            // Where byte orders meet, the steps may leave it to the exact way; they never say more than it.
+            // Where byte orders meet, the steps may leave it to the exact way; they never say more
+            // than it.
             left += u32::from(end.is_none() && walked.is_ok());
             let end = end.or(walked.clone().ok());
-            assert_eq!(end, walked.clone().ok(), "round {round}: {walked:?} {fields:#?}");
+            assert_eq!(
+                end,
+                walked.clone().ok(),
+                "round {round}: {walked:?} {fields:#?}"
+            );
             match end {
                 Some(end) => {
                     stepped += 1;
-                    let mut place = Place { bytes: &bytes, position: start, limit: end, slots: Slots::new(plan.slots) };
+                    let mut place = Place {
+                        bytes: &bytes,
+                        position: start,
+                        limit: end,
+                        slots: Slots::new(plan.slots),
+                    };
                     let values = place.structure(fields).to_fields();
-                    assert_eq!(values.len(), fields.members.len(), "round {round}: {fields:#?}");
+                    assert_eq!(
+                        values.len(),
+                        fields.members.len(),
+                        "round {round}: {fields:#?}"
+                    );
                     let mut told = Told(String::new());
                     place.tell_structure(fields, &mut told).unwrap();
                     assert_eq!(place.position, end, "round {round}: {fields:#?}");
-                    assert_eq!(told.0, Told::of(&Value::Struct(values)), "round {round}: {fields:#?}");
+                    assert_eq!(
+                        told.0,
+                        Told::of(&Value::Struct(values)),
+                        "round {round}: {fields:#?}"
+                    );
                     looked += fields.members.len();
                 }
                 None => failed += 1,
             }
         }
     }
-    assert!(stepped > 10_000 && failed > 10_000 && looked > 10_000 && left < stepped / 20, "{stepped} {failed} {looked} {left}");
+    assert!(
+        stepped > 10_000 && failed > 10_000 && looked > 10_000 && left < stepped / 20,
+        "{stepped} {failed} {looked} {left}"
+    );
 }

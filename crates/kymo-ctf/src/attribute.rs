@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::wide::WideInt;
 
-/// The namespace in which babeltrace2 keeps what CTF 1.8 says of events and CTF 2 has no property for.
+/// The namespace in which babeltrace2 keeps what CTF 1.8 says of events and CTF 2 has no property
+/// for.
 pub(crate) const BABELTRACE: &str = "babeltrace.org,2020";
 
 /// What `model.emf.uri` of CTF 1.8 is called in it.
@@ -17,12 +18,17 @@ pub struct Attributes(pub(crate) Option<Arc<Vec<(String, AttributeValue)>>>);
 impl Attributes {
     /// The attributes of a namespace (`""` is the empty one).
     pub fn get(&self, namespace: &str) -> Option<&AttributeValue> {
-        self.iter().find(|(name, _)| *name == namespace).map(|(_, value)| value)
+        self.iter()
+            .find(|(name, _)| *name == namespace)
+            .map(|(_, value)| value)
     }
 
     /// All, in the order of the text.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &AttributeValue)> {
-        self.0.iter().flat_map(|all| all.iter()).map(|(name, value)| (name.as_str(), value))
+        self.0
+            .iter()
+            .flat_map(|all| all.iter())
+            .map(|(name, value)| (name.as_str(), value))
     }
 
     /// Whether there are none.

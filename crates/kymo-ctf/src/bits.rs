@@ -6,8 +6,9 @@ use crate::wide::WideInt;
 
 /// A place in a packet, in bits from its first, and the bits up to `limit`.
 ///
-/// In little-endian order the bits of a byte are counted from the least significant one up, in big-endian order from the most
-/// significant one down, so that in both an integer's bits are neighbours.
+/// In little-endian order the bits of a byte are counted from the least significant one up, in
+/// big-endian order from the most significant one down, so that in both an integer's bits are
+/// neighbours.
 #[derive(Debug, Clone)]
 pub(crate) struct BitCursor<'a> {
     bytes: &'a [u8],
@@ -21,7 +22,12 @@ impl<'a> BitCursor<'a> {
     /// A cursor at bit `position`, reading no further than bit `limit` nor than `bytes` goes.
     pub(crate) fn new(bytes: &'a [u8], position: u64, limit: u64) -> Self {
         let all = (bytes.len() as u64).saturating_mul(8);
-        BitCursor { bytes, position, limit: limit.min(all), order: None }
+        BitCursor {
+            bytes,
+            position,
+            limit: limit.min(all),
+            order: None,
+        }
     }
 
     /// The same, going on behind a field of byte order `order`.
@@ -53,7 +59,10 @@ impl<'a> BitCursor<'a> {
     pub(crate) fn skip(&mut self, count: u64) -> Result<(), DecodeError> {
         let left = self.left();
         if count > left {
-            return Err(DecodeError::UnexpectedEnd { needed: count, left });
+            return Err(DecodeError::UnexpectedEnd {
+                needed: count,
+                left,
+            });
         }
         self.position += count;
         Ok(())
@@ -89,17 +98,23 @@ impl<'a> BitCursor<'a> {
         Ok(())
     }
 
-    /// A LEB128 integer, sign-extended to 64 bits if `signed` and if it fits; the place must be on a byte.
+    /// A LEB128 integer, sign-extended to 64 bits if `signed` and if it fits; the place must be on
+    /// a byte.
     pub(crate) fn leb128(&mut self, signed: bool) -> Result<Leb, DecodeError> {
         let start = to_index(self.position / 8);
         let end = to_index(self.limit / 8);
         let rest = self.bytes.get(start..end).unwrap_or(&[]);
         let read = match leb128(rest, signed) {
-            Err(LebError::TooLarge) => leb128_wide(rest, signed).map(|(value, bytes)| (Leb::Wide(value), bytes)),
+            Err(LebError::TooLarge) => {
+                leb128_wide(rest, signed).map(|(value, bytes)| (Leb::Wide(value), bytes))
+            }
             read => read.ok().map(|(value, bytes)| (Leb::Small(value), bytes)),
         };
         let left = self.left();
-        let (value, bytes) = read.ok_or(DecodeError::UnexpectedEnd { needed: left.saturating_add(8), left })?;
+        let (value, bytes) = read.ok_or(DecodeError::UnexpectedEnd {
+            needed: left.saturating_add(8),
+            left,
+        })?;
         self.skip(bytes as u64 * 8)?;
         self.order = None;
         Ok(value)
@@ -115,14 +130,18 @@ impl<'a> BitCursor<'a> {
         Ok(self.bytes.get(to_index(start / 8)..end).unwrap_or(&[]))
     }
 
-    /// The bytes up to the next code unit of `unit` zeros, which is stepped over; the place must be on a byte.
+    /// The bytes up to the next code unit of `unit` zeros, which is stepped over; the place must be
+    /// on a byte.
     pub(crate) fn bytes_to_zero(&mut self, unit: usize) -> Result<&'a [u8], DecodeError> {
         let start = to_index(self.position / 8);
         let end = to_index(self.limit / 8);
         let rest = self.bytes.get(start..end).unwrap_or(&[]);
         let Some(length) = terminator(rest, unit) else {
             let left = self.left();
-            return Err(DecodeError::UnexpectedEnd { needed: left.saturating_add(8), left });
+            return Err(DecodeError::UnexpectedEnd {
+                needed: left.saturating_add(8),
+                left,
+            });
         };
         self.skip((length + unit) as u64 * 8)?;
         self.order = None;
@@ -168,18 +187,29 @@ fn load_slowly(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> Option<u
     Some(value as u64 & low_mask(size))
 }
 
-/// The bits of a field of `class` at bit `start`, as an integer: the least significant 64 first, zeros above.
+/// The bits of a field of `class` at bit `start`, as an integer: the least significant 64 first,
+/// zeros above.
 pub(crate) fn load_wide(bytes: &[u8], start: u64, class: &WideClass) -> Option<Vec<u64>> {
-    let end = start.checked_add(class.size).filter(|end| end.div_ceil(8) <= bytes.len() as u64)?;
+    let end = start
+        .checked_add(class.size)
+        .filter(|end| end.div_ceil(8) <= bytes.len() as u64)?;
     let reversed = class.bit_order == BitOrder::Reversed;
     // Each of the two orders turns around which end the least significant bits are at.
     let from_front = (class.byte_order == ByteOrder::Little) != reversed;
     let limb = |index: u64| {
         let before = index * 64;
         let bits = class.size.saturating_sub(before).min(64);
-        let at = if from_front { start + before } else { end - before - bits };
+        let at = if from_front {
+            start + before
+        } else {
+            end - before - bits
+        };
         let raw = load(bytes, at, bits as u8, class.byte_order)?;
-        Some(if reversed { reverse(raw, bits as u8) } else { raw })
+        Some(if reversed {
+            reverse(raw, bits as u8)
+        } else {
+            raw
+        })
     };
     (0..class.size.div_ceil(64)).map(limb).collect()
 }
@@ -190,11 +220,14 @@ pub(crate) fn terminator(bytes: &[u8], unit: usize) -> Option<usize> {
     if unit == 1 {
         return first_zero(bytes);
     }
-    let units = bytes.chunks_exact(unit).position(|unit| unit.iter().all(|&byte| byte == 0))?;
+    let units = bytes
+        .chunks_exact(unit)
+        .position(|unit| unit.iter().all(|&byte| byte == 0))?;
     Some(units * unit)
 }
 
-/// Where the first zero byte is. Most texts are short: what is within a few words is found without a call.
+/// Where the first zero byte is. Most texts are short: what is within a few words is found without
+/// a call.
 #[inline]
 fn first_zero(bytes: &[u8]) -> Option<usize> {
     const ONES: u128 = u128::MAX / 0xff;
@@ -221,7 +254,8 @@ pub(crate) enum LebError {
     TooLarge,
 }
 
-/// The LEB128 integer that `bytes` begin with, sign-extended to 64 bits if `signed`, and its length.
+/// The LEB128 integer that `bytes` begin with, sign-extended to 64 bits if `signed`, and its
+/// length.
 pub(crate) fn leb128(bytes: &[u8], signed: bool) -> Result<(u64, usize), LebError> {
     let mut value: u64 = 0;
     for (index, &byte) in bytes.iter().enumerate() {
@@ -233,7 +267,11 @@ pub(crate) fn leb128(bytes: &[u8], signed: bool) -> Result<(u64, usize), LebErro
         match shift {
             0..63 => value |= bits << shift,
             63 => {
-                let wanted = if signed && bits & 1 == 1 { 0x7f } else { bits & 1 };
+                let wanted = if signed && bits & 1 == 1 {
+                    0x7f
+                } else {
+                    bits & 1
+                };
                 if bits != wanted {
                     return Err(LebError::TooLarge);
                 }
@@ -293,7 +331,8 @@ pub(crate) fn reverse(value: u64, size: u8) -> u64 {
     value.reverse_bits() >> (64 - u32::from(size.clamp(1, 64)))
 }
 
-/// A byte offset as an index. One that does not fit is past every slice, and the slices are asked with `get`.
+/// A byte offset as an index. One that does not fit is past every slice, and the slices are asked
+/// with `get`.
 fn to_index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
@@ -332,7 +371,9 @@ mod tests {
 
     #[test]
     fn every_size_at_every_bit_agrees_with_the_definition() {
-        let bytes: Vec<u8> = (0..24u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let bytes: Vec<u8> = (0..24u32)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect();
         for order in [Little, Big] {
             for size in 1..=64 {
                 for start in 0..64 {
@@ -352,7 +393,10 @@ mod tests {
     fn nothing_is_read_past_the_limit() {
         let mut cursor = BitCursor::new(&[1, 2, 3], 0, 20);
         assert_eq!(cursor.integer(16, Big), Ok(0x0102));
-        assert_eq!(cursor.integer(5, Big), Err(DecodeError::UnexpectedEnd { needed: 5, left: 4 }));
+        assert_eq!(
+            cursor.integer(5, Big),
+            Err(DecodeError::UnexpectedEnd { needed: 5, left: 4 })
+        );
         assert_eq!(cursor.integer(4, Big), Ok(0));
         assert!(BitCursor::new(&[1], 0, 99).skip(9).is_err());
         assert!(BitCursor::new(&[b'a', 0], 0, 8).bytes_to_zero(1).is_err());
@@ -362,7 +406,10 @@ mod tests {
     fn a_byte_has_one_order() {
         let mut cursor = BitCursor::new(&[0xff; 4], 0, 32);
         assert!(cursor.integer(4, Big).is_ok());
-        assert_eq!(cursor.integer(4, Little), Err(DecodeError::ByteOrderInsideByte));
+        assert_eq!(
+            cursor.integer(4, Little),
+            Err(DecodeError::ByteOrderInsideByte)
+        );
         assert!(cursor.integer(4, Big).is_ok());
         assert!(cursor.integer(4, Little).is_ok());
     }
@@ -370,17 +417,35 @@ mod tests {
     #[test]
     fn leb128_to_64_bits_and_no_further() {
         let unsigned = |bytes: &[u8]| leb128(bytes, false);
-        let signed = |bytes: &[u8]| leb128(bytes, true).map(|(value, length)| (value.cast_signed(), length));
+        let signed =
+            |bytes: &[u8]| leb128(bytes, true).map(|(value, length)| (value.cast_signed(), length));
         assert_eq!(unsigned(&[0xe5, 0x8e, 0x26, 9]), Ok((624_485, 3)));
         assert_eq!(signed(&[0xc0, 0xbb, 0x78]), Ok((-123_456, 3)));
         assert_eq!(signed(&[0x7f]), Ok((-1, 1)));
         assert_eq!(signed(&[0x3f]), Ok((63, 1)));
-        assert_eq!(unsigned(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Ok((u64::MAX, 10)));
-        assert_eq!(signed(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f]), Ok((i64::MIN, 10)));
-        assert_eq!(unsigned(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]), Err(LebError::TooLarge));
-        assert_eq!(signed(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Err(LebError::TooLarge));
+        assert_eq!(
+            unsigned(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
+            Ok((u64::MAX, 10))
+        );
+        assert_eq!(
+            signed(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f]),
+            Ok((i64::MIN, 10))
+        );
+        assert_eq!(
+            unsigned(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]),
+            Err(LebError::TooLarge)
+        );
+        assert_eq!(
+            signed(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
+            Err(LebError::TooLarge)
+        );
         // Zeros (or signs) that say nothing may follow.
-        assert_eq!(unsigned(&[0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0]), Ok((1, 12)));
+        assert_eq!(
+            unsigned(&[
+                0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0
+            ]),
+            Ok((1, 12))
+        );
         assert_eq!(unsigned(&[0x80]), Err(LebError::Unfinished));
         assert_eq!(unsigned(&[]), Err(LebError::Unfinished));
     }
@@ -390,42 +455,74 @@ mod tests {
         let of = |text: &str| WideInt::from_decimal(text).unwrap();
         let mut bytes = [0x80; 20];
         bytes[10] = 1;
-        assert_eq!(leb128_wide(&bytes, false), Some((of("1180591620717411303424"), 11)));
-        assert_eq!(leb128_wide(&[&[0xff; 18][..], &[3]].concat(), false), Some((of(&u128::MAX.to_string()), 19)));
+        assert_eq!(
+            leb128_wide(&bytes, false),
+            Some((of("1180591620717411303424"), 11))
+        );
+        assert_eq!(
+            leb128_wide(&[&[0xff; 18][..], &[3]].concat(), false),
+            Some((of(&u128::MAX.to_string()), 19))
+        );
         bytes[10] = 0x7f;
-        assert_eq!(leb128_wide(&bytes, true), Some((of("-1180591620717411303424"), 11)));
+        assert_eq!(
+            leb128_wide(&bytes, true),
+            Some((of("-1180591620717411303424"), 11))
+        );
         assert_eq!(leb128_wide(&[0x80; 30], true), None);
         let mut cursor = BitCursor::new(&bytes, 0, u64::MAX);
-        assert_eq!((cursor.leb128(true), cursor.position()), (Ok(Leb::Wide(of("-1180591620717411303424"))), 88));
+        assert_eq!(
+            (cursor.leb128(true), cursor.position()),
+            (Ok(Leb::Wide(of("-1180591620717411303424"))), 88)
+        );
         // What fits is the same both ways.
         for value in [0, 1, -1, 63, 64, -64, -65, i64::MIN, i64::MAX] {
             for length in 10..150 {
                 let byte = |index: u32| (value >> (index * 7).min(63)) as u8 & 0x7f;
                 let mut bytes: Vec<u8> = (0..length).map(|index| byte(index) | 0x80).collect();
                 *bytes.last_mut().unwrap() &= 0x7f;
-                assert_eq!(leb128(&bytes, true), Ok((value.cast_unsigned(), length as usize)));
-                assert_eq!(leb128_wide(&bytes, true), Some((i128::from(value).into(), length as usize)));
+                assert_eq!(
+                    leb128(&bytes, true),
+                    Ok((value.cast_unsigned(), length as usize))
+                );
+                assert_eq!(
+                    leb128_wide(&bytes, true),
+                    Some((i128::from(value).into(), length as usize))
+                );
             }
         }
     }
 
     #[test]
     fn wide_bits_agree_with_the_definition() {
-        let bytes: Vec<u8> = (0..60u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let bytes: Vec<u8> = (0..60u32)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect();
         for order in [Little, Big] {
             for bit_order in [BitOrder::Natural, BitOrder::Reversed] {
                 for size in [65, 66, 71, 72, 100, 127, 128, 129, 191, 192, 193, 300] {
                     for start in 0..70 {
-                        let class = WideClass { bit_order, ..WideClass::new(size, 1, false, order) };
-                        // The bits in the order they are stored in; which of them is the least significant is what both orders say.
-                        let mut bits: Vec<u64> = (0..size).map(|bit| slow(&bytes, start + bit, 1, order)).collect();
+                        let class = WideClass {
+                            bit_order,
+                            ..WideClass::new(size, 1, false, order)
+                        };
+                        // The bits in the order they are stored in; which of them is the least
+                        // significant is what both orders say.
+                        let mut bits: Vec<u64> = (0..size)
+                            .map(|bit| slow(&bytes, start + bit, 1, order))
+                            .collect();
                         if (order == Big) != (bit_order == BitOrder::Reversed) {
                             bits.reverse();
                         }
-                        let wanted: Vec<u64> =
-                            bits.chunks(64).map(|chunk| chunk.iter().rev().fold(0, |limb, bit| limb << 1 | bit)).collect();
+                        let wanted: Vec<u64> = bits
+                            .chunks(64)
+                            .map(|chunk| chunk.iter().rev().fold(0, |limb, bit| limb << 1 | bit))
+                            .collect();
                         let mut cursor = BitCursor::new(&bytes, start, u64::MAX);
-                        assert_eq!(cursor.wide(&class), Ok(wanted), "{size} bits at {start}, {order:?} {bit_order:?}");
+                        assert_eq!(
+                            cursor.wide(&class),
+                            Ok(wanted),
+                            "{size} bits at {start}, {order:?} {bit_order:?}"
+                        );
                         assert_eq!(cursor.position(), start + size);
                     }
                 }
@@ -433,10 +530,22 @@ mod tests {
         }
         let class = |size, order| WideClass::new(size, 1, false, order);
         let mut cursor = BitCursor::new(&bytes, 4, 200);
-        assert_eq!(cursor.wide(&class(197, Big)), Err(DecodeError::UnexpectedEnd { needed: 197, left: 196 }));
+        assert_eq!(
+            cursor.wide(&class(197, Big)),
+            Err(DecodeError::UnexpectedEnd {
+                needed: 197,
+                left: 196
+            })
+        );
         assert!(cursor.wide(&class(66, Big)).is_ok());
-        assert_eq!(cursor.wide(&class(66, Little)), Err(DecodeError::ByteOrderInsideByte));
-        assert_eq!(cursor.integer(1, Little), Err(DecodeError::ByteOrderInsideByte));
+        assert_eq!(
+            cursor.wide(&class(66, Little)),
+            Err(DecodeError::ByteOrderInsideByte)
+        );
+        assert_eq!(
+            cursor.integer(1, Little),
+            Err(DecodeError::ByteOrderInsideByte)
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a front end makes of a metadata text: everything but the links between fields. [`Draft::link`] gives the metadata.
+//! What a front end makes of a metadata text: everything but the links between fields.
+//! [`Draft::link`] gives the metadata.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +55,8 @@ pub(crate) struct DraftEvent {
 }
 
 impl Draft {
-    /// Links lengths, tags and selectors to the fields they are in, and compiles how streams are read.
+    /// Links lengths, tags and selectors to the fields they are in, and compiles how streams are
+    /// read.
     pub(crate) fn link(mut self) -> Result<Metadata, MetadataError> {
         let slots = link::link(&mut self)?;
         let mut trace = self.trace;
@@ -82,7 +84,8 @@ impl Draft {
                 };
                 index += 1;
                 if events.insert(class.id, Arc::new(class)).is_some() {
-                    let message = format!("there are two events with id {} in stream {id}", event.id);
+                    let message =
+                        format!("there are two events with id {} in stream {id}", event.id);
                     return Err(MetadataError::new(event.position, message));
                 }
             }
@@ -100,7 +103,10 @@ impl Draft {
             });
             plans.insert(id, Arc::new(StreamPlan::new(&class, slots, &trace)));
             if streams.insert(id, class).is_some() {
-                return Err(MetadataError::new(position, format!("there are two streams with id {id}")));
+                return Err(MetadataError::new(
+                    position,
+                    format!("there are two streams with id {id}"),
+                ));
             }
         }
         Ok(Metadata {

@@ -30,7 +30,8 @@ impl std::fmt::Display for Position {
     }
 }
 
-/// Metadata that is not TSDL, contradicts itself, or asks for something that this reader does not support.
+/// Metadata that is not TSDL, contradicts itself, or asks for something that this reader does not
+/// support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("metadata, {position}: {message}")]
 pub struct MetadataError {
@@ -42,7 +43,10 @@ pub struct MetadataError {
 
 impl MetadataError {
     pub(crate) fn new(position: Position, message: impl Into<String>) -> Self {
-        MetadataError { position, message: message.into() }
+        MetadataError {
+            position,
+            message: message.into(),
+        }
     }
 }
 
@@ -72,7 +76,8 @@ pub enum Error {
         offset: u64,
         /// What is wrong there.
         reason: DecodeError,
-        /// Offset in the file of the packet with which reading goes on; `None` if nothing more can be read from it.
+        /// Offset in the file of the packet with which reading goes on; `None` if nothing more can
+        /// be read from it.
         resumes: Option<u64>,
     },
 }
@@ -119,7 +124,10 @@ pub enum DecodeError {
         stream: u64,
     },
     /// `packet_size` is zero, not whole bytes, or too small for the packet's own header.
-    #[error("the packet says it is {packet_size} bits long, which cannot be: its header and context take {header} bits")]
+    #[error(
+        "the packet says it is {packet_size} bits long, which cannot be: its header and context \
+         take {header} bits"
+    )]
     BadPacketSize {
         /// The size it claims, in bits.
         packet_size: u64,
@@ -128,7 +136,8 @@ pub enum DecodeError {
     },
     /// `content_size` is larger than `packet_size` or smaller than the packet's header.
     #[error(
-        "the packet says that {content_size} bits of its {packet_size} are content, which cannot be: its header and context take {header} bits"
+        "the packet says that {content_size} bits of its {packet_size} are content, which cannot \
+         be: its header and context take {header} bits"
     )]
     BadContentSize {
         /// The content size it claims, in bits.
@@ -160,10 +169,12 @@ pub enum DecodeError {
     /// A variant's tag has a value that selects no option.
     #[error("the value {} of a variant's tag selects none of its options", .0.brief())]
     NoSuchOption(WideInt),
-    /// A length or selector is in an optional field or an option of a variant that is not there (CTF 2).
+    /// A length or selector is in an optional field or an option of a variant that is not there
+    /// (CTF 2).
     #[error("the length or selector of a field is in another field that is not there")]
     AbsentField,
-    /// Two integers of different byte orders share a byte, which CTF forbids: there is no telling which bits are whose.
+    /// Two integers of different byte orders share a byte, which CTF forbids: there is no telling
+    /// which bits are whose.
     #[error("the byte order changes inside a byte")]
     ByteOrderInsideByte,
     /// The packet's size is still 0, as tracers write it before they close a packet.

@@ -1,7 +1,8 @@
 //! Any number of sources merged by time, where nothing is wanted of a record but a number.
 //!
-//! A tree of merges of two, each with what it read ahead: who comes first is a number that is added, not a branch. Which of several
-//! processors comes next is as good as random, and guessing it wrongly would cost more than reading the record.
+//! A tree of merges of two, each with what it read ahead: who comes first is a number that is
+//! added, not a branch. Which of several processors comes next is as good as random, and guessing
+//! it wrongly would cost more than reading the record.
 
 use std::hint::select_unpredictable;
 
@@ -20,7 +21,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    const EMPTY: Run = Run { times: [0; RUN], keys: [0; RUN], next: 0, end: 0, over: false };
+    const EMPTY: Run = Run {
+        times: [0; RUN],
+        keys: [0; RUN],
+        next: 0,
+        end: 0,
+        over: false,
+    };
 
     /// Puts a record at `place`, which is below [`RUN`].
     #[inline(always)]
@@ -45,14 +52,20 @@ impl Run {
 
     /// Gives the keys, and is empty then.
     fn give_all(&mut self, give: impl FnMut(u32)) {
-        self.keys.get(self.next..self.end).unwrap_or_default().iter().copied().for_each(give);
+        self.keys
+            .get(self.next..self.end)
+            .unwrap_or_default()
+            .iter()
+            .copied()
+            .for_each(give);
         self.next = self.end;
     }
 }
 
 /// What is merged, and what becomes of it.
 pub(crate) trait Ends {
-    /// Puts records of the source at `place` into the empty `run`, one at least, in the order of time; none at the source's end.
+    /// Puts records of the source at `place` into the empty `run`, one at least, in the order of
+    /// time; none at the source's end.
     fn refill(&mut self, place: usize, run: &mut Run);
 
     /// Takes the next record's key.
@@ -67,7 +80,8 @@ pub(crate) trait Ends {
     fn all_given(&mut self) {}
 }
 
-/// The tree: the run of node 1 is merged from those of nodes 2 and 3, and so on; the leaves are the sources.
+/// The tree: the run of node 1 is merged from those of nodes 2 and 3, and so on; the leaves are the
+/// sources.
 #[derive(Debug)]
 pub(crate) struct Funnel {
     runs: Vec<Run>,
@@ -79,7 +93,11 @@ impl Funnel {
     /// For this many sources.
     pub(crate) fn new(sources: usize) -> Funnel {
         let leaves = sources.next_power_of_two().max(2);
-        Funnel { runs: (0..2 * leaves).map(|_| Run::EMPTY).collect(), leaves, sources }
+        Funnel {
+            runs: (0..2 * leaves).map(|_| Run::EMPTY).collect(),
+            leaves,
+            sources,
+        }
     }
 
     /// Merges the sources to their ends; records of the same time in the order of the sources.
@@ -87,7 +105,9 @@ impl Funnel {
         while let Some([_, first, second]) = self.filled(1, ends) {
             merge(first, second, usize::MAX, |_, key| ends.take(key));
             if ends.wants_all() {
-                self.runs.iter_mut().for_each(|run| run.give_all(|key| ends.take(key)));
+                self.runs
+                    .iter_mut()
+                    .for_each(|run| run.give_all(|key| ends.take(key)));
                 ends.all_given();
             }
         }
@@ -99,14 +119,22 @@ impl Funnel {
             self.fill(child, ends);
         }
         let (above, below) = self.runs.split_at_mut_checked(2 * node)?;
-        let [first, second, ..] = below else { return None };
+        let [first, second, ..] = below else {
+            return None;
+        };
         let all_over = first.is_empty() && second.is_empty();
         (!all_over).then_some([above.get_mut(node)?, first, second])
     }
 
     /// Sees that a node has something to give, or is over.
     fn fill(&mut self, node: usize, ends: &mut impl Ends) {
-        let Some(run) = self.runs.get_mut(node).filter(|run| run.is_empty() && !run.over) else { return };
+        let Some(run) = self
+            .runs
+            .get_mut(node)
+            .filter(|run| run.is_empty() && !run.over)
+        else {
+            return;
+        };
         (run.next, run.end) = (0, 0);
         match node.checked_sub(self.leaves) {
             Some(place) if place < self.sources => ends.refill(place, run),
@@ -130,7 +158,8 @@ impl Funnel {
     }
 }
 
-/// Gives up to `most` records of both in the order of time, until one of them has none left that is not over.
+/// Gives up to `most` records of both in the order of time, until one of them has none left that is
+/// not over.
 ///
 /// Places are taken modulo the length of a run, which they are below: so the compiler sees it, too.
 #[inline(always)]
@@ -141,12 +170,18 @@ fn merge(first: &mut Run, second: &mut Run, most: usize, mut give: impl FnMut(u6
         let (time, other_time) = (first.times[one % RUN], second.times[other % RUN]);
         let (key, other_key) = (first.keys[one % RUN], second.keys[other % RUN]);
         let is_other = other_time < time;
-        give(select_unpredictable(is_other, other_time, time), select_unpredictable(is_other, other_key, key));
+        give(
+            select_unpredictable(is_other, other_time, time),
+            select_unpredictable(is_other, other_key, key),
+        );
         one += usize::from(!is_other);
         other += usize::from(is_other);
         left -= 1;
     }
-    for (run, place, rival) in [(&*first, &mut one, second.over), (&*second, &mut other, first.over)] {
+    for (run, place, rival) in [
+        (&*first, &mut one, second.over),
+        (&*second, &mut other, first.over),
+    ] {
         while rival && *place < run.end && left > 0 {
             give(run.times[*place % RUN], run.keys[*place % RUN]);
             *place += 1;
@@ -172,7 +207,13 @@ mod tests {
 
     impl Sources {
         fn new(records: Vec<Vec<(u64, u32)>>) -> Sources {
-            Sources { records, given: Vec::new(), reads: 0, wanted: usize::MAX, times_all_given: 0 }
+            Sources {
+                records,
+                given: Vec::new(),
+                reads: 0,
+                wanted: usize::MAX,
+                times_all_given: 0,
+            }
         }
     }
 
@@ -201,7 +242,8 @@ mod tests {
         }
     }
 
-    /// Records of so many sources: times go up by what looks random and are often the same; every key is there once.
+    /// Records of so many sources: times go up by what looks random and are often the same; every
+    /// key is there once.
     fn sources(count: usize) -> Vec<Vec<(u64, u32)>> {
         let mut key = 0;
         let mut next_key = || {
@@ -214,7 +256,10 @@ mod tests {
             (0..records)
                 .map(|step| {
                     time += (step as u64 * 7919 + place as u64 * 104_729) % 13 / 6;
-                    (if step + 1 == records { u64::MAX } else { time }, next_key())
+                    (
+                        if step + 1 == records { u64::MAX } else { time },
+                        next_key(),
+                    )
                 })
                 .collect()
         };
@@ -243,7 +288,10 @@ mod tests {
     fn what_is_on_the_way_is_given_at_once_if_it_is_wanted() {
         let records = sources(7);
         let mut wanted = in_order(&records);
-        let mut ends = Sources { wanted: 100, ..Sources::new(records) };
+        let mut ends = Sources {
+            wanted: 100,
+            ..Sources::new(records)
+        };
         Funnel::new(7).merge(&mut ends);
         assert!(ends.times_all_given > 1);
         ends.given.sort_unstable();

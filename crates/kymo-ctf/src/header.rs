@@ -1,10 +1,13 @@
 //! Event headers: the id and the time of a record, from fixed offsets.
 //!
-//! Nearly every tracer writes one of two kinds: fields of fixed size, or a short integer that chooses between such layouts (LTTng's
-//! compact and large headers, Kymo's). Both are compiled to loads at fixed offsets. Any other header is walked over field by field.
+//! Nearly every tracer writes one of two kinds: fields of fixed size, or a short integer that
+//! chooses between such layouts (LTTng's compact and large headers, Kymo's). Both are compiled to
+//! loads at fixed offsets. Any other header is walked over field by field.
 
 use crate::bits::low_mask;
-use crate::class::{ByteOrder, FieldClass, IntegerClass, Member, NO_SLOT, Role, StructClass, VariantClass};
+use crate::class::{
+    ByteOrder, FieldClass, IntegerClass, Member, NO_SLOT, Role, StructClass, VariantClass,
+};
 use crate::steps::is_natural;
 
 /// Bytes that are looked at together: eight from any of the first sixteen.
@@ -30,7 +33,8 @@ pub(crate) struct Word {
     unread: bool,
 }
 
-/// A header whose first part chooses the second. Without a tag it is one part: the tag is 0 then, from no bits.
+/// A header whose first part chooses the second. Without a tag it is one part: the tag is 0 then,
+/// from no bits.
 #[derive(Debug)]
 pub(crate) struct Switch {
     pub(crate) tag: Load,
@@ -89,7 +93,10 @@ impl Word {
     #[inline(always)]
     pub(crate) fn read(self, bytes: &[u8], at: u64) -> Option<&[u8; WORD]> {
         const NOTHING: [u8; WORD] = [0; WORD];
-        match bytes.get(usize::try_from(at).ok()?..)?.first_chunk::<WORD>() {
+        match bytes
+            .get(usize::try_from(at).ok()?..)?
+            .first_chunk::<WORD>()
+        {
             Some(chunk) => Some(chunk),
             None => self.unread.then_some(&NOTHING),
         }
@@ -111,7 +118,9 @@ impl Load {
     #[inline(always)]
     pub(crate) fn of<const BIG: bool>(self, word: &[u8; WORD]) -> u64 {
         // The mask tells the compiler that eight bytes are there.
-        let eight = word.get(usize::from(self.at & 15)..).and_then(<[u8]>::first_chunk::<8>);
+        let eight = word
+            .get(usize::from(self.at & 15)..)
+            .and_then(<[u8]>::first_chunk::<8>);
         let little = u64::from_le_bytes(*eight.unwrap_or(&[0; 8]));
         let value = if BIG { little.swap_bytes() } else { little };
         value >> self.shift & self.mask
@@ -121,8 +130,21 @@ impl Load {
 impl Switch {
     /// Of a header without a tag.
     fn of(part: Part) -> Switch {
-        let tag = Load { at: 0, shift: 0, mask: 0 };
-        Switch { tag, slot: NO_SLOT, options: [Branch { low: 0, high: 0, part }].into() }
+        let tag = Load {
+            at: 0,
+            shift: 0,
+            mask: 0,
+        };
+        Switch {
+            tag,
+            slot: NO_SLOT,
+            options: [Branch {
+                low: 0,
+                high: 0,
+                part,
+            }]
+            .into(),
+        }
     }
 
     /// The layout that a tag chooses.
@@ -136,27 +158,48 @@ impl Header {
     /// Whether every layout ends on a byte.
     pub(crate) fn ends_on_byte(&self) -> bool {
         match self {
-            Header::Compiled(_, switch) => switch.options.iter().all(|branch| branch.part.end.is_multiple_of(8)),
+            Header::Compiled(_, switch) => switch
+                .options
+                .iter()
+                .all(|branch| branch.part.end.is_multiple_of(8)),
             Header::Walk => false,
         }
     }
 
     pub(crate) fn of(class: Option<&StructClass>) -> Header {
         let Some(class) = class else {
-            return Header::Compiled(Word { mask: 0, big: false, unread: true }, Switch::of(Part::default()));
+            return Header::Compiled(
+                Word {
+                    mask: 0,
+                    big: false,
+                    unread: true,
+                },
+                Switch::of(Part::default()),
+            );
         };
         compile(class).unwrap_or(Header::Walk)
     }
 }
 
-/// Offsets are fixed only where the header begins on a byte, and no field asks for more alignment than the whole.
+/// Offsets are fixed only where the header begins on a byte, and no field asks for more alignment
+/// than the whole.
 fn compile(class: &StructClass) -> Option<Header> {
     if class.alignment < 8 {
         return None;
     }
-    let mut layout = Layout { part: Part::default(), alignment: class.alignment, order: None };
+    let mut layout = Layout {
+        part: Part::default(),
+        alignment: class.alignment,
+        order: None,
+    };
     let (last, before) = match class.members.split_last() {
-        Some((Member { class: FieldClass::Variant(variant), .. }, before)) => (Some(variant), before),
+        Some((
+            Member {
+                class: FieldClass::Variant(variant),
+                ..
+            },
+            before,
+        )) => (Some(variant), before),
         _ => (None, &class.members[..]),
     };
     // The selector is the one field that others may refer to.
@@ -166,7 +209,11 @@ fn compile(class: &StructClass) -> Option<Header> {
             && integer.slot != NO_SLOT
         {
             let is_tag = last.is_some_and(|variant| variant.selector.slot == integer.slot);
-            if !is_tag || tag.is_some() || integer.signed || matches!(member.class, FieldClass::Bool(_)) {
+            if !is_tag
+                || tag.is_some()
+                || integer.signed
+                || matches!(member.class, FieldClass::Bool(_))
+            {
                 return None;
             }
             tag = Some((integer, layout.part.end));
@@ -174,14 +221,31 @@ fn compile(class: &StructClass) -> Option<Header> {
         layout.field(&member.class)?;
     }
     let big = layout.order == Some(ByteOrder::Big);
-    let word = Word { mask: u64::from(class.alignment) - 1, big, unread: false };
+    let word = Word {
+        mask: u64::from(class.alignment) - 1,
+        big,
+        unread: false,
+    };
     match last {
         None => Some(Header::Compiled(word, Switch::of(layout.part))),
         Some(variant) => {
             let (tag, at) = tag?;
             let options = layout.branches(variant)?;
-            let tag_layout = Layout { part: Part { end: at, ..Part::default() }, ..layout };
-            Some(Header::Compiled(word, Switch { tag: tag_layout.load(tag)?, slot: tag.slot, options }))
+            let tag_layout = Layout {
+                part: Part {
+                    end: at,
+                    ..Part::default()
+                },
+                ..layout
+            };
+            Some(Header::Compiled(
+                word,
+                Switch {
+                    tag: tag_layout.load(tag)?,
+                    slot: tag.slot,
+                    options,
+                },
+            ))
         }
     }
 }
@@ -199,23 +263,39 @@ impl Layout {
         if to > self.alignment {
             return None;
         }
-        self.part.end = self.part.end.checked_next_multiple_of(u64::from(to.max(1)))?;
+        self.part.end = self
+            .part
+            .end
+            .checked_next_multiple_of(u64::from(to.max(1)))?;
         Some(())
     }
 
     /// The load of an integer that comes here.
     fn load(&self, class: &IntegerClass) -> Option<Load> {
-        let at = self.part.end.checked_next_multiple_of(u64::from(class.alignment.max(1)))?;
-        let end = at.checked_add(class.size.into()).filter(|end| *end <= u64::from(u128::BITS))?;
+        let at = self
+            .part
+            .end
+            .checked_next_multiple_of(u64::from(class.alignment.max(1)))?;
+        let end = at
+            .checked_add(class.size.into())
+            .filter(|end| *end <= u64::from(u128::BITS))?;
         if !is_natural(class) {
             return None;
         }
         let byte = (at / 8).min(8);
         let (first, last) = (at - byte * 8, end - byte * 8);
         let big = class.byte_order == ByteOrder::Big;
-        let shift = if big { 64_u64.checked_sub(last)? } else { first };
+        let shift = if big {
+            64_u64.checked_sub(last)?
+        } else {
+            first
+        };
         let (at, shift) = (u8::try_from(byte).ok()?, u8::try_from(shift).ok()?);
-        (last <= 64).then_some(Load { at, shift, mask: low_mask(class.size) })
+        (last <= 64).then_some(Load {
+            at,
+            shift,
+            mask: low_mask(class.size),
+        })
     }
 
     fn field(&mut self, class: &FieldClass) -> Option<()> {
@@ -223,8 +303,15 @@ impl Layout {
             self.align(class.alignment)?;
             return class.members.iter().try_for_each(|member| {
                 // Only the selector's place is looked at.
-                let kept = member.class.storage().is_some_and(|integer| integer.slot != NO_SLOT);
-                if kept { None } else { self.field(&member.class) }
+                let kept = member
+                    .class
+                    .storage()
+                    .is_some_and(|integer| integer.slot != NO_SLOT);
+                if kept {
+                    None
+                } else {
+                    self.field(&member.class)
+                }
             });
         }
         let integer = class.storage()?;
@@ -237,9 +324,15 @@ impl Layout {
             return None;
         }
         if integer.roles.has(Role::EventClassId) {
-            self.part.id = if is_tag { Id::Tag } else { Id::At(self.load(integer)?) };
+            self.part.id = if is_tag {
+                Id::Tag
+            } else {
+                Id::At(self.load(integer)?)
+            };
         }
-        if integer.roles.has(Role::Timestamp) && self.part.time.replace(self.load(integer)?).is_some() {
+        if integer.roles.has(Role::Timestamp)
+            && self.part.time.replace(self.load(integer)?).is_some()
+        {
             // Two times: the second goes on from the first.
             return None;
         }
@@ -251,16 +344,26 @@ impl Layout {
         let mut branches = Vec::new();
         for choice in variant.choices.iter() {
             let option = variant.options.get(choice.option as usize)?;
-            if option.class.storage().is_some_and(|integer| integer.slot != NO_SLOT) {
+            if option
+                .class
+                .storage()
+                .is_some_and(|integer| integer.slot != NO_SLOT)
+            {
                 return None;
             }
             let mut layout = *self;
             layout.field(&option.class)?;
-            let (Ok(low), Ok(high)) = (choice.range.low.max(0).try_into(), choice.range.high.min(u64::MAX.into()).try_into())
-            else {
+            let (Ok(low), Ok(high)) = (
+                choice.range.low.max(0).try_into(),
+                choice.range.high.min(u64::MAX.into()).try_into(),
+            ) else {
                 continue;
             };
-            branches.push(Branch { low, high, part: layout.part });
+            branches.push(Branch {
+                low,
+                high,
+                part: layout.part,
+            });
             if self.order != layout.order {
                 return None;
             }

@@ -1,6 +1,7 @@
 //! LTTng's index files: where the packets of a stream begin.
 //!
-//! An index is only believed if it describes the whole file, packet after packet. It helps where a packet's own header is damaged.
+//! An index is only believed if it describes the whole file, packet after packet. It helps where a
+//! packet's own header is damaged.
 
 use std::sync::Arc;
 
@@ -10,14 +11,18 @@ pub(crate) const MAGIC: u32 = 0xc1f1_dcc1;
 const HEADER: usize = 16;
 const LEAST_ENTRY: usize = 56;
 
-/// The offsets at which packets begin, from the index file `bytes` of a stream of `length` bytes; `None` if it is no index, or not of
-/// this stream as it is now.
+/// The offsets at which packets begin, from the index file `bytes` of a stream of `length` bytes;
+/// `None` if it is no index, or not of this stream as it is now.
 pub(crate) fn packets(bytes: &[u8], length: u64) -> Option<Arc<[u64]>> {
     let (header, entries) = bytes.split_first_chunk::<HEADER>()?;
     let word = |at: usize| Some(u32::from_be_bytes(*header.get(at..)?.first_chunk()?));
     // Minor versions only add fields behind those known.
     let size = word(12)? as usize;
-    if word(0)? != MAGIC || word(4)? != 1 || size < LEAST_ENTRY || !entries.len().is_multiple_of(size) {
+    if word(0)? != MAGIC
+        || word(4)? != 1
+        || size < LEAST_ENTRY
+        || !entries.len().is_multiple_of(size)
+    {
         return None;
     }
     let mut end = 0;
@@ -39,7 +44,10 @@ mod tests {
     use super::*;
 
     fn index(minor: u32, size: u32, packets: &[(u64, u64)]) -> Vec<u8> {
-        let mut bytes: Vec<u8> = [MAGIC, 1, minor, size].into_iter().flat_map(u32::to_be_bytes).collect();
+        let mut bytes: Vec<u8> = [MAGIC, 1, minor, size]
+            .into_iter()
+            .flat_map(u32::to_be_bytes)
+            .collect();
         for (offset, length) in packets {
             let begin = bytes.len();
             bytes.extend(offset.to_be_bytes());
@@ -53,7 +61,10 @@ mod tests {
     fn an_index_must_describe_the_whole_stream() {
         let good = [(0, 100), (100, 50), (150, 8)];
         for (minor, size) in [(0, 56), (1, 72)] {
-            assert_eq!(packets(&index(minor, size, &good), 158).as_deref(), Some(&[0, 100, 150][..]));
+            assert_eq!(
+                packets(&index(minor, size, &good), 158).as_deref(),
+                Some(&[0, 100, 150][..])
+            );
         }
         // Stale: the stream was made longer or shorter, or changed.
         assert_eq!(packets(&index(1, 72, &good), 200), None);

@@ -79,7 +79,8 @@ impl Event {
     }
 }
 
-/// Two events are equal if the same class has the same time and values; where they were stored does not matter.
+/// Two events are equal if the same class has the same time and values; where they were stored does
+/// not matter.
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
         let key = |event: &Event| (event.time, event.class.stream_id, event.class.id);
@@ -96,7 +97,8 @@ impl PartialEq for Event {
 pub enum LossKind {
     /// Event records that the tracer counted and did not store (`events_discarded`).
     Events,
-    /// Packets that are missing between two that are there (`packet_seq_num`). How many events they had is not known.
+    /// Packets that are missing between two that are there (`packet_seq_num`). How many events they
+    /// had is not known.
     Packets,
 }
 
@@ -138,7 +140,13 @@ pub struct Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Problem { stream, packet, offset, reason, .. } = self;
+        let Problem {
+            stream,
+            packet,
+            offset,
+            reason,
+            ..
+        } = self;
         write!(f, "{stream}, packet {packet}, byte {offset}: {reason}")
     }
 }

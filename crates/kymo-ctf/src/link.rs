@@ -1,16 +1,18 @@
-//! Links fields: every length, tag and selector is looked up among the fields read before it, and what it found gets a slot.
+//! Links fields: every length, tag and selector is looked up among the fields read before it, and
+//! what it found gets a slot.
 //!
-//! Two passes over all classes, in the order of a packet. The first looks up; the second, when it is known which integers are asked
-//! for, numbers them and writes the numbers into both ends. Slots of the packet header come first, then those of one stream, then
-//! those of one event, so that a record needs no more than its own.
+//! Two passes over all classes, in the order of a packet. The first looks up; the second, when it
+//! is known which integers are asked for, numbers them and writes the numbers into both ends. Slots
+//! of the packet header come first, then those of one stream, then those of one event, so that a
+//! record needs no more than its own.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::class::{
-    Choice, FieldClass, FieldLocation, IntRange, IntegerClass, Length, Mapping, NO_SLOT, Origin, Scope, StringLength, StructClass,
-    VariantClass, WideClass, WideKind,
+    Choice, FieldClass, FieldLocation, IntRange, IntegerClass, Length, Mapping, NO_SLOT, Origin,
+    Scope, StringLength, StructClass, VariantClass, WideClass, WideKind,
 };
 use crate::draft::Draft;
 use crate::error::MetadataError;
@@ -34,7 +36,8 @@ impl Place {
     }
 }
 
-/// Members to go through from the top of a scope: a structure's by their number, a variant's options by theirs, 0 into an array or optional.
+/// Members to go through from the top of a scope: a structure's by their number, a variant's
+/// options by theirs, 0 into an array or optional.
 type Path = Vec<u32>;
 type Spot = (Place, Path);
 
@@ -46,7 +49,8 @@ struct Links {
     exclusive: HashMap<Spot, Spot>,
     /// Slots, once numbered.
     slots: HashMap<Spot, u32>,
-    /// Members of large structures, by the structure's address: nothing moves while fields are looked up.
+    /// Members of large structures, by the structure's address: nothing moves while fields are
+    /// looked up.
     names: RefCell<HashMap<usize, HashMap<Arc<str>, usize>>>,
     /// Fields that locations have been found to mean so far.
     looked: usize,
@@ -54,21 +58,28 @@ struct Links {
     through: bool,
 }
 
-/// Fields that all locations together may mean. Few locations and many options would take time without end.
+/// Fields that all locations together may mean. Few locations and many options would take time
+/// without end.
 const MAX_FOUND: usize = 1 << 21;
 
-/// The fields that a location may mean: one, or several of which only one is there, in different options of a variant.
+/// The fields that a location may mean: one, or several of which only one is there, in different
+/// options of a variant.
 type Found<'a> = Vec<(Spot, &'a FieldClass)>;
 
 /// Links all of `draft`; gives the number of slots that a reader needs.
 pub(crate) fn link(draft: &mut Draft) -> Checked<u32> {
-    let mut links = Links { through: draft.trace.major >= 2, ..Links::default() };
+    let mut links = Links {
+        through: draft.trace.major >= 2,
+        ..Links::default()
+    };
     look_up_all(draft, &mut links)?;
     if links.targets.is_empty() {
         return Ok(0);
     }
     let slots = links.number();
-    for_each_scope(draft, |place, class| links.write_struct(class, place, &mut Path::new()));
+    for_each_scope(draft, |place, class| {
+        links.write_struct(class, place, &mut Path::new())
+    });
     Ok(slots)
 }
 
@@ -83,11 +94,18 @@ fn for_each_scope(draft: &mut Draft, mut apply: impl FnMut(Place, &mut StructCla
             (Scope::EventCommonContext, &mut stream.event_context),
         ];
         for (scope, class) in scopes {
-            class.iter_mut().for_each(|class| apply(Place::Stream(s, scope), class));
+            class
+                .iter_mut()
+                .for_each(|class| apply(Place::Stream(s, scope), class));
         }
         for (e, event) in stream.events.iter_mut().enumerate() {
-            for (scope, class) in [(Scope::EventContext, &mut event.context), (Scope::EventFields, &mut event.fields)] {
-                class.iter_mut().for_each(|class| apply(Place::Event(s, e, scope), class));
+            for (scope, class) in [
+                (Scope::EventContext, &mut event.context),
+                (Scope::EventFields, &mut event.fields),
+            ] {
+                class
+                    .iter_mut()
+                    .for_each(|class| apply(Place::Event(s, e, scope), class));
             }
         }
     }
@@ -95,7 +113,12 @@ fn for_each_scope(draft: &mut Draft, mut apply: impl FnMut(Place, &mut StructCla
 
 fn look_up_all(draft: &Draft, links: &mut Links) -> Checked<()> {
     let mut before = Vec::new();
-    look_up_scope(Place::Trace, draft.packet_header.as_ref(), &mut before, links)?;
+    look_up_scope(
+        Place::Trace,
+        draft.packet_header.as_ref(),
+        &mut before,
+        links,
+    )?;
     for (s, stream) in draft.streams.iter().enumerate() {
         let mut before = before.clone();
         let scopes = [
@@ -108,8 +131,16 @@ fn look_up_all(draft: &Draft, links: &mut Links) -> Checked<()> {
         }
         for (e, event) in stream.events.iter().enumerate() {
             let mut before = before.clone();
-            for (scope, class) in [(Scope::EventContext, &event.context), (Scope::EventFields, &event.fields)] {
-                look_up_scope(Place::Event(s, e, scope), class.as_ref(), &mut before, links)?;
+            for (scope, class) in [
+                (Scope::EventContext, &event.context),
+                (Scope::EventFields, &event.fields),
+            ] {
+                look_up_scope(
+                    Place::Event(s, e, scope),
+                    class.as_ref(),
+                    &mut before,
+                    links,
+                )?;
             }
         }
     }
@@ -123,7 +154,13 @@ fn look_up_scope<'a>(
     links: &mut Links,
 ) -> Checked<()> {
     let Some(class) = class else { return Ok(()) };
-    let mut walk = Walk { place, before, links, open: Vec::new(), path: Path::new() };
+    let mut walk = Walk {
+        place,
+        before,
+        links,
+        open: Vec::new(),
+        path: Path::new(),
+    };
     walk.structure(class)?;
     before.push((place, class));
     Ok(())
@@ -149,7 +186,11 @@ struct Walk<'a, 'w> {
 
 impl<'a> Walk<'a, '_> {
     fn structure(&mut self, class: &'a StructClass) -> Checked<()> {
-        self.open.push(Open { class, depth: self.path.len(), current: 0 });
+        self.open.push(Open {
+            class,
+            depth: self.path.len(),
+            current: 0,
+        });
         for (index, member) in class.members.iter().enumerate() {
             if let Some(open) = self.open.last_mut() {
                 open.current = index;
@@ -178,7 +219,11 @@ impl<'a> Walk<'a, '_> {
             }
             FieldClass::Variant(class) => {
                 self.variant(class)?;
-                class.options.iter().enumerate().try_for_each(|(index, option)| self.inside(index, &option.class))
+                class
+                    .options
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(index, option)| self.inside(index, &option.class))
             }
             FieldClass::Optional(class) => {
                 let location = &class.selector;
@@ -187,14 +232,19 @@ impl<'a> Walk<'a, '_> {
                 for (_, target) in &found {
                     let (at, message) = match (target, &class.ranges) {
                         (target, None) if is_boolean(target) => continue,
-                        (target, Some(_)) if is_boolean(target) => {
-                            (class.ranges_position, "is a boolean, so there can be no `selector-field-ranges`")
-                        }
-                        (target, None) if is_integer(target) => {
-                            (class.ranges_position, "is an integer, so `selector-field-ranges` are needed")
-                        }
+                        (target, Some(_)) if is_boolean(target) => (
+                            class.ranges_position,
+                            "is a boolean, so there can be no `selector-field-ranges`",
+                        ),
+                        (target, None) if is_integer(target) => (
+                            class.ranges_position,
+                            "is an integer, so `selector-field-ranges` are needed",
+                        ),
                         (target, Some(_)) if is_integer(target) => continue,
-                        _ => (location.position, "decides whether a field is there, so it must be a boolean or an integer"),
+                        _ => (
+                            location.position,
+                            "decides whether a field is there, so it must be a boolean or an integer",
+                        ),
                     };
                     return Err(MetadataError::new(at, format!("`{location}` {message}")));
                 }
@@ -230,7 +280,8 @@ impl<'a> Walk<'a, '_> {
         let choices = match (&class.ranges, mappings) {
             (Some(ranges), _) => {
                 if !found.iter().all(|(_, target)| is_integer(target)) {
-                    let message = format!("`{location}` selects an option, so it must be an integer");
+                    let message =
+                        format!("`{location}` selects an option, so it must be an integer");
                     return Err(MetadataError::new(location.position, message));
                 }
                 one_kind(location, &found)?;
@@ -238,31 +289,52 @@ impl<'a> Walk<'a, '_> {
             }
             (None, Some(mappings)) => choices_by_label(class, mappings),
             (None, None) => {
-                let message = format!("`{location}` is a variant's tag, so it must be an enumeration");
+                let message =
+                    format!("`{location}` is a variant's tag, so it must be an enumeration");
                 return Err(MetadataError::new(location.position, message));
             }
         };
         self.record(location, found, choices)
     }
 
-    fn record(&mut self, location: &FieldLocation, found: Found, choices: Vec<Choice>) -> Checked<()> {
+    fn record(
+        &mut self,
+        location: &FieldLocation,
+        found: Found,
+        choices: Vec<Choice>,
+    ) -> Checked<()> {
         self.links.looked += found.len();
         if self.links.looked > MAX_FOUND {
-            let message = format!("the locations of fields mean more than {MAX_FOUND} fields, which is not supported");
+            let message = format!(
+                "the locations of fields mean more than {MAX_FOUND} fields, which is not supported"
+            );
             return Err(MetadataError::new(location.position, message));
         }
         let mut spots = found.into_iter().map(|(spot, _)| spot);
-        let Some(first) = spots.next() else { return Ok(()) };
+        let Some(first) = spots.next() else {
+            return Ok(());
+        };
         spots.for_each(|other| self.links.unite(&first, &other));
-        self.links.targets.insert((self.place, self.path.clone()), (first, choices));
+        self.links
+            .targets
+            .insert((self.place, self.path.clone()), (first, choices));
         Ok(())
     }
 
     /// The fields that `location` may mean here; one at least.
     fn find(&self, location: &FieldLocation) -> Checked<Found<'a>> {
-        let missing = || MetadataError::new(location.position, format!("no field `{location}` is read before this one"));
+        let missing = || {
+            MetadataError::new(
+                location.position,
+                format!("no field `{location}` is read before this one"),
+            )
+        };
         for path in &location.visited {
-            let visited = FieldLocation { path: path.clone(), visited: Vec::new(), ..location.clone() };
+            let visited = FieldLocation {
+                path: path.clone(),
+                visited: Vec::new(),
+                ..location.clone()
+            };
             if !self.is_structure(&visited)? {
                 return Err(MetadataError::new(
                     location.position,
@@ -285,15 +357,24 @@ impl<'a> Walk<'a, '_> {
             return Ok(true);
         }
         let found = self.resolve(location, path)?;
-        Ok(found.is_some_and(|found| found.iter().all(|(_, class)| matches!(class, FieldClass::Struct(_)))))
+        Ok(found.is_some_and(|found| {
+            found
+                .iter()
+                .all(|(_, class)| matches!(class, FieldClass::Struct(_)))
+        }))
     }
 
     /// Whether `names` lead from the open structure number `start` to one that is open too.
     fn is_open(&self, start: usize, names: &[Name]) -> bool {
-        let Some(open) = self.open.get(start) else { return false };
+        let Some(open) = self.open.get(start) else {
+            return false;
+        };
         match names.split_first() {
             None => true,
-            Some((first, rest)) => self.member_index(open.class, first) == Some(open.current) && self.is_open(start + 1, rest),
+            Some((first, rest)) => {
+                self.member_index(open.class, first) == Some(open.current)
+                    && self.is_open(start + 1, rest)
+            }
         }
     }
 
@@ -308,15 +389,20 @@ impl<'a> Walk<'a, '_> {
             Origin::Here => {
                 let up = path.iter().take_while(|name| name.is_none()).count();
                 let Some(start) = self.open.len().checked_sub(up + 1) else {
-                    let message =
-                        format!("the path `{location}` leaves the structure of the whole scope, around which there is none");
+                    let message = format!(
+                        "the path `{location}` leaves the structure of the whole scope, around \
+                         which there is none"
+                    );
                     return Err(MetadataError::new(location.position, message));
                 };
                 self.among_open(start, path.get(up..).unwrap_or(&[]))
             }
             Origin::Nearest => {
                 // A type that was declared in an outer structure means the fields there.
-                let written = self.open.iter().rposition(|open| open.class.body == location.body && location.body != 0);
+                let written = self
+                    .open
+                    .iter()
+                    .rposition(|open| open.class.body == location.body && location.body != 0);
                 let here = (0..written.map_or(self.open.len(), |written| written + 1))
                     .rev()
                     .find_map(|start| self.among_open(start, path));
@@ -328,7 +414,8 @@ impl<'a> Walk<'a, '_> {
         })
     }
 
-    /// Follows names from the open structure number `start`: into members read before, or into the one being read.
+    /// Follows names from the open structure number `start`: into members read before, or into the
+    /// one being read.
     fn among_open(&self, start: usize, names: &[Name]) -> Option<Found<'a>> {
         let open = self.open.get(start)?;
         let (first, rest) = names.split_first()?;
@@ -336,7 +423,11 @@ impl<'a> Walk<'a, '_> {
         if index < open.current {
             let mut path = self.path.get(..open.depth)?.to_vec();
             path.push(u32::try_from(index).ok()?);
-            return self.descend((self.place, path), &open.class.members.get(index)?.class, rest);
+            return self.descend(
+                (self.place, path),
+                &open.class.members.get(index)?.class,
+                rest,
+            );
         }
         if index > open.current || rest.is_empty() {
             return None;
@@ -344,22 +435,37 @@ impl<'a> Walk<'a, '_> {
         self.among_open(start + 1, rest)
     }
 
-    /// The member that a path means by `name`. Large structures may be asked as often as they are large.
+    /// The member that a path means by `name`. Large structures may be asked as often as they are
+    /// large.
     fn member_index(&self, class: &StructClass, name: &Name) -> Option<usize> {
         let name = name.as_deref()?;
         if class.members.len() <= 16 {
-            let declared = class.members.iter().position(|member| &*member.declared_name == name);
-            return declared.or_else(|| class.members.iter().position(|member| &*member.name == name));
+            let declared = class
+                .members
+                .iter()
+                .position(|member| &*member.declared_name == name);
+            return declared.or_else(|| {
+                class
+                    .members
+                    .iter()
+                    .position(|member| &*member.name == name)
+            });
         }
         let mut names = self.links.names.borrow_mut();
-        let names = names.entry(std::ptr::from_ref(class).addr()).or_insert_with(|| members_by_name(class));
+        let names = names
+            .entry(std::ptr::from_ref(class).addr())
+            .or_insert_with(|| members_by_name(class));
         names.get(name).copied()
     }
 
     fn in_scope(&self, place: Place, class: &'a StructClass, names: &[Name]) -> Option<Found<'a>> {
         let (first, rest) = names.split_first()?;
         let index = self.member_index(class, first)?;
-        self.descend((place, vec![u32::try_from(index).ok()?]), &class.members.get(index)?.class, rest)
+        self.descend(
+            (place, vec![u32::try_from(index).ok()?]),
+            &class.members.get(index)?.class,
+            rest,
+        )
     }
 
     /// Follows a path through fields that were read wholly.
@@ -369,15 +475,31 @@ impl<'a> Walk<'a, '_> {
         (!found.is_empty()).then_some(found)
     }
 
-    fn collect(&self, (place, path): Spot, class: &'a FieldClass, names: &[Name], found: &mut Found<'a>) {
-        let below = |index: usize| (place, path.iter().copied().chain(u32::try_from(index).ok()).collect());
+    fn collect(
+        &self,
+        (place, path): Spot,
+        class: &'a FieldClass,
+        names: &[Name],
+        found: &mut Found<'a>,
+    ) {
+        let below = |index: usize| {
+            (
+                place,
+                path.iter()
+                    .copied()
+                    .chain(u32::try_from(index).ok())
+                    .collect(),
+            )
+        };
         match (class, names.split_first()) {
             (FieldClass::Variant(class), _) if self.links.through => {
                 for (index, option) in class.options.iter().enumerate() {
                     self.collect(below(index), &option.class, names, found);
                 }
             }
-            (FieldClass::Optional(class), _) if self.links.through => self.collect(below(0), &class.class, names, found),
+            (FieldClass::Optional(class), _) if self.links.through => {
+                self.collect(below(0), &class.class, names, found)
+            }
             (_, None) => found.push(((place, path), class)),
             (FieldClass::Struct(class), Some((first, rest))) => {
                 if let Some(index) = self.member_index(class, first)
@@ -402,7 +524,14 @@ fn is_integer(class: &FieldClass) -> bool {
 }
 
 fn is_boolean(class: &FieldClass) -> bool {
-    matches!(class, FieldClass::Bool(_) | FieldClass::Wide(WideClass { kind: WideKind::Bool, .. }))
+    matches!(
+        class,
+        FieldClass::Bool(_)
+            | FieldClass::Wide(WideClass {
+                kind: WideKind::Bool,
+                ..
+            })
+    )
 }
 
 /// Where a selector may be one of several fields, all are booleans, or have a sign, or have none.
@@ -411,7 +540,10 @@ fn one_kind(location: &FieldLocation, found: &Found) -> Checked<()> {
     let mut kinds = found.iter().map(|(_, class)| kind(class));
     let first = kinds.next();
     if kinds.any(|kind| Some(kind) != first) {
-        let message = format!("`{location}` may be one of several fields, of which some are signed integers and others are not");
+        let message = format!(
+            "`{location}` may be one of several fields, of which some are signed integers and \
+             others are not"
+        );
         return Err(MetadataError::new(location.position, message));
     }
     Ok(())
@@ -427,7 +559,11 @@ fn is_unsigned(class: &FieldClass) -> bool {
 
 /// Members by their names as declared, and as shown where no other has that name.
 fn members_by_name(class: &StructClass) -> HashMap<Arc<str>, usize> {
-    let declared = class.members.iter().map(|member| &member.declared_name).enumerate();
+    let declared = class
+        .members
+        .iter()
+        .map(|member| &member.declared_name)
+        .enumerate();
     let shown = class.members.iter().map(|member| &member.name).enumerate();
     let mut names = HashMap::new();
     for (index, name) in declared.chain(shown) {
@@ -438,10 +574,18 @@ fn members_by_name(class: &StructClass) -> HashMap<Arc<str>, usize> {
 
 fn choices_by_range(ranges: &[Vec<IntRange>]) -> Vec<Choice> {
     let options = (0..).zip(ranges);
-    options.flat_map(|(option, ranges)| ranges.iter().map(move |range| Choice { range: range.clone(), option })).collect()
+    options
+        .flat_map(|(option, ranges)| {
+            ranges.iter().map(move |range| Choice {
+                range: range.clone(),
+                option,
+            })
+        })
+        .collect()
 }
 
-/// Labels and options are matched as declared; a label that is no name cannot have been given the option's underscore.
+/// Labels and options are matched as declared; a label that is no name cannot have been given the
+/// option's underscore.
 fn choices_by_label(class: &VariantClass, mappings: &[Mapping]) -> Vec<Choice> {
     let mut by_label: HashMap<&str, u32> = HashMap::new();
     for (index, option) in (0..).zip(&class.options) {
@@ -450,9 +594,18 @@ fn choices_by_label(class: &VariantClass, mappings: &[Mapping]) -> Vec<Choice> {
     for (index, option) in (0..).zip(&class.options) {
         by_label.insert(&option.declared_name, index);
     }
-    let option = |label: &str| by_label.get(label).or_else(|| by_label.get(label.strip_prefix('_')?)).copied();
-    let choices =
-        mappings.iter().filter_map(|mapping| Some(Choice { range: mapping.range.clone(), option: option(&mapping.label)? }));
+    let option = |label: &str| {
+        by_label
+            .get(label)
+            .or_else(|| by_label.get(label.strip_prefix('_')?))
+            .copied()
+    };
+    let choices = mappings.iter().filter_map(|mapping| {
+        Some(Choice {
+            range: mapping.range.clone(),
+            option: option(&mapping.label)?,
+        })
+    });
     choices.collect()
 }
 
@@ -476,7 +629,11 @@ impl Links {
 
     /// Numbers what was asked for; gives the largest number of slots that one event's record needs.
     fn number(&mut self) -> u32 {
-        let mut wanted: Vec<Spot> = self.targets.values().map(|(target, _)| target.clone()).collect();
+        let mut wanted: Vec<Spot> = self
+            .targets
+            .values()
+            .map(|(target, _)| target.clone())
+            .collect();
         wanted.extend(self.exclusive.keys().cloned());
         let key = |place: Place| match place {
             Place::Trace => (0, 0, 0, place.scope()),
@@ -524,7 +681,10 @@ impl Links {
         let own = self.slots.get(&spot).copied();
         let target = self.targets.get(&spot);
         *path = spot.1;
-        let slot = target.and_then(|(target, _)| self.slots.get(target)).copied().unwrap_or(NO_SLOT);
+        let slot = target
+            .and_then(|(target, _)| self.slots.get(target))
+            .copied()
+            .unwrap_or(NO_SLOT);
         if let (Some(own), Some(cell)) = (own, class.slot_mut()) {
             *cell = own;
         }
@@ -557,7 +717,8 @@ impl Links {
         }
     }
 
-    /// The cells of fields in `classes`, to be cleared where these are not there. Without ways through them no field outside asks.
+    /// The cells of fields in `classes`, to be cleared where these are not there. Without ways
+    /// through them no field outside asks.
     fn cells<'a>(&self, classes: impl Iterator<Item = &'a FieldClass>) -> Arc<[u32]> {
         let mut cells = Vec::new();
         if self.through {
@@ -577,7 +738,10 @@ impl Links {
 
 fn collect_cells(class: &FieldClass, cells: &mut Vec<u32>) {
     match class {
-        FieldClass::Struct(class) => class.members.iter().for_each(|member| collect_cells(&member.class, cells)),
+        FieldClass::Struct(class) => class
+            .members
+            .iter()
+            .for_each(|member| collect_cells(&member.class, cells)),
         FieldClass::Array(class) => collect_cells(&class.element, cells),
         // What is inside these they clear themselves where they are; here they may not be reached.
         FieldClass::Variant(class) => cells.extend_from_slice(&class.clears),

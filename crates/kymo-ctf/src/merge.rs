@@ -8,10 +8,11 @@ use crate::error::Error;
 use crate::item::Item;
 use crate::reader::StreamReader;
 
-/// All items of several streams, earliest first; items of the same time in the order of the streams.
+/// All items of several streams, earliest first; items of the same time in the order of the
+/// streams.
 ///
-/// Every stream has one item waiting, so memory does not depend on how long the trace is. A stream's error comes where its next
-/// item would have come, and the other streams go on.
+/// Every stream has one item waiting, so memory does not depend on how long the trace is. A
+/// stream's error comes where its next item would have come, and the other streams go on.
 #[derive(Debug)]
 pub struct Merge<R> {
     streams: Vec<Source<R>>,
@@ -34,13 +35,25 @@ type Key = (i128, u64);
 const FIRST: Key = (i128::MIN, 0);
 
 impl<R: Read> Merge<R> {
-    /// Merges `streams`, whose order decides between items of the same time. A stream that could not be opened is given as its error.
+    /// Merges `streams`, whose order decides between items of the same time. A stream that could
+    /// not be opened is given as its error.
     pub fn new(streams: impl IntoIterator<Item = Result<StreamReader<R>, Error>>) -> Self {
         let sources = streams.into_iter().map(|stream| match stream {
-            Ok(reader) => Source { reader: Some(reader), waiting: None, key: FIRST },
-            Err(error) => Source { reader: None, waiting: Some(Err(error)), key: FIRST },
+            Ok(reader) => Source {
+                reader: Some(reader),
+                waiting: None,
+                key: FIRST,
+            },
+            Err(error) => Source {
+                reader: None,
+                waiting: Some(Err(error)),
+                key: FIRST,
+            },
         });
-        let mut merge = Merge { streams: sources.collect(), heap: BinaryHeap::new() };
+        let mut merge = Merge {
+            streams: sources.collect(),
+            heap: BinaryHeap::new(),
+        };
         for place in 0..merge.streams.len() {
             merge.fetch(place);
         }
@@ -49,7 +62,10 @@ impl<R: Read> Merge<R> {
 
     /// Where the earliest stream begins, in nanoseconds from the clock's origin.
     pub fn begin_nanos(&self) -> Option<i128> {
-        let readers = self.streams.iter().filter_map(|source| source.reader.as_ref());
+        let readers = self
+            .streams
+            .iter()
+            .filter_map(|source| source.reader.as_ref());
         readers.filter_map(StreamReader::begin_nanos).min()
     }
 
@@ -63,7 +79,10 @@ impl<R: Read> Merge<R> {
         match &source.waiting {
             None => return,
             Some(Ok(item)) => {
-                let one_clock = source.reader.as_ref().is_some_and(StreamReader::has_one_clock);
+                let one_clock = source
+                    .reader
+                    .as_ref()
+                    .is_some_and(StreamReader::has_one_clock);
                 source.key = key(item, one_clock).unwrap_or(source.key);
             }
             Some(Err(_)) => {}

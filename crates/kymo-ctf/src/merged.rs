@@ -9,9 +9,11 @@ use crate::source::Slice;
 use crate::stream::{Next, Note, Record, Stream};
 use crate::tournament::Tournament;
 
-/// Reads streams in memory: all items, earliest first; items of the same time in the order of the streams.
+/// Reads streams in memory: all items, earliest first; items of the same time in the order of the
+/// streams.
 ///
-/// Items are borrowed until the next one is asked for. Nothing of a trace is kept, so that memory does not depend on how long it is.
+/// Items are borrowed until the next one is asked for. Nothing of a trace is kept, so that memory
+/// does not depend on how long it is.
 ///
 /// ```
 /// use kymo_ctf::{ItemRef, Metadata, Reader};
@@ -62,9 +64,13 @@ const RUN: usize = 32;
 
 impl<'t> Reader<'t> {
     /// Reads streams: of each its metadata, its name and its bytes.
-    pub fn new<'m>(streams: impl IntoIterator<Item = (&'m Arc<Metadata>, &'m str, &'t [u8])>) -> Self {
+    pub fn new<'m>(
+        streams: impl IntoIterator<Item = (&'m Arc<Metadata>, &'m str, &'t [u8])>,
+    ) -> Self {
         let streams = streams.into_iter();
-        Reader::of(streams.map(|(metadata, name, bytes)| Stream::new(Arc::clone(metadata), name, Slice::new(bytes))))
+        Reader::of(streams.map(|(metadata, name, bytes)| {
+            Stream::new(Arc::clone(metadata), name, Slice::new(bytes))
+        }))
     }
 
     /// Reads streams that nothing was read of yet.
@@ -81,7 +87,12 @@ impl<'t> Reader<'t> {
         let clocks = |source: &Source<'_>| source.stream.metadata.clocks.clone();
         let first = streams.first().map(clocks).unwrap_or_default();
         let one_clock = first.len() == 1 && streams.iter().all(|source| clocks(source) == first);
-        let mut reader = Reader { streams, tournament: Tournament::new(&[]), one_clock, given: None };
+        let mut reader = Reader {
+            streams,
+            tournament: Tournament::new(&[]),
+            one_clock,
+            given: None,
+        };
         reader.start();
         reader
     }
@@ -91,8 +102,15 @@ impl<'t> Reader<'t> {
     pub fn strict(mut self, strict: bool) -> Self {
         for source in &mut self.streams {
             // From the beginning, for what was read ahead.
-            let (bytes, index) = (source.stream.source.clone(), Arc::clone(&source.stream.index));
-            source.stream = Stream::new(Arc::clone(&source.stream.metadata), &source.stream.name, bytes);
+            let (bytes, index) = (
+                source.stream.source.clone(),
+                Arc::clone(&source.stream.index),
+            );
+            source.stream = Stream::new(
+                Arc::clone(&source.stream.metadata),
+                &source.stream.name,
+                bytes,
+            );
             (source.stream.strict, source.stream.index) = (strict, index);
             (source.time, source.at, source.end) = (0, 0, 0);
         }
@@ -102,18 +120,28 @@ impl<'t> Reader<'t> {
 
     /// Where the earliest stream begins, in nanoseconds from the clock's origin.
     pub fn begin_nanos(&self) -> Option<i128> {
-        self.streams.iter().filter_map(|source| source.stream.first_begin).min()
+        self.streams
+            .iter()
+            .filter_map(|source| source.stream.first_begin)
+            .min()
     }
 
     fn start(&mut self) {
         let one_clock = self.one_clock;
-        let times: Vec<_> = self.streams.iter_mut().map(|source| source.fetch(one_clock)).collect();
+        let times: Vec<_> = self
+            .streams
+            .iter_mut()
+            .map(|source| source.fetch(one_clock))
+            .collect();
         self.tournament = Tournament::new(&times);
         self.given = None;
     }
 
     /// The next item of all streams.
-    #[expect(clippy::should_implement_trait, reason = "an item is borrowed from the reader, which no `Iterator` can do")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an item is borrowed from the reader, which no `Iterator` can do"
+    )]
     #[inline]
     pub fn next(&mut self) -> Option<ItemRef<'_>> {
         self.next_with_place().map(|(_, item)| item)
@@ -165,7 +193,12 @@ impl Source<'_> {
             Next::Event => {
                 let plan = stream.plan()?;
                 let event = plan.events.get(stream.record.event as usize)?;
-                ItemRef::Event(EventRef { stream, index, plan: event, class_of_stream: &plan.class })
+                ItemRef::Event(EventRef {
+                    stream,
+                    index,
+                    plan: event,
+                    class_of_stream: &plan.class,
+                })
             }
             Next::Note => match stream.note.as_ref()? {
                 Note::Loss(loss) => ItemRef::Loss(loss),
@@ -197,7 +230,8 @@ impl Source<'_> {
         Some(self.time)
     }
 
-    /// Reads ahead, and goes to the first of it. When all of it was given, the stream is as reading left it.
+    /// Reads ahead, and goes to the first of it. When all of it was given, the stream is as reading
+    /// left it.
     #[inline(never)]
     fn refill(&mut self) -> Next {
         self.at = 0;
@@ -231,7 +265,9 @@ impl Source<'_> {
         }
         let clock = self.stream.plan()?.class.clock.as_ref()?;
         // Nanoseconds within 292 years of the origin, in the order of unsigned numbers.
-        let nanos = clock.nanos_from_origin(ticks).clamp(i64::MIN.into(), i64::MAX.into());
+        let nanos = clock
+            .nanos_from_origin(ticks)
+            .clamp(i64::MIN.into(), i64::MAX.into());
         Some((nanos - i128::from(i64::MIN)) as u64)
     }
 }

@@ -26,21 +26,32 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Reads a metadata text: TSDL (CTF 1.8) or a JSON text sequence (CTF 2). A first line other than `/* CTF 1.8 */` is not asked for, but one that names another
-    /// version is refused.
+    /// Reads a metadata text: TSDL (CTF 1.8) or a JSON text sequence (CTF 2). A first line other
+    /// than `/* CTF 1.8 */` is not asked for, but one that names another version is refused.
     ///
     /// # Errors
     /// [`Error::Metadata`] with line and column, for everything that is wrong or not supported.
     pub fn parse(text: &str) -> Result<Metadata, Error> {
         // TSDL has no use for the separator, so that what is before one is only in its way.
-        if text.trim_start_matches('\u{feff}').trim_start().starts_with(['\u{1e}', '{']) || text.contains("\u{1e}{") {
+        if text
+            .trim_start_matches('\u{feff}')
+            .trim_start()
+            .starts_with(['\u{1e}', '{'])
+            || text.contains("\u{1e}{")
+        {
             return Ok(crate::json::fragments::read(text)?);
         }
         if let Some(rest) = text.strip_prefix("/* CTF ") {
-            let version: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+            let version: String = rest
+                .chars()
+                .take_while(|c| c.is_ascii_digit() || *c == '.')
+                .collect();
             // A comment that only happens to begin so names no version.
             if !version.is_empty() && version != "1.8" && !version.starts_with("1.8.") {
-                let message = format!("the first line names version {version} of CTF; text of this kind is of version 1.8 only");
+                let message = format!(
+                    "the first line names version {version} of CTF; text of this kind is of \
+                     version 1.8 only"
+                );
                 return Err(MetadataError::new(Position { line: 1, column: 8 }, message).into());
             }
         }
@@ -50,7 +61,8 @@ impl Metadata {
     /// The same from a file's bytes: text, or text in packets of either byte order.
     ///
     /// # Errors
-    /// [`Error::Metadata`] as for [`Metadata::parse`], for bytes that are not UTF-8 text, and for packets that make no sense.
+    /// [`Error::Metadata`] as for [`Metadata::parse`], for bytes that are not UTF-8 text, and for
+    /// packets that make no sense.
     pub fn from_bytes(bytes: &[u8]) -> Result<Metadata, Error> {
         let Some(joined) = metadata_packets::join(bytes)? else {
             return Metadata::from_text(bytes);
@@ -58,18 +70,23 @@ impl Metadata {
         let mut metadata = Metadata::from_text(&joined.text)?;
         // Tracers without a UUID leave zeros there.
         if metadata.trace.uuid.is_some_and(|uuid| uuid != joined.uuid) && joined.uuid != [0; 16] {
-            let message = "the UUID of the metadata's packets is not that of the `trace` block in them";
-            metadata.warnings.push(MetadataError::new(Position::START, message));
+            let message =
+                "the UUID of the metadata's packets is not that of the `trace` block in them";
+            metadata
+                .warnings
+                .push(MetadataError::new(Position::START, message));
         }
         Ok(metadata)
     }
 
-    /// The text of a metadata file, whose lines and columns the errors are of: what its packets hold, or the whole file.
+    /// The text of a metadata file, whose lines and columns the errors are of: what its packets
+    /// hold, or the whole file.
     ///
     /// # Errors
     /// [`Error::Metadata`] for packets that make no sense.
     pub fn text(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Error> {
-        Ok(metadata_packets::join(bytes)?.map_or(Cow::Borrowed(bytes), |joined| Cow::Owned(joined.text)))
+        Ok(metadata_packets::join(bytes)?
+            .map_or(Cow::Borrowed(bytes), |joined| Cow::Owned(joined.text)))
     }
 
     fn from_text(bytes: &[u8]) -> Result<Metadata, Error> {
@@ -220,7 +237,8 @@ pub struct EventClass {
 }
 
 impl EventClass {
-    /// Its place among all event classes of the metadata, from 0 to below [`Metadata::event_class_count`].
+    /// Its place among all event classes of the metadata, from 0 to below
+    /// [`Metadata::event_class_count`].
     pub fn index(&self) -> usize {
         self.index as usize
     }

@@ -1,4 +1,5 @@
-//! Metadata in packets (CTF 1.8.3, section 7.1): the text is cut into pieces, each behind a header of its own.
+//! Metadata in packets (CTF 1.8.3, section 7.1): the text is cut into pieces, each behind a header
+//! of its own.
 
 use crate::error::{MetadataError, Position};
 
@@ -18,7 +19,9 @@ pub(crate) struct Joined {
 
 /// The text in packets, or `None` if `bytes` are not packets.
 pub(crate) fn join(bytes: &[u8]) -> Result<Option<Joined>, MetadataError> {
-    let Some(magic) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let Some(magic) = bytes.first_chunk::<4>() else {
+        return Ok(None);
+    };
     let word: fn([u8; 4]) -> u32 = match (u32::from_le_bytes(*magic), u32::from_be_bytes(*magic)) {
         (MAGIC, _) => u32::from_le_bytes,
         (_, MAGIC) => u32::from_be_bytes,
@@ -36,12 +39,21 @@ pub(crate) fn join(bytes: &[u8]) -> Result<Option<Joined>, MetadataError> {
         let Some(header) = rest.first_chunk::<HEADER>() else {
             return fail("the file ends inside the packet's header");
         };
-        let field = |at: usize| header.get(at..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |four| word(*four));
+        let field = |at: usize| {
+            header
+                .get(at..)
+                .and_then(<[u8]>::first_chunk::<4>)
+                .map_or(0, |four| word(*four))
+        };
         let byte = |at: usize| header.get(at).copied().unwrap_or(0);
         if field(0) != MAGIC {
             return fail("the packet does not begin with the magic number of metadata");
         }
-        let own = header.get(4..).and_then(<[u8]>::first_chunk::<16>).copied().unwrap_or_default();
+        let own = header
+            .get(4..)
+            .and_then(<[u8]>::first_chunk::<16>)
+            .copied()
+            .unwrap_or_default();
         if *uuid.get_or_insert(own) != own {
             return fail("the packet's UUID is not that of the packets before it");
         }
@@ -58,8 +70,14 @@ pub(crate) fn join(bytes: &[u8]) -> Result<Option<Joined>, MetadataError> {
             ));
         }
         let (content, size) = (field(24) as usize, field(28) as usize);
-        if !content.is_multiple_of(8) || !size.is_multiple_of(8) || content < HEADER * 8 || size < content {
-            return fail(&format!("the packet cannot have {content} bits of content in {size} bits"));
+        if !content.is_multiple_of(8)
+            || !size.is_multiple_of(8)
+            || content < HEADER * 8
+            || size < content
+        {
+            return fail(&format!(
+                "the packet cannot have {content} bits of content in {size} bits"
+            ));
         }
         match (rest.get(HEADER..content / 8), rest.get(size / 8..)) {
             (Some(piece), Some(behind)) => {
@@ -70,7 +88,10 @@ pub(crate) fn join(bytes: &[u8]) -> Result<Option<Joined>, MetadataError> {
         }
         number += 1;
     }
-    Ok(Some(Joined { text, uuid: uuid.unwrap_or_default() }))
+    Ok(Some(Joined {
+        text,
+        uuid: uuid.unwrap_or_default(),
+    }))
 }
 
 #[cfg(test)]
@@ -93,8 +114,19 @@ mod tests {
     #[test]
     fn pieces_are_joined_in_both_byte_orders() {
         for word in [u32::to_le_bytes, u32::to_be_bytes] {
-            let bytes = [packet("trace {", 0, word), packet("", 5, word), packet(" };", 3, word)].concat();
-            assert_eq!(join(&bytes).unwrap().unwrap(), Joined { text: b"trace { };".to_vec(), uuid: [7; 16] });
+            let bytes = [
+                packet("trace {", 0, word),
+                packet("", 5, word),
+                packet(" };", 3, word),
+            ]
+            .concat();
+            assert_eq!(
+                join(&bytes).unwrap().unwrap(),
+                Joined {
+                    text: b"trace { };".to_vec(),
+                    uuid: [7; 16]
+                }
+            );
         }
         assert_eq!(join(b"trace {").unwrap(), None);
         assert_eq!(join(b"/*").unwrap(), None);
@@ -104,7 +136,11 @@ mod tests {
     fn packets_that_cannot_be_are_refused() {
         let good = packet("x", 2, u32::to_le_bytes);
         let cases: [(usize, u8, &str); 7] = [
-            (0, 0, "packet 1, byte 40 of the file: the packet does not begin"),
+            (
+                0,
+                0,
+                "packet 1, byte 40 of the file: the packet does not begin",
+            ),
             (5, 8, "the packet's UUID is not"),
             (24, 1, "cannot have"),
             (25, 9, "cannot have"),
@@ -119,7 +155,13 @@ mod tests {
             assert!(message.contains(words), "{message}");
         }
         for cut in 5..good.len() {
-            assert!(join(&good[..cut]).unwrap_err().message.contains("the file ends inside"), "{cut}");
+            assert!(
+                join(&good[..cut])
+                    .unwrap_err()
+                    .message
+                    .contains("the file ends inside"),
+                "{cut}"
+            );
         }
     }
 }

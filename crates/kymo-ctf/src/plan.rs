@@ -1,8 +1,9 @@
 //! Decode plans: how to step over a record, compiled once for every event class.
 //!
-//! Most records need a few additions. The [header](crate::header) is at fixed offsets or chooses between two or three such layouts;
-//! what follows is [steps](crate::steps), in which everything of fixed size has become one addition. A plan answers only where the
-//! record ends; if it cannot, [`crate::walk`] finds out why.
+//! Most records need a few additions. The [header](crate::header) is at fixed offsets or chooses
+//! between two or three such layouts; what follows is [steps](crate::steps), in which everything of
+//! fixed size has become one addition. A plan answers only where the record ends; if it cannot,
+//! [`crate::walk`] finds out why.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,11 +51,15 @@ pub(crate) struct Quick {
 impl Quick {
     pub(crate) const NONE: u32 = u32::MAX;
     pub(crate) const VARIES: u64 = u64::MAX;
-    pub(crate) const UNKNOWN: Quick = Quick { mask: 0, bits: Quick::VARIES, event: Quick::NONE };
+    pub(crate) const UNKNOWN: Quick = Quick {
+        mask: 0,
+        bits: Quick::VARIES,
+        event: Quick::NONE,
+    };
 }
 
-/// Whether fields of two byte orders may share a byte, which is an error: which field came before must then be known everywhere, from
-/// one record to the next, and only the exact way knows it.
+/// Whether fields of two byte orders may share a byte, which is an error: which field came before
+/// must then be known everywhere, from one record to the next, and only the exact way knows it.
 fn mingles(class: &StreamClass, trace: &TraceClass) -> bool {
     let header = match Header::of(class.event_header.as_deref()) {
         Header::Walk => class.event_header.as_deref(),
@@ -63,11 +68,26 @@ fn mingles(class: &StreamClass, trace: &TraceClass) -> bool {
         _ => class.event_header.as_deref(),
     };
     let mut orders = Orders::default();
-    let events = class.events.values().flat_map(|event| [&event.context, &event.fields]);
-    let parts = [&trace.packet_header, &class.packet_context, &class.event_context];
-    parts.into_iter().chain(events).filter_map(Option::as_deref).chain(header).for_each(|class| orders.structure(class));
+    let events = class
+        .events
+        .values()
+        .flat_map(|event| [&event.context, &event.fields]);
+    let parts = [
+        &trace.packet_header,
+        &class.packet_context,
+        &class.event_context,
+    ];
+    parts
+        .into_iter()
+        .chain(events)
+        .filter_map(Option::as_deref)
+        .chain(header)
+        .for_each(|class| orders.structure(class));
     let odd = orders.odd;
-    class.event_header.iter().for_each(|class| orders.structure(class));
+    class
+        .event_header
+        .iter()
+        .for_each(|class| orders.structure(class));
     odd && orders.little && orders.big
 }
 
@@ -81,16 +101,24 @@ struct Orders {
 
 impl Orders {
     fn structure(&mut self, class: &StructClass) {
-        class.members.iter().for_each(|member| self.field(&member.class));
+        class
+            .members
+            .iter()
+            .for_each(|member| self.field(&member.class));
     }
 
     fn field(&mut self, class: &FieldClass) {
         match class {
             FieldClass::Struct(class) => self.structure(class),
             FieldClass::Array(class) => self.field(&class.element),
-            FieldClass::Variant(class) => class.options.iter().for_each(|option| self.field(&option.class)),
+            FieldClass::Variant(class) => class
+                .options
+                .iter()
+                .for_each(|option| self.field(&option.class)),
             FieldClass::Optional(class) => self.field(&class.class),
-            FieldClass::Float(class) => self.take(class.byte_order, class.size.into(), class.alignment),
+            FieldClass::Float(class) => {
+                self.take(class.byte_order, class.size.into(), class.alignment)
+            }
             FieldClass::Wide(class) => self.take(class.byte_order, class.size, class.alignment),
             _ => {
                 if let Some(class) = class.storage() {
@@ -126,8 +154,16 @@ impl StreamPlan {
         let mut sparse = HashMap::new();
         for (place, event) in (0..).zip(&events) {
             let quick = match event.layout {
-                Layout::Fixed { mask, bits } => Quick { mask, bits, event: place },
-                Layout::Texts { .. } | Layout::Steps(_) => Quick { mask: 0, bits: Quick::VARIES, event: place },
+                Layout::Fixed { mask, bits } => Quick {
+                    mask,
+                    bits,
+                    event: place,
+                },
+                Layout::Texts { .. } | Layout::Steps(_) => Quick {
+                    mask: 0,
+                    bits: Quick::VARIES,
+                    event: place,
+                },
             };
             match dense.get_mut(usize::try_from(event.class.id).unwrap_or(usize::MAX)) {
                 Some(entry) => *entry = quick,
@@ -135,7 +171,11 @@ impl StreamPlan {
             }
         }
         let mut plan = StreamPlan {
-            header: if mingles(class, trace) { Header::Walk } else { Header::of(class.event_header.as_deref()) },
+            header: if mingles(class, trace) {
+                Header::Walk
+            } else {
+                Header::of(class.event_header.as_deref())
+            },
             first_index: events.first().map_or(0, |event| event.class.index()),
             events,
             dense,
@@ -144,8 +184,12 @@ impl StreamPlan {
             slots,
             class: Arc::clone(class),
         };
-        // By CTF 1.8 a stream with one kind of event need not say which; by CTF 2 records that do not say are of event 0.
-        let only = plan.events.first().filter(|_| plan.events.len() == 1 && trace.major == 1);
+        // By CTF 1.8 a stream with one kind of event need not say which; by CTF 2 records that do
+        // not say are of event 0.
+        let only = plan
+            .events
+            .first()
+            .filter(|_| plan.events.len() == 1 && trace.major == 1);
         let only = only.map_or(0, |event| event.class.id);
         plan.nameless = *plan.event(Some(only));
         plan

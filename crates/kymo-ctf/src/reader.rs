@@ -12,8 +12,8 @@ use crate::stream::{Next, Note, Stream};
 
 /// Reads one stream from anything that gives bytes in order: a file, a pipe, a slice.
 ///
-/// One packet is in memory at a time. The iterator gives every record and every loss in order. After an error it goes on with the next
-/// packet, if one can be found.
+/// One packet is in memory at a time. The iterator gives every record and every loss in order.
+/// After an error it goes on with the next packet, if one can be found.
 #[derive(Debug)]
 pub struct StreamReader<R> {
     stream: Stream<Reading<R>>,
@@ -24,7 +24,10 @@ pub struct StreamReader<R> {
 impl<R: Read> StreamReader<R> {
     /// A reader of `source`, called `name` in items and errors.
     pub fn new(metadata: Arc<Metadata>, name: &str, source: R) -> Self {
-        StreamReader { stream: Stream::new(metadata, name, Reading::new(source)), packet: None }
+        StreamReader {
+            stream: Stream::new(metadata, name, Reading::new(source)),
+            packet: None,
+        }
     }
 
     /// Makes every [problem](crate::Problem) an error that ends the stream.
@@ -48,7 +51,8 @@ impl<R: Read> StreamReader<R> {
         &self.stream.name
     }
 
-    /// Where the first packet begins in time, in nanoseconds from the clock's origin, once it was read.
+    /// Where the first packet begins in time, in nanoseconds from the clock's origin, once it was
+    /// read.
     pub fn begin_nanos(&self) -> Option<i128> {
         self.stream.first_begin
     }
@@ -68,7 +72,11 @@ impl<R: Read> StreamReader<R> {
                 packet
             }
         };
-        let class = &stream.plan()?.events.get(stream.record.event as usize)?.class;
+        let class = &stream
+            .plan()?
+            .events
+            .get(stream.record.event as usize)?
+            .class;
         Some(stream.to_event(packet, class))
     }
 }
@@ -84,7 +92,9 @@ impl<R: Read> Iterator for StreamReader<R> {
                 // Nobody asked for packets.
                 Note::Packet => None,
                 Note::Loss(loss) => Some(Ok(Item::Loss(loss))),
-                Note::Problem(problem) if problem.consequence == Consequence::Clamped => Some(Ok(Item::Problem(problem))),
+                Note::Problem(problem) if problem.consequence == Consequence::Clamped => {
+                    Some(Ok(Item::Problem(problem)))
+                }
                 Note::Problem(problem) => Some(Err(problem.into())),
             },
         }

@@ -6,8 +6,8 @@ use crate::error::DecodeError;
 
 /// A stream of bytes with a window that moves forward.
 pub(crate) trait Source {
-    /// Moves the window to offset `at`, never before what was released, and makes it `wanted` bytes long, or shorter where the stream
-    /// ends.
+    /// Moves the window to offset `at`, never before what was released, and makes it `wanted` bytes
+    /// long, or shorter where the stream ends.
     fn seek(&mut self, at: u64, wanted: u64) -> Result<(), DecodeError>;
 
     /// Nothing before offset `before` will be asked for any more.
@@ -32,7 +32,10 @@ impl<'a> Slice<'a> {
 
 impl Source for Slice<'_> {
     fn seek(&mut self, at: u64, wanted: u64) -> Result<(), DecodeError> {
-        let rest = usize::try_from(at).ok().and_then(|at| self.all.get(at..)).unwrap_or(&[]);
+        let rest = usize::try_from(at)
+            .ok()
+            .and_then(|at| self.all.get(at..))
+            .unwrap_or(&[]);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         self.window = rest.get(..wanted).unwrap_or(rest);
         Ok(())
@@ -60,34 +63,57 @@ pub(crate) struct Reading<R> {
 
 impl<R: Read> Reading<R> {
     pub(crate) fn new(source: R) -> Self {
-        Reading { source, buffer: Vec::new(), base: 0, released: 0, start: 0, length: 0 }
+        Reading {
+            source,
+            buffer: Vec::new(),
+            base: 0,
+            released: 0,
+            start: 0,
+            length: 0,
+        }
     }
 }
 
-/// What is not needed any more is dropped when it is at least this much, in bytes, so that the rest is seldom moved.
+/// What is not needed any more is dropped when it is at least this much, in bytes, so that the rest
+/// is seldom moved.
 const DONE_WITH: usize = 1 << 16;
 
 impl<R: Read> Source for Reading<R> {
     fn seek(&mut self, at: u64, wanted: u64) -> Result<(), DecodeError> {
         let fail = |error: std::io::Error| DecodeError::Io(error.to_string());
-        let done = usize::try_from(self.released.min(at).saturating_sub(self.base)).unwrap_or(usize::MAX);
+        let done =
+            usize::try_from(self.released.min(at).saturating_sub(self.base)).unwrap_or(usize::MAX);
         if done >= DONE_WITH {
             let dropped = done.min(self.buffer.len());
             self.buffer.drain(..dropped);
             self.base += dropped as u64;
             // What was not even read yet.
             let skipped = (done - dropped) as u64;
-            self.base += std::io::copy(&mut self.source.by_ref().take(skipped), &mut std::io::sink()).map_err(fail)?;
+            self.base += std::io::copy(
+                &mut self.source.by_ref().take(skipped),
+                &mut std::io::sink(),
+            )
+            .map_err(fail)?;
         }
         let start = at.saturating_sub(self.base);
         let end = start.saturating_add(wanted);
         let missing = end.saturating_sub(self.buffer.len() as u64);
         if missing > 0 {
-            // `read_to_end` grows the buffer as bytes come: a packet that claims to be huge costs nothing.
-            self.source.by_ref().take(missing).read_to_end(&mut self.buffer).map_err(fail)?;
+            // `read_to_end` grows the buffer as bytes come: a packet that claims to be huge costs
+            // nothing.
+            self.source
+                .by_ref()
+                .take(missing)
+                .read_to_end(&mut self.buffer)
+                .map_err(fail)?;
         }
-        self.start = usize::try_from(start).unwrap_or(usize::MAX).min(self.buffer.len());
-        self.length = usize::try_from(end).unwrap_or(usize::MAX).min(self.buffer.len()) - self.start;
+        self.start = usize::try_from(start)
+            .unwrap_or(usize::MAX)
+            .min(self.buffer.len());
+        self.length = usize::try_from(end)
+            .unwrap_or(usize::MAX)
+            .min(self.buffer.len())
+            - self.start;
         Ok(())
     }
 
@@ -97,7 +123,9 @@ impl<R: Read> Source for Reading<R> {
 
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
-        self.buffer.get(self.start..self.start + self.length).unwrap_or(&[])
+        self.buffer
+            .get(self.start..self.start + self.length)
+            .unwrap_or(&[])
     }
 }
 
@@ -110,9 +138,17 @@ mod tests {
         let all: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
         let mut slice = Slice::new(&all);
         let mut reading = Reading::new(&all[..]);
-        for (at, wanted) in
-            [(0, 10), (0, 100), (5, 3), (5, 70_000), (70_000, 1), (150_000, 10), (150_001, 10), (199_999, 9), (300_000, 4)]
-        {
+        for (at, wanted) in [
+            (0, 10),
+            (0, 100),
+            (5, 3),
+            (5, 70_000),
+            (70_000, 1),
+            (150_000, 10),
+            (150_001, 10),
+            (199_999, 9),
+            (300_000, 4),
+        ] {
             slice.seek(at, wanted).unwrap();
             reading.seek(at + 3, wanted).unwrap();
             reading.seek(at, wanted).unwrap();

@@ -12,8 +12,9 @@ pub(crate) const WIDE: i128 = i128::MIN + 1;
 /// The least value that a cell has.
 pub(crate) const LEAST: i128 = i128::MIN + 2;
 
-/// Values of the integers that lengths, tags and selectors are in. A dependent field always comes after the field it depends on, so
-/// that no cell is used before it was filled, with a value or with [`ABSENT`].
+/// Values of the integers that lengths, tags and selectors are in. A dependent field always comes
+/// after the field it depends on, so that no cell is used before it was filled, with a value or
+/// with [`ABSENT`].
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     /// Most traces need no more, and copying these costs little.
@@ -34,17 +35,29 @@ const FEW: usize = 4;
 impl Slots {
     pub(crate) fn new(count: u32) -> Self {
         let more = (count as usize).saturating_sub(FEW);
-        Slots { few: [0; FEW], more: (more > 0).then(|| Box::new(More { cells: vec![0; more], wide: Vec::new() })) }
+        Slots {
+            few: [0; FEW],
+            more: (more > 0).then(|| {
+                Box::new(More {
+                    cells: vec![0; more],
+                    wide: Vec::new(),
+                })
+            }),
+        }
     }
 
     #[inline]
     pub(crate) fn get(&self, slot: u32) -> i128 {
         let slot = slot as usize;
-        let cell = self.few.get(slot).or_else(|| self.more.as_ref()?.cells.get(slot.wrapping_sub(FEW)));
+        let cell = self
+            .few
+            .get(slot)
+            .or_else(|| self.more.as_ref()?.cells.get(slot.wrapping_sub(FEW)));
         cell.copied().unwrap_or(0)
     }
 
-    /// A length, unless the field that has it is absent or it is more than anything can have; only unsigned integers give lengths.
+    /// A length, unless the field that has it is absent or it is more than anything can have; only
+    /// unsigned integers give lengths.
     #[inline]
     pub(crate) fn length(&self, slot: u32) -> Option<u64> {
         u64::try_from(self.get(slot)).ok()
@@ -60,18 +73,29 @@ impl Slots {
 
     /// The value in a cell, whatever its size.
     pub(crate) fn exact(&self, slot: u32) -> WideInt {
-        self.wide(slot).cloned().unwrap_or_else(|| self.get(slot).into())
+        self.wide(slot)
+            .cloned()
+            .unwrap_or_else(|| self.get(slot).into())
     }
 
     /// The value, if it is one that no cell holds.
     #[inline]
     pub(crate) fn wide(&self, slot: u32) -> Option<&WideInt> {
-        if self.get(slot) == WIDE { self.beside(slot) } else { None }
+        if self.get(slot) == WIDE {
+            self.beside(slot)
+        } else {
+            None
+        }
     }
 
     #[cold]
     fn beside(&self, slot: u32) -> Option<&WideInt> {
-        let (_, value) = self.more.as_ref()?.wide.iter().find(|(of, _)| *of == slot)?;
+        let (_, value) = self
+            .more
+            .as_ref()?
+            .wide
+            .iter()
+            .find(|(of, _)| *of == slot)?;
         Some(value)
     }
 
@@ -105,7 +129,11 @@ impl Slots {
         let slot = slot as usize;
         if let Some(cell) = self.few.get_mut(slot) {
             *cell = value;
-        } else if let Some(cell) = self.more.as_mut().and_then(|more| more.cells.get_mut(slot - FEW)) {
+        } else if let Some(cell) = self
+            .more
+            .as_mut()
+            .and_then(|more| more.cells.get_mut(slot - FEW))
+        {
             *cell = value;
         }
     }
@@ -124,15 +152,23 @@ pub(crate) struct Seen {
 impl Seen {
     /// A value of more than 64 bits.
     ///
-    /// Of a stream's id its low bits tell it apart, and of counters they tell what they grow by. A CPU's number is a value like any other.
+    /// Of a stream's id its low bits tell it apart, and of counters they tell what they grow by. A
+    /// CPU's number is a value like any other.
     pub(crate) fn note_wide(&mut self, roles: Roles, value: &WideInt) -> Result<(), DecodeError> {
         const COUNTERS: [Role; 2] = [Role::DiscardedEvents, Role::PacketSequenceNumber];
         for role in ALL.into_iter().filter(|role| roles.has(*role)) {
             match role {
                 Role::StreamId => self.note(Roles::NONE.with(role), value.low(), 64),
-                _ if COUNTERS.contains(&role) => self.note(Roles::NONE.with(role), value.low(), LOW_64),
+                _ if COUNTERS.contains(&role) => {
+                    self.note(Roles::NONE.with(role), value.low(), LOW_64)
+                }
                 Role::CpuId => {}
-                _ => return Err(DecodeError::TooLarge { what: meaning(role), value: value.clone() }),
+                _ => {
+                    return Err(DecodeError::TooLarge {
+                        what: meaning(role),
+                        value: value.clone(),
+                    });
+                }
             }
         }
         Ok(())
@@ -152,8 +188,8 @@ impl Seen {
         }
     }
 
-    /// The time, as the low bits of the clock, and how many they are, where the clock is at `now` before. Of several times each goes
-    /// on from the one before it (CTF 2, section 6.3).
+    /// The time, as the low bits of the clock, and how many they are, where the clock is at `now`
+    /// before. Of several times each goes on from the one before it (CTF 2, section 6.3).
     pub(crate) fn time(&self, now: u64) -> Option<(u64, u8)> {
         let last = self.get(Role::Timestamp)?;
         if self.times.is_empty() {
@@ -219,9 +255,10 @@ pub(crate) enum Tick {
 
 /// What the low `size` bits `low` mean after `now`: the first value not before it.
 ///
-/// This is CTF's rule for timestamps narrower than the clock: lower bits than before mean that they wrapped, once. A value of all 64
-/// bits is taken as it is. If the wrapped value would lie behind `end`, which the packet says is its end, while the unwrapped one is
-/// less than half a turn back, then the clock did not wrap but stepped back.
+/// This is CTF's rule for timestamps narrower than the clock: lower bits than before mean that they
+/// wrapped, once. A value of all 64 bits is taken as it is. If the wrapped value would lie behind
+/// `end`, which the packet says is its end, while the unwrapped one is less than half a turn back,
+/// then the clock did not wrap but stepped back.
 pub(crate) fn tick(now: u64, low: u64, size: u8, end: u64) -> Tick {
     tick_masked(now, low, low_mask(size), end)
 }
@@ -242,7 +279,9 @@ fn wrap(now: u64, same_turn: u64, mask: u64, end: u64) -> Tick {
         return Tick::Back(same_turn);
     }
     match same_turn.checked_add(mask + 1) {
-        Some(wrapped) if wrapped <= end || now > end || now - same_turn > mask / 2 => Tick::To(wrapped),
+        Some(wrapped) if wrapped <= end || now > end || now - same_turn > mask / 2 => {
+            Tick::To(wrapped)
+        }
         _ => Tick::Back(same_turn),
     }
 }
@@ -283,7 +322,11 @@ mod tests {
         let mut seen = Seen::default();
         seen.note(Roles::NONE.with(Role::CpuId).with(Role::StreamId), 7, 16);
         assert_eq!(
-            (seen.get(Role::CpuId), seen.value(Role::StreamId), seen.get(Role::EventClassId)),
+            (
+                seen.get(Role::CpuId),
+                seen.value(Role::StreamId),
+                seen.get(Role::EventClassId)
+            ),
             (Some((7, 16)), Some(7), None)
         );
     }
@@ -296,7 +339,10 @@ mod tests {
         assert_eq!(seen.time(7), Some((5, 8)));
         seen.note(time, 1000, 32);
         seen.note(time, 1, 8);
-        assert_eq!((seen.time(7), seen.get(Role::Timestamp)), (Some((1025, 64)), Some((1, 8))));
+        assert_eq!(
+            (seen.time(7), seen.get(Role::Timestamp)),
+            (Some((1025, 64)), Some((1, 8)))
+        );
         assert_eq!(seen.time(2000), Some(((1 << 32) + 1025, 64)));
     }
 
@@ -306,26 +352,47 @@ mod tests {
         (0..7).for_each(|slot| slots.set(slot, i128::from(slot) - 3));
         slots.set(NO_SLOT, 9);
         assert!((0..7).all(|slot| slots.get(slot) == i128::from(slot) - 3));
-        assert_eq!((slots.get(8), slots.length(0), slots.length(6)), (0, None, Some(3)));
+        assert_eq!(
+            (slots.get(8), slots.length(0), slots.length(6)),
+            (0, None, Some(3))
+        );
         slots.clear(&[1, 6]);
-        assert_eq!((slots.get(1), slots.length(6), slots.get(0)), (ABSENT, None, -3));
+        assert_eq!(
+            (slots.get(1), slots.length(6), slots.get(0)),
+            (ABSENT, None, -3)
+        );
     }
 
     #[test]
     fn values_that_no_cell_holds_are_kept_beside() {
         let mut slots = Slots::new(6);
         let of = |text: &str| WideInt::from_decimal(text).unwrap();
-        let (large, small) = (of("340282366920938463463374607431768211456"), of("-170141183460469231731687303715884105728"));
+        let (large, small) = (
+            of("340282366920938463463374607431768211456"),
+            of("-170141183460469231731687303715884105728"),
+        );
         slots.set_wide(5, &large);
         slots.set_wide(1, &small);
         let before = slots.clone();
         slots.set_wide(5, &small);
         slots.set_wide(0, &7_u128.into());
-        assert_eq!((slots.exact(5), slots.exact(1), slots.exact(0), slots.get(0)), (small.clone(), small, 7_u128.into(), 7));
-        assert_eq!((before.wide(5), slots.wide(0), slots.length(5)), (Some(&large), None, None));
-        assert_eq!(before.checked_length(5), Err(DecodeError::WideLength(large)));
+        assert_eq!(
+            (slots.exact(5), slots.exact(1), slots.exact(0), slots.get(0)),
+            (small.clone(), small, 7_u128.into(), 7)
+        );
+        assert_eq!(
+            (before.wide(5), slots.wide(0), slots.length(5)),
+            (Some(&large), None, None)
+        );
+        assert_eq!(
+            before.checked_length(5),
+            Err(DecodeError::WideLength(large))
+        );
         slots.clear(&[5]);
-        assert_eq!((slots.wide(5), slots.checked_length(5)), (None, Err(DecodeError::AbsentField)));
+        assert_eq!(
+            (slots.wide(5), slots.checked_length(5)),
+            (None, Err(DecodeError::AbsentField))
+        );
         slots.set(1, 3);
         assert_eq!((slots.wide(1), slots.checked_length(1)), (None, Ok(3)));
     }

@@ -1,14 +1,15 @@
 //! Stepping over fields without looking at them: everything of fixed size is one addition.
 //!
-//! While compiling it is known what a place is aligned to, as far as it follows from the fields before it; padding inside that is
-//! constant, and only an alignment larger than what is known needs looking at the place.
+//! While compiling it is known what a place is aligned to, as far as it follows from the fields
+//! before it; padding inside that is constant, and only an alignment larger than what is known
+//! needs looking at the place.
 
 use std::sync::Arc;
 
 use crate::bits::{leb128, leb128_length, leb128_wide, load, reverse, sign_extend, terminator};
 use crate::class::{
-    ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntRange, IntegerClass, LinkedLength, NO_SLOT, StringLength, StructClass,
-    WideClass, choose, is_there,
+    ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntRange, IntegerClass, LinkedLength,
+    NO_SLOT, StringLength, StructClass, WideClass, choose, is_there,
 };
 use crate::state::{ABSENT, Slots};
 use crate::walk::{EMPTY_ELEMENTS, Walker};
@@ -18,8 +19,13 @@ use crate::walk::{EMPTY_ELEMENTS, Walker};
 pub(crate) enum Layout {
     /// It is aligned to `mask + 1` bits and then takes `bits`.
     Fixed { mask: u64, bits: u64 },
-    /// It is aligned to `mask + 1` bits; there is a text up to a zero byte behind each of these numbers of bits, and `after` the last.
-    Texts { mask: u64, before: Box<[u64]>, after: u64 },
+    /// It is aligned to `mask + 1` bits; there is a text up to a zero byte behind each of these
+    /// numbers of bits, and `after` the last.
+    Texts {
+        mask: u64,
+        before: Box<[u64]>,
+        after: u64,
+    },
     /// It takes looking.
     Steps(Box<[Step]>),
 }
@@ -39,16 +45,29 @@ pub(crate) enum Step {
     Wide(Box<WideClass>),
     /// Text up to a code unit of zero.
     Text { unit: usize },
-    /// Text of as many bytes as `length` says, in code units of `unit` bytes: whole ones up to the first of zero.
+    /// Text of as many bytes as `length` says, in code units of `unit` bytes: whole ones up to the
+    /// first of zero.
     Units { length: LinkedLength, unit: usize },
     /// As many times `stride` bits as a slot says, the last `size` of them.
     Rows { slot: u32, stride: u64, size: u64 },
     /// The steps of `body` again and again; the elements take `least` bits at least.
-    Loop { length: LinkedLength, least: u64, body: Box<[Step]> },
+    Loop {
+        length: LinkedLength,
+        least: u64,
+        body: Box<[Step]>,
+    },
     /// One of several.
-    Choose { slot: u32, choices: Box<[Choice]>, options: Box<[Box<[Step]>]> },
+    Choose {
+        slot: u32,
+        choices: Box<[Choice]>,
+        options: Box<[Box<[Step]>]>,
+    },
     /// The steps of `body`, or none.
-    If { slot: u32, ranges: Option<Box<[IntRange]>>, body: Box<[Step]> },
+    If {
+        slot: u32,
+        ranges: Option<Box<[IntRange]>>,
+        body: Box<[Step]>,
+    },
     /// What is kept in these cells is not there, until it is read.
     Clear(Arc<[u32]>),
     /// The place must be on a byte, or two byte orders may share it.
@@ -82,7 +101,10 @@ impl Layout {
     /// Of structures one after another, wherever the first begins.
     pub(crate) fn of(parts: [Option<&StructClass>; 3]) -> Layout {
         let mut compiler = Compiler::default();
-        parts.into_iter().flatten().for_each(|class| compiler.structure(class));
+        parts
+            .into_iter()
+            .flatten()
+            .for_each(|class| compiler.structure(class));
         let steps = compiler.finish();
         let (mask, rest) = match &*steps {
             [Step::Align(mask), rest @ ..] => (*mask, rest),
@@ -90,7 +112,11 @@ impl Layout {
         };
         match skips_and_texts(rest) {
             Some((before, bits)) if before.is_empty() => Layout::Fixed { mask, bits },
-            Some((before, after)) => Layout::Texts { mask, before, after },
+            Some((before, after)) => Layout::Texts {
+                mask,
+                before,
+                after,
+            },
             None => Layout::Steps(steps),
         }
     }
@@ -101,13 +127,23 @@ impl Layout {
         matches!(self, Layout::Steps(_))
     }
 
-    /// The bit behind the record whose body begins at bit `position`. `None` if it is behind `limit`, if there is none, and in rare
-    /// cases where only [`crate::walk`] can tell.
+    /// The bit behind the record whose body begins at bit `position`. `None` if it is behind
+    /// `limit`, if there is none, and in rare cases where only [`crate::walk`] can tell.
     #[inline]
-    pub(crate) fn end(&self, bytes: &[u8], position: u64, limit: u64, slots: &mut Slots) -> Option<u64> {
+    pub(crate) fn end(
+        &self,
+        bytes: &[u8],
+        position: u64,
+        limit: u64,
+        slots: &mut Slots,
+    ) -> Option<u64> {
         let end = match self {
             Layout::Fixed { mask, bits } => aligned(position, *mask).checked_add(*bits)?,
-            Layout::Texts { mask, before, after } => {
+            Layout::Texts {
+                mask,
+                before,
+                after,
+            } => {
                 let bytes = bytes.get(..usize::try_from(limit / 8).ok()?)?;
                 let mut at = aligned(position, *mask);
                 for bits in before {
@@ -118,7 +154,12 @@ impl Layout {
                 at.checked_add(*after)?
             }
             Layout::Steps(steps) => {
-                let mut run = Run { bytes, limit, slots, empty: EMPTY_ELEMENTS };
+                let mut run = Run {
+                    bytes,
+                    limit,
+                    slots,
+                    empty: EMPTY_ELEMENTS,
+                };
                 run.steps(steps, position)?
             }
         };
@@ -176,19 +217,36 @@ impl Run<'_, '_> {
                 }
                 Step::Rows { slot, stride, size } => match self.slots.length(*slot)? {
                     0 => at,
-                    length => at.checked_add((length - 1).checked_mul(*stride)?.checked_add(*size)?)?,
+                    length => {
+                        at.checked_add((length - 1).checked_mul(*stride)?.checked_add(*size)?)?
+                    }
                 },
                 Step::Leb { signed, slot } => {
                     if let Ok((value, length)) = leb128(self.rest(at)?, *signed) {
-                        self.slots.set(*slot, if *signed { i128::from(value.cast_signed()) } else { i128::from(value) });
+                        self.slots.set(
+                            *slot,
+                            if *signed {
+                                i128::from(value.cast_signed())
+                            } else {
+                                i128::from(value)
+                            },
+                        );
                         at + length as u64 * 8
                     } else {
                         self.wide_leb(*signed, *slot, at)?
                     }
                 }
                 Step::Wide(class) => self.wide(class, at)?,
-                Step::Loop { length, least, body } => self.repeat(*length, *least, body, at)?,
-                Step::Choose { slot, choices, options } => {
+                Step::Loop {
+                    length,
+                    least,
+                    body,
+                } => self.repeat(*length, *least, body, at)?,
+                Step::Choose {
+                    slot,
+                    choices,
+                    options,
+                } => {
                     let option = choose(choices, self.slots, *slot)?;
                     self.steps(options.get(option)?, at)?
                 }
@@ -197,7 +255,11 @@ impl Run<'_, '_> {
                     if value == ABSENT {
                         return None;
                     }
-                    if is_there(ranges.as_deref(), value, self.slots, *slot) { self.steps(body, at)? } else { at }
+                    if is_there(ranges.as_deref(), value, self.slots, *slot) {
+                        self.steps(body, at)?
+                    } else {
+                        at
+                    }
                 }
                 Step::Clear(slots) => {
                     self.slots.clear(slots);
@@ -219,7 +281,9 @@ impl Run<'_, '_> {
 
     #[inline]
     fn keep(&mut self, kept: &Kept, at: u64) -> Option<u64> {
-        let end = at.checked_add(u64::from(kept.size)).filter(|end| *end <= self.limit)?;
+        let end = at
+            .checked_add(u64::from(kept.size))
+            .filter(|end| *end <= self.limit)?;
         let raw = load(self.bytes, at, kept.size, kept.byte_order)?;
         let value = match kept.kind {
             KeptKind::Unsigned => i128::from(raw),
@@ -246,13 +310,21 @@ impl Run<'_, '_> {
 
     #[cold]
     fn wide(&mut self, class: &WideClass, at: u64) -> Option<u64> {
-        let end = at.checked_add(class.size).filter(|end| *end <= self.limit)?;
+        let end = at
+            .checked_add(class.size)
+            .filter(|end| *end <= self.limit)?;
         let mut walker = Walker::new(self.bytes, at, end, self.slots, None);
         walker.wide(class).ok()?;
         Some(end)
     }
 
-    fn repeat(&mut self, length: LinkedLength, least: u64, body: &[Step], mut at: u64) -> Option<u64> {
+    fn repeat(
+        &mut self,
+        length: LinkedLength,
+        least: u64,
+        body: &[Step],
+        mut at: u64,
+    ) -> Option<u64> {
         let length = match length {
             LinkedLength::Fixed(length) => length,
             LinkedLength::Slot(slot) => self.slots.length(slot)?,
@@ -292,7 +364,13 @@ enum Before {
 
 impl Default for Compiler {
     fn default() -> Self {
-        Compiler { steps: Vec::new(), skip: 0, modulus: 1, offset: 0, order: Before::Nothing }
+        Compiler {
+            steps: Vec::new(),
+            skip: 0,
+            modulus: 1,
+            offset: 0,
+            order: Before::Nothing,
+        }
     }
 }
 
@@ -337,7 +415,10 @@ impl Compiler {
 
     fn structure(&mut self, class: &StructClass) {
         self.align(class.alignment);
-        class.members.iter().for_each(|member| self.field(&member.class));
+        class
+            .members
+            .iter()
+            .for_each(|member| self.field(&member.class));
     }
 
     fn field(&mut self, class: &FieldClass) {
@@ -351,7 +432,10 @@ impl Compiler {
             }
             FieldClass::VarInt(class) => {
                 self.align(8);
-                self.step(Step::Leb { signed: class.signed, slot: class.slot });
+                self.step(Step::Leb {
+                    signed: class.signed,
+                    slot: class.slot,
+                });
                 self.know(8);
                 self.order = Before::Nothing;
             }
@@ -373,21 +457,35 @@ impl Compiler {
                 self.bytes(&class.length, 1);
             }
             FieldClass::Variant(class) => {
-                let options = class.options.iter().map(|option| self.inside(&option.class)).collect();
+                let options = class
+                    .options
+                    .iter()
+                    .map(|option| self.inside(&option.class))
+                    .collect();
                 let choices = (&*class.choices).into();
                 self.clear(&class.clears);
-                self.step(Step::Choose { slot: class.selector.slot, choices, options });
+                self.step(Step::Choose {
+                    slot: class.selector.slot,
+                    choices,
+                    options,
+                });
                 self.unknown();
             }
             FieldClass::Optional(class) => {
                 let body = self.inside(&class.class);
                 let ranges = class.ranges.as_deref().map(Into::into);
                 self.clear(&class.clears);
-                self.step(Step::If { slot: class.selector.slot, ranges, body });
+                self.step(Step::If {
+                    slot: class.selector.slot,
+                    ranges,
+                    body,
+                });
                 self.unknown();
             }
             _ => {
-                let Some(integer) = class.storage() else { return self.step(Step::Never) };
+                let Some(integer) = class.storage() else {
+                    return self.step(Step::Never);
+                };
                 self.align(integer.alignment);
                 if let Some(unit) = integer.unit {
                     if !self.modulus.is_multiple_of(u64::from(unit.size.max(1))) {
@@ -406,8 +504,18 @@ impl Compiler {
                     (_, false, false) => KeptKind::Reversed,
                     (_, true, false) => KeptKind::SignedReversed,
                 };
-                let IntegerClass { slot, size, byte_order, .. } = *integer;
-                self.step(Step::Keep(Kept { slot, size, byte_order, kind }));
+                let IntegerClass {
+                    slot,
+                    size,
+                    byte_order,
+                    ..
+                } = *integer;
+                self.step(Step::Keep(Kept {
+                    slot,
+                    size,
+                    byte_order,
+                    kind,
+                }));
                 self.offset = (self.offset + u64::from(integer.size)) & (self.modulus - 1);
             }
         }
@@ -421,7 +529,10 @@ impl Compiler {
 
     /// Steps that begin wherever they begin.
     fn inside(&self, class: &FieldClass) -> Box<[Step]> {
-        let mut compiler = Compiler { order: self.order, ..Compiler::default() };
+        let mut compiler = Compiler {
+            order: self.order,
+            ..Compiler::default()
+        };
         if self.offset == 0 {
             compiler.modulus = self.modulus;
         }
@@ -434,7 +545,8 @@ impl Compiler {
         self.order = Before::Unknown;
     }
 
-    /// Integers of two byte orders cannot share a byte. Where that is not known, the exact way finds out.
+    /// Integers of two byte orders cannot share a byte. Where that is not known, the exact way
+    /// finds out.
     fn share(&mut self, order: ByteOrder) {
         let before = std::mem::replace(&mut self.order, Before::Order(order));
         if before == Before::Nothing || before == Before::Order(order) {
@@ -454,17 +566,29 @@ impl Compiler {
                 self.step(Step::Text { unit });
                 self.know(8);
             }
-            StringLength::Static(length) if length.is_multiple_of(unit as u64) => self.advance(length.saturating_mul(8)),
+            StringLength::Static(length) if length.is_multiple_of(unit as u64) => {
+                self.advance(length.saturating_mul(8))
+            }
             StringLength::Static(length) => {
-                self.step(Step::Units { length: LinkedLength::Fixed(*length), unit });
+                self.step(Step::Units {
+                    length: LinkedLength::Fixed(*length),
+                    unit,
+                });
                 self.know(8);
             }
             StringLength::Dynamic(location) if unit > 1 => {
-                self.step(Step::Units { length: LinkedLength::Slot(location.slot), unit });
+                self.step(Step::Units {
+                    length: LinkedLength::Slot(location.slot),
+                    unit,
+                });
                 self.know(8);
             }
             StringLength::Dynamic(location) => {
-                self.step(Step::Rows { slot: location.slot, stride: 8, size: 8 });
+                self.step(Step::Rows {
+                    slot: location.slot,
+                    stride: 8,
+                    size: 8,
+                });
                 self.know(8);
             }
         }
@@ -476,7 +600,12 @@ impl Compiler {
         let element = &*class.element;
         let length = class.linked_length();
         let fixed = fixed_size(element).filter(|size| *size > 0);
-        let fixed = fixed.and_then(|size| Some((size, size.checked_next_multiple_of(u64::from(element.alignment().max(1)))?)));
+        let fixed = fixed.and_then(|size| {
+            Some((
+                size,
+                size.checked_next_multiple_of(u64::from(element.alignment().max(1)))?,
+            ))
+        });
         match (fixed, length) {
             (Some(_), LinkedLength::Fixed(0)) => {}
             (Some((size, stride)), LinkedLength::Fixed(length)) => {
@@ -492,15 +621,23 @@ impl Compiler {
                 self.know(u64::from(alignment.max(1)).min(sure));
             }
             (None, length) => {
-                let mut compiler = Compiler { order: Before::Unknown, ..Compiler::default() };
+                let mut compiler = Compiler {
+                    order: Before::Unknown,
+                    ..Compiler::default()
+                };
                 compiler.field(element);
-                self.step(Step::Loop { length, least: class.element_bits, body: compiler.finish() });
+                self.step(Step::Loop {
+                    length,
+                    least: class.element_bits,
+                    body: compiler.finish(),
+                });
                 self.unknown();
             }
         }
     }
 
-    /// The elements of an array begin where the field before ended, and the last of them is before the next field.
+    /// The elements of an array begin where the field before ended, and the last of them is before
+    /// the next field.
     fn order_of(&mut self, element: &FieldClass) {
         match element.byte_order() {
             Some(order) => self.share(order),
@@ -516,7 +653,8 @@ impl Compiler {
     }
 }
 
-/// The bits that a field takes from its own alignment on, where these are the same for all and nothing of it is needed later.
+/// The bits that a field takes from its own alignment on, where these are the same for all and
+/// nothing of it is needed later.
 fn fixed_size(class: &FieldClass) -> Option<u64> {
     match class {
         FieldClass::Float(class) => Some(class.size.into()),
@@ -540,12 +678,16 @@ fn fixed_size(class: &FieldClass) -> Option<u64> {
             match class.fixed_length()? {
                 0 => Some(0),
                 length => {
-                    let stride = size.checked_next_multiple_of(u64::from(class.element.alignment().max(1)))?;
+                    let stride =
+                        size.checked_next_multiple_of(u64::from(class.element.alignment().max(1)))?;
                     (length - 1).checked_mul(stride)?.checked_add(size)
                 }
             }
         }
-        _ => class.storage().filter(|class| class.slot == NO_SLOT && class.unit.is_none()).map(|class| class.size.into()),
+        _ => class
+            .storage()
+            .filter(|class| class.slot == NO_SLOT && class.unit.is_none())
+            .map(|class| class.size.into()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! One stream: packet after packet, record after record.
 //!
-//! [`Stream::advance`] is the hot path: where the header is of a compiled kind and nothing is odd, a record costs a few loads and
-//! additions. Everything else (the next packet, a step back, an error) is in [`Stream::advance_slowly`].
+//! [`Stream::advance`] is the hot path: where the header is of a compiled kind and nothing is odd,
+//! a record costs a few loads and additions. Everything else (the next packet, a step back, an
+//! error) is in [`Stream::advance_slowly`].
 
 mod packets;
 mod parts;
@@ -23,7 +24,8 @@ use crate::source::Source;
 use crate::state::{Seen, Slots, Tick, tick};
 use crate::walk::Walker;
 
-/// Stands for the id of records whose header says none. The first of events of this very id is read by the exact way.
+/// Stands for the id of records whose header says none. The first of events of this very id is read
+/// by the exact way.
 const NAMELESS: u64 = u64::MAX;
 
 /// What comes next in a stream.
@@ -79,7 +81,8 @@ pub(crate) struct Stream<S> {
     pub(crate) begin: Option<u64>,
     pub(crate) end: Option<u64>,
     open: bool,
-    /// Bits from the packet's first to the next record, and to the end of its content or of what is there of it.
+    /// Bits from the packet's first to the next record, and to the end of its content or of what is
+    /// there of it.
     pub(crate) position: u64,
     limit: u64,
     /// The same, or 0 while something has to be told or looked at first.
@@ -92,7 +95,8 @@ pub(crate) struct Stream<S> {
     told: Option<u64>,
     /// Bytes of the current packet that are there.
     available: u64,
-    /// The clock, which is the time of the record read last, and its value at the packet's end where that is sure.
+    /// The clock, which is the time of the record read last, and its value at the packet's end
+    /// where that is sure.
     pub(crate) clock: u64,
     /// What the clock says by itself where that is before `clock`, to which it must not step back.
     behind: Option<u64>,
@@ -160,7 +164,8 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// The same stream, which also notes where each packet begins, after what is to be told before it.
+    /// The same stream, which also notes where each packet begins, after what is to be told before
+    /// it.
     pub(crate) fn telling_packets(mut self) -> Self {
         self.tells_packets = true;
         self
@@ -171,10 +176,19 @@ impl<S: Source> Stream<S> {
         self.plan.as_ref()
     }
 
-    /// Over up to `most` records at once, if nothing has to be told or looked at first; none if there is.
+    /// Over up to `most` records at once, if nothing has to be told or looked at first; none if
+    /// there is.
     #[inline(always)]
-    pub(crate) fn run_quickly(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
-        if self.position < self.quick { self.run(most, give) } else { 0 }
+    pub(crate) fn run_quickly(
+        &mut self,
+        most: usize,
+        give: impl FnMut(usize, Record, u64),
+    ) -> usize {
+        if self.position < self.quick {
+            self.run(most, give)
+        } else {
+            0
+        }
     }
 
     /// Goes to what comes next.
@@ -199,7 +213,10 @@ impl<S: Source> Stream<S> {
     #[inline(never)]
     fn advance_slowly(&mut self) -> Next {
         let next = self.next_slowly();
-        let quick = self.open && self.pending.is_empty() && self.behind.is_none() && !self.is_never_closed();
+        let quick = self.open
+            && self.pending.is_empty()
+            && self.behind.is_none()
+            && !self.is_never_closed();
         self.quick = if quick { self.limit } else { 0 };
         next
     }
@@ -240,22 +257,44 @@ impl<S: Source> Stream<S> {
     /// Whether the rest of a packet that was never closed was never written.
     fn rest_is_empty(&self) -> bool {
         let from = usize::try_from(self.position.div_ceil(8)).unwrap_or(usize::MAX);
-        self.is_never_closed() && self.source.bytes().get(from..).unwrap_or(&[]).iter().all(|&byte| byte == 0)
+        self.is_never_closed()
+            && self
+                .source
+                .bytes()
+                .get(from..)
+                .unwrap_or(&[])
+                .iter()
+                .all(|&byte| byte == 0)
     }
 
-    /// Reads the record at `position` with every check. `false` if there is something to tell before it: it is read again then.
+    /// Reads the record at `position` with every check. `false` if there is something to tell
+    /// before it: it is read again then.
     fn walk_record(&mut self) -> Result<bool, HeaderError> {
-        let Some(plan) = self.plan.clone() else { return Ok(false) };
+        let Some(plan) = self.plan.clone() else {
+            return Ok(false);
+        };
         let class = &plan.class;
         self.seen = Seen::default();
-        let mut walker = Walker::new(self.source.bytes(), self.position, self.limit, &mut self.slots, Some(&mut self.seen));
+        let mut walker = Walker::new(
+            self.source.bytes(),
+            self.position,
+            self.limit,
+            &mut self.slots,
+            Some(&mut self.seen),
+        );
         walker = walker.after(self.order);
-        let walked = class.event_header.as_deref().map_or(Ok(()), |header| walker.structure(header));
+        let walked = class
+            .event_header
+            .as_deref()
+            .map_or(Ok(()), |header| walker.structure(header));
         let (body, order) = (walker.cursor.position(), walker.cursor.order());
         let at = |position| move |reason| HeaderError { reason, position };
         walked.map_err(at(body))?;
         let id = self.seen.value(Role::EventClassId);
-        let unknown = || DecodeError::UnknownEvent { id: id.unwrap_or(0), stream: class.id };
+        let unknown = || DecodeError::UnknownEvent {
+            id: id.unwrap_or(0),
+            stream: class.id,
+        };
         let event = plan.event(id).event;
         if event == Quick::NONE {
             return Err(at(body)(unknown()));
@@ -279,9 +318,21 @@ impl<S: Source> Stream<S> {
                 return Ok(false);
             }
         }
-        let fields = plan.events.get(event as usize).map(|plan| [&plan.class.context, &plan.class.fields]);
-        let parts = [&class.event_context].into_iter().chain(fields.into_iter().flatten());
-        let mut walker = Walker::new(self.source.bytes(), body, self.limit, &mut self.slots, Some(&mut self.seen)).after(order);
+        let fields = plan
+            .events
+            .get(event as usize)
+            .map(|plan| [&plan.class.context, &plan.class.fields]);
+        let parts = [&class.event_context]
+            .into_iter()
+            .chain(fields.into_iter().flatten());
+        let mut walker = Walker::new(
+            self.source.bytes(),
+            body,
+            self.limit,
+            &mut self.slots,
+            Some(&mut self.seen),
+        )
+        .after(order);
         let walked = parts.flatten().try_for_each(|part| walker.structure(part));
         let (end, order) = (walker.cursor.position(), walker.cursor.order());
         walked.map_err(at(end))?;
@@ -292,7 +343,12 @@ impl<S: Source> Stream<S> {
             Header::Compiled(_, switch) => u64::try_from(self.slots.get(switch.slot)).unwrap_or(0),
             Header::Walk => 0,
         };
-        self.record = Record { event, body, end, tag };
+        self.record = Record {
+            event,
+            body,
+            end,
+            tag,
+        };
         self.position = end;
         (self.clock, self.behind, self.order) = (time, behind, order);
         self.told = None;
@@ -301,5 +357,8 @@ impl<S: Source> Stream<S> {
 }
 
 pub(crate) fn wants_more(reason: &DecodeError) -> bool {
-    matches!(reason, DecodeError::UnexpectedEnd { .. } | DecodeError::LengthTooLarge { .. })
+    matches!(
+        reason,
+        DecodeError::UnexpectedEnd { .. } | DecodeError::LengthTooLarge { .. }
+    )
 }

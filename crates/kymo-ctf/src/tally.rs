@@ -1,4 +1,5 @@
-//! How much of what is in a trace, and no more than that: every header decoded, every record stepped over, no field read.
+//! How much of what is in a trace, and no more than that: every header decoded, every record
+//! stepped over, no field read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,13 +42,19 @@ impl Tally {
     /// Problems that are kept of each stream.
     pub const MOST_PROBLEMS: u64 = 100;
 
-    /// Counts a trace: with one job its streams merged in the order of time, with more the streams shared out to as many threads.
+    /// Counts a trace: with one job its streams merged in the order of time, with more the streams
+    /// shared out to as many threads.
     pub fn of(trace: &TraceMap, jobs: usize, strict: bool) -> Tally {
         Tally::watched(trace, jobs, strict, &|_| ())
     }
 
     /// The same; `watch` is told how many bytes more were read, packet by packet.
-    pub fn watched(trace: &TraceMap, jobs: usize, strict: bool, watch: &(dyn Fn(u64) + Sync)) -> Tally {
+    pub fn watched(
+        trace: &TraceMap,
+        jobs: usize,
+        strict: bool,
+        watch: &(dyn Fn(u64) + Sync),
+    ) -> Tally {
         let count = trace.streams().count();
         let jobs = jobs.min(count);
         if jobs <= 1 {
@@ -94,18 +101,47 @@ impl Tally {
         self.more_problems += other.more_problems;
     }
 
-    fn read<'a>(streams: impl IntoIterator<Item = Stream<Slice<'a>>>, strict: bool, watch: &dyn Fn(u64)) -> Tally {
+    fn read<'a>(
+        streams: impl IntoIterator<Item = Stream<Slice<'a>>>,
+        strict: bool,
+        watch: &dyn Fn(u64),
+    ) -> Tally {
         let streams: Vec<_> = streams.into_iter().collect();
-        let clocks = streams.first().map(|stream| stream.metadata.clocks.clone()).unwrap_or_default();
-        let one_clock = clocks.len() == 1 && streams.iter().all(|stream| stream.metadata.clocks == clocks);
-        let classes: usize = streams.iter().map(|stream| stream.metadata.event_class_count()).sum();
+        let clocks = streams
+            .first()
+            .map(|stream| stream.metadata.clocks.clone())
+            .unwrap_or_default();
+        let one_clock = clocks.len() == 1
+            && streams
+                .iter()
+                .all(|stream| stream.metadata.clocks == clocks);
+        let classes: usize = streams
+            .iter()
+            .map(|stream| stream.metadata.event_class_count())
+            .sum();
         let most_counts = classes.saturating_mul(4) + 1024;
-        let mut counting =
-            Counting { counters: Vec::new(), counts: Vec::new(), most_counts, tally: Tally::default(), one_clock, watch };
+        let mut counting = Counting {
+            counters: Vec::new(),
+            counts: Vec::new(),
+            most_counts,
+            tally: Tally::default(),
+            one_clock,
+            watch,
+        };
         for mut stream in streams {
-            counting.tally.streams.push(StreamTally { name: stream.name.to_string(), ..StreamTally::default() });
+            counting.tally.streams.push(StreamTally {
+                name: stream.name.to_string(),
+                ..StreamTally::default()
+            });
             stream.strict = strict;
-            counting.counters.push(Counter { stream, groups: BTreeMap::new(), base: 0, packets: 0, offset: 0, problems: 0 });
+            counting.counters.push(Counter {
+                stream,
+                groups: BTreeMap::new(),
+                base: 0,
+                packets: 0,
+                offset: 0,
+                problems: 0,
+            });
         }
         match counting.counters.len() {
             1 => counting.count_alone(),
@@ -121,7 +157,8 @@ struct Counting<'a, 'w> {
     counters: Vec<Counter<'a>>,
     /// Events by stream, CPU and class: the counters know which.
     counts: Vec<u64>,
-    /// When there are more of them than this, they are put into the tally: a stream may name another CPU in each packet.
+    /// When there are more of them than this, they are put into the tally: a stream may name
+    /// another CPU in each packet.
     most_counts: usize,
     tally: Tally,
     one_clock: bool,
@@ -144,11 +181,17 @@ struct Counter<'a> {
 impl Ends for Counting<'_, '_> {
     #[inline(never)]
     fn refill(&mut self, place: usize, run: &mut Run) {
-        let Some(counter) = self.counters.get_mut(place) else { return };
+        let Some(counter) = self.counters.get_mut(place) else {
+            return;
+        };
         let base = counter.base as u32;
-        let mut records = counter.stream.run_quickly(RUN, |place, record, time| run.put(place, time, base + record.event));
+        let mut records = counter.stream.run_quickly(RUN, |place, record, time| {
+            run.put(place, time, base + record.event)
+        });
         if records == 0 {
-            let Some((time, key)) = self.next_slowly(place) else { return };
+            let Some((time, key)) = self.next_slowly(place) else {
+                return;
+            };
             run.put(0, time, key);
             records = 1;
         }
@@ -181,7 +224,9 @@ impl Counting<'_, '_> {
     /// Counts a stream that there is nothing to merge with: its records need not be read ahead.
     fn count_alone(&mut self) {
         loop {
-            let Some(counter) = self.counters.first_mut() else { return };
+            let Some(counter) = self.counters.first_mut() else {
+                return;
+            };
             let counts = self.counts.get_mut(counter.base..).unwrap_or_default();
             counter.stream.run_quickly(usize::MAX, |_, record, _| {
                 if let Some(count) = counts.get_mut(record.event as usize) {
@@ -191,12 +236,15 @@ impl Counting<'_, '_> {
             if self.wants_all() {
                 self.all_given();
             }
-            let Some((_, key)) = self.next_slowly(0) else { return };
+            let Some((_, key)) = self.next_slowly(0) else {
+                return;
+            };
             self.take(key);
         }
     }
 
-    /// The time of the next record and its place among the counts, whatever is to be told before it; `None` at the stream's end.
+    /// The time of the next record and its place among the counts, whatever is to be told before
+    /// it; `None` at the stream's end.
     fn next_slowly(&mut self, place: usize) -> Option<(u64, u32)> {
         loop {
             let counter = self.counters.get_mut(place)?;
@@ -206,7 +254,10 @@ impl Counting<'_, '_> {
                         self.new_packet(place);
                     }
                     let counter = self.counters.get(place)?;
-                    return Some((counter.stream.clock, counter.base as u32 + counter.stream.record.event));
+                    return Some((
+                        counter.stream.clock,
+                        counter.base as u32 + counter.stream.record.event,
+                    ));
                 }
                 Next::Note => self.note(place),
                 Next::End => return None,
@@ -214,18 +265,29 @@ impl Counting<'_, '_> {
         }
     }
 
-    /// Makes times of several clocks comparable: nanoseconds within 292 years of the origin, in the order of unsigned numbers.
+    /// Makes times of several clocks comparable: nanoseconds within 292 years of the origin, in the
+    /// order of unsigned numbers.
     fn compare_by_nanos(&self, place: usize, run: &mut Run) {
-        let plan = self.counters.get(place).and_then(|counter| counter.stream.plan());
+        let plan = self
+            .counters
+            .get(place)
+            .and_then(|counter| counter.stream.plan());
         let clock = plan.and_then(|plan| plan.class.clock.clone());
         for time in run.times() {
-            let nanos = clock.as_ref().map_or(i128::from(i64::MIN), |clock| clock.nanos_from_origin(Ticks(*time)));
+            let nanos = clock.as_ref().map_or(i128::from(i64::MIN), |clock| {
+                clock.nanos_from_origin(Ticks(*time))
+            });
             *time = (nanos.clamp(i64::MIN.into(), i64::MAX.into()) - i128::from(i64::MIN)) as u64;
         }
     }
 
     fn note(&mut self, place: usize) {
-        let (Some(counter), Some(tally)) = (self.counters.get_mut(place), self.tally.streams.get_mut(place)) else { return };
+        let (Some(counter), Some(tally)) = (
+            self.counters.get_mut(place),
+            self.tally.streams.get_mut(place),
+        ) else {
+            return;
+        };
         match counter.stream.note.take() {
             Some(Note::Loss(loss)) => {
                 let lost = match loss.kind {
@@ -245,7 +307,9 @@ impl Counting<'_, '_> {
 
     fn new_packet(&mut self, place: usize) {
         self.find_group(place);
-        let Some(counter) = self.counters.get_mut(place) else { return };
+        let Some(counter) = self.counters.get_mut(place) else {
+            return;
+        };
         counter.packets = counter.stream.packets;
         (self.watch)(counter.stream.offset.saturating_sub(counter.offset));
         counter.offset = counter.stream.offset;
@@ -253,11 +317,14 @@ impl Counting<'_, '_> {
 
     /// Finds where the events of the current packet are counted.
     fn find_group(&mut self, place: usize) {
-        let Some(counter) = self.counters.get_mut(place) else { return };
+        let Some(counter) = self.counters.get_mut(place) else {
+            return;
+        };
         let cpu = counter.stream.head.as_ref().and_then(|head| head.cpu);
         let group = *counter.groups.entry(cpu).or_insert_with(|| {
             let group = self.counts.len();
-            self.counts.resize(group + counter.stream.metadata.event_class_count(), 0);
+            self.counts
+                .resize(group + counter.stream.metadata.event_class_count(), 0);
             group
         });
         counter.base = group + counter.stream.plan().map_or(0, |plan| plan.first_index);
@@ -268,11 +335,20 @@ impl Counting<'_, '_> {
         for (counter, tally) in self.counters.iter_mut().zip(&mut self.tally.streams) {
             for (cpu, group) in std::mem::take(&mut counter.groups) {
                 let counts = self.counts.get(group..).unwrap_or_default();
-                for class in counter.stream.metadata.streams().flat_map(|stream| stream.events.values()) {
+                for class in counter
+                    .stream
+                    .metadata
+                    .streams()
+                    .flat_map(|stream| stream.events.values())
+                {
                     let count = counts.get(class.index()).copied().unwrap_or(0);
                     if count > 0 {
                         tally.events += count;
-                        *self.tally.events.entry((Arc::clone(&class.name), cpu)).or_default() += count;
+                        *self
+                            .tally
+                            .events
+                            .entry((Arc::clone(&class.name), cpu))
+                            .or_default() += count;
                     }
                 }
             }
@@ -289,7 +365,9 @@ mod tests {
     fn stream(packets: u64, first_cpu: u64) -> Vec<u8> {
         let packet = |number: u64| {
             let time = |step: u64| number * 10 + step * 3 + first_cpu;
-            [first_cpu + number, 4 * 64, time(0), time(1)].into_iter().flat_map(u64::to_le_bytes)
+            [first_cpu + number, 4 * 64, time(0), time(1)]
+                .into_iter()
+                .flat_map(u64::to_le_bytes)
         };
         (0..packets).flat_map(packet).collect()
     }
@@ -309,10 +387,16 @@ mod tests {
         let name: Arc<str> = Arc::from("tick");
         for count in 1..4 {
             let bytes: Vec<_> = (0..count).map(|place| stream(5_000, place * 3)).collect();
-            let streams = bytes.iter().map(|bytes| Stream::new(Arc::clone(&metadata), "s", Slice::new(bytes)));
+            let streams = bytes
+                .iter()
+                .map(|bytes| Stream::new(Arc::clone(&metadata), "s", Slice::new(bytes)));
             let tally = Tally::read(streams, true, &|_| ());
             assert!(tally.problems.is_empty(), "{:?}", tally.problems);
-            assert!(tally.streams.iter().all(|stream| stream.events == 10_000), "{:?}", tally.streams);
+            assert!(
+                tally.streams.iter().all(|stream| stream.events == 10_000),
+                "{:?}",
+                tally.streams
+            );
             let mut wanted = BTreeMap::new();
             for cpu in (0..count).flat_map(|place| place * 3..place * 3 + 5_000) {
                 *wanted.entry((Arc::clone(&name), Some(cpu))).or_insert(0) += 2;

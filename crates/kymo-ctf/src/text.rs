@@ -13,11 +13,18 @@ pub(crate) fn decode(bytes: &[u8], encoding: TextEncoding) -> Cow<'_, str> {
     let sixteen = |unit: fn([u8; 2]) -> u16| {
         let (units, rest) = bytes.as_chunks::<2>();
         let chars = char::decode_utf16(units.iter().map(|&two| unit(two)));
-        finish(chars.map(|decoded| decoded.unwrap_or(char::REPLACEMENT_CHARACTER)).collect(), rest)
+        finish(
+            chars
+                .map(|decoded| decoded.unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect(),
+            rest,
+        )
     };
     let thirty_two = |unit: fn([u8; 4]) -> u32| {
         let (units, rest) = bytes.as_chunks::<4>();
-        let chars = units.iter().map(|&four| char::from_u32(unit(four)).unwrap_or(char::REPLACEMENT_CHARACTER));
+        let chars = units
+            .iter()
+            .map(|&four| char::from_u32(unit(four)).unwrap_or(char::REPLACEMENT_CHARACTER));
         finish(chars.collect(), rest)
     };
     match encoding {
@@ -42,12 +49,24 @@ pub(crate) fn float(cursor: &mut BitCursor<'_>, class: &FloatClass) -> Result<f6
     if class.size == 128 {
         let first = cursor.integer(64, class.byte_order)?;
         let second = cursor.integer(64, class.byte_order)?;
-        let (high, low) = if class.byte_order == ByteOrder::Big { (first, second) } else { (second, first) };
+        let (high, low) = if class.byte_order == ByteOrder::Big {
+            (first, second)
+        } else {
+            (second, first)
+        };
         let raw = u128::from(high) << 64 | u128::from(low);
-        return Ok(from_128(if class.bit_order == BitOrder::Reversed { raw.reverse_bits() } else { raw }));
+        return Ok(from_128(if class.bit_order == BitOrder::Reversed {
+            raw.reverse_bits()
+        } else {
+            raw
+        }));
     }
     let raw = cursor.integer(class.size, class.byte_order)?;
-    let raw = if class.bit_order == BitOrder::Reversed { reverse(raw, class.size) } else { raw };
+    let raw = if class.bit_order == BitOrder::Reversed {
+        reverse(raw, class.size)
+    } else {
+        raw
+    };
     Ok(match class.size {
         16 => from_16(raw as u16),
         32 => f64::from(f32::from_bits(raw as u32)),
@@ -67,7 +86,8 @@ fn from_16(raw: u16) -> f64 {
     if raw >> 15 == 1 { -size } else { size }
 }
 
-/// IEEE 754 binary128, rounded to the nearest; what is too small becomes 0, what is too large infinite.
+/// IEEE 754 binary128, rounded to the nearest; what is too small becomes 0, what is too large
+/// infinite.
 fn from_128(raw: u128) -> f64 {
     let sign = if raw >> 127 == 1 { -1.0 } else { 1.0 };
     let exponent = (raw >> 112 & 0x7fff) as i32;
@@ -93,23 +113,43 @@ mod tests {
     #[test]
     fn text_in_all_encodings() {
         let text = "aé€😀";
-        let be16: Vec<u8> = text.encode_utf16().chain([0, 65]).flat_map(u16::to_be_bytes).collect();
+        let be16: Vec<u8> = text
+            .encode_utf16()
+            .chain([0, 65])
+            .flat_map(u16::to_be_bytes)
+            .collect();
         let le16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let be32: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect();
-        let le32: Vec<u8> = text.chars().map(u32::from).chain([0, 65]).flat_map(u32::to_le_bytes).collect();
+        let be32: Vec<u8> = text
+            .chars()
+            .flat_map(|c| u32::from(c).to_be_bytes())
+            .collect();
+        let le32: Vec<u8> = text
+            .chars()
+            .map(u32::from)
+            .chain([0, 65])
+            .flat_map(u32::to_le_bytes)
+            .collect();
         assert_eq!(decode(&be16, TextEncoding::Utf16Be), text);
         assert_eq!(decode(&le16, TextEncoding::Utf16Le), text);
         assert_eq!(decode(&be32, TextEncoding::Utf32Be), text);
         assert_eq!(decode(&le32, TextEncoding::Utf32Le), text);
         assert_eq!(decode(b"ab\0c", TextEncoding::Utf8), "ab");
-        assert_eq!(decode(&[0xd8, 0, 0, 65, 1], TextEncoding::Utf16Be), "\u{fffd}A\u{fffd}");
+        assert_eq!(
+            decode(&[0xd8, 0, 0, 65, 1], TextEncoding::Utf16Be),
+            "\u{fffd}A\u{fffd}"
+        );
     }
 
     #[test]
     fn floats_of_16_bits() {
-        for (raw, value) in
-            [(0, 0.0), (0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (1, 2f64.powi(-24)), (0xfc00, f64::NEG_INFINITY)]
-        {
+        for (raw, value) in [
+            (0, 0.0),
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+            (1, 2f64.powi(-24)),
+            (0xfc00, f64::NEG_INFINITY),
+        ] {
             assert_eq!(from_16(raw), value, "{raw:#x}");
         }
         assert!(from_16(0x7e00).is_nan());
@@ -120,7 +160,10 @@ mod tests {
         assert_eq!(from_128(0x3fff << 112), 1.0);
         assert_eq!(from_128(0xc000_8000 << 96), -3.0);
         assert_eq!(from_128(0x7fff << 112), f64::INFINITY);
-        assert_eq!(from_128(0x3ffd_5555_5555_5555_5555_5555_5555_5555), 1.0 / 3.0);
+        assert_eq!(
+            from_128(0x3ffd_5555_5555_5555_5555_5555_5555_5555),
+            1.0 / 3.0
+        );
         assert_eq!(from_128(0x7000 << 112), f64::INFINITY);
         assert_eq!(from_128(1), 0.0);
     }

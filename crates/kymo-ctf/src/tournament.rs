@@ -1,12 +1,16 @@
-//! Which of several comes first, kept up to date with one comparison for every doubling of their number.
+//! Which of several comes first, kept up to date with one comparison for every doubling of their
+//! number.
 
-/// A loser tree: every inner node keeps who lost there, so that a new time of the winner needs only the way up.
+/// A loser tree: every inner node keeps who lost there, so that a new time of the winner needs only
+/// the way up.
 ///
-/// Times are kept apart from everything else and compared as 64-bit numbers: this runs once for every event of a trace.
+/// Times are kept apart from everything else and compared as 64-bit numbers: this runs once for
+/// every event of a trace.
 #[derive(Debug)]
 pub(crate) struct Tournament {
     times: Vec<u64>,
-    /// Who comes first of those with the same time: their place, and behind all others who is [out](OUT).
+    /// Who comes first of those with the same time: their place, and behind all others who is
+    /// [out](OUT).
     ranks: Vec<u32>,
     /// Places, by node; that of node 0 is the winner's.
     losers: Vec<u32>,
@@ -23,8 +27,12 @@ impl Tournament {
         let leaves = times.len().next_power_of_two().max(1);
         let time = |place: usize| times.get(place).copied().flatten();
         let mut tournament = Tournament {
-            times: (0..leaves).map(|place| time(place).unwrap_or(u64::MAX)).collect(),
-            ranks: (0..leaves).map(|place| place as u32 | if time(place).is_none() { OUT } else { 0 }).collect(),
+            times: (0..leaves)
+                .map(|place| time(place).unwrap_or(u64::MAX))
+                .collect(),
+            ranks: (0..leaves)
+                .map(|place| place as u32 | if time(place).is_none() { OUT } else { 0 })
+                .collect(),
             losers: vec![0; leaves],
             alive: times.iter().flatten().count(),
         };
@@ -35,7 +43,11 @@ impl Tournament {
                 None => {
                     let child = |child: usize| winners.get(child).copied().unwrap_or(0);
                     let (left, right) = (child(2 * node), child(2 * node + 1));
-                    let (winner, loser) = if tournament.is_before(right, left) { (right, left) } else { (left, right) };
+                    let (winner, loser) = if tournament.is_before(right, left) {
+                        (right, left)
+                    } else {
+                        (left, right)
+                    };
                     if let Some(cell) = tournament.losers.get_mut(node) {
                         *cell = loser;
                     }
@@ -53,7 +65,12 @@ impl Tournament {
     }
 
     fn is_before(&self, one: u32, other: u32) -> bool {
-        let key = |place: u32| (self.times.get(place as usize), self.ranks.get(place as usize));
+        let key = |place: u32| {
+            (
+                self.times.get(place as usize),
+                self.ranks.get(place as usize),
+            )
+        };
         key(one) < key(other)
     }
 
@@ -107,7 +124,9 @@ mod tests {
     #[test]
     fn gives_everything_in_order_however_many_there_are() {
         for count in 0..20u64 {
-            let sequence = |place: u64| (0..place * 7 % 11).map(move |step| (step * step + place * 3) % 40 + step * 40);
+            let sequence = |place: u64| {
+                (0..place * 7 % 11).map(move |step| (step * step + place * 3) % 40 + step * 40)
+            };
             let mut sources: Vec<_> = (0..count).map(sequence).collect();
             let firsts: Vec<_> = sources.iter_mut().map(Iterator::next).collect();
             let mut tournament = Tournament::new(&firsts);
@@ -118,7 +137,9 @@ mod tests {
                 seen.push((tournament.times[place], place));
                 next = tournament.replace_winner(sources[place].next());
             }
-            let mut all: Vec<_> = (0..count).flat_map(|place| sequence(place).map(move |time| (time, place as usize))).collect();
+            let mut all: Vec<_> = (0..count)
+                .flat_map(|place| sequence(place).map(move |time| (time, place as usize)))
+                .collect();
             all.sort();
             assert_eq!(seen, all, "{count}");
         }

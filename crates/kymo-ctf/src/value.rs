@@ -6,8 +6,9 @@ use crate::wide::WideInt;
 
 /// The value of one field.
 ///
-/// A number is given by what it is, whatever the bits it is stored in: one that fits into 64 bits is [`UInt`](Value::UInt) or
-/// [`Int`](Value::Int), also from a field of 128. Only what does not is one of the wide kinds.
+/// A number is given by what it is, whatever the bits it is stored in: one that fits into 64 bits
+/// is [`UInt`](Value::UInt) or [`Int`](Value::Int), also from a field of 128. Only what does not is
+/// one of the wide kinds.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -15,7 +16,8 @@ pub enum Value {
     UInt(u64),
     /// A signed integer.
     Int(i64),
-    /// An enumeration's value and its labels: none where the value has none, several where ranges overlap.
+    /// An enumeration's value and its labels: none where the value has none, several where ranges
+    /// overlap.
     Enum {
         /// The integer.
         value: i128,

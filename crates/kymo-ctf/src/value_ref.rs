@@ -1,15 +1,15 @@
 //! Values where they are: read from the packet when they are asked for.
 //!
-//! Records are handed out only after they were stepped over without an error, so that nothing can fail here. Should it still, values
-//! are missing, never wrong.
+//! Records are handed out only after they were stepped over without an error, so that nothing can
+//! fail here. Should it still, values are missing, never wrong.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::bits::{Leb, leb128, load, sign_extend};
 use crate::class::{
-    ArrayClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Mapping, Member, NO_SLOT, StringLength, StructClass,
-    VarIntClass, WideClass, WideKind, active, active_widely, choose,
+    ArrayClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Mapping, Member, NO_SLOT,
+    StringLength, StructClass, VarIntClass, WideClass, WideKind, active, active_widely, choose,
 };
 use crate::error::DecodeError;
 use crate::state::Slots;
@@ -19,8 +19,8 @@ use crate::value::{Fields, Value};
 use crate::walk::{Walker, in_order, widened};
 use crate::wide::WideInt;
 
-/// The value of one field, borrowed from the packet it is in. The wide kinds are only for what the others have no room for, as
-/// [`Value`] says.
+/// The value of one field, borrowed from the packet it is in. The wide kinds are only for what the
+/// others have no room for, as [`Value`] says.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ValueRef<'a> {
@@ -108,7 +108,9 @@ pub struct WideEnumRef<'a> {
 impl<'a> WideEnumRef<'a> {
     /// The labels of the value, in declared order, each once.
     pub fn labels(&self) -> impl Iterator<Item = &'a Arc<str>> {
-        Mapping::labels_of(self.mappings, |mapping| mapping.range.holds_wide(&self.value))
+        Mapping::labels_of(self.mappings, |mapping| {
+            mapping.range.holds_wide(&self.value)
+        })
     }
 }
 
@@ -143,7 +145,11 @@ impl WideClass {
 }
 
 fn integer<'a>(value: WideInt, signed: bool) -> ValueRef<'a> {
-    let small = if signed { value.to_i64().map(ValueRef::Int) } else { value.to_u64().map(ValueRef::UInt) };
+    let small = if signed {
+        value.to_i64().map(ValueRef::Int)
+    } else {
+        value.to_u64().map(ValueRef::UInt)
+    };
     small.unwrap_or(ValueRef::Wide(value))
 }
 
@@ -189,7 +195,15 @@ impl<'a> StructRef<'a> {
     /// A structure without members.
     pub(crate) fn empty() -> Self {
         static EMPTY: StructClass = StructClass::EMPTY;
-        StructRef { class: &EMPTY, place: Place { bytes: &[], position: 0, limit: 0, slots: Slots::new(0) } }
+        StructRef {
+            class: &EMPTY,
+            place: Place {
+                bytes: &[],
+                position: 0,
+                limit: 0,
+                slots: Slots::new(0),
+            },
+        }
     }
 
     /// What the metadata says about it.
@@ -212,22 +226,40 @@ impl<'a> StructRef<'a> {
         let mut place = self.place.clone();
         self.class.members.iter().map_while(move |member| {
             let value = place.value(&member.class)?;
-            Some(FieldRef { name: &member.name, class: &member.class, value })
+            Some(FieldRef {
+                name: &member.name,
+                class: &member.class,
+                value,
+            })
         })
     }
 
     /// The member that is shown as `name`. Members before it are stepped over.
     pub fn get(&self, name: &str) -> Option<ValueRef<'a>> {
-        let index = self.class.members.iter().position(|member| &*member.name == name)?;
+        let index = self
+            .class
+            .members
+            .iter()
+            .position(|member| &*member.name == name)?;
         let (before, from) = self.class.members.split_at_checked(index)?;
         let mut place = self.place.clone();
-        place.walk(|walker| before.iter().try_for_each(|member| walker.field(&member.class))).ok()?;
+        place
+            .walk(|walker| {
+                before
+                    .iter()
+                    .try_for_each(|member| walker.field(&member.class))
+            })
+            .ok()?;
         place.value(&from.first()?.class)
     }
 
     /// All of it, owned.
     pub fn to_fields(&self) -> Fields {
-        Fields(self.iter().map(|field| (Arc::clone(field.name), field.value.to_value())).collect())
+        Fields(
+            self.iter()
+                .map(|field| (Arc::clone(field.name), field.value.to_value()))
+                .collect(),
+        )
     }
 }
 
@@ -262,7 +294,10 @@ impl<'a> VariantRef<'a> {
 
     /// Its value.
     pub fn value(&self) -> ValueRef<'a> {
-        self.place.clone().value(&self.option.class).unwrap_or(ValueRef::None)
+        self.place
+            .clone()
+            .value(&self.option.class)
+            .unwrap_or(ValueRef::None)
     }
 }
 
@@ -281,7 +316,10 @@ impl<'a> Place<'a> {
     }
 
     /// Goes on as the exact way does.
-    pub(crate) fn walk<T>(&mut self, walk: impl FnOnce(&mut Walker<'a, '_>) -> Result<T, DecodeError>) -> Result<T, DecodeError> {
+    pub(crate) fn walk<T>(
+        &mut self,
+        walk: impl FnOnce(&mut Walker<'a, '_>) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
         let mut walker = Walker::new(self.bytes, self.position, self.limit, &mut self.slots, None);
         let walked = walk(&mut walker);
         self.position = walker.cursor.position();
@@ -293,7 +331,11 @@ impl<'a> Place<'a> {
         let value = match class {
             FieldClass::Integer(class) => {
                 let raw = self.integer(class)?;
-                if class.signed { ValueRef::Int(sign_extend(raw, class.size)) } else { ValueRef::UInt(raw) }
+                if class.signed {
+                    ValueRef::Int(sign_extend(raw, class.size))
+                } else {
+                    ValueRef::UInt(raw)
+                }
             }
             FieldClass::BitArray(class) => ValueRef::UInt(self.integer(class)?),
             FieldClass::Bool(class) => {
@@ -301,10 +343,16 @@ impl<'a> Place<'a> {
                 self.slots.set(class.slot, value.into());
                 ValueRef::Bool(value)
             }
-            FieldClass::BitMap(class) => ValueRef::BitMap(BitMapRef { bits: self.integer(&class.integer)?, flags: &class.flags }),
+            FieldClass::BitMap(class) => ValueRef::BitMap(BitMapRef {
+                bits: self.integer(&class.integer)?,
+                flags: &class.flags,
+            }),
             FieldClass::Enum(class) => {
                 let value = widened(self.integer(&class.integer)?, &class.integer);
-                ValueRef::Enum(EnumRef { value, mappings: &class.mappings })
+                ValueRef::Enum(EnumRef {
+                    value,
+                    mappings: &class.mappings,
+                })
             }
             FieldClass::VarInt(class) => {
                 let raw = match self.var_int(class)? {
@@ -316,7 +364,11 @@ impl<'a> Place<'a> {
                         });
                     }
                 };
-                let value = if class.signed { i128::from(raw.cast_signed()) } else { i128::from(raw) };
+                let value = if class.signed {
+                    i128::from(raw.cast_signed())
+                } else {
+                    i128::from(raw)
+                };
                 match &class.mappings {
                     Some(mappings) => ValueRef::Enum(EnumRef { value, mappings }),
                     None if class.signed => ValueRef::Int(raw.cast_signed()),
@@ -331,7 +383,8 @@ impl<'a> Place<'a> {
             }
             FieldClass::Blob(class) => ValueRef::Bytes(self.bytes(&class.length, 1)?),
             FieldClass::Struct(class) => {
-                self.walk(|walker| walker.cursor.align(class.alignment)).ok()?;
+                self.walk(|walker| walker.cursor.align(class.alignment))
+                    .ok()?;
                 let place = self.clone();
                 self.walk(|walker| walker.structure(class)).ok()?;
                 ValueRef::Struct(StructRef { class, place })
@@ -348,7 +401,11 @@ impl<'a> Place<'a> {
             FieldClass::Optional(class) => {
                 let is_there = class.is_there(&self.slots);
                 self.slots.clear(&class.clears);
-                if is_there { self.value(&class.class)? } else { ValueRef::None }
+                if is_there {
+                    self.value(&class.class)?
+                } else {
+                    ValueRef::None
+                }
             }
         };
         Some(value)
@@ -359,15 +416,27 @@ impl<'a> Place<'a> {
             LinkedLength::Fixed(length) => length,
             LinkedLength::Slot(slot) => self.slots.length(slot)?,
         };
-        self.walk(|walker| walker.cursor.align(class.element.alignment().max(class.minimum_alignment))).ok()?;
+        self.walk(|walker| {
+            walker
+                .cursor
+                .align(class.element.alignment().max(class.minimum_alignment))
+        })
+        .ok()?;
         if class.text {
             let bytes = self.walk(|walker| walker.cursor.take_bytes(length)).ok()?;
             let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
-            return Some(ValueRef::Str(String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes))));
+            return Some(ValueRef::Str(String::from_utf8_lossy(
+                bytes.get(..end).unwrap_or(bytes),
+            )));
         }
         let place = self.clone();
-        self.walk(|walker| (0..length).try_for_each(|_| walker.field(&class.element))).ok()?;
-        Some(ValueRef::Array(ArrayRef { class, length, place }))
+        self.walk(|walker| (0..length).try_for_each(|_| walker.field(&class.element)))
+            .ok()?;
+        Some(ValueRef::Array(ArrayRef {
+            class,
+            length,
+            place,
+        }))
     }
 
     /// To the next multiple of `alignment` bits.
@@ -380,15 +449,25 @@ impl<'a> Place<'a> {
     pub(crate) fn var_int(&mut self, class: &VarIntClass) -> Option<Leb> {
         let at = aligned(self.position, 7);
         let range = usize::try_from(at / 8).ok()?..usize::try_from(self.limit / 8).ok()?;
-        let Ok((raw, length)) = leb128(self.bytes.get(range)?, class.signed) else { return self.wide_var_int(class) };
+        let Ok((raw, length)) = leb128(self.bytes.get(range)?, class.signed) else {
+            return self.wide_var_int(class);
+        };
         self.position = at + length as u64 * 8;
-        self.slots.set(class.slot, if class.signed { raw.cast_signed().into() } else { raw.into() });
+        self.slots.set(
+            class.slot,
+            if class.signed {
+                raw.cast_signed().into()
+            } else {
+                raw.into()
+            },
+        );
         Some(Leb::Small(raw))
     }
 
     #[cold]
     fn wide_var_int(&mut self, class: &VarIntClass) -> Option<Leb> {
-        self.walk(|walker| walker.leb128(class.signed, class.slot)).ok()
+        self.walk(|walker| walker.leb128(class.signed, class.slot))
+            .ok()
     }
 
     pub(crate) fn wide(&mut self, class: &WideClass) -> Option<WideInt> {
@@ -401,7 +480,9 @@ impl<'a> Place<'a> {
         if let Some(unit) = class.unit {
             at = at.checked_add(unit.padding(at, class.size))?;
         }
-        let end = at.checked_add(class.size.into()).filter(|end| *end <= self.limit)?;
+        let end = at
+            .checked_add(class.size.into())
+            .filter(|end| *end <= self.limit)?;
         let raw = in_order(load(self.bytes, at, class.size, class.byte_order)?, class);
         self.position = end;
         if class.slot != NO_SLOT {
@@ -470,21 +551,34 @@ impl ValueRef<'_> {
             ValueRef::UInt(value) => Value::UInt(*value),
             ValueRef::Int(value) => Value::Int(*value),
             ValueRef::Bool(value) => Value::Bool(*value),
-            ValueRef::Enum(value) => Value::Enum { value: value.value, labels: value.labels().cloned().collect() },
-            ValueRef::BitMap(map) => Value::BitMap { bits: map.bits, flags: map.active().into_iter().cloned().collect() },
+            ValueRef::Enum(value) => Value::Enum {
+                value: value.value,
+                labels: value.labels().cloned().collect(),
+            },
+            ValueRef::BitMap(map) => Value::BitMap {
+                bits: map.bits,
+                flags: map.active().into_iter().cloned().collect(),
+            },
             ValueRef::Wide(value) => Value::Wide(value.clone()),
-            ValueRef::WideEnum(value) => Value::WideEnum { value: value.value.clone(), labels: value.labels().cloned().collect() },
-            ValueRef::WideBitMap(map) => {
-                Value::WideBitMap { bits: map.bits.clone(), flags: map.active().into_iter().cloned().collect() }
-            }
+            ValueRef::WideEnum(value) => Value::WideEnum {
+                value: value.value.clone(),
+                labels: value.labels().cloned().collect(),
+            },
+            ValueRef::WideBitMap(map) => Value::WideBitMap {
+                bits: map.bits.clone(),
+                flags: map.active().into_iter().cloned().collect(),
+            },
             ValueRef::Float(value) => Value::Float(*value),
             ValueRef::Str(text) => Value::Str(text.clone().into_owned()),
             ValueRef::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
-            ValueRef::Array(array) => Value::Array(array.iter().map(|value| value.to_value()).collect()),
-            ValueRef::Struct(fields) => Value::Struct(fields.to_fields()),
-            ValueRef::Variant(variant) => {
-                Value::Variant { option: Arc::clone(&variant.option.name), value: Box::new(variant.value().to_value()) }
+            ValueRef::Array(array) => {
+                Value::Array(array.iter().map(|value| value.to_value()).collect())
             }
+            ValueRef::Struct(fields) => Value::Struct(fields.to_fields()),
+            ValueRef::Variant(variant) => Value::Variant {
+                option: Arc::clone(&variant.option.name),
+                value: Box::new(variant.value().to_value()),
+            },
             ValueRef::None => Value::None,
         }
     }

@@ -1,12 +1,13 @@
 //! A record's fields told one after another, in one pass.
 //!
-//! [`StructRef`](crate::StructRef) gives any field at any time, and pays for it: what is before a field is stepped over again. Who wants
-//! all fields in their order, to print them, has each told once here.
+//! [`StructRef`](crate::StructRef) gives any field at any time, and pays for it: what is before a
+//! field is stepped over again. Who wants all fields in their order, to print them, has each told
+//! once here.
 
 use crate::bits::Leb;
 use crate::class::{
-    ArrayClass, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Member, NO_SLOT, Scope, StructClass, TextEncoding,
-    VarIntClass, choose,
+    ArrayClass, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Member, NO_SLOT,
+    Scope, StructClass, TextEncoding, VarIntClass, choose,
 };
 use crate::event_ref::EventRef;
 use crate::source::Source as _;
@@ -16,7 +17,8 @@ use crate::wide::WideInt;
 
 /// Is told every field of a record.
 ///
-/// Every [`structure`](Visitor::structure), [`array`](Visitor::array) and [`variant`](Visitor::variant) is closed by [`end`](Visitor::end).
+/// Every [`structure`](Visitor::structure), [`array`](Visitor::array) and
+/// [`variant`](Visitor::variant) is closed by [`end`](Visitor::end).
 pub trait Visitor<'a> {
     /// A part of the record begins: a structure, which is told next.
     fn scope(&mut self, scope: Scope);
@@ -24,10 +26,12 @@ pub trait Visitor<'a> {
     /// A structure.
     fn structure(&mut self, class: &'a StructClass);
 
-    /// The next member of the structure. What it is comes next, unless the answer is `false`: then it is left out.
+    /// The next member of the structure. What it is comes next, unless the answer is `false`: then
+    /// it is left out.
     fn member(&mut self, member: &'a Member) -> bool;
 
-    /// An array of `length` elements, each told after an [`element`](Visitor::element). Arrays of characters are [`text`](Visitor::text).
+    /// An array of `length` elements, each told after an [`element`](Visitor::element). Arrays of
+    /// characters are [`text`](Visitor::text).
     fn array(&mut self, class: &'a ArrayClass, length: u64);
 
     /// The next element, counted from 0.
@@ -39,20 +43,22 @@ pub trait Visitor<'a> {
     /// The innermost structure, array or variant is over.
     fn end(&mut self, of: Compound);
 
-    /// An integer or what is stored as one: an enumeration, a boolean, a bit array, a bit map. `class` says which. `bits` are its
-    /// [size](IntegerClass::size) low bits, not sign-extended.
+    /// An integer or what is stored as one: an enumeration, a boolean, a bit array, a bit map.
+    /// `class` says which. `bits` are its [size](IntegerClass::size) low bits, not sign-extended.
     fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64);
 
     /// A LEB128 integer of 64 bits at most, sign-extended to these if it is signed.
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64);
 
-    /// A LEB128 integer of more than 64 bits, or a field of a [`WideClass`](crate::WideClass), whatever its value. `class` says which.
+    /// A LEB128 integer of more than 64 bits, or a field of a [`WideClass`](crate::WideClass),
+    /// whatever its value. `class` says which.
     fn wide(&mut self, class: &'a FieldClass, value: WideInt);
 
     /// A floating-point number; smaller ones are widened.
     fn float(&mut self, class: &'a FloatClass, value: f64);
 
-    /// Text as it is stored, whatever is in it: a terminator and what follows it belong to `bytes` where the length is stated.
+    /// Text as it is stored, whatever is in it: a terminator and what follows it belong to `bytes`
+    /// where the length is stated.
     fn text(&mut self, bytes: &'a [u8], encoding: TextEncoding);
 
     /// Bytes.
@@ -77,7 +83,11 @@ impl<'a> EventRef<'a> {
     /// Tells the record's contexts and fields: those that its class has.
     pub fn visit<V: Visitor<'a>>(&self, visitor: &mut V) {
         let (mut place, parts) = self.stream.body(&self.plan.class);
-        let scopes = [Scope::EventCommonContext, Scope::EventContext, Scope::EventFields];
+        let scopes = [
+            Scope::EventCommonContext,
+            Scope::EventContext,
+            Scope::EventFields,
+        ];
         for (part, scope) in parts.into_iter().zip(scopes) {
             if let Some(class) = part {
                 visitor.scope(scope);
@@ -90,20 +100,27 @@ impl<'a> EventRef<'a> {
     /// Tells the context of the record's packet, if there is one.
     pub fn visit_packet_context<V: Visitor<'a>>(&self, visitor: &mut V) {
         let head = self.stream.head.as_ref();
-        if let Some((mut place, class)) = head.and_then(|head| head.context(self.stream.source.bytes(), &self.stream.metadata)) {
+        if let Some((mut place, class)) =
+            head.and_then(|head| head.context(self.stream.source.bytes(), &self.stream.metadata))
+        {
             visitor.scope(Scope::PacketContext);
             let _ = place.tell_structure(class, visitor);
         }
     }
 
-    /// Counts packets of the stream as they are read: events of the same stream and count are in the same packet.
+    /// Counts packets of the stream as they are read: events of the same stream and count are in
+    /// the same packet.
     pub fn packet_count(&self) -> u64 {
         self.stream.packets
     }
 }
 
 impl<'a> Place<'a> {
-    pub(crate) fn tell_structure<V: Visitor<'a>>(&mut self, class: &'a StructClass, visitor: &mut V) -> Option<()> {
+    pub(crate) fn tell_structure<V: Visitor<'a>>(
+        &mut self,
+        class: &'a StructClass,
+        visitor: &mut V,
+    ) -> Option<()> {
         self.align(class.alignment);
         visitor.structure(class);
         for member in &class.members {
@@ -227,13 +244,22 @@ impl<'a> Place<'a> {
         Some(())
     }
 
-    /// The bytes of `length` integers, if each is so many whole bytes and there is nothing between them; the place goes on behind them.
+    /// The bytes of `length` integers, if each is so many whole bytes and there is nothing between
+    /// them; the place goes on behind them.
     fn whole_bytes(&mut self, class: &IntegerClass, length: u64) -> Option<&'a [u8]> {
-        let is_whole = matches!(class.size, 8 | 16 | 32 | 64) && u32::from(class.size).is_multiple_of(class.alignment.max(1));
-        if !is_whole || !is_natural(class) || class.slot != NO_SLOT || !self.position.is_multiple_of(8) {
+        let is_whole = matches!(class.size, 8 | 16 | 32 | 64)
+            && u32::from(class.size).is_multiple_of(class.alignment.max(1));
+        if !is_whole
+            || !is_natural(class)
+            || class.slot != NO_SLOT
+            || !self.position.is_multiple_of(8)
+        {
             return None;
         }
-        let end = length.checked_mul(class.size.into())?.checked_add(self.position).filter(|end| *end <= self.limit)?;
+        let end = length
+            .checked_mul(class.size.into())?
+            .checked_add(self.position)
+            .filter(|end| *end <= self.limit)?;
         let range = usize::try_from(self.position / 8).ok()?..usize::try_from(end / 8).ok()?;
         let bytes = self.bytes.get(range)?;
         self.position = end;

@@ -1,18 +1,19 @@
 //! The exact way over fields: one after another, with every check, for what they leave behind.
 //!
-//! Packet headers and contexts are read so, unusual event headers, and every record again that the compiled [plan](crate::plan) could
-//! not step over, to say what is wrong with it and where.
+//! Packet headers and contexts are read so, unusual event headers, and every record again that the
+//! compiled [plan](crate::plan) could not step over, to say what is wrong with it and where.
 
 use crate::bits::{BitCursor, Leb, reverse, sign_extend, terminator};
 use crate::class::{
-    ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntegerClass, LinkedLength, NO_SLOT, Role, Roles, StringLength,
-    StructClass, WideClass, WideKind, choose,
+    ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntegerClass, LinkedLength, NO_SLOT, Role,
+    Roles, StringLength, StructClass, WideClass, WideKind, choose,
 };
 use crate::error::DecodeError;
 use crate::state::{ABSENT, Seen, Slots};
 use crate::wide::WideInt;
 
-/// Elements that take no bits may repeat this often in one record, so that few bytes cannot cost much time.
+/// Elements that take no bits may repeat this often in one record, so that few bytes cannot cost
+/// much time.
 pub(crate) const EMPTY_ELEMENTS: u64 = 1 << 16;
 
 /// Walks over fields at a cursor.
@@ -29,19 +30,37 @@ type Walked<T> = Result<T, DecodeError>;
 
 impl<'a, 's> Walker<'a, 's> {
     /// A walker at bit `position` of `bytes`, going no further than bit `limit`.
-    pub(crate) fn new(bytes: &'a [u8], position: u64, limit: u64, slots: &'s mut Slots, seen: Option<&'s mut Seen>) -> Self {
-        Walker { cursor: BitCursor::new(bytes, position, limit), slots, seen, empty: EMPTY_ELEMENTS }
+    pub(crate) fn new(
+        bytes: &'a [u8],
+        position: u64,
+        limit: u64,
+        slots: &'s mut Slots,
+        seen: Option<&'s mut Seen>,
+    ) -> Self {
+        Walker {
+            cursor: BitCursor::new(bytes, position, limit),
+            slots,
+            seen,
+            empty: EMPTY_ELEMENTS,
+        }
     }
 
-    /// The same, going on behind a field of byte order `order`: two byte orders cannot share a byte.
+    /// The same, going on behind a field of byte order `order`: two byte orders cannot share a
+    /// byte.
     pub(crate) fn after(self, order: Option<ByteOrder>) -> Self {
-        Walker { cursor: self.cursor.after(order), ..self }
+        Walker {
+            cursor: self.cursor.after(order),
+            ..self
+        }
     }
 
     /// Over all members of a structure.
     pub(crate) fn structure(&mut self, class: &StructClass) -> Walked<()> {
         self.cursor.align(class.alignment)?;
-        class.members.iter().try_for_each(|member| self.field(&member.class))
+        class
+            .members
+            .iter()
+            .try_for_each(|member| self.field(&member.class))
     }
 
     /// Over one field.
@@ -59,9 +78,15 @@ impl<'a, 's> Walker<'a, 's> {
             FieldClass::Float(class) => {
                 self.cursor.align(class.alignment)?;
                 let halves = if class.size > 64 { 2 } else { 1 };
-                (0..halves).try_for_each(|_| self.cursor.integer(class.size / halves, class.byte_order).map(drop))
+                (0..halves).try_for_each(|_| {
+                    self.cursor
+                        .integer(class.size / halves, class.byte_order)
+                        .map(drop)
+                })
             }
-            FieldClass::Wide(class) if class.slot == NO_SLOT && (class.roles.is_empty() || self.seen.is_none()) => {
+            FieldClass::Wide(class)
+                if class.slot == NO_SLOT && (class.roles.is_empty() || self.seen.is_none()) =>
+            {
                 self.cursor.align(class.alignment)?;
                 self.cursor.skip_wide(class)
             }
@@ -89,7 +114,9 @@ impl<'a, 's> Walker<'a, 's> {
             FieldClass::String(class) => {
                 self.cursor.align(8)?;
                 match &class.length {
-                    StringLength::Terminated => self.cursor.bytes_to_zero(class.encoding.unit()).map(drop),
+                    StringLength::Terminated => {
+                        self.cursor.bytes_to_zero(class.encoding.unit()).map(drop)
+                    }
                     length => self.bytes(length, class.encoding.unit()),
                 }
             }
@@ -107,7 +134,13 @@ impl<'a, 's> Walker<'a, 's> {
             FieldClass::Variant(class) => {
                 let option = self.chosen(class.selector.slot, &class.choices)?;
                 self.slots.clear(&class.clears);
-                self.field(&class.options.get(option).ok_or(DecodeError::AbsentField)?.class)
+                self.field(
+                    &class
+                        .options
+                        .get(option)
+                        .ok_or(DecodeError::AbsentField)?
+                        .class,
+                )
             }
             FieldClass::Optional(class) => {
                 let absent = self.slots.get(class.selector.slot) == ABSENT;
@@ -136,13 +169,21 @@ impl<'a, 's> Walker<'a, 's> {
         self.cursor.align(8)?;
         let value = self.cursor.leb128(signed)?;
         match &value {
-            Leb::Small(raw) => self.slots.set(slot, if signed { raw.cast_signed().into() } else { (*raw).into() }),
+            Leb::Small(raw) => self.slots.set(
+                slot,
+                if signed {
+                    raw.cast_signed().into()
+                } else {
+                    (*raw).into()
+                },
+            ),
             Leb::Wide(value) => self.slots.set_wide(slot, value),
         }
         Ok(value)
     }
 
-    /// An integer of more than 64 bits, or what is stored as one, which is kept in a cell: of a boolean whether a bit is set.
+    /// An integer of more than 64 bits, or what is stored as one, which is kept in a cell: of a
+    /// boolean whether a bit is set.
     pub(crate) fn wide(&mut self, class: &WideClass) -> Walked<WideInt> {
         self.cursor.align(class.alignment)?;
         let value = WideInt::from_bits(self.cursor.wide(class)?, class.size, class.signed);
@@ -190,7 +231,10 @@ impl<'a, 's> Walker<'a, 's> {
         let rest = bytes.len() % unit;
         if rest != 0 && terminator(bytes, unit).is_none() {
             self.cursor = begin;
-            return Err(DecodeError::UnexpectedEnd { needed: unit as u64 * 8, left: rest as u64 * 8 });
+            return Err(DecodeError::UnexpectedEnd {
+                needed: unit as u64 * 8,
+                left: rest as u64 * 8,
+            });
         }
         Ok(())
     }
@@ -201,11 +245,14 @@ impl<'a, 's> Walker<'a, 's> {
             LinkedLength::Fixed(length) => length,
             LinkedLength::Slot(slot) => self.slots.checked_length(slot)?,
         };
-        self.cursor.align(class.element.alignment().max(class.minimum_alignment))?;
+        self.cursor
+            .align(class.element.alignment().max(class.minimum_alignment))?;
         let left = self.cursor.left();
         let too_large = Err(DecodeError::LengthTooLarge { length, left });
         if class.element_bits == 0 {
-            let Some(empty) = self.empty.checked_sub(length) else { return too_large };
+            let Some(empty) = self.empty.checked_sub(length) else {
+                return too_large;
+            };
             self.empty = empty;
         }
         match length.checked_mul(class.element_bits) {
@@ -217,7 +264,8 @@ impl<'a, 's> Walker<'a, 's> {
     fn integer(&mut self, class: &IntegerClass) -> Walked<()> {
         self.cursor.align(class.alignment)?;
         if let Some(unit) = class.unit {
-            self.cursor.skip(unit.padding(self.cursor.position(), class.size))?;
+            self.cursor
+                .skip(unit.padding(self.cursor.position(), class.size))?;
         }
         let raw = self.cursor.integer(class.size, class.byte_order)?;
         let raw = in_order(raw, class);
@@ -238,5 +286,9 @@ pub(crate) fn in_order(raw: u64, class: &IntegerClass) -> u64 {
 
 #[inline]
 pub(crate) fn widened(raw: u64, class: &IntegerClass) -> i128 {
-    if class.signed { i128::from(sign_extend(raw, class.size)) } else { i128::from(raw) }
+    if class.signed {
+        i128::from(sign_extend(raw, class.size))
+    } else {
+        i128::from(raw)
+    }
 }

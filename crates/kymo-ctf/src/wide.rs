@@ -1,6 +1,7 @@
 //! Integers of any size.
 //!
-//! A type of this crate's own, since nothing is needed of it but to be read, compared and shown: no arithmetic, and no dependency.
+//! A type of this crate's own, since nothing is needed of it but to be read, compared and shown: no
+//! arithmetic, and no dependency.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,9 +11,11 @@ use crate::class::Base;
 
 /// An integer of any size, exactly. It is cheap to clone.
 ///
-/// Shown in decimal by [`Display`](fmt::Display), in other bases by `{:x}`, `{:X}`, `{:o}` and `{:b}`, `#` puts the prefix before it,
-/// and a negative number is a `-` and its absolute value in all of them. The time that decimal takes grows with the square of the
-/// digits, so that numbers of more than [`MOST_DECIMAL_BITS`](WideInt::MOST_DECIMAL_BITS) are shown as `0x` and hexadecimal digits.
+/// Shown in decimal by [`Display`](fmt::Display), in other bases by `{:x}`, `{:X}`, `{:o}` and
+/// `{:b}`, `#` puts the prefix before it, and a negative number is a `-` and its absolute value in
+/// all of them. The time that decimal takes grows with the square of the digits, so that numbers of
+/// more than [`MOST_DECIMAL_BITS`](WideInt::MOST_DECIMAL_BITS) are shown as `0x` and hexadecimal
+/// digits.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WideInt {
     negative: bool,
@@ -35,10 +38,14 @@ impl WideInt {
         while limbs.last() == Some(&0) {
             limbs.pop();
         }
-        WideInt { negative: negative && !limbs.is_empty(), limbs: limbs.into() }
+        WideInt {
+            negative: negative && !limbs.is_empty(),
+            limbs: limbs.into(),
+        }
     }
 
-    /// The number that `limbs` are in binary, of `bits` bits; in two's complement if `signed`. The bits above are zeros.
+    /// The number that `limbs` are in binary, of `bits` bits; in two's complement if `signed`. The
+    /// bits above are zeros.
     pub(crate) fn from_bits(mut limbs: Vec<u64>, bits: u64, signed: bool) -> Self {
         let negative = signed && bits.checked_sub(1).is_some_and(|top| bit(&limbs, top));
         if negative {
@@ -59,18 +66,27 @@ impl WideInt {
         limbs
     }
 
-    /// The low `bits` bits of two's complement as a number without a sign; this number itself if it is not negative and fits.
+    /// The low `bits` bits of two's complement as a number without a sign; this number itself if it
+    /// is not negative and fits.
     #[must_use]
     pub fn twos_complement(&self, bits: u64) -> Self {
         // As many as it takes are enough where it is not negative.
-        let bits = if self.negative { bits } else { bits.min(self.bits()) };
+        let bits = if self.negative {
+            bits
+        } else {
+            bits.min(self.bits())
+        };
         WideInt::new(false, self.to_bits(bits))
     }
 
-    /// The number in decimal digits, perhaps with a `-` before them. `None` if it is something else, or too large to be worth its time.
+    /// The number in decimal digits, perhaps with a `-` before them. `None` if it is something
+    /// else, or too large to be worth its time.
     pub(crate) fn from_decimal(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('-').unwrap_or(text);
-        if digits.is_empty() || digits.len() > MOST_DIGITS || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        if digits.is_empty()
+            || digits.len() > MOST_DIGITS
+            || !digits.bytes().all(|digit| digit.is_ascii_digit())
+        {
             return None;
         }
         let mut limbs = Vec::new();
@@ -105,8 +121,14 @@ impl WideInt {
 
     /// The bits that the absolute value takes.
     pub fn bits(&self) -> u64 {
-        let last = self.limbs.last().map_or(0, |limb| u64::from(64 - limb.leading_zeros()));
-        (self.limbs.len() as u64).saturating_sub(1).saturating_mul(64) + last
+        let last = self
+            .limbs
+            .last()
+            .map_or(0, |limb| u64::from(64 - limb.leading_zeros()));
+        (self.limbs.len() as u64)
+            .saturating_sub(1)
+            .saturating_mul(64)
+            + last
     }
 
     /// The number, if it fits.
@@ -132,14 +154,26 @@ impl WideInt {
 
     /// The number, if it fits.
     pub fn to_i128(&self) -> Option<i128> {
-        let size = WideInt { negative: false, limbs: Arc::clone(&self.limbs) }.to_u128()?;
-        if self.negative { 0_i128.checked_sub_unsigned(size) } else { i128::try_from(size).ok() }
+        let size = WideInt {
+            negative: false,
+            limbs: Arc::clone(&self.limbs),
+        }
+        .to_u128()?;
+        if self.negative {
+            0_i128.checked_sub_unsigned(size)
+        } else {
+            i128::try_from(size).ok()
+        }
     }
 
     /// The low 64 bits, in two's complement if it is negative.
     pub(crate) fn low(&self) -> u64 {
         let low = self.limbs.first().copied().unwrap_or(0);
-        if self.negative { low.wrapping_neg() } else { low }
+        if self.negative {
+            low.wrapping_neg()
+        } else {
+            low
+        }
     }
 
     /// The digits of the absolute value in base 2 to the power of `bits`.
@@ -147,9 +181,15 @@ impl WideInt {
         let count = self.bits().div_ceil(bits.into()).max(1);
         let digit = |index: u64| {
             let at = index * u64::from(bits);
-            let value = (0..bits).filter(|more| bit(&self.limbs, at + u64::from(*more))).fold(0, |value, more| value | 1 << more);
+            let value = (0..bits)
+                .filter(|more| bit(&self.limbs, at + u64::from(*more)))
+                .fold(0, |value, more| value | 1 << more);
             let digit = char::from_digit(value, 16).unwrap_or('?');
-            if upper { digit.to_ascii_uppercase() } else { digit }
+            if upper {
+                digit.to_ascii_uppercase()
+            } else {
+                digit
+            }
         };
         (0..count).rev().map(digit).collect()
     }
@@ -175,13 +215,17 @@ impl WideInt {
 
 /// Whether the bit `at` is set.
 fn bit(limbs: &[u64], at: u64) -> bool {
-    let limb = usize::try_from(at / 64).ok().and_then(|index| limbs.get(index));
+    let limb = usize::try_from(at / 64)
+        .ok()
+        .and_then(|index| limbs.get(index));
     limb.is_some_and(|limb| limb >> (at % 64) & 1 == 1)
 }
 
 fn clear_above(limbs: &mut [u64], bits: u64) {
     if !bits.is_multiple_of(64)
-        && let Some(limb) = usize::try_from(bits / 64).ok().and_then(|index| limbs.get_mut(index))
+        && let Some(limb) = usize::try_from(bits / 64)
+            .ok()
+            .and_then(|index| limbs.get_mut(index))
     {
         *limb &= (1 << (bits % 64)) - 1;
     }
@@ -199,7 +243,10 @@ fn negate(limbs: &mut [u64], bits: u64) {
 impl From<i128> for WideInt {
     fn from(value: i128) -> Self {
         let size = WideInt::from(value.unsigned_abs());
-        WideInt { negative: value < 0, ..size }
+        WideInt {
+            negative: value < 0,
+            ..size
+        }
     }
 }
 
@@ -211,8 +258,12 @@ impl From<u128> for WideInt {
 
 impl Ord for WideInt {
     fn cmp(&self, other: &Self) -> Ordering {
-        let size =
-            |a: &Self, b: &Self| a.limbs.len().cmp(&b.limbs.len()).then_with(|| a.limbs.iter().rev().cmp(b.limbs.iter().rev()));
+        let size = |a: &Self, b: &Self| {
+            a.limbs
+                .len()
+                .cmp(&b.limbs.len())
+                .then_with(|| a.limbs.iter().rev().cmp(b.limbs.iter().rev()))
+        };
         match (self.negative, other.negative) {
             (false, false) => size(self, other),
             (true, true) => size(other, self),
@@ -309,7 +360,10 @@ mod tests {
             assert_eq!(of(text).to_string(), text);
         }
         assert_eq!(of("-0"), WideInt::from(0_u128));
-        assert_eq!(of("00000000000000000000000000000000000000000000007"), WideInt::from(7_u128));
+        assert_eq!(
+            of("00000000000000000000000000000000000000000000007"),
+            WideInt::from(7_u128)
+        );
         for text in ["", "-", "1.5", "+1", "1 ", "--1"] {
             assert_eq!(WideInt::from_decimal(text), None, "{text:?}");
         }
@@ -322,27 +376,57 @@ mod tests {
     fn other_bases_have_their_prefixes() {
         let number = of("1361129467683753853853498429727072845823");
         assert_eq!(format!("{number:x}"), "3ffffffffffffffffffffffffffffffff");
-        assert_eq!(format!("{number:#X}"), "0x3FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF");
+        assert_eq!(
+            format!("{number:#X}"),
+            "0x3FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"
+        );
         assert_eq!(format!("{number:#o}"), format!("0o17{}", "7".repeat(42)));
         assert_eq!(format!("{number:#b}"), format!("0b{}", "1".repeat(130)));
-        assert_eq!(format!("{:#x}", of("-36893488147419103232")), "-0x20000000000000000");
+        assert_eq!(
+            format!("{:#x}", of("-36893488147419103232")),
+            "-0x20000000000000000"
+        );
         assert_eq!(format!("{:#x} {:o}", of("0"), of("8")), "0x0 10");
-        assert_eq!(format!("{:>25}|", of("-18446744073709551616")), "    -18446744073709551616|");
+        assert_eq!(
+            format!("{:>25}|", of("-18446744073709551616")),
+            "    -18446744073709551616|"
+        );
     }
 
     #[test]
     fn conversions_are_of_what_fits() {
-        for value in [0, 1, -1, i128::MAX, i128::MIN, u64::MAX.into(), i64::MIN.into(), i128::from(i64::MIN) - 1] {
+        for value in [
+            0,
+            1,
+            -1,
+            i128::MAX,
+            i128::MIN,
+            u64::MAX.into(),
+            i64::MIN.into(),
+            i128::from(i64::MIN) - 1,
+        ] {
             let wide = WideInt::from(value);
             assert_eq!(wide.to_i128(), Some(value));
-            assert_eq!((wide.to_i64(), wide.to_u64()), (i64::try_from(value).ok(), u64::try_from(value).ok()));
+            assert_eq!(
+                (wide.to_i64(), wide.to_u64()),
+                (i64::try_from(value).ok(), u64::try_from(value).ok())
+            );
             assert_eq!(wide.to_string(), value.to_string());
             assert_eq!(wide.low(), value as u64);
         }
         let most = WideInt::from(u128::MAX);
-        assert_eq!((most.to_u128(), most.to_i128(), most.bits()), (Some(u128::MAX), None, 128));
-        assert_eq!(of("-170141183460469231731687303715884105729").to_i128(), None);
-        assert_eq!(of("340282366920938463463374607431768211456").to_u128(), None);
+        assert_eq!(
+            (most.to_u128(), most.to_i128(), most.bits()),
+            (Some(u128::MAX), None, 128)
+        );
+        assert_eq!(
+            of("-170141183460469231731687303715884105729").to_i128(),
+            None
+        );
+        assert_eq!(
+            of("340282366920938463463374607431768211456").to_u128(),
+            None
+        );
     }
 
     #[test]
@@ -374,14 +458,24 @@ mod tests {
                 let wide = WideInt::from(value);
                 let limbs = wide.to_bits(bits);
                 assert_eq!(limbs.len() as u64, bits.div_ceil(64));
-                assert_eq!(WideInt::from_bits(limbs.clone(), bits, true), wide, "{value} in {bits}");
+                assert_eq!(
+                    WideInt::from_bits(limbs.clone(), bits, true),
+                    wide,
+                    "{value} in {bits}"
+                );
                 let above = bits % 64;
-                assert!(above == 0 || limbs.last().unwrap() >> above == 0, "{value} in {bits}");
+                assert!(
+                    above == 0 || limbs.last().unwrap() >> above == 0,
+                    "{value} in {bits}"
+                );
             }
         }
         let top = WideInt::from_bits(vec![0, 0, 1], 129, true);
         assert_eq!(top, of("-340282366920938463463374607431768211456"));
-        assert_eq!(WideInt::from_bits(vec![0, 0, 1], 129, false), of("340282366920938463463374607431768211456"));
+        assert_eq!(
+            WideInt::from_bits(vec![0, 0, 1], 129, false),
+            of("340282366920938463463374607431768211456")
+        );
     }
 
     #[test]
@@ -396,10 +490,19 @@ mod tests {
 
     #[test]
     fn what_decimal_would_take_long_for_is_hexadecimal() {
-        let large = |bits: u64| WideInt::from_bits(WideInt::from(-1_i128).to_bits(bits), bits, false);
+        let large =
+            |bits: u64| WideInt::from_bits(WideInt::from(-1_i128).to_bits(bits), bits, false);
         let most = large(WideInt::MOST_DECIMAL_BITS).to_string();
-        assert!(most.len() == 19_729 && most.starts_with("200352993040684646497907235156025575044782547556975141926501697371"));
-        assert_eq!(large(WideInt::MOST_DECIMAL_BITS + 1).to_string(), format!("0x1{}", "f".repeat(1 << 14)));
+        assert!(
+            most.len() == 19_729
+                && most.starts_with(
+                    "200352993040684646497907235156025575044782547556975141926501697371"
+                )
+        );
+        assert_eq!(
+            large(WideInt::MOST_DECIMAL_BITS + 1).to_string(),
+            format!("0x1{}", "f".repeat(1 << 14))
+        );
         assert_eq!(large(256).brief().len(), 78);
         assert_eq!(large(257).brief(), "a number of 257 bits");
     }

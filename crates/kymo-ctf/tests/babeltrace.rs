@@ -1,4 +1,5 @@
-//! The same traces through this crate and through babeltrace2: names, times, contexts, fields and losses must be the same.
+//! The same traces through this crate and through babeltrace2: names, times, contexts, fields and
+//! losses must be the same.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -27,7 +28,11 @@ fn show(value: &Value) -> String {
         Value::Str(text) => format!("\"{text}\""),
         Value::Array(values) if values.is_empty() => "[ ]".to_owned(),
         Value::Array(values) => {
-            let values: Vec<String> = values.iter().enumerate().map(|(i, value)| format!("[{i}] = {}", show(value))).collect();
+            let values: Vec<String> = values
+                .iter()
+                .enumerate()
+                .map(|(i, value)| format!("[{i}] = {}", show(value)))
+                .collect();
             format!("[ {} ]", values.join(", "))
         }
         Value::Struct(fields) => show_fields(fields),
@@ -40,7 +45,10 @@ fn show_fields(fields: &Fields) -> String {
     if fields.is_empty() {
         return "{ }".to_owned();
     }
-    let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name} = {}", show(value))).collect();
+    let fields: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{name} = {}", show(value)))
+        .collect();
     format!("{{ {} }}", fields.join(", "))
 }
 
@@ -50,7 +58,9 @@ fn ours(directory: &Directory) -> (Vec<String>, Vec<String>) {
     for item in Trace::open(directory.path()).unwrap().events() {
         match item.unwrap_or_else(|error| panic!("{error}")) {
             Item::Event(event) => {
-                let context = event.cpu().map_or(String::new(), |cpu| format!("{{ cpu_id = {cpu} }}, "));
+                let context = event
+                    .cpu()
+                    .map_or(String::new(), |cpu| format!("{{ cpu_id = {cpu} }}, "));
                 let contexts: String = [&event.stream_context, &event.context]
                     .iter()
                     .filter(|fields| !fields.is_empty())
@@ -58,7 +68,10 @@ fn ours(directory: &Directory) -> (Vec<String>, Vec<String>) {
                     .collect();
                 let time = event.time.map_or(0, |time| time.0);
                 let fields = show_fields(&event.fields);
-                events.push(format!("[{time:020}] {}: {context}{contexts}{fields}", event.name()));
+                events.push(format!(
+                    "[{time:020}] {}: {context}{contexts}{fields}",
+                    event.name()
+                ));
             }
             Item::Loss(loss) => {
                 let what = match loss.kind {
@@ -83,12 +96,21 @@ fn ours(directory: &Directory) -> (Vec<String>, Vec<String>) {
 fn clock_time(nanos: i128) -> String {
     let seconds = nanos / 1_000_000_000;
     let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
-    format!("[{hours:02}:{minutes:02}:{:02}.{:09}]", seconds % 60, nanos % 1_000_000_000)
+    format!(
+        "[{hours:02}:{minutes:02}:{:02}.{:09}]",
+        seconds % 60,
+        nanos % 1_000_000_000
+    )
 }
 
 fn theirs(directory: &Directory) -> (Vec<String>, Vec<String>) {
     let output = Command::new("babeltrace2")
-        .args(["--clock-cycles", "--clock-gmt", "--no-delta", "--color=never"])
+        .args([
+            "--clock-cycles",
+            "--clock-gmt",
+            "--no-delta",
+            "--color=never",
+        ])
         .arg(directory.path())
         .output()
         .expect("babeltrace2 is installed");
@@ -100,7 +122,10 @@ fn theirs(directory: &Directory) -> (Vec<String>, Vec<String>) {
         Some(line[from..to].to_owned())
     });
     let events = String::from_utf8(output.stdout).unwrap();
-    (events.lines().map(str::to_owned).collect(), losses.collect())
+    (
+        events.lines().map(str::to_owned).collect(),
+        losses.collect(),
+    )
 }
 
 fn compare(name: &str, files: &[(&str, &[u8])], events: usize, losses: usize) {
@@ -110,7 +135,11 @@ fn compare(name: &str, files: &[(&str, &[u8])], events: usize, losses: usize) {
         assert_eq!(ours, theirs, "{name}");
     }
     assert_eq!(ours, theirs, "{name}");
-    assert_eq!((ours.0.len(), ours.1.len()), (events, losses), "{name}: as many as were written");
+    assert_eq!(
+        (ours.0.len(), ours.1.len()),
+        (events, losses),
+        "{name}: as many as were written"
+    );
 }
 
 const ALL_FIELDS: &str = r#"
@@ -137,11 +166,17 @@ const ALL_FIELDS: &str = r#"
 
 /// Appends a payload as [`ALL_FIELDS`] has it; `seed` makes them differ.
 fn all_fields(bits: &mut writer::Bits, seed: u64) {
-    bits.u8(seed as u8).u32((seed as u32).wrapping_neg()).u64(seed.wrapping_mul(0x0123_4567_89ab_cdef));
-    bits.put(3, seed).put(61, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).align(4).put(7, seed * 5);
+    bits.u8(seed as u8)
+        .u32((seed as u32).wrapping_neg())
+        .u64(seed.wrapping_mul(0x0123_4567_89ab_cdef));
+    bits.put(3, seed)
+        .put(61, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .align(4)
+        .put(7, seed * 5);
     // Never empty: babeltrace2 2.0.4 shows an empty string as the string that the field had before.
     bits.text(["b", "a", "kymo draws"][seed as usize % 3]);
-    bits.align(8).put(32, f32::to_bits(0.5 + seed as f32).into());
+    bits.align(8)
+        .put(32, f32::to_bits(0.5 + seed as f32).into());
     bits.align(8).put(64, f64::to_bits(-0.25 * seed as f64));
     for byte in *b"ab\0cd\0" {
         bits.u8(byte);
@@ -183,13 +218,20 @@ fn all_fields(bits: &mut writer::Bits, seed: u64) {
 #[ignore = "needs babeltrace2: cargo xtask test runs it"]
 fn every_kind_of_field_in_both_byte_orders() {
     for order in [Order::Le, Order::Be] {
-        let metadata = preamble(order, 1_000_000_000, 0, 0) + &event(1, "all", ALL_FIELDS) + &event(2, "none", "");
+        let metadata = preamble(order, 1_000_000_000, 0, 0)
+            + &event(1, "all", ALL_FIELDS)
+            + &event(2, "none", "");
         let mut packet = open(order, 0, 1000, 9000, 0, 0, 3);
         for seed in 0..12 {
             all_fields(compact(&mut packet, 1, 1000 + seed * 10), seed);
             compact(&mut packet, 2, 1005 + seed * 10);
         }
-        compare(&format!("fields-{order:?}"), &[("metadata", metadata.as_bytes()), ("s", &close(packet, 8))], 24, 0);
+        compare(
+            &format!("fields-{order:?}"),
+            &[("metadata", metadata.as_bytes()), ("s", &close(packet, 8))],
+            24,
+            0,
+        );
     }
 }
 
@@ -198,8 +240,10 @@ fn every_kind_of_field_in_both_byte_orders() {
 fn every_event_header_and_wrapping_time() {
     for order in [Order::Le, Order::Be] {
         let text = preamble(order, 3_000_000_001, 1_700_000_000, 12_345);
-        let metadata =
-            text + &event(1, "one", "uint32_t n;") + &event(1000, "far", "uint8_t n;") + &event(29, "last", "uint8_t n;");
+        let metadata = text
+            + &event(1, "one", "uint32_t n;")
+            + &event(1000, "far", "uint8_t n;")
+            + &event(29, "last", "uint8_t n;");
         let window = 1 << 27;
         let mut time = 5 * window - 3;
         let mut packet = open(order, 0, time, 99 * window, 0, 0, 0);
@@ -212,7 +256,12 @@ fn every_event_header_and_wrapping_time() {
             time += 2 * window + 17;
             extended(&mut packet, 1000, time).u8(n as u8);
         }
-        compare(&format!("headers-{order:?}"), &[("metadata", metadata.as_bytes()), ("s", &close(packet, 0))], 80, 0);
+        compare(
+            &format!("headers-{order:?}"),
+            &[("metadata", metadata.as_bytes()), ("s", &close(packet, 0))],
+            80,
+            0,
+        );
     }
 }
 
@@ -221,7 +270,8 @@ fn every_event_header_and_wrapping_time() {
 fn streams_are_merged_and_losses_have_the_same_interval() {
     let metadata = preamble(Order::Le, 10_000_000, 0, 0) + &event(1, "tick", "uint32_t n;");
     let stream = |cpu: u32, step: u64| {
-        // The empty first packet that Kymo begins every stream with, then losses of both kinds, then a last empty packet.
+        // The empty first packet that Kymo begins every stream with, then losses of both kinds,
+        // then a last empty packet.
         let mut bytes = close(open(Order::Le, cpu.into(), 50, 50, 0, 0, cpu), 0);
         let (mut time, mut last, mut lost, mut seq) = (100 + u64::from(cpu), 50, 0, 0);
         for number in 0..6 {
@@ -237,12 +287,28 @@ fn streams_are_merged_and_losses_have_the_same_interval() {
             records.set((32 + 8) * 8, 64, last);
             bytes.extend(close(records, number));
         }
-        bytes.extend(close(open(Order::Le, cpu.into(), last, last + 5, seq + 1, lost + 1, cpu), 0));
+        bytes.extend(close(
+            open(
+                Order::Le,
+                cpu.into(),
+                last,
+                last + 5,
+                seq + 1,
+                lost + 1,
+                cpu,
+            ),
+            0,
+        ));
         bytes
     };
     let streams = [stream(0, 7), stream(1, 11), stream(2, 13)];
-    let files: [(&str, &[u8]); 5] =
-        [("metadata", metadata.as_bytes()), ("a", &streams[0]), ("b", &streams[1]), ("c", &streams[2]), ("empty", &[])];
+    let files: [(&str, &[u8]); 5] = [
+        ("metadata", metadata.as_bytes()),
+        ("a", &streams[0]),
+        ("b", &streams[1]),
+        ("c", &streams[2]),
+        ("empty", &[]),
+    ];
     let directory = Directory::new("merge", &files);
     let (ours, theirs) = (ours(&directory), theirs(&directory));
     assert_eq!((ours.0.len(), ours.1.len()), (900, 21));
@@ -260,7 +326,8 @@ fn streams_are_merged_and_losses_have_the_same_interval() {
 fn contexts_and_references_across_them() {
     let metadata = preamble(Order::Le, 1_000_000_000, 0, 0).replace(
         "event.header := struct event_header;",
-        "event.header := struct event_header; event.context := struct { uint8_t _depth; uint32_t tid; };",
+        "event.header := struct event_header; event.context := struct { uint8_t _depth; uint32_t \
+         tid; };",
     ) + r#"
         event {
             id = 1; name = "calls"; stream_id = 0; loglevel = 13;
@@ -275,7 +342,11 @@ fn contexts_and_references_across_them() {
     let mut packet = open(Order::Le, 0, 0, 1000, 0, 0, 0);
     for depth in 0..4 {
         let kind = depth % 2;
-        compact(&mut packet, 1, depth).u8(depth as u8).u32(42).u8(kind as u8).align(8);
+        compact(&mut packet, 1, depth)
+            .u8(depth as u8)
+            .u32(42)
+            .u8(kind as u8)
+            .align(8);
         for i in 0..depth {
             packet.u32(i as u32);
         }
@@ -286,5 +357,10 @@ fn contexts_and_references_across_them() {
             packet.put(16, 7);
         }
     }
-    compare("contexts", &[("metadata", metadata.as_bytes()), ("s", &close(packet, 0))], 4, 0);
+    compare(
+        "contexts",
+        &[("metadata", metadata.as_bytes()), ("s", &close(packet, 0))],
+        4,
+        0,
+    );
 }

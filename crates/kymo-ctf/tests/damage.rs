@@ -13,7 +13,10 @@ const FIELDS: &str = "uint8_t n; uint16_t list[n]; string s; enum : uint8_t { a,
     variant <t> { uint8_t a; string b; struct { uint8_t x; uint8_t y[x]; } c; } v; integer { size = 3; align = 1; } bits[5];";
 
 fn metadata() -> String {
-    preamble(Order::Le, 1000, 0, 0) + &event(1, "full", FIELDS) + &event(2, "none", "") + &event(500, "word", "uint32_t n;")
+    preamble(Order::Le, 1000, 0, 0)
+        + &event(1, "full", FIELDS)
+        + &event(2, "none", "")
+        + &event(500, "word", "uint32_t n;")
 }
 
 /// Three packets of seven records each, and where each record ends.
@@ -64,7 +67,13 @@ fn every_prefix_of_a_stream_gives_its_whole_records_and_one_error() {
     let (whole, error) = read(&metadata, &bytes);
     assert!(error.is_none(), "{error:?}");
     assert_eq!(whole.len(), 23, "21 events and 2 losses");
-    let events = |items: &[Item]| -> Vec<Item> { items.iter().filter(|item| matches!(item, Item::Event(_))).cloned().collect() };
+    let events = |items: &[Item]| -> Vec<Item> {
+        items
+            .iter()
+            .filter(|item| matches!(item, Item::Event(_)))
+            .cloned()
+            .collect()
+    };
     let all = events(&whole);
     let packet_ends: Vec<usize> = {
         let mut at = 0;
@@ -85,10 +94,32 @@ fn every_prefix_of_a_stream_gives_its_whole_records_and_one_error() {
             assert!(error.is_none(), "cut at {cut}: {error:?}");
             continue;
         }
-        let Some(Error::Stream { packet, offset, reason, .. }) = error else { panic!("cut at {cut}: {error:?}") };
-        let begin = packet_ends.iter().rev().find(|&&end| end <= cut).copied().unwrap_or(0);
-        assert_eq!(reason, DecodeError::Truncated { available: (cut - begin) as u64 }, "cut at {cut}");
-        assert_eq!(packet, packet_ends.iter().filter(|&&end| end <= cut).count() as u64);
+        let Some(Error::Stream {
+            packet,
+            offset,
+            reason,
+            ..
+        }) = error
+        else {
+            panic!("cut at {cut}: {error:?}")
+        };
+        let begin = packet_ends
+            .iter()
+            .rev()
+            .find(|&&end| end <= cut)
+            .copied()
+            .unwrap_or(0);
+        assert_eq!(
+            reason,
+            DecodeError::Truncated {
+                available: (cut - begin) as u64
+            },
+            "cut at {cut}"
+        );
+        assert_eq!(
+            packet,
+            packet_ends.iter().filter(|&&end| end <= cut).count() as u64
+        );
         assert!(offset <= cut as u64);
     }
 }
@@ -124,7 +155,8 @@ fn drain(metadata: &Arc<Metadata>, stream: &[u8]) -> usize {
     let mut count = 0;
     for _ in StreamReader::new(Arc::clone(metadata), "s", stream) {
         count += 1;
-        // Every record takes a bit at least, and may have a problem; two losses and a few problems a packet, which takes a byte.
+        // Every record takes a bit at least, and may have a problem; two losses and a few problems
+        // a packet, which takes a byte.
         assert!(count <= stream.len() * 24 + 8);
     }
     count
@@ -135,8 +167,13 @@ fn changed_streams_never_panic() {
     let (bytes, _) = stream();
     let metadata = Arc::new(Metadata::parse(&metadata()).unwrap());
     let mut random = Random(0x1234_5678_9abc_def1);
-    let read: usize = (0..20_000).map(|_| drain(&metadata, &random.change(&bytes))).sum();
-    assert!(read > 20_000, "the changes must leave something to read: {read}");
+    let read: usize = (0..20_000)
+        .map(|_| drain(&metadata, &random.change(&bytes)))
+        .sum();
+    assert!(
+        read > 20_000,
+        "the changes must leave something to read: {read}"
+    );
 }
 
 #[test]
@@ -172,5 +209,8 @@ fn changed_metadata_never_panics() {
             drain(&Arc::new(metadata), &stream);
         }
     }
-    assert!(accepted > 1_000, "the changes must leave something to accept: {accepted}");
+    assert!(
+        accepted > 1_000,
+        "the changes must leave something to accept: {accepted}"
+    );
 }

@@ -18,7 +18,11 @@ fn one(order: Order, fields: &str, write: impl FnOnce(&mut Bits)) -> Event {
 }
 
 fn values(event: &Event) -> Vec<Value> {
-    event.fields.iter().map(|(_, value)| value.clone()).collect()
+    event
+        .fields
+        .iter()
+        .map(|(_, value)| value.clone())
+        .collect()
 }
 
 const ORDERS: [Order; 2] = [Order::Le, Order::Be];
@@ -33,7 +37,10 @@ fn integers_of_every_size_at_every_bit() {
             }
             for size in 1..=64 {
                 for signed in ["false", "true"] {
-                    fields += &format!("integer {{ size = {size}; align = 1; signed = {signed}; }} {signed}{size};\n");
+                    fields += &format!(
+                        "integer {{ size = {size}; align = 1; signed = {signed}; }} \
+                         {signed}{size};\n"
+                    );
                 }
             }
             let pattern = |size: u32| 0x9e37_79b9_7f4a_7c15_u64.rotate_left(size) >> (64 - size);
@@ -46,9 +53,17 @@ fn integers_of_every_size_at_every_bit() {
             for size in 1..=64 {
                 let unsigned = pattern(size);
                 let get = |name: String| event.fields.get(&name).cloned();
-                assert_eq!(get(format!("false{size}")), Some(Value::UInt(unsigned)), "{order:?} {size} +{shift}");
+                assert_eq!(
+                    get(format!("false{size}")),
+                    Some(Value::UInt(unsigned)),
+                    "{order:?} {size} +{shift}"
+                );
                 let signed = (i128::from(unsigned) << (128 - size) >> (128 - size)) as i64;
-                assert_eq!(get(format!("true{size}")), Some(Value::Int(signed)), "{order:?} {size} +{shift}");
+                assert_eq!(
+                    get(format!("true{size}")),
+                    Some(Value::Int(signed)),
+                    "{order:?} {size} +{shift}"
+                );
             }
         }
     }
@@ -65,7 +80,10 @@ fn an_integer_can_have_a_byte_order_of_its_own() {
             }
         });
         let own = if order == Order::Le { 0x0201 } else { 0x0102 };
-        assert_eq!(values(&event), [0x0102, 0x0201, 0x0102, own].map(Value::UInt));
+        assert_eq!(
+            values(&event),
+            [0x0102, 0x0201, 0x0102, own].map(Value::UInt)
+        );
     }
 }
 
@@ -124,8 +142,13 @@ fn enumerations_give_all_labels_that_hold() {
             bits.u8(value as u8);
         }
     });
-    let label =
-        |value, labels: &[&str]| Value::Enum { value, labels: labels.iter().map(|label| std::sync::Arc::from(*label)).collect() };
+    let label = |value, labels: &[&str]| Value::Enum {
+        value,
+        labels: labels
+            .iter()
+            .map(|label| std::sync::Arc::from(*label))
+            .collect(),
+    };
     assert_eq!(
         values(&event),
         [Value::Array(vec![
@@ -144,8 +167,12 @@ fn variants_choose_by_label_wherever_the_tag_is() {
                   struct { variant <outer.tag> { uint8_t a; string _b; struct { uint16_t x; } rest; } v; } inner;";
     let option = |tag: u8, write: fn(&mut Bits)| {
         let event = one(Order::Le, fields, |bits| write(bits.u8(tag)));
-        let Some(Value::Struct(inner)) = event.fields.get("inner") else { panic!() };
-        let Some(Value::Variant { option, value }) = inner.get("v") else { panic!() };
+        let Some(Value::Struct(inner)) = event.fields.get("inner") else {
+            panic!()
+        };
+        let Some(Value::Variant { option, value }) = inner.get("v") else {
+            panic!()
+        };
         (option.to_string(), (**value).clone())
     };
     assert_eq!(
@@ -172,13 +199,27 @@ fn structures_nest_and_align() {
     let fields = "uint8_t first; struct { uint8_t x; struct { uint8_t y; } align(64) deep; } s; struct { } nothing;
                   struct pair { uint8_t a, b; }; struct pair pairs[2]; uint8_t end;";
     let event = one(Order::Le, fields, |bits| {
-        bits.u8(1).align(64).u8(2).align(64).u8(3).u8(4).u8(5).u8(6).u8(7).u8(8);
+        bits.u8(1)
+            .align(64)
+            .u8(2)
+            .align(64)
+            .u8(3)
+            .u8(4)
+            .u8(5)
+            .u8(6)
+            .u8(7)
+            .u8(8);
     });
     let shown = format!("{:?}", event.fields);
     for (name, value) in [("x", 2), ("y", 3), ("end", 8)] {
-        assert!(shown.contains(&format!("(\"{name}\", UInt({value}))")), "{shown}");
+        assert!(
+            shown.contains(&format!("(\"{name}\", UInt({value}))")),
+            "{shown}"
+        );
     }
-    let Some(Value::Array(pairs)) = event.fields.get("pairs") else { panic!() };
+    let Some(Value::Array(pairs)) = event.fields.get("pairs") else {
+        panic!()
+    };
     assert!(matches!(&pairs[1], Value::Struct(pair) if pair.get("b") == Some(&Value::UInt(7))));
 }
 
@@ -193,7 +234,9 @@ fn sequences_take_their_length_from_the_nearest_field_before_them() {
             bits.u8(i);
         }
     });
-    let Some(Value::Array(rows)) = event.fields.get("s") else { panic!() };
+    let Some(Value::Array(rows)) = event.fields.get("s") else {
+        panic!()
+    };
     let inner = |row: &Value| match row {
         Value::Struct(row) => row.get("inner").cloned(),
         _ => None,
@@ -208,7 +251,8 @@ fn sequences_take_their_length_from_the_nearest_field_before_them() {
 fn references_reach_into_contexts_and_packet_parts() {
     let metadata = preamble(Order::Le, 1, 0, 0).replace(
         "event.header := struct event_header;",
-        "event.header := struct event_header; event.context := struct { enum : uint8_t { no, yes } _has; };",
+        "event.header := struct event_header; event.context := struct { enum : uint8_t { no, yes } \
+         _has; };",
     ) + "event { id = 1; name = e; context := struct { uint8_t k; }; fields := struct {
             variant <_has> { uint8_t no; uint16_t yes; } value; uint8_t near[k]; uint8_t cpus[stream.packet.context.cpu_id];
             uint8_t instance[trace.packet.header.stream_instance_id]; uint8_t id[stream.event.header.id]; }; };";
@@ -218,29 +262,41 @@ fn references_reach_into_contexts_and_packet_parts() {
         packet.u8(byte);
     }
     let event = &events(&metadata, &close(packet, 0))[0];
-    assert!(matches!(event.fields.get("value"), Some(Value::Variant { value, .. }) if **value == Value::UInt(999)));
+    assert!(
+        matches!(event.fields.get("value"), Some(Value::Variant { value, .. }) if **value == Value::UInt(999))
+    );
     let lengths = ["near", "cpus", "instance", "id"].map(|name| match event.fields.get(name) {
         Some(Value::Array(values)) => values.len(),
         other => panic!("{other:?}"),
     });
     assert_eq!(lengths, [1, 3, 2, 1]);
-    assert_eq!(event.stream_context.get("has").and_then(Value::as_u64), Some(1));
+    assert_eq!(
+        event.stream_context.get("has").and_then(Value::as_u64),
+        Some(1)
+    );
     assert_eq!(event.context.get("k").and_then(Value::as_u64), Some(1));
 }
 
-/// The reader knows nothing but the text: the same event in other widths, orders and alignments, and it reads the same.
+/// The reader knows nothing but the text: the same event in other widths, orders and alignments,
+/// and it reads the same.
 #[test]
 fn a_changed_metadata_text_is_all_it_takes() {
     for order in ORDERS {
         for (width, align) in [(32, 8), (17, 1), (64, 64), (9, 16)] {
-            let fields =
-                format!("uint8_t cpu; integer {{ size = {width}; align = {align}; signed = false; }} latency; string who;");
+            let fields = format!(
+                "uint8_t cpu; integer {{ size = {width}; align = {align}; signed = false; }} \
+                 latency; string who;"
+            );
             let event = one(order, &fields, |bits| {
                 bits.u8(4).align(align).put(width, 300).text("x");
             });
             let text = |name| event.fields.get(name).cloned();
             assert_eq!(text("cpu"), Some(Value::UInt(4)));
-            assert_eq!(text("latency"), Some(Value::UInt(300)), "{width} {align} {order:?}");
+            assert_eq!(
+                text("latency"),
+                Some(Value::UInt(300)),
+                "{width} {align} {order:?}"
+            );
             assert_eq!(text("who"), Some(Value::Str("x".into())));
         }
     }

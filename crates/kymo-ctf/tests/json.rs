@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use kymo_ctf::{
-    AttributeValue, Base, BitOrder, ByteOrder, ClockOrigin, EnvValue, FieldClass, Item, Length, Metadata, Origin, Role, Scope,
-    StreamReader, StringLength, TextEncoding, Ticks, Value,
+    AttributeValue, Base, BitOrder, ByteOrder, ClockOrigin, EnvValue, FieldClass, Item, Length,
+    Metadata, Origin, Role, Scope, StreamReader, StringLength, TextEncoding, Ticks, Value,
 };
 
 const PREAMBLE: &str = "\u{1e}{\"type\": \"preamble\", \"version\": 2}\n";
@@ -51,7 +51,10 @@ fn parse(text: &str) -> Metadata {
 
 fn refused(text: &str) -> String {
     match Metadata::parse(text) {
-        Ok(_) => panic!("is not refused: {}", text.chars().take(2000).collect::<String>()),
+        Ok(_) => panic!(
+            "is not refused: {}",
+            text.chars().take(2000).collect::<String>()
+        ),
         Err(error) => error.to_string(),
     }
 }
@@ -63,7 +66,9 @@ fn event(members: &str) -> String {
 }
 
 fn unsigned(name: &str) -> String {
-    format!("{{\"name\": \"{name}\", \"field-class\": {{\"type\": \"variable-length-unsigned-integer\"}}}}")
+    format!(
+        "{{\"name\": \"{name}\", \"field-class\": {{\"type\": \"variable-length-unsigned-integer\"}}}}"
+    )
 }
 
 #[test]
@@ -73,86 +78,205 @@ fn the_whole_model_is_there() {
     let mut uuid: [u8; 16] = std::array::from_fn(|i| i as u8);
     uuid[15] = 255;
     assert_eq!((trace.major, trace.minor, trace.uuid), (2, 0, Some(uuid)));
-    let names = (trace.namespace.as_deref(), trace.name.as_deref(), trace.uid.as_deref());
+    let names = (
+        trace.namespace.as_deref(),
+        trace.name.as_deref(),
+        trace.uid.as_deref(),
+    );
     assert_eq!(names, (Some("n"), Some("t"), Some("u")));
-    assert_eq!(metadata.env(), [("host".into(), EnvValue::Text("h".into())), ("pid".into(), EnvValue::Integer(-7))]);
-    let Some(AttributeValue::Map(attributes)) = trace.attributes.get("a.b") else { panic!() };
-    let AttributeValue::List(values) = &attributes[0].1 else { panic!() };
+    assert_eq!(
+        metadata.env(),
+        [
+            ("host".into(), EnvValue::Text("h".into())),
+            ("pid".into(), EnvValue::Integer(-7))
+        ]
+    );
+    let Some(AttributeValue::Map(attributes)) = trace.attributes.get("a.b") else {
+        panic!()
+    };
+    let AttributeValue::List(values) = &attributes[0].1 else {
+        panic!()
+    };
     let text = AttributeValue::Text("é".into());
     assert_eq!(
         *values,
-        [AttributeValue::Integer(1), AttributeValue::Real(2.5), AttributeValue::Null, AttributeValue::Bool(true), text]
+        [
+            AttributeValue::Integer(1),
+            AttributeValue::Real(2.5),
+            AttributeValue::Null,
+            AttributeValue::Bool(true),
+            text
+        ]
     );
     assert_eq!(trace.attributes.get(""), Some(&AttributeValue::Integer(-1)));
     let header = trace.packet_header.as_ref().unwrap();
-    assert!(matches!(header.member("uuid"), Some(FieldClass::Blob(blob)) if blob.roles.has(Role::MetadataUuid)));
+    assert!(
+        matches!(header.member("uuid"), Some(FieldClass::Blob(blob)) if blob.roles.has(Role::MetadataUuid))
+    );
 
     let clock = &metadata.clocks()[0];
-    assert_eq!((clock.id.as_str(), clock.name.as_str(), clock.frequency, clock.precision), ("c", "mono", 1000, 2));
-    assert_eq!((clock.accuracy, clock.offset_s, clock.offset, clock.absolute), (Some(3), -5, 999, false));
-    let origin = ClockOrigin { namespace: Some("n".into()), name: "boot".into(), uid: "42".into() };
-    assert_eq!((&clock.origin, clock.description.as_deref()), (&Some(origin), Some("d")));
+    assert_eq!(
+        (
+            clock.id.as_str(),
+            clock.name.as_str(),
+            clock.frequency,
+            clock.precision
+        ),
+        ("c", "mono", 1000, 2)
+    );
+    assert_eq!(
+        (clock.accuracy, clock.offset_s, clock.offset, clock.absolute),
+        (Some(3), -5, 999, false)
+    );
+    let origin = ClockOrigin {
+        namespace: Some("n".into()),
+        name: "boot".into(),
+        uid: "42".into(),
+    };
+    assert_eq!(
+        (&clock.origin, clock.description.as_deref()),
+        (&Some(origin), Some("d"))
+    );
     let epoch = &metadata.clocks()[1];
-    assert_eq!((epoch.name.as_str(), epoch.absolute, &epoch.origin), ("e", true, &None));
+    assert_eq!(
+        (epoch.name.as_str(), epoch.absolute, &epoch.origin),
+        ("e", true, &None)
+    );
 
     let stream = metadata.stream(5).unwrap();
-    assert_eq!((stream.name.as_deref(), stream.clock.as_ref()), (Some("s"), Some(clock)));
+    assert_eq!(
+        (stream.name.as_deref(), stream.clock.as_ref()),
+        (Some("s"), Some(clock))
+    );
     assert!(!stream.attributes.is_empty());
-    let cpu = stream.packet_context.as_ref().unwrap().member("cpu_id").unwrap().as_integer().unwrap();
+    let cpu = stream
+        .packet_context
+        .as_ref()
+        .unwrap()
+        .member("cpu_id")
+        .unwrap()
+        .as_integer()
+        .unwrap();
     assert!(cpu.roles.has(Role::CpuId));
     let header = stream.event_header.as_ref().unwrap();
     assert_eq!(header.alignment, 8);
     let id = header.member("id").unwrap().as_integer().unwrap();
-    assert!(id.roles.has(Role::EventClassId) && id.byte_order == ByteOrder::Big && id.bit_order == BitOrder::Natural);
-    assert!(matches!(header.member("time"), Some(FieldClass::VarInt(time)) if time.roles.has(Role::Timestamp) && !time.signed));
+    assert!(
+        id.roles.has(Role::EventClassId)
+            && id.byte_order == ByteOrder::Big
+            && id.bit_order == BitOrder::Natural
+    );
+    assert!(
+        matches!(header.member("time"), Some(FieldClass::VarInt(time)) if time.roles.has(Role::Timestamp) && !time.signed)
+    );
 
     let event = &stream.events[&300];
-    assert_eq!((&*event.name, event.stream_id, event.uid.as_deref(), event.log_level), ("e", 5, Some("u"), Some(13)));
+    assert_eq!(
+        (
+            &*event.name,
+            event.stream_id,
+            event.uid.as_deref(),
+            event.log_level
+        ),
+        ("e", 5, Some("u"), Some(13))
+    );
     let fields = event.fields.as_ref().unwrap();
     // An underscore is part of the name.
     let array = &fields.members[0];
     assert_eq!((&*array.name, &*array.declared_name), ("_array", "_array"));
     assert!(!array.attributes.is_empty());
-    let FieldClass::Array(array) = &array.class else { panic!() };
-    let Length::Dynamic(location) = &array.length else { panic!() };
-    assert_eq!((array.minimum_alignment, location.origin), (16, Origin::Scope(Scope::EventCommonContext)));
-    let Some(FieldClass::String(text)) = fields.member("text") else { panic!() };
-    assert!(text.encoding == TextEncoding::Utf16Be && matches!(text.length, StringLength::Static(4)));
-    let Some(FieldClass::Enum(signed)) = fields.member("signed") else { panic!() };
+    let FieldClass::Array(array) = &array.class else {
+        panic!()
+    };
+    let Length::Dynamic(location) = &array.length else {
+        panic!()
+    };
     assert_eq!(
-        (signed.integer.signed, signed.integer.base, signed.integer.bit_order),
+        (array.minimum_alignment, location.origin),
+        (16, Origin::Scope(Scope::EventCommonContext))
+    );
+    let Some(FieldClass::String(text)) = fields.member("text") else {
+        panic!()
+    };
+    assert!(
+        text.encoding == TextEncoding::Utf16Be && matches!(text.length, StringLength::Static(4))
+    );
+    let Some(FieldClass::Enum(signed)) = fields.member("signed") else {
+        panic!()
+    };
+    assert_eq!(
+        (
+            signed.integer.signed,
+            signed.integer.base,
+            signed.integer.bit_order
+        ),
         (true, Base::Hexadecimal, BitOrder::Reversed)
     );
     assert!(!signed.integer.attributes.is_empty());
-    let Some(FieldClass::Variant(variant)) = fields.member("v") else { panic!() };
-    assert_eq!((&*variant.options[0].name, &*variant.options[1].name), ("one", ""));
+    let Some(FieldClass::Variant(variant)) = fields.member("v") else {
+        panic!()
+    };
+    assert_eq!(
+        (&*variant.options[0].name, &*variant.options[1].name),
+        ("one", "")
+    );
 }
 
 #[test]
 fn a_stream_is_read_by_it() {
     let uuid = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255, 5];
-    // cpu; id, time; n; s; the array at a multiple of 16 bits; text; signed; a boolean; the optional.
+    // cpu; id, time; n; s; the array at a multiple of 16 bits; text; signed; a boolean; the
+    // optional.
     let record = [3, 1, 44, 10, 2, 1, 0, 7, 8, 0, 98, 0, 0, 0b1000_0001, 4, 9];
     let stream = [&uuid[..], &record].concat();
     let metadata = Arc::new(parse(&whole()));
-    let items: Vec<_> = StreamReader::new(metadata, "s", &stream[..]).collect::<Result<_, _>>().unwrap();
-    let Some(Item::Event(event)) = items.first() else { panic!("{items:?}") };
+    let items: Vec<_> = StreamReader::new(metadata, "s", &stream[..])
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let Some(Item::Event(event)) = items.first() else {
+        panic!("{items:?}")
+    };
     assert_eq!((event.time, event.cpu()), (Some(Ticks(10)), Some(3)));
-    let fields: Vec<_> = event.fields.iter().map(|(_, value)| value.clone()).collect();
+    let fields: Vec<_> = event
+        .fields
+        .iter()
+        .map(|(_, value)| value.clone())
+        .collect();
     let array = Value::Array(vec![Value::UInt(7), Value::UInt(8)]);
-    let signed = Value::Enum { value: -127, labels: vec!["low".into()] };
-    let variant = Value::Variant { option: "one".into(), value: Box::new(Value::Bool(true)) };
-    assert_eq!(fields, [array, Value::Str("b".into()), signed, variant, Value::UInt(9)]);
+    let signed = Value::Enum {
+        value: -127,
+        labels: vec!["low".into()],
+    };
+    let variant = Value::Variant {
+        option: "one".into(),
+        value: Box::new(Value::Bool(true)),
+    };
+    assert_eq!(
+        fields,
+        [
+            array,
+            Value::Str("b".into()),
+            signed,
+            variant,
+            Value::UInt(9)
+        ]
+    );
 }
 
 /// A length in any of a variant's options, in a structure in them, and in an optional field.
 #[test]
 fn lengths_are_found_in_what_may_be_there() {
     let integer = |length: u32, order: &str| {
-        format!("{{\"type\": \"fixed-length-unsigned-integer\", \"length\": {length}, \"byte-order\": \"{order}-endian\"}}")
+        format!(
+            "{{\"type\": \"fixed-length-unsigned-integer\", \"length\": {length}, \"byte-order\": \"{order}-endian\"}}"
+        )
     };
-    let inside =
-        |class: &str| format!("{{\"type\": \"structure\", \"member-classes\": [{{\"name\": \"n\", \"field-class\": {class}}}]}}");
+    let inside = |class: &str| {
+        format!(
+            "{{\"type\": \"structure\", \"member-classes\": [{{\"name\": \"n\", \"field-class\": \
+             {class}}}]}}"
+        )
+    };
     let small = inside(&integer(8, "little"));
     let large = inside(&format!(
         "{{\"type\": \"optional\", \"selector-field-location\": {{\"path\": [null, \"s\"]}}, \"selector-field-ranges\": [[1, 1]], \"field-class\": {}}}",
@@ -166,13 +290,22 @@ fn lengths_are_found_in_what_may_be_there() {
     );
     let metadata = Arc::new(parse(&event(&members)));
     let stream = [0, 2, 10, 11, 1, 0, 1, 12, 0, 0];
-    let items: Vec<_> = StreamReader::new(metadata, "s", &stream[..]).collect::<Result<_, _>>().unwrap();
+    let items: Vec<_> = StreamReader::new(metadata, "s", &stream[..])
+        .collect::<Result<_, _>>()
+        .unwrap();
     let blobs = items.iter().map(|item| match item {
         Item::Event(event) => event.fields.get("a").cloned(),
         other => panic!("{other:?}"),
     });
     let blobs: Vec<_> = blobs.map(Option::unwrap).collect();
-    assert_eq!(blobs, [Value::Bytes(vec![10, 11]), Value::Bytes(vec![12]), Value::Bytes(vec![])]);
+    assert_eq!(
+        blobs,
+        [
+            Value::Bytes(vec![10, 11]),
+            Value::Bytes(vec![12]),
+            Value::Bytes(vec![])
+        ]
+    );
 }
 
 /// Short texts that ask for exponentially much, and long ones that could take time without end.
@@ -181,11 +314,16 @@ fn metadata_cannot_ask_for_more_than_there_is() {
     let alias = |i: usize, members: &[String]| {
         let members = members.join(", ");
         format!(
-            "\u{1e}{{\"type\": \"field-class-alias\", \"name\": \"a{i}\", \"field-class\": {{\"type\": \"structure\", \"member-classes\": [{members}]}}}}\n"
+            "\u{1e}{{\"type\": \"field-class-alias\", \"name\": \"a{i}\", \"field-class\": \
+             {{\"type\": \"structure\", \"member-classes\": [{members}]}}}}\n"
         )
     };
-    let member = |name: &str, i: usize| format!("{{\"name\": \"{name}\", \"field-class\": \"a{i}\"}}");
-    let (mut doubling, mut deep) = (PREAMBLE.to_owned() + &alias(0, &[]), PREAMBLE.to_owned() + &alias(0, &[]));
+    let member =
+        |name: &str, i: usize| format!("{{\"name\": \"{name}\", \"field-class\": \"a{i}\"}}");
+    let (mut doubling, mut deep) = (
+        PREAMBLE.to_owned() + &alias(0, &[]),
+        PREAMBLE.to_owned() + &alias(0, &[]),
+    );
     for i in 1..60 {
         doubling += &alias(i, &[member("x", i - 1), member("y", i - 1)]);
     }
@@ -195,7 +333,13 @@ fn metadata_cannot_ask_for_more_than_there_is() {
     }
     assert!(refused(&deep).contains("nested more than 64 deep"));
     let array = "{\"type\": \"static-length-array\", \"length\": 1, \"element-field-class\": ";
-    assert!(refused(&event(&format!("{{\"name\": \"a\", \"field-class\": {}", array.repeat(100_000)))).contains("nested"));
+    assert!(
+        refused(&event(&format!(
+            "{{\"name\": \"a\", \"field-class\": {}",
+            array.repeat(100_000)
+        )))
+        .contains("nested")
+    );
 
     // A length before each of many strings takes as much time as there are strings.
     let member = |i: usize| {
@@ -221,7 +365,8 @@ fn metadata_cannot_ask_for_more_than_there_is() {
     assert!(refused(&event(&members)).contains("the locations of fields mean more than"));
 }
 
-/// Fields of more bits than there are anywhere: an error of the record, without memory for what is not there.
+/// Fields of more bits than there are anywhere: an error of the record, without memory for what is
+/// not there.
 #[test]
 fn fields_of_any_length_are_measured_before_they_are_read() {
     let wide = |length: u64, kind: &str, alignment: u64| {
@@ -230,7 +375,10 @@ fn fields_of_any_length_are_measured_before_they_are_read() {
         )
     };
     let array = |length: u64, element: &str| {
-        format!("{{\"type\": \"static-length-array\", \"length\": {length}, \"element-field-class\": {element}}}")
+        format!(
+            "{{\"type\": \"static-length-array\", \"length\": {length}, \"element-field-class\": \
+             {element}}}"
+        )
     };
     for class in [
         wide(u64::MAX, "signed-integer", 64),
@@ -243,20 +391,32 @@ fn fields_of_any_length_are_measured_before_they_are_read() {
         let member = format!("{{\"name\": \"a\", \"field-class\": {class}}}");
         let metadata = Arc::new(parse(&event(&member)));
         let items: Vec<_> = StreamReader::new(metadata, "s", &[0xff; 100][..]).collect();
-        assert!(!items.is_empty() && !items.iter().any(|item| matches!(item, Ok(Item::Event(_)))), "{class}: {items:?}");
+        assert!(
+            !items.is_empty() && !items.iter().any(|item| matches!(item, Ok(Item::Event(_)))),
+            "{class}: {items:?}"
+        );
     }
 }
 
-/// Texts that were cut, or of which characters were changed, are read or refused with a place in them, and do nothing else.
+/// Texts that were cut, or of which characters were changed, are read or refused with a place in
+/// them, and do nothing else.
 #[test]
 fn broken_texts_are_refused_in_their_place() {
     let text = whole();
     let lines = text.lines().count();
     let check = |text: &str| {
         if let Err(error) = Metadata::from_bytes(text.as_bytes()) {
-            let kymo_ctf::Error::Metadata(error) = error else { panic!("{error}") };
-            let line = text.split('\n').nth(error.position.line as usize - 1).expect("the place is in the text");
-            assert!(error.position.column as usize <= line.chars().count() + 1, "{error}");
+            let kymo_ctf::Error::Metadata(error) = error else {
+                panic!("{error}")
+            };
+            let line = text
+                .split('\n')
+                .nth(error.position.line as usize - 1)
+                .expect("the place is in the text");
+            assert!(
+                error.position.column as usize <= line.chars().count() + 1,
+                "{error}"
+            );
         }
     };
     assert!(lines > 20);

@@ -43,7 +43,12 @@ fn config(cpus: usize) -> Config {
         names_packets: 4,
         overflow: kymo::Overflow::Discard,
         consumer: Consumer::None,
-        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: 0,
         build_id: [0; 20],
         seed: 0,
@@ -62,9 +67,17 @@ struct Machine {
 impl Machine {
     fn start(name: &str, flags: u32) -> Machine {
         let memory = leaked(256 << 10, CPUS as u32);
-        let recorder: &Recorder<Test, CPUS> = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
-        let folder = std::env::temp_dir().join(format!("kymo-recorder-{}-{name}", std::process::id()));
-        let mut machine = Machine { memory, recorder, folder, sequence: [0; CPUS], names: [0; CPUS] };
+        let recorder: &Recorder<Test, CPUS> =
+            Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+        let folder =
+            std::env::temp_dir().join(format!("kymo-recorder-{}-{name}", std::process::id()));
+        let mut machine = Machine {
+            memory,
+            recorder,
+            folder,
+            sequence: [0; CPUS],
+            names: [0; CPUS],
+        };
         machine.begin(flags);
         machine
     }
@@ -80,32 +93,53 @@ impl Machine {
     fn record(&mut self, cpu: usize, count: u32) {
         BLOCK.set(self.memory.control(cpu as u32));
         for _ in 0..count {
-            CLOCK.set(CLOCK.get() + 7 + u64::from(self.sequence[cpu].is_multiple_of(50)) * (1 << 27));
+            CLOCK.set(
+                CLOCK.get() + 7 + u64::from(self.sequence[cpu].is_multiple_of(50)) * (1 << 27),
+            );
             let seq = self.sequence[cpu];
             self.sequence[cpu] += 1;
             match seq % 3 {
-                0 => Tracer::<Test>::record(Word { cpu: cpu as u32, seq, text: Text::new("twelve chars") }),
-                _ => Tracer::<Test>::record(Beat { cpu: cpu as u32, seq }),
+                0 => Tracer::<Test>::record(Word {
+                    cpu: cpu as u32,
+                    seq,
+                    text: Text::new("twelve chars"),
+                }),
+                _ => Tracer::<Test>::record(Beat {
+                    cpu: cpu as u32,
+                    seq,
+                }),
             }
         }
-        Tracer::<Test>::record(Name { cpu: cpu as u32, seq: self.names[cpu] });
+        Tracer::<Test>::record(Name {
+            cpu: cpu as u32,
+            seq: self.names[cpu],
+        });
         self.names[cpu] += 1;
     }
 
-    /// Reads all that is new into the files, as a process would: a call at a time. Gives the calls that gave something.
+    /// Reads all that is new into the files, as a process would: a call at a time. Gives the calls
+    /// that gave something.
     fn drain(&self, buffer_words: usize) -> usize {
         let mut calls = 0;
         for channel in 0..=2 * CPUS as u32 {
             let mut name = String::new();
             kymo::write_file_name(channel, &mut name).unwrap();
-            let mut file = OpenOptions::new().create(true).append(true).open(self.folder.join(name)).unwrap();
+            let mut file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(self.folder.join(name))
+                .unwrap();
             let mut buffer = vec![0xdead_beef; buffer_words];
             loop {
                 let len = self.recorder.read(0, channel, Some(&mut buffer)).unwrap();
                 if len == 0 {
                     break;
                 }
-                let bytes: Vec<u8> = buffer.iter().flat_map(|word: &u32| word.to_le_bytes()).take(len).collect();
+                let bytes: Vec<u8> = buffer
+                    .iter()
+                    .flat_map(|word: &u32| word.to_le_bytes())
+                    .take(len)
+                    .collect();
                 file.write_all(&bytes).unwrap();
                 calls += 1;
             }
@@ -114,8 +148,9 @@ impl Machine {
     }
 }
 
-/// Events by CPU and channel (0: events, 1: names), in order; lost events; lost packets. What was overwritten is told before what comes after it; what was
-/// dropped may be told with the packet behind which it was dropped.
+/// Events by CPU and channel (0: events, 1: names), in order; lost events; lost packets. What was
+/// overwritten is told before what comes after it; what was dropped may be told with the packet
+/// behind which it was dropped.
 fn read(folder: &Path, overwritten: bool) -> ([[Vec<u64>; 2]; CPUS], u64, u64) {
     let mut seen: [[Vec<u64>; 2]; CPUS] = Default::default();
     let (mut lost, mut packets) = (0, 0);
@@ -128,11 +163,18 @@ fn read(folder: &Path, overwritten: bool) -> ([[Vec<u64>; 2]; CPUS], u64, u64) {
                 assert_eq!(event.cpu(), Some(field("cpu")));
                 let channel = usize::from(event.name() == "name");
                 if event.name() == "word" {
-                    assert_eq!(event.fields.get("text").and_then(Value::as_str), Some("twelve chars"));
+                    assert_eq!(
+                        event.fields.get("text").and_then(Value::as_str),
+                        Some("twelve chars")
+                    );
                 }
                 seen[field("cpu") as usize][channel].push(field("seq"));
                 let next = next.entry(event.stream().to_string()).or_default();
-                assert!(!overwritten || field("seq") == *next, "{}: a gap that no loss before it explains", event.stream());
+                assert!(
+                    !overwritten || field("seq") == *next,
+                    "{}: a gap that no loss before it explains",
+                    event.stream()
+                );
                 *next += 1;
             }
             Item::Loss(loss) => {
@@ -171,8 +213,17 @@ fn everything_that_is_read_in_time_is_in_the_trace() {
     let (seen, lost, packets) = read(&machine.folder, true);
     assert_eq!((lost, packets), (0, 0));
     for (cpu, [events, names]) in seen.iter().enumerate() {
-        assert!(events.iter().copied().eq(0..u64::from(machine.sequence[cpu])), "cpu {cpu}");
-        assert!(names.iter().copied().eq(0..u64::from(machine.names[cpu])), "names of cpu {cpu}");
+        assert!(
+            events
+                .iter()
+                .copied()
+                .eq(0..u64::from(machine.sequence[cpu])),
+            "cpu {cpu}"
+        );
+        assert!(
+            names.iter().copied().eq(0..u64::from(machine.names[cpu])),
+            "names of cpu {cpu}"
+        );
     }
     fs::remove_dir_all(&machine.folder).unwrap();
 }
@@ -184,7 +235,11 @@ fn five_sessions_in_a_row() {
     let least = machine.recorder.buffer_words(PACKET);
     for round in 0..5 {
         if round > 0 {
-            machine.begin(if round % 2 == 0 { 0 } else { kymo::flags::ROLLING });
+            machine.begin(if round % 2 == 0 {
+                0
+            } else {
+                kymo::flags::ROLLING
+            });
         }
         machine.record(2, 20);
         if round != 3 {
@@ -193,7 +248,11 @@ fn five_sessions_in_a_row() {
         assert!(machine.drain(least) > 0);
         machine.recorder.finish(0).unwrap();
         let (seen, lost, _) = read(&machine.folder, true);
-        assert_eq!((seen[2][0].len(), seen[2][1].len(), lost), (20, 1, 0), "round {round}");
+        assert_eq!(
+            (seen[2][0].len(), seen[2][1].len(), lost),
+            (20, 1, 0),
+            "round {round}"
+        );
         fs::remove_dir_all(&machine.folder).unwrap();
     }
 }
@@ -232,18 +291,34 @@ fn lossy(name: &str, flags: u32) {
     machine.drain(least);
     let diagnostics = machine.recorder.finish(0).unwrap();
     let (seen, lost, packets) = read(&machine.folder, flags != 0);
-    assert_eq!(packets > 0, flags != 0, "packets are lost where they are overwritten");
+    assert_eq!(
+        packets > 0,
+        flags != 0,
+        "packets are lost where they are overwritten"
+    );
     let written: u32 = machine.sequence.iter().chain(&machine.names).sum();
     let read: usize = seen.iter().flatten().map(Vec::len).sum();
-    assert_eq!(read as u64 + lost, u64::from(written), "written = read + lost");
+    assert_eq!(
+        read as u64 + lost,
+        u64::from(written),
+        "written = read + lost"
+    );
     assert!(lost > 5000, "{lost}");
-    let of_kind = if flags == 0 { diagnostics.discarded } else { diagnostics.overwritten };
+    let of_kind = if flags == 0 {
+        diagnostics.discarded
+    } else {
+        diagnostics.overwritten
+    };
     assert_eq!(of_kind, lost, "{diagnostics:?}");
     for [events, _] in &seen {
         assert!(events.windows(2).all(|pair| pair[0] < pair[1]));
     }
     let newest_kept = seen[2][0].last() == Some(&3999);
-    assert_eq!(newest_kept, flags != 0, "rolling keeps the newest, discarding the oldest");
+    assert_eq!(
+        newest_kept,
+        flags != 0,
+        "rolling keeps the newest, discarding the oldest"
+    );
     fs::remove_dir_all(&machine.folder).unwrap();
 }
 
@@ -257,14 +332,23 @@ fn losses_are_in_the_trace_when_old_events_are_overwritten() {
     lossy("rolling", kymo::flags::ROLLING);
 }
 
-/// What a directory shows: of each stream its events, and the events and packets that were lost before each.
+/// What a directory shows: of each stream its events, and the events and packets that were lost
+/// before each.
 fn told(folder: &Path) -> Vec<String> {
     let mut told: Vec<_> = Trace::open(folder)
         .unwrap()
         .events()
         .filter_map(|item| match item.unwrap() {
-            Item::Event(event) => Some(format!("{} {} {:?}", event.stream(), event.time.map_or(0, |time| time.0), event.fields)),
-            Item::Loss(loss) => Some(format!("{} lost {:?} {}", loss.stream, loss.kind, loss.count)),
+            Item::Event(event) => Some(format!(
+                "{} {} {:?}",
+                event.stream(),
+                event.time.map_or(0, |time| time.0),
+                event.fields
+            )),
+            Item::Loss(loss) => Some(format!(
+                "{} lost {:?} {}",
+                loss.stream, loss.kind, loss.count
+            )),
             _ => None,
         })
         .collect();
@@ -273,7 +357,8 @@ fn told(folder: &Path) -> Vec<String> {
     told
 }
 
-/// A host that reads the memory and the kernel's own `read` tell the same events and the same losses, wherever they were.
+/// A host that reads the memory and the kernel's own `read` tell the same events and the same
+/// losses, wherever they were.
 #[test]
 fn the_kernels_reader_and_the_hosts_tell_the_same() {
     let mut machine = Machine::start("both", kymo::flags::ROLLING);
@@ -297,7 +382,10 @@ fn the_kernels_reader_and_the_hosts_tell_the_same() {
     let lost = writer.finish(&live).unwrap().lost();
     assert_eq!(machine.recorder.finish(0).unwrap().overwritten, lost);
     let (kernel, host) = (told(&machine.folder), told(&folder));
-    assert!(lost > 1000 && kernel.iter().any(|line| line.contains(" lost Events")), "{lost}");
+    assert!(
+        lost > 1000 && kernel.iter().any(|line| line.contains(" lost Events")),
+        "{lost}"
+    );
     for (kernel, host) in kernel.iter().zip(&host) {
         assert_eq!(kernel, host);
     }
@@ -306,13 +394,17 @@ fn the_kernels_reader_and_the_hosts_tell_the_same() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Three hundred CPUs in one region, through the kernel's `read` and through the host's writer of directories.
+/// Three hundred CPUs in one region, through the kernel's `read` and through the host's writer of
+/// directories.
 #[test]
 fn three_hundred_cpus() {
     const CPUS: usize = 300;
     let memory = leaked(4 << 20, CPUS as u32);
     let recorder: Box<Recorder<Test, CPUS>> = Box::new(Recorder::new(memory, &VOCABULARY));
-    assert_eq!(recorder.start(0, 0, Some(&config(CPUS))).unwrap().channels as usize, 1 + 2 * CPUS);
+    assert_eq!(
+        recorder.start(0, 0, Some(&config(CPUS))).unwrap().channels as usize,
+        1 + 2 * CPUS
+    );
     assert!(memory.control(CPUS as u32).is_null());
     let mut expected = Vec::new();
     for cpu in 0..CPUS as u32 {
@@ -330,8 +422,11 @@ fn three_hundred_cpus() {
     assert_eq!(region.header().cpus as usize, CPUS);
     recorder.stop(0).unwrap();
 
-    let folders = ["kernel", "host"].map(|name| std::env::temp_dir().join(format!("kymo-300-{}-{name}", std::process::id())));
-    folders.iter().for_each(|folder| drop(fs::remove_dir_all(folder)));
+    let folders = ["kernel", "host"]
+        .map(|name| std::env::temp_dir().join(format!("kymo-300-{}-{name}", std::process::id())));
+    folders
+        .iter()
+        .for_each(|folder| drop(fs::remove_dir_all(folder)));
     fs::create_dir_all(&folders[0]).unwrap();
     let mut buffer = vec![0; 1000];
     for channel in 0..=2 * CPUS as u32 {
@@ -340,7 +435,11 @@ fn three_hundred_cpus() {
         let mut file = fs::File::create(folders[0].join(name)).unwrap();
         loop {
             let len = recorder.read(0, channel, Some(&mut buffer)).unwrap();
-            let bytes: Vec<u8> = buffer.iter().flat_map(|word: &u32| word.to_le_bytes()).take(len).collect();
+            let bytes: Vec<u8> = buffer
+                .iter()
+                .flat_map(|word: &u32| word.to_le_bytes())
+                .take(len)
+                .collect();
             file.write_all(&bytes).unwrap();
             if len == 0 {
                 break;
@@ -354,7 +453,9 @@ fn three_hundred_cpus() {
     for folder in &folders {
         let mut seen = Vec::new();
         for item in Trace::open(folder).unwrap().events() {
-            let Item::Event(event) = item.unwrap() else { panic!("nothing is lost") };
+            let Item::Event(event) = item.unwrap() else {
+                panic!("nothing is lost")
+            };
             let field = |name: &str| event.fields.get(name).and_then(Value::as_u64).unwrap();
             assert_eq!(event.cpu(), Some(field("cpu")));
             seen.push((field("cpu"), field("seq")));
@@ -365,7 +466,8 @@ fn three_hundred_cpus() {
     }
 }
 
-/// One run, all of it read with buffers that hold `pattern`: what `read` says it has read, with the session's UUID taken out.
+/// One run, all of it read with buffers that hold `pattern`: what `read` says it has read, with the
+/// session's UUID taken out.
 fn read_over(pattern: u32) -> Vec<Vec<u8>> {
     CLOCK.set(1000);
     let mut machine = Machine::start(&format!("pattern-{pattern:x}"), kymo::flags::ROLLING);
@@ -382,11 +484,18 @@ fn read_over(pattern: u32) -> Vec<Vec<u8>> {
         for channel in 0..=2 * CPUS as u32 {
             loop {
                 let mut buffer = vec![pattern; least + turn];
-                let len = machine.recorder.read(0, channel, Some(&mut buffer)).unwrap();
+                let len = machine
+                    .recorder
+                    .read(0, channel, Some(&mut buffer))
+                    .unwrap();
                 if len == 0 {
                     break;
                 }
-                let mut bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
+                let mut bytes: Vec<u8> = buffer
+                    .iter()
+                    .flat_map(|word| word.to_le_bytes())
+                    .take(len)
+                    .collect();
                 if channel > 0 {
                     assert_eq!(bytes[4..20], uuid);
                     bytes[4..20].fill(0);
@@ -398,7 +507,10 @@ fn read_over(pattern: u32) -> Vec<Vec<u8>> {
     machine.recorder.finish(0).unwrap();
     fs::remove_dir_all(&machine.folder).unwrap();
     // The metadata came in the first turn, in parts.
-    let parts_of_it = parts.iter().position(|part| part.starts_with(&kymo::ctf::packet::MAGIC.to_le_bytes())).unwrap();
+    let parts_of_it = parts
+        .iter()
+        .position(|part| part.starts_with(&kymo::ctf::packet::MAGIC.to_le_bytes()))
+        .unwrap();
     let metadata: Vec<u8> = parts.drain(..parts_of_it).flatten().collect();
     let metadata = String::from_utf8(metadata).unwrap();
     assert!(metadata.contains(&text));
@@ -406,7 +518,8 @@ fn read_over(pattern: u32) -> Vec<Vec<u8>> {
     parts
 }
 
-/// No byte of a caller's buffer, or of the kernel's memory before it, comes back as read: all of it was written by `read`.
+/// No byte of a caller's buffer, or of the kernel's memory before it, comes back as read: all of it
+/// was written by `read`.
 #[test]
 fn what_is_read_was_written() {
     let (ones, others) = (read_over(0xa5a5_a5a5), read_over(0x5a5a_5a5a));

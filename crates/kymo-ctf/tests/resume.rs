@@ -10,12 +10,22 @@ use kymo_ctf::{DecodeError, Error, Item, Metadata, StreamReader};
 use writer::{Order, close, compact, event, open, preamble};
 
 fn metadata() -> String {
-    preamble(Order::Le, 1000, 0, 0) + &event(1, "n", "uint32_t n;") + &event(2, "blob", "uint8_t len; uint8_t bytes[len];")
+    preamble(Order::Le, 1000, 0, 0)
+        + &event(1, "n", "uint32_t n;")
+        + &event(2, "blob", "uint8_t len; uint8_t bytes[len];")
 }
 
 /// A packet with the events `first .. first + 4`.
 fn packet(first: u32) -> Vec<u8> {
-    let mut packet = open(Order::Le, 0, first.into(), u64::from(first) + 9, u64::from(first) / 10, 0, 0);
+    let mut packet = open(
+        Order::Le,
+        0,
+        first.into(),
+        u64::from(first) + 9,
+        u64::from(first) / 10,
+        0,
+        0,
+    );
     for n in first..first + 4 {
         compact(&mut packet, 1, n.into()).u32(n);
     }
@@ -33,10 +43,17 @@ fn read(stream: &[u8]) -> (Vec<u64>, Errors) {
     let (mut numbers, mut errors) = (Vec::new(), Vec::new());
     for item in StreamReader::new(Arc::new(Metadata::parse(&metadata()).unwrap()), "s", stream) {
         match item {
-            Ok(Item::Event(event)) => numbers.extend(event.fields.get("n").and_then(kymo_ctf::Value::as_u64)),
+            Ok(Item::Event(event)) => {
+                numbers.extend(event.fields.get("n").and_then(kymo_ctf::Value::as_u64))
+            }
             Ok(Item::Problem(problem)) => errors.push((problem.offset, problem.reason, None)),
             Ok(_) => {}
-            Err(Error::Stream { offset, reason, resumes, .. }) => errors.push((offset, reason, resumes)),
+            Err(Error::Stream {
+                offset,
+                reason,
+                resumes,
+                ..
+            }) => errors.push((offset, reason, resumes)),
             Err(other) => panic!("{other}"),
         }
     }
@@ -48,7 +65,10 @@ const SIZE: usize = 124;
 const HEADER: usize = 84;
 
 fn numbers(firsts: &[(u64, u64)]) -> Vec<u64> {
-    firsts.iter().flat_map(|&(first, count)| first..first + count).collect()
+    firsts
+        .iter()
+        .flat_map(|&(first, count)| first..first + count)
+        .collect()
 }
 
 #[test]
@@ -59,7 +79,14 @@ fn an_unknown_event_costs_the_rest_of_its_packet() {
     let (seen, errors) = read(&packets.concat());
     assert_eq!(seen, numbers(&[(0, 4), (10, 1), (20, 4), (30, 4)]));
     let resumes = Some(2 * SIZE as u64);
-    assert_eq!(errors, [((SIZE + HEADER + 12) as u64, DecodeError::UnknownEvent { id: 9, stream: 0 }, resumes)]);
+    assert_eq!(
+        errors,
+        [(
+            (SIZE + HEADER + 12) as u64,
+            DecodeError::UnknownEvent { id: 9, stream: 0 },
+            resumes
+        )]
+    );
 }
 
 #[test]
@@ -81,7 +108,13 @@ fn bytes_between_packets_are_stepped_over() {
     let (seen, errors) = read(&[&packets[0][..], &junk, &packets[1], &packets[2][..50]].concat());
     assert_eq!(seen, numbers(&[(0, 4), (10, 4)]));
     let at = |error: &(u64, DecodeError, Option<u64>)| (error.0, error.2);
-    assert_eq!(errors.iter().map(at).collect::<Vec<_>>(), [(SIZE as u64, Some(SIZE as u64 + 9)), (2 * SIZE as u64 + 9 + 48, None)]);
+    assert_eq!(
+        errors.iter().map(at).collect::<Vec<_>>(),
+        [
+            (SIZE as u64, Some(SIZE as u64 + 9)),
+            (2 * SIZE as u64 + 9 + 48, None)
+        ]
+    );
 }
 
 /// Bytes that are lost move everything behind them.
@@ -91,11 +124,15 @@ fn a_packet_that_is_too_short_is_left_where_the_next_one_begins() {
     packets[1].drain(100..103);
     let (seen, errors) = read(&packets.concat());
     assert_eq!(seen, numbers(&[(0, 4), (10, 2), (20, 4), (30, 4)]));
-    assert_eq!(errors.last().unwrap().2, Some(2 * SIZE as u64 - 3), "{errors:?}");
+    assert_eq!(
+        errors.last().unwrap().2,
+        Some(2 * SIZE as u64 - 3),
+        "{errors:?}"
+    );
 }
 
-/// An event carries a whole packet as its bytes. It is never taken for one: neither where the packet around it is in order, nor where it
-/// is damaged before, as its end is known.
+/// An event carries a whole packet as its bytes. It is never taken for one: neither where the
+/// packet around it is in order, nor where it is damaged before, as its end is known.
 #[test]
 fn a_magic_number_in_a_field_fools_nobody() {
     let inner = packet(70);
@@ -108,7 +145,10 @@ fn a_magic_number_in_a_field_fools_nobody() {
     compact(blob, 1, 13).u32(13);
     let outer = close(outer, 0);
     let whole = [packet(0), outer.clone(), packet(20)].concat();
-    assert_eq!(read(&whole), (numbers(&[(0, 4), (11, 1), (13, 1), (20, 4)]), vec![]));
+    assert_eq!(
+        read(&whole),
+        (numbers(&[(0, 4), (11, 1), (13, 1), (20, 4)]), vec![])
+    );
     let mut damaged = outer;
     damaged[HEADER] = 30 << 3 | 3;
     let (seen, errors) = read(&[packet(0), damaged, packet(20)].concat());
@@ -129,12 +169,23 @@ fn packets_that_were_never_closed_are_read_to_where_nothing_was_written() {
         (unclosed(0, 500), numbers(&[(0, 4)])),
         // Longer than what a reader of files keeps.
         (unclosed(0, 300_000), numbers(&[(0, 4)])),
-        ([packet(0), unclosed(10, 3000)].concat(), numbers(&[(0, 4), (10, 4)])),
-        ([unclosed(0, 20), packet(10), unclosed(20, 0), packet(30)].concat(), numbers(&[(0, 4), (10, 4), (20, 4), (30, 4)])),
+        (
+            [packet(0), unclosed(10, 3000)].concat(),
+            numbers(&[(0, 4), (10, 4)]),
+        ),
+        (
+            [unclosed(0, 20), packet(10), unclosed(20, 0), packet(30)].concat(),
+            numbers(&[(0, 4), (10, 4), (20, 4), (30, 4)]),
+        ),
     ] {
         let (seen, errors) = read(&stream);
         assert_eq!(seen, wanted, "{errors:?}");
-        assert!(errors.iter().all(|(_, reason, _)| *reason == DecodeError::NeverClosed), "{errors:?}");
+        assert!(
+            errors
+                .iter()
+                .all(|(_, reason, _)| *reason == DecodeError::NeverClosed),
+            "{errors:?}"
+        );
     }
 }
 
@@ -143,9 +194,18 @@ fn strict_reading_ends_at_the_first_problem() {
     let mut packets = four();
     packets[1][HEADER + 8] = 9;
     let metadata = Arc::new(Metadata::parse(&metadata()).unwrap());
-    let items: Vec<_> = StreamReader::new(metadata, "s", &packets.concat()[..]).strict(true).collect();
+    let items: Vec<_> = StreamReader::new(metadata, "s", &packets.concat()[..])
+        .strict(true)
+        .collect();
     assert_eq!(items.len(), 6);
-    assert!(matches!(items.last(), Some(Err(Error::Stream { packet: 1, resumes: None, .. }))));
+    assert!(matches!(
+        items.last(),
+        Some(Err(Error::Stream {
+            packet: 1,
+            resumes: None,
+            ..
+        }))
+    ));
 }
 
 /// Everything that a reader of slices gives, the reader of files gives too, whatever is wrong.
@@ -153,7 +213,12 @@ fn strict_reading_ends_at_the_first_problem() {
 fn both_readers_give_the_same() {
     agree(&four().concat(), 3000);
     // Longer than what a reader of files keeps.
-    agree(&(0..2000).flat_map(|number| packet(number * 10)).collect::<Vec<u8>>(), 40);
+    agree(
+        &(0..2000)
+            .flat_map(|number| packet(number * 10))
+            .collect::<Vec<u8>>(),
+        40,
+    );
 }
 
 fn agree(whole: &[u8], rounds: usize) {
@@ -171,7 +236,11 @@ fn agree(whole: &[u8], rounds: usize) {
             let at = below(stream.len());
             match below(3) {
                 // Of some packets the size, as if they were never closed.
-                0 if below(4) == 0 => stream[at / SIZE * SIZE..].iter_mut().take(64).skip(48).for_each(|byte| *byte = 0),
+                0 if below(4) == 0 => stream[at / SIZE * SIZE..]
+                    .iter_mut()
+                    .take(64)
+                    .skip(48)
+                    .for_each(|byte| *byte = 0),
                 0 => stream[at] = below(256) as u8,
                 1 => drop(stream.remove(at)),
                 _ => stream.insert(at, below(256) as u8),
@@ -179,7 +248,9 @@ fn agree(whole: &[u8], rounds: usize) {
         }
         let owned: Vec<String> = StreamReader::new(Arc::clone(&metadata), "s", &stream[..])
             .map(|item| match item {
-                Ok(Item::Event(event)) => format!("{:?} {} {:?}", event.time, event.name(), event.fields),
+                Ok(Item::Event(event)) => {
+                    format!("{:?} {} {:?}", event.time, event.name(), event.fields)
+                }
                 Ok(Item::Loss(loss)) => format!("{loss:?}"),
                 Ok(Item::Problem(problem)) => problem.to_string(),
                 Ok(other) => panic!("{other:?}"),
@@ -192,7 +263,10 @@ fn agree(whole: &[u8], rounds: usize) {
             borrowed.push(match item {
                 kymo_ctf::ItemRef::Event(event) => {
                     let fields = event.fields().to_fields();
-                    let one_by_one: Vec<_> = fields.iter().map(|(name, _)| event.field(name).unwrap().to_value()).collect();
+                    let one_by_one: Vec<_> = fields
+                        .iter()
+                        .map(|(name, _)| event.field(name).unwrap().to_value())
+                        .collect();
                     assert!(fields.iter().map(|(_, value)| value).eq(&one_by_one));
                     format!("{:?} {} {fields:?}", event.time(), event.name())
                 }
@@ -210,17 +284,26 @@ fn agree(whole: &[u8], rounds: usize) {
 fn an_index_leads_over_a_damaged_header() {
     let metadata = "/* CTF 1.8 */ typealias integer { size = 8; } := u8; trace { major = 1; minor = 8; byte_order = le; };
         stream { packet.context := struct { u8 packet_size; u8 content_size; }; }; event { name = e; fields := struct { u8 n; }; };";
-    let good: Vec<u8> = (0..4).flat_map(|n| [40, 32, n * 2, n * 2 + 1, 0xff]).collect();
+    let good: Vec<u8> = (0..4)
+        .flat_map(|n| [40, 32, n * 2, n * 2 + 1, 0xff])
+        .collect();
     let mut stream = good.clone();
     stream[5] = 3;
-    let mut index: Vec<u8> = [0xc1f1_dcc1_u32, 1, 1, 72].into_iter().flat_map(u32::to_be_bytes).collect();
+    let mut index: Vec<u8> = [0xc1f1_dcc1_u32, 1, 1, 72]
+        .into_iter()
+        .flat_map(u32::to_be_bytes)
+        .collect();
     for packet in 0..4u64 {
-        [packet * 5, 40, 32, 0, 0, 0, 0, 0, packet].into_iter().for_each(|number| index.extend(number.to_be_bytes()));
+        [packet * 5, 40, 32, 0, 0, 0, 0, 0, packet]
+            .into_iter()
+            .for_each(|number| index.extend(number.to_be_bytes()));
     }
     let events = |length| {
         let metadata = Arc::new(Metadata::parse(metadata).unwrap());
         let reader = StreamReader::new(metadata, "s", &stream[..]).index(&index, length);
-        reader.filter(|item| matches!(item, Ok(Item::Event(_)))).count()
+        reader
+            .filter(|item| matches!(item, Ok(Item::Event(_))))
+            .count()
     };
     assert_eq!(events(20), 6);
     assert_eq!(events(21), 2, "an index of another length is stale");
@@ -232,5 +315,11 @@ fn an_index_leads_over_a_damaged_header() {
     let trace = kymo_ctf::Trace::open(directory.path()).unwrap();
     let tally = kymo_ctf::Tally::of(&trace.map(), 1, false);
     assert_eq!((tally.streams[0].events, tally.problems.len()), (6, 1));
-    assert_eq!(trace.events().filter(|item| matches!(item, Ok(Item::Event(_)))).count(), 6);
+    assert_eq!(
+        trace
+            .events()
+            .filter(|item| matches!(item, Ok(Item::Event(_))))
+            .count(),
+        6
+    );
 }

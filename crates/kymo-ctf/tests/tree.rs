@@ -1,4 +1,5 @@
-//! Several traces in one tree of directories: one order of time, one tally, whichever way they are read.
+//! Several traces in one tree of directories: one order of time, one tally, whichever way they are
+//! read.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -9,10 +10,13 @@ use std::path::Path;
 use kymo_ctf::{Item, ItemRef, Tally, Trace};
 use writer::{Directory, Order, close, compact, event, open, preamble};
 
-/// A trace whose clock runs at `freq` and began `offset` ticks ago, with two streams; ids of both kinds of plans.
+/// A trace whose clock runs at `freq` and began `offset` ticks ago, with two streams; ids of both
+/// kinds of plans.
 fn write(directory: &Path, order: Order, freq: u64, offset: u64, events: u32) {
     let wide = "uint8_t len; uint8_t bytes[len]; string s;";
-    let metadata = preamble(order, freq, 0, offset) + &event(1, "fixed", "uint32_t n;") + &event(2, "wide", wide);
+    let metadata = preamble(order, freq, 0, offset)
+        + &event(1, "fixed", "uint32_t n;")
+        + &event(2, "wide", wide);
     std::fs::create_dir_all(directory).unwrap();
     std::fs::write(directory.join("metadata"), metadata).unwrap();
     for cpu in 0..2 {
@@ -36,7 +40,13 @@ fn write(directory: &Path, order: Order, freq: u64, offset: u64, events: u32) {
 
 fn tree(name: &str) -> Directory {
     let root = Directory::new(name, &[]);
-    write(&root.path().join("ust/uid/1"), Order::Le, 1_000_000_000, 0, 100);
+    write(
+        &root.path().join("ust/uid/1"),
+        Order::Le,
+        1_000_000_000,
+        0,
+        100,
+    );
     write(&root.path().join("kernel"), Order::Be, 10_000_000, 3, 50);
     root
 }
@@ -47,24 +57,46 @@ fn all_traces_of_a_tree_are_merged_by_time() {
     let trace = Trace::open(root.path()).unwrap();
     assert_eq!(trace.parts().len(), 2);
     let names: Vec<_> = trace.stream_names().collect();
-    assert_eq!(names, ["kernel/s0", "kernel/s1", "ust/uid/1/s0", "ust/uid/1/s1"]);
+    assert_eq!(
+        names,
+        ["kernel/s0", "kernel/s1", "ust/uid/1/s0", "ust/uid/1/s1"]
+    );
     let owned: Vec<_> = trace
         .events()
         .map(|item| match item.unwrap() {
-            Item::Event(event) => (event.stream().to_string(), event.nanos().unwrap(), event.name().to_owned()),
-            Item::Loss(loss) => (loss.stream.to_string(), loss.begin_nanos.unwrap(), format!("{} lost", loss.count)),
+            Item::Event(event) => (
+                event.stream().to_string(),
+                event.nanos().unwrap(),
+                event.name().to_owned(),
+            ),
+            Item::Loss(loss) => (
+                loss.stream.to_string(),
+                loss.begin_nanos.unwrap(),
+                format!("{} lost", loss.count),
+            ),
             other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(owned.len(), 2 * 3 * 150 + 4 * 2);
-    assert!(owned.windows(2).all(|pair| pair[0].1 <= pair[1].1), "in the order of time, across clocks");
+    assert!(
+        owned.windows(2).all(|pair| pair[0].1 <= pair[1].1),
+        "in the order of time, across clocks"
+    );
     let map = trace.map();
     let mut reader = map.read();
     let mut borrowed = Vec::new();
     while let Some(item) = reader.next() {
         borrowed.push(match item {
-            ItemRef::Event(event) => (event.stream().to_string(), event.nanos().unwrap(), event.name().to_owned()),
-            ItemRef::Loss(loss) => (loss.stream.to_string(), loss.begin_nanos.unwrap(), format!("{} lost", loss.count)),
+            ItemRef::Event(event) => (
+                event.stream().to_string(),
+                event.nanos().unwrap(),
+                event.name().to_owned(),
+            ),
+            ItemRef::Loss(loss) => (
+                loss.stream.to_string(),
+                loss.begin_nanos.unwrap(),
+                format!("{} lost", loss.count),
+            ),
             other => panic!("{other:?}"),
         });
     }
@@ -78,11 +110,30 @@ fn the_tally_is_the_same_however_many_threads_make_it() {
     let map = trace.map();
     let one = Tally::of(&map, 1, false);
     assert_eq!(one.problems, []);
-    let streams: Vec<_> = one.streams.iter().map(|stream| (stream.events, stream.lost_events, stream.lost_packets)).collect();
-    assert_eq!(streams, [(150, 4, 0), (150, 4, 0), (300, 4, 0), (300, 4, 0)]);
-    let counts: Vec<_> = one.events.iter().map(|((name, cpu), count)| (&**name, cpu.unwrap(), *count)).collect();
+    let streams: Vec<_> = one
+        .streams
+        .iter()
+        .map(|stream| (stream.events, stream.lost_events, stream.lost_packets))
+        .collect();
+    assert_eq!(
+        streams,
+        [(150, 4, 0), (150, 4, 0), (300, 4, 0), (300, 4, 0)]
+    );
+    let counts: Vec<_> = one
+        .events
+        .iter()
+        .map(|((name, cpu), count)| (&**name, cpu.unwrap(), *count))
+        .collect();
     // 50 events have 17 of the one kind, 100 have 34, in each of three packets.
-    assert_eq!(counts, [("fixed", 0, 297), ("fixed", 1, 297), ("wide", 0, 153), ("wide", 1, 153)]);
+    assert_eq!(
+        counts,
+        [
+            ("fixed", 0, 297),
+            ("fixed", 1, 297),
+            ("wide", 0, 153),
+            ("wide", 1, 153)
+        ]
+    );
     for jobs in [2, 3, 9] {
         assert_eq!(Tally::of(&map, jobs, false), one);
     }
@@ -96,7 +147,9 @@ fn fields_are_read_on_demand_while_streams_are_merged() {
     let mut reader = map.read();
     let (mut texts, mut sum) = (0, 0);
     while let Some(item) = reader.next() {
-        let ItemRef::Event(event) = item else { continue };
+        let ItemRef::Event(event) = item else {
+            continue;
+        };
         assert_eq!(event.cpu(), event.packet().unwrap().cpu);
         match event.name() {
             "wide" => {
@@ -115,5 +168,8 @@ fn fields_are_read_on_demand_while_streams_are_merged() {
 fn a_tree_without_a_trace_is_none() {
     let root = Directory::new("no-tree", &[("readme", b"")]);
     std::fs::create_dir_all(root.path().join("a/b")).unwrap();
-    assert!(matches!(Trace::open(root.path()), Err(kymo_ctf::Error::Io { .. })));
+    assert!(matches!(
+        Trace::open(root.path()),
+        Err(kymo_ctf::Error::Io { .. })
+    ));
 }

@@ -1,4 +1,5 @@
-//! What TSDL texts mean for streams: scopes, alignment, clocks, and the constructs that few tracers use.
+//! What TSDL texts mean for streams: scopes, alignment, clocks, and the constructs that few tracers
+//! use.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -26,10 +27,26 @@ fn show(value: &Value) -> String {
         Value::UInt(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
         Value::Str(text) => format!("{text:?}"),
-        Value::Enum { value, labels } => format!("{value}{}", labels.iter().map(|label| format!("/{label}")).collect::<String>()),
-        Value::Array(values) => format!("[{}]", values.iter().map(show).collect::<Vec<_>>().join(" ")),
+        Value::Enum { value, labels } => format!(
+            "{value}{}",
+            labels
+                .iter()
+                .map(|label| format!("/{label}"))
+                .collect::<String>()
+        ),
+        Value::Array(values) => format!(
+            "[{}]",
+            values.iter().map(show).collect::<Vec<_>>().join(" ")
+        ),
         Value::Struct(fields) => {
-            format!("{{{}}}", fields.iter().map(|(name, value)| format!("{name}={}", show(value))).collect::<Vec<_>>().join(" "))
+            format!(
+                "{{{}}}",
+                fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}={}", show(value)))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            )
         }
         Value::Variant { option, value } => format!("{option}:{}", show(value)),
         other => format!("{other:?}"),
@@ -42,46 +59,99 @@ fn a_tag_is_looked_up_where_the_type_was_written() {
     let text = "enum : u8 { a, b } x;
         typedef variant <x> { u8 a; u16 b; } example_variant;
         struct { enum : u8 { p, q } x; example_variant v; } rows[2];";
-    assert_eq!(fields("le", "", text, &[0, 1, 7, 1, 8]), "{x=0/a rows=[{x=1/q v=a:7} {x=1/q v=a:8}]}");
+    assert_eq!(
+        fields("le", "", text, &[0, 1, 7, 1, 8]),
+        "{x=0/a rows=[{x=1/q v=a:7} {x=1/q v=a:8}]}"
+    );
     // The same for lengths.
     let text = "u8 n; typedef u8 bytes[n]; struct { u8 n; bytes b; u8 own[n]; } in;";
-    assert_eq!(fields("le", "", text, &[2, 1, 5, 6, 7]), "{n=2 in={n=1 b=[5 6] own=[7]}}");
+    assert_eq!(
+        fields("le", "", text, &[2, 1, 5, 6, 7]),
+        "{n=2 in={n=1 b=[5 6] own=[7]}}"
+    );
 }
 
 #[test]
 fn lengths_may_be_in_the_environment() {
-    assert_eq!(fields("le", "env { cpus = 3; };", "u8 per_cpu[env.cpus];", &[1, 2, 3]), "{per_cpu=[1 2 3]}");
+    assert_eq!(
+        fields(
+            "le",
+            "env { cpus = 3; };",
+            "u8 per_cpu[env.cpus];",
+            &[1, 2, 3]
+        ),
+        "{per_cpu=[1 2 3]}"
+    );
 }
 
 #[test]
 fn bit_fields_and_pointers() {
     let declared = "typealias integer { size = 32; align = 8; signed = false; } := struct page *;";
-    assert_eq!(fields("le", declared, "u8 a : 3, b : 5; struct page *p;", &[0b10_101_011, 1, 2, 0, 0]), "{a=3 b=21 p=513}");
+    assert_eq!(
+        fields(
+            "le",
+            declared,
+            "u8 a : 3, b : 5; struct page *p;",
+            &[0b10_101_011, 1, 2, 0, 0]
+        ),
+        "{a=3 b=21 p=513}"
+    );
 }
 
-/// Section 4.2.3: arrays are aligned as their elements are, also where there are none; structures as their largest member.
+/// Section 4.2.3: arrays are aligned as their elements are, also where there are none; structures
+/// as their largest member.
 #[test]
 fn what_is_empty_is_aligned_too() {
-    assert_eq!(fields("le", "", "u8 n; u32 none[n]; u8 end;", &[0, 9, 9, 9, 4]), "{n=0 none=[] end=4}");
-    assert_eq!(fields("le", "", "u8 a; u32 none[0]; u8 end;", &[1, 9, 9, 9, 4]), "{a=1 none=[] end=4}");
-    assert_eq!(fields("le", "", "u8 a; struct { } align(32) none; u8 end;", &[1, 9, 9, 9, 4]), "{a=1 none={} end=4}");
     assert_eq!(
-        fields("le", "", "u8 a; struct { } many[3]; u8 n; struct { u8 x[n]; } some[2]; u8 end;", &[1, 0, 4]),
+        fields("le", "", "u8 n; u32 none[n]; u8 end;", &[0, 9, 9, 9, 4]),
+        "{n=0 none=[] end=4}"
+    );
+    assert_eq!(
+        fields("le", "", "u8 a; u32 none[0]; u8 end;", &[1, 9, 9, 9, 4]),
+        "{a=1 none=[] end=4}"
+    );
+    assert_eq!(
+        fields(
+            "le",
+            "",
+            "u8 a; struct { } align(32) none; u8 end;",
+            &[1, 9, 9, 9, 4]
+        ),
+        "{a=1 none={} end=4}"
+    );
+    assert_eq!(
+        fields(
+            "le",
+            "",
+            "u8 a; struct { } many[3]; u8 n; struct { u8 x[n]; } some[2]; u8 end;",
+            &[1, 0, 4]
+        ),
         "{a=1 many=[{} {} {}] n=0 some=[{x=[]} {x=[]}] end=4}"
     );
-    // A variant has the alignment of what is chosen, and the structure around it knows nothing of that.
+    // A variant has the alignment of what is chosen, and the structure around it knows nothing of
+    // that.
     let text = "u8 lead; struct { enum : u8 { small, large } t; variant <t> { u8 small; u32 large; } v; } s; u8 end;";
-    assert_eq!(fields("le", "", text, &[1, 0, 7, 4]), "{lead=1 s={t=0/small v=small:7} end=4}");
-    assert_eq!(fields("le", "", text, &[1, 1, 0, 0, 5, 0, 0, 0, 4]), "{lead=1 s={t=1/large v=large:5} end=4}");
+    assert_eq!(
+        fields("le", "", text, &[1, 0, 7, 4]),
+        "{lead=1 s={t=0/small v=small:7} end=4}"
+    );
+    assert_eq!(
+        fields("le", "", text, &[1, 1, 0, 0, 5, 0, 0, 0, 4]),
+        "{lead=1 s={t=1/large v=large:5} end=4}"
+    );
 }
 
 #[test]
 fn elements_without_bits_cannot_cost_much() {
-    let metadata = "trace { major = 1; minor = 8; byte_order = le; }; typealias integer { size = 64; } := u64;
+    let metadata =
+        "trace { major = 1; minor = 8; byte_order = le; }; typealias integer { size = 64; } := u64;
         event { name = e; fields := struct { u64 n; struct { } none[n]; }; };";
     let of = |n: u64| writer::read(metadata, &n.to_le_bytes());
     assert_eq!(of(65_536).0.len(), 1);
-    assert!(matches!(writer::reason(of(65_537).1), kymo_ctf::DecodeError::LengthTooLarge { length: 65_537, .. }));
+    assert!(matches!(
+        writer::reason(of(65_537).1),
+        kymo_ctf::DecodeError::LengthTooLarge { length: 65_537, .. }
+    ));
 }
 
 #[test]
@@ -90,8 +160,15 @@ fn bits_in_both_orders() {
     let text = "integer { size = 10; } a; integer { size = 5; } b; integer { size = 4; } c; integer { size = 7; } d; integer { size = 6; } rest;";
     for (name, order) in [("le", Order::Le), ("be", Order::Be)] {
         let mut bits = Bits::new(order);
-        bits.put(10, 0x2aa).put(5, 0x13).put(4, 0x9).put(7, 0x55).put(6, 0);
-        assert_eq!(fields(name, "", text, &bits.bytes), "{a=682 b=19 c=9 d=85 rest=0}");
+        bits.put(10, 0x2aa)
+            .put(5, 0x13)
+            .put(4, 0x9)
+            .put(7, 0x55)
+            .put(6, 0);
+        assert_eq!(
+            fields(name, "", text, &bits.bytes),
+            "{a=682 b=19 c=9 d=85 rest=0}"
+        );
     }
 }
 
@@ -99,7 +176,10 @@ fn bits_in_both_orders() {
 fn floats_of_16_and_128_bits() {
     let text = "floating_point { exp_dig = 5; mant_dig = 11; align = 8; } h; floating_point { exp_dig = 15; mant_dig = 113; align = 8; } q;";
     let bytes = [&[0x00, 0xc0][..], &(0x3fff_8000_u128 << 96).to_le_bytes()].concat();
-    assert_eq!(fields("le", "", text, &bytes), "{h=Float(-2.0) q=Float(1.5)}");
+    assert_eq!(
+        fields("le", "", text, &bytes),
+        "{h=Float(-2.0) q=Float(1.5)}"
+    );
 }
 
 #[test]
@@ -113,13 +193,22 @@ fn clocks_and_where_there_are_none() {
     let nanos = |text: &str| events(text, &[250, 4])[1].nanos();
     // Section 8: no description means nanoseconds.
     assert_eq!(nanos(&text("", "")), Some(260));
-    assert_eq!(nanos(&text("clock { name = c; };", "map = clock.c.value;")), Some(260));
+    assert_eq!(
+        nanos(&text("clock { name = c; };", "map = clock.c.value;")),
+        Some(260)
+    );
     assert_eq!(nanos(&text("clock { name = c; };", "")), None);
     assert_eq!(
-        nanos(&text("clock { name = c; freq = 1000; offset_s = -1; offset = -500; };", "map = clock.c.value;")),
+        nanos(&text(
+            "clock { name = c; freq = 1000; offset_s = -1; offset = -500; };",
+            "map = clock.c.value;"
+        )),
         Some(-1_240_000_000)
     );
-    let two = text("clock { name = b; }; clock { name = c; freq = 100; };", "map = clock.c.value;");
+    let two = text(
+        "clock { name = b; }; clock { name = c; freq = 100; };",
+        "map = clock.c.value;",
+    );
     assert_eq!(nanos(&two), Some(2_600_000_000));
 }
 
@@ -131,7 +220,14 @@ fn ends_of_packets_by_any_name() {
         event { name = e; };";
     let events = events(metadata, &[10, 20, 32, 15]);
     let packet = &events[0].packet;
-    assert_eq!((packet.begin.unwrap().0, packet.end.unwrap().0, events[0].time.unwrap().0), (10, 20, 15));
+    assert_eq!(
+        (
+            packet.begin.unwrap().0,
+            packet.end.unwrap().0,
+            events[0].time.unwrap().0
+        ),
+        (10, 20, 15)
+    );
 }
 
 /// What is odd and can be read is a warning with its place.
@@ -139,12 +235,18 @@ fn ends_of_packets_by_any_name() {
 fn unknown_attributes_of_blocks_are_warned_of() {
     let text = "trace { major = 1; minor = 8; byte_order = le; colour = red; };\nevent { name = e; origin.x = \"y\"; };";
     let metadata = Metadata::parse(text).unwrap();
-    let warnings: Vec<String> = metadata.warnings().iter().map(ToString::to_string).collect();
+    let warnings: Vec<String> = metadata
+        .warnings()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(
         warnings,
         [
-            "metadata, line 1, column 48: `colour` is not a known attribute of a `trace` block; it is ignored",
-            "metadata, line 2, column 19: `origin.x` is not a known attribute of an `event` block; it is ignored",
+            "metadata, line 1, column 48: `colour` is not a known attribute of a `trace` block; it \
+             is ignored",
+            "metadata, line 2, column 19: `origin.x` is not a known attribute of an `event` block; \
+             it is ignored",
         ]
     );
 }
@@ -156,17 +258,30 @@ fn streams_and_events_that_cannot_be_told_apart_are_warned_of() {
     let warnings = |header: &str, text: &str| {
         let trace = format!("{U8} trace {{ major = 1; minor = 8; byte_order = le; {header} }};\n");
         let metadata = Metadata::parse(&(trace + text)).unwrap();
-        metadata.warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
+        metadata
+            .warnings()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
     };
     let streams = "stream { id = 1; };\nstream { id = 0; };";
     let wanted = "metadata, line 3, column 1: there are several streams, and no `stream_id` in the packet header to tell their packets apart";
     assert_eq!(warnings("", streams), [wanted]);
-    assert_eq!(warnings("packet.header := struct { u8 stream_id; };", streams), [""; 0]);
+    assert_eq!(
+        warnings("packet.header := struct { u8 stream_id; };", streams),
+        [""; 0]
+    );
     let events = "event { name = a; id = 1; };\nevent { name = b; id = 2; };";
     let wanted = "metadata, line 3, column 24: stream 0 has several events, and no `id` in its event header to tell them apart";
     assert_eq!(warnings("", &format!("stream {{ }}; {events}")), [wanted]);
     let inside = "enum : u8 { x } t; variant <t> { struct { u8 id; } x; } v;";
-    assert_eq!(warnings("", &format!("stream {{ event.header := struct {{ {inside} }}; }}; {events}")), [""; 0]);
+    assert_eq!(
+        warnings(
+            "",
+            &format!("stream {{ event.header := struct {{ {inside} }}; }}; {events}")
+        ),
+        [""; 0]
+    );
 }
 
 fn in_packets(text: &str) -> Vec<u8> {
@@ -175,7 +290,9 @@ fn in_packets(text: &str) -> Vec<u8> {
         let size = (37 + piece.len()) as u32 * 8;
         bytes.extend(0x75d1_1d57_u32.to_be_bytes());
         bytes.extend([1; 16]);
-        [0, size, size + 64].into_iter().for_each(|number| bytes.extend(number.to_be_bytes()));
+        [0, size, size + 64]
+            .into_iter()
+            .for_each(|number| bytes.extend(number.to_be_bytes()));
         bytes.extend([0, 0, 0, 1, 8]);
         bytes.extend(piece);
         bytes.extend([0; 8]);
@@ -185,20 +302,34 @@ fn in_packets(text: &str) -> Vec<u8> {
 
 #[test]
 fn metadata_in_packets_is_read() {
-    let text =
-        "trace { major = 1; minor = 8; byte_order = le; }; event { name = e; fields := struct { integer { size = 8; } x; }; };";
+    let text = "trace { major = 1; minor = 8; byte_order = le; }; event { name = e; fields := struct { integer { size = 8; } x; }; };";
     let bytes = in_packets(text);
-    assert_eq!((&*Metadata::text(&bytes).unwrap(), &*Metadata::text(b"abc").unwrap()), (text.as_bytes(), &b"abc"[..]));
+    assert_eq!(
+        (
+            &*Metadata::text(&bytes).unwrap(),
+            &*Metadata::text(b"abc").unwrap()
+        ),
+        (text.as_bytes(), &b"abc"[..])
+    );
     let metadata = Arc::new(Metadata::from_bytes(&bytes).unwrap());
-    assert_eq!(kymo_ctf::StreamReader::new(metadata, "s", &[1, 2, 3][..]).count(), 3);
+    assert_eq!(
+        kymo_ctf::StreamReader::new(metadata, "s", &[1, 2, 3][..]).count(),
+        3
+    );
 }
 
 #[test]
 fn metadata_in_packets_of_another_uuid_is_warned_of() {
     for (digit, warnings) in [("1", 0), ("2", 1)] {
         let uuid = format!("0{digit}").repeat(16);
-        let text = format!("trace {{ major = 1; minor = 8; byte_order = le; uuid = \"{uuid}\"; }};");
+        let text =
+            format!("trace {{ major = 1; minor = 8; byte_order = le; uuid = \"{uuid}\"; }};");
         let metadata = Metadata::from_bytes(&in_packets(&text)).unwrap();
-        assert_eq!(metadata.warnings().len(), warnings, "{:?}", metadata.warnings());
+        assert_eq!(
+            metadata.warnings().len(),
+            warnings,
+            "{:?}",
+            metadata.warnings()
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Chrome's trace event format, as JSON: one event a line.
 //!
-//! After the published description of the format ("Trace Event Format"): `B` and `E` are slices, `i` points, `C` counters, `s` and `f`
-//! the ends of flows, `M` names. Times are microseconds with three decimals: the trace's nanoseconds, exactly. Processes and threads
-//! have numbers in this format; here these are numbers of tracks, and what the trace calls them is in their names.
+//! After the published description of the format ("Trace Event Format"): `B` and `E` are slices,
+//! `i` points, `C` counters, `s` and `f` the ends of flows, `M` names. Times are microseconds with
+//! three decimals: the trace's nanoseconds, exactly. Processes and threads have numbers in this
+//! format; here these are numbers of tracks, and what the trace calls them is in their names.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -30,20 +31,35 @@ pub(crate) struct Chrome<W> {
 
 impl<W: Write> Chrome<W> {
     pub(crate) fn new(out: W) -> Chrome<W> {
-        Chrome { out, places: HashMap::new(), has_begun: false }
+        Chrome {
+            out,
+            places: HashMap::new(),
+            has_begun: false,
+        }
     }
 
     fn line(&mut self, object: &Json) -> io::Result<()> {
-        let before = if std::mem::replace(&mut self.has_begun, true) { ",\n" } else { "{\"traceEvents\":[\n" };
+        let before = if std::mem::replace(&mut self.has_begun, true) {
+            ",\n"
+        } else {
+            "{\"traceEvents\":[\n"
+        };
         write!(self.out, "{before}{object}")
     }
 
     fn event(&mut self, phase: &str, at: u64, track: TrackId, more: Json) -> io::Result<()> {
         let pid = self.places.get(&track).map_or(track, |place| place.pid);
-        let before = if std::mem::replace(&mut self.has_begun, true) { ",\n" } else { "{\"traceEvents\":[\n" };
+        let before = if std::mem::replace(&mut self.has_begun, true) {
+            ",\n"
+        } else {
+            "{\"traceEvents\":[\n"
+        };
         // A float would round: the number is written as it is.
         let (micros, nanos) = (at / 1000, at % 1000);
-        write!(self.out, "{before}{{\"ph\":\"{phase}\",\"ts\":{micros}.{nanos:03},\"pid\":{pid},\"tid\":{track}")?;
+        write!(
+            self.out,
+            "{before}{{\"ph\":\"{phase}\",\"ts\":{micros}.{nanos:03},\"pid\":{pid},\"tid\":{track}"
+        )?;
         if let Json::Object(more) = more {
             for (name, value) in more {
                 write!(self.out, ",{}:{value}", Json::from(name))?;
@@ -81,7 +97,11 @@ fn named(label: &Label<'_>) -> Json {
             Note::Float(value) => (*value).into(),
             Note::Text(text) => Json::from(&**text),
         };
-        let args: Map<String, Json> = label.notes.iter().map(|(name, note)| ((*name).to_owned(), value(note))).collect();
+        let args: Map<String, Json> = label
+            .notes
+            .iter()
+            .map(|(name, note)| ((*name).to_owned(), value(note)))
+            .collect();
         more.insert("args".into(), args.into());
     }
     Json::Object(more)
@@ -95,10 +115,16 @@ impl<W: Write> Canvas for Chrome<W> {
             (TrackKind::Process { pid: number } | TrackKind::Thread { tid: number, .. }, _) => {
                 // One that has no name is called by its number.
                 let told = track.name.rsplit(' ').next() == Some(number.to_string().as_str());
-                if told { track.name.to_owned() } else { format!("{} {number}", track.name) }
+                if told {
+                    track.name.to_owned()
+                } else {
+                    format!("{} {number}", track.name)
+                }
             }
             // Of a thread's tracks: the format has no tracks within others.
-            (_, Some(parent)) if track.parent != Some(parent.pid) => format!("{}: {}", parent.name, track.name),
+            (_, Some(parent)) if track.parent != Some(parent.pid) => {
+                format!("{}: {}", parent.name, track.name)
+            }
             _ => track.name.to_owned(),
         };
         let (what, tid) = match track.parent {
@@ -136,13 +162,26 @@ impl<W: Write> Canvas for Chrome<W> {
     }
 
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()> {
-        let name = self.places.get(&track).map_or_else(String::new, |place| place.name.clone());
-        self.event("C", at, track, json!({ "name": name, "args": { "value": value } }))
+        let name = self
+            .places
+            .get(&track)
+            .map_or_else(String::new, |place| place.name.clone());
+        self.event(
+            "C",
+            at,
+            track,
+            json!({ "name": name, "args": { "value": value } }),
+        )
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        let before = if self.has_begun { "\n" } else { "{\"traceEvents\":[" };
-        self.out.write_all(format!("{before}],\"displayTimeUnit\":\"ns\"}}\n").as_bytes())?;
+        let before = if self.has_begun {
+            "\n"
+        } else {
+            "{\"traceEvents\":["
+        };
+        self.out
+            .write_all(format!("{before}],\"displayTimeUnit\":\"ns\"}}\n").as_bytes())?;
         self.out.flush()
     }
 }

@@ -30,7 +30,10 @@ enum Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) name: String,
-    #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "CSV has no types"))]
+    #[cfg_attr(
+        not(feature = "parquet"),
+        allow(dead_code, reason = "CSV has no types")
+    )]
     pub(crate) holds: ColumnType,
     source: Source,
 }
@@ -51,7 +54,8 @@ impl Column {
     }
 }
 
-/// Time, CPU and stream, the contexts' fields as `context.NAME`, the event's own by their names. A name that is taken gets a number.
+/// Time, CPU and stream, the contexts' fields as `context.NAME`, the event's own by their names. A
+/// name that is taken gets a number.
 pub(crate) fn columns(stream: &StreamClass, class: &EventClass) -> Vec<Column> {
     use ColumnType::{Signed, Text, Unsigned};
     let first = [
@@ -60,12 +64,22 @@ pub(crate) fn columns(stream: &StreamClass, class: &EventClass) -> Vec<Column> {
         ("cpu", Unsigned, Source::Cpu),
         ("stream", Text, Source::Stream),
     ];
-    let mut columns: Vec<Column> =
-        first.into_iter().map(|(name, holds, source)| Column { name: name.to_owned(), holds, source }).collect();
+    let mut columns: Vec<Column> = first
+        .into_iter()
+        .map(|(name, holds, source)| Column {
+            name: name.to_owned(),
+            holds,
+            source,
+        })
+        .collect();
     let mut taken: HashSet<String> = columns.iter().map(|column| column.name.clone()).collect();
     type From = fn(String) -> Source;
     let parts: [(Option<&StructClass>, &str, From); 3] = [
-        (stream.event_context.as_deref(), "context.", Source::StreamContext),
+        (
+            stream.event_context.as_deref(),
+            "context.",
+            Source::StreamContext,
+        ),
         (class.context.as_deref(), "context.", Source::Context),
         (class.fields.as_deref(), "", Source::Field),
     ];
@@ -77,9 +91,18 @@ pub(crate) fn columns(stream: &StreamClass, class: &EventClass) -> Vec<Column> {
             }
             let plain = format!("{prefix}{}", member.name);
             let numbered = (2..).map(|number| format!("{plain}_{number}"));
-            let Some(name) = std::iter::once(plain.clone()).chain(numbered).find(|name| !taken.contains(name)) else { continue };
+            let Some(name) = std::iter::once(plain.clone())
+                .chain(numbered)
+                .find(|name| !taken.contains(name))
+            else {
+                continue;
+            };
             taken.insert(name.clone());
-            columns.push(Column { name, holds: holds(&member.class), source: from(member.name.to_string()) });
+            columns.push(Column {
+                name,
+                holds: holds(&member.class),
+                source: from(member.name.to_string()),
+            });
         }
     }
     columns
@@ -87,7 +110,9 @@ pub(crate) fn columns(stream: &StreamClass, class: &EventClass) -> Vec<Column> {
 
 /// Whether a field is only the length of another one.
 fn is_length<'a>(name: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
-    let of = name.strip_prefix('_').and_then(|name| name.strip_suffix("_length"));
+    let of = name
+        .strip_prefix('_')
+        .and_then(|name| name.strip_suffix("_length"));
     of.is_some_and(|of| names.any(|name| name == of))
 }
 

@@ -51,13 +51,16 @@ impl folder::Table for Table {
 
     fn create(path: &Path, columns: Vec<Column>) -> io::Result<Table> {
         let mut out = BufWriter::new(File::create(path)?);
-        let head = row(columns.iter().map(|column| Some(Note::Text(column.name.as_str().into()))));
+        let head = row(columns
+            .iter()
+            .map(|column| Some(Note::Text(column.name.as_str().into()))));
         out.write_all(head.as_bytes())?;
         Ok(Table { out, columns })
     }
 
     fn add(&mut self, event: &Event) -> io::Result<()> {
-        self.out.write_all(row(self.columns.iter().map(|column| column.value(event))).as_bytes())
+        self.out
+            .write_all(row(self.columns.iter().map(|column| column.value(event))).as_bytes())
     }
 
     fn finish(mut self) -> io::Result<()> {
@@ -73,7 +76,18 @@ mod tests {
     #[test]
     fn cells_are_quoted_where_the_rules_ask_for_it() {
         let text = |text: &'static str| Some(Note::Text(text.into()));
-        assert_eq!(row([Some(Note::Unsigned(7)), None, Some(Note::Signed(-1)), text("a b")]), "7,,-1,a b\r\n");
-        assert_eq!(row([text(""), text("a,b"), text("say \"x\""), text("1\n2")]), "\"\",\"a,b\",\"say \"\"x\"\"\",\"1\n2\"\r\n");
+        assert_eq!(
+            row([
+                Some(Note::Unsigned(7)),
+                None,
+                Some(Note::Signed(-1)),
+                text("a b")
+            ]),
+            "7,,-1,a b\r\n"
+        );
+        assert_eq!(
+            row([text(""), text("a,b"), text("say \"x\""), text("1\n2")]),
+            "\"\",\"a,b\",\"say \"\"x\"\"\",\"1\n2\"\r\n"
+        );
     }
 }

@@ -25,6 +25,9 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Error {
-        move |source| Error::Write { path: path.to_owned(), source }
+        move |source| Error::Write {
+            path: path.to_owned(),
+            source,
+        }
     }
 }

@@ -1,11 +1,14 @@
 //! Traces out to other tools.
 //!
-//! [`export`] reads a CTF trace and writes it as what another tool opens: a timeline for [Perfetto](Format::Perfetto) or
-//! [Chrome's viewer](Format::Chrome), or tables of events as [CSV](Format::Csv) or [Parquet](Format::Parquet).
+//! [`export`] reads a CTF trace and writes it as what another tool opens: a timeline for
+//! [Perfetto](Format::Perfetto) or [Chrome's viewer](Format::Chrome), or tables of events as
+//! [CSV](Format::Csv) or [Parquet](Format::Parquet).
 //!
-//! - One pass; memory for what lives in the trace (threads, CPUs, locks, names, kinds of events), not for its events.
-//! - A timeline knows the events of [`mod@kymo::vocabulary`] and Linux's as [`kymo_analysis`] does, and shows all others as points. Its
-//!   slices and flows have both ends, and its times are the trace's.
+//! - One pass; memory for what lives in the trace (threads, CPUs, locks, names, kinds of events),
+//!   not for its events.
+//! - A timeline knows the events of [`mod@kymo::vocabulary`] and Linux's as [`kymo_analysis`] does,
+//!   and shows all others as points. Its slices and flows have both ends, and its times are the
+//!   trace's.
 //! - A table has every event, in the order of time, with every field.
 //! - What was lost is told: on tracks of its own, or in `_losses.csv`.
 //!
@@ -54,7 +57,8 @@ pub enum Format {
     Chrome,
     /// A directory of CSV files (RFC 4180), one for each kind of event.
     Csv,
-    /// A directory of Parquet files, one for each kind of event, in folders `event=NAME`. Needs the feature `parquet`.
+    /// A directory of Parquet files, one for each kind of event, in folders `event=NAME`. Needs the
+    /// feature `parquet`.
     Parquet,
 }
 
@@ -95,29 +99,49 @@ impl<C: Canvas> Export for Drawn<'_, C> {
             kymo_ctf::Error::Stream { file, .. } => file,
             _ => "trace",
         };
-        self.timeline.damaged(stream, &error.to_string()).map_err(Error::write(self.path))
+        self.timeline
+            .damaged(stream, &error.to_string())
+            .map_err(Error::write(self.path))
     }
 
     fn finish(self: Box<Self>) -> Result<(), Error> {
-        self.timeline.finish().map(drop).map_err(Error::write(self.path))
+        self.timeline
+            .finish()
+            .map(drop)
+            .map_err(Error::write(self.path))
     }
 }
 
-/// Writes the trace to `out`: a file that is written anew, or for tables a directory that is made, or is empty. `look` sees each item.
+/// Writes the trace to `out`: a file that is written anew, or for tables a directory that is made,
+/// or is empty. `look` sees each item.
 ///
 /// # Errors
-/// [`Error::Write`] if something cannot be written, [`Error::Occupied`] if the directory has files, [`Error::NotBuilt`] for Parquet
-/// without the feature. Damage of the trace is none: it is in the [`Outcome`].
-pub fn export(trace: &Trace, format: Format, out: &Path, mut look: impl FnMut(&Item)) -> Result<Outcome, Error> {
+/// [`Error::Write`] if something cannot be written, [`Error::Occupied`] if the directory has files,
+/// [`Error::NotBuilt`] for Parquet without the feature. Damage of the trace is none: it is in the
+/// [`Outcome`].
+pub fn export(
+    trace: &Trace,
+    format: Format,
+    out: &Path,
+    mut look: impl FnMut(&Item),
+) -> Result<Outcome, Error> {
     let items = trace.events();
     let begin = items.begin_nanos().unwrap_or(0);
-    let file = || File::create(out).map(BufWriter::new).map_err(Error::write(out));
+    let file = || {
+        File::create(out)
+            .map(BufWriter::new)
+            .map_err(Error::write(out))
+    };
     let metadata = trace.metadata();
     let mut to: Box<dyn Export + '_> = match format {
-        Format::Perfetto => {
-            Box::new(Drawn { timeline: Timeline::new(metadata, begin, perfetto::Perfetto::new(file()?)), path: out })
-        }
-        Format::Chrome => Box::new(Drawn { timeline: Timeline::new(metadata, begin, chrome::Chrome::new(file()?)), path: out }),
+        Format::Perfetto => Box::new(Drawn {
+            timeline: Timeline::new(metadata, begin, perfetto::Perfetto::new(file()?)),
+            path: out,
+        }),
+        Format::Chrome => Box::new(Drawn {
+            timeline: Timeline::new(metadata, begin, chrome::Chrome::new(file()?)),
+            path: out,
+        }),
         Format::Csv => Box::new(folder::Folder::<csv::Table>::create(out)?),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(folder::Folder::<parquet::Table>::create(out)?),

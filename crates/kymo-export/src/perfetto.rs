@@ -1,9 +1,11 @@
 //! Perfetto's trace file: a protobuf message `Trace` of `TracePacket`s.
 //!
-//! Field numbers are those of the published schema, <https://github.com/google/perfetto/tree/main/protos/perfetto/trace>:
-//! `trace_packet.proto`, `interned_data/interned_data.proto` and, under `track_event/`, `track_event.proto`,
-//! `track_descriptor.proto`, `process_descriptor.proto`, `thread_descriptor.proto`, `debug_annotation.proto`. The PyPI package
-//! `perfetto` carries the same schema; `cargo xtask test export` holds what is written here against that.
+//! Field numbers are those of the published schema,
+//! <https://github.com/google/perfetto/tree/main/protos/perfetto/trace>: `trace_packet.proto`,
+//! `interned_data/interned_data.proto` and, under `track_event/`, `track_event.proto`,
+//! `track_descriptor.proto`, `process_descriptor.proto`, `thread_descriptor.proto`,
+//! `debug_annotation.proto`. The PyPI package `perfetto` carries the same schema;
+//! `cargo xtask test export` holds what is written here against that.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -100,7 +102,9 @@ struct Interned {
 impl Interned {
     fn number(&mut self, table: Table, text: &str) -> u64 {
         let field = table as u32;
-        let Some(numbers) = self.tables.get_mut(field as usize - 1) else { return 0 };
+        let Some(numbers) = self.tables.get_mut(field as usize - 1) else {
+            return 0;
+        };
         if let Some(&number) = numbers.get(text) {
             return number;
         }
@@ -163,28 +167,44 @@ impl<W: Write> Perfetto<W> {
         }
         self.packet.unsigned(packet::SEQUENCE_FLAGS, flags);
         if !self.interned.new.bytes().is_empty() {
-            self.packet.message(packet::INTERNED_DATA, &self.interned.new);
+            self.packet
+                .message(packet::INTERNED_DATA, &self.interned.new);
             self.interned.new.clear();
         }
         self.packet.message(packet::TRACK_EVENT, &self.event);
         self.send()
     }
 
-    fn labelled(&mut self, at: u64, kind: u64, track: TrackId, label: &Label<'_>) -> io::Result<()> {
+    fn labelled(
+        &mut self,
+        at: u64,
+        kind: u64,
+        track: TrackId,
+        label: &Label<'_>,
+    ) -> io::Result<()> {
         if self.interned.len() >= MAX_TEXTS {
             self.interned = Interned::default();
             self.has_begun = false;
         }
         self.event.clear();
         if !label.category.is_empty() {
-            self.event.unsigned(event::CATEGORY_IIDS, self.interned.number(Table::Categories, label.category));
+            self.event.unsigned(
+                event::CATEGORY_IIDS,
+                self.interned.number(Table::Categories, label.category),
+            );
         }
         if !label.name.is_empty() {
-            self.event.unsigned(event::NAME_IID, self.interned.number(Table::EventNames, label.name));
+            self.event.unsigned(
+                event::NAME_IID,
+                self.interned.number(Table::EventNames, label.name),
+            );
         }
         for (name, note) in label.notes {
             self.part.clear();
-            self.part.unsigned(annotation::NAME_IID, self.interned.number(Table::AnnotationNames, name));
+            self.part.unsigned(
+                annotation::NAME_IID,
+                self.interned.number(Table::AnnotationNames, name),
+            );
             match note {
                 Note::Unsigned(value) => self.part.unsigned(annotation::UINT, *value),
                 Note::Address(value) => self.part.unsigned(annotation::POINTER, *value),
@@ -238,7 +258,11 @@ impl<W: Write> Canvas for Perfetto<W> {
             TrackKind::Lane | TrackKind::OneOfSeveral => {
                 descriptor.text(track::NAME, of.name);
                 let several = of.kind == TrackKind::OneOfSeveral;
-                let merge = if several { track::BY_TRACK_NAME } else { track::MERGE_NONE };
+                let merge = if several {
+                    track::BY_TRACK_NAME
+                } else {
+                    track::MERGE_NONE
+                };
                 descriptor.unsigned(track::SIBLING_MERGE_BEHAVIOR, merge);
             }
         }

@@ -1,4 +1,5 @@
-//! Protocol Buffers' wire format, as far as it is written here: <https://protobuf.dev/programming-guides/encoding/>.
+//! Protocol Buffers' wire format, as far as it is written here:
+//! <https://protobuf.dev/programming-guides/encoding/>.
 
 /// A message under construction. Fields are written in the order of the calls.
 #[derive(Debug, Default)]
@@ -84,7 +85,10 @@ mod tests {
         assert_eq!(message.bytes(), b"\x12\x07testing");
         message.clear();
         message.signed(16, -2);
-        assert_eq!(message.bytes(), b"\x80\x01\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+        assert_eq!(
+            message.bytes(),
+            b"\x80\x01\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+        );
         message.clear();
         message.double(3, 1.0);
         assert_eq!(message.bytes(), b"\x19\0\0\0\0\0\0\xf0\x3f");

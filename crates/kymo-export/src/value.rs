@@ -24,9 +24,10 @@ impl<'a> Note<'a> {
             Value::Int(value) => Note::Signed(*value),
             Value::Float(value) => Note::Float(*value),
             Value::Str(text) => Note::Text(text.as_str().into()),
-            Value::Enum { .. } | Value::Wide(_) | Value::WideEnum { .. } | Value::WideBitMap { .. } => {
-                Note::Text(enumeration(value).into())
-            }
+            Value::Enum { .. }
+            | Value::Wide(_)
+            | Value::WideEnum { .. }
+            | Value::WideBitMap { .. } => Note::Text(enumeration(value).into()),
             other => Note::Text(json(other).to_string().into()),
         }
     }
@@ -42,50 +43,77 @@ impl<'a> Note<'a> {
     }
 }
 
-/// The labels of an enumeration's value or of bits, or the number where it has none; so are numbers of more than 64 bits text.
+/// The labels of an enumeration's value or of bits, or the number where it has none; so are numbers
+/// of more than 64 bits text.
 pub(crate) fn enumeration(value: &Value) -> String {
     match value {
         Value::Enum { value, labels } if labels.is_empty() => value.to_string(),
         Value::Wide(value) => value.to_string(),
         Value::WideEnum { value, labels } if labels.is_empty() => value.to_string(),
         Value::WideBitMap { bits, flags } if flags.is_empty() => format!("{bits:#x}"),
-        Value::Enum { labels, .. } | Value::WideEnum { labels, .. } | Value::WideBitMap { flags: labels, .. } => labels.join("|"),
+        Value::Enum { labels, .. }
+        | Value::WideEnum { labels, .. }
+        | Value::WideBitMap { flags: labels, .. } => labels.join("|"),
         _ => String::new(),
     }
 }
 
-/// Any value as JSON: structures are objects, variants objects with one member. NaN and infinities are `null`.
+/// Any value as JSON: structures are objects, variants objects with one member. NaN and infinities
+/// are `null`.
 pub(crate) fn json(value: &Value) -> Json {
     match value {
         Value::UInt(value) => (*value).into(),
         Value::Int(value) => (*value).into(),
         Value::Float(value) => (*value).into(),
         Value::Str(text) => text.as_str().into(),
-        Value::Enum { .. } | Value::Wide(_) | Value::WideEnum { .. } | Value::WideBitMap { .. } => enumeration(value).into(),
+        Value::Enum { .. } | Value::Wide(_) | Value::WideEnum { .. } | Value::WideBitMap { .. } => {
+            enumeration(value).into()
+        }
         Value::Array(values) => values.iter().map(json).collect(),
         Value::Struct(fields) => object(fields),
-        Value::Variant { option, value } => Json::Object(Map::from_iter([(option.to_string(), json(value))])),
+        Value::Variant { option, value } => {
+            Json::Object(Map::from_iter([(option.to_string(), json(value))]))
+        }
         other => format!("{other:?}").into(),
     }
 }
 
 /// The same for named values.
 pub(crate) fn object(fields: &Fields) -> Json {
-    Json::Object(fields.iter().map(|(name, value)| (name.to_owned(), json(value))).collect())
+    Json::Object(
+        fields
+            .iter()
+            .map(|(name, value)| (name.to_owned(), json(value)))
+            .collect(),
+    )
 }
 
 /// Whether a field says nothing of its own: the length of another one, or that a text was not cut.
 pub(crate) fn is_told_by_another(fields: &Fields, name: &str, value: &Value) -> bool {
-    let of = |suffix| name.strip_prefix('_').and_then(|name| name.strip_suffix(suffix)).and_then(|name| fields.get(name));
+    let of = |suffix| {
+        name.strip_prefix('_')
+            .and_then(|name| name.strip_suffix(suffix))
+            .and_then(|name| fields.get(name))
+    };
     of("_length").is_some() || (of("_cut").is_some() && value.as_u64() == Some(0))
 }
 
 /// The event's fields that say something.
 pub(crate) fn notes(event: &Event) -> impl Iterator<Item = (&str, Note<'_>)> {
-    let members = event.class.fields.as_deref().map_or(&[][..], |fields| &fields.members);
-    let said = event.fields.iter().enumerate().filter(|(_, (name, value))| !is_told_by_another(&event.fields, name, value));
+    let members = event
+        .class
+        .fields
+        .as_deref()
+        .map_or(&[][..], |fields| &fields.members);
+    let said = event
+        .fields
+        .iter()
+        .enumerate()
+        .filter(|(_, (name, value))| !is_told_by_another(&event.fields, name, value));
     said.map(|(index, (name, value))| {
-        let class = members.get(index).and_then(|member| member.class.as_integer());
+        let class = members
+            .get(index)
+            .and_then(|member| member.class.as_integer());
         match (class.map(|class| class.base), value) {
             (Some(Base::Hexadecimal), Value::UInt(value)) => (name, Note::Address(*value)),
             _ => (name, Note::of(value)),
@@ -108,7 +136,13 @@ pub(crate) fn text<'a>(event: &'a Event, name: &str) -> Option<&'a str> {
 
 /// A number that a context tells: of the event, or of all events of the stream.
 pub(crate) fn context(event: &Event, names: [&str; 2]) -> Option<u64> {
-    let of = |name: &&str| event.context.get(name).or_else(|| event.stream_context.get(name))?.as_u64();
+    let of = |name: &&str| {
+        event
+            .context
+            .get(name)
+            .or_else(|| event.stream_context.get(name))?
+            .as_u64()
+    };
     names.iter().find_map(of)
 }
 
@@ -125,10 +159,34 @@ mod tests {
         let labels: Vec<Arc<str>> = vec!["a".into(), "b".into()];
         let values = [
             (Value::Wide(number.clone()), text),
-            (Value::WideEnum { value: number.clone(), labels: Vec::new() }, text),
-            (Value::WideEnum { value: number.clone(), labels: labels.clone() }, "a|b"),
-            (Value::WideBitMap { bits: number.clone(), flags: labels }, "a|b"),
-            (Value::WideBitMap { bits: number, flags: Vec::new() }, "0xffffffffffffffffffffffffffffffff"),
+            (
+                Value::WideEnum {
+                    value: number.clone(),
+                    labels: Vec::new(),
+                },
+                text,
+            ),
+            (
+                Value::WideEnum {
+                    value: number.clone(),
+                    labels: labels.clone(),
+                },
+                "a|b",
+            ),
+            (
+                Value::WideBitMap {
+                    bits: number.clone(),
+                    flags: labels,
+                },
+                "a|b",
+            ),
+            (
+                Value::WideBitMap {
+                    bits: number,
+                    flags: Vec::new(),
+                },
+                "0xffffffffffffffffffffffffffffffff",
+            ),
         ];
         for (value, text) in values {
             assert_eq!(Note::of(&value), Note::Text(text.into()));

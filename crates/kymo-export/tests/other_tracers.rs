@@ -54,8 +54,14 @@ enum Part {
 
 use Part::{Int, Text};
 
-fn packets(name: &str, metadata: &str, header: &[u8], events: &[(u8, u32, i32, &[Part])]) -> (Packets, Folder) {
-    let folder = Folder(std::env::temp_dir().join(format!("kymo-export-{}-{name}", std::process::id())));
+fn packets(
+    name: &str,
+    metadata: &str,
+    header: &[u8],
+    events: &[(u8, u32, i32, &[Part])],
+) -> (Packets, Folder) {
+    let folder =
+        Folder(std::env::temp_dir().join(format!("kymo-export-{}-{name}", std::process::id())));
     let _ = std::fs::remove_dir_all(&folder.0);
     let trace = folder.0.join("trace");
     std::fs::create_dir_all(&trace).unwrap();
@@ -77,7 +83,13 @@ fn packets(name: &str, metadata: &str, header: &[u8], events: &[(u8, u32, i32, &
     std::fs::write(trace.join("metadata"), metadata).unwrap();
     std::fs::write(trace.join("channel0_0"), stream).unwrap();
     let out = folder.0.join("out");
-    export(&kymo_ctf::Trace::open(&trace).unwrap(), Format::Perfetto, &out, |_| ()).unwrap();
+    export(
+        &kymo_ctf::Trace::open(&trace).unwrap(),
+        Format::Perfetto,
+        &out,
+        |_| (),
+    )
+    .unwrap();
     decoded::keep(&out, name);
     let packets = Packets::read(&std::fs::read(out).unwrap());
     Balance::check(&packets);
@@ -95,7 +107,12 @@ fn linux_events_are_on_the_same_tracks() {
             // Before the first switch the context says who runs.
             (4, 5, 70, &[Text("/etc/passwd")]),
             (5, 9, 70, &[Int(3)]),
-            (1, 10, 70, &[Text("swapper/0"), Int(0), Int(0), Text("sh"), Int(70)]),
+            (
+                1,
+                10,
+                70,
+                &[Text("swapper/0"), Int(0), Int(0), Text("sh"), Int(70)],
+            ),
             (10, 20, 70, &[Int(71), Int(71), Text("sh")]),
             (2, 21, 70, &[Text("sh"), Int(71)]),
             (3, 22, 70, &[Text("sh"), Int(71)]),
@@ -104,15 +121,29 @@ fn linux_events_are_on_the_same_tracks() {
             (8, 32, 70, &[Int(3)]),
             (14, 33, 70, &[Int(1500)]),
             (9, 34, 70, &[Int(3)]),
-            (1, 40, 70, &[Text("sh"), Int(70), Int(1), Text("sh"), Int(71)]),
+            (
+                1,
+                40,
+                70,
+                &[Text("sh"), Int(70), Int(1), Text("sh"), Int(71)],
+            ),
             (11, 50, 71, &[Text("/bin/ls"), Int(71), Int(71)]),
             (12, 60, 71, &[Int(71)]),
-            (1, 70, 71, &[Text("ls"), Int(71), Int(0x80), Text("swapper/0"), Int(0)]),
+            (
+                1,
+                70,
+                71,
+                &[Text("ls"), Int(71), Int(0x80), Text("swapper/0"), Int(0)],
+            ),
         ],
     );
     let text = packets.to_text();
     let slices = packets.slices();
-    let has = |name: &str, from: u64, to: u64| slices.iter().any(|slice| *slice == (name.to_owned(), from, to));
+    let has = |name: &str, from: u64, to: u64| {
+        slices
+            .iter()
+            .any(|slice| *slice == (name.to_owned(), from, to))
+    };
     for (name, from, to) in [
         ("openat", 5, 9),
         ("running: CPU 0", 10, 40),
@@ -137,15 +168,27 @@ fn linux_events_are_on_the_same_tracks() {
         assert!(text.contains(line), "{line}: {text}");
     }
     // Waking has the arrow; the wake-up of one that can run already is a point only.
-    assert_eq!((packets.flows(), text.matches("\"wakes sh\"").count()), (1, 2), "{text}");
+    assert_eq!(
+        (packets.flows(), text.matches("\"wakes sh\"").count()),
+        (1, 2),
+        "{text}"
+    );
 }
 
 #[test]
 fn events_without_a_cpu_are_points_of_the_thread_that_they_name() {
     let metadata = METADATA.replace("u32 cpu_id;", "u32 other;");
-    let (packets, _folder) = packets("user", &metadata, &0u32.to_le_bytes(), &[(14, 3, 70, &[Int(1)]), (14, 3, 71, &[Int(2)])]);
+    let (packets, _folder) = packets(
+        "user",
+        &metadata,
+        &0u32.to_le_bytes(),
+        &[(14, 3, 70, &[Int(1)]), (14, 3, 71, &[Int(2)])],
+    );
     let text = packets.to_text();
-    assert!(text.contains("\"thread 70\"") && text.contains("\"thread 71\""), "{text}");
+    assert!(
+        text.contains("\"thread 70\"") && text.contains("\"thread 71\""),
+        "{text}"
+    );
     assert_eq!(text.matches("     3 track").count(), 2, "{text}");
     assert!(packets.slices().is_empty());
 }
@@ -156,8 +199,16 @@ fn damage_is_told() {
         "damage",
         METADATA,
         &0u32.to_le_bytes(),
-        &[(1, 10, 7, &[Text("a"), Int(1), Int(0), Text("b"), Int(2)]), (99, 11, 7, &[])],
+        &[
+            (1, 10, 7, &[Text("a"), Int(1), Int(0), Text("b"), Int(2)]),
+            (99, 11, 7, &[]),
+        ],
     );
     let text = packets.to_text();
-    assert!(text.contains("lost damage") && text.contains("error=\"") && text.contains("channel0_0 damage"), "{text}");
+    assert!(
+        text.contains("lost damage")
+            && text.contains("error=\"")
+            && text.contains("channel0_0 damage"),
+        "{text}"
+    );
 }

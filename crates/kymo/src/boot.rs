@@ -1,4 +1,5 @@
-//! What a kernel's command line says about recording: the word `kymo=`, with any of these, separated by commas:
+//! What a kernel's command line says about recording: the word `kymo=`, with any of these,
+//! separated by commas:
 //!
 //! | | |
 //! | --- | --- |
@@ -8,7 +9,8 @@
 //! | `events=NAME:NAME..` | only these are on; a name may end with `*` |
 //! | `send` | a program of the kernel's is to start, read, and send what it read over a port (see [`wire`](crate::wire)) |
 //!
-//! What it does not say, the kernel decides. `kymo record` writes this word where it is asked for a kind of recording.
+//! What it does not say, the kernel decides. `kymo record` writes this word where it is asked for a
+//! kind of recording.
 
 use crate::event::{Vocabulary, name_fits};
 use crate::recorder::flags;
@@ -44,7 +46,9 @@ impl<'a> Options<'a> {
     /// The part of such a word that cannot be used.
     pub fn parse(line: &'a str) -> Result<Options<'a>, &'a str> {
         let mut options = Options::default();
-        let words = line.split_ascii_whitespace().filter_map(|word| word.strip_prefix("kymo="));
+        let words = line
+            .split_ascii_whitespace()
+            .filter_map(|word| word.strip_prefix("kymo="));
         for part in words.flat_map(|word| word.split(',')) {
             match part {
                 "start" => options.start = Some(true),
@@ -56,7 +60,9 @@ impl<'a> Options<'a> {
                 "reader=host" => options.consumer = Some(Consumer::Host),
                 "send" => options.send = true,
                 _ => match part.strip_prefix("events=") {
-                    Some(names) if names.split(':').all(|name| !name.is_empty()) => options.events = Some(names),
+                    Some(names) if names.split(':').all(|name| !name.is_empty()) => {
+                        options.events = Some(names)
+                    }
                     _ => return Err(part),
                 },
             }
@@ -66,7 +72,11 @@ impl<'a> Options<'a> {
 
     /// The configuration, with what the word says put in.
     pub fn apply(&self, config: &Config) -> Config {
-        Config { overflow: self.overflow.unwrap_or(config.overflow), consumer: self.consumer.unwrap_or(config.consumer), ..*config }
+        Config {
+            overflow: self.overflow.unwrap_or(config.overflow),
+            consumer: self.consumer.unwrap_or(config.consumer),
+            ..*config
+        }
     }
 
     /// For [`Recorder::start`](crate::Recorder::start): the flags, with what the word says put in.
@@ -78,15 +88,22 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The first of the names that no event of the vocabulary fits: a kernel refuses it, instead of recording less than was asked for.
+    /// The first of the names that no event of the vocabulary fits: a kernel refuses it, instead of
+    /// recording less than was asked for.
     pub fn stray(&self, vocabulary: &Vocabulary) -> Option<&'a str> {
-        let is_stray = |pattern: &&str| !vocabulary.events().iter().any(|event| name_fits(pattern, event.name));
+        let is_stray = |pattern: &&str| {
+            !vocabulary
+                .events()
+                .iter()
+                .any(|event| name_fits(pattern, event.name))
+        };
         self.events?.split(':').find(is_stray)
     }
 
     /// Whether an event of this name is to be on.
     pub fn records(&self, name: &str) -> bool {
-        self.events.is_none_or(|names| names.split(':').any(|pattern| name_fits(pattern, name)))
+        self.events
+            .is_none_or(|names| names.split(':').any(|pattern| name_fits(pattern, name)))
     }
 }
 
@@ -97,18 +114,29 @@ mod tests {
 
     #[test]
     fn the_word_is_found_and_later_parts_win() {
-        assert_eq!(Options::parse("root=/dev/vda quiet"), Ok(Options::default()));
-        assert_eq!(Options::parse("kymo=off x kymo=start,discard,reader=kernel,send"), {
-            Ok(Options {
-                start: Some(true),
-                overflow: Some(Overflow::Discard),
-                consumer: Some(Consumer::Kernel),
-                send: true,
-                events: None,
-            })
-        });
+        assert_eq!(
+            Options::parse("root=/dev/vda quiet"),
+            Ok(Options::default())
+        );
+        assert_eq!(
+            Options::parse("kymo=off x kymo=start,discard,reader=kernel,send"),
+            {
+                Ok(Options {
+                    start: Some(true),
+                    overflow: Some(Overflow::Discard),
+                    consumer: Some(Consumer::Kernel),
+                    send: true,
+                    events: None,
+                })
+            }
+        );
         for (reader, consumer) in [("none", Consumer::None), ("host", Consumer::Host)] {
-            assert_eq!(Options::parse(&format!("kymo=reader={reader}")).unwrap().consumer, Some(consumer));
+            assert_eq!(
+                Options::parse(&format!("kymo=reader={reader}"))
+                    .unwrap()
+                    .consumer,
+                Some(consumer)
+            );
         }
     }
 
@@ -138,14 +166,23 @@ mod tests {
         assert!(!off.iter().any(|name| options.records(name)));
         assert!(Options::default().records("anything"));
         let stray = |line| Options::parse(line).unwrap().stray(&crate::vocabulary::ALL);
-        assert_eq!((stray(""), stray("kymo=events=irq_*:sched_switch")), (None, None));
-        assert_eq!(stray("kymo=events=irq_*:sched_swich:nothing*"), Some("sched_swich"));
+        assert_eq!(
+            (stray(""), stray("kymo=events=irq_*:sched_switch")),
+            (None, None)
+        );
+        assert_eq!(
+            stray("kymo=events=irq_*:sched_swich:nothing*"),
+            Some("sched_swich")
+        );
     }
 
     #[test]
     fn rolling_and_discarding_become_flags() {
         let flags = |line| Options::parse(line).unwrap().flags(flags::ROLLING);
-        assert_eq!((flags(""), flags("kymo=discard"), flags("kymo=rolling")), (1, 0, 1));
+        assert_eq!(
+            (flags(""), flags("kymo=discard"), flags("kymo=rolling")),
+            (1, 0, 1)
+        );
         assert_eq!(Options::parse("kymo=rolling").unwrap().flags(0), 1);
     }
 }

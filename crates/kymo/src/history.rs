@@ -1,7 +1,10 @@
-//! What was recorded, read on the machine that recorded it: for a serial line, a debugger's shell, a panic handler.
+//! What was recorded, read on the machine that recorded it: for a serial line, a debugger's shell,
+//! a panic handler.
 //!
-//! Every call reads the rings as they are, while recording goes on, and takes no memory for it, however many CPUs there are: to find the next record it
-//! looks through the packets again. That is slow, and a serial line is slower. Nothing here waits for a lock, or panics; other readers are not disturbed.
+//! Every call reads the rings as they are, while recording goes on, and takes no memory for it,
+//! however many CPUs there are: to find the next record it looks through the packets again. That is
+//! slow, and a serial line is slower. Nothing here waits for a lock, or panics; other readers are
+//! not disturbed.
 
 mod line;
 mod mark;
@@ -18,7 +21,8 @@ use crate::session::Memory;
 use mark::Mark;
 use merge::{Key, Merge};
 
-/// The records of the present session over some memory, or of the last one: `static HISTORY: kymo::History = kymo::History::new(REGION.memory(), &VOCABULARY);`
+/// The records of the present session over some memory, or of the last one:
+/// `static HISTORY: kymo::History = kymo::History::new(REGION.memory(), &VOCABULARY);`
 #[derive(Debug)]
 pub struct History {
     memory: Memory,
@@ -40,7 +44,9 @@ pub struct Counts {
 impl Counts {
     /// All of them together.
     pub fn total(&self) -> u64 {
-        self.retained.saturating_add(self.overwritten).saturating_add(self.discarded)
+        self.retained
+            .saturating_add(self.overwritten)
+            .saturating_add(self.discarded)
     }
 }
 
@@ -60,60 +66,111 @@ pub struct Entry {
 impl History {
     /// Over the memory that sessions with this vocabulary record into.
     pub const fn new(memory: Memory, vocabulary: &'static Vocabulary) -> Self {
-        History { memory, vocabulary, cleared: Mark::new() }
+        History {
+            memory,
+            vocabulary,
+            cleared: Mark::new(),
+        }
     }
 
     /// Whether events are recorded now.
     pub fn is_enabled(&self) -> bool {
-        Region::open(&self.memory.live()).is_ok_and(|region| region.header().state == State::Running as u32)
+        Region::open(&self.memory.live())
+            .is_ok_and(|region| region.header().state == State::Running as u32)
     }
 
-    /// Prints the newest `last_n` records of all CPUs, oldest first, behind a line with the counts. Records that come in meanwhile are not printed.
+    /// Prints the newest `last_n` records of all CPUs, oldest first, behind a line with the counts.
+    /// Records that come in meanwhile are not printed.
     ///
     /// ```text
     /// kymo: 3 retained, 0 overwritten, 0 discarded
     ///     0.0120000 cpu0 sched_switch prev_tid=0 next_tid=5 ("worker") prev_state=Runnable reason=Idle next_prio=0
     /// ```
-    /// Times are those of the clock's ticks, in seconds. Names are the newest that were recorded. More lines tell where records are missing.
+    /// Times are those of the clock's ticks, in seconds. Names are the newest that were recorded.
+    /// More lines tell where records are missing.
     ///
     /// # Errors
     /// Those of `out`.
     pub fn dump(&self, out: &mut impl fmt::Write, last_n: usize) -> fmt::Result {
-        dump(&self.memory.live(), self.vocabulary, &self.cleared, out, last_n, None)
+        dump(
+            &self.memory.live(),
+            self.vocabulary,
+            &self.cleared,
+            out,
+            last_n,
+            None,
+        )
     }
 
-    /// [`dump`](Self::dump) for a panic handler: each CPU's newest `last_n` records, CPU after CPU. `this_cpu`, with interrupts masked, is the one that panics:
-    /// a record that it was writing is left out, and does not hide those before it.
+    /// [`dump`](Self::dump) for a panic handler: each CPU's newest `last_n` records, CPU after CPU.
+    /// `this_cpu`, with interrupts masked, is the one that panics: a record that it was writing is
+    /// left out, and does not hide those before it.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn dump_on_panic(&self, out: &mut impl fmt::Write, this_cpu: u32, last_n: usize) -> fmt::Result {
-        dump(&self.memory.live(), self.vocabulary, &self.cleared, out, last_n, Some(this_cpu))
+    pub fn dump_on_panic(
+        &self,
+        out: &mut impl fmt::Write,
+        this_cpu: u32,
+        last_n: usize,
+    ) -> fmt::Result {
+        dump(
+            &self.memory.live(),
+            self.vocabulary,
+            &self.cleared,
+            out,
+            last_n,
+            Some(this_cpu),
+        )
     }
 
-    /// How many events there were. Those that were recorded while this counts may be missing in one number or in the other.
+    /// How many events there were. Those that were recorded while this counts may be missing in one
+    /// number or in the other.
     pub fn counts(&self) -> Counts {
         let live = self.memory.live();
         Region::open(&live).map_or(Counts::default(), |region| {
-            counts(&whole(&live, &region, self.vocabulary), self.cleared.load(region.header().session_id))
+            counts(
+                &whole(&live, &region, self.vocabulary),
+                self.cleared.load(region.header().session_id),
+            )
         })
     }
 
-    /// Record number `index`, where 0 is the oldest one that is there; its payload, or as much of it as fits, goes to the front of `payload`. `None` behind
-    /// the newest record that was there at the call. Takes as many looks through the rings as `index` says; in a ring that overwrites, numbers change while events are recorded.
+    /// Record number `index`, where 0 is the oldest one that is there; its payload, or as much of
+    /// it as fits, goes to the front of `payload`. `None` behind the newest record that was there
+    /// at the call. Takes as many looks through the rings as `index` says; in a ring that
+    /// overwrites, numbers change while events are recorded.
     pub fn get(&self, index: usize, payload: &mut [u32]) -> Option<Entry> {
-        get(&self.memory.live(), self.vocabulary, &self.cleared, index, payload)
+        get(
+            &self.memory.live(),
+            self.vocabulary,
+            &self.cleared,
+            index,
+            payload,
+        )
     }
 
-    /// From here on, the calls above know nothing of what was recorded until now. The rings, and all other readers, keep it. What another CPU records in the
-    /// same tick of the clock may be taken for earlier. Where two call at once, one of them does it.
+    /// From here on, the calls above know nothing of what was recorded until now. The rings, and
+    /// all other readers, keep it. What another CPU records in the same tick of the clock may be
+    /// taken for earlier. Where two call at once, one of them does it.
     pub fn clear(&self) {
         clear(&self.memory.live(), self.vocabulary, &self.cleared);
     }
 }
 
-fn whole<'a, S: Source>(source: &'a S, region: &'a Region, vocabulary: &'static Vocabulary) -> Merge<'a, S> {
-    Merge { source, region, vocabulary, cpus: 0..region.header().cpus, dead: None, cleared: None }
+fn whole<'a, S: Source>(
+    source: &'a S,
+    region: &'a Region,
+    vocabulary: &'static Vocabulary,
+) -> Merge<'a, S> {
+    Merge {
+        source,
+        region,
+        vocabulary,
+        cpus: 0..region.header().cpus,
+        dead: None,
+        cleared: None,
+    }
 }
 
 /// All events since the session began.
@@ -123,7 +180,9 @@ fn all<S: Source>(merge: &Merge<'_, S>) -> Counts {
         let (retained, overwritten) = reader.events(merge.source, view).unwrap_or_default();
         counts.retained = counts.retained.saturating_add(retained);
         counts.overwritten = counts.overwritten.saturating_add(overwritten);
-        counts.discarded = counts.discarded.saturating_add(reader.discarded(merge.source).unwrap_or(0));
+        counts.discarded = counts
+            .discarded
+            .saturating_add(reader.discarded(merge.source).unwrap_or(0));
     }
     counts
 }
@@ -131,13 +190,22 @@ fn all<S: Source>(merge: &Merge<'_, S>) -> Counts {
 fn counts<S: Source>(merge: &Merge<'_, S>, cleared: Option<mark::Cleared>) -> Counts {
     let all = all(merge);
     let Some(cleared) = cleared else { return all };
-    let recorded = all.retained.saturating_add(all.overwritten).saturating_sub(cleared.recorded);
+    let recorded = all
+        .retained
+        .saturating_add(all.overwritten)
+        .saturating_sub(cleared.recorded);
     let retained = merge.retained(cleared.last).min(recorded);
-    Counts { retained, overwritten: recorded - retained, discarded: all.discarded.saturating_sub(cleared.discarded) }
+    Counts {
+        retained,
+        overwritten: recorded - retained,
+        discarded: all.discarded.saturating_sub(cleared.discarded),
+    }
 }
 
 fn clear<S: Source>(source: &S, vocabulary: &'static Vocabulary, mark: &Mark) {
-    let Ok(region) = Region::open(source) else { return };
+    let Ok(region) = Region::open(source) else {
+        return;
+    };
     let merge = whole(source, &region, vocabulary);
     let counts = all(&merge);
     mark.store(&mark::Cleared {
@@ -148,10 +216,21 @@ fn clear<S: Source>(source: &S, vocabulary: &'static Vocabulary, mark: &Mark) {
     });
 }
 
-fn get<S: Source>(source: &S, vocabulary: &'static Vocabulary, mark: &Mark, index: usize, payload: &mut [u32]) -> Option<Entry> {
+fn get<S: Source>(
+    source: &S,
+    vocabulary: &'static Vocabulary,
+    mark: &Mark,
+    index: usize,
+    payload: &mut [u32],
+) -> Option<Entry> {
     let region = Region::open(source).ok()?;
-    let cleared = mark.load(region.header().session_id).map(|cleared| cleared.last);
-    let merge = Merge { cleared, ..whole(source, &region, vocabulary) };
+    let cleared = mark
+        .load(region.header().session_id)
+        .map(|cleared| cleared.last);
+    let merge = Merge {
+        cleared,
+        ..whole(source, &region, vocabulary)
+    };
     // What comes in meanwhile is left out: a writer may be faster than this.
     let newest = merge.before(None)?;
     let after = |last| merge.after(last).filter(|found| found.key <= newest);
@@ -162,10 +241,16 @@ fn get<S: Source>(source: &S, vocabulary: &'static Vocabulary, mark: &Mark, inde
     loop {
         let found = after(last)?;
         last = Some(found.key);
-        // One that was overwritten before it was copied is no more: the next one has its number now.
+        // One that was overwritten before it was copied is no more: the next one has its number
+        // now.
         if merge.copy(&found, payload).is_some() {
             let event = vocabulary.event(found.place.id)?;
-            return Some(Entry { time: found.key.time, cpu: found.key.cpu, event, bytes: found.place.bytes });
+            return Some(Entry {
+                time: found.key.time,
+                cpu: found.key.cpu,
+                event,
+                bytes: found.place.bytes,
+            });
         }
     }
 }
@@ -178,13 +263,28 @@ fn dump<S: Source>(
     last_n: usize,
     dead: Option<u32>,
 ) -> fmt::Result {
-    let Ok(region) = Region::open(source) else { return out.write_str("kymo: nothing was recorded\n") };
+    let Ok(region) = Region::open(source) else {
+        return out.write_str("kymo: nothing was recorded\n");
+    };
     let cleared = mark.load(region.header().session_id);
-    let merge = Merge { dead, ..whole(source, &region, vocabulary) };
+    let merge = Merge {
+        dead,
+        ..whole(source, &region, vocabulary)
+    };
     let counts = counts(&merge, cleared);
-    let Counts { retained, overwritten, discarded } = counts;
-    writeln!(out, "kymo: {retained} retained, {overwritten} overwritten, {discarded} discarded")?;
-    let merge = Merge { cleared: cleared.map(|cleared| cleared.last), ..merge };
+    let Counts {
+        retained,
+        overwritten,
+        discarded,
+    } = counts;
+    writeln!(
+        out,
+        "kymo: {retained} retained, {overwritten} overwritten, {discarded} discarded"
+    )?;
+    let merge = Merge {
+        cleared: cleared.map(|cleared| cleared.last),
+        ..merge
+    };
     if dead.is_none() {
         return print(&merge, out, last_n, counts);
     }
@@ -193,7 +293,10 @@ fn dump<S: Source>(
         let counts = match merge.cleared {
             None => all(&merge),
             // What was overwritten is known of all CPUs together only.
-            Some(cleared) => Counts { retained: merge.retained(cleared), ..Counts::default() },
+            Some(cleared) => Counts {
+                retained: merge.retained(cleared),
+                ..Counts::default()
+            },
         };
         print(&merge, out, last_n, counts)?;
     }
@@ -204,13 +307,21 @@ fn dump<S: Source>(
 const LOOKS: usize = 4;
 
 /// Prints the newest records of `merge`, which has so many.
-fn print<S: Source>(merge: &Merge<'_, S>, out: &mut dyn Write, last_n: usize, counts: Counts) -> fmt::Result {
+fn print<S: Source>(
+    merge: &Merge<'_, S>,
+    out: &mut dyn Write,
+    last_n: usize,
+    counts: Counts,
+) -> fmt::Result {
     if last_n == 0 {
         return Ok(());
     }
-    // Where this is held up for so long that a ring goes all the way round, another look finds what is there then.
+    // Where this is held up for so long that a ring goes all the way round, another look finds what
+    // is there then.
     let newest = (0..LOOKS).find_map(|_| merge.before(None));
-    let Some(newest) = newest else { return missing(out, counts.retained.min(last_n as u64)) };
+    let Some(newest) = newest else {
+        return missing(out, counts.retained.min(last_n as u64));
+    };
     let (mut last, mut expected) = (None, counts.retained);
     // Back from the newest one, unless all are wanted.
     if (last_n as u64) < counts.retained {
@@ -223,7 +334,10 @@ fn print<S: Source>(merge: &Merge<'_, S>, out: &mut dyn Write, last_n: usize, co
             expected += 1;
         }
         // Behind all that come before the first one.
-        last = Some(Key { word: first.word.saturating_sub(1), ..first });
+        last = Some(Key {
+            word: first.word.saturating_sub(1),
+            ..first
+        });
     } else if counts.overwritten > 0 {
         writeln!(out, "kymo: {} overwritten before this", counts.overwritten)?;
     }
@@ -244,7 +358,10 @@ fn missing(out: &mut dyn Write, records: u64) -> fmt::Result {
     if records == 0 {
         return Ok(());
     }
-    writeln!(out, "kymo: {records} more were overwritten meanwhile, or cannot be read")
+    writeln!(
+        out,
+        "kymo: {records} more were overwritten meanwhile, or cannot be read"
+    )
 }
 
 #[cfg(test)]

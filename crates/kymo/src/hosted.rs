@@ -1,7 +1,8 @@
 //! User-space programs, and the tests: one ring a thread.
 //!
-//! The "CPU" is the thread: it gets a ring at its first event and gives it back when it ends, so at most `max_threads` record at a time. Threads beyond
-//! that are counted, in a stream of their own. The clock is the time stamp counter on x86-64, else the monotonic clock in nanoseconds.
+//! The "CPU" is the thread: it gets a ring at its first event and gives it back when it ends, so at
+//! most `max_threads` record at a time. Threads beyond that are counted, in a stream of their own.
+//! The clock is the time stamp counter on x86-64, else the monotonic clock in nanoseconds.
 
 use std::cell::Cell;
 use std::io;
@@ -14,7 +15,9 @@ use crate::ctf::directory::{Summary, TraceWriter};
 use crate::event::Vocabulary;
 use crate::platform::{Blocks, ByPointer, ControlPointer, ControlWord, Local, Platform, Switches};
 use crate::ring::Reserve;
-use crate::ring::layout::{CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Overflow, REGION_ALIGN};
+use crate::ring::layout::{
+    CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Overflow, REGION_ALIGN,
+};
 use crate::ring::local_cas::LocalCas;
 use crate::ring::reader::{Region, View};
 use crate::session::{Config, Error, Memory, Session};
@@ -24,8 +27,9 @@ use crate::tracer::Tracer;
 #[derive(Debug)]
 pub struct Hosted;
 
-// SAFETY: `Local` gives the block that this thread claimed; no other thread uses it before this one ends. The kernel may stop a thread
-// inside of a record, but nobody else writes its ring meanwhile. Regions are never unmapped.
+// SAFETY: `Local` gives the block that this thread claimed; no other thread uses it before this one
+// ends. The kernel may stop a thread inside of a record, but nobody else writes its ring meanwhile.
+// Regions are never unmapped.
 unsafe impl Platform for Hosted {
     #[cfg(target_arch = "x86_64")]
     type Reserve = crate::arch::x86_64::TscCas;
@@ -48,15 +52,21 @@ unsafe impl Platform for Hosted {
 
     /// A thread's first event finds no room where no ring is.
     fn claim(control: &Control) -> Option<&'static Control> {
-        let kind = ChannelKind::ALL.into_iter().zip(&NO_RING).find(|(_, none)| std::ptr::eq(*none, control));
+        let kind = ChannelKind::ALL
+            .into_iter()
+            .zip(&NO_RING)
+            .find(|(_, none)| std::ptr::eq(*none, control));
         kind.and_then(|(kind, _)| claim().map(|cpu| HostedLocal::control(cpu, kind)))
     }
 
-    /// Waits, for at most a second, until no ring holds a record that is reserved and not written. A thread that the system stopped between its switch
-    /// test and its reservation cannot be seen: it may still add that one record, to memory that stays. Where counts must be exact, threads
+    /// Waits, for at most a second, until no ring holds a record that is reserved and not written.
+    /// A thread that the system stopped between its switch test and its reservation cannot be seen:
+    /// it may still add that one record, to memory that stays. Where counts must be exact, threads
     /// are joined, or kept from recording, before the session is stopped.
     fn synchronize() {
-        let Some(memory) = MEMORY.get().map(|rings| rings.memory) else { return };
+        let Some(memory) = MEMORY.get().map(|rings| rings.memory) else {
+            return;
+        };
         let began = Instant::now();
         while !is_quiet(&memory) && began.elapsed() < Duration::from_secs(1) {
             std::thread::sleep(Duration::from_millis(1));
@@ -76,12 +86,14 @@ thread_local! {
     static CLAIM: Cell<Option<Claim>> = const { Cell::new(None) };
 }
 
-/// The blocks of threads that have no ring. All zero, so the hot path finds no room in them and need not ask whether there is a ring.
+/// The blocks of threads that have no ring. All zero, so the hot path finds no room in them and
+/// need not ask whether there is a ring.
 // SAFETY: a block is integers, which may be zero.
 static NO_RING: [Control; ChannelKind::ALL.len()] = unsafe { std::mem::zeroed() };
 /// A thread has its ring only from its first event on: its block cannot have the switches.
 static SWITCHES: Switches = Switches::new();
-/// The program's rings. Made by its first session, kept for all others: a thread that holds one goes on with it.
+/// The program's rings. Made by its first session, kept for all others: a thread that holds one
+/// goes on with it.
 static MEMORY: OnceLock<Rings> = OnceLock::new();
 /// Rings that no thread holds.
 static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -95,11 +107,16 @@ struct Rings {
 /// Whether every reserved record is committed, in every ring.
 fn is_quiet(memory: &Memory) -> bool {
     let live = memory.live();
-    let Ok(region) = Region::open(&live) else { return true };
-    let channels = (0..region.header().cpus).flat_map(|cpu| ChannelKind::ALL.map(|kind| (cpu, kind)));
-    channels
-        .into_iter()
-        .all(|(cpu, kind)| region.channel(&live, cpu, kind).is_ok_and(|channel| channel.is_quiet(&live).unwrap_or(true)))
+    let Ok(region) = Region::open(&live) else {
+        return true;
+    };
+    let channels =
+        (0..region.header().cpus).flat_map(|cpu| ChannelKind::ALL.map(|kind| (cpu, kind)));
+    channels.into_iter().all(|(cpu, kind)| {
+        region
+            .channel(&live, cpu, kind)
+            .is_ok_and(|channel| channel.is_quiet(&live).unwrap_or(true))
+    })
 }
 
 #[derive(Debug)]
@@ -109,7 +126,8 @@ struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Events that other destructors or signal handlers of this thread still record find no ring, and are counted: see `claim`.
+        // Events that other destructors or signal handlers of this thread still record find no
+        // ring, and are counted: see `claim`.
         BLOCK.set(NO_RING.as_ptr());
         free().push(self.ring);
     }
@@ -175,11 +193,20 @@ unsafe impl Local for HostedLocal {
     }
 }
 
-/// The number of this thread's ring, claiming one if it has none yet; `None` where no session was started or all rings are taken.
-/// A thread whose signal handlers record calls it first: claiming takes a lock.
+/// The number of this thread's ring, claiming one if it has none yet; `None` where no session was
+/// started or all rings are taken. A thread whose signal handlers record calls it first: claiming
+/// takes a lock.
 pub fn ring_number() -> Option<u32> {
-    let cpu = if std::ptr::eq(BLOCK.get(), NO_RING.as_ptr()) { claim() } else { HostedLocal::cpu() };
-    cpu.map(|cpu| HostedLocal::control(cpu, ChannelKind::Events).cpu.load(Relaxed))
+    let cpu = if std::ptr::eq(BLOCK.get(), NO_RING.as_ptr()) {
+        claim()
+    } else {
+        HostedLocal::cpu()
+    };
+    cpu.map(|cpu| {
+        HostedLocal::control(cpu, ChannelKind::Events)
+            .cpu
+            .load(Relaxed)
+    })
 }
 
 #[cold]
@@ -187,10 +214,16 @@ pub fn ring_number() -> Option<u32> {
 fn claim() -> Option<Blocks> {
     let rings = MEMORY.get()?;
     // A thread that is being torn down takes no lock: it may hold it already.
-    let ring = if CLAIM.try_with(|_| ()).is_ok() { free().pop() } else { None };
+    let ring = if CLAIM.try_with(|_| ()).is_ok() {
+        free().pop()
+    } else {
+        None
+    };
     let Some(ring) = ring else {
-        // SAFETY: the last CPU of a hosted session is nobody's ring; `discarded` there is only ever added to, atomically.
-        if let Some(uncounted) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() } {
+        // SAFETY: the last CPU of a hosted session is nobody's ring; `discarded` there is only ever
+        // added to, atomically.
+        if let Some(uncounted) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() }
+        {
             uncounted.discarded.fetch_add(1, Relaxed);
         }
         return None;
@@ -217,7 +250,12 @@ pub struct Options {
 impl Default for Options {
     /// 8 threads, 1 MiB each, the newest events are kept.
     fn default() -> Self {
-        Options { max_threads: 8, packet_size: 4096, packets: 256, overflow: Overflow::Overwrite }
+        Options {
+            max_threads: 8,
+            packet_size: 4096,
+            packets: 256,
+            overflow: Overflow::Overwrite,
+        }
     }
 }
 
@@ -227,10 +265,12 @@ pub struct HostedSession {
     session: Session<Hosted>,
 }
 
-/// Starts to record every event of `vocabulary`, on every thread. Takes about 20 ms, to find out the clock's frequency.
+/// Starts to record every event of `vocabulary`, on every thread. Takes about 20 ms, to find out
+/// the clock's frequency.
 ///
 /// # Errors
-/// As [`Tracer::start`]; also where an earlier session of this program had other sizes: its threads keep their rings.
+/// As [`Tracer::start`]; also where an earlier session of this program had other sizes: its threads
+/// keep their rings.
 pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<HostedSession, Error> {
     let names_packets = 16;
     let config = Config {
@@ -251,28 +291,46 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
     static STARTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let rings = match MEMORY.get() {
-        Some(rings) if rings.options != (Options { overflow: rings.options.overflow, ..*options }) => {
-            return Err(Error::Config("the size of a program's second session (that of the first)"));
+        Some(rings)
+            if rings.options
+                != (Options {
+                    overflow: rings.options.overflow,
+                    ..*options
+                }) =>
+        {
+            return Err(Error::Config(
+                "the size of a program's second session (that of the first)",
+            ));
         }
         Some(rings) => rings,
         None => {
-            let rings = Rings { memory: allocate(&config)?, options: *options };
+            let rings = Rings {
+                memory: allocate(&config)?,
+                options: *options,
+            };
             *free() = (0..options.max_threads).rev().collect();
             MEMORY.get_or_init(|| rings)
         }
     };
-    Ok(HostedSession { session: Tracer::start(rings.memory, &config, vocabulary)? })
+    Ok(HostedSession {
+        session: Tracer::start(rings.memory, &config, vocabulary)?,
+    })
 }
 
 /// Zeroed memory that is never freed.
 fn allocate(config: &Config) -> Result<Memory, Error> {
     let rings = (config.packets as usize).saturating_add(config.names_packets as usize);
-    let size = rings.checked_mul(config.packet_size as usize).and_then(|size| size.checked_mul(config.cpus as usize));
+    let size = rings
+        .checked_mul(config.packet_size as usize)
+        .and_then(|size| size.checked_mul(config.cpus as usize));
     // Header, control blocks and metadata: 1 MiB is more than they take.
-    let size = size.and_then(|size| size.checked_add((1 << 20) + ChannelKind::ALL.len() * CONTROL_SIZE * config.cpus as usize));
+    let size = size.and_then(|size| {
+        size.checked_add((1 << 20) + ChannelKind::ALL.len() * CONTROL_SIZE * config.cpus as usize)
+    });
     // Aligned here and not by the allocator, which would touch every page to zero it.
     let align = (config.packet_size as usize).max(REGION_ALIGN);
-    let layout = size.and_then(|size| std::alloc::Layout::from_size_align(size.checked_add(align)?, 16).ok());
+    let layout = size
+        .and_then(|size| std::alloc::Layout::from_size_align(size.checked_add(align)?, 16).ok());
     let layout = layout.ok_or(Error::Config("the size of the rings"))?;
     // SAFETY: the size is not zero.
     let base = unsafe { std::alloc::alloc_zeroed(layout) };
@@ -280,20 +338,32 @@ fn allocate(config: &Config) -> Result<Memory, Error> {
         return Err(Error::Memory(layout.size()));
     }
     let offset = base.align_offset(align).min(align);
-    // SAFETY: `offset` and what is left lie in what was just allocated, which is aligned there and never freed.
+    // SAFETY: `offset` and what is left lie in what was just allocated, which is aligned there and
+    // never freed.
     Ok(unsafe { Memory::new(base.add(offset), layout.size() - align, config.cpus) })
 }
 
-/// The clock's description: frequency measured against the monotonic clock, offset from the wall clock.
+/// The clock's description: frequency measured against the monotonic clock, offset from the wall
+/// clock.
 fn clock() -> Clock {
     let (begin, ticks) = (Instant::now(), Hosted::clock());
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let wall = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     std::thread::sleep(Duration::from_millis(20));
-    let (nanos, passed) = (begin.elapsed().as_nanos().max(1), Hosted::clock().wrapping_sub(ticks));
-    let frequency = if cfg!(target_arch = "x86_64") { u128::from(passed) * 1_000_000_000 / nanos } else { 1_000_000_000 };
+    let (nanos, passed) = (
+        begin.elapsed().as_nanos().max(1),
+        Hosted::clock().wrapping_sub(ticks),
+    );
+    let frequency = if cfg!(target_arch = "x86_64") {
+        u128::from(passed) * 1_000_000_000 / nanos
+    } else {
+        1_000_000_000
+    };
     let frequency_hz = u64::try_from(frequency).unwrap_or(1).max(1);
     // Wall-clock time at tick 0, in ticks.
-    let origin = wall.as_nanos() as i128 * i128::from(frequency_hz) / 1_000_000_000 - i128::from(ticks);
+    let origin =
+        wall.as_nanos() as i128 * i128::from(frequency_hz) / 1_000_000_000 - i128::from(ticks);
     Clock {
         frequency_hz,
         offset_seconds: origin.div_euclid(i128::from(frequency_hz)) as i64,
@@ -303,8 +373,9 @@ fn clock() -> Clock {
 }
 
 impl HostedSession {
-    /// Writes the trace to a directory while recording goes on: call [`TraceWriter::poll`] on what this gives with [`live`](Self::live); with
-    /// [`Overflow::Discard`] call [`TraceWriter::consume`], which also frees what it has read.
+    /// Writes the trace to a directory while recording goes on: call [`TraceWriter::poll`] on what
+    /// this gives with [`live`](Self::live); with [`Overflow::Discard`] call
+    /// [`TraceWriter::consume`], which also frees what it has read.
     ///
     /// # Errors
     /// Those of the file system.
@@ -325,7 +396,8 @@ impl HostedSession {
         self.session.stop()
     }
 
-    /// Stops recording and writes what the rings hold as a CTF trace directory. Gives the events written and lost.
+    /// Stops recording and writes what the rings hold as a CTF trace directory. Gives the events
+    /// written and lost.
     ///
     /// # Errors
     /// Those of the file system.
@@ -334,7 +406,8 @@ impl HostedSession {
         let _ = self.stop();
         let mut writer = self.writer(directory)?;
         let live = self.session.live();
-        // A thread may still be on its way out of a record: what is there for certain is read as on the run.
+        // A thread may still be on its way out of a record: what is there for certain is read as on
+        // the run.
         while writer.poll(&live, View::Live)? > 0 {}
         writer.poll(&live, View::PostMortem)?;
         writer.finish(&live)

@@ -1,21 +1,26 @@
 //! Tracing for any kernel: typed events, per CPU, without locks, in Common Trace Format.
 //!
-//! A kernel declares its events, implements [`Platform`] and calls [`Tracer::start`]; from then on every [`trace!`] writes a record into the ring of
-//! the CPU that it runs on. Anyone who can read the memory can read the rings: the kernel, a host that maps a guest's RAM, a debugger, a
-//! dump of a dead machine. What they read is CTF 1.8, as it is.
+//! A kernel declares its events, implements [`Platform`] and calls [`Tracer::start`]; from then on
+//! every [`trace!`] writes a record into the ring of the CPU that it runs on. Anyone who can read
+//! the memory can read the rings: the kernel, a host that maps a guest's RAM, a debugger, a dump of
+//! a dead machine. What they read is CTF 1.8, as it is.
 //!
 //! # What it costs
-//! An event with two 32-bit fields takes 12 bytes and, on RV64, 21 instructions (23 with interrupts masked and restored around it), on RV32 24 (26),
-//! on x86-64 25 (interrupts and NMIs may nest; pre-emption off already). A switched-off one is a load, a test and a branch. Without the feature `trace` nothing is left of it.
+//! An event with two 32-bit fields takes 12 bytes and, on RV64, 21 instructions (23 with interrupts
+//! masked and restored around it), on RV32 24 (26), on x86-64 25 (interrupts and NMIs may nest;
+//! pre-emption off already). A switched-off one is a load, a test and a branch. Without the feature
+//! `trace` nothing is left of it.
 //!
 //! # What it never does
-//! Allocate, lock, wait, print, call the kernel back (but for its clock), lose an event without counting it, or let a reader stop a writer.
+//! Allocate, lock, wait, print, call the kernel back (but for its clock), lose an event without
+//! counting it, or let a reader stop a writer.
 //!
 //! # Invariants
 //! Those of the ring stand in [`ring`]; those that a kernel must keep, in [`Platform`].
 //!
 //! # Example
-//! A kernel on x86-64 that keeps a pointer to its Kymo block in its per-CPU data (`kernels/hello` is a whole one, on RISC-V):
+//! A kernel on x86-64 that keeps a pointer to its Kymo block in its per-CPU data (`kernels/hello`
+//! is a whole one, on RISC-V):
 //! ```no_run
 //! use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, SwitchReason, ThreadState};
 //! use kymo::{Control, Tid, trace};
@@ -98,9 +103,12 @@ pub use event::{Sequence, Text, Vocabulary};
 pub use history::{Counts, Entry, History};
 pub use name_epoch::NameEpoch;
 pub use platform::{
-    Base, Blocks, ByPointer, ControlPointer, ControlWord, Cursor, Epoch, Events, Limit, Local, Mask, Platform, Switch, Switches,
+    Base, Blocks, ByPointer, ControlPointer, ControlWord, Cursor, Epoch, Events, Limit, Local,
+    Mask, Platform, Switch, Switches,
 };
-pub use recorder::{Call, Diagnostics, Mode, Recorder, Refused, Started, State, flags, write_file_name};
+pub use recorder::{
+    Call, Diagnostics, Mode, Recorder, Refused, Started, State, flags, write_file_name,
+};
 pub use ring::layout::{ChannelKind, Clock, Consumer, Control, Overflow};
 #[cfg(target_pointer_width = "64")]
 pub use ring::local_cas::LocalCas;

@@ -1,15 +1,20 @@
 //! Name epochs: names that are told again before the ring of names has rolled over them.
 //!
-//! A thing's name goes to the names channel once, and events carry its id. In a flight recorder that ring overwrites too, so once would not be enough.
-//! Time is cut into name epochs: a new one begins with every session, and in `Overwrite` whenever a CPU has opened so many packets of names that two such epochs
-//! still fit into the ring. A thing keeps the epoch in which it was last named; whoever uses it compares that with the present one, and names it anew where they differ.
+//! A thing's name goes to the names channel once, and events carry its id. In a flight recorder
+//! that ring overwrites too, so once would not be enough. Time is cut into name epochs: a new one
+//! begins with every session, and in `Overwrite` whenever a CPU has opened so many packets of names
+//! that two such epochs still fit into the ring. A thing keeps the epoch in which it was last
+//! named; whoever uses it compares that with the present one, and names it anew where they differ.
 //!
 //! # Invariants
-//! - While a thing's word is the present epoch, its name lies in the ring: the epoch was loaded before the name was recorded, and the CPU that recorded it has
-//!   opened fewer packets since than the ring holds, or it would have begun another epoch itself. That takes no order between CPUs.
-//! - Two epochs fit: a thing that was used in the epoch before is named in the ring too. (A writer that is interrupted between opening a packet and beginning the epoch makes the
-//!   one before longer, by what interrupts name meanwhile.)
-//! - The word is stored after the name, and loaded before the use is recorded: a dump that has the use has the name. Partners: the two functions of [`NameEpoch`].
+//! - While a thing's word is the present epoch, its name lies in the ring: the epoch was loaded
+//!   before the name was recorded, and the CPU that recorded it has opened fewer packets since than
+//!   the ring holds, or it would have begun another epoch itself. That takes no order between CPUs.
+//! - Two epochs fit: a thing that was used in the epoch before is named in the ring too. (A writer
+//!   that is interrupted between opening a packet and beginning the epoch makes the one before
+//!   longer, by what interrupts name meanwhile.)
+//! - The word is stored after the name, and loaded before the use is recorded: a dump that has the
+//!   use has the name. Partners: the two functions of [`NameEpoch`].
 //!
 //! In `Discard` the epoch stays as it is all session long: what was recorded is not overwritten.
 
@@ -22,7 +27,8 @@ static EPOCH: AtomicU32 = AtomicU32::new(NEVER + 1);
 /// Of a thing that nobody has named.
 const NEVER: u32 = 0;
 
-/// The name epoch in which a thing was named last; kept beside its id. See [`Tracer::named`](crate::Tracer::named).
+/// The name epoch in which a thing was named last; kept beside its id. See
+/// [`Tracer::named`](crate::Tracer::named).
 ///
 /// A thing that comes into being gets a new one: ids are used again, names are not.
 #[derive(Debug)]
@@ -51,7 +57,8 @@ impl NameEpoch {
     }
 }
 
-/// Begins another epoch. Adding is what makes it safe from several CPUs at once: a late one never brings an old epoch back.
+/// Begins another epoch. Adding is what makes it safe from several CPUs at once: a late one never
+/// brings an old epoch back.
 pub(crate) fn advance() {
     if EPOCH.fetch_add(1, Relaxed) == u32::MAX {
         EPOCH.fetch_add(1, Relaxed);
@@ -66,7 +73,11 @@ pub(crate) fn opened(control: &Control, number: u64) {
     }
     // Of N packets, N - 1 hold names for certain: one may be taken already to be opened next.
     let length = control.packets.load(Relaxed).saturating_sub(1) / 2;
-    if number.wrapping_sub(control.first_packet.load(Relaxed)).checked_rem(length.into()) == Some(0) {
+    if number
+        .wrapping_sub(control.first_packet.load(Relaxed))
+        .checked_rem(length.into())
+        == Some(0)
+    {
         advance();
     }
 }

@@ -6,48 +6,57 @@ use core::mem::offset_of;
 use crate::event::Event;
 use crate::recorder::Call;
 use crate::ring::Reserve;
-use crate::ring::layout::{CHANNEL_KINDS, CONTROL_SIZE, ChannelKind, Control, MORE_SWITCHES, SWITCHES, switch};
+use crate::ring::layout::{
+    CHANNEL_KINDS, CONTROL_SIZE, ChannelKind, Control, MORE_SWITCHES, SWITCHES, switch,
+};
 use crate::ring::long::Native;
 
-/// The one trait of a port: clock, this CPU's control blocks, how space is reserved, and how to wait for writers.
+/// The one trait of a port: clock, this CPU's control blocks, how space is reserved, and how to
+/// wait for writers.
 ///
 /// # Safety
 /// - `Local` leads to control blocks that no other CPU writes, in a region that stays mapped.
-/// - From the moment a writer fetches them until its record is written, the code neither moves to another CPU nor is switched
-///   out: `Masked` sees to it itself, with `LocalCas` `pin` and `unpin` do.
-/// - Nothing that cannot be interrupted by the rules of `Reserve` (an NMI with `Masked`) records an event.
+/// - From the moment a writer fetches them until its record is written, the code neither moves to
+///   another CPU nor is switched out: `Masked` sees to it itself, with `LocalCas` `pin` and `unpin`
+///   do.
+/// - Nothing that cannot be interrupted by the rules of `Reserve` (an NMI with `Masked`) records an
+///   event.
 pub unsafe trait Platform: 'static {
     /// How space is reserved.
     type Reserve: Reserve;
     /// Where this CPU's control blocks are.
     type Local: Local;
 
-    /// The clock, in ticks. The same on every CPU as far as the hardware can; a step back is clamped and counted.
+    /// The clock, in ticks. The same on every CPU as far as the hardware can; a step back is
+    /// clamped and counted.
     fn clock() -> u64;
 
-    /// The clock as the hot path of `Masked` reads it: [`clock`](Self::clock), or a cheaper reading that may be later by a whole number of 2^27 ticks
-    /// when a carry passed by. (32-bit processors that read the low half first, then the high one: such a reading takes the slow path, which asks
-    /// `clock`.)
+    /// The clock as the hot path of `Masked` reads it: [`clock`](Self::clock), or a cheaper reading
+    /// that may be later by a whole number of 2^27 ticks when a carry passed by. (32-bit processors
+    /// that read the low half first, then the high one: such a reading takes the slow path, which
+    /// asks `clock`.)
     #[inline(always)]
     fn quick_clock() -> u64 {
         Self::clock()
     }
 
-    /// Returns when every CPU has left any record that it was writing when this was called, and sees all that this CPU wrote before: for example
-    /// after an interrupt was sent to every CPU and answered. `start` calls it several times, before and after it lays out the control blocks; `stop` after it turned the
-    /// switches off.
-    /// Empty where no other CPU can be at a tracepoint then.
+    /// Returns when every CPU has left any record that it was writing when this was called, and
+    /// sees all that this CPU wrote before: for example after an interrupt was sent to every CPU
+    /// and answered. `start` calls it several times, before and after it lays out the control
+    /// blocks; `stop` after it turned the switches off. Empty where no other CPU can be at a
+    /// tracepoint then.
     fn synchronize();
 
-    /// The switches, where they are one static of the kernel's instead of those in every CPU's control block. It saves a load where the block is found
-    /// through a pointer in memory.
+    /// The switches, where they are one static of the kernel's instead of those in every CPU's
+    /// control block. It saves a load where the block is found through a pointer in memory.
     #[inline(always)]
     fn switches() -> Option<&'static Switches> {
         None
     }
 
-    /// Keeps the code on this CPU, and from being switched out, until [`unpin`](Self::unpin); `LocalCas` calls it around every record. Empty where
-    /// tracepoints stand in code that is pinned anyhow. (`Masked` masks interrupts, which does it.)
+    /// Keeps the code on this CPU, and from being switched out, until [`unpin`](Self::unpin);
+    /// `LocalCas` calls it around every record. Empty where tracepoints stand in code that is
+    /// pinned anyhow. (`Masked` masks interrupts, which does it.)
     #[inline(always)]
     fn pin() {}
 
@@ -55,28 +64,33 @@ pub unsafe trait Platform: 'static {
     #[inline(always)]
     fn unpin() {}
 
-    /// Records what there is: a `thread_state` for every thread, a `process_state` for every process, the names of interrupts and system calls. `start`
-    /// and `snapshot` call it; `start` after the switches went on, so that a thread made meanwhile appears once or twice, never not at all. It walks the kernel's own tables, under the lock
-    /// that orders creation and end, and needs no memory. Empty where names are recorded as things are made, and recording starts before.
+    /// Records what there is: a `thread_state` for every thread, a `process_state` for every
+    /// process, the names of interrupts and system calls. `start` and `snapshot` call it; `start`
+    /// after the switches went on, so that a thread made meanwhile appears once or twice, never not
+    /// at all. It walks the kernel's own tables, under the lock that orders creation and end, and
+    /// needs no memory. Empty where names are recorded as things are made, and recording starts
+    /// before.
     fn dump_state() {}
 
-    /// Whether the one who calls now may. What `read` gives has addresses of the kernel in it, and what other processes do. The default permits everything:
-    /// for kernels without users.
+    /// Whether the one who calls now may. What `read` gives has addresses of the kernel in it, and
+    /// what other processes do. The default permits everything: for kernels without users.
     fn permits(call: Call) -> bool {
         let _ = call;
         true
     }
 
-    /// The block to record in, asked when `control` turns out to belong to no session: where blocks are given out at the first event, every other CPU or
-    /// thread may share one of zeros, whose `limit` lets nothing be written. `None`: the event is not recorded.
+    /// The block to record in, asked when `control` turns out to belong to no session: where blocks
+    /// are given out at the first event, every other CPU or thread may share one of zeros, whose
+    /// `limit` lets nothing be written. `None`: the event is not recorded.
     fn claim(control: &Control) -> Option<&'static Control> {
         let _ = control;
         None
     }
 
-    /// How deep this context is nested in interrupts: 0 only where the code certainly runs at thread level. With `LocalCas`
-    /// in `Overwrite`, the slot of a packet whose writer was killed is reused from there, and the packet counted as abandoned; elsewhere such a
-    /// packet stops its channel, which drops and counts from then on.
+    /// How deep this context is nested in interrupts: 0 only where the code certainly runs at
+    /// thread level. With `LocalCas` in `Overwrite`, the slot of a packet whose writer was killed
+    /// is reused from there, and the packet counted as abandoned; elsewhere such a packet stops its
+    /// channel, which drops and counts from then on.
     fn nesting() -> u32 {
         1
     }
@@ -85,7 +99,8 @@ pub unsafe trait Platform: 'static {
 /// How code reaches the control blocks of the CPU that it runs on.
 ///
 /// # Safety
-/// `control` gives blocks of this CPU, in memory that is never unmapped; `load`, `store` and `is_on` act on the same blocks.
+/// `control` gives blocks of this CPU, in memory that is never unmapped; `load`, `store` and
+/// `is_on` act on the same blocks.
 pub unsafe trait Local {
     /// A handle to this CPU's blocks, good until the code may be moved.
     type Cpu: Copy;
@@ -97,7 +112,8 @@ pub unsafe trait Local {
     /// Loads a machine word, on a 32-bit processor the low half (relaxed).
     ///
     /// # Safety
-    /// Of this and the functions below: `cpu` was got since the code was last free to move, and `W` is a word of that width.
+    /// Of this and the functions below: `cpu` was got since the code was last free to move, and `W`
+    /// is a word of that width.
     unsafe fn load_word<W: ControlWord>(cpu: Self::Cpu) -> usize;
     /// Loads a 32-bit word (relaxed).
     ///
@@ -130,15 +146,32 @@ impl Switches {
     /// All off.
     #[allow(clippy::new_without_default)] // Made for statics.
     pub const fn new() -> Self {
-        let off = const { ([const { AtomicU8::new(0) }; SWITCHES], [const { AtomicU8::new(0) }; MORE_SWITCHES]) };
-        Switches([off, const { ([const { AtomicU8::new(0) }; SWITCHES], [const { AtomicU8::new(0) }; MORE_SWITCHES]) }])
+        let off = const {
+            (
+                [const { AtomicU8::new(0) }; SWITCHES],
+                [const { AtomicU8::new(0) }; MORE_SWITCHES],
+            )
+        };
+        Switches([
+            off,
+            const {
+                (
+                    [const { AtomicU8::new(0) }; SWITCHES],
+                    [const { AtomicU8::new(0) }; MORE_SWITCHES],
+                )
+            },
+        ])
     }
 
     #[inline(always)]
     pub(crate) fn is_on<E: Event>(&self) -> bool {
         let place = const { switch(E::ID) };
         let (bytes, bits) = &self.0[const { E::CHANNEL as usize }];
-        let byte = if place.more { &bits[place.byte] } else { &bytes[place.byte] };
+        let byte = if place.more {
+            &bits[place.byte]
+        } else {
+            &bytes[place.byte]
+        };
         byte.load(Relaxed) & place.mask != 0
     }
 
@@ -193,16 +226,22 @@ pub struct Switch<E>(core::marker::PhantomData<E>);
 // SAFETY: the offset of a byte in `on` or `on_more`.
 unsafe impl<E: Event> ControlWord for Switch<E> {
     const OFFSET: usize = {
-        let first = if switch(E::ID).more { offset_of!(Control, on_more) } else { offset_of!(Control, on) };
+        let first = if switch(E::ID).more {
+            offset_of!(Control, on_more)
+        } else {
+            offset_of!(Control, on)
+        };
         E::CHANNEL as usize * CONTROL_SIZE + first + switch(E::ID).byte
     };
     const MASK: u8 = switch(E::ID).mask;
 }
 
-/// Gives a pointer to this CPU's first control block, for platforms that keep one in their per-CPU data.
+/// Gives a pointer to this CPU's first control block, for platforms that keep one in their per-CPU
+/// data.
 ///
 /// # Safety
-/// As for [`Local`]: the blocks belong to this CPU and stay mapped. Null means that this CPU has none.
+/// As for [`Local`]: the blocks belong to this CPU and stay mapped. Null means that this CPU has
+/// none.
 pub unsafe trait ControlPointer: 'static {
     /// Whether it is never null: then nothing tests it.
     const NEVER_NULL: bool = false;
@@ -222,7 +261,8 @@ pub struct Blocks(core::ptr::NonNull<Control>);
 impl Blocks {
     #[inline(always)]
     fn word<W: ControlWord, A>(self) -> &'static A {
-        // SAFETY: `ControlPointer` promised mapped blocks, one a kind; OFFSET lies inside of them and is aligned for the word.
+        // SAFETY: `ControlPointer` promised mapped blocks, one a kind; OFFSET lies inside of them
+        // and is aligned for the word.
         unsafe { &*self.0.as_ptr().byte_add(W::OFFSET).cast::<A>() }
     }
 }
@@ -240,7 +280,9 @@ unsafe impl<T: ControlPointer> Local for ByPointer<T> {
         let pointer = T::get().cast_mut();
         if T::NEVER_NULL {
             // SAFETY: the implementor promised it.
-            return Some(Blocks(unsafe { core::ptr::NonNull::new_unchecked(pointer) }));
+            return Some(Blocks(unsafe {
+                core::ptr::NonNull::new_unchecked(pointer)
+            }));
         }
         core::ptr::NonNull::new(pointer).map(Blocks)
     }

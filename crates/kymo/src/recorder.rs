@@ -1,10 +1,12 @@
-//! The kernel's one door to its sessions: `start`, `read`, `stop`, `finish`, with the rules that system calls need.
+//! The kernel's one door to its sessions: `start`, `read`, `stop`, `finish`, with the rules that
+//! system calls need.
 //!
 //! ```text
 //! idle --start--> running --stop--> stopped --finish--> idle        running --finish--> idle
 //! ```
-//! A call that does not fit the state is refused and changes nothing. `start` and `stop` take a while, in which other CPUs may call: a second `start` is
-//! then [`Refused::InProgress`], and `read` works from the end of `start` to the beginning of `finish`.
+//! A call that does not fit the state is refused and changes nothing. `start` and `stop` take a
+//! while, in which other CPUs may call: a second `start` is then [`Refused::InProgress`], and
+//! `read` works from the end of `start` to the beginning of `finish`.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -89,7 +91,8 @@ pub enum Refused {
     NotBuilt,
     /// The platform does not permit it (EPERM).
     NotPermitted,
-    /// A flag or channel that does not exist, a buffer too small, or a call that does not fit the state (EINVAL).
+    /// A flag or channel that does not exist, a buffer too small, or a call that does not fit the
+    /// state (EINVAL).
     Invalid,
     /// `start` while a session is starting, runs, or is stopped and not finished (EINPROGRESS).
     InProgress,
@@ -124,7 +127,9 @@ impl fmt::Display for Refused {
             Refused::UnknownMode => f.write_str("there is no such mode"),
             Refused::NotBuilt => f.write_str("this kernel was built without the mode"),
             Refused::NotPermitted => f.write_str("not permitted"),
-            Refused::Invalid => f.write_str("no such flag or channel, too small a buffer, or a call out of order"),
+            Refused::Invalid => {
+                f.write_str("no such flag or channel, too small a buffer, or a call out of order")
+            }
             Refused::InProgress => f.write_str("a session is in progress: finish it first"),
             Refused::Memory(needed) => Error::Memory(*needed).fmt(f),
             Refused::Config(error) => error.fmt(f),
@@ -142,7 +147,8 @@ pub struct Diagnostics {
     pub discarded: u64,
     /// Of these, events that no packet could hold.
     pub too_large: u64,
-    /// Events that were overwritten before they were read: the receiver was too slow, or there was none.
+    /// Events that were overwritten before they were read: the receiver was too slow, or there was
+    /// none.
     pub overwritten: u64,
     /// How often a clock stepped back out of its window.
     pub clock_back: u64,
@@ -179,7 +185,14 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [State; 6] = [State::Idle, State::Starting, State::Running, State::Stopping, State::Stopped, State::Finishing];
+    const ALL: [State; 6] = [
+        State::Idle,
+        State::Starting,
+        State::Running,
+        State::Stopping,
+        State::Stopped,
+        State::Finishing,
+    ];
 
     /// Whether there is something to read.
     const fn is_readable(self) -> bool {
@@ -198,7 +211,10 @@ unsafe impl<T: Send> Sync for Exclusive<T> {}
 
 impl<T> Exclusive<T> {
     const fn new(value: T) -> Self {
-        Exclusive { taken: AtomicU8::new(0), value: UnsafeCell::new(value) }
+        Exclusive {
+            taken: AtomicU8::new(0),
+            value: UnsafeCell::new(value),
+        }
     }
 
     /// The value, if nobody has it.
@@ -234,10 +250,12 @@ impl<T> Drop for Claim<'_, T> {
     }
 }
 
-/// A kernel's sessions over one region, one at a time: `static RECORDER: kymo::Recorder<MyPlatform, 4> = kymo::Recorder::new(REGION.memory(), &VOCABULARY);`
+/// A kernel's sessions over one region, one at a time:
+/// `static RECORDER: kymo::Recorder<MyPlatform, 4> = kymo::Recorder::new(REGION.memory(), &VOCABULARY);`
 ///
-/// Channels are numbered: 0 is the metadata, `1 + 2 * cpu` a CPU's names, `2 + 2 * cpu` its events. Everything that is read of one of them, in
-/// order, is a file of the trace: [`write_file_name`] has its name.
+/// Channels are numbered: 0 is the metadata, `1 + 2 * cpu` a CPU's names, `2 + 2 * cpu` its events.
+/// Everything that is read of one of them, in order, is a file of the trace: [`write_file_name`]
+/// has its name.
 pub struct Recorder<P, const CPUS: usize> {
     memory: Memory,
     vocabulary: &'static Vocabulary,
@@ -257,7 +275,9 @@ unsafe impl<P: Platform, const CPUS: usize> Sync for Recorder<P, CPUS> {}
 
 impl<P, const CPUS: usize> fmt::Debug for Recorder<P, CPUS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("state", &self.state.load(Relaxed)).finish_non_exhaustive()
+        f.debug_struct("Recorder")
+            .field("state", &self.state.load(Relaxed))
+            .finish_non_exhaustive()
     }
 }
 
@@ -275,7 +295,14 @@ pub fn write_file_name(channel: u32, out: &mut impl fmt::Write) -> fmt::Result {
 /// CPU and kind of a channel; `None` for the metadata.
 fn place(channel: u32) -> Option<(u32, ChannelKind)> {
     let index = channel.checked_sub(1)?;
-    Some((index / 2, if index.is_multiple_of(2) { ChannelKind::Names } else { ChannelKind::Events }))
+    Some((
+        index / 2,
+        if index.is_multiple_of(2) {
+            ChannelKind::Names
+        } else {
+            ChannelKind::Events
+        },
+    ))
 }
 
 impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
@@ -296,20 +323,29 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// Where the session stands.
     pub fn state(&self) -> State {
         // Partner: the releases that end `start`, `stop` and `finish`.
-        State::ALL.get(self.state.load(Acquire) as usize).copied().unwrap_or(State::Idle)
+        State::ALL
+            .get(self.state.load(Acquire) as usize)
+            .copied()
+            .unwrap_or(State::Idle)
     }
 
-    /// What was recorded, to be read here: `RECORDER.history().dump(&mut serial, 32)`. Asks nobody for permission: that is the caller's affair.
+    /// What was recorded, to be read here: `RECORDER.history().dump(&mut serial, 32)`. Asks nobody
+    /// for permission: that is the caller's affair.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Begins to record all events. `config` is `None` where the caller's pointer to it is bad; its `overflow` and `consumer` follow from `flags`, unless it names
-    /// the host as the consumer.
+    /// Begins to record all events. `config` is `None` where the caller's pointer to it is bad; its
+    /// `overflow` and `consumer` follow from `flags`, unless it names the host as the consumer.
     ///
     /// # Errors
     /// [`Refused`], in that order.
-    pub fn start(&self, mode: u32, flags: u32, config: Option<&Config>) -> Result<Started, Refused> {
+    pub fn start(
+        &self,
+        mode: u32,
+        flags: u32,
+        config: Option<&Config>,
+    ) -> Result<Started, Refused> {
         self.start_with(mode, flags, config, |_| true)
     }
 
@@ -329,14 +365,30 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if flags & !flags::ALL != 0 {
             return Err(Refused::Invalid);
         }
-        let overflow = if flags & flags::ROLLING != 0 { Overflow::Overwrite } else { Overflow::Discard };
-        let consumer = if config.consumer == Consumer::Host { Consumer::Host } else { Consumer::Kernel };
-        let config = Config { overflow, consumer, ..*config };
+        let overflow = if flags & flags::ROLLING != 0 {
+            Overflow::Overwrite
+        } else {
+            Overflow::Discard
+        };
+        let consumer = if config.consumer == Consumer::Host {
+            Consumer::Host
+        } else {
+            Consumer::Kernel
+        };
+        let config = Config {
+            overflow,
+            consumer,
+            ..*config
+        };
         if !self.turn(State::Idle, State::Starting) {
             return Err(Refused::InProgress);
         }
         let started = self.begin(&config, is_on);
-        let next = if started.is_ok() { State::Running } else { State::Idle };
+        let next = if started.is_ok() {
+            State::Running
+        } else {
+            State::Idle
+        };
         self.state.store(next as u32, Release);
         started
     }
@@ -345,26 +397,29 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if config.cpus as usize > CPUS {
             return Err(Refused::Config(Error::Config("the number of CPUs")));
         }
-        let session = Tracer::<P>::start_with(self.memory, config, self.vocabulary, |event| is_on(event.name)).map_err(
-            |error| match error {
-                Error::Memory(needed) => Refused::Memory(needed),
-                Error::Running => Refused::InProgress,
-                other => Refused::Config(other),
-            },
-        )?;
+        let session = Tracer::<P>::start_with(self.memory, config, self.vocabulary, |event| {
+            is_on(event.name)
+        })
+        .map_err(|error| match error {
+            Error::Memory(needed) => Refused::Memory(needed),
+            Error::Running => Refused::InProgress,
+            other => Refused::Config(other),
+        })?;
         let live = session.live();
         let opened = Region::open(&live).and_then(|region| {
             for (cpu, streams) in self.streams.iter().enumerate().take(config.cpus as usize) {
                 for (kind, stream) in ChannelKind::ALL.into_iter().zip(streams) {
                     let reader = region.channel(&live, cpu as u32, kind)?;
                     let header = region.header();
-                    *stream.wait().get() = Some(Stream::new(reader, header.uuid, header.clock_start));
+                    *stream.wait().get() =
+                        Some(Stream::new(reader, header.uuid, header.clock_start));
                 }
             }
             Ok(())
         });
         if opened.is_err() {
-            // The region was laid out just now, so it can be read; if not, nothing goes on recording that nobody could stop.
+            // The region was laid out just now, so it can be read; if not, nothing goes on
+            // recording that nobody could stop.
             let _ = session.stop();
             return Err(Refused::Invalid);
         }
@@ -372,32 +427,63 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         *self.session.wait().get() = Some(session);
         let channels = 1 + 2 * config.cpus;
         self.channels.store(channels, Relaxed);
-        Ok(Started { channels, overflow: config.overflow })
+        Ok(Started {
+            channels,
+            overflow: config.overflow,
+        })
     }
 
-    /// Takes what is new in a channel: its next CTF packet, or the next part of the metadata, to the front of `buffer`. Gives its length in bytes, a
-    /// multiple of 4 but for the end of the metadata; 0 where there is nothing new. `buffer` is `None` where the caller's pointer is bad; what is
-    /// behind the length is undefined and must not leave the kernel.
+    /// Takes what is new in a channel: its next CTF packet, or the next part of the metadata, to
+    /// the front of `buffer`. Gives its length in bytes, a multiple of 4 but for the end of the
+    /// metadata; 0 where there is nothing new. `buffer` is `None` where the caller's pointer is
+    /// bad; what is behind the length is undefined and must not leave the kernel.
     ///
     /// # Errors
-    /// [`Refused`]; with [`Refused::Invalid`] also a buffer of less than [`buffer_words`](Self::buffer_words); the metadata takes one of a word.
-    pub fn read(&self, mode: u32, channel: u32, buffer: Option<&mut [u32]>) -> Result<usize, Refused> {
+    /// [`Refused`]; with [`Refused::Invalid`] also a buffer of less than
+    /// [`buffer_words`](Self::buffer_words); the metadata takes one of a word.
+    pub fn read(
+        &self,
+        mode: u32,
+        channel: u32,
+        buffer: Option<&mut [u32]>,
+    ) -> Result<usize, Refused> {
         let buffer = buffer.ok_or(Refused::Fault)?;
         self.admit(mode, Call::Read)?;
         if !self.state().is_readable() || channel >= self.channels.load(Relaxed) {
             return Err(Refused::Invalid);
         }
-        let Some((cpu, kind)) = place(channel) else { return self.read_metadata(buffer) };
-        let stream = self.streams.get(cpu as usize).and_then(|streams| streams.get(kind as usize)).ok_or(Refused::Invalid)?;
+        let Some((cpu, kind)) = place(channel) else {
+            return self.read_metadata(buffer);
+        };
+        let stream = self
+            .streams
+            .get(cpu as usize)
+            .and_then(|streams| streams.get(kind as usize))
+            .ok_or(Refused::Invalid)?;
         let mut claim = stream.claim().ok_or(Refused::Busy)?;
-        let view = if self.state() == State::Stopped { View::PostMortem } else { View::Live };
+        let view = if self.state() == State::Stopped {
+            View::PostMortem
+        } else {
+            View::Live
+        };
         // A `finish` that came in between has taken it.
         let stream = claim.get().as_mut().ok_or(Refused::Invalid)?;
         let live = self.memory.live();
         let consumes = stream.reader().is_consumed_by(Consumer::Kernel);
-        let words = stream.read(&live, self.vocabulary, (view, P::clock()), self.vocabulary.max_record_words(), buffer, |reader| {
-            if consumes { reader.release(&live) } else { Ok(()) }
-        });
+        let words = stream.read(
+            &live,
+            self.vocabulary,
+            (view, P::clock()),
+            self.vocabulary.max_record_words(),
+            buffer,
+            |reader| {
+                if consumes {
+                    reader.release(&live)
+                } else {
+                    Ok(())
+                }
+            },
+        );
         words.map(|words| 4 * words).map_err(|_| Refused::Invalid)
     }
 
@@ -417,14 +503,16 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         let (at, len) = (claim.get(), region.header().metadata_len as usize);
         let words = (len.saturating_sub(*at)).div_ceil(4).min(buffer.len());
         let part = buffer.get_mut(..words).ok_or(Refused::Invalid)?;
-        live.copy(region.header().metadata_offset + *at as u64, part).map_err(|_| Refused::Invalid)?;
+        live.copy(region.header().metadata_offset + *at as u64, part)
+            .map_err(|_| Refused::Invalid)?;
         let bytes = (4 * words).min(len.saturating_sub(*at));
         *at += bytes;
         Ok(bytes)
     }
 
-    /// Switches events on or off while they are recorded: all whose name is `name`, or begins with what stands before a `*` at its end. After `start` all
-    /// are on. Gives how many there are of that name.
+    /// Switches events on or off while they are recorded: all whose name is `name`, or begins with
+    /// what stands before a `*` at its end. After `start` all are on. Gives how many there are of
+    /// that name.
     ///
     /// # Errors
     /// [`Refused`]; with [`Refused::Invalid`] also where there is no such event.
@@ -442,11 +530,16 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
                 count += 1;
             }
         }
-        if count > 0 { Ok(count) } else { Err(Refused::Invalid) }
+        if count > 0 {
+            Ok(count)
+        } else {
+            Err(Refused::Invalid)
+        }
     }
 
-    /// Tells the state again, as at the start: for a flight recorder, whose rings may have overwritten it, before its `stop`; or from a panic handler,
-    /// if what [`Platform::dump_state`] does is safe there. Waits for nobody, and takes no lock of its own.
+    /// Tells the state again, as at the start: for a flight recorder, whose rings may have
+    /// overwritten it, before its `stop`; or from a panic handler, if what [`Platform::dump_state`]
+    /// does is safe there. Waits for nobody, and takes no lock of its own.
     ///
     /// # Errors
     /// [`Refused`].
@@ -459,7 +552,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Ok(())
     }
 
-    /// Ends recording. Returns when no writer is inside of a record; what was recorded can still be read. Gives the number of channels.
+    /// Ends recording. Returns when no writer is inside of a record; what was recorded can still be
+    /// read. Gives the number of channels.
     ///
     /// # Errors
     /// [`Refused`].
@@ -473,7 +567,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Ok(self.channels.load(Relaxed))
     }
 
-    /// Ends recording, if that was not done, and gives the channels up. Waits for reads that are at work.
+    /// Ends recording, if that was not done, and gives the channels up. Waits for reads that are at
+    /// work.
     ///
     /// # Errors
     /// [`Refused`].
@@ -512,11 +607,17 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         if !mode.is_built() {
             return Err(Refused::NotBuilt);
         }
-        if P::permits(call) { Ok(()) } else { Err(Refused::NotPermitted) }
+        if P::permits(call) {
+            Ok(())
+        } else {
+            Err(Refused::NotPermitted)
+        }
     }
 
     fn turn(&self, from: State, to: State) -> bool {
-        self.state.compare_exchange(from as u32, to as u32, Acquire, Relaxed).is_ok()
+        self.state
+            .compare_exchange(from as u32, to as u32, Acquire, Relaxed)
+            .is_ok()
     }
 }
 

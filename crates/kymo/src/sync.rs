@@ -1,4 +1,5 @@
-//! The atomics that writers and readers share memory through: the core library's, or those of a model checker.
+//! The atomics that writers and readers share memory through: the core library's, or those of a
+//! model checker.
 
 #[cfg(all(test, loom))]
 pub(crate) mod modelled;
@@ -8,4 +9,6 @@ pub(crate) use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering, 
 #[cfg(all(target_pointer_width = "64", not(all(test, loom))))]
 pub(crate) use core::sync::atomic::{AtomicU64, compiler_fence};
 #[cfg(all(test, loom))]
-pub(crate) use modelled::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+pub(crate) use modelled::{
+    AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+};

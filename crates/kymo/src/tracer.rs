@@ -8,7 +8,8 @@ use crate::platform::{Local, Platform, Switch};
 use crate::ring::Reserve;
 use crate::ring::layout::ChannelKind;
 
-/// Tracing over one platform. A kernel names it once, at its crate's root, as `Kymo`; [`trace!`](crate::trace) finds it there.
+/// Tracing over one platform. A kernel names it once, at its crate's root, as `Kymo`;
+/// [`trace!`](crate::trace) finds it there.
 ///
 /// ```ignore
 /// type Kymo = kymo::Tracer<MyPlatform>;
@@ -20,7 +21,8 @@ pub struct Tracer<P>(PhantomData<P>);
 pub const COMPILED_IN: bool = cfg!(feature = "trace");
 
 impl<P: Platform> Tracer<P> {
-    /// Whether the event is recorded now: one load (two where the block is behind a pointer in memory), one test.
+    /// Whether the event is recorded now: one load (two where the block is behind a pointer in
+    /// memory), one test.
     #[inline(always)]
     pub fn is_on<E: Event>() -> bool {
         COMPILED_IN
@@ -36,7 +38,8 @@ impl<P: Platform> Tracer<P> {
         P::Reserve::record::<P, E>(event);
     }
 
-    /// Records an event where the caller has interrupts masked already; two instructions less on RISC-V.
+    /// Records an event where the caller has interrupts masked already; two instructions less on
+    /// RISC-V.
     ///
     /// Where they are not masked, an interrupt that records an event spoils the trace.
     #[inline(always)]
@@ -44,8 +47,9 @@ impl<P: Platform> Tracer<P> {
         P::Reserve::record_masked::<P, E>(event);
     }
 
-    /// Records the name of a thing that is about to be used, unless it was recorded in this name epoch: before the event that carries the thing's id. So a
-    /// flight recorder has the names of all that it shows, however long it runs; see the chapter on your kernel.
+    /// Records the name of a thing that is about to be used, unless it was recorded in this name
+    /// epoch: before the event that carries the thing's id. So a flight recorder has the names of
+    /// all that it shows, however long it runs; see the chapter on your kernel.
     ///
     /// Two loads and a comparison where there is nothing to tell; `name` is not called then.
     ///
@@ -63,7 +67,12 @@ impl<P: Platform> Tracer<P> {
     /// ```
     #[inline(always)]
     pub fn named<E: Event>(named: &NameEpoch, name: impl FnOnce() -> E) {
-        const { assert!(matches!(E::CHANNEL, ChannelKind::Names), "names go to the names channel") };
+        const {
+            assert!(
+                matches!(E::CHANNEL, ChannelKind::Names),
+                "names go to the names channel"
+            )
+        };
         if COMPILED_IN && let Some(epoch) = named.due() {
             Self::name(named, epoch, name);
         }
@@ -81,8 +90,8 @@ impl<P: Platform> Tracer<P> {
 
 /// Records an event: `trace!(SchedSwitch { prev_tid, next_tid })`.
 ///
-/// Off: one load and one branch; the fields are not evaluated. Without the feature `trace`: nothing, but the fields are still checked. The tracer is the
-/// calling crate's own `crate::Kymo`.
+/// Off: one load and one branch; the fields are not evaluated. Without the feature `trace`:
+/// nothing, but the fields are still checked. The tracer is the calling crate's own `crate::Kymo`.
 #[macro_export]
 #[allow(clippy::crate_in_macro_def)] // The caller's crate is meant: it names the platform.
 macro_rules! trace {
@@ -93,7 +102,8 @@ macro_rules! trace {
     };
 }
 
-/// [`trace!`] for places where interrupts are masked already: interrupt handlers, schedulers. See [`Tracer::record_masked`].
+/// [`trace!`] for places where interrupts are masked already: interrupt handlers, schedulers. See
+/// [`Tracer::record_masked`].
 #[macro_export]
 #[allow(clippy::crate_in_macro_def)] // As above.
 macro_rules! trace_masked {

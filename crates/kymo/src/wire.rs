@@ -1,4 +1,5 @@
-//! What a recorder's channels travel in over a line that carries bytes: a virtio or serial port, a socket.
+//! What a recorder's channels travel in over a line that carries bytes: a virtio or serial port, a
+//! socket.
 //!
 //! A frame is a header of 24 bytes and its payload; numbers are little-endian:
 //!
@@ -11,8 +12,9 @@
 //! | 16..20 | bytes of payload, at most [`MAX_PAYLOAD`] |
 //! | 20..24 | CRC-32 (IEEE 802.3) of bytes 0..20 and the payload |
 //!
-//! The sender says `Open`, sends what it reads of its channels as `Data`, and says `Close`. The receiver may ask it to `Stop`. A receiver that finds no
-//! frame where one should begin passes on to the next; the numbers tell it how many it has missed.
+//! The sender says `Open`, sends what it reads of its channels as `Data`, and says `Close`. The
+//! receiver may ask it to `Stop`. A receiver that finds no frame where one should begin passes on
+//! to the next; the numbers tell it how many it has missed.
 
 use crate::recorder::Diagnostics;
 use crate::ring::layout::Crc32;
@@ -61,19 +63,32 @@ impl Open {
 
     /// From payload; `None` if it is shorter.
     pub fn from_bytes(payload: &[u8]) -> Option<Open> {
-        Some(Open { channels: word(payload, 0)?, flags: word(payload, 4)? })
+        Some(Open {
+            channels: word(payload, 0)?,
+            flags: word(payload, 4)?,
+        })
     }
 }
 
 /// The payload of `Close`: five numbers of 64 bits, in the order of [`Diagnostics`].
 pub fn close(diagnostics: &Diagnostics) -> [u8; 40] {
-    let Diagnostics { discarded, too_large, overwritten, clock_back, abandoned } = *diagnostics;
+    let Diagnostics {
+        discarded,
+        too_large,
+        overwritten,
+        clock_back,
+        abandoned,
+    } = *diagnostics;
     join([discarded, too_large, overwritten, clock_back, abandoned].map(u64::to_le_bytes))
 }
 
 /// What `Close` says; `None` if the payload is shorter.
 pub fn diagnostics(payload: &[u8]) -> Option<Diagnostics> {
-    let number = |index: usize| Some(u64::from_le_bytes(*payload.get(8 * index..)?.first_chunk()?));
+    let number = |index: usize| {
+        Some(u64::from_le_bytes(
+            *payload.get(8 * index..)?.first_chunk()?,
+        ))
+    };
     Some(Diagnostics {
         discarded: number(0)?,
         too_large: number(1)?,
@@ -86,7 +101,8 @@ pub fn diagnostics(payload: &[u8]) -> Option<Diagnostics> {
 /// The header of a frame with this payload, of at most [`MAX_PAYLOAD`] bytes.
 pub fn header(kind: Kind, channel: u32, number: u32, payload: &[u8]) -> [u8; HEADER_LEN] {
     let kind = kind as u32 | u32::from(VERSION) << 16;
-    let words: [u8; HEADER_LEN - 4] = join([MAGIC, kind, channel, number, payload.len() as u32].map(u32::to_le_bytes));
+    let words: [u8; HEADER_LEN - 4] =
+        join([MAGIC, kind, channel, number, payload.len() as u32].map(u32::to_le_bytes));
     let mut header = [0; HEADER_LEN];
     header[..HEADER_LEN - 4].copy_from_slice(&words);
     header[HEADER_LEN - 4..].copy_from_slice(&checksum(&words, payload).to_le_bytes());
@@ -131,7 +147,11 @@ pub fn parse(bytes: &[u8]) -> Arrived<'_> {
         // The next place where one may begin.
         Err(Damaged) => {
             let magic = MAGIC.to_le_bytes();
-            let begins = |at: &usize| bytes.get(*at..).is_some_and(|rest| magic.starts_with(rest.get(..4).unwrap_or(rest)));
+            let begins = |at: &usize| {
+                bytes
+                    .get(*at..)
+                    .is_some_and(|rest| magic.starts_with(rest.get(..4).unwrap_or(rest)))
+            };
             Arrived::Damage((1..bytes.len()).find(begins).unwrap_or(bytes.len()))
         }
     }
@@ -144,21 +164,32 @@ fn frame(bytes: &[u8]) -> Result<Arrived<'_>, Damaged> {
     if !bytes.starts_with(magic.get(..bytes.len()).unwrap_or(&magic)) {
         return Err(Damaged);
     }
-    let Some((header, rest)) = bytes.split_at_checked(HEADER_LEN) else { return Ok(Arrived::Need(HEADER_LEN)) };
+    let Some((header, rest)) = bytes.split_at_checked(HEADER_LEN) else {
+        return Ok(Arrived::Need(HEADER_LEN));
+    };
     let (words, sum) = header.split_at(HEADER_LEN - 4);
     let field = |at: usize| word(header, at).ok_or(Damaged);
     let (kind, len) = (field(4)?, field(16)? as usize);
     let kind_number = kind & 0xffff;
-    let kind =
-        Kind::ALL.into_iter().find(|known| *known as u32 == kind_number && kind >> 16 == u32::from(VERSION)).ok_or(Damaged)?;
+    let kind = Kind::ALL
+        .into_iter()
+        .find(|known| *known as u32 == kind_number && kind >> 16 == u32::from(VERSION))
+        .ok_or(Damaged)?;
     if len > MAX_PAYLOAD {
         return Err(Damaged);
     }
-    let Some(payload) = rest.get(..len) else { return Ok(Arrived::Need(HEADER_LEN + len)) };
+    let Some(payload) = rest.get(..len) else {
+        return Ok(Arrived::Need(HEADER_LEN + len));
+    };
     if checksum(words, payload).to_le_bytes() != *sum {
         return Err(Damaged);
     }
-    Ok(Arrived::Frame(Frame { kind, channel: field(8)?, number: field(12)?, payload }))
+    Ok(Arrived::Frame(Frame {
+        kind,
+        channel: field(8)?,
+        number: field(12)?,
+        payload,
+    }))
 }
 
 fn checksum(words: &[u8], payload: &[u8]) -> u32 {
@@ -172,7 +203,9 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn join<const WIDTH: usize, const COUNT: usize, const TOTAL: usize>(parts: [[u8; WIDTH]; COUNT]) -> [u8; TOTAL] {
+fn join<const WIDTH: usize, const COUNT: usize, const TOTAL: usize>(
+    parts: [[u8; WIDTH]; COUNT],
+) -> [u8; TOTAL] {
     const { assert!(WIDTH * COUNT == TOTAL) };
     let mut all = [0; TOTAL];
     for (place, byte) in all.iter_mut().zip(parts.as_flattened()) {
@@ -192,8 +225,17 @@ mod tests {
 
     #[test]
     fn what_is_sent_arrives() {
-        let open = Open { channels: 9, flags: crate::flags::ROLLING };
-        let totals = Diagnostics { discarded: 1, too_large: 2, overwritten: u64::MAX, clock_back: 4, abandoned: 5 };
+        let open = Open {
+            channels: 9,
+            flags: crate::flags::ROLLING,
+        };
+        let totals = Diagnostics {
+            discarded: 1,
+            too_large: 2,
+            overwritten: u64::MAX,
+            clock_back: 4,
+            abandoned: 5,
+        };
         let line = [
             sent(Kind::Open, 0, 0, &open.to_bytes()),
             sent(Kind::Data, 70_000, 1, b"packet"),
@@ -211,11 +253,38 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let first = next();
-        assert_eq!((first.kind, first.number, Open::from_bytes(first.payload)), (Kind::Open, 0, Some(open)));
-        assert_eq!(next(), Frame { kind: Kind::Data, channel: 70_000, number: 1, payload: b"packet" });
-        assert_eq!(next(), Frame { kind: Kind::Data, channel: 0, number: 2, payload: b"" });
+        assert_eq!(
+            (first.kind, first.number, Open::from_bytes(first.payload)),
+            (Kind::Open, 0, Some(open))
+        );
+        assert_eq!(
+            next(),
+            Frame {
+                kind: Kind::Data,
+                channel: 70_000,
+                number: 1,
+                payload: b"packet"
+            }
+        );
+        assert_eq!(
+            next(),
+            Frame {
+                kind: Kind::Data,
+                channel: 0,
+                number: 2,
+                payload: b""
+            }
+        );
         assert_eq!(diagnostics(next().payload), Some(totals));
-        assert_eq!(next(), Frame { kind: Kind::Stop, channel: 0, number: 0, payload: b"" });
+        assert_eq!(
+            next(),
+            Frame {
+                kind: Kind::Stop,
+                channel: 0,
+                number: 0,
+                payload: b""
+            }
+        );
         assert!(rest.is_empty());
     }
 
@@ -232,12 +301,21 @@ mod tests {
 
     #[test]
     fn any_flipped_bit_is_noticed_and_the_next_frame_is_found() {
-        let (first, second) = (sent(Kind::Data, 1, 7, b"one"), sent(Kind::Data, 2, 8, b"two"));
-        let expected = Frame { kind: Kind::Data, channel: 2, number: 8, payload: b"two" };
+        let (first, second) = (
+            sent(Kind::Data, 1, 7, b"one"),
+            sent(Kind::Data, 2, 8, b"two"),
+        );
+        let expected = Frame {
+            kind: Kind::Data,
+            channel: 2,
+            number: 8,
+            payload: b"two",
+        };
         for bit in 0..8 * first.len() {
             let mut line = [&first[..], &second[..]].concat();
             line[bit / 8] ^= 1 << (bit % 8);
-            // A length that grew waits for more than there is; what comes later is in it, until the sum is wrong.
+            // A length that grew waits for more than there is; what comes later is in it, until the
+            // sum is wrong.
             line.resize(line.len() + MAX_PAYLOAD + HEADER_LEN, 0);
             let mut rest = &line[..];
             let found = loop {
@@ -268,7 +346,9 @@ mod tests {
 
     #[test]
     fn the_format_is_what_it_was() {
-        let expected = [75, 89, 77, 70, 2, 0, 1, 0, 3, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0];
+        let expected = [
+            75, 89, 77, 70, 2, 0, 1, 0, 3, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0,
+        ];
         let header = header(Kind::Data, 3, 4, b"x");
         assert_eq!(header[..20], expected);
         // CRC-32 of those 20 bytes and "x", by another program.

@@ -1,4 +1,5 @@
-//! When the fields of a tracepoint are evaluated: once when it records, never when it is off, never when tracing is compiled out.
+//! When the fields of a tracepoint are evaluated: once when it records, never when it is off, never
+//! when tracing is compiled out.
 //!
 //! `cargo xtask test unit` runs it with the feature `trace` and without.
 #![cfg(feature = "std")]
@@ -23,13 +24,26 @@ fn fields_are_evaluated_only_when_they_are_recorded() {
         evaluations.get()
     };
     let call = || {
-        trace!(Sum { a: evaluate(), b: evaluate() });
-        trace_masked!(Sum { a: evaluate(), b: evaluate() });
+        trace!(Sum {
+            a: evaluate(),
+            b: evaluate()
+        });
+        trace_masked!(Sum {
+            a: evaluate(),
+            b: evaluate()
+        });
     };
 
     call();
     assert_eq!(evaluations.get(), 0, "no session");
-    let session = hosted::start(&Options { packets: 4, ..Options::default() }, &VOCABULARY).unwrap();
+    let session = hosted::start(
+        &Options {
+            packets: 4,
+            ..Options::default()
+        },
+        &VOCABULARY,
+    )
+    .unwrap();
     call();
     let once = if COMPILED_IN { 4 } else { 0 };
     assert_eq!(evaluations.get(), once, "two calls, two fields each");

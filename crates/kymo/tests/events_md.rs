@@ -1,4 +1,5 @@
-//! docs/src/events.md is what the declarations say. `KYMO_BLESS=1 cargo test -p kymo --test events_md` writes it anew.
+//! docs/src/events.md is what the declarations say.
+//! `KYMO_BLESS=1 cargo test -p kymo --test events_md` writes it anew.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,7 +11,8 @@ use kymo::ChannelKind;
 use kymo::event::{EventSchema, FieldType};
 use kymo::vocabulary::ALL;
 
-/// What other tracers record (docs/rules.md), and what Kymo's event is called: rule, their event, Kymo's.
+/// What other tracers record (docs/rules.md), and what Kymo's event is called: rule, their event,
+/// Kymo's.
 const COVERS: [(&str, &str, &str); 47] = [
     ("P 0x20", "interrupt_enter", "irq_handler_entry"),
     ("P 0x21", "interrupt_exit", "irq_handler_exit"),
@@ -67,7 +69,10 @@ fn type_name(ty: &FieldType) -> String {
         FieldType::Unsigned { bits, .. } => format!("u{bits}"),
         FieldType::Signed { bits } => format!("i{bits}"),
         FieldType::Enumeration { bits, labels } => {
-            let labels: Vec<_> = labels.iter().map(|(label, value)| format!("{value} {label}")).collect();
+            let labels: Vec<_> = labels
+                .iter()
+                .map(|(label, value)| format!("{value} {label}"))
+                .collect();
             format!("u{bits}: {}", labels.join(", "))
         }
         FieldType::Array { element, len } => format!("[{}; {len}]", type_name(element)),
@@ -81,14 +86,25 @@ fn subject(event: &EventSchema) -> &'static str {
     match (event.channel, event.name) {
         (_, name) if name.starts_with("kymo_") => "The recording itself",
         (ChannelKind::Names, _) => "Names and states",
-        (_, name) if ["thread_", "sched_"].iter().any(|start| name.starts_with(start)) && name != "sched_process_exec" => {
+        (_, name)
+            if ["thread_", "sched_"]
+                .iter()
+                .any(|start| name.starts_with(start))
+                && name != "sched_process_exec" =>
+        {
             "Scheduling"
         }
         (_, name) if name.starts_with("irq_") || name == "exception" => "Interrupts and exceptions",
         (_, name) if name.starts_with("sys_") => "System calls",
         (_, name) if name.starts_with("lock_") => "Locks",
         (_, name) if name.starts_with("mm_") || name == "page_fault" => "Memory",
-        (_, name) if ["ipc_", "pipe_", "queue_"].iter().any(|start| name.starts_with(start)) => "Messages",
+        (_, name)
+            if ["ipc_", "pipe_", "queue_"]
+                .iter()
+                .any(|start| name.starts_with(start)) =>
+        {
+            "Messages"
+        }
         (_, name) if name.contains("process") => "Processes",
         _ => "Marks, spans, counters",
     }
@@ -113,11 +129,31 @@ fn page() -> String {
         for event in ALL.events().iter().filter(|event| subject(event) == name) {
             let texts = event.shape().tails();
             let bytes = 4 * (event.header_words() + event.shape().fixed_words() + texts);
-            writeln!(out, "\n### `{}`\n\n{}\n", event.name, event.doc.trim()).unwrap();
-            write!(out, "Id {}, {bytes} bytes{}", event.id, if texts > 0 { " and its text" } else { "" }).unwrap();
-            let covers: Vec<_> = COVERS.iter().filter(|(.., ours)| *ours == event.name).collect();
+            writeln!(
+                out,
+                "\n### `{}`\n\n{}\n",
+                event.name,
+                event.doc.split_whitespace().collect::<Vec<_>>().join(" ")
+            )
+            .unwrap();
+            write!(
+                out,
+                "Id {}, {bytes} bytes{}",
+                event.id,
+                if texts > 0 { " and its text" } else { "" }
+            )
+            .unwrap();
+            let covers: Vec<_> = COVERS
+                .iter()
+                .filter(|(.., ours)| *ours == event.name)
+                .collect();
             for (index, (rule, theirs, _)) in covers.iter().enumerate() {
-                write!(out, "{} {rule} ({theirs})", if index == 0 { ". Covers" } else { "," }).unwrap();
+                write!(
+                    out,
+                    "{} {rule} ({theirs})",
+                    if index == 0 { ". Covers" } else { "," }
+                )
+                .unwrap();
             }
             writeln!(out, ".").unwrap();
             if !event.fields.is_empty() {
@@ -125,7 +161,13 @@ fn page() -> String {
             }
             for field in event.fields {
                 let doc = field.doc.split_whitespace().collect::<Vec<_>>().join(" ");
-                writeln!(out, "| `{}` | {} | {doc} |", field.name, type_name(&field.ty)).unwrap();
+                writeln!(
+                    out,
+                    "| `{}` | {} | {doc} |",
+                    field.name,
+                    type_name(&field.ty)
+                )
+                .unwrap();
             }
         }
     }
@@ -139,21 +181,36 @@ fn the_page_of_events_is_what_the_declarations_say() {
         fs::write(&path, page()).unwrap();
     }
     let there = fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == page(), "docs/src/events.md is out of date: KYMO_BLESS=1 cargo test -p kymo --test events_md");
+    assert!(
+        there == page(),
+        "docs/src/events.md is out of date: KYMO_BLESS=1 cargo test -p kymo --test events_md"
+    );
 }
 
 /// P, L and V: every event of theirs has one here.
 #[test]
 fn every_event_that_others_record_is_there() {
     for (rule, theirs, ours) in COVERS {
-        assert!(ALL.events().iter().any(|event| event.name == ours), "{rule}: {theirs} should be {ours}");
+        assert!(
+            ALL.events().iter().any(|event| event.name == ours),
+            "{rule}: {theirs} should be {ours}"
+        );
     }
 }
 
 /// Frequent events have one-word headers; at least 8 of these are left to the kernel.
 #[test]
 fn ids_are_left_to_the_kernel() {
-    let compact = ALL.events().iter().filter(|event| event.id < 30).map(|event| event.id).max().unwrap();
+    let compact = ALL
+        .events()
+        .iter()
+        .filter(|event| event.id < 30)
+        .map(|event| event.id)
+        .max()
+        .unwrap();
     assert!(29 - compact >= 8, "{compact}");
-    assert!(ALL.events().iter().all(|event| event.id < 1000), "from 1000 on ids are the kernel's");
+    assert!(
+        ALL.events().iter().all(|event| event.id < 1000),
+        "from 1000 on ids are the kernel's"
+    );
 }

@@ -1,7 +1,9 @@
-//! No two CPUs' words lie on one line of 128 bytes (two of 64, which x86 fetches in pairs), and the consumer's word on none that a writer touches.
+//! No two CPUs' words lie on one line of 128 bytes (two of 64, which x86 fetches in pairs), and the
+//! consumer's word on none that a writer touches.
 //!
-//! Each CPU records in turn, and what changes in the memory is what its writer writes: control words, slot headers, records, over several laps. Held against
-//! where the layout says that its blocks and rings are.
+//! Each CPU records in turn, and what changes in the memory is what its writer writes: control
+//! words, slot headers, records, over several laps. Held against where the layout says that its
+//! blocks and rings are.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod ground;
@@ -17,8 +19,8 @@ use kymo::ring::layout::{CONTROL_OFFSET, CONTROL_SIZE, REGION_ALIGN};
 use kymo::ring::reader::{Region, View};
 use kymo::ring::source::{Consume, Live, Outside, Source};
 use kymo::{
-    ByPointer, ChannelKind, Clock, Config, Consumer, Error, LocalCas, Masked, Memory, Overflow, Platform, RegionMemory, Tracer,
-    Vocabulary,
+    ByPointer, ChannelKind, Clock, Config, Consumer, Error, LocalCas, Masked, Memory, Overflow,
+    Platform, RegionMemory, Tracer, Vocabulary,
 };
 
 const LINE: u64 = 128;
@@ -38,7 +40,11 @@ unsafe impl<R: Reserve + 'static> Platform for Machine<R> {
         // Now and then a new time window; now and then a step back.
         static TICKS: AtomicU64 = AtomicU64::new(1 << 30);
         let now = TICKS.fetch_add(1 << 22, Relaxed);
-        if now >> 22 & 63 == 63 { now - (1 << 28) } else { now }
+        if now >> 22 & 63 == 63 {
+            now - (1 << 28)
+        } else {
+            now
+        }
     }
     fn synchronize() {}
 }
@@ -61,8 +67,12 @@ fn changed(base: u64, live: &Live, work: impl FnOnce()) -> Lines {
     let before = words(live);
     work();
     let pairs = before.into_iter().zip(words(live));
-    let changed = (0u64..).zip(pairs).filter(|(_, (before, after))| before != after);
-    changed.flat_map(|(index, _)| lines(base, 4 * index..4 * index + 4)).collect()
+    let changed = (0u64..)
+        .zip(pairs)
+        .filter(|(_, (before, after))| before != after);
+    changed
+        .flat_map(|(index, _)| lines(base, 4 * index..4 * index + 4))
+        .collect()
 }
 
 /// Memory that remembers where a consumer wrote.
@@ -99,7 +109,12 @@ fn config(overflow: Overflow, packets: u32, names_packets: u32) -> Config {
         names_packets,
         overflow,
         consumer: Consumer::Kernel,
-        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: 0,
         build_id: [0; 20],
         seed: 0,
@@ -107,7 +122,12 @@ fn config(overflow: Overflow, packets: u32, names_packets: u32) -> Config {
     }
 }
 
-fn no_two_cpus_share_a_line<R: Reserve + 'static>(memory: Memory, overflow: Overflow, packets: u32, names_packets: u32) {
+fn no_two_cpus_share_a_line<R: Reserve + 'static>(
+    memory: Memory,
+    overflow: Overflow,
+    packets: u32,
+    names_packets: u32,
+) {
     let config = config(overflow, packets, names_packets);
     let session = Tracer::<Machine<R>>::start(memory, &config, &VOCABULARY).unwrap();
     let live = session.live();
@@ -115,7 +135,8 @@ fn no_two_cpus_share_a_line<R: Reserve + 'static>(memory: Memory, overflow: Over
     let region = Region::open(&live).unwrap();
     let total = region.header().total_size;
 
-    // Where the layout puts each CPU: blocks in a row from CONTROL_OFFSET, rings in a row at the region's end.
+    // Where the layout puts each CPU: blocks in a row from CONTROL_OFFSET, rings in a row at the
+    // region's end.
     let kinds = ChannelKind::ALL.len() as u64;
     let ring_bytes = 256 * u64::from(packets + names_packets);
     let rings = total - ring_bytes * u64::from(CPUS);
@@ -123,16 +144,27 @@ fn no_two_cpus_share_a_line<R: Reserve + 'static>(memory: Memory, overflow: Over
         let begin = CONTROL_OFFSET as u64 + cpu * kinds * CONTROL_SIZE as u64;
         lines(base, begin..begin + kinds * CONTROL_SIZE as u64)
     };
-    let rings_of = |cpu: u64| lines(base, rings + cpu * ring_bytes..rings + (cpu + 1) * ring_bytes);
+    let rings_of = |cpu: u64| {
+        lines(
+            base,
+            rings + cpu * ring_bytes..rings + (cpu + 1) * ring_bytes,
+        )
+    };
 
     let mut owner = std::collections::BTreeMap::new();
     let mut claim = |whose: &str, line: u64| {
         let before = owner.insert(line, whose.to_owned());
-        assert!(before.as_ref().is_none_or(|before| before == whose), "line {line:#x} is {whose}'s and {before:?}'s");
+        assert!(
+            before.as_ref().is_none_or(|before| before == whose),
+            "line {line:#x} is {whose}'s and {before:?}'s"
+        );
     };
     lines(base, 0..CONTROL_OFFSET as u64).for_each(|line| claim("the header", line));
-    lines(base, CONTROL_OFFSET as u64 + u64::from(CPUS) * kinds * CONTROL_SIZE as u64..rings)
-        .for_each(|line| claim("the metadata", line));
+    lines(
+        base,
+        CONTROL_OFFSET as u64 + u64::from(CPUS) * kinds * CONTROL_SIZE as u64..rings,
+    )
+    .for_each(|line| claim("the metadata", line));
 
     for cpu in 0..CPUS {
         BLOCK.set(memory.control(cpu));
@@ -152,15 +184,36 @@ fn no_two_cpus_share_a_line<R: Reserve + 'static>(memory: Memory, overflow: Over
                     while batch.next_record(&VOCABULARY).is_some() {}
                 }
                 reader.release(&watched).unwrap();
-                consumed.extend(watched.1.take().into_iter().flat_map(|at| lines(base, at..at + 8)));
+                consumed.extend(
+                    watched
+                        .1
+                        .take()
+                        .into_iter()
+                        .flat_map(|at| lines(base, at..at + 8)),
+                );
             }
         }
         for line in &written {
-            let inside = blocks_of(cpu.into()).chain(rings_of(cpu.into())).any(|own| own == *line);
-            assert!(inside, "CPU {cpu} wrote to line {line:#x}, outside of its blocks and rings");
+            let inside = blocks_of(cpu.into())
+                .chain(rings_of(cpu.into()))
+                .any(|own| own == *line);
+            assert!(
+                inside,
+                "CPU {cpu} wrote to line {line:#x}, outside of its blocks and rings"
+            );
         }
-        assert!(rings_of(cpu.into()).all(|line| written.contains(&line)), "several laps leave no line of the rings out");
-        assert_eq!(consumed.len(), if overflow == Overflow::Discard { kinds as usize } else { 0 });
+        assert!(
+            rings_of(cpu.into()).all(|line| written.contains(&line)),
+            "several laps leave no line of the rings out"
+        );
+        assert_eq!(
+            consumed.len(),
+            if overflow == Overflow::Discard {
+                kinds as usize
+            } else {
+                0
+            }
+        );
         for line in written {
             claim(&format!("CPU {cpu}'s writer"), line);
         }
@@ -168,11 +221,19 @@ fn no_two_cpus_share_a_line<R: Reserve + 'static>(memory: Memory, overflow: Over
             claim(&format!("CPU {cpu}'s consumer"), line);
         }
     }
-    // Also where nothing was seen to change: blocks and rings belong to one CPU each, to their last line.
+    // Also where nothing was seen to change: blocks and rings belong to one CPU each, to their last
+    // line.
     for cpu in 0..u64::from(CPUS) {
         let others = (0..u64::from(CPUS)).filter(|&other| other != cpu);
-        let others: Lines = others.flat_map(|other| blocks_of(other).chain(rings_of(other))).collect();
-        assert!(blocks_of(cpu).chain(rings_of(cpu)).all(|line| !others.contains(&line)), "CPU {cpu} shares a line");
+        let others: Lines = others
+            .flat_map(|other| blocks_of(other).chain(rings_of(other)))
+            .collect();
+        assert!(
+            blocks_of(cpu)
+                .chain(rings_of(cpu))
+                .all(|line| !others.contains(&line)),
+            "CPU {cpu} shares a line"
+        );
     }
     session.stop().unwrap();
 }
@@ -197,15 +258,28 @@ fn no_two_cpus_words_lie_on_one_line() {
 #[test]
 fn memory_begins_on_a_line() {
     static REGION: RegionMemory<{ 64 << 10 }, 1> = RegionMemory::new();
-    const _: () = assert!(align_of::<RegionMemory<{ 64 << 10 }, 1>>().is_multiple_of(LINE as usize));
-    const _: () = assert!(REGION_ALIGN.is_multiple_of(LINE as usize) && CONTROL_SIZE.is_multiple_of(LINE as usize));
-    let base = REGION.control(0).wrapping_byte_sub(CONTROL_OFFSET).cast_mut().cast::<u8>();
-    let config = Config { cpus: 1, ..config(Overflow::Discard, 4, 4) };
+    const _: () =
+        assert!(align_of::<RegionMemory<{ 64 << 10 }, 1>>().is_multiple_of(LINE as usize));
+    const _: () = assert!(
+        REGION_ALIGN.is_multiple_of(LINE as usize) && CONTROL_SIZE.is_multiple_of(LINE as usize)
+    );
+    let base = REGION
+        .control(0)
+        .wrapping_byte_sub(CONTROL_OFFSET)
+        .cast_mut()
+        .cast::<u8>();
+    let config = Config {
+        cpus: 1,
+        ..config(Overflow::Discard, 4, 4)
+    };
     for moved in [8, 64, 128, 2048] {
         // SAFETY: inside of the static; `start` refuses it.
         let memory = unsafe { Memory::new(base.wrapping_add(moved), (64 << 10) - moved, 1) };
         let refused = Tracer::<Machine<LocalCas>>::start(memory, &config, &VOCABULARY);
-        assert!(matches!(refused, Err(Error::Alignment)), "{moved} bytes off");
+        assert!(
+            matches!(refused, Err(Error::Alignment)),
+            "{moved} bytes off"
+        );
     }
     assert!(Tracer::<Machine<LocalCas>>::start(REGION.memory(), &config, &VOCABULARY).is_ok());
 }

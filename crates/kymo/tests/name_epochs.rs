@@ -13,7 +13,8 @@ use ground::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use kymo::ring::Reserve;
 use kymo::ring::reader::{Region, View};
 use kymo::{
-    ByPointer, ChannelKind, Clock, Config, Consumer, LocalCas, Masked, Memory, NameEpoch, Overflow, Platform, Session, Text, Tracer,
+    ByPointer, ChannelKind, Clock, Config, Consumer, LocalCas, Masked, Memory, NameEpoch, Overflow,
+    Platform, Session, Text, Tracer,
 };
 
 kymo::event! { #[id(21)] pub struct Use { pub object: u32 } }
@@ -44,7 +45,11 @@ fn memory() -> Memory {
     leaked(256 << 10, CPUS)
 }
 
-fn start<R: Reserve + 'static>(memory: Memory, overflow: Overflow, names_packets: u32) -> Session<Test<R>> {
+fn start<R: Reserve + 'static>(
+    memory: Memory,
+    overflow: Overflow,
+    names_packets: u32,
+) -> Session<Test<R>> {
     let config = Config {
         cpus: CPUS,
         packet_size: 512,
@@ -52,7 +57,12 @@ fn start<R: Reserve + 'static>(memory: Memory, overflow: Overflow, names_packets
         names_packets,
         overflow,
         consumer: Consumer::None,
-        clock: Clock { frequency_hz: 1_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: 0,
         build_id: [0; 20],
         seed: 0,
@@ -69,7 +79,10 @@ struct Object {
 
 impl Object {
     const fn new(id: u32) -> Object {
-        Object { id, named: NameEpoch::new() }
+        Object {
+            id,
+            named: NameEpoch::new(),
+        }
     }
 
     /// Uses it; gives whether it was named for that.
@@ -77,7 +90,10 @@ impl Object {
         let mut told = false;
         Tracer::<Test<R>>::named(&self.named, || {
             told = true;
-            Name { object: self.id, name: Text::new("sixteen letters.") }
+            Name {
+                object: self.id,
+                name: Text::new("sixteen letters."),
+            }
         });
         Tracer::<Test<R>>::record(Use { object: self.id });
         told
@@ -93,7 +109,8 @@ fn dump<R: Reserve + 'static>(session: &Session<Test<R>>) -> (BTreeSet<u32>, BTr
         for kind in ChannelKind::ALL {
             let mut reader = region.channel(&live, cpu, kind).unwrap();
             let mut scratch = vec![0; reader.scratch_words()];
-            while let Some(mut batch) = reader.read(&live, View::PostMortem, &mut scratch).unwrap() {
+            while let Some(mut batch) = reader.read(&live, View::PostMortem, &mut scratch).unwrap()
+            {
                 while let Some(record) = batch.next_record(&VOCABULARY) {
                     sets[kind as usize].insert(record.payload[0]);
                 }
@@ -104,7 +121,8 @@ fn dump<R: Reserve + 'static>(session: &Session<Test<R>>) -> (BTreeSet<u32>, BTr
     (used, named)
 }
 
-/// Fifty objects that are used now and then, on both CPUs, while others come, are named once and go: their names push the fifty's out of the ring many times over.
+/// Fifty objects that are used now and then, on both CPUs, while others come, are named once and
+/// go: their names push the fifty's out of the ring many times over.
 fn long_run<R: Reserve + 'static>() {
     const RECENT: usize = 200;
     let _alone = alone();
@@ -114,10 +132,16 @@ fn long_run<R: Reserve + 'static>() {
     let objects: Vec<Object> = (0..50).map(Object::new).collect();
     let (mut recent, mut names, mut random) = (VecDeque::new(), 0, 1u64);
     for turn in 0..100_000u32 {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        random = random
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         BLOCK.set(memory.control((random >> 40) as u32 % CPUS));
         let passing = Object::new(1000 + turn);
-        let object = if turn.is_multiple_of(10) { &passing } else { &objects[(random >> 50) as usize % objects.len()] };
+        let object = if turn.is_multiple_of(10) {
+            &passing
+        } else {
+            &objects[(random >> 50) as usize % objects.len()]
+        };
         names += u32::from(object.use_it::<R>());
         recent.push_back(object.id);
         if recent.len() > RECENT {
@@ -126,13 +150,22 @@ fn long_run<R: Reserve + 'static>() {
         // In every place of a packet, and of an epoch.
         if turn % 37 == 0 {
             let (used, named) = dump(&session);
-            assert!(recent.iter().all(|id| named.contains(id)), "turn {turn}: a name is gone");
+            assert!(
+                recent.iter().all(|id| named.contains(id)),
+                "turn {turn}: a name is gone"
+            );
             // The events' ring holds no more than those.
-            assert!(turn < 1000 || used.iter().all(|id| named.contains(id)), "turn {turn}: an event has no name");
+            assert!(
+                turn < 1000 || used.iter().all(|id| named.contains(id)),
+                "turn {turn}: an event has no name"
+            );
         }
     }
     // Each in each epoch, not at each use.
-    assert!((10_000 + 50 * 50..30_000).contains(&names), "{names} names were told");
+    assert!(
+        (10_000 + 50 * 50..30_000).contains(&names),
+        "{names} names were told"
+    );
     session.stop().unwrap();
 }
 
@@ -161,18 +194,25 @@ fn a_name_of_the_epoch_before_is_still_there() {
         for turn in 0..1000 {
             Object::new(1000 + turn).use_it::<R>();
             // Until its own use would name it again it is named, and so it is for an epoch more.
-            assert!(dump(&session).1.contains(&7), "{names_packets} packets, turn {turn}");
+            assert!(
+                dump(&session).1.contains(&7),
+                "{names_packets} packets, turn {turn}"
+            );
             if turn % 3 == 0 {
                 epochs += u32::from(object.use_it::<R>());
             }
         }
         // 464 bytes hold 14 names, those of this thing among them.
-        assert!((1000 / 14 / names_packets..=1000 / 12).contains(&epochs), "{names_packets} packets: {epochs} epochs");
+        assert!(
+            (1000 / 14 / names_packets..=1000 / 12).contains(&epochs),
+            "{names_packets} packets: {epochs} epochs"
+        );
         session.stop().unwrap();
     }
 }
 
-/// A session knows nothing of the names of the one before; nothing is told to nobody; where nothing is overwritten, once is enough.
+/// A session knows nothing of the names of the one before; nothing is told to nobody; where nothing
+/// is overwritten, once is enough.
 #[test]
 fn every_session_hears_every_name() {
     type R = LocalCas;
@@ -183,14 +223,26 @@ fn every_session_hears_every_name() {
     for _ in 0..3 {
         let session = start::<R>(memory, Overflow::Discard, 4);
         assert!(object.use_it::<R>());
-        let told = (0..30).filter(|turn| Object::new(100 + turn).use_it::<R>() && object.use_it::<R>());
-        assert_eq!(told.count(), 0, "packets were opened, and none was overwritten");
+        let told =
+            (0..30).filter(|turn| Object::new(100 + turn).use_it::<R>() && object.use_it::<R>());
+        assert_eq!(
+            told.count(),
+            0,
+            "packets were opened, and none was overwritten"
+        );
         assert!(dump(&session).1.contains(&7));
-        session.switch(&<Name as kymo::event::Event>::SCHEMA, false).unwrap();
+        session
+            .switch(&<Name as kymo::event::Event>::SCHEMA, false)
+            .unwrap();
         let unheard = Object::new(8);
         assert!(!unheard.use_it::<R>());
-        session.switch(&<Name as kymo::event::Event>::SCHEMA, true).unwrap();
-        assert!(unheard.use_it::<R>(), "it was not named while the names were off");
+        session
+            .switch(&<Name as kymo::event::Event>::SCHEMA, true)
+            .unwrap();
+        assert!(
+            unheard.use_it::<R>(),
+            "it was not named while the names were off"
+        );
         assert!(dump(&session).1.contains(&8));
         session.stop().unwrap();
         assert!(!object.use_it::<R>() && !unheard.use_it::<R>());

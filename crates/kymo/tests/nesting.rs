@@ -1,28 +1,38 @@
-//! A writer is stopped after every instruction, as an interrupt, a crash or a reader on another CPU may find it.
+//! A writer is stopped after every instruction, as an interrupt, a crash or a reader on another CPU
+//! may find it.
 //!
 //! # Method
-//! The x86 trap flag makes the processor raise SIGTRAP after each instruction of the real [`Tracer::record`]. The handler runs on the writer's own
-//! thread, between two of its instructions, and there
-//! - **nests**: further writers run from beginning to end, up to three deep, as interrupts do (`LocalCas` only: `Masked` has none);
-//! - **takes a crash dump**: nobody writes while the handler runs, so the memory as it stands is what a dump would hold. It is read in place, by a
-//!   reader of its own, by the rules of dumps;
-//! - **reads**: a live reader goes on from where it was, and releases what it read where it is the session's consumer.
+//! The x86 trap flag makes the processor raise SIGTRAP after each instruction of the real
+//! [`Tracer::record`]. The handler runs on the writer's own thread, between two of its
+//! instructions, and there
+//! - **nests**: further writers run from beginning to end, up to three deep, as interrupts do
+//!   (`LocalCas` only: `Masked` has none);
+//! - **takes a crash dump**: nobody writes while the handler runs, so the memory as it stands is
+//!   what a dump would hold. It is read in place, by a reader of its own, by the rules of dumps;
+//! - **reads**: a live reader goes on from where it was, and releases what it read where it is the
+//!   session's consumer.
 //!
-//! Without nesting every instruction of a call is tried, for every number of records before that call up to more than a lap of the ring. With nesting
-//! the points are drawn from a seed, which every failure names.
+//! Without nesting every instruction of a call is tried, for every number of records before that
+//! call up to more than a lap of the ring. With nesting the points are drawn from a seed, which
+//! every failure names.
 //!
 //! # The invariant
-//! At every instruction, for calls of `record` that returned and calls in flight (outer and nested ones):
+//! At every instruction, for calls of `record` that returned and calls in flight (outer and nested
+//! ones):
 //!
 //! > returned <= records in the dump + losses counted <= returned + in flight
 //!
-//! and every record is there once, with the payload that its call gave it and the time that its call read last. No time is clamped, no packet given
-//! up, and nothing is unreadable, but for dumps under nesting: what nested writers recorded stands behind the hole of the writer that died. A live
-//! reader never sees any of these, in `Discard` it misses nothing that was recorded, and at rest its count is exact.
+//! and every record is there once, with the payload that its call gave it and the time that its
+//! call read last. No time is clamped, no packet given up, and nothing is unreadable, but for dumps
+//! under nesting: what nested writers recorded stands behind the hole of the writer that died. A
+//! live reader never sees any of these, in `Discard` it misses nothing that was recorded, and at
+//! rest its count is exact.
 //!
 //! # Environment
-//! - `KYMO_SEED`: the first seed, instead of the fixed one. A failure's own seed repeats it at once.
-//! - `KYMO_NESTING_SECONDS`: how long each of the nested tests goes on drawing, instead of a fixed number of trials.
+//! - `KYMO_SEED`: the first seed, instead of the fixed one. A failure's own seed repeats it at
+//!   once.
+//! - `KYMO_NESTING_SECONDS`: how long each of the nested tests goes on drawing, instead of a fixed
+//!   number of trials.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -39,8 +49,8 @@ use kymo::ring::layout::CONTROL_OFFSET;
 use kymo::ring::reader::{ChannelReader, Losses, Region, View};
 use kymo::ring::source::{Consume, Live, Source};
 use kymo::{
-    ByPointer, ChannelKind, Clock, Config, Consumer, Control, ControlPointer, Interrupts, LocalCas, Masked, Memory, Overflow,
-    Platform, Tracer, Vocabulary,
+    ByPointer, ChannelKind, Clock, Config, Consumer, Control, ControlPointer, Interrupts, LocalCas,
+    Masked, Memory, Overflow, Platform, Tracer, Vocabulary,
 };
 
 // --- What is recorded.
@@ -69,7 +79,12 @@ fn record_size(seq: u32) -> u64 {
 fn record<R: Writer>(seq: u32) {
     let check = check_of(seq, 1);
     if is_medium(seq) {
-        Tracer::<Stepped<R>>::record(Medium { seq, check, second: check_of(seq, 2), third: check_of(seq, 3) });
+        Tracer::<Stepped<R>>::record(Medium {
+            seq,
+            check,
+            second: check_of(seq, 2),
+            third: check_of(seq, 3),
+        });
     } else {
         Tracer::<Stepped<R>>::record(Short { seq, check });
     }
@@ -77,9 +92,16 @@ fn record<R: Writer>(seq: u32) {
 
 fn is_as_recorded(id: u32, payload: &[u32]) -> Option<u32> {
     let &seq = payload.first()?;
-    let (expected_id, words) = if is_medium(seq) { (Medium::ID, 4) } else { (Short::ID, 2) };
-    let good =
-        id == expected_id && payload.len() == words && (1..).zip(&payload[1..]).all(|(index, &word)| word == check_of(seq, index));
+    let (expected_id, words) = if is_medium(seq) {
+        (Medium::ID, 4)
+    } else {
+        (Short::ID, 2)
+    };
+    let good = id == expected_id
+        && payload.len() == words
+        && (1..)
+            .zip(&payload[1..])
+            .all(|(index, &word)| word == check_of(seq, index));
     good.then_some(seq)
 }
 
@@ -92,16 +114,19 @@ const CALLS: usize = 1024;
 const NESTED_CALLS: u32 = 600;
 /// More records than this fit into no packet.
 const RECORDS_IN_A_PACKET: u32 = 17;
-/// Instructions of a call, about: on the fast path; to a little behind the swap that opens a packet; to the end of a call that does.
+/// Instructions of a call, about: on the fast path; to a little behind the swap that opens a
+/// packet; to the end of a call that does.
 const FAST_STEPS: u64 = 90;
 const SWAP_STEPS: u64 = 200;
 const OPENING_STEPS: u64 = 900;
 
 /// What the platform, the handler and the test share, one a thread as the trap flag is.
 ///
-/// The handler comes between any two instructions of the stepped code, so: no locks, and no borrow that lasts. What stepped code writes is atomic
-/// (`clock`, `times`); the cells it only reads, and the handler leaves those as it found them. All other cells are touched by the handler and outside of
-/// stepping only. Nothing has a destructor: the first access in a handler allocates nothing.
+/// The handler comes between any two instructions of the stepped code, so: no locks, and no borrow
+/// that lasts. What stepped code writes is atomic (`clock`, `times`); the cells it only reads, and
+/// the handler leaves those as it found them. All other cells are touched by the handler and
+/// outside of stepping only. Nothing has a destructor: the first access in a handler allocates
+/// nothing.
 struct Machine {
     plan: Cell<Plan>,
     record: Cell<fn(u32)>,
@@ -165,7 +190,8 @@ unsafe impl ControlPointer for Block {
 
 /// A way to reserve, and the clock that goes with it.
 trait Writer: Reserve + 'static {
-    /// Whether the clock is the test's own, which knows what each call has read. Else it is the processor's.
+    /// Whether the clock is the test's own, which knows what each call has read. Else it is the
+    /// processor's.
     const KNOWS_TIMES: bool = true;
 }
 impl Writer for LocalCas {}
@@ -175,12 +201,17 @@ impl Writer for TscCas {
 }
 
 struct Stepped<R>(PhantomData<R>);
-// SAFETY: see `Block`. A nested writer runs to its end inside of the outer one, as an interrupt does; with `Masked` none runs.
+// SAFETY: see `Block`. A nested writer runs to its end inside of the outer one, as an interrupt
+// does; with `Masked` none runs.
 unsafe impl<R: Writer> Platform for Stepped<R> {
     type Reserve = R;
     type Local = ByPointer<Block>;
     fn clock() -> u64 {
-        if R::KNOWS_TIMES { MACHINE.with(Machine::tick) } else { tsc() }
+        if R::KNOWS_TIMES {
+            MACHINE.with(Machine::tick)
+        } else {
+            tsc()
+        }
     }
     fn synchronize() {}
     fn nesting() -> u32 {
@@ -246,7 +277,12 @@ impl Plan {
             names_packets: 4,
             overflow: self.overflow,
             consumer: self.consumer,
-            clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+            clock: Clock {
+                frequency_hz: 1_000_000_000,
+                offset_seconds: 0,
+                offset_ticks: 0,
+                absolute: false,
+            },
             phys: 0,
             build_id: [0; 20],
             seed: 1,
@@ -286,7 +322,9 @@ impl Seen {
 
     /// `false`: it was there already, or never can be.
     fn insert(&mut self, seq: u32) -> bool {
-        let Some(word) = self.0.get_mut(seq as usize / 64) else { return false };
+        let Some(word) = self.0.get_mut(seq as usize / 64) else {
+            return false;
+        };
         let bit = 1 << (seq % 64);
         let new = *word & bit == 0;
         *word |= bit;
@@ -323,7 +361,12 @@ enum Fault {
     /// Something that must not have happened at all.
     Losses(Losses),
     /// The invariant.
-    Sum { records: u64, losses: Losses, returned: u64, in_flight: u64 },
+    Sum {
+        records: u64,
+        losses: Losses,
+        returned: u64,
+        in_flight: u64,
+    },
 }
 
 /// Uses the value in a cell. No stepped code runs meanwhile, so nobody finds the cell empty.
@@ -377,9 +420,13 @@ impl Machine {
         }
     }
 
-    /// `LocalCas`: whether the next call finds no room in the open packet. The position is the first word of the control block.
+    /// `LocalCas`: whether the next call finds no room in the open packet. The position is the
+    /// first word of the control block.
     fn next_opens_a_packet(&self) -> bool {
-        let pos = with(&self.memory, |memory| memory.load_long(CONTROL_OFFSET as u64)).expect("inside");
+        let pos = with(&self.memory, |memory| {
+            memory.load_long(CONTROL_OFFSET as u64)
+        })
+        .expect("inside");
         let packet_size = u64::from(PACKET_SIZE);
         pos % packet_size + record_size(self.calls.get()) > packet_size - 4
     }
@@ -397,14 +444,21 @@ impl Machine {
         self.depth.set(depth - 1);
     }
 
-    /// Writers that interrupt the one that is stepped. Some of them are stepped, and interrupted, in turn.
+    /// Writers that interrupt the one that is stepped. Some of them are stepped, and interrupted,
+    /// in turn.
     fn nest(&self, depth: u32) {
         let plan = self.plan.get();
         let burst = match depth {
             _ if depth > plan.depth => 0,
             1 if self.steps.get() == plan.nest_at => plan.burst,
             1 => 0,
-            _ => self.random(|random| if random.one_in(40) { random.pick([1, 2, 20, 45]) } else { 0 }),
+            _ => self.random(|random| {
+                if random.one_in(40) {
+                    random.pick([1, 2, 20, 45])
+                } else {
+                    0
+                }
+            }),
         };
         for _ in 0..burst {
             if self.calls.get() < NESTED_CALLS {
@@ -415,7 +469,8 @@ impl Machine {
 
     fn look(&self) {
         let plan = self.plan.get();
-        let dump = self.steps.get() >= plan.nest_at && self.random(|random| random.one_in(plan.dump_one_in));
+        let dump = self.steps.get() >= plan.nest_at
+            && self.random(|random| random.one_in(plan.dump_one_in));
         let live = self.random(|random| random.one_in(plan.live_one_in));
         if dump {
             self.note("a dump", self.dump());
@@ -429,7 +484,13 @@ impl Machine {
     fn note(&self, what: &'static str, result: Result<(), Fault>) {
         if let (Err(why), None) = (result, self.failure.get()) {
             let (step, depth, calls) = (self.steps.get(), self.depth.get(), self.calls.get());
-            self.failure.set(Some(Failure { what, why, step, depth, calls }));
+            self.failure.set(Some(Failure {
+                what,
+                why,
+                step,
+                depth,
+                calls,
+            }));
         }
     }
 
@@ -441,8 +502,15 @@ impl Machine {
         let mut seen = Seen::NONE;
         self.walk(&mut reader, View::PostMortem, &mut seen)?;
         let losses = reader.losses();
-        let holes = if self.plan.get().depth > 0 { losses.unreadable } else { 0 };
-        nothing_spoilt(&Losses { unreadable: losses.unreadable - holes, ..losses })?;
+        let holes = if self.plan.get().depth > 0 {
+            losses.unreadable
+        } else {
+            0
+        };
+        nothing_spoilt(&Losses {
+            unreadable: losses.unreadable - holes,
+            ..losses
+        })?;
         self.account(seen.count(), losses)
     }
 
@@ -478,23 +546,40 @@ impl Machine {
         let (returned, in_flight) = (self.returned.get(), self.in_flight.get());
         let sum = records + losses.events();
         let good = (returned..=returned + in_flight).contains(&sum);
-        if good { Ok(()) } else { Err(Fault::Sum { records, losses, returned, in_flight }) }
+        if good {
+            Ok(())
+        } else {
+            Err(Fault::Sum {
+                records,
+                losses,
+                returned,
+                in_flight,
+            })
+        }
     }
 
     /// Reads what there is, and checks each record.
     fn walk(&self, reader: &mut ChannelReader, view: View, seen: &mut Seen) -> Result<(), Fault> {
         let mut scratch = [0; PACKET_SIZE as usize / 4];
         with(&self.memory, |memory| {
-            while let Some(mut batch) = reader.read(memory, view, &mut scratch).map_err(|_| Fault::Outside)? {
+            while let Some(mut batch) = reader
+                .read(memory, view, &mut scratch)
+                .map_err(|_| Fault::Outside)?
+            {
                 while let Some(record) = batch.next_record(&VOCABULARY) {
                     let (id, first_word) = (record.id, record.payload.first().copied());
-                    let seq = is_as_recorded(id, record.payload).ok_or(Fault::Record { id, first_word })?;
+                    let seq = is_as_recorded(id, record.payload)
+                        .ok_or(Fault::Record { id, first_word })?;
                     if !seen.insert(seq) {
                         return Err(Fault::Twice(seq));
                     }
                     let read = self.times[seq as usize].load(Relaxed);
                     if self.knows_times.get() && record.time != read {
-                        return Err(Fault::Time { seq, found: record.time, read });
+                        return Err(Fault::Time {
+                            seq,
+                            found: record.time,
+                            read,
+                        });
                     }
                 }
             }
@@ -506,7 +591,10 @@ impl Machine {
 
     fn set_up<R: Writer>(&self, plan: Plan, memory: Memory) {
         let live = memory.live();
-        let beginning = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+        let beginning = Region::open(&live)
+            .unwrap()
+            .channel(&live, 0, ChannelKind::Events)
+            .unwrap();
         self.record.set(record::<R>);
         self.control.set(memory.control(0));
         for count in [&self.returned, &self.in_flight, &self.steps] {
@@ -539,26 +627,38 @@ impl Machine {
 
 /// What cannot be where no writer died.
 fn nothing_spoilt(losses: &Losses) -> Result<(), Fault> {
-    let good = losses.clamped + losses.unreadable + losses.clock_back + losses.abandoned + losses.too_large == 0;
-    if good { Ok(()) } else { Err(Fault::Losses(*losses)) }
+    let good = losses.clamped
+        + losses.unreadable
+        + losses.clock_back
+        + losses.abandoned
+        + losses.too_large
+        == 0;
+    if good {
+        Ok(())
+    } else {
+        Err(Fault::Losses(*losses))
+    }
 }
 
 /// Calls `record(seq)` with a trap after each instruction.
 #[inline(never)]
 fn step(record: fn(u32), seq: u32) {
-    // SAFETY: sets the trap flag, nothing else; `on_trap` is installed. Not `nostack`, so the stack is there to push on.
+    // SAFETY: sets the trap flag, nothing else; `on_trap` is installed. Not `nostack`, so the stack
+    // is there to push on.
     unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
     record(seq);
     // SAFETY: clears it again.
     unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
-/// The kernel clears the trap flag on the way in and puts it back on the way out. Neither panics nor allocates.
+/// The kernel clears the trap flag on the way in and puts it back on the way out. Neither panics
+/// nor allocates.
 extern "C" fn on_trap(_: libc::c_int) {
     MACHINE.with(Machine::between_instructions);
 }
 
-/// The handler is the process's; what it acts on is the thread's, and so is the trap flag: tests may run side by side.
+/// The handler is the process's; what it acts on is the thread's, and so is the trap flag: tests
+/// may run side by side.
 fn install_handler() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -567,7 +667,8 @@ fn install_handler() {
         action.sa_sigaction = on_trap as extern "C" fn(libc::c_int) as usize;
         // Handlers nest.
         action.sa_flags = libc::SA_NODEFER;
-        // SAFETY: `on_trap` touches thread-local cells and the ring's memory, by the rules that `Machine` states.
+        // SAFETY: `on_trap` touches thread-local cells and the ring's memory, by the rules that
+        // `Machine` states.
         let status = unsafe { libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()) };
         assert_eq!(status, 0, "SIGTRAP cannot be handled");
     });
@@ -604,8 +705,11 @@ fn trial<R: Writer>(memory: Memory, plan: Plan) {
 // --- Scenarios.
 
 /// What becomes of a full ring.
-const POLICIES: [(Overflow, Consumer); 3] =
-    [(Overflow::Overwrite, Consumer::None), (Overflow::Discard, Consumer::None), (Overflow::Discard, Consumer::Host)];
+const POLICIES: [(Overflow, Consumer); 3] = [
+    (Overflow::Overwrite, Consumer::None),
+    (Overflow::Discard, Consumer::None),
+    (Overflow::Discard, Consumer::Host),
+];
 
 /// One window for all; a new one for every second reading of the clock; for every one.
 const RATES: [u64; 3] = [1, 1 << 26, 1 << 27];
@@ -616,15 +720,32 @@ fn first_seed() -> u64 {
 
 fn nested_seconds() -> Option<Duration> {
     let seconds = std::env::var("KYMO_NESTING_SECONDS").ok()?;
-    Some(Duration::from_secs(seconds.parse().expect("KYMO_NESTING_SECONDS is a number")))
+    Some(Duration::from_secs(
+        seconds.parse().expect("KYMO_NESTING_SECONDS is a number"),
+    ))
 }
 
-/// A dump at each instruction, a live read at one in a few; every number of records before, to more than a lap.
-fn every_instruction<R: Writer>(packets: u32, (overflow, consumer): (Overflow, Consumer), rates: &[u64]) {
+/// A dump at each instruction, a live read at one in a few; every number of records before, to more
+/// than a lap.
+fn every_instruction<R: Writer>(
+    packets: u32,
+    (overflow, consumer): (Overflow, Consumer),
+    rates: &[u64],
+) {
     let (memory, seed) = (memory(), first_seed());
     for &rate in rates {
         for prefill in 0..(packets + 1) * RECORDS_IN_A_PACKET {
-            let plan = Plan { seed, overflow, consumer, packets, rate, prefill, dump_one_in: 1, live_one_in: 3, ..Plan::NONE };
+            let plan = Plan {
+                seed,
+                overflow,
+                consumer,
+                packets,
+                rate,
+                prefill,
+                dump_one_in: 1,
+                live_one_in: 3,
+                ..Plan::NONE
+            };
             trial::<R>(memory, plan);
         }
     }
@@ -645,7 +766,11 @@ fn nested_plan(seed: u64, (overflow, consumer): (Overflow, Consumer)) -> Plan {
     let random = &mut Random(seed);
     let packets = random.pick([4, 8]);
     let opening = random.next(4) > 0;
-    let steps = if opening { random.pick([SWAP_STEPS, OPENING_STEPS]) } else { FAST_STEPS };
+    let steps = if opening {
+        random.pick([SWAP_STEPS, OPENING_STEPS])
+    } else {
+        FAST_STEPS
+    };
     Plan {
         seed,
         overflow,
@@ -719,7 +844,8 @@ fn nested_writers_in_a_ring_that_is_consumed() {
     nested::<LocalCas>(POLICIES[2]);
 }
 
-/// The hot path in one piece. Its clock is the processor's, whose times nobody knows beforehand: their order is checked.
+/// The hot path in one piece. Its clock is the processor's, whose times nobody knows beforehand:
+/// their order is checked.
 #[test]
 fn tsc_cas_in_a_flight_recorder() {
     every_instruction::<TscCas>(4, POLICIES[0], &RATES[..1]);

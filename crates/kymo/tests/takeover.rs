@@ -30,7 +30,8 @@ unsafe impl kymo::Platform for Test {
     fn synchronize() {}
 }
 
-/// Memory whose every store is looked at: those of a consumer only ever free more. Counts those that do.
+/// Memory whose every store is looked at: those of a consumer only ever free more. Counts those
+/// that do.
 struct Watched {
     live: Live,
     freed: Cell<u32>,
@@ -54,7 +55,10 @@ impl Consume for Watched {
     }
     fn store_long(&self, offset: u64, value: u64) -> Result<(), Outside> {
         let before = self.load_long(offset)?;
-        assert!(value >= before, "packets up to {before} were free, and a writer is told {value}");
+        assert!(
+            value >= before,
+            "packets up to {before} were free, and a writer is told {value}"
+        );
         self.freed.set(self.freed.get() + 1);
         self.live.store_long(offset, value)
     }
@@ -70,7 +74,12 @@ fn who_takes_over_takes_nothing_back_that_is_free() {
         names_packets: 4,
         overflow: Overflow::Discard,
         consumer: Consumer::Host,
-        clock: Clock { frequency_hz: 1_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: 0,
         build_id: [0; 20],
         seed: 0,
@@ -78,8 +87,13 @@ fn who_takes_over_takes_nothing_back_that_is_free() {
     };
     let _session = Tracer::<Test>::start(memory, &config, &VOCABULARY).unwrap();
     BLOCK.set(memory.control(0));
-    let watched = Watched { live: memory.live(), freed: Cell::new(0) };
-    let folder = |name: &str| -> PathBuf { std::env::temp_dir().join(format!("kymo-takeover-{}-{name}", std::process::id())) };
+    let watched = Watched {
+        live: memory.live(),
+        freed: Cell::new(0),
+    };
+    let folder = |name: &str| -> PathBuf {
+        std::env::temp_dir().join(format!("kymo-takeover-{}-{name}", std::process::id()))
+    };
     let mut next = 0;
     let mut record = |count| {
         for seq in next..next + count {
@@ -99,9 +113,16 @@ fn who_takes_over_takes_nothing_back_that_is_free() {
         record(200);
         events += writer.consume(&watched, View::Live).unwrap();
         assert!(watched.freed.get() > before, "{host}: it frees what is new");
-        assert_eq!(writer.finish(&watched).unwrap().channels[1].losses.dropped, 0, "{host}: there was room");
+        assert_eq!(
+            writer.finish(&watched).unwrap().channels[1].losses.dropped,
+            0,
+            "{host}: there was room"
+        );
         told.push(events);
         fs::remove_dir_all(folder(host)).unwrap();
     }
-    assert!(told[0] == 500 && told[1] > 200 && told[2] > 200, "{told:?}: each one sees what is retained");
+    assert!(
+        told[0] == 500 && told[1] > 200 && told[2] > 200,
+        "{told:?}: each one sees what is retained"
+    );
 }

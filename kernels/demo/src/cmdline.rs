@@ -30,7 +30,13 @@ impl Settings {
         packets: 1024,
         packet_size: 4096,
         tick_us: 1000,
-        kymo: Options { start: None, overflow: None, consumer: None, send: false, events: None },
+        kymo: Options {
+            start: None,
+            overflow: None,
+            consumer: None,
+            send: false,
+            events: None,
+        },
     };
 
     /// Whether to record from boot on: unless told otherwise, and unless a program is to.
@@ -38,18 +44,25 @@ impl Settings {
         self.kymo.start.unwrap_or(!self.kymo.send)
     }
 
-    /// What is to be done, in order: workloads, and programs with what they are told, between commas.
+    /// What is to be done, in order: workloads, and programs with what they are told, between
+    /// commas.
     pub fn runs(&self) -> impl Iterator<Item = &'static str> {
-        self.line.split_ascii_whitespace().filter_map(|word| word.strip_prefix("run="))
+        self.line
+            .split_ascii_whitespace()
+            .filter_map(|word| word.strip_prefix("run="))
     }
 }
 
 pub const KEYS: &str = "workload=NAME, run=WORKLOAD|PROGRAM,WORD,.., rounds=N, packets=N, packet_size=N, tick_us=N (100 to 1000000), \
     kymo=start|off|send,rolling|discard,reader=none|kernel|host,events=NAME:NAME";
 
-/// Reads `key=value` words, separated by blanks; the last one of a key wins, but for `run`. The error is the word that cannot be used.
+/// Reads `key=value` words, separated by blanks; the last one of a key wins, but for `run`. The
+/// error is the word that cannot be used.
 pub fn parse(line: &'static str) -> Result<Settings, &'static str> {
-    let mut settings = Settings { line, ..Settings::DEFAULT };
+    let mut settings = Settings {
+        line,
+        ..Settings::DEFAULT
+    };
     settings.kymo = Options::parse(line)?;
     if let Some(name) = settings.kymo.stray(&kymo::vocabulary::ALL) {
         return Err(name);
@@ -83,13 +96,23 @@ fn is_there(run: &str) -> bool {
     Workload::named(run).is_some() || Program::named(program).is_some()
 }
 
-/// The property `bootargs` of a flattened device tree (Devicetree Specification 0.4, chapter 5), which only `/chosen` has. This
-/// looks for the words of a property (token 3, length, offset of the name, value) instead of walking the nodes.
+/// The property `bootargs` of a flattened device tree (Devicetree Specification 0.4, chapter 5),
+/// which only `/chosen` has. This looks for the words of a property (token 3, length, offset of the
+/// name, value) instead of walking the nodes.
 pub fn bootargs(tree: &[u8]) -> Option<&str> {
     let word = |at: usize| Some(u32::from_be_bytes(*tree.get(at..)?.first_chunk()?) as usize);
     let (structure, strings, size) = (word(8)?, word(12)?, word(36)?);
-    let is_ours = |at: usize| Some(word(at)? == 3 && tree.get(strings + word(at + 8)?..)?.starts_with(b"bootargs\0"));
-    let at = (structure..structure + size).step_by(4).find(|&at| is_ours(at) == Some(true))?;
+    let is_ours = |at: usize| {
+        Some(
+            word(at)? == 3
+                && tree
+                    .get(strings + word(at + 8)?..)?
+                    .starts_with(b"bootargs\0"),
+        )
+    };
+    let at = (structure..structure + size)
+        .step_by(4)
+        .find(|&at| is_ours(at) == Some(true))?;
     let text = tree.get(at + 12..)?.get(..word(at + 4)?)?;
     core::str::from_utf8(text.strip_suffix(b"\0")?).ok()
 }

@@ -42,12 +42,16 @@ pub struct Lines {
 
 impl Lines {
     pub const fn new() -> Lines {
-        Lines { bytes: [0; 256], len: 0 }
+        Lines {
+            bytes: [0; 256],
+            len: 0,
+        }
     }
 
     fn print(&mut self) {
         // A character of several bytes may have been cut off.
-        let text = core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("a line that is no text");
+        let text =
+            core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("a line that is no text");
         println!("{text}");
         self.len = 0;
     }
@@ -76,6 +80,8 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     arch::mask();
     // Without the lock, which this hart may have.
     write(format_args!("demo: {info}"));
-    let _ = RECORDER.history().dump_on_panic(&mut Serial, arch::hart() as u32, LAST);
+    let _ = RECORDER
+        .history()
+        .dump_on_panic(&mut Serial, arch::hart() as u32, LAST);
     arch::exit(7)
 }

@@ -18,7 +18,13 @@ struct Frames {
     free: usize,
 }
 
-static FRAMES: Spin<Frames> = Spin::new(Frames { first: 0, count: 0, used: [0; MAX_FRAMES / 64], at: 0, free: 0 });
+static FRAMES: Spin<Frames> = Spin::new(Frames {
+    first: 0,
+    count: 0,
+    used: [0; MAX_FRAMES / 64],
+    at: 0,
+    free: 0,
+});
 
 impl Frames {
     fn is_used(&self, index: usize) -> bool {
@@ -43,14 +49,21 @@ pub fn alloc(order: u32) -> Option<usize> {
     let mut frames = FRAMES.lock();
     let (size, count) = (1 << order, frames.count);
     // From where the last ones were, and once around.
-    let starts = (frames.at.next_multiple_of(size)..count).step_by(size).chain((0..count).step_by(size));
-    let fits = |&start: &usize| start + size <= count && !(start..start + size).any(|index| frames.is_used(index));
+    let starts = (frames.at.next_multiple_of(size)..count)
+        .step_by(size)
+        .chain((0..count).step_by(size));
+    let fits = |&start: &usize| {
+        start + size <= count && !(start..start + size).any(|index| frames.is_used(index))
+    };
     let start = starts.take(2 * count).find(fits)?;
     (start..start + size).for_each(|index| frames.flip(index));
     frames.at = start + size;
     frames.free -= size;
     let address = frames.first + start * PAGE;
-    record!(FrameAlloc { pfn: (address / PAGE) as u64, order });
+    record!(FrameAlloc {
+        pfn: (address / PAGE) as u64,
+        order
+    });
     Some(address)
 }
 
@@ -71,7 +84,10 @@ pub fn free(address: usize, order: u32) {
         frames.flip(index);
     }
     frames.free += size;
-    record!(FrameFree { pfn: (address / PAGE) as u64, order });
+    record!(FrameFree {
+        pfn: (address / PAGE) as u64,
+        order
+    });
 }
 
 /// How many frames are free.

@@ -25,12 +25,23 @@ pub fn start_ticks() {
 }
 
 /// When each was named last.
-static NAMED: [NameEpoch; arch::INTERRUPTS.len()] = [const { NameEpoch::new() }; arch::INTERRUPTS.len()];
+static NAMED: [NameEpoch; arch::INTERRUPTS.len()] =
+    [const { NameEpoch::new() }; arch::INTERRUPTS.len()];
 
 /// An interrupt, with what is to be done.
 pub fn handle(irq: u32, handler: impl FnOnce()) {
-    for ((number, name), named) in arch::INTERRUPTS.into_iter().zip(&NAMED).filter(|((number, _), _)| *number == irq) {
-        name!(*named, IrqName { irq: Irq(number), name: Text::new(name) });
+    for ((number, name), named) in arch::INTERRUPTS
+        .into_iter()
+        .zip(&NAMED)
+        .filter(|((number, _), _)| *number == irq)
+    {
+        name!(
+            *named,
+            IrqName {
+                irq: Irq(number),
+                name: Text::new(name)
+            }
+        );
     }
     record!(IrqEnter { irq: Irq(irq) });
     handler();

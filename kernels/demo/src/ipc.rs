@@ -1,7 +1,7 @@
 //! Messages through ports, and bytes through pipes.
 //!
-//! A port keeps a few messages. Where its receiver waits and nothing more urgent does, the sender gives it the message and the hart at once: the fast
-//! path, past the queues of port and scheduler.
+//! A port keeps a few messages. Where its receiver waits and nothing more urgent does, the sender
+//! gives it the message and the hart at once: the fast path, past the queues of port and scheduler.
 
 use kymo::Tid;
 use kymo::vocabulary::{IpcPath, IpcReceive, IpcSend, Object, PipeRead, PipeWrite, SwitchReason};
@@ -26,7 +26,11 @@ pub struct Message {
     path: IpcPath,
 }
 
-const NO_MESSAGE: Message = Message { value: 0, from: Tid(0), path: IpcPath::Slow };
+const NO_MESSAGE: Message = Message {
+    value: 0,
+    from: Tid(0),
+    path: IpcPath::Slow,
+};
 
 /// First in, first out.
 #[derive(Debug)]
@@ -38,7 +42,11 @@ struct Ring<T, const N: usize> {
 
 impl<T: Copy, const N: usize> Ring<T, N> {
     const fn new(nothing: T) -> Ring<T, N> {
-        Ring { items: [nothing; N], first: 0, len: 0 }
+        Ring {
+            items: [nothing; N],
+            first: 0,
+            len: 0,
+        }
     }
 
     /// Whether there was room.
@@ -89,7 +97,12 @@ impl Ipc {
         Ipc {
             ports: [const { Ring::new(NO_MESSAGE) }; PORTS],
             pipes: [const { Ring::new(0) }; PIPES],
-            waiters: [const { Waiters { full: Queue::new(), empty: Queue::new() } }; PORTS + PIPES],
+            waiters: [const {
+                Waiters {
+                    full: Queue::new(),
+                    empty: Queue::new(),
+                }
+            }; PORTS + PIPES],
         }
     }
 
@@ -100,14 +113,21 @@ impl Ipc {
 
     fn waiting(&mut self, place: usize, end: End) -> &mut Queue {
         let waiters = &mut self.waiters[place];
-        if end == End::Taker { &mut waiters.empty } else { &mut waiters.full }
+        if end == End::Taker {
+            &mut waiters.empty
+        } else {
+            &mut waiters.full
+        }
     }
 }
 
 impl Scheduler {
-    /// Takes a thread out of the queue of the port or pipe that it waits at, if it does. True if it did.
+    /// Takes a thread out of the queue of the port or pipe that it waits at, if it does. True if it
+    /// did.
     pub fn stop_waiting(&mut self, slot: Slot) -> bool {
-        let Some((place, end)) = self.threads[slot].waits_at.take() else { return false };
+        let Some((place, end)) = self.threads[slot].waits_at.take() else {
+            return false;
+        };
         self.ipc.waiting(place, end).remove(&mut self.threads, slot);
         true
     }
@@ -122,7 +142,8 @@ impl Scheduler {
     }
 }
 
-/// Waits at a port or pipe, until somebody has changed something there. An error if the thread's process was killed.
+/// Waits at a port or pipe, until somebody has changed something there. An error if the thread's
+/// process was killed.
 fn wait(mut scheduler: Guard, place: usize, end: End) -> Result<(), Error> {
     let sched = &mut *scheduler;
     let me = sched.running_slot();
@@ -130,7 +151,10 @@ fn wait(mut scheduler: Guard, place: usize, end: End) -> Result<(), Error> {
         return Err(Error::Interrupted);
     }
     sched.threads[me].waits_at = Some((place, end));
-    sched.ipc.waiting(place, end).insert(&mut sched.threads, me, Side::Behind);
+    sched
+        .ipc
+        .waiting(place, end)
+        .insert(&mut sched.threads, me, Side::Behind);
     switch(scheduler, SwitchReason::Waits, State::Blocked);
     Ok(())
 }
@@ -143,19 +167,33 @@ pub fn send(port: usize, value: u64) -> Result<(), Error> {
     loop {
         let mut scheduler = SCHEDULER.lock();
         let sched = &mut *scheduler;
-        let (object, from, len) = (sched.ipc.object(port), sched.running().tid, size_of::<u64>() as u32);
+        let (object, from, len) = (
+            sched.ipc.object(port),
+            sched.running().tid,
+            size_of::<u64>() as u32,
+        );
         let receiver = sched.ipc.waiting(port, End::Taker).first();
         if let Some(receiver) = receiver.filter(|&receiver| sched.may_hand_over(receiver)) {
             let path = IpcPath::Fast;
             sched.stop_waiting(receiver);
             sched.threads[receiver].message = Some(Message { value, from, path });
-            record!(IpcSend { port: object, target_tid: sched.threads[receiver].tid, len, path });
+            record!(IpcSend {
+                port: object,
+                target_tid: sched.threads[receiver].tid,
+                len,
+                path
+            });
             hand_over(scheduler, receiver);
             return Ok(());
         }
         let path = IpcPath::Slow;
         if sched.ipc.ports[port].push(Message { value, from, path }) {
-            record!(IpcSend { port: object, target_tid: receiver.map_or(Tid(0), |slot| sched.threads[slot].tid), len, path });
+            record!(IpcSend {
+                port: object,
+                target_tid: receiver.map_or(Tid(0), |slot| sched.threads[slot].tid),
+                len,
+                path
+            });
             sched.wake_one(port, End::Taker);
             settle(scheduler);
             return Ok(());
@@ -174,7 +212,12 @@ pub fn receive(port: usize) -> Result<u64, Error> {
         let sched = &mut *scheduler;
         let given = sched.running_mut().message.take();
         if let Some(Message { value, from, path }) = given.or_else(|| sched.ipc.ports[port].pop()) {
-            record!(IpcReceive { port: sched.ipc.object(port), source_tid: from, len: size_of::<u64>() as u32, path });
+            record!(IpcReceive {
+                port: sched.ipc.object(port),
+                source_tid: from,
+                len: size_of::<u64>() as u32,
+                path
+            });
             sched.wake_one(port, End::Giver);
             settle(scheduler);
             return Ok(value);
@@ -193,7 +236,10 @@ pub fn write(pipe: usize, bytes: &[u8]) -> Result<usize, Error> {
         let ring = &mut scheduler.ipc.pipes[pipe];
         let written = bytes.iter().take_while(|&&byte| ring.push(byte)).count();
         if written > 0 {
-            record!(PipeWrite { pipe: scheduler.ipc.object(PORTS + pipe), len: written as u32 });
+            record!(PipeWrite {
+                pipe: scheduler.ipc.object(PORTS + pipe),
+                len: written as u32
+            });
             scheduler.wake_one(PORTS + pipe, End::Taker);
             settle(scheduler);
             return Ok(written);
@@ -210,9 +256,15 @@ pub fn read(pipe: usize, bytes: &mut [u8]) -> Result<usize, Error> {
     loop {
         let mut scheduler = SCHEDULER.lock();
         let ring = &mut scheduler.ipc.pipes[pipe];
-        let read = bytes.iter_mut().map_while(|byte| ring.pop().map(|item| *byte = item)).count();
+        let read = bytes
+            .iter_mut()
+            .map_while(|byte| ring.pop().map(|item| *byte = item))
+            .count();
         if read > 0 {
-            record!(PipeRead { pipe: scheduler.ipc.object(PORTS + pipe), len: read as u32 });
+            record!(PipeRead {
+                pipe: scheduler.ipc.object(PORTS + pipe),
+                len: read as u32
+            });
             scheduler.wake_one(PORTS + pipe, End::Giver);
             settle(scheduler);
             return Ok(read);

@@ -1,4 +1,5 @@
-//! What the kernel itself knows of its operations. Tests hold the trace against it: the symbols lead them to these pages of guest RAM.
+//! What the kernel itself knows of its operations. Tests hold the trace against it: the symbols
+//! lead them to these pages of guest RAM.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -13,7 +14,8 @@ pub const IDS: usize = 160;
 #[repr(C, align(4096))]
 pub struct Ledger {
     magic: [u8; 64],
-    /// By hart, then by the id of the event that tells of the operation. Only that hart writes them.
+    /// By hart, then by the id of the event that tells of the operation. Only that hart writes
+    /// them.
     pub harts: [[AtomicU64; IDS]; MAX_HARTS],
 }
 
@@ -22,7 +24,8 @@ pub struct Ledger {
 #[unsafe(no_mangle)]
 pub static LEDGER: Ledger = Ledger::new();
 
-/// Those that were done while their event was on: what all sessions since boot hold together, if nothing was lost.
+/// Those that were done while their event was on: what all sessions since boot hold together, if
+/// nothing was lost.
 #[used]
 #[unsafe(no_mangle)]
 pub static RECORDED: Ledger = Ledger::new();
@@ -35,7 +38,8 @@ impl Ledger {
         }
     }
 
-    /// Counts an operation that `E` tells of. Interrupts are masked: an operation is counted and recorded on one hart.
+    /// Counts an operation that `E` tells of. Interrupts are masked: an operation is counted and
+    /// recorded on one hart.
     pub fn count<E: Event>(&self) {
         const { assert!((E::ID as usize) < IDS) };
         let counter = &self.harts[arch::hart()][E::ID as usize];
@@ -43,7 +47,8 @@ impl Ledger {
     }
 }
 
-/// A name, before an event that has the id of what it names: recorded once in each name epoch, and then counted. With interrupts masked.
+/// A name, before an event that has the id of what it names: recorded once in each name epoch, and
+/// then counted. With interrupts masked.
 macro_rules! name {
     ($named:expr, $event:ident { $($fields:tt)* }) => {
         $crate::Kymo::named(&$named, || {
@@ -54,7 +59,8 @@ macro_rules! name {
     };
 }
 
-/// The tracepoint of an operation. The switch is looked at once, so that count and record are of one mind.
+/// The tracepoint of an operation. The switch is looked at once, so that count and record are of
+/// one mind.
 macro_rules! traced {
     ($event:ident { $($fields:tt)* }) => {
         if $crate::Kymo::is_on::<$event>() {
@@ -64,7 +70,8 @@ macro_rules! traced {
     };
 }
 
-/// An operation of the kernel: it is counted, and recorded. Stands where the operation is done, with interrupts masked.
+/// An operation of the kernel: it is counted, and recorded. Stands where the operation is done,
+/// with interrupts masked.
 macro_rules! record {
     ($event:ident { $($fields:tt)* }) => {{
         $crate::ledger::LEDGER.count::<$event>();

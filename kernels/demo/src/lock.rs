@@ -12,24 +12,29 @@ use kymo::{NameEpoch, Text, Tid};
 
 use crate::{arch, sched};
 
-/// A value that one hart at a time may use, with interrupts masked meanwhile. What the kernel itself is built on: it records nothing, so that a lock
-/// is traced at one level only.
+/// A value that one hart at a time may use, with interrupts masked meanwhile. What the kernel
+/// itself is built on: it records nothing, so that a lock is traced at one level only.
 #[derive(Debug)]
 pub struct Spin<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `taken` lets one hart at a time at the value, and interrupts are masked while it is there.
+// SAFETY: `taken` lets one hart at a time at the value, and interrupts are masked while it is
+// there.
 unsafe impl<T: Send> Sync for Spin<T> {}
 
 impl<T> Spin<T> {
     /// A free one.
     pub const fn new(value: T) -> Spin<T> {
-        Spin { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Spin {
+            taken: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
     }
 
-    /// Waits for the value. Interrupts are as they were when the guard is dropped; guards are dropped in reverse order.
+    /// Waits for the value. Interrupts are as they were when the guard is dropped; guards are
+    /// dropped in reverse order.
     pub fn lock(&self) -> SpinGuard<'_, T> {
         let interrupts = arch::mask();
         while !self.take() {
@@ -37,7 +42,11 @@ impl<T> Spin<T> {
                 core::hint::spin_loop();
             }
         }
-        SpinGuard { lock: self, interrupts, _stays: PhantomData }
+        SpinGuard {
+            lock: self,
+            interrupts,
+            _stays: PhantomData,
+        }
     }
 
     fn take(&self) -> bool {
@@ -50,7 +59,11 @@ impl<T> Spin<T> {
     /// # Safety
     /// This hart holds it, and there is no guard.
     pub unsafe fn held(&self, interrupts: bool) -> SpinGuard<'_, T> {
-        SpinGuard { lock: self, interrupts, _stays: PhantomData }
+        SpinGuard {
+            lock: self,
+            interrupts,
+            _stays: PhantomData,
+        }
     }
 }
 
@@ -107,7 +120,12 @@ pub struct TracedSpin<T> {
 impl<T> TracedSpin<T> {
     /// A free one.
     pub const fn new(name: &'static str, value: T) -> TracedSpin<T> {
-        TracedSpin { name, named: NameEpoch::new(), owner: AtomicU32::new(0), spin: Spin::new(value) }
+        TracedSpin {
+            name,
+            named: NameEpoch::new(),
+            owner: AtomicU32::new(0),
+            spin: Spin::new(value),
+        }
     }
 
     fn object(&self) -> Object {
@@ -118,18 +136,36 @@ impl<T> TracedSpin<T> {
     pub fn lock(&self) -> TracedSpinGuard<'_, T> {
         let interrupts = arch::mask();
         let (lock, kind) = (self.object(), LockKind::Spin);
-        name!(self.named, LockName { lock, kind, name: Text::new(self.name) });
+        name!(
+            self.named,
+            LockName {
+                lock,
+                kind,
+                name: Text::new(self.name)
+            }
+        );
         let contended = !self.spin.take();
         if contended {
-            record!(LockWait { lock, owner_tid: Tid(self.owner.load(Relaxed)), kind });
+            record!(LockWait {
+                lock,
+                owner_tid: Tid(self.owner.load(Relaxed)),
+                kind
+            });
             while !self.spin.take() {
                 core::hint::spin_loop();
             }
         }
         self.owner.store(sched::tid().0, Relaxed);
-        record!(LockAcquired { lock, kind, contended });
-        // SAFETY: taken just now.
-        TracedSpinGuard { lock: self, guard: unsafe { self.spin.held(interrupts) } }
+        record!(LockAcquired {
+            lock,
+            kind,
+            contended
+        });
+        TracedSpinGuard {
+            lock: self,
+            // SAFETY: taken just now.
+            guard: unsafe { self.spin.held(interrupts) },
+        }
     }
 }
 
@@ -156,6 +192,9 @@ impl<T> DerefMut for TracedSpinGuard<'_, T> {
 impl<T> Drop for TracedSpinGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.owner.store(0, Relaxed);
-        record!(LockReleased { lock: self.lock.object(), kind: LockKind::Spin });
+        record!(LockReleased {
+            lock: self.lock.object(),
+            kind: LockKind::Spin
+        });
     }
 }

@@ -1,6 +1,8 @@
-//! A small kernel whose every operation is an event: threads, locks and memory on several harts, and programs in user mode, one of which records.
+//! A small kernel whose every operation is an event: threads, locks and memory on several harts,
+//! and programs in user mode, one of which records.
 //!
-//! It does what the command line says, and switches the machine off. Each operation is also counted in a ledger, which tests hold the trace against.
+//! It does what the command line says, and switches the machine off. Each operation is also counted
+//! in a ledger, which tests hold the trace against.
 
 #![no_std]
 #![no_main]
@@ -52,7 +54,8 @@ type Kymo = kymo::Tracer<arch::Virt>;
 /// What the command line says.
 static SETTINGS: Spin<Settings> = Spin::new(Settings::DEFAULT);
 
-/// The hart that boots comes here, with interrupts masked and the memory that is free; the others wait in the firmware.
+/// The hart that boots comes here, with interrupts masked and the memory that is free; the others
+/// wait in the firmware.
 fn boot(line: &'static str, memory: Range<usize>) -> ! {
     let refuse = |why: core::fmt::Arguments<'_>| -> ! {
         println!("demo: {why}");
@@ -60,20 +63,32 @@ fn boot(line: &'static str, memory: Range<usize>) -> ! {
     };
     let harts = arch::harts();
     if harts > MAX_HARTS {
-        refuse(format_args!("{harts} harts are too many: start QEMU with -smp {MAX_HARTS} at most."));
+        refuse(format_args!(
+            "{harts} harts are too many: start QEMU with -smp {MAX_HARTS} at most."
+        ));
     }
-    let settings = cmdline::parse(line)
-        .unwrap_or_else(|word| refuse(format_args!("cannot use \"{word}\" on the command line, which takes {}.", cmdline::KEYS)));
+    let settings = cmdline::parse(line).unwrap_or_else(|word| {
+        refuse(format_args!(
+            "cannot use \"{word}\" on the command line, which takes {}.",
+            cmdline::KEYS
+        ))
+    });
     *SETTINGS.lock() = settings;
-    recording::start_at_boot(&settings).unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
+    recording::start_at_boot(&settings)
+        .unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
 
     frame::init(memory);
-    interrupt::set_period(settings.tick_us * (arch::timer::FREQUENCY / 1_000_000), harts);
+    interrupt::set_period(
+        settings.tick_us * (arch::timer::FREQUENCY / 1_000_000),
+        harts,
+    );
     arch::uart::init(harts);
     port::init();
     SCHEDULER.lock().adopt(harts);
     let here = arch::hart();
-    (0..harts).filter(|&other| other != here).for_each(arch::start);
+    (0..harts)
+        .filter(|&other| other != here)
+        .for_each(arch::start);
     come_online();
     // This hart leaves for the first thread from here, and comes back when there is nothing to do.
     thread::spawn("main", run::WORKLOAD_PRIO, main, 0);

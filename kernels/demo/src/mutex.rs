@@ -2,7 +2,9 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use kymo::vocabulary::{LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Object, SwitchReason};
+use kymo::vocabulary::{
+    LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Object, SwitchReason,
+};
 use kymo::{NameEpoch, Text};
 
 use crate::queue::{Queue, Side};
@@ -24,7 +26,11 @@ pub struct MutexState {
 
 impl MutexState {
     pub const fn new() -> MutexState {
-        MutexState { used: false, owner: None, waiters: Queue::new() }
+        MutexState {
+            used: false,
+            owner: None,
+            waiters: Queue::new(),
+        }
     }
 }
 
@@ -40,7 +46,11 @@ pub struct Mutex {
 impl Mutex {
     /// A free one.
     pub const fn new(name: &'static str) -> Mutex {
-        Mutex { name, named: NameEpoch::new(), index: AtomicUsize::new(NO_INDEX) }
+        Mutex {
+            name,
+            named: NameEpoch::new(),
+            index: AtomicUsize::new(NO_INDEX),
+        }
     }
 
     fn object(&self) -> Object {
@@ -50,28 +60,55 @@ impl Mutex {
     fn index(&self, scheduler: &mut Scheduler) -> usize {
         let mut index = self.index.load(Relaxed);
         if index == NO_INDEX {
-            index = scheduler.mutexes.iter().position(|mutex| !mutex.used).expect("the table of mutexes has room");
+            index = scheduler
+                .mutexes
+                .iter()
+                .position(|mutex| !mutex.used)
+                .expect("the table of mutexes has room");
             scheduler.mutexes[index].used = true;
             self.index.store(index, Relaxed);
         }
-        name!(self.named, LockName { lock: self.object(), kind: KIND, name: Text::new(self.name) });
+        name!(
+            self.named,
+            LockName {
+                lock: self.object(),
+                kind: KIND,
+                name: Text::new(self.name)
+            }
+        );
         index
     }
 
     /// Waits for the mutex.
     pub fn lock(&self) -> MutexGuard<'_> {
         let mut scheduler = SCHEDULER.lock();
-        let (index, me, lock) = (self.index(&mut scheduler), scheduler.running_slot(), self.object());
+        let (index, me, lock) = (
+            self.index(&mut scheduler),
+            scheduler.running_slot(),
+            self.object(),
+        );
         let sched = &mut *scheduler;
         let mutex = &mut sched.mutexes[index];
         let Some(owner) = mutex.owner else {
             mutex.owner = Some(me);
-            record!(LockAcquired { lock, kind: KIND, contended: false });
+            record!(LockAcquired {
+                lock,
+                kind: KIND,
+                contended: false
+            });
             return MutexGuard(self);
         };
-        assert_ne!(owner, me, "a thread waits for a mutex that it has: {}", self.name);
+        assert_ne!(
+            owner, me,
+            "a thread waits for a mutex that it has: {}",
+            self.name
+        );
         sched.tell_names(owner);
-        record!(LockWait { lock, owner_tid: sched.threads[owner].tid, kind: KIND });
+        record!(LockWait {
+            lock,
+            owner_tid: sched.threads[owner].tid,
+            kind: KIND
+        });
         let mutex = &mut sched.mutexes[index];
         mutex.waiters.insert(&mut sched.threads, me, Side::Behind);
         sched.threads[me].waits_for = Some(index);
@@ -80,21 +117,37 @@ impl Mutex {
         // It was handed over by the owner before.
         let scheduler = SCHEDULER.lock();
         debug_assert_eq!(scheduler.mutexes[index].owner, Some(me));
-        record!(LockAcquired { lock, kind: KIND, contended: true });
+        record!(LockAcquired {
+            lock,
+            kind: KIND,
+            contended: true
+        });
         MutexGuard(self)
     }
 
     /// Takes the mutex if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_>> {
         let mut scheduler = SCHEDULER.lock();
-        let (index, me, lock) = (self.index(&mut scheduler), scheduler.running_slot(), self.object());
+        let (index, me, lock) = (
+            self.index(&mut scheduler),
+            scheduler.running_slot(),
+            self.object(),
+        );
         let mutex = &mut scheduler.mutexes[index];
         if mutex.owner.is_some() {
-            record!(LockFailed { lock, error: BUSY, kind: KIND });
+            record!(LockFailed {
+                lock,
+                error: BUSY,
+                kind: KIND
+            });
             return None;
         }
         mutex.owner = Some(me);
-        record!(LockAcquired { lock, kind: KIND, contended: false });
+        record!(LockAcquired {
+            lock,
+            kind: KIND,
+            contended: false
+        });
         Some(MutexGuard(self))
     }
 

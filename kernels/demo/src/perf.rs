@@ -1,7 +1,8 @@
 //! Recording, as system calls.
 //!
-//! A bad pointer is found first; the order of all other errors is that of `kymo::Recorder`. One caller at a time is served, and the others sleep; interrupts are on
-//! meanwhile, because a call may move much.
+//! A bad pointer is found first; the order of all other errors is that of `kymo::Recorder`. One
+//! caller at a time is served, and the others sleep; interrupts are on meanwhile, because a call
+//! may move much.
 
 use core::cell::UnsafeCell;
 
@@ -19,7 +20,8 @@ const WORDS: usize = READ / 4;
 /// Bytes of a list of events at most.
 const NAMES: usize = 256;
 
-/// Where what is read stands before it goes to the program: not all that a read has touched may leave the kernel.
+/// Where what is read stands before it goes to the program: not all that a read has touched may
+/// leave the kernel.
 struct Buffer(UnsafeCell<[u32; WORDS]>);
 
 // SAFETY: used by who has the `Turn`.
@@ -69,23 +71,37 @@ fn word(argument: usize) -> u32 {
 
 /// A text of a program's, if it is one and not too long.
 fn text(address: usize, buffer: &mut [u8; NAMES], len: usize) -> Result<Option<&str>, Error> {
-    let Some(bytes) = buffer.get_mut(..len) else { return Ok(None) };
+    let Some(bytes) = buffer.get_mut(..len) else {
+        return Ok(None);
+    };
     space::copy_from_user(address, bytes)?;
     Ok(core::str::from_utf8(bytes).ok())
 }
 
-pub fn start(mode: usize, flags: usize, rings: usize, (names, len): (usize, usize)) -> Result<i64, Error> {
+pub fn start(
+    mode: usize,
+    flags: usize,
+    rings: usize,
+    (names, len): (usize, usize),
+) -> Result<i64, Error> {
     space::check(rings, size_of::<Rings>(), false)?;
     space::check(names, len, false)?;
-    let config = recording::config(&recording::settings(), &Rings::from_words(space::read_words(rings)?));
+    let config = recording::config(
+        &recording::settings(),
+        &Rings::from_words(space::read_words(rings)?),
+    );
     let mut buffer = [0; NAMES];
     let names = text(names, &mut buffer, len)?;
-    let options = Options { events: names.filter(|names| !names.is_empty()), ..Options::default() };
+    let options = Options {
+        events: names.filter(|names| !names.is_empty()),
+        ..Options::default()
+    };
     // Names of no events are refused when it is the flags' turn.
     let are_events = names.is_some() && options.stray(&kymo::vocabulary::ALL).is_none();
     let flags = if are_events { word(flags) } else { u32::MAX };
     let _turn = Turn::take();
-    let channels = interruptibly(|| recording::start(word(mode), flags, &config, &options)).map_err(error)?;
+    let channels =
+        interruptibly(|| recording::start(word(mode), flags, &config, &options)).map_err(error)?;
     Ok(channels.into())
 }
 
@@ -96,7 +112,8 @@ pub fn read(mode: usize, channel: usize, address: usize, len: usize) -> Result<i
     // What is taken out of a channel must find its place.
     space::touch(address, 4 * words)?;
     let buffer = &mut turn.buffer()[..words];
-    let len = interruptibly(|| RECORDER.read(word(mode), word(channel), Some(buffer))).map_err(error)?;
+    let len =
+        interruptibly(|| RECORDER.read(word(mode), word(channel), Some(buffer))).map_err(error)?;
     // SAFETY: words are bytes, and `len` of them are in the buffer.
     let bytes = unsafe { core::slice::from_raw_parts(buffer.as_ptr().cast(), len) };
     space::copy_to_user(address, bytes)?;
@@ -112,9 +129,20 @@ pub fn stop(mode: usize) -> Result<i64, Error> {
 pub fn finish(mode: usize, address: usize) -> Result<i64, Error> {
     space::check(address, size_of::<Diagnostics>(), true)?;
     let _turn = Turn::take();
-    let kymo::Diagnostics { discarded, too_large, overwritten, clock_back, abandoned } =
-        interruptibly(|| RECORDER.finish(word(mode))).map_err(error)?;
-    let totals = Diagnostics { discarded, too_large, overwritten, clock_back, abandoned };
+    let kymo::Diagnostics {
+        discarded,
+        too_large,
+        overwritten,
+        clock_back,
+        abandoned,
+    } = interruptibly(|| RECORDER.finish(word(mode))).map_err(error)?;
+    let totals = Diagnostics {
+        discarded,
+        too_large,
+        overwritten,
+        clock_back,
+        abandoned,
+    };
     space::write_words(address, totals.to_words())?;
     Ok(0)
 }
@@ -125,7 +153,10 @@ pub fn switch(mode: usize, (name, len): (usize, usize), on: bool) -> Result<i64,
     // No event is called "".
     let name = text(name, &mut buffer, len)?.unwrap_or("");
     let _turn = Turn::take();
-    RECORDER.switch(word(mode), name, on).map(i64::from).map_err(error)
+    RECORDER
+        .switch(word(mode), name, on)
+        .map(i64::from)
+        .map_err(error)
 }
 
 pub fn status(address: usize) -> Result<i64, Error> {
@@ -136,8 +167,16 @@ pub fn status(address: usize) -> Result<i64, Error> {
     let is_idle = state == kymo::State::Idle;
     let status = Status {
         state: state as u64,
-        channels: if is_idle { 0 } else { 1 + 2 * arch::harts() as u64 },
-        flags: if is_idle { 0 } else { recording::flags().into() },
+        channels: if is_idle {
+            0
+        } else {
+            1 + 2 * arch::harts() as u64
+        },
+        flags: if is_idle {
+            0
+        } else {
+            recording::flags().into()
+        },
         retained: counts.retained,
         overwritten: counts.overwritten,
         discarded: counts.discarded,
@@ -161,5 +200,9 @@ pub fn clear() -> Result<i64, Error> {
 
 /// For what the recorder itself asks nobody.
 fn permitted() -> Result<(), Error> {
-    if recording::is_permitted() { Ok(()) } else { Err(Error::NotPermitted) }
+    if recording::is_permitted() {
+        Ok(())
+    } else {
+        Err(Error::NotPermitted)
+    }
 }

@@ -1,5 +1,5 @@
-//! The port to the host: port 1 of a virtio console (Virtual I/O Device 1.2, 5.3), which QEMU calls `virtserialport`. Bytes that the host does not take yet are
-//! not lost: who writes waits.
+//! The port to the host: port 1 of a virtio console (Virtual I/O Device 1.2, 5.3), which QEMU calls
+//! `virtserialport`. Bytes that the host does not take yet are not lost: who writes waits.
 
 use kymo::vocabulary::Pid;
 
@@ -76,8 +76,14 @@ impl Console {
         device.add(IN, &IN_QUEUE)?;
         device.add(OUT, &OUT_QUEUE)?;
         // SAFETY: this is called once.
-        let (control_in, control_out, input, output) =
-            unsafe { (End::new(&CONTROL_IN_QUEUE), End::new(&CONTROL_OUT_QUEUE), End::new(&IN_QUEUE), End::new(&OUT_QUEUE)) };
+        let (control_in, control_out, input, output) = unsafe {
+            (
+                End::new(&CONTROL_IN_QUEUE),
+                End::new(&CONTROL_OUT_QUEUE),
+                End::new(&IN_QUEUE),
+                End::new(&OUT_QUEUE),
+            )
+        };
         let mut console = Console {
             device,
             control_in,
@@ -120,10 +126,14 @@ impl Console {
     fn listen(&mut self) {
         while let Some((index, _)) = self.control_in.take() {
             // SAFETY: taken back just now.
-            let &mut [p0, p1, p2, p3, e0, e1, v0, v1, ..] = unsafe { self.control_in.buffer(index) };
+            let &mut [p0, p1, p2, p3, e0, e1, v0, v1, ..] =
+                unsafe { self.control_in.buffer(index) };
             self.control_in.offer(index, For::Writing);
             self.device.notify(CONTROL_IN);
-            let (port, event) = (u32::from_le_bytes([p0, p1, p2, p3]), u16::from_le_bytes([e0, e1]));
+            let (port, event) = (
+                u32::from_le_bytes([p0, p1, p2, p3]),
+                u16::from_le_bytes([e0, e1]),
+            );
             match (port, event) {
                 (PORT, PORT_ADD) => {
                     self.is_there = true;
@@ -145,7 +155,8 @@ impl Console {
     }
 }
 
-/// Does something with the port, if there is one; it belongs to the running process from here on, until that ends.
+/// Does something with the port, if there is one; it belongs to the running process from here on,
+/// until that ends.
 fn with<T>(work: impl FnOnce(&mut Console) -> Result<T, Error>) -> Result<T, Error> {
     let pid = SCHEDULER.lock().running().pid;
     let mut console = CONSOLE_DEVICE.lock();
@@ -154,14 +165,18 @@ fn with<T>(work: impl FnOnce(&mut Console) -> Result<T, Error>) -> Result<T, Err
     if !console.is_there {
         return Err(Error::NoDevice);
     }
-    if console.user.is_some_and(|user| user != pid && process::is_alive(user)) {
+    if console
+        .user
+        .is_some_and(|user| user != pid && process::is_alive(user))
+    {
         return Err(Error::Busy);
     }
     console.user = Some(pid);
     work(console)
 }
 
-/// Sends bytes of the running process's to the host. Returns when the device is done with all of them; with none, whether the host listens.
+/// Sends bytes of the running process's to the host. Returns when the device is done with all of
+/// them; with none, whether the host listens.
 pub fn write(address: usize, len: usize) -> Result<i64, Error> {
     space::check(address, len, false)?;
     let mut sent = 0;
@@ -186,7 +201,8 @@ pub fn write(address: usize, len: usize) -> Result<i64, Error> {
             Ok(Some(part))
         })?;
         match part {
-            // What the device still had when the machine was switched off would be lost: this is behind that.
+            // What the device still had when the machine was switched off would be lost: this is
+            // behind that.
             Some(0) => return Ok(len as i64),
             Some(part) => sent += part,
             None if process::is_killed() => return Err(Error::Interrupted),

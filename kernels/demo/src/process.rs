@@ -29,7 +29,10 @@ pub struct Line {
 impl Line {
     /// No words.
     pub const fn new() -> Line {
-        Line { bytes: [0; LINE], len: 0 }
+        Line {
+            bytes: [0; LINE],
+            len: 0,
+        }
     }
 
     /// With this text. An error where it is too long.
@@ -51,7 +54,10 @@ impl Line {
 
 impl core::fmt::Write for Line {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let place = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(core::fmt::Error)?;
+        let place = self
+            .bytes
+            .get_mut(self.len..self.len + text.len())
+            .ok_or(core::fmt::Error)?;
         place.copy_from_slice(text.as_bytes());
         self.len += text.len();
         Ok(())
@@ -82,18 +88,28 @@ struct Table {
 }
 
 /// Taken before the scheduler's lock, where both are.
-static TABLE: Spin<Table> = Spin::new(Table { processes: [const { None }; PROCESSES], last_pid: 0 });
+static TABLE: Spin<Table> = Spin::new(Table {
+    processes: [const { None }; PROCESSES],
+    last_pid: 0,
+});
 
 impl Table {
     /// That process, if it lives.
     fn find(&mut self, pid: Pid) -> Option<&mut Process> {
-        self.processes.iter_mut().flatten().find(|process| process.pid == pid && process.status.is_none())
+        self.processes
+            .iter_mut()
+            .flatten()
+            .find(|process| process.pid == pid && process.status.is_none())
     }
 
     /// A place for a new process: one that was never used, or that of who has ended first.
     fn free(&mut self) -> Option<&mut Option<Process>> {
-        let is_free = |place: &&mut Option<Process>| place.is_none_or(|process| process.status.is_some());
-        self.processes.iter_mut().filter(is_free).min_by_key(|place| place.map_or(0, |process| process.pid.0))
+        let is_free =
+            |place: &&mut Option<Process>| place.is_none_or(|process| process.status.is_some());
+        self.processes
+            .iter_mut()
+            .filter(is_free)
+            .min_by_key(|place| place.map_or(0, |process| process.pid.0))
     }
 }
 
@@ -117,15 +133,37 @@ pub fn spawn(line: Line, prio: i16, rights: usize) -> Result<Pid, Error> {
     made
 }
 
-fn make(line: Line, program: &'static Program, root: usize, prio: i16, rights: usize) -> Result<Pid, Error> {
+fn make(
+    line: Line,
+    program: &'static Program,
+    root: usize,
+    prio: i16,
+    rights: usize,
+) -> Result<Pid, Error> {
     let mut table = TABLE.lock();
     let pid = Pid(table.last_pid + 1);
     let place = table.free().ok_or(Error::Full)?;
     let mut scheduler = SCHEDULER.lock();
     let parent = scheduler.running().pid;
-    let new = New { name: program.name, pid, prio, space: root, entry: begin, argument: 0 };
+    let new = New {
+        name: program.name,
+        pid,
+        prio,
+        space: root,
+        entry: begin,
+        argument: 0,
+    };
     scheduler.create(new).ok_or(Error::Full)?;
-    *place = Some(Process { pid, parent, status: None, rights, line, program, root, heap_end: HEAP });
+    *place = Some(Process {
+        pid,
+        parent,
+        status: None,
+        rights,
+        line,
+        program,
+        root,
+        heap_end: HEAP,
+    });
     table.last_pid = pid.0;
     Ok(pid)
 }
@@ -150,7 +188,8 @@ pub fn rights() -> usize {
 /// What the thread of a new process does first.
 fn begin(_: usize) {
     arch::mask();
-    let start = load().unwrap_or_else(|error| give_up(format_args!("its stack cannot be had, {error:?}")));
+    let start =
+        load().unwrap_or_else(|error| give_up(format_args!("its stack cannot be had, {error:?}")));
     let top = thread::stack_top(SCHEDULER.lock().running_slot());
     // SAFETY: interrupts are masked, and it is this thread's stack.
     unsafe { enter_user(top, start) };
@@ -160,11 +199,19 @@ fn begin(_: usize) {
 fn load() -> Result<Start, Error> {
     let (pid, tid) = running();
     let (program, line) = with_running(|process| (process.program, process.line))?;
-    record!(ProcessExec { pid, tid, filename: Text::new(program.name) });
+    record!(ProcessExec {
+        pid,
+        tid,
+        filename: Text::new(program.name)
+    });
     let text = line.text().as_bytes();
     let stack = (space::STACK_TOP - text.len()) & !15;
     space::copy_to_user(stack, text)?;
-    Ok(Start { entry: program.entry(), stack, arguments: [stack, text.len()] })
+    Ok(Start {
+        entry: program.entry(),
+        stack,
+        arguments: [stack, text.len()],
+    })
 }
 
 /// The running process begins another program, in a new space.
@@ -180,7 +227,8 @@ pub fn exec(line: Line) -> Result<Start, Error> {
     {
         let mut scheduler = SCHEDULER.lock();
         let thread = scheduler.running_mut();
-        (thread.name, thread.named, thread.process_named) = (program.name, NameEpoch::new(), NameEpoch::new());
+        (thread.name, thread.named, thread.process_named) =
+            (program.name, NameEpoch::new(), NameEpoch::new());
         scheduler.tell_names(scheduler.running_slot());
     }
     load()
@@ -208,10 +256,19 @@ pub fn exit(status: u8) -> ! {
 /// Has a process end as soon as it would go back to its program.
 pub fn kill(pid: Pid) -> Result<(), Error> {
     let mut scheduler = SCHEDULER.lock();
-    let is_its = |thread: &thread::Thread| thread.state != State::Free && thread.pid == pid && !thread.killed;
-    let slot = scheduler.threads.iter().position(is_its).filter(|_| pid != Pid(0)).ok_or(Error::NoProcess)?;
+    let is_its = |thread: &thread::Thread| {
+        thread.state != State::Free && thread.pid == pid && !thread.killed
+    };
+    let slot = scheduler
+        .threads
+        .iter()
+        .position(is_its)
+        .filter(|_| pid != Pid(0))
+        .ok_or(Error::NoProcess)?;
     let killer_tid = scheduler.running().tid;
-    [slot, scheduler.running_slot()].into_iter().for_each(|slot| scheduler.tell_names(slot));
+    [slot, scheduler.running_slot()]
+        .into_iter()
+        .for_each(|slot| scheduler.tell_names(slot));
     record!(ProcessKill { pid, killer_tid });
     scheduler.kill(slot);
     settle(scheduler);
@@ -222,7 +279,10 @@ pub fn kill(pid: Pid) -> Result<(), Error> {
 pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
     let (pid, _) = running();
     println!("demo: process {} is ended: {why}", pid.0);
-    record!(ProcessKill { pid, killer_tid: Tid(0) });
+    record!(ProcessKill {
+        pid,
+        killer_tid: Tid(0)
+    });
     exit(status::FAULT)
 }
 
@@ -243,32 +303,58 @@ pub fn is_alive(pid: Pid) -> bool {
     TABLE.lock().find(pid).is_some()
 }
 
-/// Waits until a process has ended. Gives its status, which is known until there are many newer processes.
+/// Waits until a process has ended. Gives its status, which is known until there are many newer
+/// processes.
 pub fn wait(pid: Pid) -> Result<u8, Error> {
     let tid = {
         let scheduler = SCHEDULER.lock();
-        let is_its = |thread: &&thread::Thread| thread.state != State::Free && thread.pid == pid && pid != Pid(0);
-        scheduler.threads.iter().find(is_its).map(|thread| thread.tid)
+        let is_its = |thread: &&thread::Thread| {
+            thread.state != State::Free && thread.pid == pid && pid != Pid(0)
+        };
+        scheduler
+            .threads
+            .iter()
+            .find(is_its)
+            .map(|thread| thread.tid)
     };
     if let Some(tid) = tid {
         thread::join(tid);
     }
     let table = TABLE.lock();
-    let process = table.processes.iter().flatten().find(|process| process.pid == pid);
-    process.and_then(|process| process.status).ok_or(Error::NoProcess)
+    let process = table
+        .processes
+        .iter()
+        .flatten()
+        .find(|process| process.pid == pid);
+    process
+        .and_then(|process| process.status)
+        .ok_or(Error::NoProcess)
 }
 
 /// A program did something that cannot be done, and is no page fault.
 pub fn exception(cause: u32, ip: usize, value: usize) -> ! {
-    record!(Exception { cause, ip: Address(ip as u64), value: value as u64 });
+    record!(Exception {
+        cause,
+        ip: Address(ip as u64),
+        value: value as u64
+    });
     give_up(format_args!("exception {cause} at {ip:#x}"))
 }
 
 /// Tells of every process that lives.
 pub fn dump_state() {
     let table = TABLE.lock();
-    for process in table.processes.iter().flatten().filter(|process| process.status.is_none()) {
+    for process in table
+        .processes
+        .iter()
+        .flatten()
+        .filter(|process| process.status.is_none())
+    {
         let (pid, parent_pid, name) = (process.pid, process.parent, process.program.name);
-        record!(ProcessStateDump { pid, parent_pid, name: Text::new(name) });
+        record!(ProcessStateDump {
+            pid,
+            parent_pid,
+            name: Text::new(name)
+        });
     }
 }

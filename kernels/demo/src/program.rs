@@ -59,9 +59,14 @@ impl Program {
         self.number(24, 8) as usize
     }
 
-    /// What a process has in its space at first (System V ABI, "ELF header" and "program header" of 64-bit files).
+    /// What a process has in its space at first (System V ABI, "ELF header" and "program header" of
+    /// 64-bit files).
     pub fn segments(&'static self) -> impl Iterator<Item = Segment> {
-        let (headers, size, count) = (self.number(32, 8) as usize, self.number(54, 2) as usize, self.number(56, 2) as usize);
+        let (headers, size, count) = (
+            self.number(32, 8) as usize,
+            self.number(54, 2) as usize,
+            self.number(56, 2) as usize,
+        );
         let headers = (0..count).map(move |index| headers + index * size);
         headers.filter(|&at| self.number(at, 4) == LOAD).map(|at| {
             let field = |offset| self.number(at + offset, 8) as usize;
@@ -78,6 +83,9 @@ impl Program {
     }
 
     fn number(&self, at: usize, len: usize) -> u64 {
-        self.elf.0[at..at + len].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+        self.elf.0[at..at + len]
+            .iter()
+            .rev()
+            .fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 }

@@ -1,4 +1,5 @@
-//! Threads in a row, linked by their own `next`: ready ones, or the waiters of a lock. A thread is in one row at most.
+//! Threads in a row, linked by their own `next`: ready ones, or the waiters of a lock. A thread is
+//! in one row at most.
 
 use crate::thread::{Slot, Thread};
 

@@ -12,10 +12,12 @@ use crate::sched::SCHEDULER;
 use crate::{MAX_HARTS, SETTINGS, arch, process};
 
 /// The memory that is recorded into.
-pub static REGION: kymo::RegionMemory<{ 80 << 20 }, { MAX_HARTS as u32 }> = kymo::RegionMemory::new();
+pub static REGION: kymo::RegionMemory<{ 80 << 20 }, { MAX_HARTS as u32 }> =
+    kymo::RegionMemory::new();
 
 /// The sessions over it.
-pub static RECORDER: kymo::Recorder<arch::Virt, MAX_HARTS> = kymo::Recorder::new(REGION.memory(), &kymo::vocabulary::ALL);
+pub static RECORDER: kymo::Recorder<arch::Virt, MAX_HARTS> =
+    kymo::Recorder::new(REGION.memory(), &kymo::vocabulary::ALL);
 
 /// The mode `trace`.
 const TRACE: u32 = kymo::Mode::Trace as u32;
@@ -23,12 +25,19 @@ const TRACE: u32 = kymo::Mode::Trace as u32;
 /// A session over all harts. What `rings` has zeros for is as the command line says.
 pub fn config(settings: &Settings, rings: &Rings) -> Config {
     unsafe extern "C" {
-        /// In link.ld: the id that the linker gave this image, so that a trace names the image which wrote it.
+        /// In link.ld: the id that the linker gave this image, so that a trace names the image
+        /// which wrote it.
         safe static __build_id: [u8; 20];
     }
     // FNV-1a: another command line, another session.
     let hash = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
-    let either = |told: u64, unless_told| if told == 0 { unless_told } else { u32::try_from(told).unwrap_or(u32::MAX) };
+    let either = |told: u64, unless_told| {
+        if told == 0 {
+            unless_told
+        } else {
+            u32::try_from(told).unwrap_or(u32::MAX)
+        }
+    };
     Config {
         cpus: arch::harts() as u32,
         packet_size: either(rings.packet_size, settings.packet_size),
@@ -37,7 +46,12 @@ pub fn config(settings: &Settings, rings: &Rings) -> Config {
         // This, and the reader, follow from the flags of `start`.
         overflow: Overflow::Overwrite,
         consumer: Consumer::None,
-        clock: kymo::Clock { frequency_hz: arch::timer::FREQUENCY, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: kymo::Clock {
+            frequency_hz: arch::timer::FREQUENCY,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: &raw const REGION as u64, // memory is mapped where it is
         build_id: __build_id,
         seed: settings.line.bytes().fold(0xCBF2_9CE4_8422_2325, hash),
@@ -53,7 +67,12 @@ pub fn flags() -> u32 {
 }
 
 /// Begins to record the events that `options` name. Gives the number of channels.
-pub fn start(mode: u32, flags: u32, config: &Config, options: &Options<'_>) -> Result<u32, Refused> {
+pub fn start(
+    mode: u32,
+    flags: u32,
+    config: &Config,
+    options: &Options<'_>,
+) -> Result<u32, Refused> {
     let started = RECORDER.start_with(mode, flags, Some(config), |name| options.records(name))?;
     let rolls = started.overflow == Overflow::Overwrite;
     FLAGS.store(if rolls { kymo::flags::ROLLING } else { 0 }, Relaxed);
@@ -72,7 +91,10 @@ pub fn start_at_boot(settings: &Settings) -> Result<(), Refused> {
     let options = &settings.kymo;
     let config = options.apply(&config(settings, &Rings::default()));
     let channels = start(TRACE, options.flags(kymo::flags::ROLLING), &config, options)?;
-    println!("demo: recording on {} harts, {channels} channels", config.cpus);
+    println!(
+        "demo: recording on {} harts, {channels} channels",
+        config.cpus
+    );
     Ok(())
 }
 
@@ -96,7 +118,8 @@ pub fn is_permitted() -> bool {
     process::rights() & rights::PERF != 0
 }
 
-/// Tells of every process and thread, so that a session that starts late knows what each does. What things are called is told before they are used.
+/// Tells of every process and thread, so that a session that starts late knows what each does. What
+/// things are called is told before they are used.
 pub fn dump_state() {
     process::dump_state();
     SCHEDULER.lock().dump_state();

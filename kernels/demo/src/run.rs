@@ -11,7 +11,8 @@ use crate::recording::settings;
 use crate::workload::Workload;
 use crate::{arch, thread};
 
-/// The priority of programs that the command line names: who reads a trace comes before who makes it.
+/// The priority of programs that the command line names: who reads a trace comes before who makes
+/// it.
 const PRIO: i16 = 9;
 /// That of threads that do a workload.
 pub const WORKLOAD_PRIO: i16 = 10;
@@ -32,7 +33,11 @@ fn what_is_said(settings: &Settings) -> bool {
         return one(settings.workload, settings.rounds);
     }
     // All of them, whatever becomes of one.
-    settings.runs().filter(|run| !one(run, settings.rounds)).count() == 0
+    settings
+        .runs()
+        .filter(|run| !one(run, settings.rounds))
+        .count()
+        == 0
 }
 
 /// A workload, or a program with what it is told, between commas.
@@ -42,7 +47,11 @@ fn one(run: &str, rounds: u32) -> bool {
         return true;
     }
     let mut line = Line::new();
-    if run.split(',').try_for_each(|word| write!(line, "{word} ")).is_err() {
+    if run
+        .split(',')
+        .try_for_each(|word| write!(line, "{word} "))
+        .is_err()
+    {
         println!("demo: \"{run}\" cannot be run: it is too long");
         return false;
     }

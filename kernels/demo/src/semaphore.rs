@@ -2,7 +2,9 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use kymo::vocabulary::{LockAcquired, LockKind, LockName, LockReleased, LockWait, Object, SwitchReason};
+use kymo::vocabulary::{
+    LockAcquired, LockKind, LockName, LockReleased, LockWait, Object, SwitchReason,
+};
 use kymo::{NameEpoch, Text, Tid};
 
 use crate::queue::{Queue, Side};
@@ -22,7 +24,11 @@ pub struct SemaphoreState {
 
 impl SemaphoreState {
     pub const fn new() -> SemaphoreState {
-        SemaphoreState { used: false, count: 0, waiters: Queue::new() }
+        SemaphoreState {
+            used: false,
+            count: 0,
+            waiters: Queue::new(),
+        }
     }
 }
 
@@ -39,7 +45,12 @@ pub struct Semaphore {
 impl Semaphore {
     /// One that counts `count` at first.
     pub const fn new(name: &'static str, count: u32) -> Semaphore {
-        Semaphore { name, named: NameEpoch::new(), first: count, index: AtomicUsize::new(NO_INDEX) }
+        Semaphore {
+            name,
+            named: NameEpoch::new(),
+            first: count,
+            index: AtomicUsize::new(NO_INDEX),
+        }
     }
 
     fn object(&self) -> Object {
@@ -49,32 +60,64 @@ impl Semaphore {
     fn index(&self, scheduler: &mut Scheduler) -> usize {
         let mut index = self.index.load(Relaxed);
         if index == NO_INDEX {
-            let free = scheduler.semaphores.iter().position(|semaphore| !semaphore.used);
+            let free = scheduler
+                .semaphores
+                .iter()
+                .position(|semaphore| !semaphore.used);
             index = free.expect("the table of semaphores has room");
-            scheduler.semaphores[index] = SemaphoreState { used: true, count: self.first, waiters: Queue::new() };
+            scheduler.semaphores[index] = SemaphoreState {
+                used: true,
+                count: self.first,
+                waiters: Queue::new(),
+            };
             self.index.store(index, Relaxed);
         }
-        name!(self.named, LockName { lock: self.object(), kind: KIND, name: Text::new(self.name) });
+        name!(
+            self.named,
+            LockName {
+                lock: self.object(),
+                kind: KIND,
+                name: Text::new(self.name)
+            }
+        );
         index
     }
 
     /// Takes one, or waits for it.
     pub fn down(&self) {
         let mut scheduler = SCHEDULER.lock();
-        let (index, me, lock) = (self.index(&mut scheduler), scheduler.running_slot(), self.object());
+        let (index, me, lock) = (
+            self.index(&mut scheduler),
+            scheduler.running_slot(),
+            self.object(),
+        );
         let sched = &mut *scheduler;
         let semaphore = &mut sched.semaphores[index];
         if semaphore.count > 0 {
             semaphore.count -= 1;
-            record!(LockAcquired { lock, kind: KIND, contended: false });
+            record!(LockAcquired {
+                lock,
+                kind: KIND,
+                contended: false
+            });
             return;
         }
-        record!(LockWait { lock, owner_tid: Tid(0), kind: KIND });
-        semaphore.waiters.insert(&mut sched.threads, me, Side::Behind);
+        record!(LockWait {
+            lock,
+            owner_tid: Tid(0),
+            kind: KIND
+        });
+        semaphore
+            .waiters
+            .insert(&mut sched.threads, me, Side::Behind);
         switch(scheduler, SwitchReason::Waits, State::Blocked);
         // `up` gave it to this thread, and did not count it.
         let _masked = SCHEDULER.lock();
-        record!(LockAcquired { lock, kind: KIND, contended: true });
+        record!(LockAcquired {
+            lock,
+            kind: KIND,
+            contended: true
+        });
     }
 
     /// Gives one, to the first waiter if there is any.

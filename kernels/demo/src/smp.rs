@@ -31,8 +31,9 @@ pub fn count_online() -> usize {
     ONLINE.load(Acquire).count_ones() as usize
 }
 
-/// Returns when every other hart has taken an interrupt, so that it is out of any record that it was writing. Nobody calls this with a lock that
-/// another hart may wait for, nor on two harts at once.
+/// Returns when every other hart has taken an interrupt, so that it is out of any record that it
+/// was writing. Nobody calls this with a lock that another hart may wait for, nor on two harts at
+/// once.
 pub fn synchronize() {
     // On one hart, which is not to wait for itself.
     let interrupts = arch::mask();
@@ -51,7 +52,8 @@ pub fn answer() {
     ANSWERED[arch::hart()].store(ASKED.load(Acquire), Release);
 }
 
-/// Stops all other harts, for good: each when it leaves its next trap. Called once, with interrupts masked.
+/// Stops all other harts, for good: each when it leaves its next trap. Called once, with interrupts
+/// masked.
 pub fn park_others() {
     STOP.store(true, Release);
     for hart in others() {

@@ -1,5 +1,6 @@
-//! What a process sees: its program, its heap, its stack. Code and constants are there from the start; every other page comes when it is touched, by the
-//! program (a page fault) or by the kernel on its behalf (the buffer of a call).
+//! What a process sees: its program, its heap, its stack. Code and constants are there from the
+//! start; every other page comes when it is touched, by the program (a page fault) or by the kernel
+//! on its behalf (the buffer of a call).
 
 use core::ops::Range;
 
@@ -24,7 +25,11 @@ pub fn new(program: &'static Program) -> Result<usize, Error> {
     // SAFETY: the frame is new.
     unsafe { paging::new_space(root) };
     for segment in program.segments().filter(|segment| !segment.writable) {
-        let access = if segment.executable { Access::ReadExecute } else { Access::Read };
+        let access = if segment.executable {
+            Access::ReadExecute
+        } else {
+            Access::Read
+        };
         let frames = (segment.bytes.as_ptr() as usize..).step_by(PAGE);
         for (page, frame) in segment.pages().zip(frames) {
             // SAFETY: no hart sees the space yet.
@@ -46,8 +51,14 @@ pub fn free(root: usize) {
 /// Makes the running process's heap larger by so many pages. Gives where they begin.
 pub fn map(pages: usize) -> Result<usize, Error> {
     process::with_running(|process| {
-        let (begin, size) = (process.heap_end, pages.checked_mul(PAGE).ok_or(Error::NoMemory)?);
-        let end = begin.checked_add(size).filter(|&end| end <= HEAP_LIMIT).ok_or(Error::NoMemory)?;
+        let (begin, size) = (
+            process.heap_end,
+            pages.checked_mul(PAGE).ok_or(Error::NoMemory)?,
+        );
+        let end = begin
+            .checked_add(size)
+            .filter(|&end| end <= HEAP_LIMIT)
+            .ok_or(Error::NoMemory)?;
         process.heap_end = end;
         Ok(begin)
     })?
@@ -59,7 +70,10 @@ impl Process {
         if (HEAP..self.heap_end).contains(&page) || (STACK_TOP - STACK..STACK_TOP).contains(&page) {
             return Some(&[]);
         }
-        let data = self.program.segments().find(|segment| segment.writable && segment.pages().any(|own| own == page))?;
+        let data = self
+            .program
+            .segments()
+            .find(|segment| segment.writable && segment.pages().any(|own| own == page))?;
         Some(data.bytes_of(page))
     }
 
@@ -83,10 +97,19 @@ impl Process {
         }
         let bytes = self.first_bytes(page).ok_or(Error::Fault)?;
         let frame = frame::alloc_zeroed().ok_or(Error::NoMemory)?;
-        // SAFETY: the frame is new, and memory is mapped where it is; `bytes` are those of a page at most.
+        // SAFETY: the frame is new, and memory is mapped where it is; `bytes` are those of a page
+        // at most.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), frame as *mut u8, bytes.len()) };
         // SAFETY: the running process's space, and a process runs on one hart at a time.
-        let mapped = unsafe { paging::map(self.root, page, frame, Access::ReadWrite, frame::alloc_zeroed) };
+        let mapped = unsafe {
+            paging::map(
+                self.root,
+                page,
+                frame,
+                Access::ReadWrite,
+                frame::alloc_zeroed,
+            )
+        };
         mapped.map(|()| frame).ok_or_else(|| {
             frame::free(frame, 0);
             Error::NoMemory
@@ -113,21 +136,26 @@ fn range(address: usize, len: usize) -> Result<Range<usize>, Error> {
     if len == 0 {
         return Ok(USER.start..USER.start);
     }
-    let end = address.checked_add(len).filter(|&end| end <= USER.end && address >= USER.start);
+    let end = address
+        .checked_add(len)
+        .filter(|&end| end <= USER.end && address >= USER.start);
     end.map(|end| address..end).ok_or(Error::Fault)
 }
 
 /// Whether the running process may read (or write) these bytes.
 pub fn check(address: usize, len: usize, write: bool) -> Result<(), Error> {
     let range = range(address, len)?;
-    let all = process::with_running(|process| parts(range).all(|part| process.has(page_of(part.start), write)))?;
+    let all = process::with_running(|process| {
+        parts(range).all(|part| process.has(page_of(part.start), write))
+    })?;
     all.then_some(()).ok_or(Error::Fault)
 }
 
 /// Has the pages of these bytes, which the running process writes to, come now.
 pub fn touch(address: usize, len: usize) -> Result<(), Error> {
-    parts(range(address, len)?)
-        .try_for_each(|part| process::with_running(|process| process.frame_of(page_of(part.start), true))?.map(|_| ()))
+    parts(range(address, len)?).try_for_each(|part| {
+        process::with_running(|process| process.frame_of(page_of(part.start), true))?.map(|_| ())
+    })
 }
 
 /// The bytes at an address of the running process, into `to`.
@@ -136,8 +164,15 @@ pub fn copy_from_user(address: usize, to: &mut [u8]) -> Result<(), Error> {
     for part in parts(range(address, rest.len())?) {
         let frame = process::with_running(|process| process.frame_of(page_of(part.start), false))??;
         let (here, behind) = rest.split_at_mut(part.len());
-        // SAFETY: the frame belongs to the running process, memory is mapped where it is, and the part is inside of the frame.
-        unsafe { core::ptr::copy_nonoverlapping((frame + part.start % PAGE) as *const u8, here.as_mut_ptr(), here.len()) };
+        // SAFETY: the frame belongs to the running process, memory is mapped where it is, and the
+        // part is inside of the frame.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                (frame + part.start % PAGE) as *const u8,
+                here.as_mut_ptr(),
+                here.len(),
+            )
+        };
         rest = behind;
     }
     Ok(())
@@ -150,7 +185,13 @@ pub fn copy_to_user(address: usize, from: &[u8]) -> Result<(), Error> {
         let frame = process::with_running(|process| process.frame_of(page_of(part.start), true))??;
         let (here, behind) = rest.split_at(part.len());
         // SAFETY: as in `copy_from_user`; the page is writable.
-        unsafe { core::ptr::copy_nonoverlapping(here.as_ptr(), (frame + part.start % PAGE) as *mut u8, here.len()) };
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                here.as_ptr(),
+                (frame + part.start % PAGE) as *mut u8,
+                here.len(),
+            )
+        };
         rest = behind;
     }
     Ok(())
@@ -170,15 +211,25 @@ pub fn write_words<const N: usize>(address: usize, words: [u64; N]) -> Result<()
 
 /// A program touched a page that is not there, or not for what it tried.
 pub fn fault(address: usize, ip: usize, cause: FaultCause) {
-    record!(PageFault { address: Address(address as u64), ip: Address(ip as u64), cause, user: true });
+    record!(PageFault {
+        address: Address(address as u64),
+        ip: Address(ip as u64),
+        cause,
+        user: true
+    });
     let write = match cause {
         FaultCause::Load => Some(false),
         FaultCause::Store => Some(true),
         // All code is there from the start.
         FaultCause::Fetch => None,
     };
-    let frame = |write| process::with_running(|process| process.frame_of(page_of(address), write)).and_then(|frame| frame);
+    let frame = |write| {
+        process::with_running(|process| process.frame_of(page_of(address), write))
+            .and_then(|frame| frame)
+    };
     if let Err(error) = write.ok_or(Error::Fault).and_then(frame) {
-        process::give_up(format_args!("{cause:?} at {address:#x} by {ip:#x}, {error:?}"));
+        process::give_up(format_args!(
+            "{cause:?} at {address:#x} by {ip:#x}, {error:?}"
+        ));
     }
 }

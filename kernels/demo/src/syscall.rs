@@ -1,6 +1,8 @@
 //! System calls: what programs can ask for. Numbers, arguments and errors are those of abi.rs.
 
-use kymo::vocabulary::{Counter, Mark, Pid, SpanBegin, SpanEnd, Syscall, SyscallEnter, SyscallExit, SyscallName};
+use kymo::vocabulary::{
+    Counter, Mark, Pid, SpanBegin, SpanEnd, Syscall, SyscallEnter, SyscallExit, SyscallName,
+};
 use kymo::{NameEpoch, Text, Tid};
 
 use crate::abi::{Call, Error, Kind};
@@ -33,7 +35,10 @@ pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
     let id = Syscall(u32::try_from(number).unwrap_or(u32::MAX));
     let call = Call::ALL.get(number).ok_or(Error::NoCall);
     name(id, call);
-    record!(SyscallEnter { id, arg0: arguments[0] as u64 });
+    record!(SyscallEnter {
+        id,
+        arg0: arguments[0] as u64
+    });
     let value = match call.and_then(|&call| perform(call, arguments)) {
         Ok(Outcome::Value(value)) => value,
         Ok(start) => return start,
@@ -50,7 +55,13 @@ pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
 /// Tells what a call that there is is called, where that is due.
 fn name(id: Syscall, call: Result<&Call, Error>) {
     if let (Ok(call), Some(named)) = (call, NAMED.get(id.0 as usize)) {
-        name!(named, SyscallName { id, name: Text::new(call.name()) });
+        name!(
+            named,
+            SyscallName {
+                id,
+                name: Text::new(call.name())
+            }
+        );
     }
 }
 
@@ -75,7 +86,10 @@ fn perform(call: Call, [a, b, c, d, e]: [usize; 5]) -> Result<Outcome, Error> {
         Call::Wait => process::wait(pid()?)?.into(),
         Call::Map => space::map(a)? as i64,
         Call::Mark => {
-            record!(Mark { id, value: b as u64 });
+            record!(Mark {
+                id,
+                value: b as u64
+            });
             0
         }
         Call::SpanBegin => {
@@ -87,7 +101,10 @@ fn perform(call: Call, [a, b, c, d, e]: [usize; 5]) -> Result<Outcome, Error> {
             0
         }
         Call::Counter => {
-            record!(Counter { id, value: b as i64 });
+            record!(Counter {
+                id,
+                value: b as i64
+            });
             0
         }
         Call::Send => ipc::send(a, b as u64).map(|()| 0)?,
@@ -128,7 +145,11 @@ fn perform(call: Call, [a, b, c, d, e]: [usize; 5]) -> Result<Outcome, Error> {
 }
 
 /// Gives a program's text of at most [`BUFFER`] bytes to `use_it`.
-pub fn with_text<T>(address: usize, len: usize, use_it: impl FnOnce(&str) -> Result<T, Error>) -> Result<T, Error> {
+pub fn with_text<T>(
+    address: usize,
+    len: usize,
+    use_it: impl FnOnce(&str) -> Result<T, Error>,
+) -> Result<T, Error> {
     let mut buffer = [0; BUFFER];
     let bytes = buffer.get_mut(..len).ok_or(Error::Invalid)?;
     space::copy_from_user(address, bytes)?;

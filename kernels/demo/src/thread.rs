@@ -2,7 +2,9 @@
 
 use core::cell::UnsafeCell;
 
-use kymo::vocabulary::{Pid, SwitchReason, ThreadCreate, ThreadDelay, ThreadExit, ThreadResume, ThreadState};
+use kymo::vocabulary::{
+    Pid, SwitchReason, ThreadCreate, ThreadDelay, ThreadExit, ThreadResume, ThreadState,
+};
 use kymo::vocabulary::{ThreadSuspend, ThreadYield};
 use kymo::{NameEpoch, Tid};
 
@@ -18,7 +20,8 @@ pub type Slot = usize;
 pub const THREADS: usize = 64;
 const STACK: usize = 16 << 10;
 
-/// The priority of the threads that run when there is nothing to do. All others have 0 or more; who has more goes first.
+/// The priority of the threads that run when there is nothing to do. All others have 0 or more; who
+/// has more goes first.
 pub const IDLE: i16 = -1;
 /// Ticks of the timer that a thread may run before another one of its priority.
 pub const SLICE: u32 = 5;
@@ -133,7 +136,8 @@ impl Thread {
     }
 }
 
-/// The word at the lower end of each stack: whoever needs more room than there is destroys it first.
+/// The word at the lower end of each stack: whoever needs more room than there is destroys it
+/// first.
 const CANARY: u64 = 0x57AC_4B07_703D_5EED;
 
 #[repr(C, align(16))]
@@ -153,7 +157,10 @@ pub fn stack_top(slot: Slot) -> usize {
 pub fn check_stack(slot: Slot) {
     // SAFETY: a word of the stack that no thread uses.
     let canary = unsafe { STACKS[slot].0.get().cast::<u64>().read() };
-    assert_eq!(canary, CANARY, "the stack of the thread in place {slot} is too small");
+    assert_eq!(
+        canary, CANARY,
+        "the stack of the thread in place {slot} is too small"
+    );
 }
 
 /// A new thread, which runs `entry(argument)` and ends.
@@ -170,7 +177,10 @@ pub struct New {
 impl Scheduler {
     /// Makes a thread, and lets it run. `None` where the table is full.
     pub fn create(&mut self, new: New) -> Option<Tid> {
-        let slot = self.threads.iter().position(|thread| thread.state == State::Free)?;
+        let slot = self
+            .threads
+            .iter()
+            .position(|thread| thread.state == State::Free)?;
         self.last_tid += 1;
         let (tid, parent) = (Tid(self.last_tid), self.running());
         // SAFETY: the place is free, so nobody uses its stack.
@@ -178,7 +188,14 @@ impl Scheduler {
             STACKS[slot].0.get().cast::<u64>().write(CANARY);
             Context::new(stack_top(slot), begin)
         };
-        let New { name, pid, prio, space, entry, argument } = new;
+        let New {
+            name,
+            pid,
+            prio,
+            space,
+            entry,
+            argument,
+        } = new;
         let hart = parent.hart;
         let parent_tid = parent.tid;
         self.threads[slot] = Thread {
@@ -196,12 +213,18 @@ impl Scheduler {
             ..Thread::none()
         };
         self.tell_names(slot);
-        record!(ThreadCreate { tid, pid, parent_tid, prio });
+        record!(ThreadCreate {
+            tid,
+            pid,
+            parent_tid,
+            prio
+        });
         self.wake(slot, parent_tid);
         Some(tid)
     }
 
-    /// Has the thread of a process end as soon as it would go back to the program; what it waits for is not waited for any more.
+    /// Has the thread of a process end as soon as it would go back to the program; what it waits
+    /// for is not waited for any more.
     pub fn kill(&mut self, slot: Slot) {
         let waker = self.running().tid;
         let thread = &mut self.threads[slot];
@@ -216,7 +239,9 @@ impl Scheduler {
     }
 
     fn find(&self, tid: Tid) -> Option<Slot> {
-        self.threads.iter().position(|thread| thread.tid == tid && thread.state != State::Free)
+        self.threads
+            .iter()
+            .position(|thread| thread.tid == tid && thread.state != State::Free)
     }
 }
 
@@ -224,7 +249,9 @@ impl Scheduler {
 extern "C" fn begin() -> ! {
     // SAFETY: the switch has kept the lock for the thread that it goes to.
     let scheduler = unsafe { SCHEDULER.held(true) };
-    let Thread { entry, argument, .. } = *scheduler.running();
+    let Thread {
+        entry, argument, ..
+    } = *scheduler.running();
     drop(scheduler);
     entry(argument);
     exit()
@@ -238,7 +265,14 @@ pub fn spawn(name: &'static str, prio: i16, entry: fn(usize), argument: usize) -
 /// The same; `None` where the table is full.
 pub fn try_spawn(name: &'static str, prio: i16, entry: fn(usize), argument: usize) -> Option<Tid> {
     let mut scheduler = SCHEDULER.lock();
-    let new = New { name, pid: Pid(0), prio, space: arch::paging::kernel_space(), entry, argument };
+    let new = New {
+        name,
+        pid: Pid(0),
+        prio,
+        space: arch::paging::kernel_space(),
+        entry,
+        argument,
+    };
     let tid = scheduler.create(new);
     settle(scheduler);
     tid
@@ -253,7 +287,11 @@ pub fn is_alive(tid: Tid) -> bool {
 pub fn exit() -> ! {
     let mut scheduler = SCHEDULER.lock();
     let Thread { tid, pid, .. } = *scheduler.running();
-    record!(ThreadExit { tid, pid, prev_state: ThreadState::Runnable });
+    record!(ThreadExit {
+        tid,
+        pid,
+        prev_state: ThreadState::Runnable
+    });
     for slot in 0..THREADS {
         if scheduler.threads[slot].joins == Some(tid) {
             scheduler.threads[slot].joins = None;
@@ -282,11 +320,14 @@ pub fn priority() -> i16 {
 /// Lets others of the running thread's priority go first.
 pub fn yield_now() {
     let scheduler = SCHEDULER.lock();
-    record!(ThreadYield { tid: scheduler.running().tid });
+    record!(ThreadYield {
+        tid: scheduler.running().tid
+    });
     switch(scheduler, SwitchReason::Yielded, State::Ready);
 }
 
-/// Sleeps for so many ticks of the clock, or a little longer; not at all if the running thread was killed on its way here.
+/// Sleeps for so many ticks of the clock, or a little longer; not at all if the running thread was
+/// killed on its way here.
 pub fn sleep(ticks: u64) {
     let mut scheduler = SCHEDULER.lock();
     let thread = scheduler.running_mut();
@@ -294,14 +335,20 @@ pub fn sleep(ticks: u64) {
         return;
     }
     thread.wake_at = arch::timer::time().saturating_add(ticks);
-    record!(ThreadDelay { tid: thread.tid, ticks });
+    record!(ThreadDelay {
+        tid: thread.tid,
+        ticks
+    });
     switch(scheduler, SwitchReason::Waits, State::Sleeping);
 }
 
-/// Takes a thread out, whatever it does, until [`resume`]. False where there is no such thread, or it is out already.
+/// Takes a thread out, whatever it does, until [`resume`]. False where there is no such thread, or
+/// it is out already.
 pub fn suspend(tid: Tid) -> bool {
     let mut scheduler = SCHEDULER.lock();
-    let Some(slot) = scheduler.find(tid) else { return false };
+    let Some(slot) = scheduler.find(tid) else {
+        return false;
+    };
     let this = scheduler.running_slot();
     scheduler.tell_names(slot);
     let thread = &mut scheduler.threads[slot];
@@ -314,7 +361,9 @@ pub fn suspend(tid: Tid) -> bool {
             thread.state = State::Suspended;
             scheduler.unqueue(slot);
         }
-        State::Running if slot == this => switch(scheduler, SwitchReason::Suspended, State::Suspended),
+        State::Running if slot == this => {
+            switch(scheduler, SwitchReason::Suspended, State::Suspended)
+        }
         state => {
             thread.stop = true;
             if state == State::Running {
@@ -328,7 +377,9 @@ pub fn suspend(tid: Tid) -> bool {
 /// Ends what [`suspend`] began. False where the thread was not suspended.
 pub fn resume(tid: Tid) -> bool {
     let mut scheduler = SCHEDULER.lock();
-    let Some(slot) = scheduler.find(tid) else { return false };
+    let Some(slot) = scheduler.find(tid) else {
+        return false;
+    };
     let waker = scheduler.running().tid;
     scheduler.tell_names(slot);
     let thread = &mut scheduler.threads[slot];

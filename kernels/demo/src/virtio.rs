@@ -1,5 +1,5 @@
-//! Devices of virtio over memory-mapped registers, and their queues (Virtual I/O Device 1.2: 2.7 "split virtqueues", 4.2 "over MMIO"; what is there called
-//! legacy is left alone).
+//! Devices of virtio over memory-mapped registers, and their queues (Virtual I/O Device 1.2: 2.7
+//! "split virtqueues", 4.2 "over MMIO"; what is there called legacy is left alone).
 
 use core::cell::UnsafeCell;
 
@@ -34,10 +34,13 @@ const VERSION_1: u64 = 1 << 32;
 pub struct Device(usize);
 
 impl Device {
-    /// The first device of this kind, reset and told that it has a driver which wants these features. `None` where there is none that has them.
+    /// The first device of this kind, reset and told that it has a driver which wants these
+    /// features. `None` where there is none that has them.
     pub fn open(kind: u32, features: u64) -> Option<Device> {
         let is_it = |device: &Device| {
-            device.get(MAGIC) == u32::from_le_bytes(*b"virt") && device.get(VERSION) == 2 && device.get(DEVICE_ID) == kind
+            device.get(MAGIC) == u32::from_le_bytes(*b"virt")
+                && device.get(VERSION) == 2
+                && device.get(DEVICE_ID) == kind
         };
         let device = arch::virtio().map(Device).find(is_it)?;
         device.set(STATUS, 0);
@@ -56,8 +59,13 @@ impl Device {
         (device.get(STATUS) & FEATURES_OK != 0).then_some(device)
     }
 
-    /// Gives the device a queue, which stays where it is from here on. `None` where it has none of this number.
-    pub fn add<const N: usize, const SIZE: usize>(self, number: u32, queue: &'static Queue<N, SIZE>) -> Option<()> {
+    /// Gives the device a queue, which stays where it is from here on. `None` where it has none of
+    /// this number.
+    pub fn add<const N: usize, const SIZE: usize>(
+        self,
+        number: u32,
+        queue: &'static Queue<N, SIZE>,
+    ) -> Option<()> {
         self.set(QUEUE_SELECT, number);
         if self.get(QUEUE_SIZE_MAX) < N as u32 {
             return None;
@@ -135,7 +143,8 @@ struct Shared<const N: usize, const SIZE: usize> {
     buffers: [[u8; SIZE]; N],
 }
 
-/// What a driver and its device share: a queue with `N` buffers (a power of two) of `SIZE` bytes. The device has a buffer from [`End::offer`] to [`End::take`].
+/// What a driver and its device share: a queue with `N` buffers (a power of two) of `SIZE` bytes.
+/// The device has a buffer from [`End::offer`] to [`End::take`].
 pub struct Queue<const N: usize, const SIZE: usize>(UnsafeCell<Shared<N, SIZE>>);
 
 // SAFETY: reached through its one `End`.
@@ -144,9 +153,24 @@ unsafe impl<const N: usize, const SIZE: usize> Sync for Queue<N, SIZE> {}
 impl<const N: usize, const SIZE: usize> Queue<N, SIZE> {
     pub const fn new() -> Self {
         Queue(UnsafeCell::new(Shared {
-            descriptors: [const { Descriptor { address: 0, len: 0, flags: 0, next: 0 } }; N],
-            available: Available { flags: 0, index: 0, ring: [0; N] },
-            used: Used { flags: 0, index: 0, ring: [[0; 2]; N] },
+            descriptors: [const {
+                Descriptor {
+                    address: 0,
+                    len: 0,
+                    flags: 0,
+                    next: 0,
+                }
+            }; N],
+            available: Available {
+                flags: 0,
+                index: 0,
+                ring: [0; N],
+            },
+            used: Used {
+                flags: 0,
+                index: 0,
+                ring: [[0; 2]; N],
+            },
             buffers: [[0; SIZE]; N],
         }))
     }
@@ -173,7 +197,11 @@ impl<const N: usize, const SIZE: usize> End<N, SIZE> {
     /// # Safety
     /// The only one of its queue.
     pub const unsafe fn new(queue: &'static Queue<N, SIZE>) -> Self {
-        End { queue, offered: 0, taken: 0 }
+        End {
+            queue,
+            offered: 0,
+            taken: 0,
+        }
     }
 
     /// A buffer that the device does not have.
@@ -193,17 +221,25 @@ impl<const N: usize, const SIZE: usize> End<N, SIZE> {
             For::Writing => (SIZE, DEVICE_WRITES),
         };
         self.offered = self.offered.wrapping_add(1);
-        // SAFETY: this is the only end, and the device reads these words when it finds them behind `index`, which is written last.
+        // SAFETY: this is the only end, and the device reads these words when it finds them behind
+        // `index`, which is written last.
         unsafe {
             let address = &raw const (*shared).buffers[index] as u64;
-            (&raw mut (*shared).descriptors[index]).write_volatile(Descriptor { address, len: len as u32, flags, next: 0 });
-            (&raw mut (*shared).available.ring[usize::from(self.offered.wrapping_sub(1)) % N]).write_volatile(index as u16);
+            (&raw mut (*shared).descriptors[index]).write_volatile(Descriptor {
+                address,
+                len: len as u32,
+                flags,
+                next: 0,
+            });
+            (&raw mut (*shared).available.ring[usize::from(self.offered.wrapping_sub(1)) % N])
+                .write_volatile(index as u16);
             arch::io_fence();
             (&raw mut (*shared).available.index).write_volatile(self.offered);
         }
     }
 
-    /// Takes back a buffer that the device is done with: its index, and how many bytes the device has written.
+    /// Takes back a buffer that the device is done with: its index, and how many bytes the device
+    /// has written.
     pub fn take(&mut self) -> Option<(usize, usize)> {
         let shared = self.queue.0.get();
         // SAFETY: the device writes these words, whole, `index` last.
@@ -212,7 +248,8 @@ impl<const N: usize, const SIZE: usize> End<N, SIZE> {
                 return None;
             }
             arch::io_fence();
-            let [index, len] = (&raw const (*shared).used.ring[usize::from(self.taken) % N]).read_volatile();
+            let [index, len] =
+                (&raw const (*shared).used.ring[usize::from(self.taken) % N]).read_volatile();
             self.taken = self.taken.wrapping_add(1);
             Some((index as usize % N, (len as usize).min(SIZE)))
         }

@@ -1,7 +1,10 @@
 //! Gives the linker the place where programs live.
 
 fn main() {
-    println!("cargo::rustc-link-arg-bins=-T{}/link.ld", env!("CARGO_MANIFEST_DIR"));
+    println!(
+        "cargo::rustc-link-arg-bins=-T{}/link.ld",
+        env!("CARGO_MANIFEST_DIR")
+    );
     println!("cargo::rerun-if-changed=link.ld");
     println!("cargo::rerun-if-changed=build.rs");
 }

@@ -8,9 +8,11 @@ pub struct Settings {
     pub kymo: Options<'static>,
     /// Recording stops before the first thread runs.
     pub stopped: bool,
-    /// `work=markers`: the threads make markers as fast as they can; `work=mixed`: they also compute, and yield.
+    /// `work=markers`: the threads make markers as fast as they can; `work=mixed`: they also
+    /// compute, and yield.
     pub only_markers: bool,
-    /// Stop after about so many events of all harts, or so many milliseconds, whichever comes first.
+    /// Stop after about so many events of all harts, or so many milliseconds, whichever comes
+    /// first.
     pub events: u64,
     pub ms: u64,
     /// Or when every thread has done so many units of its work.
@@ -29,7 +31,8 @@ pub struct Settings {
 pub const KEYS: &str = "kymo=off|rolling|discard|reader=host|events=NAME:NAME, stopped=yes|no, work=mixed|markers, \
     events=N, ms=N, units=N, offset_s=N, packets=N, packet_size=N, tick_us=N (10 or more), dump=N, panic=N";
 
-/// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.
+/// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word
+/// that cannot be used.
 pub fn parse(line: &'static str, cpus: usize) -> Result<Settings, &'static str> {
     let mut settings = Settings {
         kymo: Options::parse(line)?,
@@ -58,7 +61,9 @@ pub fn parse(line: &'static str, cpus: usize) -> Result<Settings, &'static str> 
             ("work", "mixed" | "markers", _) => settings.only_markers = value == "markers",
             ("events", _, Ok(n)) => settings.events = n,
             ("ms", _, Ok(n)) => settings.ms = n,
-            ("units", ..) => (settings.units, settings.events) = (value.parse().map_err(|_| word)?, u64::MAX),
+            ("units", ..) => {
+                (settings.units, settings.events) = (value.parse().map_err(|_| word)?, u64::MAX)
+            }
             ("offset_s", ..) => settings.offset_s = value.parse().map_err(|_| word)?,
             ("packets", ..) => settings.packets = value.parse().map_err(|_| word)?,
             ("packet_size", ..) => settings.packet_size = value.parse().map_err(|_| word)?,
@@ -71,13 +76,23 @@ pub fn parse(line: &'static str, cpus: usize) -> Result<Settings, &'static str> 
     Ok(settings)
 }
 
-/// The property `bootargs` of a flattened device tree (Devicetree Specification 0.4, chapter 5), which only `/chosen` has. This
-/// looks for the words of a property (token 3, length, offset of the name, value) instead of walking the nodes.
+/// The property `bootargs` of a flattened device tree (Devicetree Specification 0.4, chapter 5),
+/// which only `/chosen` has. This looks for the words of a property (token 3, length, offset of the
+/// name, value) instead of walking the nodes.
 pub fn bootargs(tree: &[u8]) -> Option<&str> {
     let word = |at: usize| Some(u32::from_be_bytes(*tree.get(at..)?.first_chunk()?) as usize);
     let (structure, strings, size) = (word(8)?, word(12)?, word(36)?);
-    let is_ours = |at: usize| Some(word(at)? == 3 && tree.get(strings + word(at + 8)?..)?.starts_with(b"bootargs\0"));
-    let at = (structure..structure + size).step_by(4).find(|&at| is_ours(at) == Some(true))?;
+    let is_ours = |at: usize| {
+        Some(
+            word(at)? == 3
+                && tree
+                    .get(strings + word(at + 8)?..)?
+                    .starts_with(b"bootargs\0"),
+        )
+    };
+    let at = (structure..structure + size)
+        .step_by(4)
+        .find(|&at| is_ours(at) == Some(true))?;
     let text = tree.get(at + 12..)?.get(..word(at + 4)?)?;
     core::str::from_utf8(text.strip_suffix(b"\0")?).ok()
 }

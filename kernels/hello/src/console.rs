@@ -1,5 +1,5 @@
-//! The serial console, and the way out. Only the boot hart prints, before the others start and after they are done, or a hart that
-//! panics: that one must not wait for a lock, so there is none.
+//! The serial console, and the way out. Only the boot hart prints, before the others start and
+//! after they are done, or a hart that panics: that one must not wait for a lock, so there is none.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,7 +23,11 @@ macro_rules! println {
 
 /// Ends QEMU with this exit code, by its `sifive_test` device.
 pub fn exit(code: u32) -> ! {
-    let word = if code == 0 { 0x5555 } else { code << 16 | 0x3333 };
+    let word = if code == 0 {
+        0x5555
+    } else {
+        code << 16 | 0x3333
+    };
     // SAFETY: the device's only register is at this address on `virt`, and there is no paging.
     unsafe { (0x10_0000 as *mut u32).write_volatile(word) };
     unreachable!("QEMU goes on")

@@ -1,6 +1,8 @@
-//! The smallest kernel that carries Kymo: riscv64 on QEMU `virt`, up to 8 harts, two threads each, a timer.
+//! The smallest kernel that carries Kymo: riscv64 on QEMU `virt`, up to 8 harts, two threads each,
+//! a timer.
 //!
-//! To port Kymo, copy the part of this file that is marked so, and see the `trace!` lines in sched.rs.
+//! To port Kymo, copy the part of this file that is marked so, and see the `trace!` lines in
+//! sched.rs.
 
 #![no_std]
 #![no_main]
@@ -26,15 +28,17 @@ kymo::event! {
 }
 
 /// Every event this kernel makes: the standard ones, and its own.
-static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![SchedSwitch, IrqEnter, IrqExit, ThreadName, Marker];
+static VOCABULARY: kymo::Vocabulary =
+    kymo::vocabulary![SchedSwitch, IrqEnter, IrqExit, ThreadName, Marker];
 
 /// The tracer. `trace!` finds it by this name at the crate's root.
 type Kymo = kymo::Tracer<Virt>;
 
 struct Virt;
 
-// SAFETY: boot.s points `tp` at the hart's control block before anything can trace, and nothing changes it afterwards; interrupts
-// are masked by `sstatus` alone, and no thread moves to another hart.
+// SAFETY: boot.s points `tp` at the hart's control block before anything can trace, and nothing
+// changes it afterwards; interrupts are masked by `sstatus` alone, and no thread moves to another
+// hart.
 unsafe impl kymo::Platform for Virt {
     type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
@@ -58,22 +62,29 @@ fn this_hart() -> u32 {
     let block: usize;
     // SAFETY: this only reads a register.
     unsafe { core::arch::asm!("mv {}, tp", out(reg) block) };
-    (0..MAX_HARTS as u32).find(|&cpu| REGION.control(cpu) as usize == block).unwrap_or(0)
+    (0..MAX_HARTS as u32)
+        .find(|&cpu| REGION.control(cpu) as usize == block)
+        .unwrap_or(0)
 }
 
-/// What `tp` holds on hart `cpu`. boot.s asks for it first of all: the block is there before the session, with all switches off.
+/// What `tp` holds on hart `cpu`. boot.s asks for it first of all: the block is there before the
+/// session, with all switches off.
 extern "C" fn kymo_block(cpu: u32) -> *const kymo::Control {
     REGION.control(cpu)
 }
 
 fn start_kymo(settings: &Settings, command_line: &str) -> Result<kymo::Session<Virt>, kymo::Error> {
     unsafe extern "C" {
-        /// In link.ld: the id that the linker gave this image, so that a trace names the image which wrote it.
+        /// In link.ld: the id that the linker gave this image, so that a trace names the image
+        /// which wrote it.
         safe static __build_id: [u8; 20];
     }
     // FNV-1a: a repeated run gives the same trace, another command line another session.
-    let seed =
-        command_line.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+    let seed = command_line
+        .bytes()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3)
+        });
     let config = kymo::Config {
         cpus: settings.cpus as u32,
         packet_size: settings.packet_size,
@@ -81,13 +92,23 @@ fn start_kymo(settings: &Settings, command_line: &str) -> Result<kymo::Session<V
         names_packets: 4,
         overflow: kymo::Overflow::Overwrite,
         consumer: kymo::Consumer::None,
-        clock: kymo::Clock { frequency_hz: 10_000_000, offset_seconds: settings.offset_s, offset_ticks: 0, absolute: false },
+        clock: kymo::Clock {
+            frequency_hz: 10_000_000,
+            offset_seconds: settings.offset_s,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: &raw const REGION as u64, // there is no paging
         build_id: __build_id,
         seed,
         hosted: false,
     };
-    Kymo::start_with(REGION.memory(), &settings.kymo.apply(&config), &VOCABULARY, |event| settings.kymo.records(event.name))
+    Kymo::start_with(
+        REGION.memory(),
+        &settings.kymo.apply(&config),
+        &VOCABULARY,
+        |event| settings.kymo.records(event.name),
+    )
 }
 
 // ---- Kymo: to here ----
@@ -121,7 +142,8 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
         /// Where the other harts enter: boot.s.
         fn start_hart();
     }
-    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one went, instead of where it was told to.
+    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one
+    // went, instead of where it was told to.
     if BOOTED.swap(true, Ordering::Relaxed) {
         loop {
             // SAFETY: the first hart stores what stays.
@@ -131,7 +153,8 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
             core::hint::spin_loop();
         }
     }
-    // SAFETY: the firmware passes a device tree, nobody changes it, and its second word is its size (big-endian).
+    // SAFETY: the firmware passes a device tree, nobody changes it, and its second word is its size
+    // (big-endian).
     let tree = unsafe {
         let size = u32::from_be((*device_tree)[1]) as usize;
         core::slice::from_raw_parts(device_tree.cast::<u8>(), size)
@@ -141,12 +164,21 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
         console::exit(2)
     };
     let cpus = (0..).take_while(|&id| sbi::hart_exists(id)).count();
-    assert!(cpus <= MAX_HARTS, "{cpus} harts are too many: start QEMU with -smp {MAX_HARTS}");
+    assert!(
+        cpus <= MAX_HARTS,
+        "{cpus} harts are too many: start QEMU with -smp {MAX_HARTS}"
+    );
     let line = cmdline::bootargs(tree).unwrap_or("");
-    let settings = cmdline::parse(line, cpus)
-        .unwrap_or_else(|word| refuse(format_args!("cannot use \"{word}\" on the command line, which takes {}.", cmdline::KEYS)));
-    let start =
-        || start_kymo(&settings, line).unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
+    let settings = cmdline::parse(line, cpus).unwrap_or_else(|word| {
+        refuse(format_args!(
+            "cannot use \"{word}\" on the command line, which takes {}.",
+            cmdline::KEYS
+        ))
+    });
+    let start = || {
+        start_kymo(&settings, line)
+            .unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")))
+    };
     let session = (settings.kymo.start != Some(false)).then(start);
     match &session {
         Some(session) if settings.stopped => session.stop().expect("it has just begun"),
@@ -160,7 +192,11 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     let settings: &'static Settings = unsafe { &*settings };
     SETTINGS.store(core::ptr::from_ref(settings).cast_mut(), Ordering::Release);
     for other in (0..cpus).filter(|&other| other != cpu) {
-        sbi::start_hart(other, start_hart as *const () as usize, settings as *const Settings as usize);
+        sbi::start_hart(
+            other,
+            start_hart as *const () as usize,
+            settings as *const Settings as usize,
+        );
     }
     sched::run(cpu, settings);
     END.fetch_max(<Virt as kymo::Platform>::clock(), Ordering::Relaxed);
@@ -172,11 +208,18 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     }
     if settings.units != u32::MAX {
         let units = settings.units as usize * 2 * cpus;
-        println!("hello: {units} units of work in {} ticks", END.load(Ordering::Relaxed) - begin);
+        println!(
+            "hello: {units} units of work in {} ticks",
+            END.load(Ordering::Relaxed) - begin
+        );
     }
     for (cpu, words) in ledger::LEDGER.harts[..cpus].iter().enumerate() {
-        let [switch, enter, exit, name, marker, a, b, _] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
-        println!("hart {cpu}: switch={switch} irq_enter={enter} irq_exit={exit} thread_name={name} marker={marker} last={a},{b}");
+        let [switch, enter, exit, name, marker, a, b, _] =
+            words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        println!(
+            "hart {cpu}: switch={switch} irq_enter={enter} irq_exit={exit} thread_name={name} \
+             marker={marker} last={a},{b}"
+        );
     }
     if kymo::COMPILED_IN && settings.dump > 0 {
         let _ = HISTORY.dump(&mut console::Serial, settings.dump);

@@ -1,4 +1,5 @@
-//! The firmware calls this kernel needs (RISC-V SBI; the console is the legacy one, because OpenSBI 1.1 has no other).
+//! The firmware calls this kernel needs (RISC-V SBI; the console is the legacy one, because OpenSBI
+//! 1.1 has no other).
 
 /// Returns the error code, 0 for none.
 fn call(extension: usize, function: usize, arguments: [usize; 3]) -> isize {
@@ -26,7 +27,8 @@ pub fn hart_exists(id: usize) -> bool {
     call(0x48_534D, 2, [id, 0, 0]) == 0
 }
 
-/// Has hart `id` enter the kernel at `entry` with `argument` in a1; it sees everything written before this call.
+/// Has hart `id` enter the kernel at `entry` with `argument` in a1; it sees everything written
+/// before this call.
 pub fn start_hart(id: usize, entry: usize, argument: usize) {
     let error = call(0x48_534D, 0, [id, entry, argument]);
     assert_eq!(error, 0, "the firmware does not start hart {id}");

@@ -18,8 +18,9 @@ const INTERRUPT: usize = 1 << (usize::BITS - 1);
 /// Ticks of the `time` register in a microsecond.
 const TICKS_PER_US: u64 = 10;
 
-/// What a hart knows of itself; no other hart sees it. A slot is one of its contexts: 0 is idle (the one that booted), 1 and 2 are
-/// the threads. Fields that change are used with interrupts masked.
+/// What a hart knows of itself; no other hart sees it. A slot is one of its contexts: 0 is idle
+/// (the one that booted), 1 and 2 are the threads. Fields that change are used with interrupts
+/// masked.
 struct Hart {
     cpu: usize,
     settings: &'static Settings,
@@ -30,23 +31,31 @@ struct Hart {
     sp: [Cell<usize>; 3],
 }
 
-/// This hart. `tp` leads to its Kymo block, which keeps one word for the kernel: the address of this.
+/// This hart. `tp` leads to its Kymo block, which keeps one word for the kernel: the address of
+/// this.
 fn hart() -> &'static Hart {
-    // SAFETY: `tp` holds the block, and `run` stored there the address of a `Hart` in its own frame, which is there as long as
-    // threads run.
+    // SAFETY: `tp` holds the block, and `run` stored there the address of a `Hart` in its own
+    // frame, which is there as long as threads run.
     unsafe { &*(kernel_word().load(Relaxed) as *const Hart) }
 }
 
 impl Hart {
     /// The idle contexts of all harts are thread 0.
     fn tid(&self, slot: usize) -> Tid {
-        Tid(if slot == 0 { 0 } else { (2 * self.cpu + slot) as u32 })
+        Tid(if slot == 0 {
+            0
+        } else {
+            (2 * self.cpu + slot) as u32
+        })
     }
 
     /// The other thread if it can run, else the same one, else idle.
     fn next_slot(&self) -> usize {
         let other = if self.current.get() == 1 { 2 } else { 1 };
-        [other, 3 - other].into_iter().find(|&slot| self.runnable[slot].get()).unwrap_or(0)
+        [other, 3 - other]
+            .into_iter()
+            .find(|&slot| self.runnable[slot].get())
+            .unwrap_or(0)
     }
 
     fn finished(&self) -> bool {
@@ -55,8 +64,9 @@ impl Hart {
         total >= self.settings.events / self.settings.cpus as u64 || time() >= self.deadline
     }
 
-    /// Asks for the next tick. The harts take turns: QEMU with `-icount` runs one hart at a time, from the tick of one hart to the
-    /// next tick of any, and would forget the others if all ticks came at once.
+    /// Asks for the next tick. The harts take turns: QEMU with `-icount` runs one hart at a time,
+    /// from the tick of one hart to the next tick of any, and would forget the others if all ticks
+    /// came at once.
     fn arm_timer(&self) {
         let tick = self.settings.tick_us * TICKS_PER_US;
         let phase = self.cpu as u64 * tick / self.settings.cpus as u64;
@@ -71,18 +81,37 @@ pub fn sleep_until(time: u64) {
     unsafe { asm!("wfi") };
 }
 
-/// Makes this hart's threads, runs them to their end, and comes back with interrupts masked, as it was called.
+/// Makes this hart's threads, runs them to their end, and comes back with interrupts masked, as it
+/// was called.
 pub fn run(cpu: usize, settings: &'static Settings) {
     let deadline = time().saturating_add(settings.ms.saturating_mul(1000 * TICKS_PER_US));
     let (current, runnable) = (Cell::new(0), [const { Cell::new(true) }; 3]);
-    let hart = Hart { cpu, settings, deadline, current, runnable, sp: Default::default() };
+    let hart = Hart {
+        cpu,
+        settings,
+        deadline,
+        current,
+        runnable,
+        sp: Default::default(),
+    };
     // SAFETY: boot.s has set `tp`.
     unsafe { kernel_word() }.store(&raw const hart as usize, Relaxed);
     for slot in [1, 2] {
         hart.sp[slot].set(new_stack(cpu, slot));
-        let name = [b'h', b'a', b'r', b't', b'0' + cpu as u8, b'.', b'a' + slot as u8 - 1];
+        let name = [
+            b'h',
+            b'a',
+            b'r',
+            b't',
+            b'0' + cpu as u8,
+            b'.',
+            b'a' + slot as u8 - 1,
+        ];
         let name = core::str::from_utf8(&name).unwrap_or_default();
-        trace_masked!(ThreadName { tid: hart.tid(slot), name: Text::new(name) });
+        trace_masked!(ThreadName {
+            tid: hart.tid(slot),
+            name: Text::new(name)
+        });
         count(hart.cpu, Calls::ThreadName);
     }
     hart.arm_timer();
@@ -91,7 +120,8 @@ pub fn run(cpu: usize, settings: &'static Settings) {
     switch(SwitchReason::Idle);
 }
 
-/// A stack that `switch_stacks` can leave for: the 14 words it takes, of which only the return address matters.
+/// A stack that `switch_stacks` can leave for: the 14 words it takes, of which only the return
+/// address matters.
 fn new_stack(cpu: usize, slot: usize) -> usize {
     unsafe extern "C" {
         /// In boot.s.
@@ -113,23 +143,42 @@ fn switch(reason: SwitchReason) {
     let hart = hart();
     let (prev, next) = (hart.current.get(), hart.next_slot());
     if prev != next {
-        let prev_state = if reason == SwitchReason::Ended { ThreadState::Ended } else { ThreadState::Runnable };
-        trace_masked!(SchedSwitch { prev_tid: hart.tid(prev), next_tid: hart.tid(next), prev_state, reason, next_prio: 0 });
+        let prev_state = if reason == SwitchReason::Ended {
+            ThreadState::Ended
+        } else {
+            ThreadState::Runnable
+        };
+        trace_masked!(SchedSwitch {
+            prev_tid: hart.tid(prev),
+            next_tid: hart.tid(next),
+            prev_state,
+            reason,
+            next_prio: 0
+        });
         count(hart.cpu, Calls::Switch);
         hart.current.set(next);
-        // SAFETY: `next` does not run, so its `sp` is what `switch_stacks` or `new_stack` left, and only this hart runs it.
+        // SAFETY: `next` does not run, so its `sp` is what `switch_stacks` or `new_stack` left, and
+        // only this hart runs it.
         unsafe { switch_stacks(hart.sp[prev].as_ptr(), hart.sp[next].get()) };
     }
 }
 
 /// boot.s calls this for every interrupt and exception, with interrupts masked.
 pub extern "C" fn trap(cause: usize, pc: usize, value: usize) {
-    assert_eq!(cause, INTERRUPT | TIMER, "unexpected trap at {pc:#x}, value {value:#x}");
+    assert_eq!(
+        cause,
+        INTERRUPT | TIMER,
+        "unexpected trap at {pc:#x}, value {value:#x}"
+    );
     let hart = hart();
-    trace_masked!(IrqEnter { irq: Irq(TIMER as u32) });
+    trace_masked!(IrqEnter {
+        irq: Irq(TIMER as u32)
+    });
     count(hart.cpu, Calls::IrqEnter);
     hart.arm_timer();
-    trace_masked!(IrqExit { irq: Irq(TIMER as u32) });
+    trace_masked!(IrqExit {
+        irq: Irq(TIMER as u32)
+    });
     count(hart.cpu, Calls::IrqExit);
     switch(SwitchReason::Expired);
 }
@@ -160,9 +209,14 @@ extern "C" fn thread() -> ! {
         trace!(Marker { tid, seq });
         last_marker.store(seq.into(), Release);
         count(hart.cpu, Calls::Marker);
-        assert!(seq != hart.settings.panic, "thread {} was told to panic after {seq} units of work", tid.0);
+        assert!(
+            seq != hart.settings.panic,
+            "thread {} was told to panic after {seq} units of work",
+            tid.0
+        );
         if !hart.settings.only_markers {
-            // Stands for the work of a real thread: some two thousand instructions, not always the same number.
+            // Stands for the work of a real thread: some two thousand instructions, not always the
+            // same number.
             (0..500 + seq % 61 * 8).for_each(|step| _ = core::hint::black_box(step));
             if seq.is_multiple_of(8) {
                 without_interrupts(|| switch(SwitchReason::Yielded));

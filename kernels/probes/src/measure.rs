@@ -1,5 +1,5 @@
-//! Runs every probe `ON` times while a session records, and `OFF` times after it, for QEMU's plugin to count (tests/e2e/tests/cost.rs). On RISC-V a
-//! kernel of one hart, on x86-64 Linux a program.
+//! Runs every probe `ON` times while a session records, and `OFF` times after it, for QEMU's plugin
+//! to count (tests/e2e/tests/cost.rs). On RISC-V a kernel of one hart, on x86-64 Linux a program.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 mod probes;
@@ -26,14 +26,25 @@ fn measure() -> bool {
         names_packets: 4,
         overflow: Overflow::Overwrite,
         consumer: Consumer::None,
-        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         // There is no paging; of a program it is not known.
-        phys: if cfg!(target_os = "none") { &raw const REGION as u64 } else { 0 },
+        phys: if cfg!(target_os = "none") {
+            &raw const REGION as u64
+        } else {
+            0
+        },
         build_id: [0; 20],
         seed: 0,
         hosted: false,
     };
-    let Ok(session) = Kymo::start(REGION.memory(), &config, &VOCABULARY) else { return false };
+    let Ok(session) = Kymo::start(REGION.memory(), &config, &VOCABULARY) else {
+        return false;
+    };
     call(ON);
     let stopped = session.stop().is_ok();
     call(OFF);
@@ -71,9 +82,15 @@ mod start {
 
     extern "C" fn main() -> ! {
         // SAFETY: there is one hart, and `tp` is its block from here on.
-        unsafe { core::arch::asm!("mv tp, {}", in(reg) super::REGION.control(0), options(nostack)) };
+        unsafe {
+            core::arch::asm!("mv tp, {}", in(reg) super::REGION.control(0), options(nostack))
+        };
         // QEMU's `sifive_test` device ends it: 0, or 1.
-        let word: u32 = if super::measure() { 0x5555 } else { 1 << 16 | 0x3333 };
+        let word: u32 = if super::measure() {
+            0x5555
+        } else {
+            1 << 16 | 0x3333
+        };
         // SAFETY: the device's only register is at this address on `virt`, and there is no paging.
         unsafe { (0x10_0000 as *mut u32).write_volatile(word) };
         loop {
@@ -95,7 +112,11 @@ fn main() -> std::process::ExitCode {
         asm!("syscall", inlateout("rax") ARCH_PRCTL => failed, in("rdi") ARCH_SET_GS, in("rsi") &raw const block,
             out("rcx") _, out("r11") _, options(nostack));
     }
-    if failed == 0 && measure() { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
+    if failed == 0 && measure() {
+        std::process::ExitCode::SUCCESS
+    } else {
+        std::process::ExitCode::FAILURE
+    }
 }
 
 #[cfg(target_os = "none")]

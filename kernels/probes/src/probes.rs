@@ -15,7 +15,8 @@ pub type Kymo = kymo::Tracer<Probe>;
 /// The platform.
 pub struct Probe;
 
-// SAFETY: measure.rs sets `tp` before anything records, there is one hart, and interrupts stay masked.
+// SAFETY: measure.rs sets `tp` before anything records, there is one hart, and interrupts stay
+// masked.
 #[cfg(target_arch = "riscv64")]
 unsafe impl Platform for Probe {
     type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
@@ -70,7 +71,8 @@ unsafe impl Platform for Probe {
 #[cfg(target_arch = "x86_64")]
 static SWITCHES: kymo::Switches = kymo::Switches::new();
 
-/// As something does that starts a session: it makes the compiler believe that the switches can be on.
+/// As something does that starts a session: it makes the compiler believe that the switches can be
+/// on.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_probe_switches() -> &'static kymo::Switches {

@@ -21,11 +21,21 @@ pub struct Settings {
 pub const KEYS: &str = "mode=overwrite|discard, consumer=none|host, events=N, packets=N, packet_size=N, \
     tick_us=N (1 or more), poke=N, jump=TICKS";
 
-/// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word that cannot be used.
+/// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word
+/// that cannot be used.
 pub fn parse(line: &str) -> Result<Settings, &str> {
     let (overflow, consumer) = (Overflow::Overwrite, Consumer::None);
     let (events, packets, packet_size, tick_us, poke, jump) = (400_000, 256, 4096, 100, 32, 0);
-    let mut settings = Settings { overflow, consumer, events, packets, packet_size, tick_us, poke, jump };
+    let mut settings = Settings {
+        overflow,
+        consumer,
+        events,
+        packets,
+        packet_size,
+        tick_us,
+        poke,
+        jump,
+    };
     for word in line.split_ascii_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         match (key, value, value.parse::<u64>(), value.parse::<u32>()) {

@@ -1,6 +1,8 @@
 //! What every CPU does: record, be interrupted while it does, record there too.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release,
+};
 
 use kymo::ring::long::Long;
 
@@ -12,11 +14,13 @@ use crate::{Beat, MAX_DEPTH, Timed, TimedMedium, arch};
 const NESTING: usize = MAX_DEPTH - 1;
 /// The clock jumps when the thread has recorded so many more events.
 const JUMP_EVERY: u64 = 200;
-/// This jump leads back, and three times as far: it takes the clock three more jumps to be where it was.
+/// This jump leads back, and three times as far: it takes the clock three more jumps to be where it
+/// was.
 const JUMP_BACK: u64 = 8;
 
-/// What a CPU knows of itself; no other CPU uses it. Interrupts change it under the thread's hands, and leave it as they found it but for
-/// the ledger's counts of their own depth and `random`, of which it does not matter.
+/// What a CPU knows of itself; no other CPU uses it. Interrupts change it under the thread's hands,
+/// and leave it as they found it but for the ledger's counts of their own depth and `random`, of
+/// which it does not matter.
 pub struct Cpu {
     id: usize,
     settings: &'static Settings,
@@ -32,7 +36,14 @@ pub struct Cpu {
 impl Cpu {
     pub fn new(id: usize, settings: &'static Settings) -> Cpu {
         let (depth, quiet, offset) = (AtomicUsize::new(0), AtomicBool::new(false), Long::new(0));
-        Cpu { id, settings, depth, quiet, offset, random: AtomicU32::new(0x9e37_79b9 ^ id as u32) }
+        Cpu {
+            id,
+            settings,
+            depth,
+            quiet,
+            offset,
+            random: AtomicU32::new(0x9e37_79b9 ^ id as u32),
+        }
     }
 
     pub fn depth(&self) -> usize {
@@ -43,21 +54,35 @@ impl Cpu {
         self.offset.load(Relaxed)
     }
 
-    /// The thread: it records until this CPU has done its share, and comes back with interrupts masked and for good without effect.
+    /// The thread: it records until this CPU has done its share, and comes back with interrupts
+    /// masked and for good without effect.
     pub fn run(&self) {
         let share = self.settings.events / arch::cpus() as u64;
         let counts = &LEDGER.cpus[self.id];
         self.arm();
         arch::unmask();
-        while counts.calls.iter().map(|calls| calls.load(Relaxed)).sum::<u64>() < share {
+        while counts
+            .calls
+            .iter()
+            .map(|calls| calls.load(Relaxed))
+            .sum::<u64>()
+            < share
+        {
             let seq = self.record(0);
             if self.settings.poke > 0 && seq.is_multiple_of(self.settings.poke.into()) {
-                arch::poke((self.id + 1) % arch::cpus(), seq / u64::from(self.settings.poke));
+                arch::poke(
+                    (self.id + 1) % arch::cpus(),
+                    seq / u64::from(self.settings.poke),
+                );
             }
             if self.settings.jump > 0 && seq.is_multiple_of(JUMP_EVERY) {
                 let jumps = counts.jumps.load(Relaxed) + 1;
                 let (jump, offset) = (self.settings.jump, self.offset());
-                let offset = if jumps == JUMP_BACK { offset - 3 * jump } else { offset + jump };
+                let offset = if jumps == JUMP_BACK {
+                    offset - 3 * jump
+                } else {
+                    offset + jump
+                };
                 // On 32-bit processors it takes two stores, and an interrupt must not come between.
                 arch::mask();
                 self.offset.store(offset, Relaxed);
@@ -109,7 +134,8 @@ impl Cpu {
         arch::arm(random % self.settings.tick_us + 1);
     }
 
-    /// Records one event. Gives its number: contexts of one depth follow each other, so each has the next.
+    /// Records one event. Gives its number: contexts of one depth follow each other, so each has
+    /// the next.
     fn record(&self, depth: usize) -> u64 {
         let calls = &LEDGER.cpus[self.id].calls[depth];
         let next = calls.load(Relaxed) + 1;
@@ -117,14 +143,33 @@ impl Cpu {
         // Which of the three, the number says. With jumps, each has the time.
         if self.settings.jump == 0 && !next.is_multiple_of(16) {
             let check = check(cpu, level, seq, 0);
-            arch::record(Beat { cpu, depth: level, seq, check });
+            arch::record(Beat {
+                cpu,
+                depth: level,
+                seq,
+                check,
+            });
         } else {
             let (offset, raw) = (self.offset(), arch::time());
             let check = check(cpu, level, seq, raw ^ offset);
             if next.is_multiple_of(32) {
-                arch::record(TimedMedium { cpu, depth: level, seq, check, raw, offset });
+                arch::record(TimedMedium {
+                    cpu,
+                    depth: level,
+                    seq,
+                    check,
+                    raw,
+                    offset,
+                });
             } else {
-                arch::record(Timed { cpu, depth: level, seq, check, raw, offset });
+                arch::record(Timed {
+                    cpu,
+                    depth: level,
+                    seq,
+                    check,
+                    raw,
+                    offset,
+                });
             }
         }
         calls.store(next, Release);
@@ -135,5 +180,7 @@ impl Cpu {
 /// What tells a record that is whole.
 fn check(cpu: u16, depth: u16, seq: u32, time: u64) -> u32 {
     let context = u32::from(cpu) << 16 | u32::from(depth);
-    (seq ^ context ^ time as u32 ^ (time >> 32) as u32).wrapping_mul(0x9e37_79b1).rotate_left(15)
+    (seq ^ context ^ time as u32 ^ (time >> 32) as u32)
+        .wrapping_mul(0x9e37_79b1)
+        .rotate_left(15)
 }

@@ -1,4 +1,5 @@
-//! What the kernel itself knows of what it did. Tests hold the trace against it; the symbols `LEDGER` and `HITS` lead them there.
+//! What the kernel itself knows of what it did. Tests hold the trace against it; the symbols
+//! `LEDGER` and `HITS` lead them there.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -9,7 +10,8 @@ use crate::{MAX_CPUS, MAX_DEPTH};
 /// One CPU's counts. Only that CPU writes them.
 #[repr(C)]
 pub struct Counts {
-    /// How many tracing calls have returned, by depth. It is also the sequence number of the last one.
+    /// How many tracing calls have returned, by depth. It is also the sequence number of the last
+    /// one.
     pub calls: [Long; MAX_DEPTH + 1],
     pub interrupts: Long,
     pub nmis: Long,
@@ -29,7 +31,12 @@ pub struct Ledger {
 pub static LEDGER: Ledger = Ledger {
     magic: *b"KYMO-LEDGER-2: 64 bytes a CPU: 5 calls, irqs, NMIs, jumps       ",
     cpus: [const {
-        Counts { calls: [const { Long::new(0) }; MAX_DEPTH + 1], interrupts: Long::new(0), nmis: Long::new(0), jumps: Long::new(0) }
+        Counts {
+            calls: [const { Long::new(0) }; MAX_DEPTH + 1],
+            interrupts: Long::new(0),
+            nmis: Long::new(0),
+            jumps: Long::new(0),
+        }
     }; MAX_CPUS],
 };
 

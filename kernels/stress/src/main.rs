@@ -1,5 +1,6 @@
-//! Events that are recorded while interrupts, which record events too, come in between: on several CPUs, up to four deep, at any instruction of
-//! the writer. Tests hold the trace against the ledger. To port Kymo, look at `kernels/hello`, or here at the arch modules for x86-64.
+//! Events that are recorded while interrupts, which record events too, come in between: on several
+//! CPUs, up to four deep, at any instruction of the writer. Tests hold the trace against the
+//! ledger. To port Kymo, look at `kernels/hello`, or here at the arch modules for x86-64.
 
 #![no_std]
 #![no_main]
@@ -25,7 +26,8 @@ kymo::event! {
     pub struct Beat { pub cpu: u16, pub depth: u16, pub seq: u32, pub check: u32 }
 }
 kymo::event! {
-    /// As a beat. The hardware's clock was `raw` just before, and the trace's clock is `offset` ahead of it.
+    /// As a beat. The hardware's clock was `raw` just before, and the trace's clock is `offset`
+    /// ahead of it.
     #[id(22)]
     pub struct Timed { pub cpu: u16, pub depth: u16, pub seq: u32, pub check: u32, pub raw: u64, pub offset: u64 }
 }
@@ -46,8 +48,11 @@ fn config(settings: &Settings, command_line: &str) -> kymo::Config {
         safe static __build_id: [u8; 20];
     }
     // FNV-1a: another command line, another session.
-    let seed =
-        command_line.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+    let seed = command_line
+        .bytes()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3)
+        });
     kymo::Config {
         cpus: arch::cpus() as u32,
         packet_size: settings.packet_size,
@@ -55,7 +60,12 @@ fn config(settings: &Settings, command_line: &str) -> kymo::Config {
         names_packets: 4,
         overflow: settings.overflow,
         consumer: settings.consumer,
-        clock: kymo::Clock { frequency_hz: arch::frequency(), offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: kymo::Clock {
+            frequency_hz: arch::frequency(),
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: &raw const REGION as u64, // memory is where its address says
         build_id: __build_id,
         seed,
@@ -74,17 +84,28 @@ fn boot(cpu: usize, command_line: &str) -> ! {
         arch::exit(2)
     };
     let cpus = arch::cpus();
-    assert!(cpus <= MAX_CPUS, "{cpus} CPUs are too many: start QEMU with -smp {MAX_CPUS}");
-    let settings = cmdline::parse(command_line)
-        .unwrap_or_else(|word| refuse(format_args!("cannot use \"{word}\" on the command line, which takes {}.", cmdline::KEYS)));
+    assert!(
+        cpus <= MAX_CPUS,
+        "{cpus} CPUs are too many: start QEMU with -smp {MAX_CPUS}"
+    );
+    let settings = cmdline::parse(command_line).unwrap_or_else(|word| {
+        refuse(format_args!(
+            "cannot use \"{word}\" on the command line, which takes {}.",
+            cmdline::KEYS
+        ))
+    });
     let settings = &raw const settings;
     // SAFETY: this frame is never left.
     let settings: &'static Settings = unsafe { &*settings };
     let this = Cpu::new(cpu, settings);
     // SAFETY: as above.
     unsafe { arch::adopt(cpu, &this) };
-    let session = arch::start(&config(settings, command_line), settings.jump > 0)
-        .unwrap_or_else(|error| refuse(format_args!("cannot record with \"{command_line}\": {error}.")));
+    let session =
+        arch::start(&config(settings, command_line), settings.jump > 0).unwrap_or_else(|error| {
+            refuse(format_args!(
+                "cannot record with \"{command_line}\": {error}."
+            ))
+        });
     println!("stress: recording on {cpus} CPUs");
 
     arch::start_others(cpu, settings);
@@ -94,9 +115,16 @@ fn boot(cpu: usize, command_line: &str) -> ! {
     }
     session.stop().expect("nobody else has stopped it");
     for (cpu, counts) in ledger::LEDGER.cpus[..cpus].iter().enumerate() {
-        let [a, b, c, d, e] = counts.calls.each_ref().map(|calls| calls.load(Ordering::Relaxed));
-        let [irqs, nmis, jumps] = [&counts.interrupts, &counts.nmis, &counts.jumps].map(|count| count.load(Ordering::Relaxed));
-        println!("cpu {cpu}: calls by depth {a} {b} {c} {d} {e}, interrupts {irqs}, nmis {nmis}, jumps {jumps}");
+        let [a, b, c, d, e] = counts
+            .calls
+            .each_ref()
+            .map(|calls| calls.load(Ordering::Relaxed));
+        let [irqs, nmis, jumps] = [&counts.interrupts, &counts.nmis, &counts.jumps]
+            .map(|count| count.load(Ordering::Relaxed));
+        println!(
+            "cpu {cpu}: calls by depth {a} {b} {c} {d} {e}, interrupts {irqs}, nmis {nmis}, jumps \
+             {jumps}"
+        );
     }
     arch::exit(0)
 }

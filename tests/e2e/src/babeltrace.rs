@@ -16,9 +16,10 @@ use kymo_ctf::{Fields, Item, LossKind, Ticks, Trace, Value};
 /// Losses by stream file: (events, packets).
 pub type Losses = BTreeMap<String, (u64, u64)>;
 
-/// Opens the trace with babeltrace2 and compares all of it with what `kymo dump` reads: every event's name, CPU, fields and time stamp, the order within
-/// each stream always and across streams wherever times differ, and every loss. babeltrace2 must end with 0 and say nothing on its standard error
-/// but what it says of losses. Gives the number of events and the losses.
+/// Opens the trace with babeltrace2 and compares all of it with what `kymo dump` reads: every
+/// event's name, CPU, fields and time stamp, the order within each stream always and across streams
+/// wherever times differ, and every loss. babeltrace2 must end with 0 and say nothing on its
+/// standard error but what it says of losses. Gives the number of events and the losses.
 pub fn compare(trace: &Path) -> (u64, Losses) {
     let mut child = Command::new("babeltrace2")
         .args(["--clock-cycles", "--no-delta", "--color=never"])
@@ -35,7 +36,12 @@ pub fn compare(trace: &Path) -> (u64, Losses) {
     });
     let ours = Trace::open(trace).unwrap();
     let clock = Arc::clone(&ours.metadata().clocks()[0]);
-    let mut ours = Ours { items: ours.events(), waiting: BTreeMap::new(), losses: Losses::new(), latest: 0 };
+    let mut ours = Ours {
+        items: ours.events(),
+        waiting: BTreeMap::new(),
+        losses: Losses::new(),
+        latest: 0,
+    };
     let mut events = 0u64;
     let mut latest = i128::MIN;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -48,14 +54,24 @@ pub fn compare(trace: &Path) -> (u64, Losses) {
         latest = latest.max(nanos);
         events += 1;
     }
-    assert_eq!(ours.rest(), None, "babeltrace2 does not read this event of {}", trace.display());
+    assert_eq!(
+        ours.rest(),
+        None,
+        "babeltrace2 does not read this event of {}",
+        trace.display()
+    );
     let errors = errors.join().unwrap();
-    assert!(child.wait().unwrap().success(), "babeltrace2 refuses {}:\n{errors}", trace.display());
+    assert!(
+        child.wait().unwrap().success(),
+        "babeltrace2 refuses {}:\n{errors}",
+        trace.display()
+    );
     assert_eq!(losses(&errors), ours.losses, "{}", trace.display());
     (events, ours.losses)
 }
 
-/// A stream as a line tells it: the CPU, and whether it is the names channel, which is told by its events.
+/// A stream as a line tells it: the CPU, and whether it is the names channel, which is told by its
+/// events.
 type Stream = (String, bool);
 
 /// What we read, as lines, stream by stream.
@@ -74,13 +90,19 @@ impl Ours {
                 return Some(line);
             }
             let line = self.read()?;
-            self.waiting.entry(stream_of(&line)).or_default().push_back(line);
+            self.waiting
+                .entry(stream_of(&line))
+                .or_default()
+                .push_back(line);
         }
     }
 
     /// An event that nobody asked for.
     fn rest(&mut self) -> Option<String> {
-        self.waiting.values_mut().find_map(VecDeque::pop_front).or_else(|| self.read())
+        self.waiting
+            .values_mut()
+            .find_map(VecDeque::pop_front)
+            .or_else(|| self.read())
     }
 
     fn read(&mut self) -> Option<String> {
@@ -91,7 +113,11 @@ impl Ours {
                     assert!(time >= self.latest, "time steps back");
                     self.latest = time;
                     let cpu = event.cpu().unwrap();
-                    return Some(format!("[{time:020}] {}: {{ cpu_id = {cpu} }}, {}", event.name(), fields(&event.fields)));
+                    return Some(format!(
+                        "[{time:020}] {}: {{ cpu_id = {cpu} }}, {}",
+                        event.name(),
+                        fields(&event.fields)
+                    ));
                 }
                 Item::Loss(loss) => {
                     let lost = self.losses.entry(loss.stream.to_string()).or_default();
@@ -114,9 +140,14 @@ fn losses(errors: &str) -> Losses {
             let rest = line.strip_prefix("WARNING: Tracer discarded ")?;
             let (count, rest) = rest.split_once(' ')?;
             let file = rest.split_once("within stream \"")?.1.split_once('"')?.0;
-            Some((count.parse::<u64>().ok()?, rest.starts_with("packet"), file.rsplit('/').next()?.to_owned()))
+            Some((
+                count.parse::<u64>().ok()?,
+                rest.starts_with("packet"),
+                file.rsplit('/').next()?.to_owned(),
+            ))
         };
-        let (count, packets, stream) = parts().unwrap_or_else(|| panic!("babeltrace2 says more than losses: {line}"));
+        let (count, packets, stream) =
+            parts().unwrap_or_else(|| panic!("babeltrace2 says more than losses: {line}"));
         let lost = losses.entry(stream).or_default();
         if packets {
             lost.1 += count;
@@ -139,16 +170,31 @@ fn decimal(line: &str) -> String {
     let mut parts = line.split("= 0x");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let digits = part.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(part.len());
-        write!(out, "= {}{}", u64::from_str_radix(&part[..digits], 16).unwrap(), &part[digits..]).unwrap();
+        let digits = part
+            .find(|c: char| !c.is_ascii_hexdigit())
+            .unwrap_or(part.len());
+        write!(
+            out,
+            "= {}{}",
+            u64::from_str_radix(&part[..digits], 16).unwrap(),
+            &part[digits..]
+        )
+        .unwrap();
     }
     out
 }
 
 fn stream_of(line: &str) -> Stream {
-    let cpu = line.split("cpu_id = ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
-    let event = line.split_once("] ").and_then(|(_, rest)| rest.split(':').next());
-    let is_name = |schema: &&EventSchema| schema.channel == ChannelKind::Names && Some(schema.name) == event;
+    let cpu = line
+        .split("cpu_id = ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .unwrap_or_default();
+    let event = line
+        .split_once("] ")
+        .and_then(|(_, rest)| rest.split(':').next());
+    let is_name =
+        |schema: &&EventSchema| schema.channel == ChannelKind::Names && Some(schema.name) == event;
     (cpu.to_owned(), vocabulary::ALL.events().iter().any(is_name))
 }
 
@@ -172,13 +218,18 @@ fn show(value: &Value) -> String {
         Value::Int(value) => value.to_string(),
         Value::Str(text) => format!("\"{text}\""),
         Value::Enum { value, labels } => {
-            let label = labels.first().map_or_else(|| "<unknown>".to_owned(), |label| format!("\"{label}\""));
+            let label = labels
+                .first()
+                .map_or_else(|| "<unknown>".to_owned(), |label| format!("\"{label}\""));
             format!("( {label} : container = {value} )")
         }
         Value::Array(values) if values.is_empty() => "[ ]".to_owned(),
         Value::Array(values) => {
-            let values: Vec<String> =
-                values.iter().enumerate().map(|(index, value)| format!("[{index}] = {}", show(value))).collect();
+            let values: Vec<String> = values
+                .iter()
+                .enumerate()
+                .map(|(index, value)| format!("[{index}] = {}", show(value)))
+                .collect();
             format!("[ {} ]", values.join(", "))
         }
         other => panic!("Kymo writes no {other:?}"),

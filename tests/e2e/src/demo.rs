@@ -1,4 +1,5 @@
-//! What `kernels/demo` itself knows of its operations (its `ledger.rs`), hart by hart and event by event.
+//! What `kernels/demo` itself knows of its operations (its `ledger.rs`), hart by hart and event by
+//! event.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +22,11 @@ pub type Counts = BTreeMap<&'static str, u64>;
 
 /// The event's name, as the vocabulary has it.
 pub fn name_of(event: &Event) -> &'static str {
-    ALL.events().iter().find(|schema| schema.name == event.name()).expect("the kernel has no events of its own").name
+    ALL.events()
+        .iter()
+        .find(|schema| schema.name == event.name())
+        .expect("the kernel has no events of its own")
+        .name
 }
 
 /// Whether Kymo tells this of itself: no operation of the kernel's.
@@ -31,13 +36,34 @@ pub fn is_the_librarys(event: &Event) -> bool {
 
 /// What each hart counted itself; events that did not occur are left out.
 pub fn ledger(ram: &Path, symbol: &str, harts: usize) -> Vec<Counts> {
-    let bytes = ledger::memory(ram, &built("KYMO_DEMO"), 0x8000_0000, symbol, 64 + harts * IDS * 8);
-    assert!(bytes.starts_with(b"KYMO-LEDGER-2"), "the ledger is where its symbol says");
-    let words: Vec<u64> = bytes[64..].as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+    let bytes = ledger::memory(
+        ram,
+        &built("KYMO_DEMO"),
+        0x8000_0000,
+        symbol,
+        64 + harts * IDS * 8,
+    );
+    assert!(
+        bytes.starts_with(b"KYMO-LEDGER-2"),
+        "the ledger is where its symbol says"
+    );
+    let words: Vec<u64> = bytes[64..]
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|bytes| u64::from_le_bytes(*bytes))
+        .collect();
     let hart = |counters: &[u64]| {
-        let known = ALL.events().iter().map(|schema| (schema.name, counters[schema.id as usize]));
+        let known = ALL
+            .events()
+            .iter()
+            .map(|schema| (schema.name, counters[schema.id as usize]));
         let known: Counts = known.filter(|(_, count)| *count > 0).collect();
-        assert_eq!(known.values().sum::<u64>(), counters.iter().sum::<u64>(), "the ledger counts what is no event");
+        assert_eq!(
+            known.values().sum::<u64>(),
+            counters.iter().sum::<u64>(),
+            "the ledger counts what is no event"
+        );
         known
     };
     words.chunks(IDS).map(hart).collect()
@@ -49,7 +75,11 @@ pub fn counts(trace: &Path, harts: usize) -> (Vec<Counts>, u64) {
     for item in Trace::open(trace).unwrap().events() {
         match item.unwrap() {
             Item::Event(event) if is_the_librarys(&event) => {}
-            Item::Event(event) => *counts[event.cpu().unwrap() as usize].entry(name_of(&event)).or_default() += 1,
+            Item::Event(event) => {
+                *counts[event.cpu().unwrap() as usize]
+                    .entry(name_of(&event))
+                    .or_default() += 1
+            }
             Item::Loss(loss) if loss.kind == LossKind::Events => lost += loss.count,
             other => panic!("{}: {other:?}", trace.display()),
         }

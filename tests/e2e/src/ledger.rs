@@ -1,4 +1,5 @@
-//! What kernels themselves know of the events they made (`ledger.rs` of `kernels/hello` and of `kernels/stress`), read out of their memory.
+//! What kernels themselves know of the events they made (`ledger.rs` of `kernels/hello` and of
+//! `kernels/stress`), read out of their memory.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -22,7 +23,8 @@ pub struct Hart {
     pub thread_name: u64,
     /// `Marker`.
     pub marker: u64,
-    /// Sequence number of the last marker of each of the hart's two threads, `2 * hart + 1` and `2 * hart + 2`.
+    /// Sequence number of the last marker of each of the hart's two threads, `2 * hart + 1` and
+    /// `2 * hart + 2`.
     pub last: [u64; 2],
 }
 
@@ -33,14 +35,22 @@ impl Hart {
     }
 }
 
-/// What lies in the RAM file of the kernel `elf` from its symbol on; `base` is the address of the file's first byte.
+/// What lies in the RAM file of the kernel `elf` from its symbol on; `base` is the address of the
+/// file's first byte.
 pub fn memory(ram: &Path, elf: &Path, base: u64, symbol: &str, len: usize) -> Vec<u8> {
     let image = fs::read(elf).unwrap();
     let object = object::File::parse(&*image).unwrap();
-    let found = object.symbols().find(|candidate| candidate.name() == Ok(symbol));
-    let address = found.unwrap_or_else(|| panic!("the kernel has a {symbol}")).address();
+    let found = object
+        .symbols()
+        .find(|candidate| candidate.name() == Ok(symbol));
+    let address = found
+        .unwrap_or_else(|| panic!("the kernel has a {symbol}"))
+        .address();
     let mut bytes = vec![0; len];
-    File::open(ram).unwrap().read_exact_at(&mut bytes, address - base).unwrap();
+    File::open(ram)
+        .unwrap()
+        .read_exact_at(&mut bytes, address - base)
+        .unwrap();
     bytes
 }
 
@@ -48,8 +58,13 @@ pub fn memory(ram: &Path, elf: &Path, base: u64, symbol: &str, len: usize) -> Ve
 pub fn words(ram: &Path, elf: &Path, base: u64, cpus: usize) -> Vec<[u64; 8]> {
     let bytes = memory(ram, elf, base, "LEDGER", 64 * (cpus + 1));
     let mut lines = bytes.as_chunks::<64>().0.iter();
-    assert!(lines.next().unwrap().starts_with(b"KYMO-LEDGER"), "the ledger is where its symbol says");
-    let words = |line: &[u8; 64]| std::array::from_fn(|index| u64::from_le_bytes(line.as_chunks::<8>().0[index]));
+    assert!(
+        lines.next().unwrap().starts_with(b"KYMO-LEDGER"),
+        "the ledger is where its symbol says"
+    );
+    let words = |line: &[u8; 64]| {
+        std::array::from_fn(|index| u64::from_le_bytes(line.as_chunks::<8>().0[index]))
+    };
     lines.map(words).collect()
 }
 
@@ -63,5 +78,8 @@ pub fn read(ram: &Path, elf: &Path, harts: usize) -> Vec<Hart> {
         marker,
         last: [a, b],
     };
-    words(ram, elf, RAM_BASE, harts).into_iter().map(hart).collect()
+    words(ram, elf, RAM_BASE, harts)
+        .into_iter()
+        .map(hart)
+        .collect()
 }

@@ -1,7 +1,8 @@
 //! What the end-to-end tests share: the programs they run, the demo kernel's ledger, babeltrace2.
 //!
-//! The tests need a built kernel, QEMU and babeltrace2, and never pass without: `cargo xtask test` builds and installs what they need and
-//! names it in `KYMO_HELLO` (the kernel's ELF file), `KYMO_BIN` (the `kymo` command), and others; see `xtask/src/kernel.rs`.
+//! The tests need a built kernel, QEMU and babeltrace2, and never pass without: `cargo xtask test`
+//! builds and installs what they need and names it in `KYMO_HELLO` (the kernel's ELF file),
+//! `KYMO_BIN` (the `kymo` command), and others; see `xtask/src/kernel.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod babeltrace;
@@ -47,7 +48,9 @@ pub fn scratch(name: &str) -> PathBuf {
 
 /// Runs it to its end; its text is part of the message if the exit code is another.
 pub fn run(command: &mut Command, code: i32) -> Output {
-    let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert_eq!(
         output.status.code(),
         Some(code),
@@ -60,8 +63,15 @@ pub fn run(command: &mut Command, code: i32) -> Output {
 
 /// Records the kernel with this command line.
 pub fn record(out: &Path, append: &str, more: &[&str]) -> Output {
-    let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
-    command.args(["--timeout", "120", "--append", append]).args(more);
+    let mut command = kymo([
+        "record".as_ref(),
+        hello().as_os_str(),
+        "--out".as_ref(),
+        out.as_os_str(),
+    ]);
+    command
+        .args(["--timeout", "120", "--append", append])
+        .args(more);
     run(&mut command, 0)
 }
 
@@ -79,10 +89,15 @@ impl Random {
     }
 }
 
-/// The seed of a random test: `KYMO_SEED`, or the time. Printed, so that a failure can be had again.
+/// The seed of a random test: `KYMO_SEED`, or the time. Printed, so that a failure can be had
+/// again.
 pub fn seed() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let seed = std::env::var("KYMO_SEED").map_or(now, |text| text.parse().expect("KYMO_SEED is a number"));
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_nanos() as u64;
+    let seed =
+        std::env::var("KYMO_SEED").map_or(now, |text| text.parse().expect("KYMO_SEED is a number"));
     eprintln!("KYMO_SEED={seed}");
     seed
 }

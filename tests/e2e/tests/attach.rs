@@ -1,4 +1,5 @@
-//! `kymo attach`: machines that run already are read and run on; whatever ends it, the trace is complete and the message says why.
+//! `kymo attach`: machines that run already are read and run on; whatever ends it, the trace is
+//! complete and the message says why.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -33,7 +34,9 @@ fn wait_until(done: impl Fn() -> bool) {
 }
 
 fn is_tracing(ram: &Path) -> bool {
-    image::segments(ram, None).and_then(|segments| image::find(ram, &segments)).is_ok()
+    image::segments(ram, None)
+        .and_then(|segments| image::find(ram, &segments))
+        .is_ok()
 }
 
 impl Machine {
@@ -42,11 +45,20 @@ impl Machine {
         let folder = scratch(name);
         let ram = folder.join("ram");
         // A socket's path must be short.
-        let socket = std::env::temp_dir().join(format!("kymo-attach-{}-{name}", std::process::id()));
+        let socket =
+            std::env::temp_dir().join(format!("kymo-attach-{}-{name}", std::process::id()));
         let qmp = format!("unix:{},server=on,wait=off", socket.display());
-        let launch = Launch::kernel(&hello(), 4, Some(append), &ram).unwrap().with(["-qmp", &qmp]).with(more.iter().copied());
+        let launch = Launch::kernel(&hello(), 4, Some(append), &ram)
+            .unwrap()
+            .with(["-qmp", &qmp])
+            .with(more.iter().copied());
         let qemu = Qemu::spawn(&launch, Stdio::null()).unwrap();
-        let machine = Machine { qemu, folder, ram, socket };
+        let machine = Machine {
+            qemu,
+            folder,
+            ram,
+            socket,
+        };
         // The file is there before QEMU listens.
         wait_until(|| UnixStream::connect(&machine.socket).is_ok());
         machine.ask("query-status");
@@ -57,13 +69,21 @@ impl Machine {
     }
 
     fn attach(&self, out: &str, options: &[&str]) -> Command {
-        let mut command = kymo(["attach".as_ref(), "--out".as_ref(), self.folder.join(out).as_os_str()]);
+        let mut command = kymo([
+            "attach".as_ref(),
+            "--out".as_ref(),
+            self.folder.join(out).as_os_str(),
+        ]);
         command.arg(&self.ram).args(options);
         command
     }
 
     fn attach_by_socket(&self, out: &str, options: &[&str]) -> Command {
-        let mut command = kymo(["attach".as_ref(), "--out".as_ref(), self.folder.join(out).as_os_str()]);
+        let mut command = kymo([
+            "attach".as_ref(),
+            "--out".as_ref(),
+            self.folder.join(out).as_os_str(),
+        ]);
         command.arg("--qmp").arg(&self.socket).args(options);
         command
     }
@@ -73,7 +93,10 @@ impl Machine {
         let mut monitor = BufReader::new(UnixStream::connect(&self.socket).unwrap());
         let mut answer = String::new();
         for command in ["qmp_capabilities", command] {
-            monitor.get_mut().write_all(format!("{{\"execute\":\"{command}\"}}\n").as_bytes()).unwrap();
+            monitor
+                .get_mut()
+                .write_all(format!("{{\"execute\":\"{command}\"}}\n").as_bytes())
+                .unwrap();
             answer.clear();
             while !answer.contains("\"return\"") {
                 answer.clear();
@@ -85,7 +108,10 @@ impl Machine {
 
     /// Calls of tracepoints so far, by the kernel's own count.
     fn calls(&self) -> u64 {
-        ledger::read(&self.ram, &hello(), 4).iter().map(ledger::Hart::events).sum()
+        ledger::read(&self.ram, &hello(), 4)
+            .iter()
+            .map(ledger::Hart::events)
+            .sum()
     }
 
     /// Until it has made so many more: on a busy host it may stand still for a while.
@@ -95,7 +121,8 @@ impl Machine {
     }
 
     fn runs(&mut self) -> bool {
-        self.qemu.try_wait().unwrap().is_none() && self.ask("query-status").contains("\"running\": true")
+        self.qemu.try_wait().unwrap().is_none()
+            && self.ask("query-status").contains("\"running\": true")
     }
 }
 
@@ -110,7 +137,10 @@ fn said(command: &mut Command, code: i32) -> String {
 }
 
 fn interrupted(child: Child, code: i32) -> String {
-    run(Command::new("kill").args(["-INT", &child.id().to_string()]), 0);
+    run(
+        Command::new("kill").args(["-INT", &child.id().to_string()]),
+        0,
+    );
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     String::from_utf8(output.stderr).unwrap()
@@ -121,10 +151,14 @@ fn accounted(trace: &Path) -> Vec<u64> {
     let mut harts = vec![0; 4];
     for item in Trace::open(trace).unwrap().events() {
         match item.unwrap() {
-            Item::Event(event) if event.name() != "thread_name" && !event.name().starts_with("kymo_") => {
+            Item::Event(event)
+                if event.name() != "thread_name" && !event.name().starts_with("kymo_") =>
+            {
                 harts[event.cpu().unwrap() as usize] += 1
             }
-            Item::Loss(loss) if loss.stream.starts_with("events") && loss.kind == kymo_ctf::LossKind::Events => {
+            Item::Loss(loss)
+                if loss.stream.starts_with("events") && loss.kind == kymo_ctf::LossKind::Events =>
+            {
                 harts[loss.cpu.unwrap() as usize] += loss.count;
             }
             _ => {}
@@ -142,21 +176,34 @@ fn a_machine_that_runs_is_read_and_runs_on() {
     machine.goes_on(10_000);
     for (out, mut command) in [
         ("by-file", machine.attach("by-file", &["--duration", "0.1"])),
-        ("by-socket", machine.attach_by_socket("by-socket", &["--duration", "0.1"])),
+        (
+            "by-socket",
+            machine.attach_by_socket("by-socket", &["--duration", "0.1"]),
+        ),
     ] {
         let text = said(&mut command, 0);
-        assert!(text.contains("was left running after the duration that was asked for; "), "{text}");
+        assert!(
+            text.contains("was left running after the duration that was asked for; "),
+            "{text}"
+        );
         assert!(babeltrace::compare(&machine.folder.join(out)).0 > 1000);
         assert!(machine.runs());
     }
-    let child = machine.attach("interrupt", &[]).stderr(Stdio::piped()).spawn().unwrap();
+    let child = machine
+        .attach("interrupt", &[])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     wait_until(|| machine.folder.join("interrupt/events_3").exists());
     assert!(interrupted(child, 0).contains("was left running at an interrupt; "));
     assert!(machine.runs());
     babeltrace::compare(&machine.folder.join("interrupt"));
     // It stands still for a copy, and runs on.
     let text = said(&mut machine.attach_by_socket("copy", &["--snapshot"]), 0);
-    assert!(text.contains("stood still while its memory was copied, and runs on; "), "{text}");
+    assert!(
+        text.contains("stood still while its memory was copied, and runs on; "),
+        "{text}"
+    );
     assert!(babeltrace::compare(&machine.folder.join("copy")).0 > 1000);
     assert!(machine.runs() && !machine.folder.join("copy/.core").exists());
 }
@@ -169,32 +216,58 @@ fn a_machine_that_ends_leaves_a_trace_of_all_there_was() {
     let text = said(&mut machine.attach_by_socket("trace", &[]), 0);
     machine.qemu.wait().unwrap();
     // First its session ends, then the machine says so, then it is gone: whichever is seen.
-    let endings = ["the kernel has stopped its session; ", "the machine powered off; ", "the machine has ended; "];
+    let endings = [
+        "the kernel has stopped its session; ",
+        "the machine powered off; ",
+        "the machine has ended; ",
+    ];
     assert!(endings.iter().any(|ending| text.contains(ending)), "{text}");
-    let ledger: Vec<u64> = ledger::read(&machine.ram, &hello(), 4).iter().map(ledger::Hart::events).collect();
-    assert_eq!(accounted(&machine.folder.join("trace")), ledger, "every event is there or counted");
+    let ledger: Vec<u64> = ledger::read(&machine.ram, &hello(), 4)
+        .iter()
+        .map(ledger::Hart::events)
+        .collect();
+    assert_eq!(
+        accounted(&machine.folder.join("trace")),
+        ledger,
+        "every event is there or counted"
+    );
     babeltrace::compare(&machine.folder.join("trace"));
     // Nobody runs in the file any more.
     let text = said(&mut machine.attach("nobody", &[]), 3);
-    assert!(text.contains("no program on this machine has") && text.contains("kymo recover"), "{text}");
+    assert!(
+        text.contains("no program on this machine has") && text.contains("kymo recover"),
+        "{text}"
+    );
     assert!(!machine.folder.join("nobody").exists());
 
     // It is killed: the file's users are gone, and the socket is closed.
     for by_socket in [false, true] {
         let mut machine = Machine::start("attach-kill", ENDLESS, &[]);
-        let mut command = if by_socket { machine.attach_by_socket("trace", &[]) } else { machine.attach("trace", &[]) };
+        let mut command = if by_socket {
+            machine.attach_by_socket("trace", &[])
+        } else {
+            machine.attach("trace", &[])
+        };
         let child = command.stderr(Stdio::piped()).spawn().unwrap();
         let trace = machine.folder.join("trace");
         wait_until(|| trace.join("events_3").exists());
         machine.qemu.kill().unwrap();
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success() && text.contains("the machine has ended; "), "{text}");
+        assert!(
+            output.status.success() && text.contains("the machine has ended; "),
+            "{text}"
+        );
         babeltrace::compare(&trace);
-        // A call may have written its record and not yet been counted, in the thread and in the interrupt on top of it.
+        // A call may have written its record and not yet been counted, in the thread and in the
+        // interrupt on top of it.
         let ledger = ledger::read(&machine.ram, &hello(), 4);
         for (hart, (found, ledger)) in accounted(&trace).into_iter().zip(&ledger).enumerate() {
-            assert!((ledger.events()..=ledger.events() + 2).contains(&found), "hart {hart}: {found} of {}", ledger.events());
+            assert!(
+                (ledger.events()..=ledger.events() + 2).contains(&found),
+                "hart {hart}: {found} of {}",
+                ledger.events()
+            );
         }
     }
 }
@@ -203,19 +276,36 @@ fn a_machine_that_ends_leaves_a_trace_of_all_there_was() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn it_waits_for_a_kernel_that_has_not_started_its_trace() {
     let machine = Machine::start("attach-early", "events=20000", &["-S"]);
-    let child = machine.attach("never", &[]).stderr(Stdio::piped()).spawn().unwrap();
+    let child = machine
+        .attach("never", &[])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     wait_until(|| machine.folder.join("never").exists());
     sleep(Duration::from_millis(100));
     let text = interrupted(child, 3);
-    assert!(text.contains("left running at an interrupt") && text.contains("had not started a trace"), "{text}");
+    assert!(
+        text.contains("left running at an interrupt") && text.contains("had not started a trace"),
+        "{text}"
+    );
     assert!(!machine.folder.join("never").exists());
-    let child = machine.attach("trace", &[]).stderr(Stdio::piped()).spawn().unwrap();
+    let child = machine
+        .attach("trace", &[])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     wait_until(|| machine.folder.join("trace").exists());
     machine.ask("cont");
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && text.contains("none lost"), "{text}");
-    let ledger: Vec<u64> = ledger::read(&machine.ram, &hello(), 4).iter().map(ledger::Hart::events).collect();
+    assert!(
+        output.status.success() && text.contains("none lost"),
+        "{text}"
+    );
+    let ledger: Vec<u64> = ledger::read(&machine.ram, &hello(), 4)
+        .iter()
+        .map(ledger::Hart::events)
+        .collect();
     assert_eq!(accounted(&machine.folder.join("trace")), ledger);
 }
 
@@ -225,7 +315,11 @@ fn a_session_that_waits_for_a_host_is_emptied_by_one_at_a_time() {
     let append = "kymo=discard,reader=host work=markers events=1000000000 packets=16";
     let mut machine = Machine::start("attach-host", append, &[]);
     // Behind the first, a second one only looks.
-    let child = machine.attach("first", &[]).stderr(Stdio::piped()).spawn().unwrap();
+    let child = machine
+        .attach("first", &[])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     wait_until(|| machine.folder.join("first/events_3").exists());
     let text = said(&mut machine.attach("second", &["--duration", "0.2"]), 0);
     assert!(text.contains("this one has only looked"), "{text}");
@@ -233,15 +327,24 @@ fn a_session_that_waits_for_a_host_is_emptied_by_one_at_a_time() {
     assert!(!text.contains("only looked"), "{text}");
     // What came after the rings were full for the first time is there: they were emptied.
     let newest = |out: &str| {
-        let markers = Trace::open(&machine.folder.join(out)).unwrap().events().filter_map(|item| match item.unwrap() {
-            Item::Event(event) if event.name() == "marker" => event.fields.get("seq").unwrap().as_u64(),
-            _ => None,
-        });
+        let markers = Trace::open(&machine.folder.join(out))
+            .unwrap()
+            .events()
+            .filter_map(|item| match item.unwrap() {
+                Item::Event(event) if event.name() == "marker" => {
+                    event.fields.get("seq").unwrap().as_u64()
+                }
+                _ => None,
+            });
         markers.max().unwrap()
     };
     let first = newest("first");
     // Whoever comes then takes over.
-    let child = machine.attach("third", &[]).stderr(Stdio::piped()).spawn().unwrap();
+    let child = machine
+        .attach("third", &[])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     wait_until(|| machine.folder.join("third/events_3").exists());
     machine.goes_on(100_000);
     let text = interrupted(child, 0);
@@ -265,15 +368,31 @@ fn a_session_that_was_stopped_is_taken_whole() {
     let mut machine = {
         let words = format!("KYMO_SENDER={}", "events=3000 stay");
         let mut command = Command::new("env");
-        fs::File::create(&ram).unwrap().set_len(launch.ram().size).unwrap();
-        command.arg(words).args(launch.words()).stdout(Stdio::null()).spawn().unwrap()
+        fs::File::create(&ram)
+            .unwrap()
+            .set_len(launch.ram().size)
+            .unwrap();
+        command
+            .arg(words)
+            .args(launch.words())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
     };
     wait_until(|| is_tracing(&ram));
-    let mut command = kymo(["attach".as_ref(), ram.as_os_str(), "--out".as_ref(), folder.join("trace").as_os_str()]);
+    let mut command = kymo([
+        "attach".as_ref(),
+        ram.as_os_str(),
+        "--out".as_ref(),
+        folder.join("trace").as_os_str(),
+    ]);
     let text = said(&mut command, 0);
     machine.kill().unwrap();
     machine.wait().unwrap();
-    assert!(text.contains("the kernel has stopped its session; ") && text.contains("none lost"), "{text}");
+    assert!(
+        text.contains("the kernel has stopped its session; ") && text.contains("none lost"),
+        "{text}"
+    );
     // And what Kymo itself says of the session.
     assert!(babeltrace::compare(&folder.join("trace")).0 >= 3030);
 }
@@ -285,19 +404,46 @@ fn memory_that_cannot_be_seen_is_copied_or_refused() {
     let socket = std::env::temp_dir().join(format!("kymo-attach-{}-hidden", std::process::id()));
     let mut command = Command::new("qemu-system-riscv64");
     command
-        .args(["-M", "virt", "-smp", "2", "-display", "none", "-serial", "file:serial", "-append", ENDLESS, "-kernel"])
+        .args([
+            "-M",
+            "virt",
+            "-smp",
+            "2",
+            "-display",
+            "none",
+            "-serial",
+            "file:serial",
+            "-append",
+            ENDLESS,
+            "-kernel",
+        ])
         .arg(hello());
-    command.arg("-qmp").arg(format!("unix:{},server=on,wait=off", socket.display())).current_dir(&folder);
+    command
+        .arg("-qmp")
+        .arg(format!("unix:{},server=on,wait=off", socket.display()))
+        .current_dir(&folder);
     let mut machine = command.stdin(Stdio::null()).spawn().unwrap();
-    wait_until(|| fs::read_to_string(folder.join("serial")).is_ok_and(|text| text.contains("recording on 2 harts")));
+    wait_until(|| {
+        fs::read_to_string(folder.join("serial"))
+            .is_ok_and(|text| text.contains("recording on 2 harts"))
+    });
     sleep(Duration::from_millis(200));
     let attach = |out: &str, more: &[&str]| {
-        let mut command = kymo(["attach".as_ref(), "--qmp".as_ref(), socket.as_os_str(), "--out".as_ref()]);
+        let mut command = kymo([
+            "attach".as_ref(),
+            "--qmp".as_ref(),
+            socket.as_os_str(),
+            "--out".as_ref(),
+        ]);
         command.arg(folder.join(out)).args(more);
         command
     };
     let text = said(&mut attach("refused", &[]), 3);
-    assert!(text.contains("not a shared file (it is a memory-backend-ram)") && text.contains("--snapshot"), "{text}");
+    assert!(
+        text.contains("not a shared file (it is a memory-backend-ram)")
+            && text.contains("--snapshot"),
+        "{text}"
+    );
     assert!(!folder.join("refused").exists());
     said(&mut attach("copy", &["--snapshot"]), 0);
     assert!(babeltrace::compare(&folder.join("copy")).0 > 1000);
@@ -309,7 +455,14 @@ fn memory_that_cannot_be_seen_is_copied_or_refused() {
 
     // Somebody who is not QEMU.
     let listener = UnixListener::bind(&socket).unwrap();
-    let greeter = std::thread::spawn(move || listener.accept().unwrap().0.write_all(b"220 ready\r\n").unwrap());
+    let greeter = std::thread::spawn(move || {
+        listener
+            .accept()
+            .unwrap()
+            .0
+            .write_all(b"220 ready\r\n")
+            .unwrap()
+    });
     assert!(said(&mut attach("other", &[]), 3).contains("does not answer as QEMU's -qmp does"));
     greeter.join().unwrap();
     fs::remove_file(&socket).unwrap();
@@ -322,7 +475,10 @@ fn command_lines_that_make_no_sense() {
     let out = folder.join("trace");
     let out = out.to_str().unwrap();
     let refused = |words: &[&str], code: i32, part: &str| {
-        let text = said(&mut kymo(["attach", "--out", out].iter().chain(words)), code);
+        let text = said(
+            &mut kymo(["attach", "--out", out].iter().chain(words)),
+            code,
+        );
         assert!(text.contains(part), "{text}");
         assert!(!Path::new(out).exists());
     };
@@ -330,7 +486,11 @@ fn command_lines_that_make_no_sense() {
     refused(&["ram", "--qmp", "socket"], 2, "--qmp");
     refused(&["ram", "--snapshot"], 2, "--snapshot");
     refused(&["--qmp", "socket", "--base", "0"], 2, "--base");
-    refused(&["--qmp", "socket", "--snapshot", "--duration", "1"], 2, "--duration");
+    refused(
+        &["--qmp", "socket", "--snapshot", "--duration", "1"],
+        2,
+        "--duration",
+    );
     refused(&["no-such-file"], 3, "no-such-file");
     refused(&[folder.to_str().unwrap()], 3, "directory");
     refused(&["--qmp", "no-such-socket"], 4, "-qmp unix:PATH");

@@ -1,5 +1,5 @@
-//! What an event costs, counted in the machine code of one out-of-line function an event (`kernels/probes`), and again by QEMU's plugin while it runs; held
-//! against `budgets.toml`.
+//! What an event costs, counted in the machine code of one out-of-line function an event
+//! (`kernels/probes`), and again by QEMU's plugin while it runs; held against `budgets.toml`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -70,9 +70,14 @@ fn budgets() -> Vec<Budget> {
             off: number("off"),
         }
     };
-    let (here, elsewhere): (Vec<_>, Vec<_>) = entries.map(budget).partition(|budget| budget.arch.is_here());
+    let (here, elsewhere): (Vec<_>, Vec<_>) = entries
+        .map(budget)
+        .partition(|budget| budget.arch.is_here());
     for budget in elsewhere {
-        println!("not counted on this machine, which is no x86-64: {} ({})", budget.what, budget.probe);
+        println!(
+            "not counted on this machine, which is no x86-64: {} ({})",
+            budget.what, budget.probe
+        );
     }
     here
 }
@@ -103,13 +108,17 @@ impl Instruction {
             let stores = self.is_one_of(&["sb", "sh", "sw", "sd"]);
             return (loads.into(), stores.into());
         }
-        let operands = self.text.split_once(' ').map_or("", |(_, operands)| operands.trim());
+        let operands = self
+            .text
+            .split_once(' ')
+            .map_or("", |(_, operands)| operands.trim());
         let touches = operands.contains('(') || operands.contains("%gs:");
         if !touches || self.mnemonic() == "lea" {
             return (0, 0);
         }
         // The last operand is the one that is written, but for a comparison.
-        let writes = operands.ends_with(')') && !self.mnemonic().starts_with("cmp") || self.mnemonic() == "cmpxchg";
+        let writes = operands.ends_with(')') && !self.mnemonic().starts_with("cmp")
+            || self.mnemonic() == "cmpxchg";
         let reads = !writes || !self.mnemonic().starts_with("mov");
         (reads.into(), writes.into())
     }
@@ -119,14 +128,20 @@ impl Instruction {
     }
 }
 
-/// The instructions of one function up to its first `ret`: the hot path, if nothing in it jumps and every branch leads to that `ret` or past it.
+/// The instructions of one function up to its first `ret`: the hot path, if nothing in it jumps and
+/// every branch leads to that `ret` or past it.
 fn hot_path(arch: Arch, symbol: &str) -> Vec<Instruction> {
     let mut objdump = match arch {
         Arch::Riscv64 | Arch::Riscv32 => {
             let mut objdump = Command::new("riscv64-unknown-elf-objdump");
-            let (width, probes) =
-                if arch == Arch::Riscv64 { ("rv64", "KYMO_PROBES_RISCV64") } else { ("rv32", "KYMO_PROBES_RISCV32") };
-            objdump.arg(format!("--architecture=riscv:{width}")).arg(built(probes));
+            let (width, probes) = if arch == Arch::Riscv64 {
+                ("rv64", "KYMO_PROBES_RISCV64")
+            } else {
+                ("rv32", "KYMO_PROBES_RISCV32")
+            };
+            objdump
+                .arg(format!("--architecture=riscv:{width}"))
+                .arg(built(probes));
             objdump
         }
         Arch::X86_64 => {
@@ -139,22 +154,40 @@ fn hot_path(arch: Arch, symbol: &str) -> Vec<Instruction> {
     let text = String::from_utf8(run(&mut objdump, 0).stdout).unwrap();
     let head = format!("<{symbol}>:");
     let mut path = Vec::new();
-    for line in text.lines().skip_while(|line| !line.ends_with(&head)).skip(1) {
-        let Some((address, text)) = line.split_once(':') else { break };
+    for line in text
+        .lines()
+        .skip_while(|line| !line.ends_with(&head))
+        .skip(1)
+    {
+        let Some((address, text)) = line.split_once(':') else {
+            break;
+        };
         let address = u64::from_str_radix(address.trim(), 16).unwrap();
-        let instruction = Instruction { address, text: text.trim().to_owned() };
+        let instruction = Instruction {
+            address,
+            text: text.trim().to_owned(),
+        };
         assert!(
-            !instruction.is_one_of(&["j", "jr", "jal", "jalr", "jmp", "call", "tail", "unimp", "ud2"]),
+            !instruction.is_one_of(&[
+                "j", "jr", "jal", "jalr", "jmp", "call", "tail", "unimp", "ud2"
+            ]),
             "{symbol} jumps in its hot path: {text}"
         );
         let end = instruction.mnemonic() == "ret";
         path.push(instruction);
         if end {
             // The one branch back that is allowed takes the compare-and-swap that failed again.
-            let retry = path.windows(2).find(|pair| pair[0].mnemonic() == "cmpxchg").and_then(|pair| pair[1].target());
+            let retry = path
+                .windows(2)
+                .find(|pair| pair[0].mnemonic() == "cmpxchg")
+                .and_then(|pair| pair[1].target());
             let mut targets = path.iter().filter_map(Instruction::target);
             let stays = targets.all(|target| target >= address || Some(target) == retry);
-            assert!(stays, "{symbol} has a loop or a block in its hot path:\n{}", listing(&path));
+            assert!(
+                stays,
+                "{symbol} has a loop or a block in its hot path:\n{}",
+                listing(&path)
+            );
             return path;
         }
     }
@@ -162,17 +195,28 @@ fn hot_path(arch: Arch, symbol: &str) -> Vec<Instruction> {
 }
 
 fn listing(path: &[Instruction]) -> String {
-    path.iter().map(|instruction| format!("    {}\n", instruction.text)).collect()
+    path.iter()
+        .map(|instruction| format!("    {}\n", instruction.text))
+        .collect()
 }
 
 /// Holds a path against its budget; the answer has the code.
 fn check(budget: &Budget, path: &[Instruction]) -> Result<String, String> {
-    let memory = path.iter().map(|instruction| instruction.memory(budget.arch));
+    let memory = path
+        .iter()
+        .map(|instruction| instruction.memory(budget.arch));
     let (loads, stores) = memory.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     // Off: everything up to the first branch, and the `ret` that it leads to.
-    let branch = path.iter().position(|instruction| instruction.target().is_some()).unwrap_or(path.len());
+    let branch = path
+        .iter()
+        .position(|instruction| instruction.target().is_some())
+        .unwrap_or(path.len());
     let leads_to = path.get(branch).and_then(Instruction::target);
-    let off = if leads_to == path.last().map(|ret| ret.address) { branch + 2 } else { usize::MAX };
+    let off = if leads_to == path.last().map(|ret| ret.address) {
+        branch + 2
+    } else {
+        usize::MAX
+    };
     let figures = [
         ("instructions", path.len(), budget.instructions),
         ("loads", loads, budget.loads),
@@ -185,7 +229,11 @@ fn check(budget: &Budget, path: &[Instruction]) -> Result<String, String> {
     }
     text.push('\n');
     text.push_str(&listing(path));
-    if figures.iter().all(|(_, found, allowed)| found <= allowed) { Ok(text) } else { Err(text) }
+    if figures.iter().all(|(_, found, allowed)| found <= allowed) {
+        Ok(text)
+    } else {
+        Err(text)
+    }
 }
 
 #[test]
@@ -204,11 +252,26 @@ fn every_event_keeps_to_its_budget() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn one_instruction_more_is_noticed() {
     let budgets = budgets();
-    let budget = budgets.iter().find(|budget| budget.probe == "kymo_probe_two_fields_masked").unwrap();
-    let (path, more) = (hot_path(budget.arch, &budget.probe), hot_path(budget.arch, "kymo_probe_one_more"));
+    let budget = budgets
+        .iter()
+        .find(|budget| budget.probe == "kymo_probe_two_fields_masked")
+        .unwrap();
+    let (path, more) = (
+        hot_path(budget.arch, &budget.probe),
+        hot_path(budget.arch, "kymo_probe_one_more"),
+    );
     assert_eq!(more.len(), path.len() + 1);
     assert!(check(budget, &path).is_ok());
-    assert!(check(&Budget { instructions: path.len(), ..budget.clone() }, &more).is_err());
+    assert!(
+        check(
+            &Budget {
+                instructions: path.len(),
+                ..budget.clone()
+            },
+            &more
+        )
+        .is_err()
+    );
     // And a path that is too short to be one is a measuring error.
     assert!(path.len() >= 15, "{}", listing(&path));
 }
@@ -218,7 +281,11 @@ fn one_instruction_more_is_noticed() {
 fn records_take_the_bytes_of_their_budget() {
     let bytes = |schema: EventSchema| 4 * (schema.header_words() + schema.max_payload_words());
     for budget in budgets() {
-        let schema = if budget.what.starts_with("two") { TwoFields::SCHEMA } else { IrqEnter::SCHEMA };
+        let schema = if budget.what.starts_with("two") {
+            TwoFields::SCHEMA
+        } else {
+            IrqEnter::SCHEMA
+        };
         assert_eq!(bytes(schema), budget.bytes, "{}", budget.what);
     }
 }
@@ -226,7 +293,8 @@ fn records_take_the_bytes_of_their_budget() {
 /// How many calls had which count, of instructions, loads and stores.
 type Histograms = [BTreeMap<u64, u64>; 3];
 
-/// What the plugin counts while `kernels/probes/src/measure.rs` runs: of five calls of each probe, four record and one is switched off. By probe.
+/// What the plugin counts while `kernels/probes/src/measure.rs` runs: of five calls of each probe,
+/// four record and one is switched off. By probe.
 fn measured(arch: Arch, folder: &Path) -> BTreeMap<String, Histograms> {
     let program = built(match arch {
         Arch::Riscv64 => "KYMO_MEASURE_RISCV64",
@@ -235,10 +303,16 @@ fn measured(arch: Arch, folder: &Path) -> BTreeMap<String, Histograms> {
     });
     let image = fs::read(&program).unwrap();
     let image = object::File::parse(&*image).unwrap();
-    let probes = image.symbols().filter(|symbol| symbol.size() > 0 && symbol.name().unwrap().starts_with("kymo_probe_"));
+    let probes = image
+        .symbols()
+        .filter(|symbol| symbol.size() > 0 && symbol.name().unwrap().starts_with("kymo_probe_"));
     let ranges: String = probes
         .map(|probe| {
-            let (name, start, end) = (probe.name().unwrap(), probe.address(), probe.address() + probe.size());
+            let (name, start, end) = (
+                probe.name().unwrap(),
+                probe.address(),
+                probe.address() + probe.size(),
+            );
             format!(",name={name},start={start:#x},end={end:#x}")
         })
         .collect();
@@ -251,8 +325,12 @@ fn measured(arch: Arch, folder: &Path) -> BTreeMap<String, Histograms> {
         Arch::X86_64 => Command::new("qemu-x86_64"),
     };
     if arch != Arch::X86_64 {
-        command.args(["-M", "virt", "-m", "64M", "-display", "none", "-serial", "none", "-monitor", "none"]);
-        command.args(["-icount", "shift=0,sleep=off", "-kernel"]).arg(&program);
+        command.args([
+            "-M", "virt", "-m", "64M", "-display", "none", "-serial", "none", "-monitor", "none",
+        ]);
+        command
+            .args(["-icount", "shift=0,sleep=off", "-kernel"])
+            .arg(&program);
     }
     if arch == Arch::Riscv32 {
         command.args(["-bios", "none"]);
@@ -263,13 +341,25 @@ fn measured(arch: Arch, folder: &Path) -> BTreeMap<String, Histograms> {
     }
     run(&mut command, 0);
     let report: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
-    let functions = report["functions"].as_array().unwrap().iter().map(|function| {
-        let of = |quantity: &str| {
-            let pairs = function["per_call"][quantity]["histogram"].as_array().unwrap().iter();
-            pairs.map(|pair| (pair[0].as_u64().unwrap(), pair[1].as_u64().unwrap())).collect()
-        };
-        (function["name"].as_str().unwrap().to_owned(), ["instructions", "loads", "stores"].map(of))
-    });
+    let functions = report["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|function| {
+            let of = |quantity: &str| {
+                let pairs = function["per_call"][quantity]["histogram"]
+                    .as_array()
+                    .unwrap()
+                    .iter();
+                pairs
+                    .map(|pair| (pair[0].as_u64().unwrap(), pair[1].as_u64().unwrap()))
+                    .collect()
+            };
+            (
+                function["name"].as_str().unwrap().to_owned(),
+                ["instructions", "loads", "stores"].map(of),
+            )
+        });
     functions.collect()
 }
 
@@ -284,7 +374,8 @@ fn median(histogram: &BTreeMap<u64, u64>) -> u64 {
     *middle.expect("it was called").0
 }
 
-/// Holds what was measured against the budget: not below it either, as the machine code is the same.
+/// Holds what was measured against the budget: not below it either, as the machine code is the
+/// same.
 fn check_measured(budget: &Budget, histograms: &Histograms) -> Result<String, String> {
     let [instructions, loads, stores] = histograms;
     let calls: u64 = instructions.values().sum();
@@ -292,16 +383,27 @@ fn check_measured(budget: &Budget, histograms: &Histograms) -> Result<String, St
     let returns = usize::from(budget.arch == Arch::X86_64);
     let off = instructions.get(&(budget.off as u64)).copied().unwrap_or(0);
     let figures = [
-        ("instructions", median(instructions), budget.instructions as u64),
+        (
+            "instructions",
+            median(instructions),
+            budget.instructions as u64,
+        ),
         ("loads", median(loads), (budget.loads + returns) as u64),
         ("stores", median(stores), budget.stores as u64),
         ("calls switched off that take what they may", off, calls / 5),
     ];
-    let mut text = format!("{} ({}), measured in {calls} calls:", budget.what, budget.probe);
+    let mut text = format!(
+        "{} ({}), measured in {calls} calls:",
+        budget.what, budget.probe
+    );
     for (name, found, expected) in figures {
         text.push_str(&format!(" {found} {name} ({expected})"));
     }
-    if figures.iter().all(|(_, found, expected)| found == expected) { Ok(text) } else { Err(text) }
+    if figures.iter().all(|(_, found, expected)| found == expected) {
+        Ok(text)
+    } else {
+        Err(text)
+    }
 }
 
 #[test]
@@ -309,7 +411,10 @@ fn check_measured(budget: &Budget, histograms: &Histograms) -> Result<String, St
 fn every_event_keeps_to_its_budget_while_it_runs() {
     let folder = scratch("cost-measured");
     let budgets = budgets();
-    for arch in [Arch::Riscv64, Arch::Riscv32, Arch::X86_64].into_iter().filter(|arch| arch.is_here()) {
+    for arch in [Arch::Riscv64, Arch::Riscv32, Arch::X86_64]
+        .into_iter()
+        .filter(|arch| arch.is_here())
+    {
         let measured = measured(arch, &folder);
         for budget in budgets.iter().filter(|budget| budget.arch == arch) {
             match check_measured(budget, &measured[&budget.probe]) {
@@ -326,12 +431,30 @@ fn every_event_keeps_to_its_budget_while_it_runs() {
 fn one_instruction_more_is_noticed_while_it_runs() {
     let measured = measured(Arch::Riscv64, &scratch("cost-measured-one-more"));
     let budgets = budgets();
-    let budget = budgets.iter().find(|budget| budget.probe == "kymo_probe_two_fields_masked").unwrap();
+    let budget = budgets
+        .iter()
+        .find(|budget| budget.probe == "kymo_probe_two_fields_masked")
+        .unwrap();
     assert!(check_measured(budget, &measured["kymo_probe_two_fields_masked"]).is_ok());
     let more = &measured["kymo_probe_one_more"];
     let text = check_measured(budget, more).unwrap_err();
-    assert!(text.contains(&format!(" {} instructions ({})", budget.instructions + 1, budget.instructions)), "{text}");
-    // In either place: with the right budget, the calls that are switched off are one too long, too.
-    let text = check_measured(&Budget { instructions: budget.instructions + 1, ..budget.clone() }, more).unwrap_err();
+    assert!(
+        text.contains(&format!(
+            " {} instructions ({})",
+            budget.instructions + 1,
+            budget.instructions
+        )),
+        "{text}"
+    );
+    // In either place: with the right budget, the calls that are switched off are one too long,
+    // too.
+    let text = check_measured(
+        &Budget {
+            instructions: budget.instructions + 1,
+            ..budget.clone()
+        },
+        more,
+    )
+    .unwrap_err();
     assert!(text.contains(" 0 calls switched off"), "{text}");
 }

@@ -1,4 +1,5 @@
-//! `kernels/demo`, recorded live: the trace has each operation that the kernel counted, hart by hart and event by event, and what it says fits together.
+//! `kernels/demo`, recorded live: the trace has each operation that the kernel counted, hart by
+//! hart and event by event, and what it says fits together.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,8 @@ const HEAP: std::ops::Range<u64> = 0x5000_0000..0x5400_0000;
 /// What is followed through a trace, hart by hart and thread by thread.
 #[derive(Default)]
 struct Machine {
-    /// By hart: the thread that runs, the interrupts that are handled, whether the scheduler is looking.
+    /// By hart: the thread that runs, the interrupts that are handled, whether the scheduler is
+    /// looking.
     running: Vec<u64>,
     handled: Vec<Vec<u64>>,
     looking: Vec<bool>,
@@ -45,7 +47,12 @@ struct Machine {
 
 impl Machine {
     fn new(harts: usize) -> Machine {
-        Machine { running: vec![0; harts], handled: vec![Vec::new(); harts], looking: vec![false; harts], ..Machine::default() }
+        Machine {
+            running: vec![0; harts],
+            handled: vec![Vec::new(); harts],
+            looking: vec![false; harts],
+            ..Machine::default()
+        }
     }
 
     fn saw(&mut self, what: &'static str) {
@@ -54,12 +61,23 @@ impl Machine {
 
     fn event(&mut self, event: &Event) {
         let cpu = event.cpu().unwrap() as usize;
-        let field = |name: &str| event.fields.get(name).unwrap_or_else(|| panic!("{event:?} has no {name}"));
+        let field = |name: &str| {
+            event
+                .fields
+                .get(name)
+                .unwrap_or_else(|| panic!("{event:?} has no {name}"))
+        };
         let number = |name: &str| field(name).as_u64().unwrap();
         let tid = self.running[cpu];
         match event.name() {
-            "sched_enter" => assert!(!std::mem::replace(&mut self.looking[cpu], true), "{event:?}"),
-            "sched_exit" => assert!(std::mem::replace(&mut self.looking[cpu], false), "{event:?}"),
+            "sched_enter" => assert!(
+                !std::mem::replace(&mut self.looking[cpu], true),
+                "{event:?}"
+            ),
+            "sched_exit" => assert!(
+                std::mem::replace(&mut self.looking[cpu], false),
+                "{event:?}"
+            ),
             "irq_handler_entry" => {
                 self.handled[cpu].push(number("irq"));
                 if number("irq") == UART {
@@ -67,24 +85,39 @@ impl Machine {
                     self.interrupted.insert(cpu);
                 }
             }
-            "irq_handler_exit" => assert_eq!(self.handled[cpu].pop(), Some(number("irq")), "{event:?}"),
-            "sched_switch" => {
-                self.switch(cpu, number("prev_tid"), number("next_tid"), field("next_prio").as_i64().unwrap(), number("reason"))
+            "irq_handler_exit" => {
+                assert_eq!(self.handled[cpu].pop(), Some(number("irq")), "{event:?}")
             }
-            "sched_wakeup" => assert!(self.handled[cpu].is_empty() || number("waker_tid") == 0, "{event:?}"),
+            "sched_switch" => self.switch(
+                cpu,
+                number("prev_tid"),
+                number("next_tid"),
+                field("next_prio").as_i64().unwrap(),
+                number("reason"),
+            ),
+            "sched_wakeup" => assert!(
+                self.handled[cpu].is_empty() || number("waker_tid") == 0,
+                "{event:?}"
+            ),
             "thread_create" => {
                 assert!(self.created.insert(number("tid")), "{event:?}");
                 assert_eq!(number("parent_tid"), tid, "{event:?}");
-                self.prio.insert(number("tid"), field("prio").as_i64().unwrap());
+                self.prio
+                    .insert(number("tid"), field("prio").as_i64().unwrap());
             }
             "thread_exit" => {
                 assert_eq!(number("tid"), tid, "{event:?}");
                 assert!(self.ended.insert(tid), "{event:?}");
-                assert!(!self.has.iter().any(|&(owner, _)| owner == tid), "thread {tid} ends with a lock");
+                assert!(
+                    !self.has.iter().any(|&(owner, _)| owner == tid),
+                    "thread {tid} ends with a lock"
+                );
             }
             "thread_yield" | "thread_delay" => assert_eq!(number("tid"), tid, "{event:?}"),
             "sched_pi_setprio" => {
-                let old = self.prio.insert(number("tid"), field("newprio").as_i64().unwrap());
+                let old = self
+                    .prio
+                    .insert(number("tid"), field("newprio").as_i64().unwrap());
                 assert_eq!(old, field("oldprio").as_i64(), "{event:?}");
                 self.saw("priority lent or given back");
             }
@@ -95,7 +128,11 @@ impl Machine {
             }
             "lock_acquired" => {
                 let contended = number("contended") != 0;
-                assert_eq!(self.waits.remove(&tid), contended.then(|| number("lock")), "{event:?} of thread {tid}");
+                assert_eq!(
+                    self.waits.remove(&tid),
+                    contended.then(|| number("lock")),
+                    "{event:?} of thread {tid}"
+                );
                 if contended {
                     self.saw("lock contended");
                 }
@@ -108,17 +145,27 @@ impl Machine {
             "lock_release" => match number("kind") {
                 SEMAPHORE => {}
                 SPIN => assert!(self.spins.remove(&tid), "{event:?} of thread {tid}"),
-                _ => assert!(self.has.remove(&(tid, number("lock"))), "{event:?} of thread {tid}"),
+                _ => assert!(
+                    self.has.remove(&(tid, number("lock"))),
+                    "{event:?} of thread {tid}"
+                ),
             },
             "sys_enter" => {
                 let before = self.calls.insert(tid, number("id"));
-                assert!(before.is_none_or(|before| before == EXEC), "{event:?}: thread {tid} was in call {before:?}");
+                assert!(
+                    before.is_none_or(|before| before == EXEC),
+                    "{event:?}: thread {tid} was in call {before:?}"
+                );
                 if number("id") == GETPID {
                     self.saw("getpid");
                 }
             }
             "sys_exit" => {
-                assert_eq!(self.calls.remove(&tid), Some(number("id")), "{event:?} of thread {tid}");
+                assert_eq!(
+                    self.calls.remove(&tid),
+                    Some(number("id")),
+                    "{event:?} of thread {tid}"
+                );
                 if field("ret").as_i64().unwrap() < 0 {
                     self.saw("failed calls");
                 }
@@ -127,8 +174,16 @@ impl Machine {
             "process_kill" if number("killer_tid") == 0 => self.saw("ended for a fault"),
             "process_kill" => self.saw("killed"),
             "sched_process_exec" => self.saw("programs begun"),
-            "ipc_send" => self.saw(if number("path") == 0 { "sent fast" } else { "sent slow" }),
-            "ipc_receive" => self.saw(if number("path") == 0 { "received fast" } else { "received slow" }),
+            "ipc_send" => self.saw(if number("path") == 0 {
+                "sent fast"
+            } else {
+                "sent slow"
+            }),
+            "ipc_receive" => self.saw(if number("path") == 0 {
+                "received fast"
+            } else {
+                "received slow"
+            }),
             "pipe_write" => *self.seen.entry("bytes written").or_default() += number("len"),
             "pipe_read" => *self.seen.entry("bytes read").or_default() += number("len"),
             "exception" => self.saw("exceptions"),
@@ -137,23 +192,64 @@ impl Machine {
     }
 
     fn switch(&mut self, cpu: usize, prev: u64, next: u64, prio: i64, reason: u64) {
-        assert_eq!(self.running[cpu], prev, "the thread that leaves hart {cpu} is the one that ran there");
+        assert_eq!(
+            self.running[cpu], prev,
+            "the thread that leaves hart {cpu} is the one that ran there"
+        );
         assert_ne!(prev, next);
-        assert!(self.handled[cpu].is_empty(), "a switch inside of an interrupt's handler");
-        assert!(!self.spins.contains(&prev), "thread {prev} leaves with a spin lock");
-        assert_eq!(prev == 0, reason == 6, "idle threads leave because they are idle");
-        assert_eq!(self.prio.get(&next).copied().unwrap_or(-1), prio, "priority of thread {next}");
+        assert!(
+            self.handled[cpu].is_empty(),
+            "a switch inside of an interrupt's handler"
+        );
+        assert!(
+            !self.spins.contains(&prev),
+            "thread {prev} leaves with a spin lock"
+        );
+        assert_eq!(
+            prev == 0,
+            reason == 6,
+            "idle threads leave because they are idle"
+        );
+        assert_eq!(
+            self.prio.get(&next).copied().unwrap_or(-1),
+            prio,
+            "priority of thread {next}"
+        );
         self.running[cpu] = next;
-        self.saw(["preempted", "expired", "yielded", "waits", "suspended", "ended", "idle"][reason as usize]);
+        self.saw(
+            [
+                "preempted",
+                "expired",
+                "yielded",
+                "waits",
+                "suspended",
+                "ended",
+                "idle",
+            ][reason as usize],
+        );
     }
 }
 
-/// Records a workload, and holds the trace against the kernel's ledger and babeltrace2. Gives what was seen in it.
+/// Records a workload, and holds the trace against the kernel's ledger and babeltrace2. Gives what
+/// was seen in it.
 fn account(name: &str, workload: &str, harts: usize, more: &[&str]) -> BTreeMap<&'static str, u64> {
     let out = scratch(name).join("trace");
     let demo = built("KYMO_DEMO");
-    let mut command = kymo(["record".as_ref(), demo.as_os_str(), "--out".as_ref(), out.as_os_str()]);
-    command.args(["--keep-ram", "--timeout", "120", "--cpus", &harts.to_string(), "--append", &format!("workload={workload}")]);
+    let mut command = kymo([
+        "record".as_ref(),
+        demo.as_os_str(),
+        "--out".as_ref(),
+        out.as_os_str(),
+    ]);
+    command.args([
+        "--keep-ram",
+        "--timeout",
+        "120",
+        "--cpus",
+        &harts.to_string(),
+        "--append",
+        &format!("workload={workload}"),
+    ]);
     run(command.args(more), 0);
     let ram: PathBuf = out.join(".ram");
     let ledger = ledger(&ram, LEDGER, harts);
@@ -166,33 +262,63 @@ fn account(name: &str, workload: &str, harts: usize, more: &[&str]) -> BTreeMap<
             Item::Event(event) => {
                 // What the library tells of itself is no operation of the kernel's.
                 if is_the_librarys(&event) {
-                    told.push(event.fields.get("recorded").and_then(Value::as_u64).unwrap());
+                    told.push(
+                        event
+                            .fields
+                            .get("recorded")
+                            .and_then(Value::as_u64)
+                            .unwrap(),
+                    );
                     continue;
                 }
-                *counts[event.cpu().unwrap() as usize].entry(name_of(&event)).or_default() += 1;
+                *counts[event.cpu().unwrap() as usize]
+                    .entry(name_of(&event))
+                    .or_default() += 1;
                 machine.event(&event);
             }
             other => panic!("{name}: {other:?}"),
         }
     }
     for (hart, (counts, ledger)) in counts.iter().zip(&ledger).enumerate() {
-        assert_eq!(counts, ledger, "{name}, hart {hart}: the trace, and the ledger");
+        assert_eq!(
+            counts, ledger,
+            "{name}, hart {hart}: the trace, and the ledger"
+        );
     }
     let (events, losses) = babeltrace::compare(&out);
     assert!(losses.is_empty(), "{name}: {losses:?}");
     // None of the rules that every kernel's events keep is broken.
     run(&mut kymo(["check".as_ref(), out.as_os_str()]), 0);
     let counted = counts.iter().flat_map(Counts::values).sum::<u64>();
-    assert_eq!((told, events), (vec![counted], counted + 1), "{name}: the kernel's totals at the end, which are an event too");
-    assert_eq!(machine.waits, BTreeMap::new(), "{name}: who waited has got it");
+    assert_eq!(
+        (told, events),
+        (vec![counted], counted + 1),
+        "{name}: the kernel's totals at the end, which are an event too"
+    );
+    assert_eq!(
+        machine.waits,
+        BTreeMap::new(),
+        "{name}: who waited has got it"
+    );
     let alive: Vec<&u64> = machine.created.difference(&machine.ended).collect();
-    assert_eq!(alive, [&1], "{name}: only the first thread lives at the end");
+    assert_eq!(
+        alive,
+        [&1],
+        "{name}: only the first thread lives at the end"
+    );
     if workload.starts_with("switch") || workload.starts_with("all") {
-        let idle = counts.iter().filter(|counts| !counts.contains_key("sched_switch")).count();
+        let idle = counts
+            .iter()
+            .filter(|counts| !counts.contains_key("sched_switch"))
+            .count();
         assert_eq!(idle, 0, "{name}: every hart had something to do");
     }
     if !machine.interrupted.is_empty() {
-        assert_eq!(machine.interrupted.len(), harts, "{name}: the device has interrupted every hart");
+        assert_eq!(
+            machine.interrupted.len(),
+            harts,
+            "{name}: the device has interrupted every hart"
+        );
     }
     println!("{name}: {events} events; {:?}", machine.seen);
     machine.seen
@@ -203,11 +329,24 @@ fn account(name: &str, workload: &str, harts: usize, more: &[&str]) -> BTreeMap<
 fn threads_take_turns() {
     for harts in [1, 4] {
         let seen = account(&format!("demo-switch-{harts}"), "switch", harts, &[]);
-        let all = ["preempted", "expired", "yielded", "waits", "suspended", "ended", "idle"];
+        let all = [
+            "preempted",
+            "expired",
+            "yielded",
+            "waits",
+            "suspended",
+            "ended",
+            "idle",
+        ];
         // With one hart nobody is suspended while it runs: who suspends runs itself.
-        let expected = all.into_iter().filter(|&reason| reason != "suspended" || harts > 1);
+        let expected = all
+            .into_iter()
+            .filter(|&reason| reason != "suspended" || harts > 1);
         for reason in expected {
-            assert!(seen.contains_key(reason), "{harts} harts: nobody was {reason}");
+            assert!(
+                seen.contains_key(reason),
+                "{harts} harts: nobody was {reason}"
+            );
         }
     }
 }
@@ -227,7 +366,12 @@ fn threads_want_the_same_locks() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn processes_do_what_their_programs_say() {
     for harts in [1, 4] {
-        let seen = account(&format!("demo-faults-{harts}"), "faults rounds=200", harts, &[]);
+        let seen = account(
+            &format!("demo-faults-{harts}"),
+            "faults rounds=200",
+            harts,
+            &[],
+        );
         let expected = [
             // Of `calls`, twice from the start, once as a child, once by `exec`.
             ("getpid", 200 + 200 + 50 + 50),
@@ -255,14 +399,29 @@ fn processes_send_each_other_messages_and_bytes() {
         let seen = account(&format!("demo-ipc-{harts}"), "ipc rounds=200", harts, &[]);
         let count = |what: &str| seen.get(what).copied().unwrap_or(0);
         // The client's, the server's answers, and those that nobody answers.
-        assert_eq!(count("sent fast") + count("sent slow"), 600, "{harts} harts");
+        assert_eq!(
+            count("sent fast") + count("sent slow"),
+            600,
+            "{harts} harts"
+        );
         for path in ["fast", "slow"] {
-            let (sent, received) = (count(&format!("sent {path}")), count(&format!("received {path}")));
+            let (sent, received) = (
+                count(&format!("sent {path}")),
+                count(&format!("received {path}")),
+            );
             assert!(sent > 0, "{harts} harts: nothing was sent the {path} way");
             assert_eq!(sent, received, "{harts} harts, {path}");
         }
-        assert_eq!((count("bytes written"), count("bytes read")), (3200, 3200), "{harts} harts");
-        assert_eq!(count("exceptions") + count("ended for a fault"), 0, "{harts} harts: each program got what it waited for");
+        assert_eq!(
+            (count("bytes written"), count("bytes read")),
+            (3200, 3200),
+            "{harts} harts"
+        );
+        assert_eq!(
+            count("exceptions") + count("ended for a fault"),
+            0,
+            "{harts} harts: each program got what it waited for"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! What users do wrong, and what files hold that should not: one sentence that says what to do, the exit code of the table, no panic.
+//! What users do wrong, and what files hold that should not: one sentence that says what to do, the
+//! exit code of the table, no panic.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::OsStr;
@@ -47,14 +48,50 @@ fn command_lines_that_make_no_sense() {
     fs::write(full.join("file"), "x").unwrap();
     refused(2, os(&["record"]));
     refused(2, os(&["no-such-verb"]));
-    refused(2, paths(&["record", "--out"], &folder.join("t"), &["--cpus", "0", "kernel"]));
-    refused(2, paths(&["record", "--out"], &folder.join("t"), &["--timeout", "-1", "kernel"]));
-    assert!(refused(2, paths(&["record", "--out"], &folder.join("t"), &["--", "ls", "-l"])).contains("qemu-system"));
+    refused(
+        2,
+        paths(
+            &["record", "--out"],
+            &folder.join("t"),
+            &["--cpus", "0", "kernel"],
+        ),
+    );
+    refused(
+        2,
+        paths(
+            &["record", "--out"],
+            &folder.join("t"),
+            &["--timeout", "-1", "kernel"],
+        ),
+    );
+    assert!(
+        refused(
+            2,
+            paths(&["record", "--out"], &folder.join("t"), &["--", "ls", "-l"])
+        )
+        .contains("qemu-system")
+    );
     let out = full.to_str().unwrap();
     assert!(refused(2, paths(&["record"], &hello(), &["--out", out])).contains("not empty"));
     let file = full.join("file");
-    assert!(refused(2, paths(&["record"], &hello(), &["--out", file.to_str().unwrap()])).contains("no directory"));
-    assert!(refused(2, paths(&["recover"], &full, &["--out", folder.join("t").to_str().unwrap()])).contains("is a directory"));
+    assert!(
+        refused(
+            2,
+            paths(&["record"], &hello(), &["--out", file.to_str().unwrap()])
+        )
+        .contains("no directory")
+    );
+    assert!(
+        refused(
+            2,
+            paths(
+                &["recover"],
+                &full,
+                &["--out", folder.join("t").to_str().unwrap()]
+            )
+        )
+        .contains("is a directory")
+    );
     assert!(!folder.join("t").exists(), "nothing is left behind");
 }
 
@@ -67,21 +104,57 @@ fn kernels_that_cannot_be_run_or_do_not_trace() {
     assert!(text.contains("no-such-kernel"), "{text}");
     let garbage = folder.join("garbage");
     fs::write(&garbage, "this is no ELF file").unwrap();
-    assert!(refused(3, paths(&["record", garbage.to_str().unwrap(), "--out"], &out, &[])).contains("ELF"));
+    assert!(
+        refused(
+            3,
+            paths(&["record", garbage.to_str().unwrap(), "--out"], &out, &[])
+        )
+        .contains("ELF")
+    );
     // A kernel that refuses its command line, and one that never gets that far.
-    for (words, part) in [("kymo=sideways", "sideways"), ("kymo=events=irq_*:sched_swich", "sched_swich")] {
-        let refuses = run(&mut kymo(paths(&["record"], &hello(), &["--out", out.to_str().unwrap(), "--append", words])), 3);
-        assert!(String::from_utf8(refuses.stdout).unwrap().contains(part), "the kernel's own sentence is passed on");
+    for (words, part) in [
+        ("kymo=sideways", "sideways"),
+        ("kymo=events=irq_*:sched_swich", "sched_swich"),
+    ] {
+        let refuses = run(
+            &mut kymo(paths(
+                &["record"],
+                &hello(),
+                &["--out", out.to_str().unwrap(), "--append", words],
+            )),
+            3,
+        );
+        assert!(
+            String::from_utf8(refuses.stdout).unwrap().contains(part),
+            "the kernel's own sentence is passed on"
+        );
     }
-    let never =
-        paths(&["record", "--timeout", "0.5", "--out"], &out, &["--", "qemu-system-riscv64", "-M", "virt", "-nographic", "-S"]);
+    let never = paths(
+        &["record", "--timeout", "0.5", "--out"],
+        &out,
+        &[
+            "--",
+            "qemu-system-riscv64",
+            "-M",
+            "virt",
+            "-nographic",
+            "-S",
+        ],
+    );
     assert!(refused(3, never).contains("time limit"));
     assert!(!out.exists(), "nothing is left behind");
     // The emulator is not installed.
-    let mut command = kymo(paths(&["record"], &hello(), &["--out", out.to_str().unwrap()]));
+    let mut command = kymo(paths(
+        &["record"],
+        &hello(),
+        &["--out", out.to_str().unwrap()],
+    ));
     let output = run(command.env("PATH", "/nowhere"), 4);
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("qemu-system-misc"), "it names what to install: {text}");
+    assert!(
+        text.contains("qemu-system-misc"),
+        "it names what to install: {text}"
+    );
 }
 
 #[test]
@@ -94,16 +167,24 @@ fn memory_that_holds_no_region_or_a_bad_one() {
     let recover = |bytes: &[u8], name: &str, code: i32| {
         let image = folder.join(name);
         fs::write(&image, bytes).unwrap();
-        let text = refused(code, paths(&["recover"], &image, &["--out", out.to_str().unwrap()]));
+        let text = refused(
+            code,
+            paths(&["recover"], &image, &["--out", out.to_str().unwrap()]),
+        );
         let _ = fs::remove_dir_all(&out);
         fs::remove_file(image).unwrap();
         text
     };
     let image = trace.join(".ram");
-    let found = kymo_capture::image::find(&image, &kymo_capture::image::segments(&image, None).unwrap()).unwrap();
+    let found = kymo_capture::image::find(
+        &image,
+        &kymo_capture::image::segments(&image, None).unwrap(),
+    )
+    .unwrap();
     let at = found.offset as usize;
-    let words: [u32; HEADER_WORDS] =
-        std::array::from_fn(|index| u32::from_le_bytes(ram[at + 4 * index..at + 4 * index + 4].try_into().unwrap()));
+    let words: [u32; HEADER_WORDS] = std::array::from_fn(|index| {
+        u32::from_le_bytes(ram[at + 4 * index..at + 4 * index + 4].try_into().unwrap())
+    });
     assert!(Header::from_words(&words).is_ok());
 
     recover(&ram, "good", 0);
@@ -112,7 +193,10 @@ fn memory_that_holds_no_region_or_a_bad_one() {
     let mut newer = ram.clone();
     newer[at + 8] += 1;
     let text = recover(&newer, "newer", 3);
-    assert!(text.contains("layout version 2") && text.contains("use the kymo"), "{text}");
+    assert!(
+        text.contains("layout version 2") && text.contains("use the kymo"),
+        "{text}"
+    );
     let mut damaged = ram.clone();
     damaged[at + 100] ^= 1;
     assert!(recover(&damaged, "damaged", 3).contains("checksum"));
@@ -123,7 +207,8 @@ fn memory_that_holds_no_region_or_a_bad_one() {
     let mut metadata = ram.clone();
     metadata[at + found.header.metadata_offset as usize + 50] ^= 1;
     assert!(recover(&metadata, "metadata", 3).contains("metadata"));
-    // A stale copy, and an older session, beside the real region: the real one is taken. Alone, a copy is refused.
+    // A stale copy, and an older session, beside the real region: the real one is taken. Alone, a
+    // copy is refused.
     let mut copies = ram.clone();
     let region = ram[at..at + found.header.total_size as usize].to_vec();
     let elsewhere = 100 << 20;
@@ -137,12 +222,22 @@ fn memory_that_holds_no_region_or_a_bad_one() {
     for _ in 0..20 {
         let mut damaged = ram.clone();
         for _ in 0..50 {
-            damaged[at + 192 + random.below(region.len() as u64 - 192) as usize] ^= 1 << random.below(8);
+            damaged[at + 192 + random.below(region.len() as u64 - 192) as usize] ^=
+                1 << random.below(8);
         }
         let image = folder.join("random");
         fs::write(&image, &damaged).unwrap();
-        let output = kymo(paths(&["recover"], &image, &["--out", out.to_str().unwrap()])).output().unwrap();
-        assert!([Some(0), Some(3)].contains(&output.status.code()), "{output:?}");
+        let output = kymo(paths(
+            &["recover"],
+            &image,
+            &["--out", out.to_str().unwrap()],
+        ))
+        .output()
+        .unwrap();
+        assert!(
+            [Some(0), Some(3)].contains(&output.status.code()),
+            "{output:?}"
+        );
         let _ = fs::remove_dir_all(&out);
     }
 }
@@ -156,12 +251,23 @@ fn a_disk_that_fills_up() {
     // 512-byte blocks: the third page of a file does not fit in whole.
     let script = "trap '' XFSZ; ulimit -f 17; exec \"$0\" recover \"$1\" --out \"$2\"";
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", script]).arg(kymo_e2e::built("KYMO_BIN")).arg(trace.join(".ram")).arg(&out);
+    command
+        .args(["-c", script])
+        .arg(kymo_e2e::built("KYMO_BIN"))
+        .arg(trace.join(".ram"))
+        .arg(&out);
     let text = String::from_utf8(run(&mut command, 4).stderr).unwrap();
-    assert!(text.starts_with("kymo: cannot write the trace to") && text.lines().count() == 1, "{text}");
+    assert!(
+        text.starts_with("kymo: cannot write the trace to") && text.lines().count() == 1,
+        "{text}"
+    );
     for entry in fs::read_dir(&out).unwrap().map(Result::unwrap) {
         let len = entry.metadata().unwrap().len();
-        assert!(entry.file_name() == "metadata" || len.is_multiple_of(4096), "{:?} has {len} bytes", entry.file_name());
+        assert!(
+            entry.file_name() == "metadata" || len.is_multiple_of(4096),
+            "{:?} has {len} bytes",
+            entry.file_name()
+        );
     }
     assert!(kymo_e2e::babeltrace::compare(&out).0 > 0);
 }
@@ -175,7 +281,10 @@ fn traces_that_are_cut_damaged_or_none_at_all() {
     let empty = folder.join("empty");
     fs::create_dir(&empty).unwrap();
     assert!(refused(3, paths(&["dump"], &empty, &[])).contains("metadata"));
-    assert!(refused(2, paths(&["dump"], &trace.join("events_0"), &[])).contains("give the trace's directory"));
+    assert!(
+        refused(2, paths(&["dump"], &trace.join("events_0"), &[]))
+            .contains("give the trace's directory")
+    );
     let whole = run(&mut kymo(paths(&["dump"], &trace, &[])), 0).stdout;
     let stream = trace.join("events_1");
     let bytes = fs::read(&stream).unwrap();
@@ -183,8 +292,14 @@ fn traces_that_are_cut_damaged_or_none_at_all() {
         fs::write(&stream, &bytes[..cut]).unwrap();
         let output = run(&mut kymo(paths(&["dump"], &trace, &[])), 3);
         let text = String::from_utf8(output.stderr).unwrap();
-        assert!(text.contains("events_1") && text.lines().count() == 1, "{text}");
-        assert!(output.stdout.len() > whole.len() / 2, "the other streams are printed");
+        assert!(
+            text.contains("events_1") && text.lines().count() == 1,
+            "{text}"
+        );
+        assert!(
+            output.stdout.len() > whole.len() / 2,
+            "the other streams are printed"
+        );
     }
     fs::write(&stream, vec![0x5a; 4096]).unwrap();
     assert!(refused(3, paths(&["dump"], &trace, &["--json"])).contains("events_1"));

@@ -1,4 +1,5 @@
-//! A user-space program that records itself: every kind of field, several threads, a reader while they write, more threads than rings.
+//! A user-space program that records itself: every kind of field, several threads, a reader while
+//! they write, more threads than rings.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -7,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kymo::hosted::{self, Hosted, Options};
 use kymo::ring::reader::View;
 use kymo::vocabulary::{
-    IrqEnter, IrqExit, IrqName, SchedSwitch, SwitchReason, Syscall, SyscallEnter, SyscallExit, SyscallName, ThreadName, ThreadState,
+    IrqEnter, IrqExit, IrqName, SchedSwitch, SwitchReason, Syscall, SyscallEnter, SyscallExit,
+    SyscallName, ThreadName, ThreadState,
 };
 use kymo::{Address, Irq, Overflow, Sequence, Text, Tid, trace};
 use kymo_ctf::{Item, Trace, Value};
@@ -56,15 +58,27 @@ fn everything(seed: i64) {
         f: -seed as i16,
         g: i32::MIN + seed as i32,
         h: i64::MIN + seed,
-        reason: if seed % 2 == 0 { Reason::Failed } else { Reason::Waits },
+        reason: if seed % 2 == 0 {
+            Reason::Failed
+        } else {
+            Reason::Waits
+        },
         yes: seed % 3 == 0,
         at: Address(0xffff_ffff_8000_0000 + seed as u64),
         three: [1, 2, seed as u16],
         grid: [[1, 2], [3, 4], [5, seed as u8]],
         reasons: [Reason::Done, Reason::Failed],
-        name: Text::new(if seed % 5 == 0 { "a name that is cut" } else { "short" }),
+        name: Text::new(if seed % 5 == 0 {
+            "a name that is cut"
+        } else {
+            "short"
+        }),
         // Never empty: babeltrace2 2.0.4 shows an empty text as the one before it.
-        path: Text::new(if seed % 4 == 3 { "x" } else { "/sbin/\u{e4}rger" }),
+        path: Text::new(if seed % 4 == 3 {
+            "x"
+        } else {
+            "/sbin/\u{e4}rger"
+        }),
         tids: Sequence::new([70_000, 2, 3, 4, 5].map(Tid).split_at(seed as usize % 6).0),
         longs: Sequence::new([seed, i64::MIN, -1].split_at(seed as usize % 4).0),
     });
@@ -74,7 +88,12 @@ fn everything(seed: i64) {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_program_records_itself() {
     let folder = scratch("hosted");
-    let options = Options { max_threads: 4, packet_size: 1024, packets: 64, overflow: Overflow::Overwrite };
+    let options = Options {
+        max_threads: 4,
+        packet_size: 1024,
+        packets: 64,
+        overflow: Overflow::Overwrite,
+    };
 
     // While they write, a reader follows; what it is too slow for is counted.
     let session = hosted::start(&options, &VOCABULARY).unwrap();
@@ -86,7 +105,10 @@ fn a_program_records_itself() {
             .map(|tid| {
                 let calls = &calls;
                 scope.spawn(move || {
-                    trace!(ThreadName { tid: Tid(tid), name: Text::new("worker") });
+                    trace!(ThreadName {
+                        tid: Tid(tid),
+                        name: Text::new("worker")
+                    });
                     for seq in 0..200_000 {
                         trace!(Step { tid: Tid(tid), seq });
                     }
@@ -107,49 +129,84 @@ fn a_program_records_itself() {
     assert_eq!(summary.events() + summary.lost(), calls.load(Relaxed));
     let (events, losses) = babeltrace::compare(&out);
     assert_eq!(events, summary.events());
-    assert_eq!(losses.values().map(|lost| lost.0).sum::<u64>(), summary.lost());
+    assert_eq!(
+        losses.values().map(|lost| lost.0).sum::<u64>(),
+        summary.lost()
+    );
     assert!(session.stop().is_err(), "it is stopped");
     trace!(Nothing {}); // Off: goes nowhere.
 
     // Every kind of field, as babeltrace2 sees it too, in the same rings.
     let session = hosted::start(&options, &VOCABULARY).unwrap();
-    assert!(hosted::start(&options, &VOCABULARY).is_err(), "one session at a time");
+    assert!(
+        hosted::start(&options, &VOCABULARY).is_err(),
+        "one session at a time"
+    );
     (0..50).for_each(everything);
     let out = folder.join("fields");
     let summary = session.save(&out).unwrap();
     assert_eq!((summary.events(), summary.lost()), (50, 0));
     assert_eq!(babeltrace::compare(&out).0, 50);
     let first = Trace::open(&out).unwrap().events().next().unwrap().unwrap();
-    let Item::Event(event) = first else { panic!("{first:?}") };
+    let Item::Event(event) = first else {
+        panic!("{first:?}")
+    };
     let field = |name: &str| event.fields.get(name).unwrap().clone();
     assert_eq!(field("d"), Value::UInt(u64::MAX));
     assert_eq!(field("h"), Value::Int(i64::MIN));
     assert_eq!(field("name"), Value::Str("a name that ".to_owned()));
     assert_eq!(field("_name_cut"), Value::UInt(1));
     assert_eq!(field("path"), Value::Str("/sbin/\u{e4}rger".to_owned()));
-    let sequences = Trace::open(&out).unwrap().events().filter_map(|item| match item.unwrap() {
-        Item::Event(event) => Some(["tids", "_tids_cut", "longs"].map(|name| event.fields.get(name).unwrap().clone())),
-        _ => None,
-    });
+    let sequences = Trace::open(&out)
+        .unwrap()
+        .events()
+        .filter_map(|item| match item.unwrap() {
+            Item::Event(event) => Some(
+                ["tids", "_tids_cut", "longs"].map(|name| event.fields.get(name).unwrap().clone()),
+            ),
+            _ => None,
+        });
     let tids = [70_000, 2, 3, 4].map(Value::UInt);
     for (seed, [found, cut, longs]) in sequences.enumerate() {
         let longs_told = [seed as i64, i64::MIN, -1].map(Value::Int);
         assert_eq!(
             (found, longs),
-            (Value::Array(tids[..(seed % 6).min(4)].to_vec()), Value::Array(longs_told[..seed % 4].to_vec()))
+            (
+                Value::Array(tids[..(seed % 6).min(4)].to_vec()),
+                Value::Array(longs_told[..seed % 4].to_vec())
+            )
         );
         assert_eq!(cut, Value::UInt(u64::from(seed % 6 == 5)));
     }
-    assert!(fs::read_to_string(out.join("metadata")).unwrap().contains("\"Failed\" = 200"));
+    assert!(
+        fs::read_to_string(out.join("metadata"))
+            .unwrap()
+            .contains("\"Failed\" = 200")
+    );
 
     // Numbers that do not fit into eight or sixteen bits (P-36).
     let session = hosted::start(&options, &VOCABULARY).unwrap();
     let (tid, id, irq) = (Tid(70_000), Syscall(300), Irq(300));
     let (prev_state, reason) = (ThreadState::Blocked, SwitchReason::Waits);
-    trace!(ThreadName { tid, name: Text::new("far") });
-    trace!(SyscallName { id, name: Text::new("late") });
-    trace!(IrqName { irq, name: Text::new("msi") });
-    trace!(SchedSwitch { prev_tid: Tid(1), next_tid: tid, prev_state, reason, next_prio: -300 });
+    trace!(ThreadName {
+        tid,
+        name: Text::new("far")
+    });
+    trace!(SyscallName {
+        id,
+        name: Text::new("late")
+    });
+    trace!(IrqName {
+        irq,
+        name: Text::new("msi")
+    });
+    trace!(SchedSwitch {
+        prev_tid: Tid(1),
+        next_tid: tid,
+        prev_state,
+        reason,
+        next_prio: -300
+    });
     trace!(SyscallEnter { id, arg0: u64::MAX });
     trace!(IrqEnter { irq });
     trace!(IrqExit { irq });
@@ -157,10 +214,13 @@ fn a_program_records_itself() {
     let out = folder.join("wide");
     assert_eq!(session.save(&out).unwrap().events(), 8);
     assert_eq!(babeltrace::compare(&out).0, 8);
-    let events = Trace::open(&out).unwrap().events().filter_map(|item| match item.unwrap() {
-        Item::Event(event) => Some(event),
-        _ => None,
-    });
+    let events = Trace::open(&out)
+        .unwrap()
+        .events()
+        .filter_map(|item| match item.unwrap() {
+            Item::Event(event) => Some(event),
+            _ => None,
+        });
     let mut found = Vec::new();
     for event in events {
         for name in ["tid", "next_tid", "id", "irq"] {
@@ -187,9 +247,15 @@ fn a_program_records_itself() {
     std::thread::scope(|scope| {
         for _ in 0..7 {
             scope.spawn(|| {
-                trace!(Step { tid: Tid(1), seq: 0 });
+                trace!(Step {
+                    tid: Tid(1),
+                    seq: 0
+                });
                 barrier.wait();
-                trace!(Step { tid: Tid(1), seq: 1 });
+                trace!(Step {
+                    tid: Tid(1),
+                    seq: 1
+                });
                 barrier.wait();
             });
         }
@@ -200,5 +266,15 @@ fn a_program_records_itself() {
     // This test's own thread holds one of the four rings.
     assert_eq!(summary.lost(), 8, "four threads found no ring: {summary:?}");
     babeltrace::compare(&out);
-    assert!(hosted::start(&Options { packets: 128, ..options }, &VOCABULARY).is_err(), "the threads keep their rings");
+    assert!(
+        hosted::start(
+            &Options {
+                packets: 128,
+                ..options
+            },
+            &VOCABULARY
+        )
+        .is_err(),
+        "the threads keep their rings"
+    );
 }

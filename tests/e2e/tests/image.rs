@@ -16,10 +16,16 @@ use kymo_e2e::{babeltrace, hello, kymo, run, scratch};
 
 /// One command to QEMU's monitor; waits for its answer.
 fn command(monitor: &mut BufReader<UnixStream>, text: &str) {
-    monitor.get_mut().write_all(format!("{text}\n").as_bytes()).unwrap();
+    monitor
+        .get_mut()
+        .write_all(format!("{text}\n").as_bytes())
+        .unwrap();
     loop {
         let mut line = String::new();
-        assert!(monitor.read_line(&mut line).unwrap() > 0, "QEMU hung up on {text}");
+        assert!(
+            monitor.read_line(&mut line).unwrap() > 0,
+            "QEMU hung up on {text}"
+        );
         assert!(!line.contains("\"error\""), "{text}: {line}");
         if line.contains("\"return\"") {
             return;
@@ -29,7 +35,14 @@ fn command(monitor: &mut BufReader<UnixStream>, text: &str) {
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
-    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+    entries
+        .map(|entry| {
+            (
+                entry.file_name().into_string().unwrap(),
+                fs::read(entry.path()).unwrap(),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -39,11 +52,19 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
     let (ram, socket) = (folder.join("ram"), folder.join("qmp"));
     let append = "kymo=rolling work=markers events=1000000000 packets=16";
     let qmp = format!("unix:{},server=on,wait=off", socket.display());
-    let launch = Launch::kernel(&hello(), 4, Some(append), &ram).unwrap().with(["-qmp", &qmp]);
+    let launch = Launch::kernel(&hello(), 4, Some(append), &ram)
+        .unwrap()
+        .with(["-qmp", &qmp]);
     let machine = Qemu::spawn(&launch, Stdio::null()).unwrap();
     let began = Instant::now();
-    while image::segments(&ram, None).and_then(|segments| image::find(&ram, &segments)).is_err() {
-        assert!(began.elapsed() < Duration::from_secs(60), "the kernel does not start its trace");
+    while image::segments(&ram, None)
+        .and_then(|segments| image::find(&ram, &segments))
+        .is_err()
+    {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "the kernel does not start its trace"
+        );
         sleep(Duration::from_millis(5));
     }
     sleep(Duration::from_millis(500));
@@ -54,19 +75,30 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
     let path = |path: &Path| path.display().to_string();
     command(
         &mut monitor,
-        &format!(r#"{{"execute":"dump-guest-memory","arguments":{{"paging":false,"protocol":"file:{}"}}}}"#, path(&core)),
+        &format!(
+            r#"{{"execute":"dump-guest-memory","arguments":{{"paging":false,"protocol":"file:{}"}}}}"#,
+            path(&core)
+        ),
     );
     // A piece of the memory, from an odd place on.
     let (base, size) = (0x8010_0000u64, 100u64 << 20);
     command(
         &mut monitor,
-        &format!(r#"{{"execute":"pmemsave","arguments":{{"val":{base},"size":{size},"filename":"{}"}}}}"#, path(&raw)),
+        &format!(
+            r#"{{"execute":"pmemsave","arguments":{{"val":{base},"size":{size},"filename":"{}"}}}}"#,
+            path(&raw)
+        ),
     );
     drop(machine);
 
     let recover = |image: &Path, name: &str, more: &[&str], code: i32| {
         let out = folder.join(name);
-        let mut words = vec!["recover".to_owned(), path(image), "--out".to_owned(), path(&out)];
+        let mut words = vec![
+            "recover".to_owned(),
+            path(image),
+            "--out".to_owned(),
+            path(&out),
+        ];
         words.extend(more.iter().map(|&word| word.to_owned()));
         let output = run(&mut kymo(words), code);
         (out, String::from_utf8(output.stderr).unwrap())
@@ -74,13 +106,26 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
     let (from_ram, said) = recover(&ram, "from-ram", &[], 0);
     assert!(said.contains("still running"), "{said}");
     let (events, losses) = babeltrace::compare(&from_ram);
-    assert!(events > 1000 && !losses.is_empty(), "{events} events, {losses:?}");
+    assert!(
+        events > 1000 && !losses.is_empty(),
+        "{events} events, {losses:?}"
+    );
     let (from_core, _) = recover(&core, "from-core", &[], 0);
     let (from_raw, _) = recover(&raw, "from-raw", &["--base", "0x80100000"], 0);
-    assert!(files(&from_ram) == files(&from_core), "the ELF core gives the same files");
-    assert!(files(&from_ram) == files(&from_raw), "the raw dump gives the same files");
+    assert!(
+        files(&from_ram) == files(&from_core),
+        "the ELF core gives the same files"
+    );
+    assert!(
+        files(&from_ram) == files(&from_raw),
+        "the raw dump gives the same files"
+    );
     // A base that is wrong makes a copy of the region, and nobody's base is 0x80100000 by itself.
-    assert!(recover(&raw, "wrong", &["--base", "0x80000000"], 3).1.contains("--base"));
+    assert!(
+        recover(&raw, "wrong", &["--base", "0x80000000"], 3)
+            .1
+            .contains("--base")
+    );
     assert!(recover(&raw, "unknown", &[], 3).1.contains("--base"));
 }
 
@@ -89,10 +134,36 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
 fn a_users_own_qemu_command_is_recorded() {
     let out = scratch("own-command").join("trace");
     let hello = hello().display().to_string();
-    let words = ["--", "qemu-system-riscv64", "-machine", "virt", "-smp", "2", "-m", "size=256M", "-nographic", "-kernel", &hello];
+    let words = [
+        "--",
+        "qemu-system-riscv64",
+        "-machine",
+        "virt",
+        "-smp",
+        "2",
+        "-m",
+        "size=256M",
+        "-nographic",
+        "-kernel",
+        &hello,
+    ];
     let mut command = kymo(["record", "--timeout", "60", "--out"]);
-    let output = run(command.arg(&out).args(words).args(["-append", "events=20000"]), 0);
-    assert!(String::from_utf8(output.stdout).unwrap().contains("recording on 2 harts"));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("powered off"));
+    let output = run(
+        command
+            .arg(&out)
+            .args(words)
+            .args(["-append", "events=20000"]),
+        0,
+    );
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("recording on 2 harts")
+    );
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("powered off")
+    );
     assert!(babeltrace::compare(&out).0 >= 20_000);
 }

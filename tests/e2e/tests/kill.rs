@@ -41,11 +41,23 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
     let mut absent = (0, 0);
     for turn in 0..kills() {
         let ram = folder.join("ram");
-        let work = if random.below(2) == 0 { "mixed" } else { "markers" };
-        // Half of the rings are so large that they hold many turns of both of a hart's threads, half are lapped all the time.
+        let work = if random.below(2) == 0 {
+            "mixed"
+        } else {
+            "markers"
+        };
+        // Half of the rings are so large that they hold many turns of both of a hart's threads,
+        // half are lapped all the time.
         let roomy = turn % 2 == 0;
-        let (packets, packet_size) = if roomy { (256, 4096) } else { (4 << random.below(4), 512 << random.below(3)) };
-        let append = format!("kymo=rolling work={work} events=1000000000 packets={packets} packet_size={packet_size} tick_us=500");
+        let (packets, packet_size) = if roomy {
+            (256, 4096)
+        } else {
+            (4 << random.below(4), 512 << random.below(3))
+        };
+        let append = format!(
+            "kymo=rolling work={work} events=1000000000 packets={packets} \
+             packet_size={packet_size} tick_us=500"
+        );
         let launch = Launch::kernel(&hello(), 4, Some(&append), &ram).unwrap();
         let mut machine = Qemu::spawn(&launch, Stdio::null()).unwrap();
         // Some of the kills come before the trace has begun or while it begins.
@@ -58,7 +70,15 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         let out = folder.join(format!("trace{turn}"));
         let started = find(&ram).is_ok();
         let code = if started { 0 } else { 3 };
-        run(&mut kymo(["recover".as_ref(), ram.as_os_str(), "--out".as_ref(), out.as_os_str()]), code);
+        run(
+            &mut kymo([
+                "recover".as_ref(),
+                ram.as_os_str(),
+                "--out".as_ref(),
+                out.as_os_str(),
+            ]),
+            code,
+        );
         if !started {
             continue;
         }
@@ -73,7 +93,10 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
             if let Item::Event(event) = item.unwrap() {
                 if event.name() == "sched_switch" {
                     let next = event.fields.get("next_tid").unwrap().as_u64();
-                    switched_to.extend(std::mem::replace(&mut newest_switch[event.cpu().unwrap() as usize], next));
+                    switched_to.extend(std::mem::replace(
+                        &mut newest_switch[event.cpu().unwrap() as usize],
+                        next,
+                    ));
                 }
                 if event.name() != "thread_name" {
                     in_trace[event.cpu().unwrap() as usize] += 1;
@@ -86,18 +109,25 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
             }
         }
         for (hart, ledger) in ledger.iter().enumerate() {
-            let lost = losses.get(&format!("events_{hart}")).map_or(0, |lost| lost.0);
+            let lost = losses
+                .get(&format!("events_{hart}"))
+                .map_or(0, |lost| lost.0);
             for (thread, &returned) in ledger.last.iter().enumerate() {
                 let tid = 2 * hart as u64 + thread as u64 + 1;
                 let newest = last.get(&tid).copied();
-                // A thread may have been off the CPU for longer than the ring holds: then that was lapped.
-                assert!(newest.is_some() || lost > 0 || returned == 0, "turn {turn}, thread {tid} has no marker; {append}");
+                // A thread may have been off the CPU for longer than the ring holds: then that was
+                // lapped.
+                assert!(
+                    newest.is_some() || lost > 0 || returned == 0,
+                    "turn {turn}, thread {tid} has no marker; {append}"
+                );
                 // One that was on the CPU in what is left has left a marker there.
                 assert!(
                     newest.is_some() || !switched_to.contains(&tid),
                     "turn {turn}, thread {tid} ran, without a marker; {append}"
                 );
-                // In a roomy ring that takes a host which was so busy that it forgot the guest's timer meanwhile.
+                // In a roomy ring that takes a host which was so busy that it forgot the guest's
+                // timer meanwhile.
                 if roomy && returned > 0 {
                     absent.0 += u64::from(newest.is_none());
                     absent.1 += 1;
@@ -105,16 +135,21 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
                 if let Some(newest) = newest {
                     assert!(
                         newest == returned || newest == returned + 1,
-                        "turn {turn}, thread {tid}: {newest} in the trace, {returned} returned; {append}"
+                        "turn {turn}, thread {tid}: {newest} in the trace, {returned} returned; \
+                         {append}"
                     );
                 }
             }
             // Of a hart's two threads, the one that ran last must be there.
             if ledger.marker > 0 {
-                assert!((1..3).any(|thread| last.contains_key(&(2 * hart as u64 + thread))), "turn {turn}, hart {hart}");
+                assert!(
+                    (1..3).any(|thread| last.contains_key(&(2 * hart as u64 + thread))),
+                    "turn {turn}, hart {hart}"
+                );
             }
             let accounted = in_trace[hart] + lost;
-            // A call may have written its record and not yet been counted, in the thread and in the interrupt on top of it.
+            // A call may have written its record and not yet been counted, in the thread and in the
+            // interrupt on top of it.
             assert!(
                 (ledger.events()..=ledger.events() + 2).contains(&accounted),
                 "turn {turn}, hart {hart}: {accounted} of {}; {append}",
@@ -124,9 +159,17 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         }
         fs::remove_dir_all(out).unwrap();
     }
-    println!("{alive} of {} machines had started to trace when they were killed; {total} events accounted for", kills());
+    println!(
+        "{alive} of {} machines had started to trace when they were killed; {total} events accounted for",
+        kills()
+    );
     assert!(alive * 2 >= kills(), "too few had");
-    assert!(4 * absent.0 <= absent.1, "{} of {} threads have no marker in a roomy ring", absent.0, absent.1);
+    assert!(
+        4 * absent.0 <= absent.1,
+        "{} of {} threads have no marker in a roomy ring",
+        absent.0,
+        absent.1
+    );
 }
 
 #[test]
@@ -137,9 +180,21 @@ fn kill_the_recorder_and_the_trace_opens() {
     let mut opened = 0;
     for turn in 0..kills() {
         let out = folder.join(format!("trace{turn}"));
-        let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
-        command.args(["--append", "kymo=rolling work=markers events=1000000000 packets=128"]);
-        let mut recorder = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut command = kymo([
+            "record".as_ref(),
+            hello().as_os_str(),
+            "--out".as_ref(),
+            out.as_os_str(),
+        ]);
+        command.args([
+            "--append",
+            "kymo=rolling work=markers events=1000000000 packets=128",
+        ]);
+        let mut recorder = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         if random.below(5) > 0 {
             wait_until(|| out.join("events_3").exists());
         }
@@ -157,7 +212,10 @@ fn kill_the_recorder_and_the_trace_opens() {
         }
         fs::remove_dir_all(out).unwrap();
     }
-    println!("{opened} of {} traces had events when their recorder was killed", kills());
+    println!(
+        "{opened} of {} traces had events when their recorder was killed",
+        kills()
+    );
     assert!(opened * 2 >= kills(), "too few had");
 }
 
@@ -165,11 +223,17 @@ fn kill_the_recorder_and_the_trace_opens() {
 fn assert_machine_ends(ram: &str) {
     let began = Instant::now();
     loop {
-        let found = Command::new("pgrep").args(["-f", ram]).output().expect("pgrep runs");
+        let found = Command::new("pgrep")
+            .args(["-f", ram])
+            .output()
+            .expect("pgrep runs");
         if found.stdout.is_empty() {
             return;
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "the machine outlives its recorder");
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "the machine outlives its recorder"
+        );
         sleep(Duration::from_millis(10));
     }
 }
@@ -179,13 +243,31 @@ fn assert_machine_ends(ram: &str) {
 fn the_time_limit_ends_the_machine_and_the_trace_is_complete() {
     let out = scratch("time-limit").join("trace");
     let record_for = |seconds: &str| {
-        let mut command = kymo(["record".as_ref(), hello().as_os_str(), "--out".as_ref(), out.as_os_str()]);
-        command.args(["--timeout", seconds, "--append", "events=1000000000 kymo=rolling"]).output().unwrap()
+        let mut command = kymo([
+            "record".as_ref(),
+            hello().as_os_str(),
+            "--out".as_ref(),
+            out.as_os_str(),
+        ]);
+        command
+            .args([
+                "--timeout",
+                seconds,
+                "--append",
+                "events=1000000000 kymo=rolling",
+            ])
+            .output()
+            .unwrap()
     };
     // A busy host may take longer than that to start the machine.
-    let output = Some(record_for("6")).filter(|output| output.status.code() != Some(3)).unwrap_or_else(|| record_for("60"));
+    let output = Some(record_for("6"))
+        .filter(|output| output.status.code() != Some(3))
+        .unwrap_or_else(|| record_for("60"));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && text.contains("was ended at the time limit"), "{text}");
+    assert!(
+        output.status.code() == Some(1) && text.contains("was ended at the time limit"),
+        "{text}"
+    );
     assert!(babeltrace::compare(&out).0 > 1000);
     assert!(!out.join(".ram").exists());
     // And a recording that is not disturbed leaves no memory behind either.

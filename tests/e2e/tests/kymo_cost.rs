@@ -1,4 +1,5 @@
-//! `kymo cost`: the plugin's counts equal the trace's and the budgets', and every wrong input gets its sentence.
+//! `kymo cost`: the plugin's counts equal the trace's and the budgets', and every wrong input gets
+//! its sentence.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::OsStr;
@@ -22,24 +23,39 @@ fn cost(kernel: &Path, more: &[&str]) -> String {
 fn json(kernel: &Path, more: &[&str]) -> Value {
     let text = cost(kernel, &[more, &["--json"]].concat());
     let report: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&report["type"], text.lines().count()), (&Value::from("cost"), 1));
+    assert_eq!(
+        (&report["type"], text.lines().count()),
+        (&Value::from("cost"), 1)
+    );
     report
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Every event's calls are the trace's events, and the sum of its sites' calls. Gives the number of events.
+/// Every event's calls are the trace's events, and the sum of its sites' calls. Gives the number of
+/// events.
 fn agrees(report: &Value) -> u64 {
     assert_eq!(report["agrees"], true, "{report}");
     assert_eq!(number(&report["lost"]), 0);
-    let (events, sites) = (report["events"].as_array().unwrap(), report["sites"].as_array().unwrap());
+    let (events, sites) = (
+        report["events"].as_array().unwrap(),
+        report["sites"].as_array().unwrap(),
+    );
     for event in events {
         let calls = number(&event["calls"]);
         assert_eq!(calls, number(&event["recorded"]), "{event}");
         let of_event = sites.iter().filter(|site| site["event"] == event["name"]);
-        assert_eq!(of_event.map(|site| number(&site["recorded_calls"])).sum::<u64>(), calls, "{event}");
+        assert_eq!(
+            of_event
+                .map(|site| number(&site["recorded_calls"]))
+                .sum::<u64>(),
+            calls,
+            "{event}"
+        );
     }
     events.iter().map(|event| number(&event["calls"])).sum()
 }
@@ -52,16 +68,29 @@ fn every_events_calls_are_the_events_of_the_trace() {
     let events = report["events"].as_array().unwrap();
     let bytes = |name: &str| &events.iter().find(|event| event["name"] == name).unwrap()["bytes"];
     assert_eq!(events.len(), 6);
-    assert_eq!((number(bytes("sched_switch")), number(bytes("irq_handler_entry"))), (16, 8));
+    assert_eq!(
+        (
+            number(bytes("sched_switch")),
+            number(bytes("irq_handler_entry"))
+        ),
+        (16, 8)
+    );
     assert_eq!(*bytes("thread_name"), Value::Null, "it varies");
     // The hot path where it was inlined, and the slow path behind it.
     let sites = report["sites"].as_array().unwrap();
     let marker = sites.iter().find(|site| site["event"] == "marker").unwrap();
     assert_eq!(marker["inlined_in"], "hello::sched::thread");
     let instructions = &marker["per_call"]["instructions"];
-    assert!((15..=23).contains(&number(&instructions["median"])), "{instructions}");
+    assert!(
+        (15..=23).contains(&number(&instructions["median"])),
+        "{instructions}"
+    );
     assert_eq!(number(&marker["per_call"]["stores"]["median"]), 5);
-    let slow = sites.iter().filter(|site| site["kind"] == "slow path").map(|site| number(&site["calls"])).sum::<u64>();
+    let slow = sites
+        .iter()
+        .filter(|site| site["kind"] == "slow path")
+        .map(|site| number(&site["calls"]))
+        .sum::<u64>();
     assert!(slow > 0 && slow < 4000, "{slow}");
 
     // The same again is the same.
@@ -74,23 +103,44 @@ fn four_cpus_at_once_are_counted_exactly() {
     let report = json(&hello(), &[&APPEND[..], &["--parallel"]].concat());
     assert!(agrees(&report) >= 40_000);
     // Interrupts hit inside of what is counted; the calls stay whole.
-    let marker = report["sites"].as_array().unwrap().iter().find(|site| site["event"] == "marker").unwrap();
-    assert_eq!((number(&marker["outside_calls"]), marker["cpus"].as_array().unwrap().len()), (0, 4));
+    let marker = report["sites"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|site| site["event"] == "marker")
+        .unwrap();
+    assert_eq!(
+        (
+            number(&marker["outside_calls"]),
+            marker["cpus"].as_array().unwrap().len()
+        ),
+        (0, 4)
+    );
 }
 
-/// Interrupts, and on x86-64 NMIs, that record inside of writers: every call is still one event, and its own.
+/// Interrupts, and on x86-64 NMIs, that record inside of writers: every call is still one event,
+/// and its own.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn nested_calls_are_told_apart() {
     for kernel in ["KYMO_STRESS_RISCV64", "KYMO_STRESS_X86_64"] {
-        let report = json(&built(kernel), &["--parallel", "--append", "events=40000 packets=1024"]);
+        let report = json(
+            &built(kernel),
+            &["--parallel", "--append", "events=40000 packets=1024"],
+        );
         assert!(agrees(&report) >= 40_000, "{kernel}");
         let sites = report["sites"].as_array().unwrap().iter();
-        for site in sites.filter(|site| site["kind"] == "event" && number(&site["recorded_calls"]) > 0) {
+        for site in
+            sites.filter(|site| site["kind"] == "event" && number(&site["recorded_calls"]) > 0)
+        {
             let instructions = &site["per_call"]["instructions"];
-            // No call has the instructions of another: at most, a compare-and-swap is tried again. How often depends on when interrupts come, so it is
-            // the few paths there are that are looked at: nested calls that were mixed up would give many sums.
-            let (median, max) = (number(&instructions["median"]), number(&instructions["max"]));
+            // No call has the instructions of another: at most, a compare-and-swap is tried again.
+            // How often depends on when interrupts come, so it is the few paths there are that are
+            // looked at: nested calls that were mixed up would give many sums.
+            let (median, max) = (
+                number(&instructions["median"]),
+                number(&instructions["max"]),
+            );
             let paths = instructions["histogram"].as_array().unwrap().len();
             assert!(paths <= 4 && max < 2 * median, "{kernel}: {site}");
             assert_eq!(number(&site["outside_calls"]), 0, "{kernel}: {site}");
@@ -104,14 +154,36 @@ fn only_some_events_and_a_kept_trace() {
     let out = scratch("cost-some").join("trace");
     let text = cost(
         &hello(),
-        &[&APPEND[..], &["--event", "SchedSwitch", "--event", "hello::Marker", "--out", out.to_str().unwrap()]].concat(),
+        &[
+            &APPEND[..],
+            &[
+                "--event",
+                "SchedSwitch",
+                "--event",
+                "hello::Marker",
+                "--out",
+                out.to_str().unwrap(),
+            ],
+        ]
+        .concat(),
     );
-    let events: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("event")).skip(1).collect();
-    let names: Vec<&str> = events.iter().filter_map(|line| line.split_whitespace().next()).collect();
+    let events: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("event"))
+        .skip(1)
+        .collect();
+    let names: Vec<&str> = events
+        .iter()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
     assert_eq!(names, ["marker", "sched_switch"]);
     for line in events {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let bytes = if words[0] == "sched_switch" { "16" } else { "12" };
+        let bytes = if words[0] == "sched_switch" {
+            "16"
+        } else {
+            "12"
+        };
         assert!(words[1] == words[2] && words[3] == bytes, "{text}");
     }
     assert!(kymo_e2e::babeltrace::compare(&out).0 >= 40_000);
@@ -122,42 +194,81 @@ fn only_some_events_and_a_kept_trace() {
 fn functions_and_ranges() {
     let image = fs::read(hello()).unwrap();
     let image = object::File::parse(&*image).unwrap();
-    let switch = image.symbols().find(|symbol| symbol.name().unwrap() == "switch_stacks").unwrap();
+    let switch = image
+        .symbols()
+        .find(|symbol| symbol.name().unwrap() == "switch_stacks")
+        .unwrap();
     assert_eq!(switch.size(), 0, "assembly says no sizes");
     let start = switch.address();
     // Not the whole of it: a range is what it is told to be.
     let range = format!("{start:#x}..{:#x}", start + 60);
     let report = json(
         &hello(),
-        &[&APPEND[..], &["--symbol", "hello::sched::tr?p", "--symbol", "*::slow_short", "--range", &range]].concat(),
+        &[
+            &APPEND[..],
+            &[
+                "--symbol",
+                "hello::sched::tr?p",
+                "--symbol",
+                "*::slow_short",
+                "--range",
+                &range,
+            ],
+        ]
+        .concat(),
     );
     let sites = report["sites"].as_array().unwrap();
-    let names: Vec<&str> = sites.iter().map(|site| site["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = sites
+        .iter()
+        .map(|site| site["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names.len(), 4, "{names:?}");
     assert_eq!((names[0], names[3]), ("hello::sched::trap", range.as_str()));
-    assert!(names[1..3].iter().all(|name| *name == "kymo::ring::masked::slow_short"), "{names:?}");
+    assert!(
+        names[1..3]
+            .iter()
+            .all(|name| *name == "kymo::ring::masked::slow_short"),
+        "{names:?}"
+    );
     assert!(number(&sites[0]["calls"]) > 100 && number(&sites[3]["calls"]) > 1000);
     assert_eq!(report["events"].as_array().unwrap().len(), 0);
 }
 
-/// Where the functions are out of line, the numbers are the budget's. This kernel has no DWARF: its functions are found by their symbols.
+/// Where the functions are out of line, the numbers are the budget's. This kernel has no DWARF: its
+/// functions are found by their symbols.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_function_costs_its_budget() {
     let budgets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../budgets.toml");
     let budgets: toml::Table = fs::read_to_string(budgets).unwrap().parse().unwrap();
     let is_it = |entry: &&toml::Value| {
-        entry["arch"].as_str() == Some("riscv64") && entry["probe"].as_str() == Some("kymo_probe_two_fields")
+        entry["arch"].as_str() == Some("riscv64")
+            && entry["probe"].as_str() == Some("kymo_probe_two_fields")
     };
-    let budget = budgets["event"].as_array().unwrap().iter().find(is_it).unwrap();
-    let report = json(&built("KYMO_MEASURE_RISCV64"), &["--cpus", "1", "--symbol", "kymo_probe_two_fields"]);
+    let budget = budgets["event"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(is_it)
+        .unwrap();
+    let report = json(
+        &built("KYMO_MEASURE_RISCV64"),
+        &["--cpus", "1", "--symbol", "kymo_probe_two_fields"],
+    );
     let site = &report["sites"][0];
     assert_eq!(number(&site["calls"]), 2500);
     for quantity in ["instructions", "loads", "stores"] {
         let expected = budget[quantity].as_integer().unwrap() as u64;
-        assert_eq!(number(&site["per_call"][quantity]["median"]), expected, "{quantity}");
+        assert_eq!(
+            number(&site["per_call"][quantity]["median"]),
+            expected,
+            "{quantity}"
+        );
     }
-    assert_eq!(number(&site["per_call"]["instructions"]["min"]), budget["off"].as_integer().unwrap() as u64);
+    assert_eq!(
+        number(&site["per_call"]["instructions"]["min"]),
+        budget["off"].as_integer().unwrap() as u64
+    );
 }
 
 /// Runs it, expects the code, and gives the sentence.
@@ -165,9 +276,15 @@ fn refused(code: i32, kernel: &Path, more: &[&str]) -> String {
     let mut command = kymo([OsStr::new("cost"), kernel.as_os_str()]);
     let output = run(command.args(more), code);
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(!text.contains("panicked") && output.stdout.is_empty(), "{text}");
+    assert!(
+        !text.contains("panicked") && output.stdout.is_empty(),
+        "{text}"
+    );
     if code != 2 {
-        assert!(text.starts_with("kymo: ") && text.lines().count() == 1, "one sentence: {text}");
+        assert!(
+            text.starts_with("kymo: ") && text.lines().count() == 1,
+            "one sentence: {text}"
+        );
     }
     text
 }
@@ -184,30 +301,72 @@ fn what_cannot_be_counted_is_said_in_one_sentence() {
     assert!(refused(3, &hello, &["--symbol", "no::such::*"]).contains("no function of"));
     let sentence = refused(3, &hello, &["--event", "NoSuch"]);
     assert!(
-        sentence.contains("\"NoSuch\"; it records IrqEnter, IrqExit, Marker, SchedSwitch, SessionEnd, ThreadName"),
+        sentence.contains(
+            "\"NoSuch\"; it records IrqEnter, IrqExit, Marker, SchedSwitch, SessionEnd, ThreadName"
+        ),
         "{sentence}"
     );
-    for range in ["1", "0x20..0x10", "0x10..0x10", "+1..2", "-1..2", "1..0x10000000000000000", "..", "1..2..3"] {
-        assert!(refused(2, &hello, &[&format!("--range={range}")]).contains("--range"), "{range}");
+    for range in [
+        "1",
+        "0x20..0x10",
+        "0x10..0x10",
+        "+1..2",
+        "-1..2",
+        "1..0x10000000000000000",
+        "..",
+        "1..2..3",
+    ] {
+        assert!(
+            refused(2, &hello, &[&format!("--range={range}")]).contains("--range"),
+            "{range}"
+        );
     }
     refused(2, &hello, &["--cpus", "0"]);
-    refused(2, &hello, &["--parallel", "--", "qemu-system-riscv64", "-M", "virt"]);
+    refused(
+        2,
+        &hello,
+        &["--parallel", "--", "qemu-system-riscv64", "-M", "virt"],
+    );
     assert!(refused(2, &hello, &["--", "ls"]).contains("qemu-system"));
-    let sentence = refused(4, &hello, &["--plugin", folder.join("none.so").to_str().unwrap()]);
-    assert!(sentence.contains("cargo build --release -p kymo-cost"), "{sentence}");
+    let sentence = refused(
+        4,
+        &hello,
+        &["--plugin", folder.join("none.so").to_str().unwrap()],
+    );
+    assert!(
+        sentence.contains("cargo build --release -p kymo-cost"),
+        "{sentence}"
+    );
     fs::create_dir(folder.join("full")).unwrap();
     fs::write(folder.join("full/file"), "x").unwrap();
-    assert!(refused(2, &hello, &["--out", folder.join("full").to_str().unwrap()]).contains("not empty"));
+    assert!(
+        refused(2, &hello, &["--out", folder.join("full").to_str().unwrap()]).contains("not empty")
+    );
     let stripped = folder.join("stripped");
-    run(Command::new("riscv64-unknown-elf-objcopy").arg("--strip-debug").arg(&hello).arg(&stripped), 0);
+    run(
+        Command::new("riscv64-unknown-elf-objcopy")
+            .arg("--strip-debug")
+            .arg(&hello)
+            .arg(&stripped),
+        0,
+    );
     let sentence = refused(3, &stripped, &[]);
-    assert!(sentence.contains("no DWARF") && sentence.contains("--symbol"), "{sentence}");
-    assert!(refused(3, &stripped, &["--symbol", "x"]).contains("without DWARF"), "{sentence}");
+    assert!(
+        sentence.contains("no DWARF") && sentence.contains("--symbol"),
+        "{sentence}"
+    );
+    assert!(
+        refused(3, &stripped, &["--symbol", "x"]).contains("without DWARF"),
+        "{sentence}"
+    );
     // QEMU is not there.
     let mut command = kymo([OsStr::new("cost"), hello.as_os_str()]);
     let output = run(command.env("PATH", &folder), 4);
     let sentence = String::from_utf8(output.stderr).unwrap();
-    assert!(sentence.contains("apt-get install qemu-system-misc") && sentence.lines().count() == 1, "{sentence}");
+    assert!(
+        sentence.contains("apt-get install qemu-system-misc") && sentence.lines().count() == 1,
+        "{sentence}"
+    );
 }
 
 /// DWARF that is cut or overwritten: figures or a sentence, and no panic.
@@ -225,7 +384,8 @@ fn damaged_kernels() {
         } else {
             // Behind the code: symbols and DWARF.
             for _ in 0..200 {
-                bytes[0x10000 + random.below(image.len() as u64 - 0x10000) as usize] = random.below(256) as u8;
+                bytes[0x10000 + random.below(image.len() as u64 - 0x10000) as usize] =
+                    random.below(256) as u8;
             }
         }
         fs::write(&damaged, bytes).unwrap();
@@ -233,7 +393,10 @@ fn damaged_kernels() {
         let mut command = kymo([OsStr::new("cost"), damaged.as_os_str()]);
         let output = command.args(["--plugin", "none.so"]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(3 | 4)) && !text.contains("panicked"), "{output:?}");
+        assert!(
+            matches!(output.status.code(), Some(3 | 4)) && !text.contains("panicked"),
+            "{output:?}"
+        );
     }
 }
 
@@ -242,10 +405,26 @@ fn damaged_kernels() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_time_limit_ends_the_machine_and_leaves_the_figures() {
     let mut command = kymo([OsStr::new("cost"), hello().as_os_str()]);
-    command.args(["--append", "events=1000000000 packets=64", "--parallel", "--json", "--timeout", "2"]);
+    command.args([
+        "--append",
+        "events=1000000000 packets=64",
+        "--parallel",
+        "--json",
+        "--timeout",
+        "2",
+    ]);
     let output = run(&mut command, 1);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let calls: u64 = report["events"].as_array().unwrap().iter().map(|event| number(&event["calls"])).sum();
+    let calls: u64 = report["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| number(&event["calls"]))
+        .sum();
     assert!(calls > 1000, "{report}");
-    assert!(String::from_utf8(output.stderr).unwrap().contains("time limit"));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("time limit")
+    );
 }

@@ -1,4 +1,5 @@
-//! `kernels/demo` records itself by its own system calls: what its program `perf` sends over a virtio serial port is the trace, and nothing but the trace.
+//! `kernels/demo` records itself by its own system calls: what its program `perf` sends over a
+//! virtio serial port is the trace, and nothing but the trace.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,12 +37,18 @@ impl Received {
     fn trace(&self) -> PathBuf {
         let folder = self.folder.join("trace");
         fs::create_dir(&folder).unwrap();
-        let open = self.open.as_ref().unwrap_or_else(|| panic!("nothing was sent:\n{}", self.console));
+        let open = self
+            .open
+            .as_ref()
+            .unwrap_or_else(|| panic!("nothing was sent:\n{}", self.console));
         for (&channel, bytes) in &self.channels {
             assert!(channel < open.channels);
             let mut name = String::new();
             kymo::write_file_name(channel, &mut name).unwrap();
-            File::create(folder.join(name)).unwrap().write_all(bytes).unwrap();
+            File::create(folder.join(name))
+                .unwrap()
+                .write_all(bytes)
+                .unwrap();
         }
         folder
     }
@@ -53,7 +60,9 @@ impl Received {
 
     /// Whether it has printed this line.
     fn printed(&self, line: &str) -> bool {
-        self.console.lines().any(|printed| printed.trim_end() == line)
+        self.console
+            .lines()
+            .any(|printed| printed.trim_end() == line)
     }
 }
 
@@ -76,14 +85,30 @@ fn boot(name: &str, harts: usize, append: &str, host: Host) -> Received {
     let socket = std::env::temp_dir().join(format!("kymo-{}-{name}", std::process::id()));
     let listener = UnixListener::bind(&socket).unwrap();
     let mut command = machine(&folder, harts, append);
-    command.args(["-global", "virtio-mmio.force-legacy=false", "-device", "virtio-serial-device"]);
-    command.args(["-device", "virtserialport,chardev=trace,nr=1,name=trace", "-chardev"]);
+    command.args([
+        "-global",
+        "virtio-mmio.force-legacy=false",
+        "-device",
+        "virtio-serial-device",
+    ]);
+    command.args([
+        "-device",
+        "virtserialport,chardev=trace,nr=1,name=trace",
+        "-chardev",
+    ]);
     command.arg(format!("socket,id=trace,path={}", socket.display()));
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
     // QEMU connects before it boots.
     let (line, _) = listener.accept().unwrap();
     fs::remove_file(socket).unwrap();
-    let mut received = Received { code: 0, console: String::new(), open: None, close: None, channels: BTreeMap::new(), folder };
+    let mut received = Received {
+        code: 0,
+        console: String::new(),
+        open: None,
+        close: None,
+        channels: BTreeMap::new(),
+        folder,
+    };
     receive(line, &mut received, host);
     let output = child.wait_with_output().unwrap();
     received.code = output.status.code().unwrap();
@@ -108,8 +133,15 @@ fn machine(folder: &Path, harts: usize, append: &str) -> Command {
         &harts.to_string(),
     ]);
     command.arg("-object");
-    command.arg(format!("memory-backend-file,id=ram,size=128M,mem-path={},share=on", folder.join("ram").display()));
-    command.arg("-kernel").arg(built("KYMO_DEMO")).args(["-append", append]).stdin(Stdio::null());
+    command.arg(format!(
+        "memory-backend-file,id=ram,size=128M,mem-path={},share=on",
+        folder.join("ram").display()
+    ));
+    command
+        .arg("-kernel")
+        .arg(built("KYMO_DEMO"))
+        .args(["-append", append])
+        .stdin(Stdio::null());
     command
 }
 
@@ -135,15 +167,25 @@ fn receive(mut line: UnixStream, received: &mut Received, mut host: Host) {
         bytes.extend_from_slice(&buffer[..len]);
         total += len;
         while let Arrived::Frame(frame) = wire::parse(&bytes) {
-            if host == Host::TakesTwo && frame.kind == Kind::Open && received.open.take().is_some() {
+            if host == Host::TakesTwo && frame.kind == Kind::Open && received.open.take().is_some()
+            {
                 (host, number) = (Host::Takes, 0);
             }
             assert_eq!(frame.number, number, "a frame is missing");
             number += 1;
             assert!(received.close.is_none(), "a frame behind the last one");
             match frame.kind {
-                Kind::Open => assert!(received.open.replace(Open::from_bytes(frame.payload).unwrap()).is_none()),
-                Kind::Data => received.channels.entry(frame.channel).or_default().extend_from_slice(frame.payload),
+                Kind::Open => assert!(
+                    received
+                        .open
+                        .replace(Open::from_bytes(frame.payload).unwrap())
+                        .is_none()
+                ),
+                Kind::Data => received
+                    .channels
+                    .entry(frame.channel)
+                    .or_default()
+                    .extend_from_slice(frame.payload),
                 Kind::Close => received.close = Some(wire::diagnostics(frame.payload).unwrap()),
                 Kind::Stop => panic!("the guest asks the host to stop"),
             }
@@ -155,31 +197,43 @@ fn receive(mut line: UnixStream, received: &mut Received, mut host: Host) {
             host = Host::Takes;
             // Something else on the line is passed over.
             line.write_all(b"KYM").unwrap();
-            line.write_all(&wire::header(Kind::Stop, 0, 0, &[])).unwrap();
+            line.write_all(&wire::header(Kind::Stop, 0, 0, &[]))
+                .unwrap();
         }
     }
     assert!(bytes.is_empty(), "{} bytes that are no frame", bytes.len());
 }
 
-/// The trace that was sent has each event that the kernel counted, hart by hart, and nothing was lost; babeltrace2 reads the same.
+/// The trace that was sent has each event that the kernel counted, hart by hart, and nothing was
+/// lost; babeltrace2 reads the same.
 fn account(received: &Received, harts: usize) -> Vec<Counts> {
     let trace = received.trace();
     let (counts, lost) = counts(&trace, harts);
     assert_eq!(lost, 0);
-    for (hart, (counts, ledger)) in counts.iter().zip(&ledger(&received.ram(), RECORDED, harts)).enumerate() {
+    for (hart, (counts, ledger)) in counts
+        .iter()
+        .zip(&ledger(&received.ram(), RECORDED, harts))
+        .enumerate()
+    {
         assert_eq!(counts, ledger, "hart {hart}: the trace, and the ledger");
     }
     // And the totals at the end, which the library tells.
-    assert_eq!(babeltrace::compare(&trace), (sum(&counts) + 1, BTreeMap::new()));
+    assert_eq!(
+        babeltrace::compare(&trace),
+        (sum(&counts) + 1, BTreeMap::new())
+    );
     assert_eq!(received.close, Some(Diagnostics::default()));
     counts
 }
 
 fn events(trace: &Path) -> impl Iterator<Item = Event> {
-    Trace::open(trace).unwrap().events().map(|item| match item.unwrap() {
-        Item::Event(event) => event,
-        other => panic!("{other:?}"),
-    })
+    Trace::open(trace)
+        .unwrap()
+        .events()
+        .map(|item| match item.unwrap() {
+            Item::Event(event) => event,
+            other => panic!("{other:?}"),
+        })
 }
 
 /// Of an event of the whole machine.
@@ -191,9 +245,20 @@ fn total(counts: &[Counts], event: &str) -> u64 {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_workload_is_recorded_and_sent_while_it_runs() {
     for harts in [1, 4] {
-        let received =
-            boot(&format!("perf-record-{harts}"), harts, "kymo=send workload=faults rounds=200", Host::Takes).expect_code(0);
-        assert_eq!(received.open, Some(Open { channels: 1 + 2 * harts as u32, flags: 0 }));
+        let received = boot(
+            &format!("perf-record-{harts}"),
+            harts,
+            "kymo=send workload=faults rounds=200",
+            Host::Takes,
+        )
+        .expect_code(0);
+        assert_eq!(
+            received.open,
+            Some(Open {
+                channels: 1 + 2 * harts as u32,
+                flags: 0
+            })
+        );
         let counts = account(&received, harts);
         // The subject is in the trace as a whole.
         assert!(total(&counts, "page_fault") > 1240);
@@ -206,14 +271,29 @@ fn a_workload_is_recorded_and_sent_while_it_runs() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn rings_that_are_too_small_are_read_many_times_and_every_loss_is_told() {
     // Four packets of 512 bytes: full again long before the next look at them.
-    let received = boot("perf-small", 2, "kymo=send workload=switch packets=4 packet_size=512", Host::Takes).expect_code(0);
+    let received = boot(
+        "perf-small",
+        2,
+        "kymo=send workload=switch packets=4 packet_size=512",
+        Host::Takes,
+    )
+    .expect_code(0);
     let trace = received.trace();
     let (counts, lost) = counts(&trace, 2);
     assert!(sum(&counts) > 0 && lost > 0, "{counts:?}, {lost} lost");
-    assert_eq!(sum(&counts) + lost, sum(&ledger(&received.ram(), RECORDED, 2)));
+    assert_eq!(
+        sum(&counts) + lost,
+        sum(&ledger(&received.ram(), RECORDED, 2))
+    );
     assert_eq!(received.close.unwrap().discarded, lost);
     let (events, losses) = babeltrace::compare(&trace);
-    assert_eq!((events, losses.values().map(|(events, _)| events).sum::<u64>()), (sum(&counts) + 1, lost));
+    assert_eq!(
+        (
+            events,
+            losses.values().map(|(events, _)| events).sum::<u64>()
+        ),
+        (sum(&counts) + 1, lost)
+    );
     let bytes: usize = received.channels.values().map(Vec::len).sum();
     assert!(bytes > 4 * 2 * 4 * 512, "{bytes} bytes");
 }
@@ -222,46 +302,96 @@ fn rings_that_are_too_small_are_read_many_times_and_every_loss_is_told() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_slow_host_loses_nothing() {
-    let received = boot("perf-slow-host", 2, "kymo=send workload=faults rounds=400", Host::IsSlow).expect_code(0);
+    let received = boot(
+        "perf-slow-host",
+        2,
+        "kymo=send workload=faults rounds=400",
+        Host::IsSlow,
+    )
+    .expect_code(0);
     account(&received, 2);
-    let waits = |event: &Event| event.name() == "thread_delay" && event.fields.get("ticks").unwrap().as_u64() == Some(1000);
-    assert!(events(&received.folder.join("trace")).any(|event| waits(&event)), "the port has never been full");
+    let waits = |event: &Event| {
+        event.name() == "thread_delay" && event.fields.get("ticks").unwrap().as_u64() == Some(1000)
+    };
+    assert!(
+        events(&received.folder.join("trace")).any(|event| waits(&event)),
+        "the port has never been full"
+    );
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_recording_ends_when_the_host_says_so() {
     // This program goes on for ever, and nobody kills it.
-    let received = boot("perf-host-stops", 2, "kymo=send run=loop", Host::Stops(50_000)).expect_code(0);
+    let received = boot(
+        "perf-host-stops",
+        2,
+        "kymo=send run=loop",
+        Host::Stops(50_000),
+    )
+    .expect_code(0);
     let counts = account(&received, 2);
     assert_eq!(total(&counts, "sched_process_exec"), 1);
     assert_eq!(total(&counts, "process_kill"), 0);
 }
 
-/// One process begins, another one ends and sends; what was there before the beginning is known all the same.
+/// One process begins, another one ends and sends; what was there before the beginning is known all
+/// the same.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_session_is_stopped_and_gathered_by_another_process() {
-    let append =
-        "kymo=off run=locks run=perf,start,--rolling run=faults run=perf,status run=perf,stop run=perf,status run=perf,dump,20";
+    let append = "kymo=off run=locks run=perf,start,--rolling run=faults run=perf,status run=perf,stop run=perf,status run=perf,dump,20";
     let received = boot("perf-start-stop", 4, append, Host::Takes).expect_code(0);
-    assert_eq!(received.open, Some(Open { channels: 9, flags: kymo::flags::ROLLING }));
+    assert_eq!(
+        received.open,
+        Some(Open {
+            channels: 9,
+            flags: kymo::flags::ROLLING
+        })
+    );
     let counts = account(&received, 4);
-    assert!(received.printed("perf: running, 9 channels, rolling"), "{}", received.console);
-    assert!(received.printed("perf: idle, 0 channels"), "{}", received.console);
-    let dumped = received.console.lines().filter(|line| line.contains(" cpu") && line.starts_with("    ")).count();
+    assert!(
+        received.printed("perf: running, 9 channels, rolling"),
+        "{}",
+        received.console
+    );
+    assert!(
+        received.printed("perf: idle, 0 channels"),
+        "{}",
+        received.console
+    );
+    let dumped = received
+        .console
+        .lines()
+        .filter(|line| line.contains(" cpu") && line.starts_with("    "))
+        .count();
     assert_eq!(dumped, 20, "{}", received.console);
     // What there was, and what of it was used is called.
     let names = |event: &str| {
         events(&received.folder.join("trace"))
             .filter(|found| found.name() == event)
-            .map(|event| event.fields.get("name").unwrap().as_str().unwrap().to_owned())
+            .map(|event| {
+                event
+                    .fields
+                    .get("name")
+                    .unwrap()
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
             .collect::<Vec<_>>()
     };
     let threads = names("thread_state");
     // Told at the start, and before the stop.
-    assert_eq!(threads.iter().filter(|name| *name == "idle").count(), 2 * 4, "{threads:?}");
-    assert!(threads.contains(&"main".to_owned()) && threads.contains(&"perf".to_owned()), "{threads:?}");
+    assert_eq!(
+        threads.iter().filter(|name| *name == "idle").count(),
+        2 * 4,
+        "{threads:?}"
+    );
+    assert!(
+        threads.contains(&"main".to_owned()) && threads.contains(&"perf".to_owned()),
+        "{threads:?}"
+    );
     assert_eq!(names("process_state"), ["perf", "perf"]);
     assert_eq!(names("lock_name"), ["perf"]);
     for (event, name) in [
@@ -271,38 +401,68 @@ fn a_session_is_stopped_and_gathered_by_another_process() {
         ("process_name", "touch"),
         ("thread_name", "touch"),
     ] {
-        assert!(names(event).contains(&name.to_owned()), "{event}: {:?}", names(event));
+        assert!(
+            names(event).contains(&name.to_owned()),
+            "{event}: {:?}",
+            names(event)
+        );
     }
     // The session began inside of a call, whose end is the first that it shows.
-    let exit = events(&received.folder.join("trace")).find(|event| event.name() == "sys_exit").unwrap();
+    let exit = events(&received.folder.join("trace"))
+        .find(|event| event.name() == "sys_exit")
+        .unwrap();
     let call = exit.fields.get("id").unwrap().as_u64();
-    let told = events(&received.folder.join("trace")).find(|event| event.name() == "syscall_name").unwrap();
-    assert_eq!((told.fields.get("id").unwrap().as_u64(), told.time <= exit.time), (call, true));
+    let told = events(&received.folder.join("trace"))
+        .find(|event| event.name() == "syscall_name")
+        .unwrap();
+    assert_eq!(
+        (
+            told.fields.get("id").unwrap().as_u64(),
+            told.time <= exit.time
+        ),
+        (call, true)
+    );
     // Each of them once by a hart: two that use it first at the same time may both tell it.
     let trace = received.folder.join("trace");
     let told = events(&trace).filter(|event| event.name() == "syscall_name");
-    let told: Vec<_> = told.map(|event| (event.cpu(), event.fields.get("id").unwrap().as_u64())).collect();
+    let told: Vec<_> = told
+        .map(|event| (event.cpu(), event.fields.get("id").unwrap().as_u64()))
+        .collect();
     assert_eq!(total(&counts, "syscall_name"), told.len() as u64);
-    assert_eq!(told.iter().collect::<BTreeSet<_>>().len(), told.len(), "{told:?}");
+    assert_eq!(
+        told.iter().collect::<BTreeSet<_>>().len(),
+        told.len(),
+        "{told:?}"
+    );
 }
 
-/// The rings hold the end of a long run; names have been overwritten several times over, and all that is used in it has one.
+/// The rings hold the end of a long run; names have been overwritten several times over, and all
+/// that is used in it has one.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_flight_recorder_has_the_names_of_all_that_it_shows() {
     // Half of the names' ring holds those of all that the events' ring shows.
     for (harts, packets, names_packets, runs) in [
         (1, 256, 4, "run=switch run=locks"),
-        (2, 64, 8, "run=switch run=ipc run=faults run=switch run=ipc run=faults run=switch run=ipc run=faults"),
+        (
+            2,
+            64,
+            8,
+            "run=switch run=ipc run=faults run=switch run=ipc run=faults run=switch run=ipc \
+             run=faults",
+        ),
     ] {
         let append = format!(
-            "kymo=off rounds=800 packet_size=512 packets={packets} run=perf,start,--rolling,--names-packets,{names_packets} {runs} run=perf,stop"
+            "kymo=off rounds=800 packet_size=512 packets={packets} \
+             run=perf,start,--rolling,--names-packets,{names_packets} {runs} run=perf,stop"
         );
         let received = boot("perf-names", harts, &append, Host::Takes).expect_code(0);
         let trace = received.trace();
         let (mut named, mut used, mut names) = (BTreeSet::new(), BTreeSet::new(), 0);
         for item in Trace::open(&trace).unwrap().events() {
-            let Item::Event(event) = item.unwrap() else { continue };
+            let Item::Event(event) = item.unwrap() else {
+                continue;
+            };
             let fields: &[_] = match event.name() {
                 "thread_name" => &[("thread", "tid")],
                 "process_name" => &[("process", "pid")],
@@ -314,7 +474,9 @@ fn a_flight_recorder_has_the_names_of_all_that_it_shows() {
                 "sched_pi_setprio" => &[("thread", "tid"), ("lock", "lock")],
                 "thread_create" | "thread_exit" => &[("thread", "tid"), ("process", "pid")],
                 "sched_process_exec" => &[("thread", "tid"), ("process", "pid")],
-                "thread_yield" | "thread_delay" | "thread_suspend" | "thread_resume" => &[("thread", "tid")],
+                "thread_yield" | "thread_delay" | "thread_suspend" | "thread_resume" => {
+                    &[("thread", "tid")]
+                }
                 "process_kill" => &[("process", "pid"), ("thread", "killer_tid")],
                 "lock_wait" => &[("lock", "lock"), ("thread", "owner_tid")],
                 "lock_acquired" | "lock_release" => &[("lock", "lock")],
@@ -323,17 +485,33 @@ fn a_flight_recorder_has_the_names_of_all_that_it_shows() {
                 _ => &[],
             };
             let is_name = event.name().ends_with("_name");
-            let ids = fields.iter().map(|&(kind, field)| (kind, event.fields.get(field).unwrap().as_u64().unwrap()));
-            // 0 is nobody, but for the idle thread where it runs; a call that there is not has no name.
-            let ids =
-                ids.filter(|&(kind, id)| (id != 0 || is_name || event.name() == "sched_switch") && (kind, id) != ("call", 300));
+            let ids = fields
+                .iter()
+                .map(|&(kind, field)| (kind, event.fields.get(field).unwrap().as_u64().unwrap()));
+            // 0 is nobody, but for the idle thread where it runs; a call that there is not has no
+            // name.
+            let ids = ids.filter(|&(kind, id)| {
+                (id != 0 || is_name || event.name() == "sched_switch")
+                    && (kind, id) != ("call", 300)
+            });
             names += u64::from(event.name() == "thread_name");
-            if is_name { named.extend(ids) } else { used.extend(ids) }
+            if is_name {
+                named.extend(ids)
+            } else {
+                used.extend(ids)
+            }
         }
         let recorded = total(&ledger(&received.ram(), RECORDED, harts), "thread_name");
-        assert!(2 * recorded > 3 * names, "{runs}: {names} of {recorded} names of threads are there: too few were overwritten");
+        assert!(
+            2 * recorded > 3 * names,
+            "{runs}: {names} of {recorded} names of threads are there: too few were overwritten"
+        );
         assert!(used.len() > 10, "{used:?}");
-        assert_eq!(used.difference(&named).collect::<Vec<_>>(), Vec::<&(&str, u64)>::new(), "{runs}");
+        assert_eq!(
+            used.difference(&named).collect::<Vec<_>>(),
+            Vec::<&(&str, u64)>::new(),
+            "{runs}"
+        );
     }
 }
 
@@ -341,21 +519,50 @@ fn a_flight_recorder_has_the_names_of_all_that_it_shows() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn what_was_recorded_from_boot_on_is_sent_in_the_end() {
-    let received = boot("perf-start-send", 2, "kymo=start,send workload=ipc", Host::Takes).expect_code(0);
+    let received = boot(
+        "perf-start-send",
+        2,
+        "kymo=start,send workload=ipc",
+        Host::Takes,
+    )
+    .expect_code(0);
     let counts = account(&received, 2);
-    assert!(total(&counts, "ipc_send") > 0 && total(&counts, "thread_create") > 5, "{counts:?}");
+    assert!(
+        total(&counts, "ipc_send") > 0 && total(&counts, "thread_create") > 5,
+        "{counts:?}"
+    );
 }
 
-/// P-52: every recording call in every state, every refusal in its order, cycles, and what is written to a program's memory. The numbers of cells are here so
-/// that one which is left out is noticed.
+/// P-52: every recording call in every state, every refusal in its order, cycles, and what is
+/// written to a program's memory. The numbers of cells are here so that one which is left out is
+/// noticed.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_calls_answer_as_they_must() {
     for (harts, cells) in [(1, 447), (4, 459)] {
-        let received = boot(&format!("perf-calls-{harts}"), harts, "kymo=off run=callstest", Host::Takes).expect_code(0);
-        let answered: Vec<&str> = received.console.lines().filter_map(|line| line.trim_end().strip_prefix("callstest: ")).collect();
+        let received = boot(
+            &format!("perf-calls-{harts}"),
+            harts,
+            "kymo=off run=callstest",
+            Host::Takes,
+        )
+        .expect_code(0);
+        let answered: Vec<&str> = received
+            .console
+            .lines()
+            .filter_map(|line| line.trim_end().strip_prefix("callstest: "))
+            .collect();
         let denied = "24 cells passed, 0 failed";
-        assert_eq!(answered, [denied, denied, denied, &format!("{cells} cells passed, 0 failed")], "{harts} harts");
+        assert_eq!(
+            answered,
+            [
+                denied,
+                denied,
+                denied,
+                &format!("{cells} cells passed, 0 failed")
+            ],
+            "{harts} harts"
+        );
     }
 }
 
@@ -363,19 +570,39 @@ fn the_calls_answer_as_they_must() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn recording_begins_before_all_else_if_the_command_line_says_so() {
-    let received = boot("perf-boot", 2, "kymo=start,rolling run=faults run=perf,stop", Host::Takes).expect_code(0);
+    let received = boot(
+        "perf-boot",
+        2,
+        "kymo=start,rolling run=faults run=perf,stop",
+        Host::Takes,
+    )
+    .expect_code(0);
     assert_eq!(received.open.unwrap().flags, kymo::flags::ROLLING);
     let counts = account(&received, 2);
     assert!(total(&counts, "mm_page_alloc") > 1240);
     let events: Vec<Event> = events(&received.folder.join("trace")).collect();
-    let first = events.iter().position(|event| event.name() == "thread_create").unwrap();
+    let first = events
+        .iter()
+        .position(|event| event.name() == "thread_create")
+        .unwrap();
     let field = |name: &str| events[first].fields.get(name).unwrap().as_u64().unwrap();
     assert_eq!((field("tid"), field("parent_tid")), (1, 0));
     // Harts tick before there is a thread.
     let beside = |name: &&str| name.ends_with("_name") || name.starts_with("irq_handler_");
-    let before = events[..first].iter().map(Event::name).filter(|name| !beside(name));
-    assert!(before.clone().all(|name| name == "thread_state"), "{:?}", before.collect::<Vec<_>>());
-    assert!(events[..first].iter().all(|event| event.name() != "mm_page_alloc"));
+    let before = events[..first]
+        .iter()
+        .map(Event::name)
+        .filter(|name| !beside(name));
+    assert!(
+        before.clone().all(|name| name == "thread_state"),
+        "{:?}",
+        before.collect::<Vec<_>>()
+    );
+    assert!(
+        events[..first]
+            .iter()
+            .all(|event| event.name() != "mm_page_alloc")
+    );
 }
 
 #[test]
@@ -385,8 +612,20 @@ fn nothing_is_recorded_if_the_command_line_says_so() {
     assert_eq!(sum(&ledger(&received.ram(), RECORDED, 2)), 0);
     assert!(sum(&ledger(&received.ram(), LEDGER, 2)) > 10_000);
     let out = received.folder.join("recovered");
-    let refused = run(&mut kymo(["recover".as_ref(), received.ram().as_os_str(), "--out".as_ref(), out.as_os_str()]), 3);
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("no Kymo region"));
+    let refused = run(
+        &mut kymo([
+            "recover".as_ref(),
+            received.ram().as_os_str(),
+            "--out".as_ref(),
+            out.as_os_str(),
+        ]),
+        3,
+    );
+    assert!(
+        String::from_utf8(refused.stderr)
+            .unwrap()
+            .contains("no Kymo region")
+    );
 }
 
 /// Of the events that are named, and of those that are switched meanwhile.
@@ -399,12 +638,26 @@ fn only_the_events_that_are_on_are_recorded() {
     let recorded: Vec<&str> = kymo::vocabulary::ALL
         .events()
         .iter()
-        .filter(|event| event.channel == kymo::ChannelKind::Events && total(&counts, event.name) > 0)
+        .filter(|event| {
+            event.channel == kymo::ChannelKind::Events && total(&counts, event.name) > 0
+        })
         .map(|event| event.name)
         .collect();
-    assert_eq!(recorded, ["irq_handler_entry", "irq_handler_exit", "span_begin", "span_end", "mark"]);
+    assert_eq!(
+        recorded,
+        [
+            "irq_handler_entry",
+            "irq_handler_exit",
+            "span_begin",
+            "span_end",
+            "mark"
+        ]
+    );
     // 500 by each `faults`: of three for marks, of three for spans.
-    assert_eq!((total(&counts, "mark"), total(&counts, "span_begin")), (1000, 1000));
+    assert_eq!(
+        (total(&counts, "mark"), total(&counts, "span_begin")),
+        (1000, 1000)
+    );
 }
 
 /// What cannot be done is said, and the machine ends with 1.
@@ -412,29 +665,55 @@ fn only_the_events_that_are_on_are_recorded() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_program_says_what_it_cannot_do() {
     for (append, line) in [
-        ("kymo=off run=perf,stop", "perf: cannot stop: there is no such event, program or ring, or no session (EINVAL)"),
-        ("run=perf,start", "perf: cannot start: a session is in progress, which perf stop ends (EINPROGRESS)"),
-        ("run=perf,on,nothing", "perf: cannot switch: there is no such event, program or ring, or no session (EINVAL)"),
-        ("kymo=off run=perf,start,--packets,999999", "perf: cannot start: the memory is too small for it (ENOMEM)"),
+        (
+            "kymo=off run=perf,stop",
+            "perf: cannot stop: there is no such event, program or ring, or no session (EINVAL)",
+        ),
+        (
+            "run=perf,start",
+            "perf: cannot start: a session is in progress, which perf stop ends (EINPROGRESS)",
+        ),
+        (
+            "run=perf,on,nothing",
+            "perf: cannot switch: there is no such event, program or ring, or no session (EINVAL)",
+        ),
+        (
+            "kymo=off run=perf,start,--packets,999999",
+            "perf: cannot start: the memory is too small for it (ENOMEM)",
+        ),
         (
             "kymo=off run=perf,record,--,nothing",
-            "perf: cannot run that program: there is no such event, program or ring, or no session (EINVAL)",
+            "perf: cannot run that program: there is no such event, program or ring, or no session \
+             (EINVAL)",
         ),
-        ("run=perf", "perf stop                                      end, and send what there is, whoever has begun"),
-        ("run=perf,dump,much", "perf stop                                      end, and send what there is, whoever has begun"),
+        (
+            "run=perf",
+            "perf stop                                      end, and send what there is, whoever \
+             has begun",
+        ),
+        (
+            "run=perf,dump,much",
+            "perf stop                                      end, and send what there is, whoever \
+             has begun",
+        ),
     ] {
         let received = boot("perf-cannot", 1, append, Host::Takes).expect_code(1);
         assert!(received.printed(line), "{append}:\n{}", received.console);
     }
 }
 
-/// Two senders at a time would be mixed up; one that was killed leaves a session that another one can gather.
+/// Two senders at a time would be mixed up; one that was killed leaves a session that another one
+/// can gather.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn one_process_at_a_time_sends() {
     let received = boot("perf-rivals", 2, "kymo=off run=rivals", Host::TakesTwo).expect_code(0);
     let line = "perf: cannot send: another process is at it (EBUSY)";
-    let refused = received.console.lines().filter(|printed| printed.trim_end() == line).count();
+    let refused = received
+        .console
+        .lines()
+        .filter(|printed| printed.trim_end() == line)
+        .count();
     assert_eq!(refused, 3, "{}", received.console);
     assert_eq!(received.close, Some(Diagnostics::default()));
     let (counts, lost) = counts(&received.trace(), 2);
@@ -451,9 +730,17 @@ fn words_that_cannot_be_used_are_named() {
         (2, "run=switch,3", "cannot use \"run=switch,3\""),
         (2, "run=,perf", "cannot use \"run=,perf\""),
         (2, "kymo=send run=switch run=locks", "cannot use \"locks\""),
-        (2, "kymo=send run=switch run=perf,status", "cannot use \"perf,status\""),
+        (
+            2,
+            "kymo=send run=switch run=perf,status",
+            "cannot use \"perf,status\"",
+        ),
         (2, "kymo=start=", "cannot use \"start=\""),
-        (2, "tick_us=18446744073709551", "cannot use \"tick_us=18446744073709551\""),
+        (
+            2,
+            "tick_us=18446744073709551",
+            "cannot use \"tick_us=18446744073709551\"",
+        ),
         (1, &long, "cannot be run: it is too long"),
     ] {
         let output = run(&mut machine(&folder, 1, append), code);
@@ -469,8 +756,19 @@ fn a_machine_without_a_port_prints() {
     let folder = scratch("perf-no-port");
     let output = run(&mut machine(&folder, 1, "run=perf,stop run=perf,dump,7"), 0);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("perf: stopped. The machine has no port to send by"), "{text}");
-    assert_eq!(text.lines().filter(|line| line.contains(" cpu0 ")).count(), 7, "{text}");
+    assert!(
+        text.contains("perf: stopped. The machine has no port to send by"),
+        "{text}"
+    );
+    assert_eq!(
+        text.lines().filter(|line| line.contains(" cpu0 ")).count(),
+        7,
+        "{text}"
+    );
     let output = run(&mut machine(&folder, 1, "kymo=send workload=switch"), 1);
-    assert!(String::from_utf8(output.stdout).unwrap().contains("the machine has no virtio serial port (ENXIO)"));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("the machine has no virtio serial port (ENXIO)")
+    );
 }

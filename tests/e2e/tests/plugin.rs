@@ -1,5 +1,6 @@
-//! The plugin under QEMU: exact on loops of known counts, on every architecture, on one CPU and on four at once, with traps and interrupts that
-//! call the same function from within; and its arguments.
+//! The plugin under QEMU: exact on loops of known counts, on every architecture, on one CPU and on
+//! four at once, with traps and interrupts that call the same function from within; and its
+//! arguments.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::OsString;
@@ -20,13 +21,20 @@ fn plugin(arguments: &str) -> OsString {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
 }
 
 /// How many calls had which count.
 fn histogram(function: &Value, quantity: &str) -> Vec<(u64, u64)> {
-    let pairs = function["per_call"][quantity]["histogram"].as_array().unwrap();
-    pairs.iter().map(|pair| (number(&pair[0]), number(&pair[1]))).collect()
+    let pairs = function["per_call"][quantity]["histogram"]
+        .as_array()
+        .unwrap();
+    pairs
+        .iter()
+        .map(|pair| (number(&pair[0]), number(&pair[1])))
+        .collect()
 }
 
 /// The plugin's arguments for all functions of the guest.
@@ -35,7 +43,12 @@ fn ranges(guest: &Guest) -> String {
         let (start, end) = (guest.base + function.start, guest.base + function.end);
         format!("name={},start={start:#x},end={end:#x}", function.name)
     };
-    guest.functions.iter().map(range).collect::<Vec<_>>().join(",")
+    guest
+        .functions
+        .iter()
+        .map(range)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Runs the guest, and holds the report against what it does.
@@ -45,11 +58,18 @@ fn counts(guest: &Guest, cpus: u32, accelerator: &[&str], folder: &Path) {
     guest.write(&image, cpus);
     let arguments = format!("{},out={}", ranges(guest), out.display());
     let mut command = Command::new(guest.qemu);
-    command.args(guest.arguments).args(accelerator).args(["-smp", &cpus.to_string(), "-kernel"]).arg(&image);
+    command
+        .args(guest.arguments)
+        .args(accelerator)
+        .args(["-smp", &cpus.to_string(), "-kernel"])
+        .arg(&image);
     run(command.arg("-plugin").arg(plugin(&arguments)), guest.status);
 
     let report: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
-    assert_eq!(report["target"], guest.qemu.trim_start_matches("qemu-system-"));
+    assert_eq!(
+        report["target"],
+        guest.qemu.trim_start_matches("qemu-system-")
+    );
     let functions = report["functions"].as_array().unwrap();
     assert_eq!(functions.len(), guest.functions.len());
     for (found, function) in functions.iter().zip(&guest.functions) {
@@ -63,11 +83,30 @@ fn counts(guest: &Guest, cpus: u32, accelerator: &[&str], folder: &Path) {
             assert!(calls > least, "{what}: nothing interrupted it: {calls}");
         }
         let PerCall(instructions, loads, stores) = function.per_call;
-        for (quantity, per_call) in [("instructions", instructions), ("loads", loads), ("stores", stores)] {
-            assert_eq!(number(&found[quantity]), calls * per_call, "{what}: {quantity}");
-            assert_eq!(histogram(found, quantity), [(per_call, calls)], "{what}: {quantity} per call");
+        for (quantity, per_call) in [
+            ("instructions", instructions),
+            ("loads", loads),
+            ("stores", stores),
+        ] {
+            assert_eq!(
+                number(&found[quantity]),
+                calls * per_call,
+                "{what}: {quantity}"
+            );
+            assert_eq!(
+                histogram(found, quantity),
+                [(per_call, calls)],
+                "{what}: {quantity} per call"
+            );
         }
-        assert_eq!((number(&found["outside_calls"]), number(&found["unfinished"])), (0, 0), "{what}");
+        assert_eq!(
+            (
+                number(&found["outside_calls"]),
+                number(&found["unfinished"])
+            ),
+            (0, 0),
+            "{what}"
+        );
         let by_cpu = found["cpus"].as_array().unwrap();
         assert_eq!(by_cpu.len(), cpus as usize, "{what}");
         for cpu in by_cpu {
@@ -108,31 +147,67 @@ fn loops_of_known_counts_on_four_cpus_at_once() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_program_of_forty_threads() {
     let folder = scratch("plugin-program");
-    let (program, path, out) = (guest::program(), folder.join("program"), folder.join("report.json"));
+    let (program, path, out) = (
+        guest::program(),
+        folder.join("program"),
+        folder.join("report.json"),
+    );
     program.write(&path, 0);
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&path, mode).unwrap();
-    let [function] = &program.functions[..] else { panic!("it has one function") };
+    let [function] = &program.functions[..] else {
+        panic!("it has one function")
+    };
     let PerCall(instructions, loads, stores) = function.per_call;
     for _ in 0..3 {
         let mut command = Command::new(program.qemu);
         let arguments = format!("{},out={}", ranges(&program), out.display());
-        run(command.arg("-plugin").arg(plugin(&arguments)).arg(&path), program.status);
+        run(
+            command.arg("-plugin").arg(plugin(&arguments)).arg(&path),
+            program.status,
+        );
         let report: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
         let found = &report["functions"][0];
         assert_eq!(number(&found["calls"]), function.calls);
-        for (quantity, per_call) in [("instructions", instructions), ("loads", loads), ("stores", stores)] {
-            assert_eq!(histogram(found, quantity), [(per_call, function.calls)], "{quantity}");
+        for (quantity, per_call) in [
+            ("instructions", instructions),
+            ("loads", loads),
+            ("stores", stores),
+        ] {
+            assert_eq!(
+                histogram(found, quantity),
+                [(per_call, function.calls)],
+                "{quantity}"
+            );
         }
     }
     // Without a file: text, at the end, beside what QEMU and the program say.
     let mut command = Command::new(program.qemu);
-    let text = run(command.arg("-plugin").arg(plugin(&ranges(&program))).arg(&path), program.status).stderr;
+    let text = run(
+        command
+            .arg("-plugin")
+            .arg(plugin(&ranges(&program)))
+            .arg(&path),
+        program.status,
+    )
+    .stderr;
     let text = String::from_utf8(text).unwrap();
-    let (calls, all) = (function.calls, [instructions, loads, stores].map(|each| each * function.calls));
-    let line = format!("  {} instructions, {} loads, {} stores, {calls} calls, on ", all[0], all[1], all[2]);
-    assert!(text.starts_with("kymo-cost: f 0x") && text.contains(&line), "{text}");
-    assert!(text.contains("instructions per call: minimum 30, median 30, p99 30, maximum 30"), "{text}");
+    let (calls, all) = (
+        function.calls,
+        [instructions, loads, stores].map(|each| each * function.calls),
+    );
+    let line = format!(
+        "  {} instructions, {} loads, {} stores, {calls} calls, on ",
+        all[0], all[1], all[2]
+    );
+    assert!(
+        text.starts_with("kymo-cost: f 0x") && text.contains(&line),
+        "{text}"
+    );
+    assert!(
+        text.contains("instructions per call: minimum 30, median 30, p99 30, maximum 30"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -144,20 +219,43 @@ fn arguments_that_cannot_be_used_end_qemu_with_one_sentence() {
     let elsewhere = folder.join("none").join("report.json");
     let elsewhere = format!("start=0x10,end=0x20,out={}", elsewhere.display());
     for (arguments, sentence) in [
-        ("out=x", "there is nothing to count: give start=ADDRESS,end=ADDRESS."),
-        ("start=0x10", "start=0x10 has no end: give start=ADDRESS,end=ADDRESS."),
-        ("end=0x10", "end=0x10 has no start: give start=ADDRESS,end=ADDRESS, in this order."),
-        ("start=0x20,end=0x10", "start=0x20,end=0x10 is empty: end must be greater than start."),
-        ("start=0x10,end=0x10", "start=0x10,end=0x10 is empty: end must be greater than start."),
-        ("start=+16,end=0x20", "start=+16 is no address: write it as 0x80201000, or in decimal, within 64 bits."),
-        ("start= 16,end=0x20", "start= 16 is no address: write it as 0x80201000, or in decimal, within 64 bits."),
+        (
+            "out=x",
+            "there is nothing to count: give start=ADDRESS,end=ADDRESS.",
+        ),
+        (
+            "start=0x10",
+            "start=0x10 has no end: give start=ADDRESS,end=ADDRESS.",
+        ),
+        (
+            "end=0x10",
+            "end=0x10 has no start: give start=ADDRESS,end=ADDRESS, in this order.",
+        ),
+        (
+            "start=0x20,end=0x10",
+            "start=0x20,end=0x10 is empty: end must be greater than start.",
+        ),
+        (
+            "start=0x10,end=0x10",
+            "start=0x10,end=0x10 is empty: end must be greater than start.",
+        ),
+        (
+            "start=+16,end=0x20",
+            "start=+16 is no address: write it as 0x80201000, or in decimal, within 64 bits.",
+        ),
+        (
+            "start= 16,end=0x20",
+            "start= 16 is no address: write it as 0x80201000, or in decimal, within 64 bits.",
+        ),
         (
             "start=0x10,end=0x10000000000000000",
-            "end=0x10000000000000000 is no address: write it as 0x80201000, or in decimal, within 64 bits.",
+            "end=0x10000000000000000 is no address: write it as 0x80201000, or in decimal, within \
+             64 bits.",
         ),
         (
             "start=0x10,end=0x20,step=2",
-            "\"step=2\" is no argument: there are start=ADDRESS, end=ADDRESS, name=TEXT, entry=ADDRESS, mark=ADDRESS and out=FILE.",
+            "\"step=2\" is no argument: there are start=ADDRESS, end=ADDRESS, name=TEXT, \
+             entry=ADDRESS, mark=ADDRESS and out=FILE.",
         ),
         (elsewhere.as_str(), "report.json cannot be made"),
     ] {
@@ -165,7 +263,13 @@ fn arguments_that_cannot_be_used_end_qemu_with_one_sentence() {
         let output = run(command.arg("-plugin").arg(plugin(arguments)).arg(&path), 1);
         let text = String::from_utf8(output.stderr).unwrap();
         let first = text.lines().next().unwrap();
-        assert!(first.starts_with("kymo-cost: ") && first.contains(sentence), "{arguments}: {text}");
-        assert!(text.contains("Could not load plugin") && text.lines().count() == 2, "{arguments}: {text}");
+        assert!(
+            first.starts_with("kymo-cost: ") && first.contains(sentence),
+            "{arguments}: {text}"
+        );
+        assert!(
+            text.contains("Could not load plugin") && text.lines().count() == 2,
+            "{arguments}: {text}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The demo kernel recorded: everything it wrote is in the trace or counted, by its own ledger and by its markers' sequence numbers, and babeltrace2 agrees.
+//! The demo kernel recorded: everything it wrote is in the trace or counted, by its own ledger and
+//! by its markers' sequence numbers, and babeltrace2 agrees.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ struct Seen {
     markers: u64,
     names: u64,
     lost: u64,
-    /// By thread: markers seen, the last one's number, and the numbers that are missing between the first possible one and the last.
+    /// By thread: markers seen, the last one's number, and the numbers that are missing between the
+    /// first possible one and the last.
     threads: BTreeMap<u64, (u64, u64, u64)>,
 }
 
@@ -40,7 +42,9 @@ fn seen(trace: &Path, harts: usize) -> Vec<Seen> {
                     (*seen, *last) = (*seen + 1, seq);
                 }
             }
-            Item::Loss(loss) if loss.stream.starts_with("events") && loss.kind == kymo_ctf::LossKind::Events => {
+            Item::Loss(loss)
+                if loss.stream.starts_with("events") && loss.kind == kymo_ctf::LossKind::Events =>
+            {
                 all[loss.cpu.unwrap() as usize].lost += loss.count;
             }
             Item::Loss(_) => {}
@@ -50,7 +54,8 @@ fn seen(trace: &Path, harts: usize) -> Vec<Seen> {
     all
 }
 
-/// Records, and holds the trace against the ledger. Gives the events in the trace and the events lost.
+/// Records, and holds the trace against the ledger. Gives the events in the trace and the events
+/// lost.
 fn account(name: &str, append: &str, more: &[&str]) -> (u64, u64) {
     let out = scratch(name).join("trace");
     let mut options = vec!["--keep-ram"];
@@ -60,9 +65,14 @@ fn account(name: &str, append: &str, more: &[&str]) -> (u64, u64) {
     fs::remove_file(out.join(".ram")).unwrap();
     let seen = seen(&out, 4);
     for (hart, (ledger, seen)) in ledger.iter().zip(&seen).enumerate() {
-        assert_eq!(seen.events + seen.lost, ledger.events(), "hart {hart}: {seen:?} {ledger:?}");
+        assert_eq!(
+            seen.events + seen.lost,
+            ledger.events(),
+            "hart {hart}: {seen:?} {ledger:?}"
+        );
         assert_eq!(seen.names, ledger.thread_name, "hart {hart}");
-        // By the markers' own numbers: what is missing of them, with the lost events of other names, is what is said to be lost.
+        // By the markers' own numbers: what is missing of them, with the lost events of other
+        // names, is what is said to be lost.
         let mut missing = 0;
         for (thread, &last) in ledger.last.iter().enumerate() {
             let tid = 2 * hart as u64 + thread as u64 + 1;
@@ -72,13 +82,26 @@ fn account(name: &str, append: &str, more: &[&str]) -> (u64, u64) {
         }
         assert_eq!(seen.markers + missing, ledger.marker, "hart {hart}");
         let others_lost = ledger.events() - ledger.marker - (seen.events - seen.markers);
-        assert_eq!(missing + others_lost, seen.lost, "hart {hart}: the gaps in the numbers are the losses told");
+        assert_eq!(
+            missing + others_lost,
+            seen.lost,
+            "hart {hart}: the gaps in the numbers are the losses told"
+        );
     }
     let (events, losses) = babeltrace::compare(&out);
-    let (written, lost) = seen.iter().fold((0, 0), |sum, hart| (sum.0 + hart.events + hart.names, sum.1 + hart.lost));
+    let (written, lost) = seen.iter().fold((0, 0), |sum, hart| {
+        (sum.0 + hart.events + hart.names, sum.1 + hart.lost)
+    });
     assert_eq!(events, written);
-    assert_eq!(losses.values().map(|lost| lost.0).sum::<u64>(), lost, "babeltrace2 tells the same losses");
-    println!("{name}: {written} events in the trace, {lost} lost, {} written", written + lost);
+    assert_eq!(
+        losses.values().map(|lost| lost.0).sum::<u64>(),
+        lost,
+        "babeltrace2 tells the same losses"
+    );
+    println!(
+        "{name}: {written} events in the trace, {lost} lost, {} written",
+        written + lost
+    );
     (written, lost)
 }
 
@@ -88,7 +111,10 @@ fn a_million_events_live_and_none_lost() {
     // The rings hold it all, so that nothing is lost however slow the host is.
     for append in ["kymo=rolling", "kymo=discard,reader=host"] {
         let (events, lost) = account("million", append, &[]);
-        assert!(events >= 1_200_000 && lost == 0, "{append}: {events} events, {lost} lost");
+        assert!(
+            events >= 1_200_000 && lost == 0,
+            "{append}: {events} events, {lost} lost"
+        );
     }
 }
 
@@ -102,22 +128,33 @@ fn discard_without_a_consumer_keeps_the_oldest_and_counts_the_rest() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn discard_with_a_slow_host_loses_and_counts() {
-    let (events, lost) =
-        account("slow-host", "kymo=discard,reader=host work=markers events=2000000 packets=4 packet_size=512", &[]);
+    let (events, lost) = account(
+        "slow-host",
+        "kymo=discard,reader=host work=markers events=2000000 packets=4 packet_size=512",
+        &[],
+    );
     assert!(events > 1000 && lost > 1000, "{events} {lost}");
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn overwrite_keeps_the_newest_and_counts_what_was_overwritten() {
-    let (events, lost) = account("overwrite", "kymo=rolling work=markers events=2000000 packets=4 packet_size=512", &[]);
+    let (events, lost) = account(
+        "overwrite",
+        "kymo=rolling work=markers events=2000000 packets=4 packet_size=512",
+        &[],
+    );
     assert!(events > 1000 && lost > 1000, "{events} {lost}");
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn overwrite_read_live_accounts_for_every_marker() {
-    account("overwrite-live", "kymo=rolling work=markers events=1000000 packets=64", &[]);
+    account(
+        "overwrite-live",
+        "kymo=rolling work=markers events=1000000 packets=64",
+        &[],
+    );
 }
 
 #[test]
@@ -129,21 +166,42 @@ fn a_recording_under_icount_is_the_same_every_time() {
     for turn in 0..3 {
         let out = folder.join(format!("run{turn}"));
         // Without a live reader's losses: the rings hold it all.
-        let output = record(&out, "kymo=discard events=40000 packets=256 offset_s=1700000000", &["--deterministic", "--keep-ram"]);
-        // The trace as recovered from the memory; what was drained live differs in where packets were cut.
+        let output = record(
+            &out,
+            "kymo=discard events=40000 packets=256 offset_s=1700000000",
+            &["--deterministic", "--keep-ram"],
+        );
+        // The trace as recovered from the memory; what was drained live differs in where packets
+        // were cut.
         let recovered = folder.join(format!("recovered{turn}"));
         let ram = out.join(".ram");
-        kymo_e2e::run(&mut kymo_e2e::kymo(["recover".as_ref(), ram.as_os_str(), "--out".as_ref(), recovered.as_os_str()]), 0);
+        kymo_e2e::run(
+            &mut kymo_e2e::kymo([
+                "recover".as_ref(),
+                ram.as_os_str(),
+                "--out".as_ref(),
+                recovered.as_os_str(),
+            ]),
+            0,
+        );
         fs::remove_file(ram).unwrap();
         let files: Files = fs::read_dir(&recovered)
             .unwrap()
             .map(|entry| entry.unwrap())
-            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+            .map(|entry| {
+                (
+                    entry.file_name().into_string().unwrap(),
+                    fs::read(entry.path()).unwrap(),
+                )
+            })
             .collect();
         assert!(files.len() == 9 && files.values().map(Vec::len).sum::<usize>() > 400_000);
         let (live, _) = babeltrace::compare(&out);
         let (dead, _) = babeltrace::compare(&recovered);
-        assert_eq!(live, dead, "the live trace and the recovered one hold the same events");
+        assert_eq!(
+            live, dead,
+            "the live trace and the recovered one hold the same events"
+        );
         assert!(live >= 40_000);
         match &first {
             None => first = Some((output.stdout, files)),
@@ -156,5 +214,8 @@ fn a_recording_under_icount_is_the_same_every_time() {
         }
     }
     let metadata = fs::read_to_string(folder.join("run0/metadata")).unwrap();
-    assert!(metadata.contains("offset_s = 1700000000;"), "the clock's offset comes from the command line");
+    assert!(
+        metadata.contains("offset_s = 1700000000;"),
+        "the clock's offset comes from the command line"
+    );
 }

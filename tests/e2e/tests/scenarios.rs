@@ -1,5 +1,6 @@
-//! Workloads of `kernels/demo` whose answers are known: what `kymo report` and `kymo check` say of them. One hart, instructions counted
-//! (`--deterministic`): times are the machine's own, and the same on every run.
+//! Workloads of `kernels/demo` whose answers are known: what `kymo report` and `kymo check` say of
+//! them. One hart, instructions counted (`--deterministic`): times are the machine's own, and the
+//! same on every run.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -16,20 +17,44 @@ const MS: u64 = 1_000_000;
 fn recorded(name: &str, append: &str) -> PathBuf {
     let out = scratch(&format!("scenario-{name}")).join("trace");
     let demo = built("KYMO_DEMO");
-    let mut command = kymo(["record".as_ref(), demo.as_os_str(), "--out".as_ref(), out.as_os_str()]);
-    run(command.args(["--deterministic", "--cpus", "1", "--timeout", "120", "--append", append]), 0);
+    let mut command = kymo([
+        "record".as_ref(),
+        demo.as_os_str(),
+        "--out".as_ref(),
+        out.as_os_str(),
+    ]);
+    run(
+        command.args([
+            "--deterministic",
+            "--cpus",
+            "1",
+            "--timeout",
+            "120",
+            "--append",
+            append,
+        ]),
+        0,
+    );
     babeltrace::compare(&out);
     out
 }
 
 fn report(trace: &Path) -> Value {
-    let output = run(&mut kymo(["report".as_ref(), "--json".as_ref(), trace.as_os_str()]), 0);
+    let output = run(
+        &mut kymo(["report".as_ref(), "--json".as_ref(), trace.as_os_str()]),
+        0,
+    );
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// What is said of the trace, with this exit code.
 fn check(trace: &Path, expectations: &Path, code: i32) -> String {
-    let arguments = ["check".as_ref(), "--expect".as_ref(), expectations.as_os_str(), trace.as_os_str()];
+    let arguments = [
+        "check".as_ref(),
+        "--expect".as_ref(),
+        expectations.as_os_str(),
+        trace.as_os_str(),
+    ];
     String::from_utf8(run(&mut kymo(arguments), code).stdout).unwrap()
 }
 
@@ -46,24 +71,39 @@ fn trace_sched() -> PathBuf {
 
 /// The row of a table whose member `key` is this.
 fn row<'a>(table: &'a Value, key: &str, value: &str) -> &'a Value {
-    let found = table.as_array().unwrap().iter().find(|row| row[key] == value);
+    let found = table
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row[key] == value);
     found.unwrap_or_else(|| panic!("no {key} is {value} in {table}"))
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn every_check_of_the_event_log_passes() {
-    let trace = recorded("trace-sched", "workload=trace_sched packets=8 packet_size=512");
+    let trace = recorded(
+        "trace-sched",
+        "workload=trace_sched packets=8 packet_size=512",
+    );
     let text = check(&trace, &trace_sched(), 0);
     for number in 1..=15 {
-        assert_eq!(text.matches(&format!("holds  L{number}: ")).count(), 1, "check {number}\n{text}");
+        assert_eq!(
+            text.matches(&format!("holds  L{number}: ")).count(),
+            1,
+            "check {number}\n{text}"
+        );
     }
     assert!(text.contains("18 of 18 expectations hold"), "{text}");
 
-    // The same run, when everything still fits into the rings: nothing is overwritten, and that alone is noticed.
+    // The same run, when everything still fits into the rings: nothing is overwritten, and that
+    // alone is noticed.
     let roomy = recorded("trace-sched-roomy", "workload=trace_sched");
     let text = check(&roomy, &trace_sched(), 1);
-    let failed: Vec<&str> = text.lines().filter(|line| line.starts_with("FAILS")).collect();
+    let failed: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("FAILS"))
+        .collect();
     assert_eq!(failed.len(), 1, "{text}");
     assert!(failed[0].starts_with("FAILS  L14: "), "{text}");
 
@@ -85,12 +125,20 @@ fn a_thread_waits_5_ms_for_a_lock_that_a_less_urgent_one_has() {
     let ns = longest["ns"].as_u64().unwrap();
     assert!(within.contains(&ns), "{lock}");
     assert_eq!(lock["wait"]["max_ns"], ns);
-    assert_eq!(longest["end_ns"].as_i64().unwrap() - longest["begin_ns"].as_i64().unwrap(), ns as i64);
+    assert_eq!(
+        longest["end_ns"].as_i64().unwrap() - longest["begin_ns"].as_i64().unwrap(),
+        ns as i64
+    );
     let names = [&longest["waiter"]["name"], &longest["owner"]["name"]];
     assert_eq!(names, [&json!("high"), &json!("low")]);
-    assert_eq!([&longest["waiter_priority"], &longest["owner_priority"]], [&json!(8), &json!(2)]);
+    assert_eq!(
+        [&longest["waiter_priority"], &longest["owner_priority"]],
+        [&json!(8), &json!(2)]
+    );
     let high = row(&report["threads"], "name", "high");
-    let blocked = row(&high["blocked_on"], "name", "table")["ns"].as_u64().unwrap();
+    let blocked = row(&high["blocked_on"], "name", "table")["ns"]
+        .as_u64()
+        .unwrap();
     assert!((5 * MS..ns).contains(&blocked), "{high}");
 
     let expectations = "
@@ -109,8 +157,18 @@ fn a_thread_waits_5_ms_for_a_lock_that_a_less_urgent_one_has() {
             { is = \"lock_acquired\", lock = \"table\", contended = true },
         ]";
     check_text(&trace, expectations, 0);
-    let text = check_text(&trace, &expectations.replace("5020 us", "4 ms").replace("min = \"5 ms\"", ""), 1);
-    assert!(text.contains("1 measured, 1 of them over 4 ms\n") && text.contains("in thread 2 (high), after 5.00"), "{text}");
+    let text = check_text(
+        &trace,
+        &expectations
+            .replace("5020 us", "4 ms")
+            .replace("min = \"5 ms\"", ""),
+        1,
+    );
+    assert!(
+        text.contains("1 measured, 1 of them over 4 ms\n")
+            && text.contains("in thread 2 (high), after 5.00"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -125,13 +183,22 @@ fn an_interrupt_takes_200_us() {
     assert_eq!(uart["count"], 23);
     let p50 = uart["durations"]["p50_ns"].as_u64().unwrap();
     assert!((20 * US..22 * US).contains(&p50), "{uart}");
-    assert!(uart["longest_at_ns"].as_i64().unwrap() > 0 && uart["longest_cpu"] == 0, "{uart}");
+    assert!(
+        uart["longest_at_ns"].as_i64().unwrap() > 0 && uart["longest_cpu"] == 0,
+        "{uart}"
+    );
     let timer = row(&report["interrupts"], "name", "timer");
-    assert!(timer["durations"]["max_ns"].as_u64().unwrap() < 5 * US, "{timer}");
+    assert!(
+        timer["durations"]["max_ns"].as_u64().unwrap() < 5 * US,
+        "{timer}"
+    );
 
     let limit = "[[expect]]\nname = \"no interrupt over 50 us\"\nduration = \"interrupt\"\nmax = \"50 us\"\n";
     let text = check_text(&trace, limit, 1);
-    assert!(text.contains("1 of them over 50 us\n") && text.contains("irq_handler_exit { irq = 26 }"), "{text}");
+    assert!(
+        text.contains("1 of them over 50 us\n") && text.contains("irq_handler_exit { irq = 26 }"),
+        "{text}"
+    );
     check_text(&trace, &limit.replace("50 us\"\n", "202 us\"\n"), 0);
 }
 
@@ -146,12 +213,23 @@ fn a_process_faults_a_thousand_pages() {
     let count = process["count"].as_u64().unwrap();
     assert!((1000..=1008).contains(&count), "{faults}");
     assert_eq!(faults["count"], count, "no other process has any");
-    let [thread] = &faults["threads"].as_array().unwrap()[..] else { panic!("{faults}") };
-    assert_eq!((&thread["thread"]["name"], &thread["user"], &thread["kernel"]), (&json!("touch"), &json!(count), &json!(0)));
-    assert!(thread["causes"]["store"].as_u64().unwrap() >= 1000, "{thread}");
+    let [thread] = &faults["threads"].as_array().unwrap()[..] else {
+        panic!("{faults}")
+    };
+    assert_eq!(
+        (
+            &thread["thread"]["name"],
+            &thread["user"],
+            &thread["kernel"]
+        ),
+        (&json!("touch"), &json!(count), &json!(0))
+    );
+    assert!(
+        thread["causes"]["store"].as_u64().unwrap() >= 1000,
+        "{thread}"
+    );
 
-    let heap =
-        "[[expect]]\nevent = { is = \"page_fault\", address = { at_least = 0x5000_0000, at_most = 0x53ff_ffff } }\ncount = 1000\n";
+    let heap = "[[expect]]\nevent = { is = \"page_fault\", address = { at_least = 0x5000_0000, at_most = 0x53ff_ffff } }\ncount = 1000\n";
     check_text(&trace, heap, 0);
     check_text(&trace, &heap.replace("1000\n", "999\n"), 1);
 }
@@ -161,16 +239,38 @@ fn a_process_faults_a_thousand_pages() {
 fn the_kernel_without_tracing_does_the_same_and_says_so() {
     // What the workload itself says when it does its part; the history of nothing is empty.
     let says = [
-        ("1", "trace_sched", "demo: 0 events retained, 0 overwritten, 0 in all"),
+        (
+            "1",
+            "trace_sched",
+            "demo: 0 events retained, 0 overwritten, 0 in all",
+        ),
         ("4", "all rounds=40", "demo: sent by interrupts"),
     ];
     for (harts, workload, said) in says {
         let mut command = Command::new("qemu-system-riscv64");
-        command.args(["-M", "virt", "-m", "128M", "-smp", harts, "-nographic", "-no-reboot", "-kernel"]);
-        command.arg(built("KYMO_DEMO_WITHOUT_TRACE")).args(["-append", &format!("workload={workload}")]);
+        command.args([
+            "-M",
+            "virt",
+            "-m",
+            "128M",
+            "-smp",
+            harts,
+            "-nographic",
+            "-no-reboot",
+            "-kernel",
+        ]);
+        command
+            .arg(built("KYMO_DEMO_WITHOUT_TRACE"))
+            .args(["-append", &format!("workload={workload}")]);
         let output = run(&mut command, 0);
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.contains("demo: built without tracing: nothing is recorded"), "{text}");
-        assert!(text.contains(said) && !text.contains("recording on"), "{text}");
+        assert!(
+            text.contains("demo: built without tracing: nothing is recorded"),
+            "{text}"
+        );
+        assert!(
+            text.contains(said) && !text.contains("recording on"),
+            "{text}"
+        );
     }
 }

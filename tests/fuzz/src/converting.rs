@@ -8,7 +8,8 @@ use kymo_ctf::{Format, Keep, Trace, WriteError};
 
 use crate::same;
 
-/// Converts to both versions of the format: events and numbers of losses stay, and what was converted stays as it is.
+/// Converts to both versions of the format: events and numbers of losses stay, and what was
+/// converted stays as it is.
 pub(crate) fn convert(folder: &Path, metadata: &[u8], stream: &[u8]) {
     let at = |name: &str| folder.join(name);
     let source = at("in");
@@ -23,22 +24,35 @@ pub(crate) fn convert(folder: &Path, metadata: &[u8], stream: &[u8]) {
         if !whole(&source, &at(name), format) {
             continue;
         }
-        let expected = if format == Format::Ctf18 { read.lowered() } else { read.clone() };
+        let expected = if format == Format::Ctf18 {
+            read.lowered()
+        } else {
+            read.clone()
+        };
         if let Some(difference) = expected.differs(&same::read(&at(name))) {
             panic!("to CTF {name}: {difference}");
         }
-        assert!(whole(&at(name), &at("again"), format), "to CTF {name}: what was converted can be converted");
-        assert!(files(&at(name)) == files(&at("again")), "to CTF {name}: converted again, it changes");
+        assert!(
+            whole(&at(name), &at("again"), format),
+            "to CTF {name}: what was converted can be converted"
+        );
+        assert!(
+            files(&at(name)) == files(&at("again")),
+            "to CTF {name}: converted again, it changes"
+        );
     }
 }
 
-/// Whether it was converted; what would have more fields than readers take is refused, and what CTF 1.8 has no integers for.
+/// Whether it was converted; what would have more fields than readers take is refused, and what CTF
+/// 1.8 has no integers for.
 fn whole(from: &Path, to: &Path, format: Format) -> bool {
     if to.exists() {
         fs::remove_dir_all(to).unwrap();
     }
     fs::create_dir(to).unwrap();
-    match kymo_ctf::convert(&Trace::open(from).unwrap(), to, format, false, |_| Keep::Take) {
+    match kymo_ctf::convert(&Trace::open(from).unwrap(), to, format, false, |_| {
+        Keep::Take
+    }) {
         Ok(_) => true,
         Err(error) => {
             assert_eq!(files(to).len(), 0, "nothing is left of what was refused");
@@ -57,7 +71,11 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let path = entry.unwrap().path();
         let name = PathBuf::from(path.file_name().unwrap());
         if path.is_dir() {
-            all.extend(files(&path).into_iter().map(|(inner, bytes)| (name.join(inner), bytes)));
+            all.extend(
+                files(&path)
+                    .into_iter()
+                    .map(|(inner, bytes)| (name.join(inner), bytes)),
+            );
         } else {
             all.insert(name, fs::read(&path).unwrap());
         }

@@ -1,7 +1,8 @@
 //! LLVM's coverage counters (one byte an edge), and the operands of comparisons.
 //!
-//! The compiler calls `__sanitizer_cov_8bit_counters_init` once for each module before `main`, and the `__sanitizer_cov_trace_*`
-//! functions at each comparison. Built without the pass there are no counters and nothing is called.
+//! The compiler calls `__sanitizer_cov_8bit_counters_init` once for each module before `main`, and
+//! the `__sanitizer_cov_trace_*` functions at each comparison. Built without the pass there are no
+//! counters and nothing is called.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -26,14 +27,17 @@ extern "C" fn __sanitizer_cov_8bit_counters_init(start: *mut u8, end: *mut u8) {
 
 /// How many there are.
 pub(crate) fn count() -> usize {
-    TABLES.lock().map_or(0, |tables| tables.iter().map(|(_, length)| length).sum())
+    TABLES
+        .lock()
+        .map_or(0, |tables| tables.iter().map(|(_, length)| length).sum())
 }
 
 /// Sets all to 0.
 pub(crate) fn clear() {
     for &(start, length) in TABLES.lock().unwrap().iter() {
-        // SAFETY: the linker made this table of bytes for the whole life of the process. The only other thread that runs instrumented
-        // code is the one that watches; a count that it adds at the same time may be lost, and no other harm can come of it.
+        // SAFETY: the linker made this table of bytes for the whole life of the process. The only
+        // other thread that runs instrumented code is the one that watches; a count that it adds at
+        // the same time may be lost, and no other harm can come of it.
         unsafe { std::ptr::write_bytes(start as *mut u8, 0, length) };
     }
     NEXT.store(0, Ordering::Relaxed);
@@ -41,7 +45,8 @@ pub(crate) fn clear() {
 
 /// Calls `visit` with the place and the count of each that is not 0.
 ///
-/// This is instrumented too, so it looks at whole blocks first: comparing them is the C library's work.
+/// This is instrumented too, so it looks at whole blocks first: comparing them is the C library's
+/// work.
 pub(crate) fn each(mut visit: impl FnMut(usize, u8)) {
     const BLOCK: usize = 128;
     static NOTHING: [u8; BLOCK] = [0; BLOCK];
@@ -50,7 +55,9 @@ pub(crate) fn each(mut visit: impl FnMut(usize, u8)) {
         let base = copy.len();
         copy.resize(base + length, 0);
         // SAFETY: the table is `length` bytes, as above, and `copy` has as many from `base` on.
-        unsafe { std::ptr::copy_nonoverlapping(start as *const u8, copy.as_mut_ptr().add(base), length) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(start as *const u8, copy.as_mut_ptr().add(base), length)
+        };
     }
     for (number, block) in copy.chunks(BLOCK).enumerate() {
         if *block == NOTHING[..block.len()] {

@@ -3,12 +3,18 @@
 //!     kymo-fuzz TARGET CORPUS SECONDS     mutates until the time is over or something is found
 //!     kymo-fuzz TARGET CORPUS replay      runs every input of the corpus once
 //!
-//! `cargo xtask fuzz ctf` builds it with LLVM's coverage pass, which is an option of code generation and needs no nightly compiler.
-//! An input is a find if it panics, takes more than ten seconds of the processor, allocates out of proportion to its size, or is a trace
-//! that changes when it is converted; it is then in `CORPUS/found`. What kills the process leaves its input in `CORPUS/current`. Exit
-//! codes: 0 nothing found, 1 a find, 2 wrong usage.
+//! `cargo xtask fuzz ctf` builds it with LLVM's coverage pass, which is an option of code
+//! generation and needs no nightly compiler. An input is a find if it panics, takes more than ten
+//! seconds of the processor, allocates out of proportion to its size, or is a trace that changes
+//! when it is converted; it is then in `CORPUS/found`. What kills the process leaves its input in
+//! `CORPUS/current`. Exit codes: 0 nothing found, 1 a find, 2 wrong usage.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a tool of the repository's own")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a tool of the repository's own"
+)]
 
 #[path = "../../../crates/kymo-ctf/tests/conformance/case.rs"]
 #[allow(dead_code, reason = "the cases' expectations are not of interest here")]
@@ -36,7 +42,10 @@ use mutate::Random;
 use targets::Target;
 
 /// Where the conformance set is.
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/kymo-ctf/tests/data");
+const DATA: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../crates/kymo-ctf/tests/data"
+);
 /// No input may take more of the processor.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Memory that every input may take, and how much more for each of its bytes.
@@ -50,8 +59,12 @@ static RUN: AtomicU64 = AtomicU64::new(0);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [target, corpus, mode] = &arguments[..] else { return usage() };
-    let Some(target) = Target::of(target) else { return usage() };
+    let [target, corpus, mode] = &arguments[..] else {
+        return usage();
+    };
+    let Some(target) = Target::of(target) else {
+        return usage();
+    };
     let corpus = PathBuf::from(corpus);
     fs::create_dir_all(corpus.join("inputs")).unwrap();
     let mut fuzzer = Fuzzer::new(target, &corpus);
@@ -99,7 +112,9 @@ impl Fuzzer {
         }));
         let watched = corpus.to_owned();
         std::thread::spawn(move || watch(&watched));
-        let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
+        let seed = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(1, |time| time.as_nanos() as u64);
         Fuzzer {
             target,
             corpus: corpus.to_owned(),
@@ -114,7 +129,10 @@ impl Fuzzer {
     /// Inputs of earlier runs, after the conformance set's.
     fn seeds(&self) -> Vec<Vec<u8>> {
         let mut seeds = self.target.seeds();
-        let mut kept: Vec<PathBuf> = fs::read_dir(self.corpus.join("inputs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut kept: Vec<PathBuf> = fs::read_dir(self.corpus.join("inputs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         kept.sort();
         seeds.extend(kept.iter().map(|path| fs::read(path).unwrap()));
         seeds
@@ -138,12 +156,22 @@ impl Fuzzer {
         for seed in self.seeds() {
             self.try_input(seed, false)?;
         }
-        println!("{}: {} seeds reach {} edges", self.target.name(), self.inputs.len(), self.edges());
+        println!(
+            "{}: {} seeds reach {} edges",
+            self.target.name(),
+            self.inputs.len(),
+            self.edges()
+        );
         let mut shown = Instant::now();
         while begin.elapsed() < time {
             let pick = self.random.below(self.inputs.len());
             let other = self.random.below(self.inputs.len());
-            let input = mutate::input(&self.inputs[pick], &self.inputs[other], self.target, &mut self.random);
+            let input = mutate::input(
+                &self.inputs[pick],
+                &self.inputs[other],
+                self.target,
+                &mut self.random,
+            );
             self.try_input(input, true)?;
             if shown.elapsed() > Duration::from_secs(30) {
                 shown = Instant::now();
@@ -177,7 +205,12 @@ impl Fuzzer {
         let mut new = false;
         counters::each(|place, count| {
             // 1, 2, 3, 4 to 7, 8 to 15 and so on to 64 and more are told apart.
-            let class = 1u8 << if count < 4 { count - 1 } else { (count.ilog2() as u8 + 1).min(7) };
+            let class = 1u8
+                << if count < 4 {
+                    count - 1
+                } else {
+                    (count.ilog2() as u8 + 1).min(7)
+                };
             new |= self.seen[place] & class == 0;
             self.seen[place] |= class;
         });
@@ -195,20 +228,29 @@ impl Fuzzer {
         self.executions += 1;
         // One call to the system: whatever kills this process leaves its input behind.
         let length = (input.len() as u64).to_le_bytes();
-        self.current.write_all_at(&[&length[..], input].concat(), 0).unwrap();
+        self.current
+            .write_all_at(&[&length[..], input].concat(), 0)
+            .unwrap();
         counters::clear();
         memory::begin();
         RUN.fetch_add(1, Ordering::Relaxed);
-        let result = catch_unwind(AssertUnwindSafe(|| self.target.execute(input, &self.corpus)));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            self.target.execute(input, &self.corpus)
+        }));
         RUN.fetch_add(1, Ordering::Relaxed);
         let most = memory::most();
         let limit = MEMORY.0 + MEMORY.1 * input.len();
         let reason = match result {
             Err(panic) => {
-                let words = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+                let words = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or(panic.downcast_ref::<&str>().copied());
                 format!("a panic: {}", words.unwrap_or("without words"))
             }
-            Ok(()) if most > limit => format!("{most} bytes of memory for an input of {}", input.len()),
+            Ok(()) if most > limit => {
+                format!("{most} bytes of memory for an input of {}", input.len())
+            }
             Ok(()) => return Ok(()),
         };
         fs::write(self.corpus.join("found"), input).unwrap();
@@ -231,7 +273,11 @@ fn watch(corpus: &Path) {
         if run != last || run.is_multiple_of(2) {
             (last, since) = (run, cpu_time());
         } else if cpu_time() - since > LIMIT {
-            eprintln!("found: an input that takes more than {} s: {}", LIMIT.as_secs(), corpus.join("current").display());
+            eprintln!(
+                "found: an input that takes more than {} s: {}",
+                LIMIT.as_secs(),
+                corpus.join("current").display()
+            );
             std::process::exit(1);
         }
     }
@@ -239,11 +285,16 @@ fn watch(corpus: &Path) {
 
 /// FNV-1a: a name for an input.
 fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// All distinct inputs.
 fn distinct(inputs: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut seen = HashSet::new();
-    inputs.into_iter().filter(|input| seen.insert(hash(input))).collect()
+    inputs
+        .into_iter()
+        .filter(|input| seen.insert(hash(input)))
+        .collect()
 }

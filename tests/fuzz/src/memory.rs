@@ -19,7 +19,8 @@ pub(crate) fn begin() {
 
 /// The most since then, in bytes.
 pub(crate) fn most() -> usize {
-    MOST.load(Ordering::Relaxed).saturating_sub(BASE.load(Ordering::Relaxed))
+    MOST.load(Ordering::Relaxed)
+        .saturating_sub(BASE.load(Ordering::Relaxed))
 }
 
 fn more(size: usize) {

@@ -27,7 +27,24 @@ impl Random {
 /// Longer inputs only cost time.
 const MAX_LENGTH: usize = 16 << 10;
 /// Numbers at which things change.
-const NUMBERS: [u64; 16] = [0, 1, 7, 8, 31, 32, 63, 64, 65, 127, 128, 255, 0xffff, 0x7fff_ffff, u32::MAX as u64, u64::MAX];
+const NUMBERS: [u64; 16] = [
+    0,
+    1,
+    7,
+    8,
+    31,
+    32,
+    63,
+    64,
+    65,
+    127,
+    128,
+    255,
+    0xffff,
+    0x7fff_ffff,
+    u32::MAX as u64,
+    u64::MAX,
+];
 
 /// A mutant of `base`; `other` gives parts.
 pub(crate) fn input(base: &[u8], other: &[u8], target: Target, random: &mut Random) -> Vec<u8> {
@@ -46,7 +63,9 @@ fn once(bytes: &mut Vec<u8>, other: &[u8], target: Target, random: &mut Random) 
     match random.below(11) {
         0 if left > 0 => bytes[at] ^= 1 << random.below(8),
         1 if left > 0 => bytes[at] = random.next() as u8,
-        2 if left > 0 => bytes[at] = bytes[at].wrapping_add((random.below(35) as u8).wrapping_sub(17)),
+        2 if left > 0 => {
+            bytes[at] = bytes[at].wrapping_add((random.below(35) as u8).wrapping_sub(17))
+        }
         3 if left > 0 => {
             bytes.drain(at..at + 1 + random.below(left.min(32)));
         }
@@ -97,7 +116,9 @@ fn number(bytes: &mut [u8], at: usize, random: &mut Random) {
 
 /// Puts one operand of a comparison where the other is.
 fn compared(bytes: &mut [u8], random: &mut Random) {
-    let Some((a, b)) = counters::compared(random.below(64)) else { return };
+    let Some((a, b)) = counters::compared(random.below(64)) else {
+        return;
+    };
     let (from, to) = if random.below(2) == 0 { (a, b) } else { (b, a) };
     let size = if from > u64::from(u32::MAX) {
         8
@@ -107,10 +128,21 @@ fn compared(bytes: &mut [u8], random: &mut Random) {
         2
     };
     for (old, new) in [
-        (from.to_le_bytes()[..size].to_vec(), to.to_le_bytes()[..size].to_vec()),
-        (from.to_be_bytes()[8 - size..].to_vec(), to.to_be_bytes()[8 - size..].to_vec()),
+        (
+            from.to_le_bytes()[..size].to_vec(),
+            to.to_le_bytes()[..size].to_vec(),
+        ),
+        (
+            from.to_be_bytes()[8 - size..].to_vec(),
+            to.to_be_bytes()[8 - size..].to_vec(),
+        ),
     ] {
-        let places: Vec<usize> = bytes.windows(size).enumerate().filter(|(_, have)| *have == old).map(|(at, _)| at).collect();
+        let places: Vec<usize> = bytes
+            .windows(size)
+            .enumerate()
+            .filter(|(_, have)| *have == old)
+            .map(|(at, _)| at)
+            .collect();
         if !places.is_empty() {
             let at = places[random.below(places.len())];
             overwrite(bytes, at, &new);

@@ -28,7 +28,9 @@ pub(crate) enum Target {
 
 impl Target {
     pub(crate) fn of(name: &str) -> Option<Target> {
-        [Target::Tsdl, Target::Json, Target::Stream, Target::Convert].into_iter().find(|target| target.name() == name)
+        [Target::Tsdl, Target::Json, Target::Stream, Target::Convert]
+            .into_iter()
+            .find(|target| target.name() == name)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -42,14 +44,27 @@ impl Target {
 
     /// The conformance set, and what was found before.
     pub(crate) fn seeds(self) -> Vec<Vec<u8>> {
-        let texts = |files: &[&str]| case::read(files).iter().map(|case| case.text().text.into_bytes()).collect::<Vec<_>>();
+        let texts = |files: &[&str]| {
+            case::read(files)
+                .iter()
+                .map(|case| case.text().text.into_bytes())
+                .collect::<Vec<_>>()
+        };
         let mut seeds = match self {
             Target::Tsdl => texts(&["tsdl/parses", "tsdl/fails"]),
             Target::Json => texts(&["json/parses", "json/fails"]),
             Target::Stream | Target::Convert => {
                 let mut seeds = Vec::new();
-                for case in case::read(&["streams/fields", "streams/records", "streams/ctf-2", "streams/random"]) {
-                    for metadata in ["metadata", "metadata 2"].into_iter().filter_map(|title| case.metadata(title)) {
+                for case in case::read(&[
+                    "streams/fields",
+                    "streams/records",
+                    "streams/ctf-2",
+                    "streams/random",
+                ]) {
+                    for metadata in ["metadata", "metadata 2"]
+                        .into_iter()
+                        .filter_map(|title| case.metadata(title))
+                    {
                         for (_, stream) in case.streams() {
                             seeds.push([&metadata[..], SEPARATOR, &stream].concat());
                         }
@@ -67,7 +82,8 @@ impl Target {
         crate::distinct(seeds)
     }
 
-    /// The part of an input to leave as it is, and the part to mutate. Of a stream's input that is the stream, unless `all`.
+    /// The part of an input to leave as it is, and the part to mutate. Of a stream's input that is
+    /// the stream, unless `all`.
     pub(crate) fn split(self, input: &[u8], all: bool) -> (Vec<u8>, Vec<u8>) {
         match (self, separator(input)) {
             (Target::Stream | Target::Convert, Some(at)) if !all => {
@@ -99,7 +115,11 @@ impl Target {
             Target::Convert => {
                 let Some(at) = separator(input) else { return };
                 if parsed(&input[..at]).is_some() {
-                    converting::convert(&folder.join("converted"), &input[..at], &input[at + SEPARATOR.len()..]);
+                    converting::convert(
+                        &folder.join("converted"),
+                        &input[..at],
+                        &input[at + SEPARATOR.len()..],
+                    );
                 }
             }
         }
@@ -107,7 +127,9 @@ impl Target {
 }
 
 fn separator(input: &[u8]) -> Option<usize> {
-    input.windows(SEPARATOR.len()).position(|window| window == SEPARATOR)
+    input
+        .windows(SEPARATOR.len())
+        .position(|window| window == SEPARATOR)
 }
 
 /// The metadata of most inputs is that of another input, and parsing it would be most of the work.
@@ -140,7 +162,9 @@ fn decode(metadata: &Arc<Metadata>, stream: &[u8]) {
         }
         assert!(borrowed.next().is_none(), "both readers give as many items");
     }
-    let merged = Merge::new([0, 1].map(|_| Ok(StreamReader::new(Arc::clone(metadata), "s", stream)))).count();
+    let merged =
+        Merge::new([0, 1].map(|_| Ok(StreamReader::new(Arc::clone(metadata), "s", stream))))
+            .count();
     let mut reader = Reader::new([(metadata, "s", stream), (metadata, "s", stream)]);
     let mut count = 0;
     while reader.next().is_some() {
@@ -152,22 +176,34 @@ fn decode(metadata: &Arc<Metadata>, stream: &[u8]) {
 fn compare(owned: Result<Item, Error>, borrowed: ItemRef, packet: &mut Option<Arc<Packet>>) {
     match (owned, borrowed) {
         (Ok(Item::Event(owned)), ItemRef::Event(borrowed)) => {
-            if packet.as_ref().is_none_or(|packet| packet.number != borrowed.packet_number()) {
+            if packet
+                .as_ref()
+                .is_none_or(|packet| packet.number != borrowed.packet_number())
+            {
                 *packet = borrowed.packet().map(Arc::new);
             }
             let packet = packet.as_ref().expect("an event is in a packet");
             let other = borrowed.to_event(Arc::clone(packet));
-            assert_eq!((owned.time, owned.nanos(), owned.cpu()), (borrowed.time(), borrowed.nanos(), borrowed.cpu()));
+            assert_eq!(
+                (owned.time, owned.nanos(), owned.cpu()),
+                (borrowed.time(), borrowed.nanos(), borrowed.cpu())
+            );
             // Numbers that are none are not equal to themselves.
             if owned != other {
-                assert_eq!(format!("{owned:?}"), format!("{other:?}"), "both readers give the same event");
+                assert_eq!(
+                    format!("{owned:?}"),
+                    format!("{other:?}"),
+                    "both readers give the same event"
+                );
             }
             for (field, (name, value)) in borrowed.fields().iter().zip(owned.fields.iter()) {
                 std::hint::black_box((field, name, value.as_u64(), value.as_i64(), value.as_str()));
             }
         }
         (Ok(Item::Loss(owned)), ItemRef::Loss(borrowed)) => assert_eq!(owned, *borrowed),
-        (Ok(Item::Problem(owned)), ItemRef::Problem(borrowed)) => assert_eq!(owned.to_string(), borrowed.to_string()),
+        (Ok(Item::Problem(owned)), ItemRef::Problem(borrowed)) => {
+            assert_eq!(owned.to_string(), borrowed.to_string())
+        }
         // What ends a stream is an error of the one and a problem of the other.
         (Err(owned), ItemRef::Problem(borrowed)) => drop((owned.to_string(), borrowed.to_string())),
         (owned, borrowed) => panic!("the readers differ: {owned:?}, {borrowed:?}"),

@@ -23,8 +23,13 @@ pub(crate) fn find_writers() {
     WRITERS.get_or_init(|| {
         let file = std::fs::read("/proc/self/exe").expect("this program's file");
         let elf = object::File::parse(&*file).expect("an ELF file");
-        let functions = || elf.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
-        let anchor = functions().find(|symbol| symbol.name() == Ok("kymo_stress_anchor")).expect("this program's symbols");
+        let functions = || {
+            elf.symbols()
+                .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
+        };
+        let anchor = functions()
+            .find(|symbol| symbol.name() == Ok("kymo_stress_anchor"))
+            .expect("this program's symbols");
         let moved = (kymo_stress_anchor as *const () as u64).wrapping_sub(anchor.address());
         // Rust's mangling keeps each part of a path, with its length before it.
         let place = |name: &str| match () {
@@ -41,7 +46,10 @@ pub(crate) fn find_writers() {
             }
         }
         for place in [Place::HotPath, Place::SlowPath] {
-            assert!(found.iter().any(|(_, other)| *other == place), "{place:?} has no symbols in this program");
+            assert!(
+                found.iter().any(|(_, other)| *other == place),
+                "{place:?} has no symbols in this program"
+            );
         }
         found
     });
@@ -50,7 +58,10 @@ pub(crate) fn find_writers() {
 /// Where `address` lies. For signal handlers too.
 pub(crate) fn place(address: u64) -> Place {
     let writers = WRITERS.get().map_or(&[][..], Vec::as_slice);
-    writers.iter().find(|(range, _)| range.contains(&address)).map_or(Place::Elsewhere, |(_, place)| *place)
+    writers
+        .iter()
+        .find(|(range, _)| range.contains(&address))
+        .map_or(Place::Elsewhere, |(_, place)| *place)
 }
 
 /// Tells where the program was loaded.

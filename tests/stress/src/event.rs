@@ -54,8 +54,14 @@ impl Call {
 
     /// The call that made a record; `None` if no call makes such a one.
     pub(crate) fn of(id: u32, payload: &[u32]) -> Option<Call> {
-        let &[seq, tag, ref more @ ..] = payload else { return None };
-        let call = Call { thread: tag % 16 / DEPTHS as u32, depth: tag % DEPTHS as u32, seq };
+        let &[seq, tag, ref more @ ..] = payload else {
+            return None;
+        };
+        let call = Call {
+            thread: tag % 16 / DEPTHS as u32,
+            depth: tag % DEPTHS as u32,
+            seq,
+        };
         let good = tag == call.tag()
             && id == call.id()
             && match id {

@@ -21,16 +21,27 @@ pub(crate) enum Fault {
     /// Time stepped back.
     Time { call: Call, time: u64, before: u64 },
     /// A dump has too few records, or too many.
-    Dump { found: u64, losses: Losses, returned: u64, calls: u64 },
+    Dump {
+        found: u64,
+        losses: Losses,
+        returned: u64,
+        calls: u64,
+    },
     /// Losses of a kind that cannot be here.
     Losses(Losses),
     /// At the end: calls are not read + lost.
-    Sum { calls: u64, read: u64, gaps: u64, losses: Losses },
+    Sum {
+        calls: u64,
+        read: u64,
+        gaps: u64,
+        losses: Losses,
+    },
     /// The reader gets nothing more.
     Standstill { verified: u64 },
 }
 
-/// Memory whose reader is stopped in the middle of a copy, as the system may do at any time: what it copies then is often overwritten meanwhile.
+/// Memory whose reader is stopped in the middle of a copy, as the system may do at any time: what
+/// it copies then is often overwritten meanwhile.
 pub(crate) struct Halting<'a>(pub(crate) &'a Live);
 
 impl Source for Halting<'_> {
@@ -65,7 +76,13 @@ pub(crate) struct Checks {
 
 impl Checks {
     pub(crate) fn new(thread: u32) -> Checks {
-        Checks { thread, next: [0; DEPTHS], read: [0; DEPTHS], gaps: 0, time: 0 }
+        Checks {
+            thread,
+            next: [0; DEPTHS],
+            read: [0; DEPTHS],
+            gaps: 0,
+            time: 0,
+        }
     }
 
     pub(crate) fn read(&self) -> u64 {
@@ -74,7 +91,11 @@ impl Checks {
 
     /// Numbers left out, up to the last of so many calls.
     pub(crate) fn gaps_until(&self, called: [u64; DEPTHS]) -> u64 {
-        let behind = self.next.iter().zip(called).map(|(&next, called)| u64::from((called as u32).wrapping_sub(next)));
+        let behind = self
+            .next
+            .iter()
+            .zip(called)
+            .map(|(&next, called)| u64::from((called as u32).wrapping_sub(next)));
         self.gaps + behind.sum::<u64>()
     }
 
@@ -89,7 +110,12 @@ impl Checks {
         let mut scratch = [0; SCRATCH];
         let mut batches = 0;
         while batches < most {
-            let Some(mut batch) = reader.read(source, view, &mut scratch).map_err(|_| Fault::Outside)? else { break };
+            let Some(mut batch) = reader
+                .read(source, view, &mut scratch)
+                .map_err(|_| Fault::Outside)?
+            else {
+                break;
+            };
             while let Some(record) = batch.next_record(&VOCABULARY) {
                 self.check(record.id, record.time, record.payload)?;
             }
@@ -97,24 +123,47 @@ impl Checks {
         }
         reader.refresh_dropped(source).map_err(|_| Fault::Outside)?;
         let losses = reader.losses();
-        // Behind the hole of a writer that a dump finds stopped, records are lost. Nothing else can be.
-        let holes = if view == View::PostMortem { losses.unreadable } else { 0 };
-        let spoilt = losses.unreadable - holes + losses.clamped + losses.too_large + losses.clock_back + losses.abandoned;
-        if spoilt > 0 { Err(Fault::Losses(losses)) } else { Ok(batches) }
+        // Behind the hole of a writer that a dump finds stopped, records are lost. Nothing else can
+        // be.
+        let holes = if view == View::PostMortem {
+            losses.unreadable
+        } else {
+            0
+        };
+        let spoilt = losses.unreadable - holes
+            + losses.clamped
+            + losses.too_large
+            + losses.clock_back
+            + losses.abandoned;
+        if spoilt > 0 {
+            Err(Fault::Losses(losses))
+        } else {
+            Ok(batches)
+        }
     }
 
     fn check(&mut self, id: u32, time: u64, payload: &[u32]) -> Result<(), Fault> {
         let call = Call::of(id, payload).filter(|call| call.thread == self.thread);
         let word = |index: usize| payload.get(index).copied().unwrap_or(0);
-        let call = call.ok_or(Fault::Record { id, words: [word(0), word(1)] })?;
+        let call = call.ok_or(Fault::Record {
+            id,
+            words: [word(0), word(1)],
+        })?;
         let next = &mut self.next[call.depth as usize];
         let gap = call.seq.wrapping_sub(*next);
         // Modulo 2^32: half of that ahead is behind.
         if gap >= 1 << 31 {
-            return Err(Fault::Order { call, expected: *next });
+            return Err(Fault::Order {
+                call,
+                expected: *next,
+            });
         }
         if time < self.time {
-            return Err(Fault::Time { call, time, before: self.time });
+            return Err(Fault::Time {
+                call,
+                time,
+                before: self.time,
+            });
         }
         *next = call.seq.wrapping_add(1);
         self.gaps += u64::from(gap);
@@ -130,8 +179,14 @@ mod tests {
 
     /// The payload of a record with two words, by thread 2.
     fn record(depth: u32, seq: u32) -> Option<(u32, [u32; 2])> {
-        let call = Call { thread: 2, depth, seq };
-        [21, 40].contains(&call.id()).then(|| (call.id(), [seq, call.tag()]))
+        let call = Call {
+            thread: 2,
+            depth,
+            seq,
+        };
+        [21, 40]
+            .contains(&call.id())
+            .then(|| (call.id(), [seq, call.tag()]))
     }
 
     #[test]
@@ -141,21 +196,42 @@ mod tests {
         for (time, &seq) in (10..).zip(&good) {
             let (id, words) = record(1, seq).unwrap();
             checks.check(id, time, &words).unwrap();
-            assert!(matches!(checks.check(id, time, &words), Err(Fault::Order { .. })), "the same again");
+            assert!(
+                matches!(checks.check(id, time, &words), Err(Fault::Order { .. })),
+                "the same again"
+            );
             for bit in 0..64 {
                 let mut damaged = words;
                 damaged[bit / 32] ^= 1 << (bit % 32);
-                assert!(matches!(checks.check(id, time, &damaged), Err(Fault::Record { .. })), "bit {bit} was not missed");
+                assert!(
+                    matches!(checks.check(id, time, &damaged), Err(Fault::Record { .. })),
+                    "bit {bit} was not missed"
+                );
             }
-            assert!(matches!(checks.check(id ^ 61, time, &words), Err(Fault::Record { .. })), "another event");
+            assert!(
+                matches!(
+                    checks.check(id ^ 61, time, &words),
+                    Err(Fault::Record { .. })
+                ),
+                "another event"
+            );
             assert!(checks.check(id, time, &words[..1]).is_err());
         }
         assert_eq!(checks.read(), good.len() as u64);
-        assert_eq!(checks.gaps_until([3, 100, 0, 0]), 3 + 100 - good.len() as u64);
+        assert_eq!(
+            checks.gaps_until([3, 100, 0, 0]),
+            3 + 100 - good.len() as u64
+        );
         let seq = (100..).find(|&seq| record(1, seq).is_some()).unwrap();
         let (id, words) = record(1, seq).unwrap();
-        assert!(matches!(checks.check(id, 9, &words), Err(Fault::Time { .. })));
+        assert!(matches!(
+            checks.check(id, 9, &words),
+            Err(Fault::Time { .. })
+        ));
         let mut other = Checks::new(1);
-        assert!(matches!(other.check(id, 99, &words), Err(Fault::Record { .. })), "another thread's");
+        assert!(
+            matches!(other.check(id, 99, &words), Err(Fault::Record { .. })),
+            "another thread's"
+        );
     }
 }

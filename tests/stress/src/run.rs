@@ -48,13 +48,26 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{}: {} calls = {} read + {} overwritten + {} dropped; {} dumps; {:.1} s",
-            self.name, self.calls, self.read, self.overwritten, self.dropped, self.dumps, self.seconds
+            self.name,
+            self.calls,
+            self.read,
+            self.overwritten,
+            self.dropped,
+            self.dumps,
+            self.seconds
         )?;
         for (depth, [hot, slow, elsewhere]) in (1..).zip(self.signals) {
-            writeln!(f, "    signals at depth {depth}: {hot} in the hot path, {slow} in the slow path, {elsewhere} elsewhere")?;
+            writeln!(
+                f,
+                "    signals at depth {depth}: {hot} in the hot path, {slow} in the slow path, \
+                 {elsewhere} elsewhere"
+            )?;
         }
         let [none, one, two, three] = self.nested;
-        write!(f, "    writers stopped at once: none {none}, one {one}, two {two}, three {three}")
+        write!(
+            f,
+            "    writers stopped at once: none {none}, one {one}, two {two}, three {three}"
+        )
     }
 }
 
@@ -69,8 +82,10 @@ pub fn run<W: Writer>(overflow: Overflow, events: u64, seed: u64) -> Report {
     let began = Instant::now();
     let (live, stop_session) = W::start(overflow);
     // Handlers reach all this, so it stays.
-    let (stop, fault): (&AtomicBool, &OnceLock<_>) = (Box::leak(Box::default()), Box::leak(Box::default()));
-    let threads = (0..THREADS).map(|number| Thread::new(number as u32, overflow, seed, stop, fault));
+    let (stop, fault): (&AtomicBool, &OnceLock<_>) =
+        (Box::leak(Box::default()), Box::leak(Box::default()));
+    let threads =
+        (0..THREADS).map(|number| Thread::new(number as u32, overflow, seed, stop, fault));
     let threads: &'static [Thread] = threads.collect::<Vec<_>>().leak();
     let (verified, written) = (AtomicU64::new(0), AtomicBool::new(false));
     let (entered, open) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
@@ -92,7 +107,9 @@ pub fn run<W: Writer>(overflow: Overflow, events: u64, seed: u64) -> Report {
         let region = Region::open(&live).expect("a region");
         for thread in threads {
             let ring = *thread.ring.get().expect("a ring");
-            let reader = region.channel(&live, ring, ChannelKind::Events).expect("a channel");
+            let reader = region
+                .channel(&live, ring, ChannelKind::Events)
+                .expect("a channel");
             let _ = thread.beginning.set((live, reader));
         }
         let readers: Vec<_> = threads
@@ -103,18 +120,37 @@ pub fn run<W: Writer>(overflow: Overflow, events: u64, seed: u64) -> Report {
             })
             .collect();
         open.wait();
-        show_progress(&name, events, &verified, || writers.iter().all(std::thread::ScopedJoinHandle::is_finished));
-        writers.into_iter().for_each(|writer| writer.join().expect("a writer"));
+        show_progress(&name, events, &verified, || {
+            writers
+                .iter()
+                .all(std::thread::ScopedJoinHandle::is_finished)
+        });
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().expect("a writer"));
         written.store(true, Relaxed);
-        readers.into_iter().flat_map(|reader| reader.join().expect("a reader")).collect::<Vec<_>>()
+        readers
+            .into_iter()
+            .flat_map(|reader| reader.join().expect("a reader"))
+            .collect::<Vec<_>>()
     });
     stop_session();
 
-    let mut report = Report { name, seconds: began.elapsed().as_secs_f64(), ..Report::default() };
+    let mut report = Report {
+        name,
+        seconds: began.elapsed().as_secs_f64(),
+        ..Report::default()
+    };
     if let Some((thread, fault)) = fault.get() {
-        panic!("KYMO_SEED={seed}: {}, thread {thread}: {fault:?}", report.name);
+        panic!(
+            "KYMO_SEED={seed}: {}, thread {thread}: {fault:?}",
+            report.name
+        );
     }
-    threads.iter().zip(outcomes).for_each(|(thread, outcome)| report.add(thread, &outcome));
+    threads
+        .iter()
+        .zip(outcomes)
+        .for_each(|(thread, outcome)| report.add(thread, &outcome));
     report
 }
 
@@ -132,16 +168,35 @@ impl Report {
         self.dropped += outcome.losses.dropped;
         self.dumps += thread.dumps.load(Relaxed);
         for (sums, counts) in self.signals.iter_mut().zip(&thread.places[1..]) {
-            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count.load(Relaxed));
+            sums.iter_mut()
+                .zip(counts)
+                .for_each(|(sum, count)| *sum += count.load(Relaxed));
         }
-        self.nested.iter_mut().zip(&thread.nested).for_each(|(sum, count)| *sum += count.load(Relaxed));
+        self.nested
+            .iter_mut()
+            .zip(&thread.nested)
+            .for_each(|(sum, count)| *sum += count.load(Relaxed));
     }
 }
 
 /// Drains the rings of these threads until all is written and read.
-fn read(threads: &[Thread], live: &Live, events: u64, verified: &AtomicU64, written: &AtomicBool) -> Vec<Outcome> {
-    let mut channels: Vec<(&Thread, ChannelReader, Checks)> =
-        threads.iter().filter_map(|thread| Some((thread, thread.beginning.get()?.1.clone(), Checks::new(thread.number)))).collect();
+fn read(
+    threads: &[Thread],
+    live: &Live,
+    events: u64,
+    verified: &AtomicU64,
+    written: &AtomicBool,
+) -> Vec<Outcome> {
+    let mut channels: Vec<(&Thread, ChannelReader, Checks)> = threads
+        .iter()
+        .filter_map(|thread| {
+            Some((
+                thread,
+                thread.beginning.get()?.1.clone(),
+                Checks::new(thread.number),
+            ))
+        })
+        .collect();
     let mut at_rest = false;
     while !at_rest {
         // Looked at first: what is read after it is all there is.
@@ -159,7 +214,11 @@ fn read(threads: &[Thread], live: &Live, events: u64, verified: &AtomicU64, writ
                 thread.stop.store(true, Relaxed);
             }
         }
-        at_rest = all_written && (batches == 0 || channels.iter().any(|(thread, ..)| thread.fault.get().is_some()));
+        at_rest = all_written
+            && (batches == 0
+                || channels
+                    .iter()
+                    .any(|(thread, ..)| thread.fault.get().is_some()));
         if batches == 0 {
             std::thread::yield_now();
         }
@@ -167,17 +226,32 @@ fn read(threads: &[Thread], live: &Live, events: u64, verified: &AtomicU64, writ
     let outcome = |(thread, reader, checks): &(&Thread, ChannelReader, Checks)| {
         let (read, losses) = (checks.read(), reader.losses());
         let called = thread.called.each_ref().map(|count| count.load(Relaxed));
-        let (calls, gaps, lost) = (thread.calls(), checks.gaps_until(called), losses.overwritten + losses.dropped);
-        let in_discard_nothing_is_overwritten = thread.overflow == Overflow::Overwrite || losses.overwritten + losses.packets == 0;
+        let (calls, gaps, lost) = (
+            thread.calls(),
+            checks.gaps_until(called),
+            losses.overwritten + losses.dropped,
+        );
+        let in_discard_nothing_is_overwritten =
+            thread.overflow == Overflow::Overwrite || losses.overwritten + losses.packets == 0;
         if calls != read + lost || gaps != lost || !in_discard_nothing_is_overwritten {
-            thread.fails(Fault::Sum { calls, read, gaps, losses });
+            thread.fails(Fault::Sum {
+                calls,
+                read,
+                gaps,
+                losses,
+            });
         }
         Outcome { read, losses }
     };
     channels.iter().map(outcome).collect()
 }
 
-fn drain(thread: &Thread, reader: &mut ChannelReader, checks: &mut Checks, live: &Live) -> Result<usize, Fault> {
+fn drain(
+    thread: &Thread,
+    reader: &mut ChannelReader,
+    checks: &mut Checks,
+    live: &Live,
+) -> Result<usize, Fault> {
     // Now and then the reader is stopped in the middle of a copy.
     let batches = if checks.read().is_multiple_of(16) {
         checks.drain(reader, &Halting(live), View::Live, 8)?
@@ -195,7 +269,11 @@ fn show_progress(name: &str, events: u64, verified: &AtomicU64, done: impl Fn() 
     let mut out = std::io::stderr();
     let shown = out.is_terminal();
     while shown && !done() {
-        let _ = write!(out, "\r{name}: {} %  ", verified.load(Relaxed).min(events) * 100 / events.max(1));
+        let _ = write!(
+            out,
+            "\r{name}: {} %  ",
+            verified.load(Relaxed).min(events) * 100 / events.max(1)
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
     if shown {

@@ -1,4 +1,5 @@
-//! Three signals, each of which may stop the handlers of the lower ones, and a timer for each on every thread.
+//! Three signals, each of which may stop the handlers of the lower ones, and a timer for each on
+//! every thread.
 
 use std::mem::zeroed;
 use std::ptr::{from_ref, null_mut};
@@ -39,13 +40,23 @@ pub(crate) fn handle_by<W: Writer>() {
     }
 }
 
-extern "C" fn handler<W: Writer>(number: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the system passes both; timers, which alone send these signals, were given a `Thread` that is never freed.
+extern "C" fn handler<W: Writer>(
+    number: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: the system passes both; timers, which alone send these signals, were given a `Thread`
+    // that is never freed.
     let (thread, stopped_at) = unsafe {
         let context = &*context.cast::<libc::ucontext_t>();
-        (&*(*info).si_value().sival_ptr.cast::<Thread>(), context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64)
+        (
+            &*(*info).si_value().sival_ptr.cast::<Thread>(),
+            context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64,
+        )
     };
-    let depth = (1..DEPTHS).find(|&depth| signal(depth) == number).unwrap_or(1);
+    let depth = (1..DEPTHS)
+        .find(|&depth| signal(depth) == number)
+        .unwrap_or(1);
     thread.on_signal::<W>(depth, stopped_at);
 }
 
@@ -71,7 +82,8 @@ impl Timers {
         }))
     }
 
-    /// Sends the signal of `depth` once, so many nanoseconds from now at the earliest. For signal handlers too.
+    /// Sends the signal of `depth` once, so many nanoseconds from now at the earliest. For signal
+    /// handlers too.
     pub(crate) fn arm(&self, depth: usize, nanos: u64) {
         // SAFETY: the timer exists; all zero is a valid value.
         unsafe {

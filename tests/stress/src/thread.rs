@@ -1,7 +1,9 @@
 //! A thread that records, and its handlers, which do the same on top of it.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release, compiler_fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release, compiler_fence,
+};
 
 use kymo::Overflow;
 use kymo::ring::reader::{ChannelReader, View};
@@ -18,7 +20,8 @@ const STANDSTILL: u64 = 1 << 24;
 /// So many calls at most wait for a signal. More than a ring holds.
 const MOST_CALLS: u32 = 4000;
 
-/// What a thread, its handlers and its reader share. All atomic: a handler comes between any two instructions.
+/// What a thread, its handlers and its reader share. All atomic: a handler comes between any two
+/// instructions.
 pub(crate) struct Thread {
     pub(crate) number: u32,
     pub(crate) overflow: Overflow,
@@ -69,7 +72,9 @@ impl Thread {
             called: counts(),
             returned: counts(),
             handled: std::array::from_fn(|_| AtomicU32::new(0)),
-            random: std::array::from_fn(|depth| AtomicU64::new(seed + 1000 * u64::from(number) + depth as u64)),
+            random: std::array::from_fn(|depth| {
+                AtomicU64::new(seed + 1000 * u64::from(number) + depth as u64)
+            }),
             stopped: AtomicU32::new(0),
             places: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
             nested: counts(),
@@ -87,14 +92,17 @@ impl Thread {
 
     /// Below `below`. SplitMix64; a depth never stops itself.
     fn draw(&self, depth: usize, below: u64) -> u64 {
-        let state = self.random[depth].load(Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let state = self.random[depth]
+            .load(Relaxed)
+            .wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.random[depth].store(state, Relaxed);
         let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % below
     }
 
-    /// Records until somebody has enough. `entered` once the ring is there, before the first record.
+    /// Records until somebody has enough. `entered` once the ring is there, before the first
+    /// record.
     pub(crate) fn work<W: Writer>(&'static self, entered: impl FnOnce()) {
         self.ring.get_or_init(|| W::enter(self.number as usize));
         entered();
@@ -103,7 +111,13 @@ impl Thread {
         while !self.stop.load(Relaxed) {
             self.one_burst::<W>(0);
             // A flight recorder's reader is to be lapped more often than a full ring is to be full.
-            if self.draw(0, 8) >= if self.overflow == Overflow::Overwrite { 3 } else { 1 } {
+            if self.draw(0, 8)
+                >= if self.overflow == Overflow::Overwrite {
+                    3
+                } else {
+                    1
+                }
+            {
                 self.wait_for_reader::<W>();
             }
             let now = self.verified.load(Relaxed);
@@ -118,9 +132,13 @@ impl Thread {
         }
     }
 
-    /// Half a ring behind is near enough. Not for ever: a reader that stands still is to be found out.
+    /// Half a ring behind is near enough. Not for ever: a reader that stands still is to be found
+    /// out.
     fn wait_for_reader<W: Writer>(&self) {
-        let behind = || self.calls().saturating_sub(self.verified.load(Relaxed) + self.lost.load(Relaxed));
+        let behind = || {
+            self.calls()
+                .saturating_sub(self.verified.load(Relaxed) + self.lost.load(Relaxed))
+        };
         for _ in 0..100 {
             if behind() * 20 < W::RING / 2 || self.stop.load(Relaxed) {
                 break;
@@ -140,7 +158,8 @@ impl Thread {
             return (0..self.draw(depth, 60)).for_each(|_| self.call::<W>(depth));
         };
         let handled = self.handled[deeper].load(Relaxed);
-        // Long enough to come behind the system call that arms it; how long a timer takes at least differs from machine to machine.
+        // Long enough to come behind the system call that arms it; how long a timer takes at least
+        // differs from machine to machine.
         timers.arm(deeper, self.draw(depth, 16_000 << self.draw(depth, 3)));
         for _ in 0..MOST_CALLS {
             self.call::<W>(depth);
@@ -155,9 +174,14 @@ impl Thread {
     fn call<W: Writer>(&self, depth: usize) {
         let seq = self.called[depth].load(Relaxed);
         self.called[depth].store(seq + 1, Relaxed);
-        // For the handlers of this thread: a call is begun before its record, and returned after it.
+        // For the handlers of this thread: a call is begun before its record, and returned after
+        // it.
         compiler_fence(Release);
-        record::<W>(Call { thread: self.number, depth: depth as u32, seq: seq as u32 });
+        record::<W>(Call {
+            thread: self.number,
+            depth: depth as u32,
+            seq: seq as u32,
+        });
         compiler_fence(Release);
         self.returned[depth].store(seq + 1, Relaxed);
     }
@@ -187,7 +211,9 @@ impl Thread {
 
     /// The machine dies here: what would its memory say of this thread?
     fn check_dump(&self) {
-        let Some((live, beginning)) = self.beginning.get() else { return };
+        let Some((live, beginning)) = self.beginning.get() else {
+            return;
+        };
         // The higher signals may come meanwhile, and record: only what stood still is a dump.
         let calls = self.calls();
         let returned: u64 = self.returned.iter().map(|count| count.load(Relaxed)).sum();
@@ -201,7 +227,12 @@ impl Thread {
         let found = checks.read() + reader.losses().events();
         let result = result.and_then(|_| match (returned..=calls).contains(&found) {
             true => Ok(()),
-            false => Err(Fault::Dump { found: checks.read(), losses: reader.losses(), returned, calls }),
+            false => Err(Fault::Dump {
+                found: checks.read(),
+                losses: reader.losses(),
+                returned,
+                calls,
+            }),
         });
         if let Err(fault) = result {
             self.fails(fault);

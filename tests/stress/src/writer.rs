@@ -1,11 +1,14 @@
-//! The writers under test, and the tracepoints: out-of-line functions, so that their addresses tell where a signal came.
+//! The writers under test, and the tracepoints: out-of-line functions, so that their addresses tell
+//! where a signal came.
 
 use std::cell::Cell;
 
 use kymo::arch::x86_64::{TscCas, tsc};
 use kymo::hosted::{self, Hosted, HostedLocal, Options};
 use kymo::ring::source::Live;
-use kymo::{ByPointer, Clock, Config, Consumer, LocalCas, Overflow, Platform, RegionMemory, Tracer};
+use kymo::{
+    ByPointer, Clock, Config, Consumer, LocalCas, Overflow, Platform, RegionMemory, Tracer,
+};
 
 use crate::event::{Call, Long, Medium, Short, THREADS, VOCABULARY, Wide};
 
@@ -68,9 +71,17 @@ const PACKET_SIZE: u32 = 1024;
 const PACKETS: u32 = 32;
 
 fn start_hosted(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
-    let options = Options { max_threads: THREADS as u32, packet_size: PACKET_SIZE, packets: PACKETS, overflow };
+    let options = Options {
+        max_threads: THREADS as u32,
+        packet_size: PACKET_SIZE,
+        packets: PACKETS,
+        overflow,
+    };
     let session = hosted::start(&options, &VOCABULARY).expect("a hosted session");
-    (session.live(), Box::new(move || session.stop().expect("it runs")))
+    (
+        session.live(),
+        Box::new(move || session.stop().expect("it runs")),
+    )
 }
 
 fn enter_hosted() -> u32 {
@@ -120,7 +131,8 @@ impl Writer for Portable {
     }
 }
 
-/// A kernel's way: the block's address at `gs:0`, packets of the smallest size, few of them, and a platform that knows how deep it is nested.
+/// A kernel's way: the block's address at `gs:0`, packets of the smallest size, few of them, and a
+/// platform that knows how deep it is nested.
 #[derive(Debug)]
 pub struct AtGs;
 
@@ -153,7 +165,12 @@ impl Writer for AtGs {
     const RING: u64 = 256 * SMALL_PACKETS as u64;
 
     fn start(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
-        let clock = Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false };
+        let clock = Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        };
         let config = Config {
             cpus: THREADS as u32,
             packet_size: 256,
@@ -167,15 +184,20 @@ impl Writer for AtGs {
             seed: 0,
             hosted: true,
         };
-        let session = Tracer::<AtGs>::start(REGION.memory(), &config, &VOCABULARY).expect("a session");
-        (session.live(), Box::new(move || session.stop().expect("it runs")))
+        let session =
+            Tracer::<AtGs>::start(REGION.memory(), &config, &VOCABULARY).expect("a session");
+        (
+            session.live(),
+            Box::new(move || session.stop().expect("it runs")),
+        )
     }
 
     fn enter(thread: usize) -> u32 {
         const ARCH_SET_GS: libc::c_int = 0x1001;
         let cell = Box::leak(Box::new(REGION.control(thread as u32)));
         // SAFETY: nothing else in a program uses `gs` on this system; the cell stays.
-        let status = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, std::ptr::from_ref(cell)) };
+        let status =
+            unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, std::ptr::from_ref(cell)) };
         assert_eq!(status, 0, "gs cannot be set");
         thread as u32
     }

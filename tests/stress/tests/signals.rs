@@ -1,4 +1,5 @@
-//! Signals that nest writers three deep while readers drain: see the crate's documentation. `cargo xtask stress [EVENTS]` runs it longer.
+//! Signals that nest writers three deep while readers drain: see the crate's documentation.
+//! `cargo xtask stress [EVENTS]` runs it longer.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(missing_docs, clippy::panic)]
 
@@ -8,13 +9,19 @@ use kymo_stress::{AtGs, Portable, Report, Tsc, run};
 type Run = fn(Overflow, u64, u64) -> Report;
 
 fn number(variable: &str, unless_told: u64) -> u64 {
-    std::env::var(variable).map_or(unless_told, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+    std::env::var(variable).map_or(unless_told, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is a number"))
+    })
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn signals_nest_writers_while_readers_drain() {
-    let (events, seed) = (number("KYMO_STRESS_EVENTS", 10_000_000), number("KYMO_SEED", 1));
+    let (events, seed) = (
+        number("KYMO_STRESS_EVENTS", 10_000_000),
+        number("KYMO_SEED", 1),
+    );
     println!("KYMO_SEED={seed}, {events} events");
     // Small rings are slow to read, above all on a busy machine: they get fewer.
     let runs: [(Run, u64); 3] = [(run::<Portable>, 23), (run::<Tsc>, 23), (run::<AtGs>, 4)];
@@ -35,10 +42,19 @@ fn signals_nest_writers_while_readers_drain() {
 /// A run that did not nest, lap and fill proves nothing.
 fn it_happened(report: &Report, overflow: Overflow) {
     for (depth, [hot, ..]) in (1..).zip(report.signals) {
-        assert!(hot > 0, "no signal came inside of the hot path at depth {depth}");
+        assert!(
+            hot > 0,
+            "no signal came inside of the hot path at depth {depth}"
+        );
     }
-    assert!(report.signals.iter().map(|[_, slow, _]| slow).sum::<u64>() > 0, "no signal came inside of the slow path");
-    assert!(report.nested[3] > 0, "three writers were never stopped at once");
+    assert!(
+        report.signals.iter().map(|[_, slow, _]| slow).sum::<u64>() > 0,
+        "no signal came inside of the slow path"
+    );
+    assert!(
+        report.nested[3] > 0,
+        "three writers were never stopped at once"
+    );
     assert!(report.dumps > 0, "no dump was checked");
     match overflow {
         Overflow::Overwrite => assert!(report.overwritten > 0, "the reader was never lapped"),

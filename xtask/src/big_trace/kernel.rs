@@ -1,15 +1,18 @@
-//! A kernel that is made up: threads of several processes on four CPUs, whose every event has the cause that it would have.
+//! A kernel that is made up: threads of several processes on four CPUs, whose every event has the
+//! cause that it would have.
 //!
-//! The same seed gives the same trace. What it did is counted as it does it, so that a report of the trace can be held against it.
+//! The same seed gives the same trace. What it did is counted as it does it, so that a report of
+//! the trace can be held against it.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::{Context, Result};
 use kymo::Text;
 use kymo::vocabulary::{
-    Address, FaultCause, FrameAlloc, FrameFree, IpcPath, IpcReceive, IpcSend, Irq, IrqEnter, IrqExit, IrqName, LockAcquired,
-    LockKind, LockName, LockReleased, LockWait, Object, PageFault, Pid, ProcessName, SchedEnter, SchedSwitch, SchedWakeup,
-    SwitchReason, Syscall, SyscallEnter, SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadState, Tid,
+    Address, FaultCause, FrameAlloc, FrameFree, IpcPath, IpcReceive, IpcSend, Irq, IrqEnter,
+    IrqExit, IrqName, LockAcquired, LockKind, LockName, LockReleased, LockWait, Object, PageFault,
+    Pid, ProcessName, SchedEnter, SchedSwitch, SchedWakeup, SwitchReason, Syscall, SyscallEnter,
+    SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadState, Tid,
 };
 
 use super::stream::Writer;
@@ -82,21 +85,59 @@ impl<'a> Kernel<'a> {
     /// With its first threads and all names.
     pub(super) fn boot(out: &'a mut Writer) -> Result<Kernel<'a>> {
         let cpus = (0..CPUS).map(|_| Cpu::default()).collect();
-        let mut kernel =
-            Kernel { out, cpus, random: 0x9e37_79b9_7f4a_7c15, tids: 70_000, frames: 0x8_0000, known: Known::default() };
+        let mut kernel = Kernel {
+            out,
+            cpus,
+            random: 0x9e37_79b9_7f4a_7c15,
+            tids: 70_000,
+            frames: 0x8_0000,
+            known: Known::default(),
+        };
         for pid in 1..=PROCESSES {
-            kernel.out.event(0, 0, ProcessName { pid: Pid(pid), name: Text::new(&format!("server-{pid}")) })?;
+            kernel.out.event(
+                0,
+                0,
+                ProcessName {
+                    pid: Pid(pid),
+                    name: Text::new(&format!("server-{pid}")),
+                },
+            )?;
         }
         for id in 0..CALLS {
-            kernel.out.event(0, 0, SyscallName { id: Syscall(id), name: Text::new(&format!("call_{id}")) })?;
+            kernel.out.event(
+                0,
+                0,
+                SyscallName {
+                    id: Syscall(id),
+                    name: Text::new(&format!("call_{id}")),
+                },
+            )?;
         }
         for (irq, name) in [(TIMER, "timer"), (DEVICE, "disk")] {
-            kernel.out.event(0, 0, IrqName { irq: Irq(irq), name: Text::new(name) })?;
+            kernel.out.event(
+                0,
+                0,
+                IrqName {
+                    irq: Irq(irq),
+                    name: Text::new(name),
+                },
+            )?;
         }
         for cpu in 0..CPUS {
-            let name = LockName { lock: lock(cpu), kind: LockKind::Mutex, name: Text::new(&format!("cache-{cpu}")) };
+            let name = LockName {
+                lock: lock(cpu),
+                kind: LockKind::Mutex,
+                name: Text::new(&format!("cache-{cpu}")),
+            };
             kernel.out.event(0, 0, name)?;
-            kernel.out.event(cpu, 0, ThreadName { tid: Tid(0), name: Text::new("idle") })?;
+            kernel.out.event(
+                cpu,
+                0,
+                ThreadName {
+                    tid: Tid(0),
+                    name: Text::new("idle"),
+                },
+            )?;
         }
         for thread in 0..PROCESSES * THREADS {
             let cpu = thread % CPUS;
@@ -113,7 +154,8 @@ impl<'a> Kernel<'a> {
 
     /// Lets the CPU that is behind the others go on.
     pub(super) fn step(&mut self) -> Result<()> {
-        let behind = (0..CPUS).min_by_key(|&cpu| self.cpus.get(cpu as usize).map_or(u64::MAX, |cpu| cpu.time));
+        let behind = (0..CPUS)
+            .min_by_key(|&cpu| self.cpus.get(cpu as usize).map_or(u64::MAX, |cpu| cpu.time));
         let cpu = behind.context("there are CPUs")?;
         self.wake_sleepers(cpu)?;
         let Some(thread) = self.cpu(cpu)?.running else {
@@ -164,7 +206,9 @@ impl<'a> Kernel<'a> {
     }
 
     fn cpu(&mut self, cpu: u32) -> Result<&mut Cpu> {
-        self.cpus.get_mut(cpu as usize).context("there is no such CPU")
+        self.cpus
+            .get_mut(cpu as usize)
+            .context("there is no such CPU")
     }
 
     /// Marsaglia's xorshift*.
@@ -194,9 +238,28 @@ impl<'a> Kernel<'a> {
         self.tids += 1;
         let tid = self.tids;
         self.known.threads += 1;
-        let time = self.record(cpu, ThreadCreate { tid: Tid(tid), pid: Pid(pid), parent_tid: Tid(0), prio: 4 })?;
-        self.out.event(cpu, time, ThreadName { tid: Tid(tid), name: Text::new(&format!("worker-{tid}")) })?;
-        Ok(Thread { tid, pid, ..Thread::default() })
+        let time = self.record(
+            cpu,
+            ThreadCreate {
+                tid: Tid(tid),
+                pid: Pid(pid),
+                parent_tid: Tid(0),
+                prio: 4,
+            },
+        )?;
+        self.out.event(
+            cpu,
+            time,
+            ThreadName {
+                tid: Tid(tid),
+                name: Text::new(&format!("worker-{tid}")),
+            },
+        )?;
+        Ok(Thread {
+            tid,
+            pid,
+            ..Thread::default()
+        })
     }
 
     fn interrupt(&mut self, cpu: u32, irq: u32) -> Result<()> {
@@ -209,14 +272,26 @@ impl<'a> Kernel<'a> {
     fn enter(&mut self, cpu: u32) -> Result<(u32, u64)> {
         let id = u32::try_from(self.below(u64::from(CALLS)))?;
         let arg0 = self.below(1 << 40);
-        let since = self.record(cpu, SyscallEnter { id: Syscall(id), arg0 })?;
+        let since = self.record(
+            cpu,
+            SyscallEnter {
+                id: Syscall(id),
+                arg0,
+            },
+        )?;
         self.known.calls.entry(id).or_default().0 += 1;
         Ok((id, since))
     }
 
     fn exit(&mut self, cpu: u32, (id, since): (u32, u64)) -> Result<()> {
         let fails = self.below(20) == 0;
-        let now = self.record(cpu, SyscallExit { id: Syscall(id), ret: if fails { -11 } else { 0 } })?;
+        let now = self.record(
+            cpu,
+            SyscallExit {
+                id: Syscall(id),
+                ret: if fails { -11 } else { 0 },
+            },
+        )?;
         let (_, errors, longest) = self.known.calls.entry(id).or_default();
         *errors += u64::from(fails);
         *longest = (*longest).max(now - since);
@@ -231,8 +306,24 @@ impl<'a> Kernel<'a> {
             1 => self.locked(cpu)?,
             2 => {
                 let (port, path) = (Object(0x9000 + u64::from(thread.pid)), IpcPath::Fast);
-                self.record(cpu, IpcSend { port, target_tid: Tid(0), path, len: 32 })?;
-                self.record(cpu, IpcReceive { port, source_tid: Tid(0), path, len: 32 })?;
+                self.record(
+                    cpu,
+                    IpcSend {
+                        port,
+                        target_tid: Tid(0),
+                        path,
+                        len: 32,
+                    },
+                )?;
+                self.record(
+                    cpu,
+                    IpcReceive {
+                        port,
+                        source_tid: Tid(0),
+                        path,
+                        len: 32,
+                    },
+                )?;
             }
             _ => self.pass(cpu, 400)?,
         }
@@ -241,7 +332,15 @@ impl<'a> Kernel<'a> {
 
     fn fault(&mut self, cpu: u32, thread: Thread) -> Result<()> {
         let address = Address(0x4000_0000 + (self.below(1 << 20) << 12));
-        self.record(cpu, PageFault { address, ip: Address(0x1_0000), cause: FaultCause::Store, user: true })?;
+        self.record(
+            cpu,
+            PageFault {
+                address,
+                ip: Address(0x1_0000),
+                cause: FaultCause::Store,
+                user: true,
+            },
+        )?;
         *self.known.faults.entry(thread.pid).or_default() += 1;
         self.frames += 1;
         let pfn = self.frames;
@@ -257,31 +356,61 @@ impl<'a> Kernel<'a> {
 
     fn locked(&mut self, cpu: u32) -> Result<()> {
         let kind = LockKind::Mutex;
-        self.record(cpu, LockAcquired { lock: lock(cpu), kind, contended: false })?;
-        self.record(cpu, LockReleased { lock: lock(cpu), kind })?;
+        self.record(
+            cpu,
+            LockAcquired {
+                lock: lock(cpu),
+                kind,
+                contended: false,
+            },
+        )?;
+        self.record(
+            cpu,
+            LockReleased {
+                lock: lock(cpu),
+                kind,
+            },
+        )?;
         self.known.locks.entry(lock(cpu).0).or_default().0 += 1;
         Ok(())
     }
 
-    /// Gives the CPU to the next thread that is ready, or to the idle thread. What runs is put nowhere.
+    /// Gives the CPU to the next thread that is ready, or to the idle thread. What runs is put
+    /// nowhere.
     fn switch(&mut self, cpu: u32, prev_state: ThreadState, reason: SwitchReason) -> Result<()> {
         let next = self.cpu(cpu)?.ready.pop_front();
         let prev = self.cpu(cpu)?.running;
         let tid = |thread: Option<Thread>| Tid(thread.map_or(0, |thread| thread.tid));
-        let switch = SchedSwitch { prev_tid: tid(prev), next_tid: tid(next), prev_state, reason, next_prio: 4 };
+        let switch = SchedSwitch {
+            prev_tid: tid(prev),
+            next_tid: tid(next),
+            prev_state,
+            reason,
+            next_prio: 4,
+        };
         let time = self.record(cpu, switch)?;
         let Cpu { since, running, .. } = self.cpu(cpu)?;
         let ran = if prev.is_some() { time - *since } else { 0 };
         (*running, *since) = (next, time);
         self.busy(cpu, ran);
-        let Some(mut thread) = next else { return Ok(()) };
+        let Some(mut thread) = next else {
+            return Ok(());
+        };
         self.known.wakes += u64::from(std::mem::take(&mut thread.woken));
         if let Some((lock, since)) = thread.wants.take() {
             let (lock, kind) = (Object(lock), LockKind::Mutex);
-            let now = self.record(cpu, LockAcquired { lock, kind, contended: true })?;
+            let now = self.record(
+                cpu,
+                LockAcquired {
+                    lock,
+                    kind,
+                    contended: true,
+                },
+            )?;
             self.record(cpu, LockReleased { lock, kind })?;
             let (acquired, contended, longest) = self.known.locks.entry(lock.0).or_default();
-            (*acquired, *contended, *longest) = (*acquired + 1, *contended + 1, (*longest).max(now - since));
+            (*acquired, *contended, *longest) =
+                (*acquired + 1, *contended + 1, (*longest).max(now - since));
         }
         if let Some(call) = thread.call.take() {
             self.exit(cpu, call)?;
@@ -291,7 +420,14 @@ impl<'a> Kernel<'a> {
     }
 
     fn wake(&mut self, cpu: u32, mut thread: Thread, waker: u32) -> Result<()> {
-        self.record(cpu, SchedWakeup { tid: Tid(thread.tid), waker_tid: Tid(waker), target_cpu: cpu })?;
+        self.record(
+            cpu,
+            SchedWakeup {
+                tid: Tid(thread.tid),
+                waker_tid: Tid(waker),
+                target_cpu: cpu,
+            },
+        )?;
         thread.woken = true;
         self.cpu(cpu)?.ready.push_back(thread);
         Ok(())
@@ -300,7 +436,9 @@ impl<'a> Kernel<'a> {
     fn wake_sleepers(&mut self, cpu: u32) -> Result<()> {
         loop {
             let Cpu { time, asleep, .. } = self.cpu(cpu)?;
-            let Some(&(_, thread)) = asleep.front().filter(|(until, _)| *until <= *time) else { return Ok(()) };
+            let Some(&(_, thread)) = asleep.front().filter(|(until, _)| *until <= *time) else {
+                return Ok(());
+            };
             asleep.pop_front();
             self.record(cpu, IrqEnter { irq: Irq(DEVICE) })?;
             self.wake(cpu, thread, 0)?;
@@ -315,7 +453,11 @@ impl<'a> Kernel<'a> {
         let other = u32::try_from(self.below(u64::from(CPUS)))?;
         let now = self.cpu(cpu)?.time;
         // A thread may run there only when it has left here.
-        let to = if self.cpu(other)?.time > now { other } else { cpu };
+        let to = if self.cpu(other)?.time > now {
+            other
+        } else {
+            cpu
+        };
         self.cpu(to)?.ready.push_back(thread);
         Ok(())
     }
@@ -325,23 +467,44 @@ impl<'a> Kernel<'a> {
         thread.call = Some(self.enter(cpu)?);
         self.switch(cpu, state, reason)?;
         // One after the other, so that those that wake first stand first.
-        let until = self.cpu(cpu)?.asleep.back().map_or(0, |(until, _)| *until).max(self.cpu(cpu)?.time) + 20_000;
+        let until = self
+            .cpu(cpu)?
+            .asleep
+            .back()
+            .map_or(0, |(until, _)| *until)
+            .max(self.cpu(cpu)?.time)
+            + 20_000;
         self.cpu(cpu)?.asleep.push_back((until, thread));
         Ok(())
     }
 
-    /// The thread has the CPU's lock when it is preempted; the next one wants it, and is given it when this one goes on.
+    /// The thread has the CPU's lock when it is preempted; the next one wants it, and is given it
+    /// when this one goes on.
     fn contended(&mut self, cpu: u32, thread: Thread) -> Result<()> {
         let (lock, kind) = (lock(cpu), LockKind::Mutex);
         let is_free = |thread: &Thread| thread.call.is_none() && thread.wants.is_none();
         if !self.cpu(cpu)?.ready.front().is_some_and(is_free) {
             return self.pass(cpu, 1_000);
         }
-        self.record(cpu, LockAcquired { lock, kind, contended: false })?;
+        self.record(
+            cpu,
+            LockAcquired {
+                lock,
+                kind,
+                contended: false,
+            },
+        )?;
         self.known.locks.entry(lock.0).or_default().0 += 1;
         self.switch(cpu, ThreadState::Runnable, SwitchReason::Preempted)?;
         let mut waiter = self.cpu(cpu)?.running.context("one was ready")?;
-        let since = self.record(cpu, LockWait { lock, owner_tid: Tid(thread.tid), kind })?;
+        let since = self.record(
+            cpu,
+            LockWait {
+                lock,
+                owner_tid: Tid(thread.tid),
+                kind,
+            },
+        )?;
         waiter.wants = Some((lock.0, since));
         self.cpu(cpu)?.ready.push_front(thread);
         self.switch(cpu, ThreadState::Blocked, SwitchReason::Waits)?;
@@ -354,7 +517,14 @@ impl<'a> Kernel<'a> {
         let next = self.new_thread(cpu, thread.pid)?;
         self.wake(cpu, next, thread.tid)?;
         let (tid, pid) = (Tid(thread.tid), Pid(thread.pid));
-        self.record(cpu, ThreadExit { tid, pid, prev_state: ThreadState::Runnable })?;
+        self.record(
+            cpu,
+            ThreadExit {
+                tid,
+                pid,
+                prev_state: ThreadState::Runnable,
+            },
+        )?;
         self.switch(cpu, ThreadState::Ended, SwitchReason::Ended)
     }
 }

@@ -29,7 +29,9 @@ struct Stream {
 
 impl Stream {
     fn seal(&mut self, end: u64) -> Result<()> {
-        let words = self.packet.seal(&mut self.buffer, &self.id, end, self.totals, false);
+        let words = self
+            .packet
+            .seal(&mut self.buffer, &self.id, end, self.totals, false);
         for word in self.buffer.get(..words).unwrap_or_default() {
             self.file.write_all(&word.to_le_bytes())?;
         }
@@ -52,11 +54,28 @@ impl Writer {
     /// In this folder, which is new.
     pub(super) fn new(folder: &Path) -> Result<Writer> {
         std::fs::create_dir_all(folder)?;
-        let clock = Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false };
+        let clock = Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        };
         let mut metadata = String::new();
-        tsdl::write(&mut metadata, &tsdl::Session { uuid: UUID, clock, hosted: false }, &ALL)?;
+        tsdl::write(
+            &mut metadata,
+            &tsdl::Session {
+                uuid: UUID,
+                clock,
+                hosted: false,
+            },
+            &ALL,
+        )?;
         std::fs::write(folder.join("metadata"), metadata)?;
-        Ok(Writer { folder: folder.to_owned(), streams: BTreeMap::new(), counts: BTreeMap::new() })
+        Ok(Writer {
+            folder: folder.to_owned(),
+            streams: BTreeMap::new(),
+            counts: BTreeMap::new(),
+        })
     }
 
     /// Bytes that went to the disk.
@@ -71,11 +90,22 @@ impl Writer {
         if !self.streams.contains_key(&(kind.label(), cpu)) {
             self.open(kind, cpu)?;
         }
-        let stream = self.streams.get_mut(&(kind.label(), cpu)).context("it was opened")?;
+        let stream = self
+            .streams
+            .get_mut(&(kind.label(), cpu))
+            .context("it was opened")?;
         let (words, used) = event.encode();
         let payload = words.as_ref().get(..used).unwrap_or_default();
-        let bytes = E::SCHEMA.shape().payload_bytes(payload).context("an event has a size")?;
-        let record = Record { time, id: E::ID, payload, padding: u8::try_from(4 * used - bytes)? };
+        let bytes = E::SCHEMA
+            .shape()
+            .payload_bytes(payload)
+            .context("an event has a size")?;
+        let record = Record {
+            time,
+            id: E::ID,
+            payload,
+            padding: u8::try_from(4 * used - bytes)?,
+        };
         if !stream.packet.push(&mut stream.buffer, &record) {
             stream.seal(time)?;
             if !stream.packet.push(&mut stream.buffer, &record) {
@@ -86,10 +116,24 @@ impl Writer {
     }
 
     fn open(&mut self, kind: ChannelKind, cpu: u32) -> Result<()> {
-        let file = BufWriter::with_capacity(1 << 18, File::create(self.folder.join(format!("{}_{cpu}", kind.label())))?);
-        let id = StreamId { uuid: UUID, kind, cpu };
+        let file = BufWriter::with_capacity(
+            1 << 18,
+            File::create(self.folder.join(format!("{}_{cpu}", kind.label())))?,
+        );
+        let id = StreamId {
+            uuid: UUID,
+            kind,
+            cpu,
+        };
         let (buffer, packet) = (vec![0; PACKET_WORDS], PacketBuilder::new(0));
-        let mut stream = Stream { id, file, buffer, packet, totals: Totals::default(), bytes: 0 };
+        let mut stream = Stream {
+            id,
+            file,
+            buffer,
+            packet,
+            totals: Totals::default(),
+            bytes: 0,
+        };
         // An empty packet, from which readers count losses.
         stream.seal(0)?;
         self.streams.insert((kind.label(), cpu), stream);

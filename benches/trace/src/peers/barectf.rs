@@ -22,7 +22,9 @@ unsafe extern "C" {
 pub fn peer() -> Peer {
     Peer {
         name: "barectf",
-        version: option_env!("KYMO_BENCH_BARECTF_VERSION").unwrap_or("3.1.2").to_owned(),
+        version: option_env!("KYMO_BENCH_BARECTF_VERSION")
+            .unwrap_or("3.1.2")
+            .to_owned(),
         configuration: "generated C, inlined; 64-bit times, no event id, naturally aligned fields; 4 packets of 64 KiB, the oldest is overwritten",
         bytes: 16,
         record: peer_barectf_record,
@@ -34,15 +36,17 @@ pub fn peer() -> Peer {
         read_back: |_, folder| {
             let trace = folder.join("barectf");
             fs::create_dir_all(&trace)?;
-            let metadata = option_env!("KYMO_BENCH_BARECTF").context("built without barectf's metadata")?;
+            let metadata =
+                option_env!("KYMO_BENCH_BARECTF").context("built without barectf's metadata")?;
             fs::copy(format!("{metadata}/metadata"), trace.join("metadata"))?;
             for thread in 0..THREADS as i32 {
                 let closed = peer_barectf_close(thread);
                 let mut stream = Vec::new();
                 for number in closed.saturating_sub(PACKETS)..closed {
                     // SAFETY: the ring holds this packet, and its thread has ended.
-                    stream
-                        .extend_from_slice(unsafe { std::slice::from_raw_parts(peer_barectf_packet(thread, number), PACKET_SIZE) });
+                    stream.extend_from_slice(unsafe {
+                        std::slice::from_raw_parts(peer_barectf_packet(thread, number), PACKET_SIZE)
+                    });
                 }
                 fs::write(trace.join(format!("ring_{thread}")), stream)?;
             }

@@ -31,8 +31,22 @@ thread_local! {
 static ALL_STORES: [AtomicPtr<Pairs>; THREADS] = [const { AtomicPtr::new(null_mut()) }; THREADS];
 static ALL_SWAPS: [AtomicPtr<Pairs>; THREADS] = [const { AtomicPtr::new(null_mut()) }; THREADS];
 
-fn floor(name: &'static str, configuration: &'static str, bytes: usize, record: crate::peer::Record) -> Peer {
-    Peer { name, version: String::new(), configuration, bytes, record, off: None, enter: |_| Ok(()), read_back: nothing_to_read }
+fn floor(
+    name: &'static str,
+    configuration: &'static str,
+    bytes: usize,
+    record: crate::peer::Record,
+) -> Peer {
+    Peer {
+        name,
+        version: String::new(),
+        configuration,
+        bytes,
+        record,
+        off: None,
+        enter: |_| Ok(()),
+        read_back: nothing_to_read,
+    }
 }
 
 #[inline(never)]
@@ -51,7 +65,12 @@ extern "C" fn read_clock(_: u32, _: u32) {
 
 /// And the clock.
 pub fn clock() -> Peer {
-    floor("clock alone", "`rdtsc`, as every peer here uses it", 0, read_clock)
+    floor(
+        "clock alone",
+        "`rdtsc`, as every peer here uses it",
+        0,
+        read_clock,
+    )
 }
 
 #[inline(never)]
@@ -60,8 +79,14 @@ extern "C" fn store(a: u32, b: u32) {
     unsafe {
         let ring = STORES.get();
         let next = (*ring).next;
-        let record = (&raw mut (*ring).records).cast::<Pair>().byte_add(next as usize);
-        record.write(Pair { time: _rdtsc(), a, b });
+        let record = (&raw mut (*ring).records)
+            .cast::<Pair>()
+            .byte_add(next as usize);
+        record.write(Pair {
+            time: _rdtsc(),
+            a,
+            b,
+        });
         (*ring).next = (next + size_of::<Pair>() as u64) % RING_BYTES as u64;
     }
 }
@@ -70,8 +95,17 @@ extern "C" fn store(a: u32, b: u32) {
 pub fn stores() -> Peer {
     Peer {
         enter: |thread| enter(thread, &STORES, &ALL_STORES),
-        read_back: |_, _| Ok(read_back(&ALL_STORES, |ring| ring.next as usize / size_of::<Pair>())),
-        ..floor("clock + 16 bytes", "time, fields and a position that wraps; nothing else", 16, store)
+        read_back: |_, _| {
+            Ok(read_back(&ALL_STORES, |ring| {
+                ring.next as usize / size_of::<Pair>()
+            }))
+        },
+        ..floor(
+            "clock + 16 bytes",
+            "time, fields and a position that wraps; nothing else",
+            16,
+            store,
+        )
     }
 }
 
@@ -105,7 +139,8 @@ extern "C" fn swap(a: u32, b: u32) {
     }
 }
 
-/// The same, reserved by a compare-and-swap without `lock` and counted when written: what safety against interrupts costs at the least.
+/// The same, reserved by a compare-and-swap without `lock` and counted when written: what safety
+/// against interrupts costs at the least.
 pub fn compare_and_swap() -> Peer {
     Peer {
         enter: |thread| enter(thread, &SWAPS, &ALL_SWAPS),
@@ -115,15 +150,26 @@ pub fn compare_and_swap() -> Peer {
                 let commits = unsafe { ring.load(Relaxed).as_ref() }.map_or(0, |ring| ring.commits);
                 anyhow::ensure!(commits == *calls, "{commits} commits of {calls} calls");
             }
-            Ok(read_back(&ALL_SWAPS, |ring| ring.next as usize / size_of::<Pair>()))
+            Ok(read_back(&ALL_SWAPS, |ring| {
+                ring.next as usize / size_of::<Pair>()
+            }))
         },
-        ..floor("clock + 16 bytes, compare-and-swap", "reserved by `cmpxchg`, and a count of what is written", 16, swap)
+        ..floor(
+            "clock + 16 bytes, compare-and-swap",
+            "reserved by `cmpxchg`, and a count of what is written",
+            16,
+            swap,
+        )
     }
 }
 
 type Rings = [AtomicPtr<Pairs>; THREADS];
 
-fn enter(thread: usize, mine: &'static std::thread::LocalKey<Cell<*mut Pairs>>, all: &Rings) -> Result<()> {
+fn enter(
+    thread: usize,
+    mine: &'static std::thread::LocalKey<Cell<*mut Pairs>>,
+    all: &Rings,
+) -> Result<()> {
     mine.set(make_ring());
     if let Some(slot) = all.get(thread) {
         slot.store(mine.get(), Relaxed);
@@ -133,7 +179,15 @@ fn enter(thread: usize, mine: &'static std::thread::LocalKey<Cell<*mut Pairs>>, 
 
 fn read_back(rings: &Rings, next: fn(&Pairs) -> usize) -> Vec<[u32; 2]> {
     // SAFETY: rings are never freed, and no thread records any more.
-    let rings = rings.iter().filter_map(|ring| unsafe { ring.load(Relaxed).as_ref() });
-    let by_age = |ring: &'static Pairs| (0..RECORDS).filter_map(move |index| ring.records.get((next(ring) + index) % RECORDS));
-    rings.flat_map(by_age).filter(|record| record.time != 0).map(|record| [record.a, record.b]).collect()
+    let rings = rings
+        .iter()
+        .filter_map(|ring| unsafe { ring.load(Relaxed).as_ref() });
+    let by_age = |ring: &'static Pairs| {
+        (0..RECORDS).filter_map(move |index| ring.records.get((next(ring) + index) % RECORDS))
+    };
+    rings
+        .flat_map(by_age)
+        .filter(|record| record.time != 0)
+        .map(|record| [record.a, record.b])
+        .collect()
 }

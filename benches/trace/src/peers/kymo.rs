@@ -9,7 +9,9 @@ use kymo::ctf::directory::{Summary, TraceWriter};
 use kymo::event::Event;
 use kymo::hosted::{self, Hosted, HostedSession, Options};
 use kymo::ring::reader::View;
-use kymo::{ByPointer, Clock, Config, Consumer, Overflow, Platform, RegionMemory, Session, Switches, Tracer};
+use kymo::{
+    ByPointer, Clock, Config, Consumer, Overflow, Platform, RegionMemory, Session, Switches, Tracer,
+};
 
 use crate::peer::{Peer, RING_BYTES, THREADS, babeltrace};
 
@@ -33,7 +35,8 @@ const PACKETS: u32 = RING_BYTES as u32 / PACKET_SIZE;
 /// A kernel on x86-64: the CPU's block is found at `gs:0`. Here `gs` is the thread's.
 struct Kernel;
 
-// SAFETY: a block has one thread, which sets its `gs` before it records. No thread records when the session starts or stops.
+// SAFETY: a block has one thread, which sets its `gs` before it records. No thread records when the
+// session starts or stops.
 unsafe impl Platform for Kernel {
     type Reserve = TscCas;
     type Local = ByPointer<AtGs<0>>;
@@ -97,7 +100,11 @@ fn set_gs(thread: usize) -> Result<()> {
     ensure!(cell[0] != 0, "there is no block for thread {thread}");
     // SAFETY: user-space code of x86-64 Linux leaves `gs` to whoever wants it.
     let result = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, cell.as_ptr()) };
-    ensure!(result == 0, "arch_prctl refuses to set gs: {}", std::io::Error::last_os_error());
+    ensure!(
+        result == 0,
+        "arch_prctl refuses to set gs: {}",
+        std::io::Error::last_os_error()
+    );
     Ok(())
 }
 
@@ -110,15 +117,24 @@ pub fn peers() -> Result<Vec<Peer>> {
         names_packets: 4,
         overflow: Overflow::Overwrite,
         consumer: Consumer::None,
-        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: 0,
         build_id: [0; 20],
         seed: 0,
         hosted: true,
     };
     let kernel = Tracer::<Kernel>::start(REGION.memory(), &config, &VOCABULARY)?;
-    let options =
-        Options { max_threads: THREADS as u32, packet_size: PACKET_SIZE, packets: PACKETS, overflow: Overflow::Overwrite };
+    let options = Options {
+        max_threads: THREADS as u32,
+        packet_size: PACKET_SIZE,
+        packets: PACKETS,
+        overflow: Overflow::Overwrite,
+    };
     let hosted = hosted::start(&options, &VOCABULARY)?;
     put(&KERNEL, kernel)?;
     put(&HOSTED, hosted)?;
@@ -147,7 +163,11 @@ pub fn peers() -> Result<Vec<Peer>> {
         version: kernel.version.clone(),
         record: hosted_record,
         off: Some(hosted_off),
-        enter: |_| hosted::ring_number().map(drop).context("there is no ring for a thread"),
+        enter: |_| {
+            hosted::ring_number()
+                .map(drop)
+                .context("there is no ring for a thread")
+        },
         read_back: |calls, folder| {
             let trace = folder.join("kymo-hosted");
             check(&take(&HOSTED)?.save(&trace)?, calls, &trace)
@@ -166,12 +186,21 @@ fn put<T>(place: &Mutex<Option<T>>, session: T) -> Result<()> {
 }
 
 fn take<T>(place: &Mutex<Option<T>>) -> Result<T> {
-    place.lock().ok().and_then(|mut place| place.take()).context("there is no session")
+    place
+        .lock()
+        .ok()
+        .and_then(|mut place| place.take())
+        .context("there is no session")
 }
 
 /// Every call is in the trace or counted as lost.
 fn check(summary: &Summary, calls: &[u64; THREADS], trace: &Path) -> Result<Vec<[u32; 2]>> {
     let (told, called) = (summary.events() + summary.lost(), calls.iter().sum::<u64>());
-    ensure!(told == called, "{called} calls, but {} events and {} lost", summary.events(), summary.lost());
+    ensure!(
+        told == called,
+        "{called} calls, but {} events and {} lost",
+        summary.events(),
+        summary.lost()
+    );
     babeltrace(trace)
 }

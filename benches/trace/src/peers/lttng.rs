@@ -1,4 +1,5 @@
-//! LTTng-UST: the session daemon runs and the session is started (`cargo xtask bench trace` does it) before this program is.
+//! LTTng-UST: the session daemon runs and the session is started (`cargo xtask bench trace` does
+//! it) before this program is.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +21,11 @@ pub fn peer() -> Result<Peer> {
         bail!("LTTng's session is not active: its event is off");
     }
     Ok(Peer {
-        name: if std::env::var_os("LTTNG_UST_CLOCK_PLUGIN").is_some() { "LTTng-UST" } else { "LTTng-UST, its own clock" },
+        name: if std::env::var_os("LTTNG_UST_CLOCK_PLUGIN").is_some() {
+            "LTTng-UST"
+        } else {
+            "LTTng-UST, its own clock"
+        },
         version: std::env::var("KYMO_BENCH_LTTNG_VERSION").unwrap_or_default(),
         configuration: "snapshot session: overwrite mode, nobody reads; 4 sub-buffers of 64 KiB a CPU, no read timer; tracepoint provider linked in",
         bytes: 12,
@@ -42,7 +47,10 @@ fn read_back(_: &[u64; THREADS], folder: &Path) -> Result<Vec<[u32; 2]>> {
         .output()
         .context("lttng cannot be started")?;
     if !output.status.success() {
-        bail!("LTTng takes no snapshot: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "LTTng takes no snapshot: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     babeltrace(&snapshot)
 }

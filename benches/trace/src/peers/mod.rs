@@ -27,7 +27,12 @@ struct Ring<R, const N: usize> {
 
 /// All peers that this build has, the floors first.
 pub fn all() -> Result<Vec<Peer>> {
-    let mut peers = vec![floor::empty(), floor::clock(), floor::stores(), floor::compare_and_swap()];
+    let mut peers = vec![
+        floor::empty(),
+        floor::clock(),
+        floor::stores(),
+        floor::compare_and_swap(),
+    ];
     peers.extend(kymo::peers()?);
     #[cfg(feature = "barectf")]
     peers.push(barectf::peer());

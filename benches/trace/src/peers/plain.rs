@@ -1,5 +1,6 @@
-//! The tracer of a small kernel in its usual form: an array of records for each CPU, an index that grows, one type of record for every event. An interrupt
-//! between the load of the index and its increment overwrites the record; nothing is counted.
+//! The tracer of a small kernel in its usual form: an array of records for each CPU, an index that
+//! grows, one type of record for every event. An interrupt between the load of the index and its
+//! increment overwrites the record; nothing is counted.
 
 use std::arch::x86_64::_rdtsc;
 use std::cell::Cell;
@@ -43,7 +44,13 @@ fn write(is_on: &AtomicBool, a: u32, b: u32) {
         let index = AtomicU64::from_ptr(&raw mut (*ring).next);
         let at = index.load(Relaxed) as usize % EVENTS;
         let event = (&raw mut (*ring).records).cast::<Event>().add(at);
-        event.write(Event { time: _rdtsc(), kind: 2, cpu: (*ring).commits as u8, _pad: [0; 6], data: [a.into(), b.into()] });
+        event.write(Event {
+            time: _rdtsc(),
+            kind: 2,
+            cpu: (*ring).commits as u8,
+            _pad: [0; 6],
+            data: [a.into(), b.into()],
+        });
         index.fetch_add(1, Relaxed);
     }
 }
@@ -81,12 +88,18 @@ pub fn peer() -> Peer {
         },
         read_back: |_, _| {
             // SAFETY: rings are never freed, and no thread records any more.
-            let rings = ALL.iter().filter_map(|ring| unsafe { ring.load(Relaxed).as_ref() });
+            let rings = ALL
+                .iter()
+                .filter_map(|ring| unsafe { ring.load(Relaxed).as_ref() });
             let by_age = |ring: &'static Events| {
-                (0..EVENTS).filter_map(move |index| ring.records.get((ring.next as usize + index) % EVENTS))
+                (0..EVENTS).filter_map(move |index| {
+                    ring.records.get((ring.next as usize + index) % EVENTS)
+                })
             };
             let written = rings.flat_map(by_age).filter(|event| event.kind == 2);
-            Ok(written.map(|event| [event.data[0] as u32, event.data[1] as u32]).collect())
+            Ok(written
+                .map(|event| [event.data[0] as u32, event.data[1] as u32])
+                .collect())
         },
     }
 }

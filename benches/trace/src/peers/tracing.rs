@@ -1,4 +1,5 @@
-//! The `tracing` crate, with the least of a subscriber: it writes time, call site and fields into a ring of the thread.
+//! The `tracing` crate, with the least of a subscriber: it writes time, call site and fields into a
+//! ring of the thread.
 
 use std::arch::x86_64::_rdtsc;
 use std::cell::Cell;
@@ -52,7 +53,11 @@ impl Visit for Fields {
 
 impl Subscriber for IntoRing {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if metadata.target() == "on" { Interest::always() } else { Interest::never() }
+        if metadata.target() == "on" {
+            Interest::always()
+        } else {
+            Interest::never()
+        }
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -68,7 +73,9 @@ impl Subscriber for IntoRing {
         // SAFETY: `enter` gave this thread a ring, and the index is taken modulo its length.
         unsafe {
             let ring = MINE.get();
-            let entry = (&raw mut (*ring).records).cast::<Entry>().add((*ring).next as usize % ENTRIES);
+            let entry = (&raw mut (*ring).records)
+                .cast::<Entry>()
+                .add((*ring).next as usize % ENTRIES);
             (*entry).time = _rdtsc();
             (*entry).site = event.metadata();
             event.record(&mut Fields((&raw mut (*entry).fields).cast()));
@@ -97,7 +104,8 @@ extern "C" fn off(a: u32, b: u32) {
 
 /// The peer.
 pub fn peer() -> Result<Peer> {
-    tracing::subscriber::set_global_default(IntoRing).context("tracing has a subscriber already")?;
+    tracing::subscriber::set_global_default(IntoRing)
+        .context("tracing has a subscriber already")?;
     Ok(Peer {
         name: "`tracing` crate",
         version: env!("TRACING_VERSION").to_owned(),
@@ -115,12 +123,18 @@ pub fn peer() -> Result<Peer> {
         },
         read_back: |_, _| {
             // SAFETY: rings are never freed, and no thread records any more.
-            let rings = ALL.iter().filter_map(|ring| unsafe { ring.load(Relaxed).as_ref() });
+            let rings = ALL
+                .iter()
+                .filter_map(|ring| unsafe { ring.load(Relaxed).as_ref() });
             let by_age = |ring: &'static Entries| {
-                (0..ENTRIES).filter_map(move |index| ring.records.get((ring.next as usize + index) % ENTRIES))
+                (0..ENTRIES).filter_map(move |index| {
+                    ring.records.get((ring.next as usize + index) % ENTRIES)
+                })
             };
             let written = rings.flat_map(by_age).filter(|entry| !entry.site.is_null());
-            Ok(written.map(|entry| entry.fields.map(|field| field as u32)).collect())
+            Ok(written
+                .map(|entry| entry.fields.map(|field| field as u32))
+                .collect())
         },
     })
 }

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use kymo::event::Event as _;
 use kymo::vocabulary::{
-    IrqEnter, IrqExit, LockAcquired, LockReleased, LockWait, SchedSwitch, SchedWakeup, SyscallEnter, SyscallExit,
+    IrqEnter, IrqExit, LockAcquired, LockReleased, LockWait, SchedSwitch, SchedWakeup,
+    SyscallEnter, SyscallExit,
 };
 use kymo_ctf::{Event, Item, Loss, LossKind, Metadata};
 
@@ -29,7 +30,8 @@ pub enum Found {
         event: Event,
         /// The thread that ran on its CPU; not of switches, which say it themselves.
         thread: Option<ThreadRef>,
-        /// When what it ends began, in nanoseconds from the clock's origin; and how long that took, in nanoseconds.
+        /// When what it ends began, in nanoseconds from the clock's origin; and how long that took,
+        /// in nanoseconds.
         lasted: Option<(i64, u64)>,
     },
     /// A loss.
@@ -63,7 +65,8 @@ pub struct Verdict {
     pub holds: bool,
     /// What was expected and what was found, without a full stop.
     pub message: String,
-    /// The first ten that are not as expected; of durations, those farthest off. Where too few were found, those.
+    /// The first ten that are not as expected; of durations, those farthest off. Where too few were
+    /// found, those.
     pub found: Vec<Found>,
     /// How many more there are.
     pub more: u64,
@@ -83,7 +86,8 @@ pub struct Judge {
 /// What is known of one expectation.
 #[derive(Debug, Default)]
 struct State {
-    /// One of each pattern: of counts, all are one. `at` is the place of the first event among all items.
+    /// One of each pattern: of counts, all are one. `at` is the place of the first event among all
+    /// items.
     tallies: Vec<Tally>,
     pending: HashMap<(usize, Vec<Vec<Need>>), Tally>,
     /// There were more pending ones than can be followed.
@@ -160,12 +164,23 @@ impl State {
         let (class, number) = told;
         let is_it = |need: &Need| (need.class, need.number) == (class, number);
         let concerned = |ways: &[Vec<Need>]| ways.iter().flatten().any(is_it);
-        let keys: Vec<_> = self.pending.keys().filter(|(_, ways)| concerned(ways)).cloned().collect();
+        let keys: Vec<_> = self
+            .pending
+            .keys()
+            .filter(|(_, ways)| concerned(ways))
+            .cloned()
+            .collect();
         let name = names.get(class, number);
         for key in keys {
-            let Some(tally) = self.pending.remove(&key) else { continue };
+            let Some(tally) = self.pending.remove(&key) else {
+                continue;
+            };
             let (place, ways) = key;
-            let is = |need: &Need| need.wanted.iter().any(|wanted| name.is_some_and(|name| name.is(wanted)));
+            let is = |need: &Need| {
+                need.wanted
+                    .iter()
+                    .any(|wanted| name.is_some_and(|name| name.is(wanted)))
+            };
             if let Some(to) = self.tally(place, Fit::If(ways).told(told, is)) {
                 to.merge(tally);
             }
@@ -177,7 +192,8 @@ impl Judge {
     /// For a trace with this metadata.
     ///
     /// # Errors
-    /// With the line, if an expectation is about an event, a field or a label that the metadata does not have.
+    /// With the line, if an expectation is about an event, a field or a label that the metadata
+    /// does not have.
     pub fn new(expectations: Expectations, metadata: &Metadata) -> Result<Judge, ExpectError> {
         let mut wanted = HashMap::new();
         let mut want = |term: &Term| {
@@ -191,27 +207,50 @@ impl Judge {
         for mut expectation in expectations.list {
             let mut tallies = 1;
             match &mut expectation.subject {
-                Subject::Count { any, .. } => any.iter_mut().try_for_each(|pattern| resolve(pattern, metadata))?,
+                Subject::Count { any, .. } => any
+                    .iter_mut()
+                    .try_for_each(|pattern| resolve(pattern, metadata))?,
                 Subject::Order(steps) => {
-                    steps.iter_mut().flatten().try_for_each(|pattern| resolve(pattern, metadata))?;
+                    steps
+                        .iter_mut()
+                        .flatten()
+                        .try_for_each(|pattern| resolve(pattern, metadata))?;
                     tallies = steps.iter().flatten().count();
                 }
-                Subject::Duration { kind, of, .. } => resolve_duration(expectation.line, *kind, of, metadata)?,
+                Subject::Duration { kind, of, .. } => {
+                    resolve_duration(expectation.line, *kind, of, metadata)?
+                }
                 _ => {}
             }
             match &expectation.subject {
-                Subject::Count { any, .. } => any.iter().flat_map(|pattern| &pattern.terms).for_each(&mut want),
-                Subject::Order(steps) => steps.iter().flatten().flat_map(|pattern| &pattern.terms).for_each(&mut want),
+                Subject::Count { any, .. } => any
+                    .iter()
+                    .flat_map(|pattern| &pattern.terms)
+                    .for_each(&mut want),
+                Subject::Order(steps) => steps
+                    .iter()
+                    .flatten()
+                    .flat_map(|pattern| &pattern.terms)
+                    .for_each(&mut want),
                 Subject::Duration { of, .. } => of.iter().for_each(&mut want),
                 _ => {}
             }
-            let state = State { tallies: (0..tallies).map(|_| Tally::default()).collect(), ..State::default() };
+            let state = State {
+                tallies: (0..tallies).map(|_| Tally::default()).collect(),
+                ..State::default()
+            };
             list.push((expectation, state));
         }
-        Ok(Judge { list, names: Names::default(), wanted, items: 0 })
+        Ok(Judge {
+            list,
+            names: Names::default(),
+            wanted,
+            items: 0,
+        })
     }
 
-    /// Takes the item that the analysis was given last. That one keeps spans: [`Analysis::keep_spans`].
+    /// Takes the item that the analysis was given last. That one keeps spans:
+    /// [`Analysis::keep_spans`].
     pub fn add(&mut self, item: &Item, analysis: &Analysis) {
         self.items += 1;
         let at = self.items;
@@ -225,17 +264,30 @@ impl Judge {
             for ((class, text), seen) in &mut self.wanted {
                 *seen |= *class == told.0 && name.is_some_and(|name| name.is(text));
             }
-            self.list.iter_mut().for_each(|(_, state)| state.told(told, &self.names));
+            self.list
+                .iter_mut()
+                .for_each(|(_, state)| state.told(told, &self.names));
         }
         let is_switch = event.name() == SchedSwitch::SCHEMA.name;
         let found = |lasted: Option<(i64, u64)>| {
-            let thread = event.cpu().filter(|_| !is_switch).and_then(|cpu| analysis.running(cpu));
-            Found::Event { event: event.clone(), thread, lasted }
+            let thread = event
+                .cpu()
+                .filter(|_| !is_switch)
+                .and_then(|cpu| analysis.running(cpu));
+            Found::Event {
+                event: event.clone(),
+                thread,
+                lasted,
+            }
         };
         for (expectation, state) in &mut self.list {
             match &expectation.subject {
                 Subject::Count { any, bounds } => {
-                    let fit = any.iter().map(|pattern| fits(pattern, event, &self.names)).reduce(Fit::or).unwrap_or(Fit::No);
+                    let fit = any
+                        .iter()
+                        .map(|pattern| fits(pattern, event, &self.names))
+                        .reduce(Fit::or)
+                        .unwrap_or(Fit::No);
                     if let Some(tally) = state.tally(0, fit) {
                         tally.add(at, || found(None));
                         if bounds.most.is_some_and(|most| tally.count > most) {
@@ -251,22 +303,40 @@ impl Judge {
                         }
                     }
                 }
-                Subject::Duration { kind, of, least, most, .. } => {
+                Subject::Duration {
+                    kind,
+                    of,
+                    least,
+                    most,
+                    ..
+                } => {
                     for span in analysis.spans().iter().filter(|span| span.kind == *kind) {
-                        let fit = of.iter().map(|term| is_of(term, span, &self.names)).fold(Fit::Yes, Fit::and);
-                        let Some(tally) = state.tally(0, fit) else { continue };
+                        let fit = of
+                            .iter()
+                            .map(|term| is_of(term, span, &self.names))
+                            .fold(Fit::Yes, Fit::and);
+                        let Some(tally) = state.tally(0, fit) else {
+                            continue;
+                        };
                         let nanos = span.nanos();
                         let lasted = || found(Some((span.begin_ns, nanos)));
                         tally.count += 1;
-                        let over = most.and_then(|most| nanos.checked_sub(most)).filter(|over| *over > 0);
-                        let under = least.and_then(|least| least.checked_sub(nanos)).filter(|under| *under > 0);
+                        let over = most
+                            .and_then(|most| nanos.checked_sub(most))
+                            .filter(|over| *over > 0);
+                        let under = least
+                            .and_then(|least| least.checked_sub(nanos))
+                            .filter(|under| *under > 0);
                         if let Some(off) = over.or(under) {
                             tally.offend(u64::MAX - off, lasted);
                         }
                     }
                 }
                 Subject::Timestamps => {
-                    let (Some(time), Some(tally)) = (event.nanos(), state.tallies.first_mut()) else { continue };
+                    let (Some(time), Some(tally)) = (event.nanos(), state.tallies.first_mut())
+                    else {
+                        continue;
+                    };
                     tally.count += 1;
                     if state.last.is_some_and(|last| time < last) {
                         tally.offend(at, || found(None));
@@ -280,8 +350,14 @@ impl Judge {
 
     fn loss(&mut self, at: u64, loss: &Loss) {
         for (expectation, state) in &mut self.list {
-            let Subject::Losses { packets, on_cpu, .. } = &expectation.subject else { continue };
-            let is_it = *packets == (loss.kind == LossKind::Packets) && on_cpu.is_none_or(|cpu| loss.cpu == Some(cpu));
+            let Subject::Losses {
+                packets, on_cpu, ..
+            } = &expectation.subject
+            else {
+                continue;
+            };
+            let is_it = *packets == (loss.kind == LossKind::Packets)
+                && on_cpu.is_none_or(|cpu| loss.cpu == Some(cpu));
             if let Some(tally) = state.tallies.first_mut().filter(|_| is_it) {
                 tally.offend(at, || Found::Loss(loss.clone()));
                 tally.count = tally.count.saturating_add(loss.count);
@@ -289,17 +365,27 @@ impl Judge {
         }
     }
 
-    /// What became of each expectation, in the order of the file. `damage`: a sentence on each stream that could not be read to its end, as in the
-    /// report; nothing is known of the time stamps behind.
+    /// What became of each expectation, in the order of the file. `damage`: a sentence on each
+    /// stream that could not be read to its end, as in the report; nothing is known of the time
+    /// stamps behind.
     pub fn finish(self, damage: &[String]) -> Vec<Verdict> {
-        let missing: HashSet<&(NameClass, String)> = self.wanted.iter().filter(|(_, seen)| !**seen).map(|(key, _)| key).collect();
-        self.list.iter().map(|(expectation, state)| verdict(expectation, state, &missing, damage)).collect()
+        let missing: HashSet<&(NameClass, String)> = self
+            .wanted
+            .iter()
+            .filter(|(_, seen)| !**seen)
+            .map(|(key, _)| key)
+            .collect();
+        self.list
+            .iter()
+            .map(|(expectation, state)| verdict(expectation, state, &missing, damage))
+            .collect()
     }
 
     /// How many things are remembered. It does not grow with the length of a trace.
     pub fn live_state(&self) -> usize {
         let states = self.list.iter().map(|(_, state)| {
-            state.tallies.iter().map(Tally::live).sum::<usize>() + state.pending.values().map(Tally::live).sum::<usize>()
+            state.tallies.iter().map(Tally::live).sum::<usize>()
+                + state.pending.values().map(Tally::live).sum::<usize>()
         });
         states.sum::<usize>() + self.names.live()
     }
@@ -315,7 +401,12 @@ fn class_of(property: &str) -> Option<NameClass> {
     }
 }
 
-fn resolve_duration(line: usize, kind: SpanKind, of: &mut [Term], metadata: &Metadata) -> Result<(), ExpectError> {
+fn resolve_duration(
+    line: usize,
+    kind: SpanKind,
+    of: &mut [Term],
+    metadata: &Metadata,
+) -> Result<(), ExpectError> {
     const IRQ: [&str; 2] = [IrqEnter::SCHEMA.name, IrqExit::SCHEMA.name];
     const WAKE: [&str; 2] = [SchedWakeup::SCHEMA.name, SchedSwitch::SCHEMA.name];
     const WAIT: [&str; 2] = [LockWait::SCHEMA.name, LockAcquired::SCHEMA.name];
@@ -330,21 +421,35 @@ fn resolve_duration(line: usize, kind: SpanKind, of: &mut [Term], metadata: &Met
         SpanKind::OffCpu | SpanKind::OnCpu => (&WAKE[1..], &["thread", "cpu"]),
     };
     let classes = || metadata.streams().flat_map(|stream| stream.events.values());
-    let linux = kind == SpanKind::SystemCall && classes().any(|class| class.name.starts_with("syscall_entry_"));
-    if let Some(missing) = events.iter().find(|event| !linux && !classes().any(|class| *class.name == ***event)) {
+    let linux = kind == SpanKind::SystemCall
+        && classes().any(|class| class.name.starts_with("syscall_entry_"));
+    if let Some(missing) = events
+        .iter()
+        .find(|event| !linux && !classes().any(|class| *class.name == ***event))
+    {
         let message = format!("this cannot be measured: the trace has no event called {missing:?}");
         return Err(ExpectError { line, message });
     }
     for term in of {
         if !properties.contains(&&*term.field) {
-            let message = format!("of takes {} here, not {:?}", properties.join(", "), term.field);
-            return Err(ExpectError { line: term.line, message });
+            let message = format!(
+                "of takes {} here, not {:?}",
+                properties.join(", "),
+                term.field
+            );
+            return Err(ExpectError {
+                line: term.line,
+                message,
+            });
         }
         term.class = class_of(&term.field);
         let mut all = Vec::new();
         texts(&term.test, &mut all);
         if let (None, Some(text)) = (term.class, all.first()) {
-            return Err(ExpectError { line: term.line, message: format!("a CPU is a number, and {text:?} is none") });
+            return Err(ExpectError {
+                line: term.line,
+                message: format!("a CPU is a number, and {text:?} is none"),
+            });
         }
     }
     Ok(())
@@ -369,10 +474,25 @@ fn is_text(test: &Test, text: &str) -> bool {
     all.iter().any(|wanted| wanted == text)
 }
 
-fn verdict(expectation: &Expectation, state: &State, missing: &HashSet<&(NameClass, String)>, damage: &[String]) -> Verdict {
+fn verdict(
+    expectation: &Expectation,
+    state: &State,
+    missing: &HashSet<&(NameClass, String)>,
+    damage: &[String],
+) -> Verdict {
     let subject = &expectation.subject;
-    let name = expectation.name.clone().unwrap_or_else(|| subject.to_string());
-    let mut verdict = Verdict { name, line: expectation.line, holds: true, message: String::new(), found: Vec::new(), more: 0 };
+    let name = expectation
+        .name
+        .clone()
+        .unwrap_or_else(|| subject.to_string());
+    let mut verdict = Verdict {
+        name,
+        line: expectation.line,
+        holds: true,
+        message: String::new(),
+        found: Vec::new(),
+        more: 0,
+    };
     let tally = state.tallies.first();
     let (count, over) = tally.map_or((0, 0), |tally| (tally.count, tally.over));
     let kept = |list: fn(&Tally) -> &Vec<(u64, Found)>| {
@@ -385,19 +505,32 @@ fn verdict(expectation: &Expectation, state: &State, missing: &HashSet<&(NameCla
             verdict.message = format!("{bounds} expected, {count} found");
             if !verdict.holds {
                 let too_many = bounds.most.is_some_and(|most| count > most);
-                verdict.found = if too_many { kept(|tally| &tally.worst) } else { kept(|tally| &tally.first) };
+                verdict.found = if too_many {
+                    kept(|tally| &tally.worst)
+                } else {
+                    kept(|tally| &tally.first)
+                };
                 let all = if too_many { over } else { count };
                 verdict.more = all.saturating_sub(verdict.found.len() as u64);
             }
         }
         Subject::Order(steps) => order(steps, state, &mut verdict),
-        Subject::Duration { least, most, bounds, .. } => {
+        Subject::Duration {
+            least,
+            most,
+            bounds,
+            ..
+        } => {
             verdict.holds = bounds.hold(count) && over == 0;
             let limits = match (least, most) {
                 (None, None) => String::new(),
                 (Some(least), None) => format!(", {over} of them under {}", nanos(*least)),
                 (None, Some(most)) => format!(", {over} of them over {}", nanos(*most)),
-                (Some(least), Some(most)) => format!(", {over} of them not within {} and {}", nanos(*least), nanos(*most)),
+                (Some(least), Some(most)) => format!(
+                    ", {over} of them not within {} and {}",
+                    nanos(*least),
+                    nanos(*most)
+                ),
             };
             verdict.message = match bounds.hold(count) {
                 true => format!("{count} measured{limits}"),
@@ -406,7 +539,9 @@ fn verdict(expectation: &Expectation, state: &State, missing: &HashSet<&(NameCla
             verdict.found = kept(|tally| &tally.worst);
             verdict.more = over.saturating_sub(verdict.found.len() as u64);
         }
-        Subject::Losses { packets, bounds, .. } => {
+        Subject::Losses {
+            packets, bounds, ..
+        } => {
             verdict.holds = bounds.hold(count);
             let what = if *packets { "packets" } else { "events" };
             verdict.message = format!("{bounds} lost {what} expected, {count} lost");
@@ -428,9 +563,15 @@ fn verdict(expectation: &Expectation, state: &State, missing: &HashSet<&(NameCla
     }
     if state.overrun {
         verdict.holds = false;
-        verdict.message = "this cannot be told: too many numbers have events before a name is told for them".to_owned();
+        verdict.message =
+            "this cannot be told: too many numbers have events before a name is told for them"
+                .to_owned();
     }
-    if let Some((class, text)) = subject.names().into_iter().find(|name| missing.contains(name)) {
+    if let Some((class, text)) = subject
+        .names()
+        .into_iter()
+        .find(|name| missing.contains(name))
+    {
         verdict.holds = false;
         verdict.message = format!("no {} of this trace is called {text:?}", class.one());
     }
@@ -470,15 +611,24 @@ fn order(steps: &[Vec<Pattern>], state: &State, verdict: &mut Verdict) {
 /// In the largest unit that leaves a whole number.
 fn nanos(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let unit = units.into_iter().find(|(size, _)| ns > 0 && ns.is_multiple_of(*size));
-    unit.map_or_else(|| format!("{ns} ns"), |(size, unit)| format!("{} {unit}", ns / size))
+    let unit = units
+        .into_iter()
+        .find(|(size, _)| ns > 0 && ns.is_multiple_of(*size));
+    unit.map_or_else(
+        || format!("{ns} ns"),
+        |(size, unit)| format!("{} {unit}", ns / size),
+    )
 }
 
 impl Subject {
     fn names(&self) -> Vec<(NameClass, String)> {
         let terms: Vec<&Term> = match self {
             Subject::Count { any, .. } => any.iter().flat_map(|pattern| &pattern.terms).collect(),
-            Subject::Order(steps) => steps.iter().flatten().flat_map(|pattern| &pattern.terms).collect(),
+            Subject::Order(steps) => steps
+                .iter()
+                .flatten()
+                .flat_map(|pattern| &pattern.terms)
+                .collect(),
             Subject::Duration { of, .. } => of.iter().collect(),
             _ => Vec::new(),
         };
@@ -512,8 +662,17 @@ impl std::fmt::Display for Subject {
                 }
                 Ok(())
             }
-            Subject::Duration { kind, of, least, most, .. } => {
-                let name = SpanKind::ALL.into_iter().find(|(_, of)| of == kind).map_or("duration", |(name, _)| name);
+            Subject::Duration {
+                kind,
+                of,
+                least,
+                most,
+                ..
+            } => {
+                let name = SpanKind::ALL
+                    .into_iter()
+                    .find(|(_, of)| of == kind)
+                    .map_or("duration", |(name, _)| name);
                 f.write_str(name)?;
                 super::terms(f, of)?;
                 if let Some(least) = least {
@@ -524,7 +683,9 @@ impl std::fmt::Display for Subject {
                 }
                 Ok(())
             }
-            Subject::Losses { packets, on_cpu, .. } => {
+            Subject::Losses {
+                packets, on_cpu, ..
+            } => {
                 write!(f, "lost {}", if *packets { "packets" } else { "events" })?;
                 if let Some(cpu) = on_cpu {
                     write!(f, " on CPU {cpu}")?;

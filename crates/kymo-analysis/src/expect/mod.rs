@@ -1,10 +1,12 @@
 //! What a trace is expected to hold, written down in a file, and whether it does.
 //!
-//! [`Expectations`] is the file, [`Judge`] holds a trace against it in the same pass as [`Analysis`](crate::Analysis), and gives a
-//! [`Verdict`] on each expectation. Memory does not depend on the length of the trace.
+//! [`Expectations`] is the file, [`Judge`] holds a trace against it in the same pass as
+//! [`Analysis`](crate::Analysis), and gives a [`Verdict`] on each expectation. Memory does not
+//! depend on the length of the trace.
 //!
-//! Names stand where numbers do (a thread's for `tid`, `next_tid` ..). An event may come before its thread's name is told: it is kept apart, by the
-//! number, until the name is known. A number that no name is ever told for is called nothing.
+//! Names stand where numbers do (a thread's for `tid`, `next_tid` ..). An event may come before its
+//! thread's name is told: it is kept apart, by the number, until the name is known. A number that
+//! no name is ever told for is called nothing.
 
 mod judge;
 mod names;
@@ -74,9 +76,19 @@ enum Subject {
     /// The first events that fit come in this order; those of one step in any.
     Order(Vec<Vec<Pattern>>),
     /// How long something takes.
-    Duration { kind: SpanKind, of: Vec<Term>, least: Option<u64>, most: Option<u64>, bounds: Bounds },
+    Duration {
+        kind: SpanKind,
+        of: Vec<Term>,
+        least: Option<u64>,
+        most: Option<u64>,
+        bounds: Bounds,
+    },
     /// What was lost.
-    Losses { packets: bool, on_cpu: Option<u64>, bounds: Bounds },
+    Losses {
+        packets: bool,
+        on_cpu: Option<u64>,
+        bounds: Bounds,
+    },
     /// No event is earlier than the one before it.
     Timestamps,
 }
@@ -127,7 +139,13 @@ impl std::fmt::Display for Pattern {
 
 fn terms(f: &mut std::fmt::Formatter<'_>, terms: &[Term]) -> std::fmt::Result {
     for (index, term) in terms.iter().enumerate() {
-        write!(f, "{}{} = {}", if index == 0 { " with " } else { ", " }, term.field, term.test)?;
+        write!(
+            f,
+            "{}{} = {}",
+            if index == 0 { " with " } else { ", " },
+            term.field,
+            term.test
+        )?;
     }
     Ok(())
 }

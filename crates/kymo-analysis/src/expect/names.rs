@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use kymo::event::Event as _;
 use kymo::vocabulary::{Counter, Mark, SpanBegin, SpanEnd};
 use kymo::vocabulary::{
-    IrqName, LockName, ProcessName, ProcessStateDump, SchedSwitch, SyscallEnter, SyscallExit, SyscallName, ThreadCreate,
-    ThreadExit, ThreadName, ThreadStateDump, UserName,
+    IrqName, LockName, ProcessName, ProcessStateDump, SchedSwitch, SyscallEnter, SyscallExit,
+    SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadStateDump, UserName,
 };
 use kymo_ctf::Event;
 
@@ -25,7 +25,12 @@ impl NameClass {
     /// Of a field of an event.
     pub(super) fn of(event: &str, field: &str) -> Option<NameClass> {
         const SYSCALLS: [&str; 2] = [SyscallEnter::SCHEMA.name, SyscallExit::SCHEMA.name];
-        const USER: [&str; 4] = [Mark::SCHEMA.name, SpanBegin::SCHEMA.name, SpanEnd::SCHEMA.name, Counter::SCHEMA.name];
+        const USER: [&str; 4] = [
+            Mark::SCHEMA.name,
+            SpanBegin::SCHEMA.name,
+            SpanEnd::SCHEMA.name,
+            Counter::SCHEMA.name,
+        ];
         match field {
             "pid" => Some(NameClass::Process),
             "lock" => Some(NameClass::Lock),
@@ -59,7 +64,11 @@ pub(super) struct Name {
 
 impl Name {
     pub(super) fn is(&self, wanted: &str) -> bool {
-        if self.cut { wanted.starts_with(&self.text) } else { wanted == self.text }
+        if self.cut {
+            wanted.starts_with(&self.text)
+        } else {
+            wanted == self.text
+        }
     }
 }
 
@@ -107,7 +116,8 @@ impl Names {
                 [None, None]
             }
             CREATE => {
-                // The number is another thread's from here on, unless that one's name has come already.
+                // The number is another thread's from here on, unless that one's name has come
+                // already.
                 if let Some(tid) = tid().filter(|tid| self.over.remove(tid)) {
                     self.names.remove(&(NameClass::Thread, tid));
                 }
@@ -120,15 +130,30 @@ impl Names {
     fn tell(&mut self, class: NameClass, event: &Event, number: &str, name: &str) -> Option<Told> {
         let number = event.fields.get(number)?.as_u64()?;
         let text = event.fields.get(name)?.as_str()?;
-        let cut = event.fields.get("_name_cut").and_then(|cut| cut.as_u64()).is_some_and(|cut| cut > 0);
+        let cut = event
+            .fields
+            .get("_name_cut")
+            .and_then(|cut| cut.as_u64())
+            .is_some_and(|cut| cut > 0);
         if class == NameClass::Thread {
             self.over.remove(&number);
         }
         match self.names.get_mut(&(class, number)) {
             Some(have) if have.text == text && have.cut == cut => {}
-            Some(have) => *have = Name { text: text.to_owned(), cut },
+            Some(have) => {
+                *have = Name {
+                    text: text.to_owned(),
+                    cut,
+                }
+            }
             None => {
-                self.names.insert((class, number), Name { text: text.to_owned(), cut });
+                self.names.insert(
+                    (class, number),
+                    Name {
+                        text: text.to_owned(),
+                        cut,
+                    },
+                );
             }
         }
         Some((class, number))

@@ -9,7 +9,14 @@ use super::{Bounds, ExpectError, Expectation, Expectations, Pattern, Subject, Te
 use crate::span::SpanKind;
 
 /// What an expectation is about: exactly one of these.
-const SUBJECTS: [&str; 6] = ["event", "any_of", "order", "duration", "losses", "timestamps"];
+const SUBJECTS: [&str; 6] = [
+    "event",
+    "any_of",
+    "order",
+    "duration",
+    "losses",
+    "timestamps",
+];
 const COUNTS: [&str; 3] = ["count", "at_least", "at_most"];
 
 pub(super) fn file(text: &str) -> Result<Expectations, ExpectError> {
@@ -23,10 +30,17 @@ pub(super) fn file(text: &str) -> Result<Expectations, ExpectError> {
         let wrong = || "a file is a row of [[expect]] tables, and nothing else";
         let tables = match (&**key.get_ref(), value.get_ref()) {
             ("expect", DeValue::Array(tables)) => tables,
-            _ => return Err(file.error(key.span(), format!("{wrong}, not \"{}\"", key.get_ref(), wrong = wrong()))),
+            _ => {
+                return Err(file.error(
+                    key.span(),
+                    format!("{wrong}, not \"{}\"", key.get_ref(), wrong = wrong()),
+                ));
+            }
         };
         for table in tables {
-            let DeValue::Table(of) = table.get_ref() else { return Err(file.error(table.span(), wrong().to_owned())) };
+            let DeValue::Table(of) = table.get_ref() else {
+                return Err(file.error(table.span(), wrong().to_owned()));
+            };
             list.push(file.expectation(of, table.span())?);
         }
     }
@@ -41,19 +55,43 @@ type Value<'a> = Spanned<DeValue<'a>>;
 
 impl File<'_> {
     fn line(&self, span: Range<usize>) -> usize {
-        let before = self.text.as_bytes().get(..span.start).unwrap_or(self.text.as_bytes());
+        let before = self
+            .text
+            .as_bytes()
+            .get(..span.start)
+            .unwrap_or(self.text.as_bytes());
         before.iter().filter(|&&byte| byte == b'\n').count() + 1
     }
 
     fn error(&self, span: Range<usize>, message: String) -> ExpectError {
-        ExpectError { line: self.line(span), message }
+        ExpectError {
+            line: self.line(span),
+            message,
+        }
     }
 
-    fn expectation(&self, table: &DeTable<'_>, span: Range<usize>) -> Result<Expectation, ExpectError> {
-        let subjects: Vec<&str> = SUBJECTS.into_iter().filter(|key| table.contains_key(*key)).collect();
+    fn expectation(
+        &self,
+        table: &DeTable<'_>,
+        span: Range<usize>,
+    ) -> Result<Expectation, ExpectError> {
+        let subjects: Vec<&str> = SUBJECTS
+            .into_iter()
+            .filter(|key| table.contains_key(*key))
+            .collect();
         let &[subject] = &subjects[..] else {
-            let found = if subjects.is_empty() { "none".to_owned() } else { subjects.join(" and ") };
-            return Err(self.error(span, format!("an expectation has one of {}; this has {found}", SUBJECTS.join(", "))));
+            let found = if subjects.is_empty() {
+                "none".to_owned()
+            } else {
+                subjects.join(" and ")
+            };
+            return Err(self.error(
+                span,
+                format!(
+                    "an expectation has one of {}; this has {found}",
+                    SUBJECTS.join(", ")
+                ),
+            ));
         };
         let more: &[&str] = match subject {
             "duration" => &["of", "min", "max", "count", "at_least", "at_most"],
@@ -66,18 +104,32 @@ impl File<'_> {
             if name != "name" && name != subject && !more.contains(&name) {
                 let mut possible = vec!["name"];
                 possible.extend(more);
-                let message = format!("\"{name}\" means nothing beside \"{subject}\", which takes {}", possible.join(", "));
+                let message = format!(
+                    "\"{name}\" means nothing beside \"{subject}\", which takes {}",
+                    possible.join(", ")
+                );
                 return Err(self.error(key.span(), message));
             }
         }
-        let Some(value) = table.get(subject) else { return Err(self.error(span, "nothing is expected".to_owned())) };
+        let Some(value) = table.get(subject) else {
+            return Err(self.error(span, "nothing is expected".to_owned()));
+        };
         let bounds = self.bounds(table)?;
         let subject = match subject {
-            "event" => Subject::Count { any: vec![self.pattern(value)?], bounds: self.needed(bounds, span.clone())? },
-            "any_of" => Subject::Count { any: self.patterns(value)?, bounds: self.needed(bounds, span.clone())? },
+            "event" => Subject::Count {
+                any: vec![self.pattern(value)?],
+                bounds: self.needed(bounds, span.clone())?,
+            },
+            "any_of" => Subject::Count {
+                any: self.patterns(value)?,
+                bounds: self.needed(bounds, span.clone())?,
+            },
             "order" => {
                 let DeValue::Array(steps) = value.get_ref() else {
-                    return Err(self.error(value.span(), "order is a list of events, first to last".to_owned()));
+                    return Err(self.error(
+                        value.span(),
+                        "order is a list of events, first to last".to_owned(),
+                    ));
                 };
                 let steps = steps.iter().map(|step| match step.get_ref() {
                     DeValue::Array(_) => self.patterns(step),
@@ -85,7 +137,9 @@ impl File<'_> {
                 });
                 let steps: Vec<Vec<Pattern>> = steps.collect::<Result<_, _>>()?;
                 if steps.len() < 2 {
-                    return Err(self.error(value.span(), "an order has two events at least".to_owned()));
+                    return Err(
+                        self.error(value.span(), "an order has two events at least".to_owned())
+                    );
                 }
                 Subject::Order(steps)
             }
@@ -94,78 +148,154 @@ impl File<'_> {
                 let packets = match self.text(value)? {
                     "events" => false,
                     "packets" => true,
-                    other => return Err(self.error(value.span(), format!("losses are \"events\" or \"packets\", not {other:?}"))),
+                    other => {
+                        return Err(self.error(
+                            value.span(),
+                            format!("losses are \"events\" or \"packets\", not {other:?}"),
+                        ));
+                    }
                 };
-                let on_cpu = table.get("on_cpu").map(|cpu| self.natural(cpu)).transpose()?;
-                Subject::Losses { packets, on_cpu, bounds: self.needed(bounds, span.clone())? }
+                let on_cpu = table
+                    .get("on_cpu")
+                    .map(|cpu| self.natural(cpu))
+                    .transpose()?;
+                Subject::Losses {
+                    packets,
+                    on_cpu,
+                    bounds: self.needed(bounds, span.clone())?,
+                }
             }
             _ => match self.text(value)? {
                 "non-decreasing" => Subject::Timestamps,
                 other => {
-                    return Err(self.error(value.span(), format!("timestamps can be expected \"non-decreasing\", not {other:?}")));
+                    return Err(self.error(
+                        value.span(),
+                        format!("timestamps can be expected \"non-decreasing\", not {other:?}"),
+                    ));
                 }
             },
         };
-        let name = table.get("name").map(|name| self.text(name).map(str::to_owned)).transpose()?;
-        Ok(Expectation { line: self.line(span), name, subject })
+        let name = table
+            .get("name")
+            .map(|name| self.text(name).map(str::to_owned))
+            .transpose()?;
+        Ok(Expectation {
+            line: self.line(span),
+            name,
+            subject,
+        })
     }
 
     fn needed(&self, bounds: Bounds, span: Range<usize>) -> Result<Bounds, ExpectError> {
         match bounds {
-            Bounds { least: None, most: None } => {
-                Err(self.error(span, format!("how many there are to be is not said: one of {}", COUNTS.join(", "))))
-            }
+            Bounds {
+                least: None,
+                most: None,
+            } => Err(self.error(
+                span,
+                format!(
+                    "how many there are to be is not said: one of {}",
+                    COUNTS.join(", ")
+                ),
+            )),
             bounds => Ok(bounds),
         }
     }
 
     fn bounds(&self, table: &DeTable<'_>) -> Result<Bounds, ExpectError> {
-        let [count, least, most] = COUNTS.map(|key| table.get(key).map(|value| (self.natural(value), value.span())));
+        let [count, least, most] = COUNTS.map(|key| {
+            table
+                .get(key)
+                .map(|value| (self.natural(value), value.span()))
+        });
         if let (Some((_, span)), true) = (&count, least.is_some() || most.is_some()) {
-            return Err(self.error(span.clone(), "count says it all: at_least and at_most stand without it".to_owned()));
+            return Err(self.error(
+                span.clone(),
+                "count says it all: at_least and at_most stand without it".to_owned(),
+            ));
         }
         let span = most.as_ref().map(|(_, span)| span.clone());
-        let value = |of: Option<(Result<u64, ExpectError>, Range<usize>)>| of.map(|(value, _)| value).transpose();
+        let value = |of: Option<(Result<u64, ExpectError>, Range<usize>)>| {
+            of.map(|(value, _)| value).transpose()
+        };
         let count = value(count)?;
-        let bounds = Bounds { least: value(least)?.or(count), most: value(most)?.or(count) };
+        let bounds = Bounds {
+            least: value(least)?.or(count),
+            most: value(most)?.or(count),
+        };
         match (bounds.least, bounds.most, span) {
-            (Some(least), Some(most), Some(span)) if least > most => {
-                Err(self.error(span, format!("no number is at least {least} and at most {most}")))
-            }
+            (Some(least), Some(most), Some(span)) if least > most => Err(self.error(
+                span,
+                format!("no number is at least {least} and at most {most}"),
+            )),
             _ => Ok(bounds),
         }
     }
 
-    fn duration(&self, table: &DeTable<'_>, value: &Value<'_>, bounds: Bounds) -> Result<Subject, ExpectError> {
+    fn duration(
+        &self,
+        table: &DeTable<'_>,
+        value: &Value<'_>,
+        bounds: Bounds,
+    ) -> Result<Subject, ExpectError> {
         let wanted = self.text(value)?;
         let Some((_, kind)) = SpanKind::ALL.into_iter().find(|(name, _)| *name == wanted) else {
             let names = SpanKind::ALL.map(|(name, _)| name).join(", ");
-            return Err(self.error(value.span(), format!("there is no duration {wanted:?}; those there are: {names}")));
+            return Err(self.error(
+                value.span(),
+                format!("there is no duration {wanted:?}; those there are: {names}"),
+            ));
         };
         let limit = |key: &str| table.get(key).map(|value| self.nanos(value)).transpose();
         let (least, most) = (limit("min")?, limit("max")?);
         if least.is_none() && most.is_none() && bounds.least.is_none() && bounds.most.is_none() {
-            return Err(self.error(value.span(), "of a duration, one of max, min, count, at_least, at_most is expected".to_owned()));
+            return Err(self.error(
+                value.span(),
+                "of a duration, one of max, min, count, at_least, at_most is expected".to_owned(),
+            ));
         }
         let mut of = Vec::new();
         if let Some(value) = table.get("of") {
             let DeValue::Table(terms) = value.get_ref() else {
-                return Err(self.error(value.span(), "of is a table, such as { thread = \"A\" }".to_owned()));
+                return Err(self.error(
+                    value.span(),
+                    "of is a table, such as { thread = \"A\" }".to_owned(),
+                ));
             };
             for (key, value) in terms {
                 let (field, line) = (key.get_ref().to_string(), self.line(key.span()));
-                of.push(Term { line, field, test: self.test(value)?, class: None });
+                of.push(Term {
+                    line,
+                    field,
+                    test: self.test(value)?,
+                    class: None,
+                });
             }
         }
         // A limit that nothing was held against would look like one that was kept.
-        let bounds = Bounds { least: bounds.least.or((bounds.most.is_none()).then_some(1)), ..bounds };
-        Ok(Subject::Duration { kind, of, least, most, bounds })
+        let bounds = Bounds {
+            least: bounds.least.or((bounds.most.is_none()).then_some(1)),
+            ..bounds
+        };
+        Ok(Subject::Duration {
+            kind,
+            of,
+            least,
+            most,
+            bounds,
+        })
     }
 
     fn patterns(&self, value: &Value<'_>) -> Result<Vec<Pattern>, ExpectError> {
         match value.get_ref() {
-            DeValue::Array(patterns) if !patterns.is_empty() => patterns.iter().map(|pattern| self.pattern(pattern)).collect(),
-            _ => Err(self.error(value.span(), "this is a list of one event or more".to_owned())),
+            DeValue::Array(patterns) if !patterns.is_empty() => patterns
+                .iter()
+                .map(|pattern| self.pattern(pattern))
+                .collect(),
+            _ => Err(self.error(
+                value.span(),
+                "this is a list of one event or more".to_owned(),
+            )),
         }
     }
 
@@ -173,7 +303,14 @@ impl File<'_> {
     fn pattern(&self, value: &Value<'_>) -> Result<Pattern, ExpectError> {
         let line = self.line(value.span());
         let table = match value.get_ref() {
-            DeValue::String(name) => return Ok(Pattern { line, event: name.to_string(), on_cpu: None, terms: Vec::new() }),
+            DeValue::String(name) => {
+                return Ok(Pattern {
+                    line,
+                    event: name.to_string(),
+                    on_cpu: None,
+                    terms: Vec::new(),
+                });
+            }
             DeValue::Table(table) => table,
             _ => {
                 let message = "an event is its name, or a table such as { is = \"thread_yield\", tid = \"A\" }";
@@ -186,16 +323,29 @@ impl File<'_> {
             return Err(self.error(value.span(), message.to_owned()));
         };
         let event = self.text(event)?.to_owned();
-        let on_cpu = table.get("on_cpu").map(|cpu| self.natural(cpu)).transpose()?;
+        let on_cpu = table
+            .get("on_cpu")
+            .map(|cpu| self.natural(cpu))
+            .transpose()?;
         let mut terms = Vec::new();
         for (key, value) in table {
             let field = &**key.get_ref();
             if !["is", "on_cpu"].contains(&field) {
-                terms.push(Term { line: self.line(key.span()), field: field.to_owned(), test: self.test(value)?, class: None });
+                terms.push(Term {
+                    line: self.line(key.span()),
+                    field: field.to_owned(),
+                    test: self.test(value)?,
+                    class: None,
+                });
             }
         }
         terms.sort_by(|a, b| a.field.cmp(&b.field));
-        Ok(Pattern { line, event, on_cpu, terms })
+        Ok(Pattern {
+            line,
+            event,
+            on_cpu,
+            terms,
+        })
     }
 
     fn test(&self, value: &Value<'_>) -> Result<Test, ExpectError> {
@@ -205,29 +355,42 @@ impl File<'_> {
             DeValue::String(text) => Ok(Test::Text(text.to_string())),
             DeValue::Array(tests) if !tests.is_empty() => {
                 let tests = tests.iter().map(|test| match test.get_ref() {
-                    DeValue::Array(_) => Err(self.error(test.span(), "a list in a list means nothing".to_owned())),
+                    DeValue::Array(_) => {
+                        Err(self.error(test.span(), "a list in a list means nothing".to_owned()))
+                    }
                     _ => self.test(test),
                 });
                 Ok(Test::AnyOf(tests.collect::<Result<_, _>>()?))
             }
             DeValue::Table(table) => {
-                if let Some(key) = table.keys().find(|key| !["at_least", "at_most"].contains(&&**key.get_ref())) {
-                    let message = format!("a range has at_least and at_most, not \"{}\"", key.get_ref());
+                if let Some(key) = table
+                    .keys()
+                    .find(|key| !["at_least", "at_most"].contains(&&**key.get_ref()))
+                {
+                    let message = format!(
+                        "a range has at_least and at_most, not \"{}\"",
+                        key.get_ref()
+                    );
                     return Err(self.error(key.span(), message));
                 }
                 let limit = |key: &str| table.get(key).map(|value| self.integer(value)).transpose();
                 match (limit("at_least")?, limit("at_most")?) {
-                    (None, None) => Err(self.error(value.span(), "a range has at_least, at_most, or both".to_owned())),
-                    (Some(least), Some(most)) if least > most => {
-                        Err(self.error(value.span(), format!("no number is at least {least} and at most {most}")))
-                    }
+                    (None, None) => Err(self.error(
+                        value.span(),
+                        "a range has at_least, at_most, or both".to_owned(),
+                    )),
+                    (Some(least), Some(most)) if least > most => Err(self.error(
+                        value.span(),
+                        format!("no number is at least {least} and at most {most}"),
+                    )),
                     (least, most) => Ok(Test::Range(least, most)),
                 }
             }
             other => {
                 let kind = other.type_str();
                 let message = format!(
-                    "{kind}: a value is a number, true or false, a text, a list of these, or {{ at_least = .., at_most = .. }}"
+                    "{kind}: a value is a number, true or false, a text, a list of these, or {{ \
+                     at_least = .., at_most = .. }}"
                 );
                 Err(self.error(value.span(), message))
             }
@@ -236,17 +399,37 @@ impl File<'_> {
 
     fn text<'v>(&self, value: &'v Value<'_>) -> Result<&'v str, ExpectError> {
         let text = value.get_ref().as_str();
-        text.ok_or_else(|| self.error(value.span(), format!("here stands a text in quotes, not {}", value.get_ref().type_str())))
+        text.ok_or_else(|| {
+            self.error(
+                value.span(),
+                format!(
+                    "here stands a text in quotes, not {}",
+                    value.get_ref().type_str()
+                ),
+            )
+        })
     }
 
     fn integer(&self, value: &Value<'_>) -> Result<i128, ExpectError> {
-        let number = value.get_ref().as_integer().and_then(|number| i128::from_str_radix(number.as_str(), number.radix()).ok());
-        number.ok_or_else(|| self.error(value.span(), format!("here stands a whole number, not {}", value.get_ref().type_str())))
+        let number = value
+            .get_ref()
+            .as_integer()
+            .and_then(|number| i128::from_str_radix(number.as_str(), number.radix()).ok());
+        number.ok_or_else(|| {
+            self.error(
+                value.span(),
+                format!(
+                    "here stands a whole number, not {}",
+                    value.get_ref().type_str()
+                ),
+            )
+        })
     }
 
     fn natural(&self, value: &Value<'_>) -> Result<u64, ExpectError> {
         let number = self.integer(value)?;
-        u64::try_from(number).map_err(|_| self.error(value.span(), format!("{number} is no number of anything")))
+        u64::try_from(number)
+            .map_err(|_| self.error(value.span(), format!("{number} is no number of anything")))
     }
 
     /// A duration with its unit.
@@ -256,7 +439,9 @@ impl File<'_> {
             self.error(value.span(), message.to_owned())
         };
         let text = value.get_ref().as_str().ok_or_else(wrong)?;
-        let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let at = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(wrong)?;
         let (number, unit) = text.split_at(at);
         let scale: u32 = match unit.trim() {
             "ns" => 0,
@@ -268,10 +453,23 @@ impl File<'_> {
         // In whole numbers: "0.1 us" is 100 ns.
         let (whole, part) = number.split_once('.').unwrap_or((number, ""));
         let part = part.trim_end_matches('0');
-        let rest = scale.checked_sub(u32::try_from(part.len()).map_err(|_| wrong())?).ok_or_else(wrong)?;
-        let parse = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u64>().ok() };
-        let whole = parse(whole).filter(|_| !number.is_empty()).and_then(|whole| whole.checked_mul(10_u64.pow(scale)));
+        let rest = scale
+            .checked_sub(u32::try_from(part.len()).map_err(|_| wrong())?)
+            .ok_or_else(wrong)?;
+        let parse = |digits: &str| {
+            if digits.is_empty() {
+                Some(0)
+            } else {
+                digits.parse::<u64>().ok()
+            }
+        };
+        let whole = parse(whole)
+            .filter(|_| !number.is_empty())
+            .and_then(|whole| whole.checked_mul(10_u64.pow(scale)));
         let part = parse(part).and_then(|part| part.checked_mul(10_u64.pow(rest)));
-        whole.zip(part).and_then(|(whole, part)| whole.checked_add(part)).ok_or_else(wrong)
+        whole
+            .zip(part)
+            .and_then(|(whole, part)| whole.checked_add(part))
+            .ok_or_else(wrong)
     }
 }

@@ -30,7 +30,10 @@ impl Fit {
             (Fit::No, _) | (_, Fit::No) => Fit::No,
             (Fit::Yes, fit) | (fit, Fit::Yes) => fit,
             (Fit::If(ways), Fit::If(more)) => {
-                let both = ways.iter().flat_map(|way| more.iter().map(|more| way.iter().chain(more).cloned().collect()));
+                let both = ways.iter().flat_map(|way| {
+                    more.iter()
+                        .map(|more| way.iter().chain(more).cloned().collect())
+                });
                 Fit::If(both.collect())
             }
         }
@@ -51,8 +54,9 @@ impl Fit {
     pub(super) fn told(self, (class, number): Told, is: impl Fn(&Need) -> bool) -> Fit {
         let Fit::If(ways) = self else { return self };
         let ways = ways.into_iter().map(|way| {
-            let (met, open): (Vec<Need>, Vec<Need>) =
-                way.into_iter().partition(|need| (need.class, need.number) == (class, number));
+            let (met, open): (Vec<Need>, Vec<Need>) = way
+                .into_iter()
+                .partition(|need| (need.class, need.number) == (class, number));
             match (met.iter().all(&is), open.is_empty()) {
                 (false, _) => Fit::No,
                 (true, true) => Fit::Yes,
@@ -65,18 +69,37 @@ impl Fit {
 
 /// Sees that the pattern can fit events of this trace, and finds out which of its texts are names.
 pub(super) fn resolve(pattern: &mut Pattern, metadata: &Metadata) -> Result<(), ExpectError> {
-    let classes = metadata.streams().flat_map(|stream| stream.events.values().map(move |class| (&**stream, &**class)));
-    let called: Vec<(&StreamClass, &EventClass)> = classes.filter(|(_, class)| *class.name == *pattern.event).collect();
+    let classes = metadata.streams().flat_map(|stream| {
+        stream
+            .events
+            .values()
+            .map(move |class| (&**stream, &**class))
+    });
+    let called: Vec<(&StreamClass, &EventClass)> = classes
+        .filter(|(_, class)| *class.name == *pattern.event)
+        .collect();
     if called.is_empty() {
-        let all = metadata.streams().flat_map(|stream| stream.events.values().map(|class| &*class.name));
-        let message = format!("no event of this trace is called {:?}; {}", pattern.event, possible(&pattern.event, all));
-        return Err(ExpectError { line: pattern.line, message });
+        let all = metadata
+            .streams()
+            .flat_map(|stream| stream.events.values().map(|class| &*class.name));
+        let message = format!(
+            "no event of this trace is called {:?}; {}",
+            pattern.event,
+            possible(&pattern.event, all)
+        );
+        return Err(ExpectError {
+            line: pattern.line,
+            message,
+        });
     }
     // Several streams may have it; one that has all fields is enough.
     let mut first = None;
     for (stream, class) in called {
         let mut terms = pattern.terms.clone();
-        match terms.iter_mut().try_for_each(|term| resolve_term(term, &pattern.event, stream, class)) {
+        match terms
+            .iter_mut()
+            .try_for_each(|term| resolve_term(term, &pattern.event, stream, class))
+        {
             Ok(()) => {
                 pattern.terms = terms;
                 return Ok(());
@@ -87,16 +110,35 @@ pub(super) fn resolve(pattern: &mut Pattern, metadata: &Metadata) -> Result<(), 
     first.map_or(Ok(()), Err)
 }
 
-fn resolve_term(term: &mut Term, event: &str, stream: &StreamClass, class: &EventClass) -> Result<(), ExpectError> {
-    let error = |message| ExpectError { line: term.line, message };
-    let structs = [class.fields.as_ref(), class.context.as_ref(), stream.event_context.as_ref()];
+fn resolve_term(
+    term: &mut Term,
+    event: &str,
+    stream: &StreamClass,
+    class: &EventClass,
+) -> Result<(), ExpectError> {
+    let error = |message| ExpectError {
+        line: term.line,
+        message,
+    };
+    let structs = [
+        class.fields.as_ref(),
+        class.context.as_ref(),
+        stream.event_context.as_ref(),
+    ];
     let members = || structs.iter().flatten().flat_map(|fields| &fields.members);
     let Some(member) = members().find(|member| *member.name == *term.field) else {
-        let all = members().map(|member| &*member.name).filter(|name| !name.starts_with('_'));
-        return Err(error(format!("{event} has no field {:?}; {}", term.field, possible(&term.field, all))));
+        let all = members()
+            .map(|member| &*member.name)
+            .filter(|name| !name.starts_with('_'));
+        return Err(error(format!(
+            "{event} has no field {:?}; {}",
+            term.field,
+            possible(&term.field, all)
+        )));
     };
     let names = NameClass::of(event, &term.field);
-    check(&term.test, &member.class, names).map_err(|what| error(format!("{} of {event} {what}", term.field)))?;
+    check(&term.test, &member.class, names)
+        .map_err(|what| error(format!("{} of {event} {what}", term.field)))?;
     // Texts and labels are compared as they are.
     term.class = names.filter(|_| matches!(member.class, FieldClass::Integer(_)));
     Ok(())
@@ -106,7 +148,10 @@ fn resolve_term(term: &mut Term, event: &str, stream: &StreamClass, class: &Even
 fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<(), String> {
     match (test, class) {
         (Test::AnyOf(tests), class) => tests.iter().try_for_each(|test| check(test, class, names)),
-        (Test::Number(_) | Test::Range(..), FieldClass::Integer(_) | FieldClass::Enum(_) | FieldClass::VarInt(_)) => Ok(()),
+        (
+            Test::Number(_) | Test::Range(..),
+            FieldClass::Integer(_) | FieldClass::Enum(_) | FieldClass::VarInt(_),
+        ) => Ok(()),
         (Test::Number(_) | Test::Range(..), FieldClass::Wide(class))
             if matches!(class.kind, WideKind::Integer | WideKind::Enum(_)) =>
         {
@@ -115,17 +160,27 @@ fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<()
         (Test::Text(_), FieldClass::String(_)) => Ok(()),
         (Test::Text(_), FieldClass::Array(class)) if class.text => Ok(()),
         (Test::Text(text), FieldClass::Enum(class)) => {
-            let labels: Vec<&str> = class.mappings.iter().map(|mapping| &*mapping.label).collect();
+            let labels: Vec<&str> = class
+                .mappings
+                .iter()
+                .map(|mapping| &*mapping.label)
+                .collect();
             match labels.iter().any(|label| label.eq_ignore_ascii_case(text)) {
                 true => Ok(()),
-                false => Err(format!("is never {text:?}, but one of {}", labels.join(", "))),
+                false => Err(format!(
+                    "is never {text:?}, but one of {}",
+                    labels.join(", ")
+                )),
             }
         }
         (Test::Text(_), FieldClass::Integer(_)) if names.is_some() => Ok(()),
         (Test::Text(text), FieldClass::Integer(_)) => Err(format!(
-            "is a number, and {text:?} is none (names stand for threads, processes, locks, interrupts, system calls, marks)"
+            "is a number, and {text:?} is none (names stand for threads, processes, locks, \
+             interrupts, system calls, marks)"
         )),
-        (Test::Number(_) | Test::Range(..), FieldClass::String(_)) => Err("is a text, and compared with one".to_owned()),
+        (Test::Number(_) | Test::Range(..), FieldClass::String(_)) => {
+            Err("is a text, and compared with one".to_owned())
+        }
         (Test::Number(_) | Test::Range(..), FieldClass::Array(class)) if class.text => {
             Err("is a text, and compared with one".to_owned())
         }
@@ -156,7 +211,9 @@ fn distance(a: &str, b: &str) -> usize {
         let mut corner = i;
         let mut left = i + 1;
         for (to, cell) in b.chars().zip(row.iter_mut().skip(1)) {
-            let best = (corner + usize::from(from != to)).min(left + 1).min(*cell + 1);
+            let best = (corner + usize::from(from != to))
+                .min(left + 1)
+                .min(*cell + 1);
             corner = std::mem::replace(cell, best);
             left = best;
         }
@@ -169,13 +226,17 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// Whether the event fits.
 pub(super) fn fits(pattern: &Pattern, event: &Event, names: &Names) -> Fit {
-    if *event.class.name != *pattern.event || pattern.on_cpu.is_some_and(|cpu| event.cpu() != Some(cpu)) {
+    if *event.class.name != *pattern.event
+        || pattern.on_cpu.is_some_and(|cpu| event.cpu() != Some(cpu))
+    {
         return Fit::No;
     }
     pattern.terms.iter().fold(Fit::Yes, |fit, term| match fit {
         Fit::No => Fit::No,
         fit => {
-            let value = [&event.fields, &event.context, &event.stream_context].into_iter().find_map(|all| all.get(&term.field));
+            let value = [&event.fields, &event.context, &event.stream_context]
+                .into_iter()
+                .find_map(|all| all.get(&term.field));
             fit.and(value.map_or(Fit::No, |value| one(&term.test, value, term.class, names)))
         }
     })
@@ -186,14 +247,24 @@ fn one(test: &Test, value: &Value, class: Option<NameClass>, names: &Names) -> F
     match value {
         Value::Str(text) => yes(is_text_of(test, |wanted| wanted == text)),
         Value::Enum { value, labels } => {
-            let labelled = is_text_of(test, |wanted| labels.iter().any(|label| label.eq_ignore_ascii_case(wanted)));
+            let labelled = is_text_of(test, |wanted| {
+                labels
+                    .iter()
+                    .any(|label| label.eq_ignore_ascii_case(wanted))
+            });
             yes(labelled || is_number(test, *value))
         }
         Value::WideEnum { value, labels } => {
-            let labelled = is_text_of(test, |wanted| labels.iter().any(|label| label.eq_ignore_ascii_case(wanted)));
+            let labelled = is_text_of(test, |wanted| {
+                labels
+                    .iter()
+                    .any(|label| label.eq_ignore_ascii_case(wanted))
+            });
             yes(labelled || value.to_i128().is_some_and(|value| is_number(test, value)))
         }
-        Value::Wide(number) => yes(number.to_i128().is_some_and(|number| is_number(test, number))),
+        Value::Wide(number) => yes(number
+            .to_i128()
+            .is_some_and(|number| is_number(test, number))),
         Value::UInt(number) => self::number(test, i128::from(*number), class, names),
         Value::Int(number) => self::number(test, i128::from(*number), class, names),
         _ => Fit::No,
@@ -205,7 +276,9 @@ pub(super) fn number(test: &Test, number: i128, class: Option<NameClass>, names:
     if is_number(test, number) {
         return Fit::Yes;
     }
-    let (Some(class), Ok(number)) = (class, u64::try_from(number)) else { return Fit::No };
+    let (Some(class), Ok(number)) = (class, u64::try_from(number)) else {
+        return Fit::No;
+    };
     let mut wanted = Vec::new();
     texts(test, &mut wanted);
     if wanted.is_empty() {
@@ -214,7 +287,11 @@ pub(super) fn number(test: &Test, number: i128, class: Option<NameClass>, names:
     match names.get(class, number) {
         Some(name) if wanted.iter().any(|wanted| name.is(wanted)) => Fit::Yes,
         Some(_) => Fit::No,
-        None => Fit::If(vec![vec![Need { class, number, wanted: wanted.into() }]]),
+        None => Fit::If(vec![vec![Need {
+            class,
+            number,
+            wanted: wanted.into(),
+        }]]),
     }
 }
 
@@ -238,7 +315,9 @@ fn is_text_of(test: &Test, is: impl Fn(&str) -> bool + Copy) -> bool {
 fn is_number(test: &Test, number: i128) -> bool {
     match test {
         Test::Number(wanted) => *wanted == number,
-        Test::Range(least, most) => least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most),
+        Test::Range(least, most) => {
+            least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most)
+        }
         Test::AnyOf(tests) => tests.iter().any(|test| is_number(test, number)),
         Test::Text(_) => false,
     }

@@ -1,6 +1,10 @@
 //! Traces whose every event and time the test chooses, written by Kymo's own metadata and packets.
 
-#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file uses a part of it"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,22 +31,46 @@ struct Stream {
 
 impl Stream {
     fn new(kind: ChannelKind, cpu: u32) -> Stream {
-        let (buffer, id) = (vec![0; PACKET_WORDS], StreamId { uuid: UUID, kind, cpu });
-        let mut stream = Stream { id, bytes: Vec::new(), buffer, packet: PacketBuilder::new(0), totals: Totals::default() };
+        let (buffer, id) = (
+            vec![0; PACKET_WORDS],
+            StreamId {
+                uuid: UUID,
+                kind,
+                cpu,
+            },
+        );
+        let mut stream = Stream {
+            id,
+            bytes: Vec::new(),
+            buffer,
+            packet: PacketBuilder::new(0),
+            totals: Totals::default(),
+        };
         // The anchor: an empty packet from which readers count losses.
         stream.seal(0);
         stream
     }
 
     fn seal(&mut self, end: u64) {
-        let words = self.packet.seal(&mut self.buffer, &self.id, end, self.totals, false);
-        self.bytes.extend(self.buffer[..words].iter().flat_map(|word| word.to_le_bytes()));
+        let words = self
+            .packet
+            .seal(&mut self.buffer, &self.id, end, self.totals, false);
+        self.bytes.extend(
+            self.buffer[..words]
+                .iter()
+                .flat_map(|word| word.to_le_bytes()),
+        );
         self.totals.sequence += 1;
         self.packet = PacketBuilder::new(end.max(self.packet.last()));
     }
 
     fn push(&mut self, time: u64, id: u32, payload: &[u32], padding: u8) {
-        let record = Record { time, id, payload, padding };
+        let record = Record {
+            time,
+            id,
+            payload,
+            padding,
+        };
         if !self.packet.push(&mut self.buffer, &record) {
             self.seal(time);
             assert!(self.packet.push(&mut self.buffer, &record));
@@ -63,15 +91,34 @@ impl Made {
         let path = std::env::temp_dir().join(format!("kymo-made-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
-        let clock = Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false };
+        let clock = Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        };
         let mut metadata = String::new();
-        tsdl::write(&mut metadata, &tsdl::Session { uuid: UUID, clock, hosted: false }, &ALL).unwrap();
+        tsdl::write(
+            &mut metadata,
+            &tsdl::Session {
+                uuid: UUID,
+                clock,
+                hosted: false,
+            },
+            &ALL,
+        )
+        .unwrap();
         std::fs::write(path.join("metadata"), metadata).unwrap();
-        Made { path, streams: BTreeMap::new() }
+        Made {
+            path,
+            streams: BTreeMap::new(),
+        }
     }
 
     fn stream(&mut self, kind: ChannelKind, cpu: u32) -> &mut Stream {
-        self.streams.entry((kind.label(), cpu)).or_insert_with(|| Stream::new(kind, cpu))
+        self.streams
+            .entry((kind.label(), cpu))
+            .or_insert_with(|| Stream::new(kind, cpu))
     }
 
     /// An event. Those of one CPU must come in the order of time.
@@ -79,7 +126,8 @@ impl Made {
         let (words, used) = event.encode();
         let payload = &words.as_ref()[..used];
         let bytes = E::SCHEMA.shape().payload_bytes(payload).unwrap();
-        self.stream(E::CHANNEL, cpu).push(time, E::ID, payload, (4 * used - bytes) as u8);
+        self.stream(E::CHANNEL, cpu)
+            .push(time, E::ID, payload, (4 * used - bytes) as u8);
     }
 
     pub fn switch(
@@ -89,12 +137,26 @@ impl Made {
         (prev, state, reason): (u32, ThreadState, SwitchReason),
         (next, prio): (u32, i16),
     ) {
-        let switch = SchedSwitch { prev_tid: Tid(prev), next_tid: Tid(next), prev_state: state, reason, next_prio: prio };
+        let switch = SchedSwitch {
+            prev_tid: Tid(prev),
+            next_tid: Tid(next),
+            prev_state: state,
+            reason,
+            next_prio: prio,
+        };
         self.event(cpu, time, switch);
     }
 
     pub fn wake(&mut self, cpu: u32, time: u64, tid: u32, waker: u32) {
-        self.event(cpu, time, SchedWakeup { tid: Tid(tid), waker_tid: Tid(waker), target_cpu: cpu });
+        self.event(
+            cpu,
+            time,
+            SchedWakeup {
+                tid: Tid(tid),
+                waker_tid: Tid(waker),
+                target_cpu: cpu,
+            },
+        );
     }
 
     /// Events of the CPU were lost between its last one and `end`.
@@ -111,7 +173,12 @@ impl Made {
         for stream in self.streams.values_mut() {
             let last = stream.packet.last();
             stream.seal(last);
-            std::fs::write(self.path.join(format!("{}_{}", stream.id.kind.label(), stream.id.cpu)), &stream.bytes).unwrap();
+            std::fs::write(
+                self.path
+                    .join(format!("{}_{}", stream.id.kind.label(), stream.id.cpu)),
+                &stream.bytes,
+            )
+            .unwrap();
         }
         &self.path
     }

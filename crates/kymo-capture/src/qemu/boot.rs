@@ -16,8 +16,12 @@ pub enum BootError {
     /// It is not UTF-8.
     #[error("The kernel's command line is not UTF-8, so that nothing can be added to it.")]
     NotText,
-    /// The user's own word says something else, or nothing that a kernel with Kymo would understand.
-    #[error("The kernel's command line has \"{word}\" in its word kymo=, which {contradicts}: leave one of them out.")]
+    /// The user's own word says something else, or nothing that a kernel with Kymo would
+    /// understand.
+    #[error(
+        "The kernel's command line has \"{word}\" in its word kymo=, which {contradicts}: leave \
+         one of them out."
+    )]
     Contradicts {
         /// What it has.
         word: String,
@@ -25,7 +29,10 @@ pub enum BootError {
         contradicts: &'static str,
     },
     /// A name that no event can have.
-    #[error("\"{name}\" is no name of an event: give names such as sched_switch or irq_*, separated by commas.")]
+    #[error(
+        "\"{name}\" is no name of an event: give names such as sched_switch or irq_*, separated by \
+         commas."
+    )]
     Name {
         /// The name.
         name: String,
@@ -51,18 +58,31 @@ impl Boot {
     pub fn names(list: &str) -> Result<Vec<String>, BootError> {
         let good = |name: &str| {
             let stem = name.strip_suffix('*').unwrap_or(name);
-            !name.is_empty() && stem.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+            !name.is_empty()
+                && stem
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
         };
         let name = |name: &str| {
             let name = name.trim();
-            if good(name) { Ok(name.to_owned()) } else { Err(BootError::Name { name: name.to_owned() }) }
+            if good(name) {
+                Ok(name.to_owned())
+            } else {
+                Err(BootError::Name {
+                    name: name.to_owned(),
+                })
+            }
         };
         list.split(',').map(name).collect()
     }
 
     /// Whether an event of this name was asked for.
     pub fn records(&self, name: &str) -> bool {
-        let fits = |pattern: &String| pattern.strip_suffix('*').map_or(pattern == name, |stem| name.starts_with(stem));
+        let fits = |pattern: &String| {
+            pattern
+                .strip_suffix('*')
+                .map_or(pattern == name, |stem| name.starts_with(stem))
+        };
         self.events.is_empty() || self.events.iter().any(fits)
     }
 
@@ -72,14 +92,24 @@ impl Boot {
 
     /// The kernel's command line `line` with this in it: in its last word `kymo=`, if it has one.
     pub(super) fn join(&self, line: &str) -> Result<String, BootError> {
-        let contradicts = |word: &str, contradicts| BootError::Contradicts { word: word.to_owned(), contradicts };
-        let given =
-            Options::parse(line).map_err(|word| contradicts(word, "no kernel with Kymo understands beside what is asked for"))?;
+        let contradicts = |word: &str, contradicts| BootError::Contradicts {
+            word: word.to_owned(),
+            contradicts,
+        };
+        let given = Options::parse(line).map_err(|word| {
+            contradicts(
+                word,
+                "no kernel with Kymo understands beside what is asked for",
+            )
+        })?;
         if self.rolling && given.overflow == Some(Overflow::Discard) {
             return Err(contradicts("discard", "contradicts --rolling"));
         }
         if let (false, Some(names)) = (self.events.is_empty(), given.events) {
-            return Err(contradicts(&format!("events={names}"), "contradicts --events"));
+            return Err(contradicts(
+                &format!("events={names}"),
+                "contradicts --events",
+            ));
         }
         let mut parts = Vec::new();
         // Who asks for a kind of recording wants one, unless the user has said when it begins.
@@ -99,10 +129,16 @@ impl Boot {
         if added.is_empty() {
             return Ok(line.to_owned());
         }
-        let word = line.match_indices("kymo=").map(|(at, _)| at).filter(|&at| at == 0 || line[..at].ends_with([' ', '\t'])).last();
+        let word = line
+            .match_indices("kymo=")
+            .map(|(at, _)| at)
+            .filter(|&at| at == 0 || line[..at].ends_with([' ', '\t']))
+            .last();
         Ok(match word {
             Some(at) => {
-                let end = line[at..].find([' ', '\t']).map_or(line.len(), |len| at + len);
+                let end = line[at..]
+                    .find([' ', '\t'])
+                    .map_or(line.len(), |len| at + len);
                 format!("{},{added}{}", &line[..end], &line[end..])
             }
             None if line.trim().is_empty() => format!("kymo={added}"),
@@ -116,24 +152,48 @@ mod tests {
     use super::*;
 
     fn boot(rolling: bool, events: &[&str], send: bool) -> Boot {
-        Boot { rolling, events: events.iter().map(|&name| name.to_owned()).collect(), send }
+        Boot {
+            rolling,
+            events: events.iter().map(|&name| name.to_owned()).collect(),
+            send,
+        }
     }
 
     #[test]
     fn the_word_is_made_or_joined() {
         for (boot, line, expected) in [
             (boot(true, &[], false), "", "kymo=start,rolling"),
-            (boot(true, &["irq_*", "a"], false), "quiet", "quiet kymo=start,rolling,events=irq_*:a"),
-            (boot(false, &["a"], true), "x kymo=off y", "x kymo=off,send,events=a y"),
+            (
+                boot(true, &["irq_*", "a"], false),
+                "quiet",
+                "quiet kymo=start,rolling,events=irq_*:a",
+            ),
+            (
+                boot(false, &["a"], true),
+                "x kymo=off y",
+                "x kymo=off,send,events=a y",
+            ),
             (boot(true, &[], false), "kymo=start", "kymo=start,rolling"),
-            (boot(true, &[], true), "kymo=start,rolling,send", "kymo=start,rolling,send"),
-            (boot(false, &[], true), "a=kymo=x kymo=discard kymo=off\tz", "a=kymo=x kymo=discard kymo=off,send\tz"),
+            (
+                boot(true, &[], true),
+                "kymo=start,rolling,send",
+                "kymo=start,rolling,send",
+            ),
+            (
+                boot(false, &[], true),
+                "a=kymo=x kymo=discard kymo=off\tz",
+                "a=kymo=x kymo=discard kymo=off,send\tz",
+            ),
             (boot(false, &[], true), "xkymo=1", "xkymo=1 kymo=send"),
         ] {
             let joined = boot.join(line).unwrap();
             assert_eq!(joined, expected);
             let options = Options::parse(&joined).unwrap();
-            assert_eq!((options.send, options.overflow == Some(Overflow::Overwrite)), (boot.send, boot.rolling), "{joined}");
+            assert_eq!(
+                (options.send, options.overflow == Some(Overflow::Overwrite)),
+                (boot.send, boot.rolling),
+                "{joined}"
+            );
         }
     }
 
@@ -145,13 +205,19 @@ mod tests {
             (boot(false, &[], true), "kymo=stopped", "stopped"),
         ] {
             let error = boot.join(line).unwrap_err();
-            assert!(matches!(&error, BootError::Contradicts { word: found, .. } if found == word), "{error}");
+            assert!(
+                matches!(&error, BootError::Contradicts { word: found, .. } if found == word),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn names_are_names() {
-        assert_eq!(Boot::names("sched_switch,irq_*, *"), Ok(["sched_switch", "irq_*", "*"].map(String::from).to_vec()));
+        assert_eq!(
+            Boot::names("sched_switch,irq_*, *"),
+            Ok(["sched_switch", "irq_*", "*"].map(String::from).to_vec())
+        );
         for list in ["", "a,", "a b", "a:b", "a*b", "*a", "a=b", "\u{e4}"] {
             assert!(Boot::names(list).is_err(), "{list}");
         }

@@ -22,25 +22,37 @@ pub(super) struct Properties {
 }
 
 impl Options {
-    /// QEMU takes options in any order, with one dash or two. A value that is free text is stepped over, whatever it looks like.
+    /// QEMU takes options in any order, with one dash or two. A value that is free text is stepped
+    /// over, whatever it looks like.
     pub(super) fn read(arguments: &[OsString]) -> Result<Options, Error> {
         let mut options = Options::default();
         let mut places = 0..arguments.len();
         while let Some(place) = places.next() {
-            let option = arguments.get(place).and_then(|option| option.to_str()).unwrap_or_default();
+            let option = arguments
+                .get(place)
+                .and_then(|option| option.to_str())
+                .unwrap_or_default();
             let name = name_of(option);
             if !takes_value(name) {
                 continue;
             }
-            let value = places.next().and_then(|place| Some((place, arguments.get(place)?)));
-            let (place, value) = value.ok_or_else(|| Error::NoValue { option: option.to_owned() })?;
+            let value = places
+                .next()
+                .and_then(|place| Some((place, arguments.get(place)?)));
+            let (place, value) = value.ok_or_else(|| Error::NoValue {
+                option: option.to_owned(),
+            })?;
             let value = value.to_string_lossy();
             match name {
                 "M" | "machine" => options.machines.push(Properties::read(place, &value)),
                 "object" => options.objects.push(Properties::read(place, &value)),
                 "m" => {
                     let memory = Properties::read(place, &value);
-                    options.size = memory.get("").or(memory.get("size")).map(str::to_owned).or(options.size);
+                    options.size = memory
+                        .get("")
+                        .or(memory.get("size"))
+                        .map(str::to_owned)
+                        .or(options.size);
                 }
                 _ => {}
             }
@@ -54,16 +66,25 @@ impl Options {
     }
 
     pub(super) fn machine_type(&self) -> Option<&str> {
-        self.machines.iter().rev().find_map(|machine| machine.get("").or(machine.get("type")))
+        self.machines
+            .iter()
+            .rev()
+            .find_map(|machine| machine.get("").or(machine.get("type")))
     }
 
     pub(super) fn backend(&self) -> Option<&str> {
-        self.machines.iter().rev().find_map(|machine| machine.get("memory-backend"))
+        self.machines
+            .iter()
+            .rev()
+            .find_map(|machine| machine.get("memory-backend"))
     }
 
     /// File and size of a backend of the user's own, if the host can see into it.
     pub(super) fn shared_file(&self, id: &str) -> Option<(PathBuf, u64)> {
-        let object = self.objects.iter().find(|object| object.get("id") == Some(id))?;
+        let object = self
+            .objects
+            .iter()
+            .find(|object| object.get("id") == Some(id))?;
         let shared = matches!(object.get("share"), Some("on" | "yes" | "true"));
         if object.get("").or(object.get("qom-type")) != Some("memory-backend-file") || !shared {
             return None;
@@ -76,12 +97,17 @@ impl Options {
 
 /// An option's name, without its one dash or two.
 fn name_of(option: &str) -> &str {
-    option.strip_prefix('-').map_or("", |name| name.strip_prefix('-').unwrap_or(name))
+    option
+        .strip_prefix('-')
+        .map_or("", |name| name.strip_prefix('-').unwrap_or(name))
 }
 
 /// Of those that matter here: what follows is not an option, whatever it looks like.
 fn takes_value(name: &str) -> bool {
-    matches!(name, "M" | "machine" | "m" | "object" | "append" | "kernel" | "initrd" | "dtb" | "name")
+    matches!(
+        name,
+        "M" | "machine" | "m" | "object" | "append" | "kernel" | "initrd" | "dtb" | "name"
+    )
 }
 
 /// The place of the kernel's command line: QEMU takes the last one.
@@ -89,10 +115,17 @@ pub(super) fn last_append(arguments: &[OsString]) -> Option<usize> {
     let mut found = None;
     let mut places = 0..arguments.len();
     while let Some(place) = places.next() {
-        let name = arguments.get(place).and_then(|option| option.to_str()).map_or("", name_of);
+        let name = arguments
+            .get(place)
+            .and_then(|option| option.to_str())
+            .map_or("", name_of);
         if takes_value(name) {
             let value = places.next().filter(|&value| value < arguments.len());
-            found = if name == "append" { value.or(found) } else { found };
+            found = if name == "append" {
+                value.or(found)
+            } else {
+                found
+            };
         }
     }
     found
@@ -104,19 +137,33 @@ impl Properties {
         let marked = text.replace(",,", "\0");
         let pairs = marked.split(',').map(|part| {
             let part = part.replace('\0', ",");
-            part.split_once('=').map_or((String::new(), part.clone()), |(key, value)| (key.to_owned(), value.to_owned()))
+            part.split_once('=')
+                .map_or((String::new(), part.clone()), |(key, value)| {
+                    (key.to_owned(), value.to_owned())
+                })
         });
-        Properties { place, pairs: pairs.collect() }
+        Properties {
+            place,
+            pairs: pairs.collect(),
+        }
     }
 
     fn get(&self, key: &str) -> Option<&str> {
-        self.pairs.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+        self.pairs
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
     }
 }
 
 /// The value of `-m`, in bytes: without a suffix it counts in MiB.
 fn memory_size(value: &str) -> Result<u64, Error> {
-    scaled(value, MIB).filter(|&size| size > 0).ok_or_else(|| Error::Size { value: value.to_owned() })
+    scaled(value, MIB)
+        .filter(|&size| size > 0)
+        .ok_or_else(|| Error::Size {
+            value: value.to_owned(),
+        })
 }
 
 /// A whole number with QEMU's suffixes.
@@ -136,5 +183,6 @@ fn scaled(text: &str, unit: u64) -> Option<u64> {
 
 /// A path as the value of a QEMU property.
 pub(super) fn double_commas(path: &Path) -> OsString {
-    path.to_str().map_or_else(|| path.into(), |path| path.replace(',', ",,").into())
+    path.to_str()
+        .map_or_else(|| path.into(), |path| path.replace(',', ",,").into())
 }

@@ -1,4 +1,5 @@
-//! A machine that does what it is told: this test program, run again, with the RAM file mapped as QEMU would have it and a `kymo::Recorder` in it.
+//! A machine that does what it is told: this test program, run again, with the RAM file mapped as
+//! QEMU would have it and a `kymo::Recorder` in it.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -11,8 +12,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use kymo::boot::Options;
 use kymo::vocabulary::{self, Mark};
 use kymo::{
-    Blocks, ByPointer, ChannelKind, Clock, Config, Consumer, Control, ControlPointer, ControlWord, Local, LocalCas, Memory,
-    Overflow, Recorder, trace,
+    Blocks, ByPointer, ChannelKind, Clock, Config, Consumer, Control, ControlPointer, ControlWord,
+    Local, LocalCas, Memory, Overflow, Recorder, trace,
 };
 
 /// Where the child finds the file, and what its command line says of recording.
@@ -40,7 +41,11 @@ pub fn scratch(name: &str) -> PathBuf {
 /// A program that stands in for QEMU, in `folder`: the machine that does this and ends with 0.
 pub fn emulator(folder: &Path, ram: &Path, does: &[&str]) -> PathBuf {
     let path = folder.join("qemu-system-riscv64");
-    let (program, ram, does) = (std::env::current_exe().unwrap(), ram.display(), does.join("\n"));
+    let (program, ram, does) = (
+        std::env::current_exe().unwrap(),
+        ram.display(),
+        does.join("\n"),
+    );
     let script = format!(
         "#!/bin/sh\n{RAM}='{ram}' {WORDS}=rolling exec '{}' {} <<end >/dev/null\n{does}\nend\n",
         program.display(),
@@ -67,9 +72,18 @@ impl Machine {
         fs::File::create(&ram).unwrap().set_len(RAM_BYTES).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(PROGRAM).env(RAM, &ram).env(WORDS, words);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
-        let mut machine = Machine { child, answers, folder, ram };
+        let mut machine = Machine {
+            child,
+            answers,
+            folder,
+            ram,
+        };
         machine.does("start");
         machine
     }
@@ -80,7 +94,10 @@ impl Machine {
         let mut line = String::new();
         while !line.trim_end().ends_with(ANSWER) {
             line.clear();
-            assert!(self.answers.read_line(&mut line).unwrap() > 0, "the machine is gone");
+            assert!(
+                self.answers.read_line(&mut line).unwrap() > 0,
+                "the machine is gone"
+            );
         }
     }
 
@@ -118,7 +135,8 @@ type Through = ByPointer<Block>;
 
 /// A CPU whose writer can be stopped for good in the middle of a record.
 pub struct Mortal;
-// SAFETY: all is `ByPointer`'s; a writer that unwinds is one that was interrupted there and never goes on.
+// SAFETY: all is `ByPointer`'s; a writer that unwinds is one that was interrupted there and never
+// goes on.
 unsafe impl Local for Mortal {
     type Cpu = Blocks;
     fn is_on<W: ControlWord>() -> bool {
@@ -176,7 +194,12 @@ fn config(phys: u64) -> Config {
         names_packets: 4,
         overflow: Overflow::Discard,
         consumer: Consumer::None,
-        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys,
         build_id: [0; 20],
         seed: 0,
@@ -188,19 +211,28 @@ fn config(phys: u64) -> Config {
 #[test]
 #[ignore = "tests run it as the machine"]
 fn machine() {
-    let Some(ram) = std::env::var_os(RAM) else { return };
+    let Some(ram) = std::env::var_os(RAM) else {
+        return;
+    };
     let words = std::env::var(WORDS).unwrap();
     let options = format!("kymo={words}");
     let options = Options::parse(&options).unwrap();
     let memory = mapped(Path::new(&ram));
-    let recorder: &Recorder<Guest, 1> = Box::leak(Box::new(Recorder::new(memory, &vocabulary::ALL)));
+    let recorder: &Recorder<Guest, 1> =
+        Box::leak(Box::new(Recorder::new(memory, &vocabulary::ALL)));
     BLOCK.set(memory.control(0));
     let mut next = 0u32;
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
         match line.split_once(' ').unwrap_or((&line, "")) {
             ("start", _) => {
-                recorder.start(TRACE, options.flags(0), Some(&options.apply(&config(BASE + OFFSET as u64)))).unwrap();
+                recorder
+                    .start(
+                        TRACE,
+                        options.flags(0),
+                        Some(&options.apply(&config(BASE + OFFSET as u64))),
+                    )
+                    .unwrap();
             }
             ("record", count) => {
                 for _ in 0..count.parse::<u32>().unwrap() {
@@ -224,13 +256,15 @@ fn machine() {
 fn mapped(ram: &Path) -> Memory {
     let file = OpenOptions::new().read(true).write(true).open(ram).unwrap();
     let map = memmap2::MmapOptions::new().map_raw(&file).unwrap();
-    // SAFETY: inside of the mapping, which is never taken away; nobody else in this program touches it.
+    // SAFETY: inside of the mapping, which is never taken away; nobody else in this program touches
+    // it.
     let memory = unsafe { Memory::new(map.as_mut_ptr().add(OFFSET), REGION_BYTES, 1) };
     std::mem::forget(map);
     memory
 }
 
-/// The next record's room is reserved, and nothing is ever written there: behind position, window and limit the writer loads the ring's address.
+/// The next record's room is reserved, and nothing is ever written there: behind position, window
+/// and limit the writer loads the ring's address.
 fn stop_inside(id: u32) {
     PATIENCE.set(3);
     let stopped = catch_unwind(AssertUnwindSafe(|| trace!(Mark { id, value: 0 })));

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use gimli::{AttributeValue, DebuggingInformationEntry, DwTag, EndianSlice, RunTimeEndian, UnitRef};
+use gimli::{
+    AttributeValue, DebuggingInformationEntry, DwTag, EndianSlice, RunTimeEndian, UnitRef,
+};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 
 /// A function of the symbol table.
@@ -15,10 +17,12 @@ pub struct Symbol {
     pub range: Range<u64>,
 }
 
-/// Code that DWARF attributes to a function: the function itself, or one place where it was inlined.
+/// Code that DWARF attributes to a function: the function itself, or one place where it was
+/// inlined.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// The namespaces that the function is in: `kymo::tracer::Tracer`. Empty with `debug = "line-tables-only"`, which leaves them out.
+    /// The namespaces that the function is in: `kymo::tracer::Tracer`. Empty with
+    /// `debug = "line-tables-only"`, which leaves them out.
     pub path: String,
     /// Its name with generic arguments: `record<hello::Virt, hello::Marker>`.
     pub leaf: String,
@@ -33,7 +37,11 @@ pub struct Scope {
 impl Scope {
     /// Path and name.
     pub fn name(&self) -> String {
-        if self.path.is_empty() { self.leaf.clone() } else { format!("{}::{}", self.path, self.leaf) }
+        if self.path.is_empty() {
+            self.leaf.clone()
+        } else {
+            format!("{}::{}", self.path, self.leaf)
+        }
     }
 
     /// The name without generic arguments.
@@ -43,7 +51,13 @@ impl Scope {
 
     /// The generic arguments.
     pub fn arguments(&self) -> Vec<&str> {
-        let Some((_, arguments)) = self.leaf.strip_suffix('>').and_then(|leaf| leaf.split_once('<')) else { return Vec::new() };
+        let Some((_, arguments)) = self
+            .leaf
+            .strip_suffix('>')
+            .and_then(|leaf| leaf.split_once('<'))
+        else {
+            return Vec::new();
+        };
         let mut depth = 0;
         let is_comma = |letter: char| {
             match letter {
@@ -77,7 +91,10 @@ impl Code {
             .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
             .filter_map(|symbol| {
                 let name = format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?));
-                Some(Symbol { name, range: symbol.address()..symbol.address().checked_add(symbol.size())? })
+                Some(Symbol {
+                    name,
+                    range: symbol.address()..symbol.address().checked_add(symbol.size())?,
+                })
             })
             .collect();
         symbols.sort_by_key(|symbol| (symbol.range.start, symbol.range.end));
@@ -86,26 +103,45 @@ impl Code {
         Ok(Code { symbols, scopes })
     }
 
-    /// What contains a scope: the function that it was inlined into, and in which function that stands.
+    /// What contains a scope: the function that it was inlined into, and in which function that
+    /// stands.
     pub fn owner(&self, scope: &Scope) -> String {
-        let Some(parent) = scope.parent.and_then(|parent| self.scopes.get(parent)) else { return String::new() };
+        let Some(parent) = scope.parent.and_then(|parent| self.scopes.get(parent)) else {
+            return String::new();
+        };
         let mut outermost = parent;
         while let Some(next) = outermost.parent.and_then(|parent| self.scopes.get(parent)) {
             outermost = next;
         }
         // The symbol's name is whole, whatever DWARF leaves out.
-        let symbol = self.symbols.iter().find(|symbol| symbol.range.contains(&outermost.entry));
-        let (inner, outer) = (parent.name(), symbol.map_or_else(|| outermost.name(), |symbol| symbol.name.clone()));
-        if std::ptr::eq(parent, outermost) { outer } else { format!("{inner}, in {outer}") }
+        let symbol = self
+            .symbols
+            .iter()
+            .find(|symbol| symbol.range.contains(&outermost.entry));
+        let (inner, outer) = (
+            parent.name(),
+            symbol.map_or_else(|| outermost.name(), |symbol| symbol.name.clone()),
+        );
+        if std::ptr::eq(parent, outermost) {
+            outer
+        } else {
+            format!("{inner}, in {outer}")
+        }
     }
 }
 
 fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error> {
-    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let endian = if file.is_little_endian() {
+        RunTimeEndian::Little
+    } else {
+        RunTimeEndian::Big
+    };
     // A section that is not there, or is compressed, is empty.
     let load = |id: gimli::SectionId| {
         let section = file.section_by_name(id.name());
-        let bytes = section.and_then(|section| section.data().ok()).unwrap_or_default();
+        let bytes = section
+            .and_then(|section| section.data().ok())
+            .unwrap_or_default();
         Ok::<_, gimli::Error>(EndianSlice::new(bytes, endian))
     };
     let dwarf = gimli::Dwarf::load(load)?;
@@ -150,7 +186,8 @@ impl Names {
                     if let Some(other) = reference(unit, entry)? {
                         self.same_as.insert(offset, other);
                     } else if let Some(name) = &name {
-                        let parents: Vec<&str> = path.iter().map(|(_, name)| name.as_str()).collect();
+                        let parents: Vec<&str> =
+                            path.iter().map(|(_, name)| name.as_str()).collect();
                         self.own.insert(offset, (parents.join("::"), name.clone()));
                     }
                 }
@@ -185,7 +222,11 @@ fn is_named_scope(tag: DwTag) -> bool {
     )
 }
 
-fn read_scopes(unit: UnitRef<'_, Bytes<'_>>, names: &Names, scopes: &mut Vec<Scope>) -> Result<(), gimli::Error> {
+fn read_scopes(
+    unit: UnitRef<'_, Bytes<'_>>,
+    names: &Names,
+    scopes: &mut Vec<Scope>,
+) -> Result<(), gimli::Error> {
     let mut open: Vec<(isize, usize)> = Vec::new();
     let mut depth = 0;
     let mut entries = unit.entries();
@@ -200,23 +241,49 @@ fn read_scopes(unit: UnitRef<'_, Bytes<'_>>, names: &Names, scopes: &mut Vec<Sco
         }
         let ranges = ranges(unit, entry)?;
         let own = global(unit, entry.offset());
-        let function = if inlined { reference(unit, entry)?.unwrap_or(own) } else { own };
-        let (Some(lowest), Some((path, leaf))) = (ranges.first().map(|range| range.start), names.of(function)) else { continue };
+        let function = if inlined {
+            reference(unit, entry)?.unwrap_or(own)
+        } else {
+            own
+        };
+        let (Some(lowest), Some((path, leaf))) =
+            (ranges.first().map(|range| range.start), names.of(function))
+        else {
+            continue;
+        };
         let entry = match entry.attr_value(gimli::DW_AT_entry_pc)? {
             Some(AttributeValue::Udata(offset)) => lowest.wrapping_add(offset),
             Some(value) => unit.attr_address(value)?.unwrap_or(lowest),
             None => lowest,
         };
-        let entry = if ranges.iter().any(|range| range.contains(&entry)) { entry } else { lowest };
-        let parent = if inlined { open.last().map(|&(_, scope)| scope) } else { None };
+        let entry = if ranges.iter().any(|range| range.contains(&entry)) {
+            entry
+        } else {
+            lowest
+        };
+        let parent = if inlined {
+            open.last().map(|&(_, scope)| scope)
+        } else {
+            None
+        };
         open.push((depth, scopes.len()));
-        scopes.push(Scope { path, leaf, ranges, entry, parent });
+        scopes.push(Scope {
+            path,
+            leaf,
+            ranges,
+            entry,
+            parent,
+        });
     }
     Ok(())
 }
 
-/// Sorted and joined, without empty ones and those of code that the linker dropped (which begin at 0).
-fn ranges<'a>(unit: UnitRef<'_, Bytes<'a>>, entry: &Entry<'a, '_>) -> Result<Vec<Range<u64>>, gimli::Error> {
+/// Sorted and joined, without empty ones and those of code that the linker dropped (which begin at
+/// 0).
+fn ranges<'a>(
+    unit: UnitRef<'_, Bytes<'a>>,
+    entry: &Entry<'a, '_>,
+) -> Result<Vec<Range<u64>>, gimli::Error> {
     let mut found = Vec::new();
     let mut ranges = unit.die_ranges(entry)?;
     while let Some(range) = ranges.next()? {
@@ -241,11 +308,16 @@ pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 fn global(unit: UnitRef<'_, Bytes<'_>>, offset: gimli::UnitOffset) -> usize {
-    offset.to_debug_info_offset(&unit.header).map_or(usize::MAX, |offset| offset.0)
+    offset
+        .to_debug_info_offset(&unit.header)
+        .map_or(usize::MAX, |offset| offset.0)
 }
 
 /// The entry that this one refers to as its origin or its declaration.
-fn reference<'a>(unit: UnitRef<'_, Bytes<'a>>, entry: &Entry<'a, '_>) -> Result<Option<usize>, gimli::Error> {
+fn reference<'a>(
+    unit: UnitRef<'_, Bytes<'a>>,
+    entry: &Entry<'a, '_>,
+) -> Result<Option<usize>, gimli::Error> {
     for name in [gimli::DW_AT_abstract_origin, gimli::DW_AT_specification] {
         match entry.attr_value(name)? {
             Some(AttributeValue::UnitRef(offset)) => return Ok(Some(global(unit, offset))),
@@ -256,8 +328,14 @@ fn reference<'a>(unit: UnitRef<'_, Bytes<'a>>, entry: &Entry<'a, '_>) -> Result<
     Ok(None)
 }
 
-fn text<'a>(unit: UnitRef<'_, Bytes<'a>>, entry: &Entry<'a, '_>, name: gimli::DwAt) -> Result<Option<String>, gimli::Error> {
-    let Some(value) = entry.attr_value(name)? else { return Ok(None) };
+fn text<'a>(
+    unit: UnitRef<'_, Bytes<'a>>,
+    entry: &Entry<'a, '_>,
+    name: gimli::DwAt,
+) -> Result<Option<String>, gimli::Error> {
+    let Some(value) = entry.attr_value(name)? else {
+        return Ok(None);
+    };
     let text = unit.attr_string(value)?;
     Ok(Some(text.to_string_lossy().into_owned()))
 }
@@ -269,13 +347,39 @@ mod tests {
     #[test]
     fn generic_arguments() {
         let of = |leaf: &str| {
-            let scope = Scope { path: String::new(), leaf: leaf.to_owned(), ranges: Vec::new(), entry: 0, parent: None };
-            (scope.base().to_owned(), scope.arguments().into_iter().map(str::to_owned).collect::<Vec<_>>())
+            let scope = Scope {
+                path: String::new(),
+                leaf: leaf.to_owned(),
+                ranges: Vec::new(),
+                entry: 0,
+                parent: None,
+            };
+            (
+                scope.base().to_owned(),
+                scope
+                    .arguments()
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>(),
+            )
         };
         let is = |leaf: &str, base: &str, arguments: &[&str]| {
-            assert_eq!(of(leaf), (base.to_owned(), arguments.iter().map(|argument| (*argument).to_owned()).collect()));
+            assert_eq!(
+                of(leaf),
+                (
+                    base.to_owned(),
+                    arguments
+                        .iter()
+                        .map(|argument| (*argument).to_owned())
+                        .collect()
+                )
+            );
         };
-        is("is_on<hello::Virt, hello::Marker>", "is_on", &["hello::Virt", "hello::Marker"]);
+        is(
+            "is_on<hello::Virt, hello::Marker>",
+            "is_on",
+            &["hello::Virt", "hello::Marker"],
+        );
         is("record<a::B<c::D, e::F>>", "record", &["a::B<c::D, e::F>"]);
         is("f<(A, B), [C; 2]>", "f", &["(A, B)", "[C; 2]"]);
         is("plain", "plain", &[]);

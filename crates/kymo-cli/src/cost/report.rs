@@ -12,15 +12,21 @@ use crate::dump::{Counts, table};
 
 const QUANTITIES: [&str; 3] = ["instructions", "loads", "stores"];
 
-/// The bytes that a record of each event takes in the ring, by its name in the trace: header and payload, in whole words. Events with texts, whose records
-/// vary, are not in it.
+/// The bytes that a record of each event takes in the ring, by its name in the trace: header and
+/// payload, in whole words. Events with texts, whose records vary, are not in it.
 pub fn bytes(trace: &Path) -> Result<BTreeMap<String, u64>, kymo_ctf::Error> {
     let trace = Trace::open(trace)?;
-    let events = trace.metadata().streams().flat_map(|stream| stream.events.values());
+    let events = trace
+        .metadata()
+        .streams()
+        .flat_map(|stream| stream.events.values());
     let sizes = events.filter_map(|event| {
         // Ids below 30 fit into a header of one word.
         let header = if event.id < 30 { 4 } else { 8 };
-        let payload = event.fields.as_ref().map_or(Some(0), |fields| size(fields))?;
+        let payload = event
+            .fields
+            .as_ref()
+            .map_or(Some(0), |fields| size(fields))?;
         Some((event.name.to_string(), header + payload.div_ceil(32) * 4))
     });
     Ok(sizes.collect())
@@ -68,14 +74,21 @@ pub struct Report<'a> {
 /// How many calls a histogram of the plugin's report has.
 fn calls(per_call: &Value) -> u64 {
     let pairs = per_call["instructions"]["histogram"].as_array();
-    pairs.into_iter().flatten().filter_map(|pair| pair[1].as_u64()).sum()
+    pairs
+        .into_iter()
+        .flatten()
+        .filter_map(|pair| pair[1].as_u64())
+        .sum()
 }
 
 /// Minimum, median, p99, maximum.
 fn spread(per_call: &Value, quantity: &str) -> String {
     let of = &per_call[quantity];
-    let cells =
-        ["min", "median", "p99", "max"].map(|key| of[key].as_u64().map_or_else(|| "-".to_owned(), |value| value.to_string()));
+    let cells = ["min", "median", "p99", "max"].map(|key| {
+        of[key]
+            .as_u64()
+            .map_or_else(|| "-".to_owned(), |value| value.to_string())
+    });
     cells.join(" ")
 }
 
@@ -91,24 +104,45 @@ impl<'a> Report<'a> {
         let report: Value = serde_json::from_str(plugin).map_err(|error| error.to_string())?;
         let figures = report["functions"].as_array().cloned().unwrap_or_default();
         if figures.len() != sites.len() {
-            return Err(format!("it has {} functions, and {} were asked for", figures.len(), sites.len()));
+            return Err(format!(
+                "it has {} functions, and {} were asked for",
+                figures.len(),
+                sites.len()
+            ));
         }
         let mut by_event: BTreeMap<String, u64> = BTreeMap::new();
-        for (site, figure) in sites.iter().zip(&figures).filter(|(site, _)| site.kind == Kind::Event) {
+        for (site, figure) in sites
+            .iter()
+            .zip(&figures)
+            .filter(|(site, _)| site.kind == Kind::Event)
+        {
             *by_event.entry(trace_name(&site.name)).or_default() += calls(&figure["per_call"]);
         }
         let has_events = !by_event.is_empty();
         let recorded = |name: &str| {
             let counts = counts.filter(|_| has_events)?;
-            Some(counts.events.get(name).map_or(0, |cpus| cpus.values().sum()))
+            Some(
+                counts
+                    .events
+                    .get(name)
+                    .map_or(0, |cpus| cpus.values().sum()),
+            )
         };
         let mut events: Vec<Compared> = by_event
             .iter()
-            .map(|(name, &calls)| Compared { name: name.clone(), calls, recorded: recorded(name), bytes: bytes.get(name).copied() })
+            .map(|(name, &calls)| Compared {
+                name: name.clone(),
+                calls,
+                recorded: recorded(name),
+                bytes: bytes.get(name).copied(),
+            })
             .collect();
         if let (true, true, Some(counts)) = (whole, has_events, counts) {
             // What the trace has and no site has made.
-            let others = counts.events.keys().filter(|name| !by_event.contains_key(*name));
+            let others = counts
+                .events
+                .keys()
+                .filter(|name| !by_event.contains_key(*name));
             events.extend(others.map(|name| Compared {
                 name: name.clone(),
                 calls: 0,
@@ -117,29 +151,48 @@ impl<'a> Report<'a> {
             }));
         }
         let lost = counts.map_or(0, |counts| counts.total.lost_events);
-        Ok(Report { sites, figures, events, lost, whole })
+        Ok(Report {
+            sites,
+            figures,
+            events,
+            lost,
+            whole,
+        })
     }
 
-    /// Where plugin and trace differ, as a sentence. Lost events have no names: with losses, only all events together can be compared.
+    /// Where plugin and trace differ, as a sentence. Lost events have no names: with losses, only
+    /// all events together can be compared.
     pub fn disagreement(&self) -> Option<String> {
-        let recorded: u64 = self.events.iter().map(|event| event.recorded).sum::<Option<u64>>()?;
+        let recorded: u64 = self
+            .events
+            .iter()
+            .map(|event| event.recorded)
+            .sum::<Option<u64>>()?;
         let calls: u64 = self.events.iter().map(|event| event.calls).sum();
         if self.lost > 0 {
             let differs = self.whole && calls != recorded + self.lost;
             return differs
                 .then(|| format!("the plugin counted {calls} calls, and the trace has {recorded} events and {} lost.", self.lost));
         }
-        let differs = self.events.iter().find(|event| event.recorded != Some(event.calls))?;
+        let differs = self
+            .events
+            .iter()
+            .find(|event| event.recorded != Some(event.calls))?;
         let recorded = differs.recorded.unwrap_or_default();
         Some(format!(
-            "the plugin counted {} calls of {}, and the trace has {recorded}: DWARF does not attribute this code as it runs.",
+            "the plugin counted {} calls of {}, and the trace has {recorded}: DWARF does not \
+             attribute this code as it runs.",
             differs.calls, differs.name
         ))
     }
 
     /// Two tables.
     pub fn to_text(&self) -> String {
-        let mut rows = vec![["", "calls", "instructions", "loads", "stores"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            ["", "calls", "instructions", "loads", "stores"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         let mut notes = String::new();
         for (site, figure) in self.sites.iter().zip(&self.figures) {
             let (name, per_call) = (label(site), &figure["per_call"]);
@@ -151,9 +204,16 @@ impl<'a> Report<'a> {
             rows.push(row(name.clone(), calls(per_call), per_call));
             let unmarked = figure["unmarked"]["calls"].as_u64().unwrap_or_default();
             if unmarked > 0 {
-                rows.push(row("  switched off".to_owned(), unmarked, &figure["unmarked"]["per_call"]));
+                rows.push(row(
+                    "  switched off".to_owned(),
+                    unmarked,
+                    &figure["unmarked"]["per_call"],
+                ));
             }
-            for (key, what) in [("outside_calls", "instructions belong to no call"), ("unfinished", "calls were not seen to end")] {
+            for (key, what) in [
+                ("outside_calls", "instructions belong to no call"),
+                ("unfinished", "calls were not seen to end"),
+            ] {
                 let count = figure[key].as_u64().unwrap_or_default();
                 if count > 0 {
                     let _ = writeln!(notes, "{name}: {count} {what}");
@@ -168,15 +228,40 @@ impl<'a> Report<'a> {
         if self.events.is_empty() {
             return text;
         }
-        let mut rows = vec![["event", "calls", "in the trace", "bytes"].map(str::to_owned).to_vec()];
-        let cell = |number: Option<u64>, none: &str| number.map_or_else(|| none.to_owned(), |number| number.to_string());
+        let mut rows = vec![
+            ["event", "calls", "in the trace", "bytes"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        let cell = |number: Option<u64>, none: &str| {
+            number.map_or_else(|| none.to_owned(), |number| number.to_string())
+        };
         for event in &self.events {
-            let (recorded, bytes) =
-                (cell(event.recorded, "-"), cell(event.bytes, if event.recorded.is_some() { "varies" } else { "-" }));
-            rows.push(vec![event.name.clone(), event.calls.to_string(), recorded, bytes]);
+            let (recorded, bytes) = (
+                cell(event.recorded, "-"),
+                cell(
+                    event.bytes,
+                    if event.recorded.is_some() {
+                        "varies"
+                    } else {
+                        "-"
+                    },
+                ),
+            );
+            rows.push(vec![
+                event.name.clone(),
+                event.calls.to_string(),
+                recorded,
+                bytes,
+            ]);
         }
         if self.lost > 0 {
-            rows.push(vec!["lost, of any event".to_owned(), String::new(), self.lost.to_string(), String::new()]);
+            rows.push(vec![
+                "lost, of any event".to_owned(),
+                String::new(),
+                self.lost.to_string(),
+                String::new(),
+            ]);
         }
         text.push('\n');
         text.push_str(&table(&rows));
@@ -185,7 +270,12 @@ impl<'a> Report<'a> {
 
     /// One object and a newline.
     pub fn to_json(&self, kernel: &Path) -> String {
-        let sites: Vec<Value> = self.sites.iter().zip(&self.figures).map(|(site, figure)| site_json(site, figure)).collect();
+        let sites: Vec<Value> = self
+            .sites
+            .iter()
+            .zip(&self.figures)
+            .map(|(site, figure)| site_json(site, figure))
+            .collect();
         let events: Vec<Value> = self
             .events
             .iter()
@@ -213,7 +303,10 @@ fn site_json(site: &Site, figure: &Value) -> Value {
         out.insert("inlined_in".to_owned(), json!(site.inlined_in));
         if site.kind == Kind::Event {
             out.insert("event".to_owned(), json!(trace_name(&site.name)));
-            out.insert("recorded_calls".to_owned(), json!(calls(&figure["per_call"])));
+            out.insert(
+                "recorded_calls".to_owned(),
+                json!(calls(&figure["per_call"])),
+            );
         }
     }
     out

@@ -1,4 +1,5 @@
-//! What is to be counted: the places in the code where an event is recorded, functions by pattern, ranges.
+//! What is to be counted: the places in the code where an event is recorded, functions by pattern,
+//! ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -40,10 +41,14 @@ pub enum Kind {
 
 /// The last name of a path: `Marker` of `hello::Marker`.
 pub fn short(path: &str) -> &str {
-    path.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(path)
+    path.split('<')
+        .next()
+        .and_then(|path| path.rsplit("::").next())
+        .unwrap_or(path)
 }
 
-/// The event's name in the trace: the standard vocabulary's own, else by the rule that `event!` follows.
+/// The event's name in the trace: the standard vocabulary's own, else by the rule that `event!`
+/// follows.
 pub fn trace_name(event: &str) -> String {
     let standard = TYPES.iter().find(|(name, _)| *name == short(event));
     if let (true, Some((_, name))) = (event.starts_with("kymo::vocabulary::"), standard) {
@@ -62,19 +67,28 @@ pub fn trace_name(event: &str) -> String {
 /// The event, where the scope is `Tracer`'s asking whether one is on, or its recording of one.
 fn tracer_call(scope: &Scope) -> Option<&str> {
     // Functions of the same names beneath them have one argument, or three.
-    let [_platform, event] = scope.arguments()[..] else { return None };
+    let [_platform, event] = scope.arguments()[..] else {
+        return None;
+    };
     let is_tracer = scope.path.is_empty() || scope.path.starts_with("kymo::tracer::Tracer");
     (is_tracer && matches!(scope.base(), "is_on" | "record" | "record_masked")).then_some(event)
 }
 
-/// Every place where an event is recorded: what DWARF attributes to `Tracer::is_on` and `Tracer::record` for it, in one function.
+/// Every place where an event is recorded: what DWARF attributes to `Tracer::is_on` and
+/// `Tracer::record` for it, in one function.
 pub fn events(code: &Code) -> Vec<Site> {
     // By the scope that they were inlined into, and the event: the tests, and the records.
     let mut places: BTreeMap<(Option<usize>, &str), [Vec<usize>; 2]> = BTreeMap::new();
     for (number, scope) in code.scopes.iter().enumerate() {
-        let Some(event) = tracer_call(scope) else { continue };
+        let Some(event) = tracer_call(scope) else {
+            continue;
+        };
         // What it calls may have the same name.
-        if parents(code, number).any(|parent| code.scopes.get(parent).is_some_and(|parent| tracer_call(parent) == Some(event))) {
+        if parents(code, number).any(|parent| {
+            code.scopes
+                .get(parent)
+                .is_some_and(|parent| tracer_call(parent) == Some(event))
+        }) {
             continue;
         }
         let is_record = scope.base() != "is_on";
@@ -90,28 +104,47 @@ pub fn events(code: &Code) -> Vec<Site> {
         tests.sort_by_key(by_address);
         records.sort_by_key(by_address);
         let together: Vec<(Option<usize>, Vec<usize>)> = if tests.len() == records.len() {
-            tests.into_iter().map(Some).zip(records.into_iter().map(|record| vec![record])).collect()
+            tests
+                .into_iter()
+                .map(Some)
+                .zip(records.into_iter().map(|record| vec![record]))
+                .collect()
         } else if tests.len() == 1 && !records.is_empty() {
             vec![(tests.first().copied(), records)]
         } else {
-            records.into_iter().map(|record| (None, vec![record])).collect()
+            records
+                .into_iter()
+                .map(|record| (None, vec![record]))
+                .collect()
         };
-        sites.extend(together.iter().filter_map(|(test, records)| event_site(code, event, *test, records)));
+        sites.extend(
+            together
+                .iter()
+                .filter_map(|(test, records)| event_site(code, event, *test, records)),
+        );
     }
     sites
 }
 
 fn event_site(code: &Code, event: &str, test: Option<usize>, records: &[usize]) -> Option<Site> {
     let record = code.scopes.get(*records.first()?)?;
-    let scopes = test.iter().chain(records).filter_map(|&number| code.scopes.get(number));
-    let ranges = without_gaps(joined(scopes.flat_map(|scope| scope.ranges.iter().cloned()).collect()));
-    let entry = test.and_then(|test| code.scopes.get(test)).map_or(record.entry, |test| test.entry);
-    // Other instructions of a record may have been moved in front of the test; the reading of the clock stays where it is.
-    let clock = code
-        .scopes
+    let scopes = test
         .iter()
-        .enumerate()
-        .find(|(number, scope)| scope.base() == "clock" && parents(code, *number).any(|parent| records.contains(&parent)));
+        .chain(records)
+        .filter_map(|&number| code.scopes.get(number));
+    let ranges = without_gaps(joined(
+        scopes
+            .flat_map(|scope| scope.ranges.iter().cloned())
+            .collect(),
+    ));
+    let entry = test
+        .and_then(|test| code.scopes.get(test))
+        .map_or(record.entry, |test| test.entry);
+    // Other instructions of a record may have been moved in front of the test; the reading of the
+    // clock stays where it is.
+    let clock = code.scopes.iter().enumerate().find(|(number, scope)| {
+        scope.base() == "clock" && parents(code, *number).any(|parent| records.contains(&parent))
+    });
     let mark = test.map(|_| clock.map_or(record.entry, |(_, clock)| clock.entry));
     Some(Site {
         kind: Kind::Event,
@@ -128,11 +161,13 @@ fn parents(code: &Code, number: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(number), |&number| code.scopes.get(number)?.parent).skip(1)
 }
 
-/// The longest gap in bytes between two pieces of an event that is taken for its own: x86's test and branch, and the loads of a few fields.
+/// The longest gap in bytes between two pieces of an event that is taken for its own: x86's test
+/// and branch, and the loads of a few fields.
 const GAP: u64 = 32;
 
-/// With the short gaps filled. DWARF gives the branch behind the on/off test to the function around it; without the branch an interrupt between the test
-/// and the record would look like the end of the call.
+/// With the short gaps filled. DWARF gives the branch behind the on/off test to the function around
+/// it; without the branch an interrupt between the test and the record would look like the end of
+/// the call.
 fn without_gaps(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.dedup_by(|next, range| {
         let joins = next.start - range.end <= GAP;
@@ -146,15 +181,22 @@ fn without_gaps(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 /// The functions that match, and the places where they were inlined.
 pub fn functions(code: &Code, pattern: &str, kind: Kind) -> Vec<Site> {
-    let symbols = code.symbols.iter().filter(|symbol| matches(pattern, &symbol.name)).map(|symbol| Site {
-        kind,
-        name: symbol.name.clone(),
-        inlined_in: None,
-        ranges: vec![symbol.range.clone()],
-        entry: symbol.range.start,
-        mark: None,
-    });
-    let inlined = code.scopes.iter().filter(|scope| scope.parent.is_some() && matches(pattern, &scope.name()));
+    let symbols = code
+        .symbols
+        .iter()
+        .filter(|symbol| matches(pattern, &symbol.name))
+        .map(|symbol| Site {
+            kind,
+            name: symbol.name.clone(),
+            inlined_in: None,
+            ranges: vec![symbol.range.clone()],
+            entry: symbol.range.start,
+            mark: None,
+        });
+    let inlined = code
+        .scopes
+        .iter()
+        .filter(|scope| scope.parent.is_some() && matches(pattern, &scope.name()));
     let inlined = inlined.map(|scope| Site {
         kind,
         name: scope.name(),
@@ -169,7 +211,14 @@ pub fn functions(code: &Code, pattern: &str, kind: Kind) -> Vec<Site> {
 /// A range of the user's own.
 pub fn range(range: &Range<u64>) -> Site {
     let name = format!("{:#x}..{:#x}", range.start, range.end);
-    Site { kind: Kind::Range, name, inlined_in: None, ranges: vec![range.clone()], entry: range.start, mark: None }
+    Site {
+        kind: Kind::Range,
+        name,
+        inlined_in: None,
+        ranges: vec![range.clone()],
+        entry: range.start,
+        mark: None,
+    }
 }
 
 /// The plugin's arguments for these sites; they are named by their numbers.
@@ -195,31 +244,59 @@ mod tests {
 
     #[test]
     fn names_in_the_trace() {
-        assert_eq!(trace_name("kymo::vocabulary::irq::IrqEnter"), "irq_handler_entry");
-        assert_eq!(trace_name("kymo::vocabulary::sched::SchedSwitch"), "sched_switch");
-        assert_eq!(trace_name("kymo::vocabulary::session::SessionEnd"), "kymo_session_end");
+        assert_eq!(
+            trace_name("kymo::vocabulary::irq::IrqEnter"),
+            "irq_handler_entry"
+        );
+        assert_eq!(
+            trace_name("kymo::vocabulary::sched::SchedSwitch"),
+            "sched_switch"
+        );
+        assert_eq!(
+            trace_name("kymo::vocabulary::session::SessionEnd"),
+            "kymo_session_end"
+        );
         assert_eq!(trace_name("mine::IrqEnter"), "irq_enter");
         assert_eq!(trace_name("mine::IrqEnter"), "irq_enter");
         assert_eq!(trace_name("hello::Marker"), "marker");
     }
 
     fn scope(path: &str, leaf: &str, ranges: &[Range<u64>], parent: Option<usize>) -> Scope {
-        Scope { path: path.into(), leaf: leaf.into(), ranges: ranges.to_vec(), entry: ranges[0].start, parent }
+        Scope {
+            path: path.into(),
+            leaf: leaf.into(),
+            ranges: ranges.to_vec(),
+            entry: ranges[0].start,
+            parent,
+        }
     }
 
     #[test]
     fn an_event_is_its_test_and_its_record() {
         let scopes = vec![
             scope("k", "switch", &[0x100..0x200], None),
-            scope("kymo::tracer::Tracer", "is_on<k::P, k::E>", &[0x110..0x114], Some(0)),
-            scope("kymo::tracer::Tracer", "record<k::P, k::E>", &[0x10c..0x110, 0x118..0x140, 0x180..0x190], Some(0)),
+            scope(
+                "kymo::tracer::Tracer",
+                "is_on<k::P, k::E>",
+                &[0x110..0x114],
+                Some(0),
+            ),
+            scope(
+                "kymo::tracer::Tracer",
+                "record<k::P, k::E>",
+                &[0x10c..0x110, 0x118..0x140, 0x180..0x190],
+                Some(0),
+            ),
             scope("", "record<k::I, k::P, k::E>", &[0x118..0x140], Some(2)),
             scope("k::{impl#1}", "clock", &[0x120..0x124], Some(3)),
             scope("", "record_masked<k::P, k::F>", &[0x300..0x310], None),
             scope("", "record<k::I, k::P, k::F>", &[0x300..0x310], Some(5)),
             scope("", "record_masked<k::P, k::F>", &[0x300..0x310], Some(6)),
         ];
-        let sites = events(&Code { symbols: Vec::new(), scopes });
+        let sites = events(&Code {
+            symbols: Vec::new(),
+            scopes,
+        });
         assert_eq!(
             sites,
             [
@@ -242,6 +319,9 @@ mod tests {
                 },
             ]
         );
-        assert_eq!(plugin_arguments(&sites[..1]), ",name=0,start=0x10c,end=0x140,start=0x180,end=0x190,entry=0x110,mark=0x120");
+        assert_eq!(
+            plugin_arguments(&sites[..1]),
+            ",name=0,start=0x10c,end=0x140,start=0x180,end=0x190,entry=0x110,mark=0x120"
+        );
     }
 }

@@ -1,14 +1,17 @@
-//! The lines of babeltrace2 (its sink `text.pretty`, as it is without options), so that what reads those can read these.
+//! The lines of babeltrace2 (its sink `text.pretty`, as it is without options), so that what reads
+//! those can read these.
 //!
-//! They are the same to the letter, with what babeltrace2 2.0.4 makes of times by computing in floating-point numbers. Not copied are
-//! two of its mistakes: empty text is shown as the text that the field had before, and after the first time before 1970 those after it
-//! are shown as if they were later.
+//! They are the same to the letter, with what babeltrace2 2.0.4 makes of times by computing in
+//! floating-point numbers. Not copied are two of its mistakes: empty text is shown as the text that
+//! the field had before, and after the first time before 1970 those after it are shown as if they
+//! were later.
 
 use std::io::Write as _;
 
 use kymo_ctf::{
-    ArrayClass, Base, ClockClass, Compound, EventRef, FieldClass, FloatClass, IntegerClass, Loss, Mapping, Member, Metadata,
-    Problem, Role, Scope, StructClass, TextEncoding, Ticks, TraceMap, VarIntClass, Visitor, WideInt, WideKind,
+    ArrayClass, Base, ClockClass, Compound, EventRef, FieldClass, FloatClass, IntegerClass, Loss,
+    Mapping, Member, Metadata, Problem, Role, Scope, StructClass, TextEncoding, Ticks, TraceMap,
+    VarIntClass, Visitor, WideInt, WideKind,
 };
 
 use super::number::{self, decimal, element, nine_digits};
@@ -56,10 +59,14 @@ impl Times {
         let frequency = clock.frequency.max(1);
         let seconds = i128::from(clock.offset_s) + i128::from(clock.offset / frequency);
         let rest = Times { base: 0, frequency }.nanos(Ticks(clock.offset % frequency));
-        Times { base: seconds * i128::from(NANOS) + rest, frequency }
+        Times {
+            base: seconds * i128::from(NANOS) + rest,
+            frequency,
+        }
     }
 
-    /// As babeltrace2 has it, for clocks of 1 GHz exactly: others by way of a floating-point number, rounded down.
+    /// As babeltrace2 has it, for clocks of 1 GHz exactly: others by way of a floating-point
+    /// number, rounded down.
     #[inline]
     fn nanos(&self, ticks: Ticks) -> i128 {
         let nanos = match self.frequency {
@@ -73,15 +80,28 @@ impl Times {
 impl Lines {
     pub fn new(map: &TraceMap, zone: Zone) -> Lines {
         let streams = map.streams().map(|(metadata, _, _)| Stream::new(metadata));
-        Lines { wall: Wall::new(zone), last: None, streams: streams.collect() }
+        Lines {
+            wall: Wall::new(zone),
+            last: None,
+            streams: streams.collect(),
+        }
     }
 }
 
 impl Stream {
     fn new(metadata: &Metadata) -> Stream {
-        let get = |name: &str| metadata.env().iter().find(|(have, _)| have == name).map(|(_, value)| value.to_string());
+        let get = |name: &str| {
+            metadata
+                .env()
+                .iter()
+                .find(|(have, _)| have == name)
+                .map(|(_, value)| value.to_string())
+        };
         let process = get("vpid").map(|process| format!("({process})"));
-        let place: Vec<String> = [get("hostname"), get("procname"), process].into_iter().flatten().collect();
+        let place: Vec<String> = [get("hostname"), get("procname"), process]
+            .into_iter()
+            .flatten()
+            .collect();
         let mut place = place.join(":");
         if !place.is_empty() {
             place.push(' ');
@@ -95,7 +115,8 @@ impl Stream {
         }
     }
 
-    /// What comes between the times and the fields. Says whether the fields are the first in braces.
+    /// What comes between the times and the fields. Says whether the fields are the first in
+    /// braces.
     #[inline]
     fn write_head(&mut self, event: &EventRef<'_>, line: &mut Vec<u8>) -> bool {
         let class = event.class().index();
@@ -111,7 +132,12 @@ impl Stream {
         if self.packet != event.packet_count() {
             self.packet = event.packet_count();
             self.context.clear();
-            let mut fields = Fields { line: &mut self.context, first: true, free_names: self.free_names, packet: true };
+            let mut fields = Fields {
+                line: &mut self.context,
+                first: true,
+                free_names: self.free_names,
+                packet: true,
+            };
             event.visit_packet_context(&mut fields);
             if self.context == b"{ }" {
                 self.context.clear();
@@ -119,7 +145,9 @@ impl Stream {
         }
         self.class = class;
         self.both.clear();
-        let Some(head) = self.heads.get_mut(class) else { return };
+        let Some(head) = self.heads.get_mut(class) else {
+            return;
+        };
         if head.is_empty() {
             let mut name = event.name().to_owned();
             escape_controls(&mut name);
@@ -133,20 +161,36 @@ impl Stream {
 
 impl Printer for Lines {
     fn event(&mut self, event: &EventRef<'_>, page: &mut Page) {
-        let Some(stream) = self.streams.get_mut(event.stream_index()) else { return };
+        let Some(stream) = self.streams.get_mut(event.stream_index()) else {
+            return;
+        };
         let line = &mut page.lines;
         if let Some((clock, ticks)) = event.clock().zip(event.time()) {
-            let nanos = stream.times.get_or_insert_with(|| Times::of(clock)).nanos(ticks);
+            let nanos = stream
+                .times
+                .get_or_insert_with(|| Times::of(clock))
+                .nanos(ticks);
             let last = self.last.replace(nanos);
             write_times(line, &mut self.wall, nanos, last.map(|last| nanos - last));
         }
         let first = stream.write_head(event, line);
-        event.visit(&mut Fields { line, first, free_names: stream.free_names, packet: false });
+        event.visit(&mut Fields {
+            line,
+            first,
+            free_names: stream.free_names,
+            packet: false,
+        });
         line.push(b'\n');
     }
 
     fn loss(&mut self, loss: &Loss, page: &mut Page) {
-        let _ = write!(page.messages, "kymo: {} {} lost on {} between [", loss.count, lost(loss), loss.stream.escape_debug());
+        let _ = write!(
+            page.messages,
+            "kymo: {} {} lost on {} between [",
+            loss.count,
+            lost(loss),
+            loss.stream.escape_debug()
+        );
         let times = [loss.begin_nanos, loss.end_nanos];
         for (nanos, behind) in times.into_iter().zip(["] and [", "]\n"]) {
             match nanos {
@@ -206,8 +250,14 @@ struct Fields<'b> {
 }
 
 /// Members of the packet context that say something of the packet and not of its events.
-const OF_THE_PACKET: [&str; 6] =
-    ["timestamp_begin", "timestamp_end", "content_size", "packet_size", "packet_seq_num", "events_discarded"];
+const OF_THE_PACKET: [&str; 6] = [
+    "timestamp_begin",
+    "timestamp_end",
+    "content_size",
+    "packet_size",
+    "packet_seq_num",
+    "events_discarded",
+];
 
 fn is_of_the_packet(member: &Member) -> bool {
     let roles = member.class.roles();
@@ -267,16 +317,24 @@ impl<'a> Visitor<'a> for Fields<'_> {
 
     #[inline]
     fn end(&mut self, of: Compound) {
-        self.line.extend_from_slice(if of == Compound::Array { b" ]" } else { b" }" });
+        self.line
+            .extend_from_slice(if of == Compound::Array { b" ]" } else { b" }" });
     }
 
     #[inline]
     fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64) {
         match class {
             FieldClass::Integer(_) => self.number(bits, integer.size, integer.signed, integer.base),
-            FieldClass::Bool(_) => self.line.extend_from_slice(if bits != 0 { b"true" } else { b"false" }),
+            FieldClass::Bool(_) => {
+                self.line
+                    .extend_from_slice(if bits != 0 { b"true" } else { b"false" })
+            }
             FieldClass::Enum(class) => {
-                let value = if integer.signed { sign_extended(bits, integer.size).into() } else { bits.into() };
+                let value = if integer.signed {
+                    sign_extended(bits, integer.size).into()
+                } else {
+                    bits.into()
+                };
                 self.labels(&class.mappings, |mapping| mapping.holds(value));
                 self.number(bits, integer.size, integer.signed, integer.base);
                 self.line.extend_from_slice(b" )");
@@ -294,7 +352,11 @@ impl<'a> Visitor<'a> for Fields<'_> {
 
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
         if let Some(mappings) = &class.mappings {
-            let value = if class.signed { bits.cast_signed().into() } else { bits.into() };
+            let value = if class.signed {
+                bits.cast_signed().into()
+            } else {
+                bits.into()
+            };
             self.labels(mappings, |mapping| mapping.holds(value));
         }
         self.number(bits, 64, class.signed, class.base);
@@ -310,7 +372,10 @@ impl<'a> Visitor<'a> for Fields<'_> {
             _ => (Base::Decimal, None, 0),
         };
         match kind {
-            Some(WideKind::Bool) => self.line.extend_from_slice(if value.is_zero() { b"false" } else { b"true" }),
+            Some(WideKind::Bool) => {
+                self.line
+                    .extend_from_slice(if value.is_zero() { b"false" } else { b"true" })
+            }
             Some(WideKind::BitArray) => drop(write!(self.line, "{value:#X}")),
             Some(WideKind::BitMap(flags)) => {
                 let active = class.active(&value);
@@ -367,7 +432,11 @@ impl Fields<'_> {
 
     /// Signed numbers have as many digits of ones as their size needs.
     fn based(&mut self, bits: u64, size: u8, signed: bool, base: Base) {
-        let extended = if signed { sign_extended(bits, size).cast_unsigned() } else { bits };
+        let extended = if signed {
+            sign_extended(bits, size).cast_unsigned()
+        } else {
+            bits
+        };
         let low = |bits: u32| extended & 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
         let size = u32::from(size);
         let _ = match base {
@@ -385,7 +454,12 @@ impl Fields<'_> {
             Base::Hexadecimal => write!(self.line, "{:#X}", whole(4)),
             Base::Octal => write!(self.line, "0{:o}", whole(3)),
             Base::Binary => {
-                write!(self.line, "0b{:0>width$}", format!("{:b}", whole(1)), width = usize::try_from(size).unwrap_or(0))
+                write!(
+                    self.line,
+                    "0b{:0>width$}",
+                    format!("{:b}", whole(1)),
+                    width = usize::try_from(size).unwrap_or(0)
+                )
             }
         };
     }
@@ -396,7 +470,9 @@ impl Fields<'_> {
         let mut any = false;
         for (index, mapping) in mappings.iter().enumerate() {
             let mut before = mappings.iter().take(index);
-            if holds(mapping) && !(any && before.any(|before| before.label == mapping.label && holds(before))) {
+            if holds(mapping)
+                && !(any && before.any(|before| before.label == mapping.label && holds(before)))
+            {
                 if any {
                     self.line.extend_from_slice(b", ");
                 }
@@ -404,7 +480,11 @@ impl Fields<'_> {
                 any = true;
             }
         }
-        self.line.extend_from_slice(if any { b" : container = " } else { b"<unknown> : container = " });
+        self.line.extend_from_slice(if any {
+            b" : container = "
+        } else {
+            b"<unknown> : container = "
+        });
     }
 }
 

@@ -10,16 +10,27 @@ use super::{Outcome, cpu_name, deliver, escape_controls, flush, verdict};
 use crate::progress::Progress;
 use crate::select::{Select, Verdict};
 
-/// Prints how many of the selected events of each name each CPU has, and what each stream has of them and lost.
+/// Prints how many of the selected events of each name each CPU has, and what each stream has of
+/// them and lost.
 ///
 /// # Errors
-/// As for [`run`]; what could be read is counted and printed first, unless the trace has nothing of what was asked for.
-pub fn count(trace: &Trace, json: bool, select: &mut Select, out: &mut impl Write) -> anyhow::Result<Outcome> {
+/// As for [`run`]; what could be read is counted and printed first, unless the trace has nothing of
+/// what was asked for.
+pub fn count(
+    trace: &Trace,
+    json: bool,
+    select: &mut Select,
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
     let (counts, damage) = Counts::of(trace, select);
     if damage.is_none() {
         verdict(None, select)?;
     }
-    let text = if json { counts.to_json() } else { counts.to_table() };
+    let text = if json {
+        counts.to_json()
+    } else {
+        counts.to_table()
+    };
     if deliver(out, text.as_bytes())? {
         flush(out)?;
     }
@@ -80,7 +91,11 @@ impl Counts {
         };
         match self.streams.get_mut(&**stream) {
             Some(stream) => stream.add(item),
-            None => self.streams.entry(stream.to_string()).or_default().add(item),
+            None => self
+                .streams
+                .entry(stream.to_string())
+                .or_default()
+                .add(item),
         }
         if let ItemRef::Event(event) = item {
             let cpus = match self.events.get_mut(event.name()) {
@@ -99,23 +114,46 @@ impl Counts {
         progress.done();
         let mut counts = Counts::default();
         for stream in tally.streams {
-            let outcome = Outcome { events: stream.events, lost_events: stream.lost_events, lost_packets: stream.lost_packets };
+            let outcome = Outcome {
+                events: stream.events,
+                lost_events: stream.lost_events,
+                lost_packets: stream.lost_packets,
+            };
             counts.total.events += outcome.events;
             counts.total.lost_events = counts.total.lost_events.saturating_add(outcome.lost_events);
-            counts.total.lost_packets = counts.total.lost_packets.saturating_add(outcome.lost_packets);
+            counts.total.lost_packets = counts
+                .total
+                .lost_packets
+                .saturating_add(outcome.lost_packets);
             counts.streams.insert(stream.name, outcome);
         }
         for ((name, cpu), count) in tally.events {
-            *counts.events.entry(name.to_string()).or_default().entry(cpu).or_default() += count;
+            *counts
+                .events
+                .entry(name.to_string())
+                .or_default()
+                .entry(cpu)
+                .or_default() += count;
         }
-        let damage = tally.problems.into_iter().find(|problem| problem.consequence != Consequence::Clamped);
-        let damage = map.into_failed().into_iter().next().or(damage.map(kymo_ctf::Error::from));
+        let damage = tally
+            .problems
+            .into_iter()
+            .find(|problem| problem.consequence != Consequence::Clamped);
+        let damage = map
+            .into_failed()
+            .into_iter()
+            .next()
+            .or(damage.map(kymo_ctf::Error::from));
         (counts, damage)
     }
 
     /// Two tables: events by CPU, streams with their losses. Ends with a newline.
     pub fn to_table(&self) -> String {
-        let cpus: std::collections::BTreeSet<Option<u64>> = self.events.values().flat_map(|cpus| cpus.keys().copied()).collect();
+        let cpus: std::collections::BTreeSet<Option<u64>> = self
+            .events
+            .values()
+            .flat_map(|cpus| cpus.keys().copied())
+            .collect();
         let mut head = vec!["event".to_owned()];
         head.extend(cpus.iter().map(|cpu| cpu_name(*cpu)));
         head.push("total".to_owned());
@@ -123,7 +161,10 @@ impl Counts {
         for (name, counts) in &self.events {
             let mut row = vec![name.clone()];
             row.iter_mut().for_each(escape_controls);
-            row.extend(cpus.iter().map(|cpu| counts.get(cpu).copied().unwrap_or(0).to_string()));
+            row.extend(
+                cpus.iter()
+                    .map(|cpu| counts.get(cpu).copied().unwrap_or(0).to_string()),
+            );
             row.push(counts.values().sum::<u64>().to_string());
             rows.push(row);
         }
@@ -158,7 +199,11 @@ impl Counts {
                 "events": of.events, "lost_events": of.lost_events, "lost_packets": of.lost_packets,
             })
         };
-        let streams: serde_json::Map<_, _> = self.streams.iter().map(|(name, of)| (name.clone(), outcome(of))).collect();
+        let streams: serde_json::Map<_, _> = self
+            .streams
+            .iter()
+            .map(|(name, of)| (name.clone(), outcome(of)))
+            .collect();
         let all = serde_json::json!({
             "type": "count", "events": events, "streams": streams, "total": outcome(&self.total),
         });

@@ -28,7 +28,10 @@ impl Printer for Json {
         text(line, event.stream());
         line.extend_from_slice(br#","name":"#);
         text(line, event.name());
-        for (name, fields) in [("stream_context", event.stream_context()), ("context", event.context())] {
+        for (name, fields) in [
+            ("stream_context", event.stream_context()),
+            ("context", event.context()),
+        ] {
             if !fields.is_empty() {
                 let _ = write!(line, r#","{name}":"#);
                 members(line, &fields);
@@ -45,11 +48,18 @@ impl Printer for Json {
             LossKind::Events => "events",
             LossKind::Packets => "packets",
         };
-        let _ = write!(line, r#"{{"type":"loss","kind":"{kind}","count":{},"stream":"#, loss.count);
+        let _ = write!(
+            line,
+            r#"{{"type":"loss","kind":"{kind}","count":{},"stream":"#,
+            loss.count
+        );
         text(line, &loss.stream);
         line.extend_from_slice(br#","cpu":"#);
         optional(line, loss.cpu);
-        for (name, nanos, cycles) in [("begin", loss.begin_nanos, loss.begin), ("end", loss.end_nanos, loss.end)] {
+        for (name, nanos, cycles) in [
+            ("begin", loss.begin_nanos, loss.begin),
+            ("end", loss.end_nanos, loss.end),
+        ] {
             let _ = write!(line, r#","{name}_ns":"#);
             optional(line, nanos);
             let _ = write!(line, r#","{name}_cycles":"#);
@@ -138,7 +148,9 @@ fn json_value<V: Shape>(line: &mut Vec<u8>, value: &V) {
         Shown::Wide(number) => {
             let _ = write!(line, r#""{number}""#);
         }
-        Shown::WideEnum(number) | Shown::WideBitMap(number) => labels(line, format_args!(r#""{number}""#), value),
+        Shown::WideEnum(number) | Shown::WideBitMap(number) => {
+            labels(line, format_args!(r#""{number}""#), value)
+        }
         Shown::Enum(number) if !(i64::MIN.into()..=u64::MAX.into()).contains(&number) => {
             labels(line, format_args!(r#""{number}""#), value);
         }

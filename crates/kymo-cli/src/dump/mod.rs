@@ -81,16 +81,19 @@ struct Page {
 /// A page is written when it has this many bytes.
 const FULL: usize = 1 << 16;
 
-/// Prints what is selected of the trace to `out`: one line an event or loss, in the order of time; as JSON, one object a line.
+/// Prints what is selected of the trace to `out`: one line an event or loss, in the order of time;
+/// as JSON, one object a line.
 ///
-/// Times are seconds since the earliest stream began; in JSON, nanoseconds from the clock's origin, and the clock's own ticks; in
-/// babeltrace2's form, times of the day in `zone`. That form has losses and damage in `messages`, the others in `out`.
-/// A reader of `out` that goes away early (`| head`) is not an error.
+/// Times are seconds since the earliest stream began; in JSON, nanoseconds from the clock's origin,
+/// and the clock's own ticks; in babeltrace2's form, times of the day in `zone`. That form has
+/// losses and damage in `messages`, the others in `out`. A reader of `out` that goes away early
+/// (`| head`) is not an error.
 ///
 /// # Errors
-/// [`kymo_ctf::Error`] (to be found by `downcast_ref`) if a stream is damaged: then everything that can be read was printed, a line
-/// in its place says where the stream ends, and the first such error is returned. [`Usage`](crate::exit::Usage) if the trace has
-/// nothing of a CPU or thread that was asked for. [`io::Error`] if `out` cannot be written.
+/// [`kymo_ctf::Error`] (to be found by `downcast_ref`) if a stream is damaged: then everything that
+/// can be read was printed, a line in its place says where the stream ends, and the first such
+/// error is returned. [`Usage`](crate::exit::Usage) if the trace has nothing of a CPU or thread
+/// that was asked for. [`io::Error`] if `out` cannot be written.
 pub fn run(
     trace: &Trace,
     format: Format,
@@ -102,7 +105,13 @@ pub fn run(
     match format {
         Format::Kymo => print(trace, text::Text::new, select, out, messages),
         Format::Json => print(trace, |_, _| json::Json, select, out, messages),
-        Format::Babeltrace => print(trace, |map, _| babeltrace::Lines::new(map, zone), select, out, messages),
+        Format::Babeltrace => print(
+            trace,
+            |map, _| babeltrace::Lines::new(map, zone),
+            select,
+            out,
+            messages,
+        ),
     }
 }
 
@@ -120,7 +129,10 @@ fn print<P: Printer>(
     let mut damage = None;
     // Strictly, the first of them is the end.
     let stops = select.strict && !map.failed().is_empty();
-    map.failed().iter().take(if stops { 1 } else { usize::MAX }).for_each(|error| printer.error(error, &mut page));
+    map.failed()
+        .iter()
+        .take(if stops { 1 } else { usize::MAX })
+        .for_each(|error| printer.error(error, &mut page));
     while let Some(item) = reader.next().filter(|_| !stops) {
         match select.judge(&item) {
             Verdict::Take => outcome.add(&item),
@@ -130,7 +142,9 @@ fn print<P: Printer>(
         match item {
             ItemRef::Event(event) => printer.event(&event, &mut page),
             ItemRef::Loss(loss) => printer.loss(loss, &mut page),
-            ItemRef::Problem(problem) if problem.consequence == Consequence::Clamped => printer.problem(problem, &mut page),
+            ItemRef::Problem(problem) if problem.consequence == Consequence::Clamped => {
+                printer.problem(problem, &mut page)
+            }
             ItemRef::Problem(problem) => {
                 let error = kymo_ctf::Error::from(problem.clone());
                 printer.error(&error, &mut page);
@@ -169,7 +183,9 @@ fn verdict(damage: Option<kymo_ctf::Error>, select: &Select) -> anyhow::Result<(
     if let Some(damage) = damage {
         return Err(damage.into());
     }
-    select.missing().map_or(Ok(()), |missing| Err(missing.into()))
+    select
+        .missing()
+        .map_or(Ok(()), |missing| Err(missing.into()))
 }
 
 const NO_OUTPUT: &str = "cannot write the output (make room where it goes)";
@@ -202,9 +218,12 @@ pub fn escape_controls(line: &mut String) {
     }
 }
 
-/// Whether a terminal would take anything in it for a command: control characters, also those of two bytes in UTF-8.
+/// Whether a terminal would take anything in it for a command: control characters, also those of
+/// two bytes in UTF-8.
 fn has_controls(text: &[u8]) -> bool {
-    text.iter().any(|&byte| byte < 0x20 || byte == 0x7f || byte == 0xc2) && String::from_utf8_lossy(text).contains(char::is_control)
+    text.iter()
+        .any(|&byte| byte < 0x20 || byte == 0x7f || byte == 0xc2)
+        && String::from_utf8_lossy(text).contains(char::is_control)
 }
 
 fn cpu_name(cpu: Option<u64>) -> String {

@@ -1,7 +1,7 @@
 //! Numbers as C's `printf` writes them.
 //!
-//! What is short goes to the end of the line as bytes of a fixed number, of which those that are too many are taken off again: that is
-//! a store or two, where a copy of any length is a call.
+//! What is short goes to the end of the line as bytes of a fixed number, of which those that are
+//! too many are taken off again: that is a store or two, where a copy of any length is a call.
 
 /// The digits of numbers below 100.
 const PAIRS: [[u8; 2]; 100] = {
@@ -84,7 +84,11 @@ static ELEMENTS: [([u8; ELEMENT], usize); 100] = {
     let mut index = 0;
     while index < 100 {
         let (mut text, mut length) = ([0; ELEMENT], 0);
-        let parts: [&[u8]; 3] = [if index == 0 { b" [" } else { b", [" }, &PAIRS[index], b"] = "];
+        let parts: [&[u8]; 3] = [
+            if index == 0 { b" [" } else { b", [" },
+            &PAIRS[index],
+            b"] = ",
+        ];
         let mut part = 0;
         while part < parts.len() {
             // Numbers below 10 have one digit.
@@ -102,7 +106,8 @@ static ELEMENTS: [([u8; ELEMENT], usize); 100] = {
     all
 };
 
-/// `%g`: six digits, rounded to the nearest and to even where two are as near; zeros at the end are left out.
+/// `%g`: six digits, rounded to the nearest and to even where two are as near; zeros at the end are
+/// left out.
 pub fn general(line: &mut Vec<u8>, value: f64) {
     if value.is_sign_negative() {
         line.push(b'-');
@@ -121,11 +126,18 @@ pub fn general(line: &mut Vec<u8>, value: f64) {
 /// The six digits of a positive number as an integer, and the decimal exponent of the first.
 fn six_digits(value: f64) -> (u32, i32) {
     // In this range every product and quotient below fits 128 bits.
-    let exact = if (1e-5..1e17).contains(&value) { scaled(value) } else { None };
+    let exact = if (1e-5..1e17).contains(&value) {
+        scaled(value)
+    } else {
+        None
+    };
     exact.unwrap_or_else(|| {
         let text = format!("{value:.5e}");
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let digits = digits.bytes().filter(u8::is_ascii_digit).fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+        let digits = digits
+            .bytes()
+            .filter(u8::is_ascii_digit)
+            .fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
         (digits, exponent.parse().unwrap_or(0))
     })
 }
@@ -148,7 +160,11 @@ fn scaled(value: f64) -> Option<(u32, i32)> {
         let digits = if power >= 0 {
             quotient(above << power, below)
         } else if below == 1 {
-            let (whole, rest, half) = (above >> -power, above & ((1 << -power) - 1), 1 << (-power - 1));
+            let (whole, rest, half) = (
+                above >> -power,
+                above & ((1 << -power) - 1),
+                1 << (-power - 1),
+            );
             whole + u128::from(rest > half || rest == half && whole & 1 == 1)
         } else {
             quotient(above, below << -power)
@@ -172,7 +188,10 @@ fn quotient(above: u128, below: u128) -> u128 {
 
 fn write(line: &mut Vec<u8>, digits: u32, exponent: i32) {
     let [_, _, _, text @ ..] = nine_digits(digits);
-    let kept = text.iter().rposition(|&digit| digit != b'0').map_or(1, |last| last + 1);
+    let kept = text
+        .iter()
+        .rposition(|&digit| digit != b'0')
+        .map_or(1, |last| last + 1);
     let text = text.get(..kept).unwrap_or(&[]);
     match exponent {
         -4..0 => {
@@ -220,18 +239,33 @@ mod tests {
     fn integers_are_written_as_everywhere() {
         let mut numbers: Vec<u64> = (0..20_000).collect();
         numbers.extend((0..64).map(|bit| u64::MAX >> bit));
-        numbers.extend((0..20).flat_map(|power| [10_u64.pow(power) - 1, 10_u64.pow(power), 10_u64.pow(power) + 1]));
+        numbers.extend((0..20).flat_map(|power| {
+            [
+                10_u64.pow(power) - 1,
+                10_u64.pow(power),
+                10_u64.pow(power) + 1,
+            ]
+        }));
         for number in numbers {
             let mut line = b"x".to_vec();
             decimal(&mut line, number);
             signed(&mut line, number.cast_signed());
-            assert_eq!(String::from_utf8(line).unwrap(), format!("x{number}{}", number.cast_signed()));
-            assert_eq!(nine_digits((number % 1_000_000_000) as u32), format!("{:09}", number % 1_000_000_000).as_bytes());
+            assert_eq!(
+                String::from_utf8(line).unwrap(),
+                format!("x{number}{}", number.cast_signed())
+            );
+            assert_eq!(
+                nine_digits((number % 1_000_000_000) as u32),
+                format!("{:09}", number % 1_000_000_000).as_bytes()
+            );
         }
         for index in 0..200 {
             let mut line = b"x".to_vec();
             element(&mut line, index);
-            assert_eq!(String::from_utf8(line).unwrap(), format!("x{} [{index}] = ", if index == 0 { "" } else { "," }));
+            assert_eq!(
+                String::from_utf8(line).unwrap(),
+                format!("x{} [{index}] = ", if index == 0 { "" } else { "," })
+            );
         }
     }
 
@@ -279,8 +313,11 @@ mod tests {
     fn the_short_way_agrees_with_the_long_one() {
         let mut state = 1_u64;
         for step in 0..200_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Exponents of all the range, and significands of few bits and of many, so that there are ties.
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            // Exponents of all the range, and significands of few bits and of many, so that there
+            // are ties.
             let power = 1023 - 17 + (state >> 58);
             let significand = (state << 6 >> 12) & (u64::MAX << (step % 52));
             let value = f64::from_bits(power << 52 | significand & ((1 << 52) - 1));
@@ -290,7 +327,11 @@ mod tests {
             let long = format!("{value:.5e}");
             let (digits, exponent) = scaled(value).unwrap();
             let digits = digits.to_string();
-            assert_eq!(format!("{}.{}e{exponent}", &digits[..1], &digits[1..]), long, "{value}");
+            assert_eq!(
+                format!("{}.{}e{exponent}", &digits[..1], &digits[1..]),
+                long,
+                "{value}"
+            );
         }
     }
 }

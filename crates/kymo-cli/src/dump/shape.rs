@@ -51,7 +51,8 @@ pub trait Members {
 
     fn each(&self, give: &mut dyn FnMut(&str, &Self::Value));
 
-    /// Whether the member of this name is text, and its bytes' or elements' number; `None` if it is neither text nor array.
+    /// Whether the member of this name is text, and its bytes' or elements' number; `None` if it is
+    /// neither text nor array.
     fn length(&self, name: &str) -> Option<(bool, u64)>;
 }
 

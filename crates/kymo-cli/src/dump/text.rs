@@ -17,7 +17,10 @@ pub struct Text {
 impl Text {
     pub fn new(map: &TraceMap, begin: Option<i128>) -> Text {
         let width = map.streams().map(|(_, name, _)| name.chars().count()).max();
-        Text { begin: begin.unwrap_or(0), stream_width: width.unwrap_or(0).min(32) }
+        Text {
+            begin: begin.unwrap_or(0),
+            stream_width: width.unwrap_or(0).min(32),
+        }
     }
 
     fn seconds(&self, nanos: Option<i128>) -> String {
@@ -28,8 +31,16 @@ impl Text {
         let sign = if since < 0 { "-" } else { "" };
         // 64 bits hold 584 years, and are divided faster.
         match u64::try_from(since.unsigned_abs()) {
-            Ok(since) => format!("{sign}{}.{:09}", since / 1_000_000_000, since % 1_000_000_000),
-            Err(_) => format!("{sign}{}.{:09}", since.unsigned_abs() / 1_000_000_000, since.unsigned_abs() % 1_000_000_000),
+            Ok(since) => format!(
+                "{sign}{}.{:09}",
+                since / 1_000_000_000,
+                since % 1_000_000_000
+            ),
+            Err(_) => format!(
+                "{sign}{}.{:09}",
+                since.unsigned_abs() / 1_000_000_000,
+                since.unsigned_abs() % 1_000_000_000
+            ),
         }
     }
 }
@@ -63,7 +74,13 @@ impl Printer for Text {
     fn loss(&mut self, loss: &Loss, page: &mut Page) {
         let (begin, end) = (self.seconds(loss.begin_nanos), self.seconds(loss.end_nanos));
         let start = page.lines.len();
-        let _ = write!(page.lines, "-- {} {} lost on {} between {begin} and {end}", loss.count, lost(loss), loss.stream);
+        let _ = write!(
+            page.lines,
+            "-- {} {} lost on {} between {begin} and {end}",
+            loss.count,
+            lost(loss),
+            loss.stream
+        );
         finish(&mut page.lines, start);
     }
 
@@ -93,7 +110,10 @@ pub fn lost(loss: &Loss) -> &'static str {
 /// An error, and what becomes of the stream.
 pub fn consequence(error: &kymo_ctf::Error) -> String {
     match error {
-        kymo_ctf::Error::Stream { resumes: Some(offset), .. } => format!("{error}; reading goes on at byte {offset}"),
+        kymo_ctf::Error::Stream {
+            resumes: Some(offset),
+            ..
+        } => format!("{error}; reading goes on at byte {offset}"),
         _ => format!("{error}; nothing more is read from there"),
     }
 }
@@ -136,10 +156,13 @@ fn text_fields<M: Members>(line: &mut Vec<u8>, fields: &M, class: Option<&Struct
     line.extend_from_slice(if separator == "{" { b"{ }" } else { b" }" });
 }
 
-/// Whether a field is the length of another one that shows it: tracers write `_name_length` in front of the sequence `name`. Kymo also
-/// writes `_name_cut`, which says something only where it is not 0.
+/// Whether a field is the length of another one that shows it: tracers write `_name_length` in
+/// front of the sequence `name`. Kymo also writes `_name_cut`, which says something only where it
+/// is not 0.
 fn is_told_by_another<M: Members>(name: &str, value: &M::Value, fields: &M) -> bool {
-    let Some(name) = name.strip_prefix('_') else { return false };
+    let Some(name) = name.strip_prefix('_') else {
+        return false;
+    };
     let value = match value.shown() {
         Shown::UInt(value) => value,
         Shown::Int(value) if value >= 0 => value.unsigned_abs(),
@@ -149,11 +172,16 @@ fn is_told_by_another<M: Members>(name: &str, value: &M::Value, fields: &M) -> b
         },
         _ => return false,
     };
-    let text = name.strip_suffix("_cut").filter(|_| value == 0).and_then(|name| fields.length(name));
+    let text = name
+        .strip_suffix("_cut")
+        .filter(|_| value == 0)
+        .and_then(|name| fields.length(name));
     if matches!(text, Some((true, _))) {
         return true;
     }
-    let sequence = name.strip_suffix("_length").and_then(|name| fields.length(name));
+    let sequence = name
+        .strip_suffix("_length")
+        .and_then(|name| fields.length(name));
     sequence.is_some_and(|(_, length)| length == value)
 }
 
@@ -213,7 +241,9 @@ fn text_value<V: Shape>(line: &mut Vec<u8>, value: &V, class: Option<&FieldClass
         }
         Shown::Variant(option) => {
             let class = match class {
-                Some(FieldClass::Variant(class)) => class.options.iter().find(|have| *have.name == *option),
+                Some(FieldClass::Variant(class)) => {
+                    class.options.iter().find(|have| *have.name == *option)
+                }
                 _ => None,
             };
             if !option.is_empty() {
@@ -245,7 +275,9 @@ fn base(class: Option<&FieldClass>) -> Option<Base> {
         Some(FieldClass::VarInt(class)) => Some(class.base),
         Some(FieldClass::Wide(class)) => Some(class.base),
         Some(FieldClass::BitArray(_)) => Some(Base::Hexadecimal),
-        class => class.and_then(FieldClass::as_integer).map(|class| class.base),
+        class => class
+            .and_then(FieldClass::as_integer)
+            .map(|class| class.base),
     }
 }
 

@@ -29,12 +29,17 @@ pub struct Wall {
 
 impl Wall {
     pub fn new(zone: Zone) -> Wall {
-        let mut wall = Wall { zone, second: 0, text: [0; 9] };
+        let mut wall = Wall {
+            zone,
+            second: 0,
+            text: [0; 9],
+        };
         wall.go_to(0);
         wall
     }
 
-    /// The time of the day of `nanos` from the Unix epoch; `None` for what is before that, or further from it than 64 bits go.
+    /// The time of the day of `nanos` from the Unix epoch; `None` for what is before that, or
+    /// further from it than 64 bits go.
     #[inline]
     pub fn time(&mut self, nanos: i128) -> Option<[u8; 18]> {
         let nanos = u64::try_from(nanos).ok()?;
@@ -55,7 +60,12 @@ impl Wall {
             Some(text) => line.extend_from_slice(&text),
             None => {
                 let (sign, nanos) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
-                let _ = write!(line, "{sign}{}.{:09}", nanos / NANOS as u128, nanos % NANOS as u128);
+                let _ = write!(
+                    line,
+                    "{sign}{}.{:09}",
+                    nanos / NANOS as u128,
+                    nanos % NANOS as u128
+                );
             }
         }
     }
@@ -67,10 +77,19 @@ impl Wall {
             Zone::Local => Local.timestamp_opt(second, 0).single(),
         };
         // Of a year that no calendar has, the time of the day is known all the same.
-        let of_day = local.map_or(second.rem_euclid(DAY), |time| i64::from(time.num_seconds_from_midnight()));
+        let of_day = local.map_or(second.rem_euclid(DAY), |time| {
+            i64::from(time.num_seconds_from_midnight())
+        });
         self.second = second;
-        let text = format!("{:02}:{:02}:{:02}.", of_day / 3600, of_day / 60 % 60, of_day % 60);
-        text.bytes().zip(&mut self.text).for_each(|(from, to)| *to = from);
+        let text = format!(
+            "{:02}:{:02}:{:02}.",
+            of_day / 3600,
+            of_day / 60 % 60,
+            of_day % 60
+        );
+        text.bytes()
+            .zip(&mut self.text)
+            .for_each(|(from, to)| *to = from);
     }
 }
 

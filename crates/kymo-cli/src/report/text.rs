@@ -15,7 +15,10 @@ const THREADS: usize = 20;
 
 /// All tables, a blank line between two.
 pub fn tables(report: &Report) -> String {
-    let mut text = Text { begin: report.begin_ns.unwrap_or(0), out: String::new() };
+    let mut text = Text {
+        begin: report.begin_ns.unwrap_or(0),
+        out: String::new(),
+    };
     text.trace(report);
     text.cpus(report);
     text.threads(report);
@@ -58,7 +61,11 @@ fn time_spent(ns: u64) -> String {
 }
 
 fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
+    if whole == 0 {
+        "-".to_owned()
+    } else {
+        format!("{:.1}%", part as f64 * 100.0 / whole as f64)
+    }
 }
 
 fn number(value: Option<impl std::fmt::Display>) -> String {
@@ -70,7 +77,10 @@ fn name(number: impl std::fmt::Display, name: Option<&String>) -> String {
 }
 
 fn thread(thread: Option<&ThreadRef>) -> String {
-    thread.map_or_else(|| "-".to_owned(), |thread| name(thread.tid, thread.name.as_ref()))
+    thread.map_or_else(
+        || "-".to_owned(),
+        |thread| name(thread.tid, thread.name.as_ref()),
+    )
 }
 
 /// A lock by its name, or by its address.
@@ -89,11 +99,17 @@ fn passed(begin: i64, end: i64) -> u64 {
 
 /// A time in seconds since the trace began.
 pub fn seconds(begin: i64, time: Option<i64>) -> String {
-    let Some(time) = time else { return "-".to_owned() };
+    let Some(time) = time else {
+        return "-".to_owned();
+    };
     let since = i128::from(time) - i128::from(begin);
     let sign = if since < 0 { "-" } else { "" };
     let since = since.unsigned_abs();
-    format!("{sign}{}.{:09}", since / 1_000_000_000, since % 1_000_000_000)
+    format!(
+        "{sign}{}.{:09}",
+        since / 1_000_000_000,
+        since % 1_000_000_000
+    )
 }
 
 struct Text {
@@ -127,31 +143,54 @@ impl Text {
 
     fn trace(&mut self, report: &Report) {
         let span = passed(report.begin_ns.unwrap_or(0), report.end_ns.unwrap_or(0));
-        let _ = write!(self.out, "{} events in {}", thousands(report.events), duration(span));
+        let _ = write!(
+            self.out,
+            "{} events in {}",
+            thousands(report.events),
+            duration(span)
+        );
         let losses = &report.losses;
         let _ = match (losses.events, losses.packets) {
             (0, 0) => writeln!(self.out, ", none lost."),
             (events, 0) => writeln!(self.out, "; {} more were lost:", thousands(events)),
-            (0, packets) => writeln!(self.out, "; {} packets are missing, with more of them:", thousands(packets)),
+            (0, packets) => writeln!(
+                self.out,
+                "; {} packets are missing, with more of them:",
+                thousands(packets)
+            ),
             (events, packets) => {
-                writeln!(self.out, "; {} more were lost, and {} packets are missing:", thousands(events), thousands(packets))
+                writeln!(
+                    self.out,
+                    "; {} more were lost, and {} packets are missing:",
+                    thousands(events),
+                    thousands(packets)
+                )
             }
         };
         for loss in losses.intervals.iter().take(LOSSES) {
             let (begin, end) = (self.at(loss.begin_ns), self.at(loss.end_ns));
-            let mut line = format!("  {} {} on {}, between {begin} and {end}", thousands(loss.count), loss.kind, loss.stream);
+            let mut line = format!(
+                "  {} {} on {}, between {begin} and {end}",
+                thousands(loss.count),
+                loss.kind,
+                loss.stream
+            );
             if let Some((begin, end)) = loss.begin_ns.zip(loss.end_ns) {
                 line += &format!(" ({})", duration(passed(begin, end)));
             }
             escape_controls(&mut line);
             let _ = writeln!(self.out, "{line}");
         }
-        let more = losses.intervals.len().saturating_sub(LOSSES) as u64 + losses.intervals_not_listed;
+        let more =
+            losses.intervals.len().saturating_sub(LOSSES) as u64 + losses.intervals_not_listed;
         if more > 0 {
             let _ = writeln!(self.out, "  and {} more times", thousands(more));
         }
         if losses.events + losses.packets > 0 {
-            let _ = writeln!(self.out, "What was lost is in no figure below, and no duration reaches over it.");
+            let _ = writeln!(
+                self.out,
+                "What was lost is in no figure below, and no duration reaches over it."
+            );
         }
         for sentence in &report.damage {
             let mut line = format!("Damaged: {sentence}.");
@@ -160,14 +199,25 @@ impl Text {
         }
         if report.events_without_place > 0 {
             let count = thousands(report.events_without_place);
-            let _ = writeln!(self.out, "{count} events have no time or no CPU, and are in no table.");
+            let _ = writeln!(
+                self.out,
+                "{count} events have no time or no CPU, and are in no table."
+            );
         }
         for clock in &report.clocks {
-            let mut line = format!("Clock {}: {} ticks a second. ", clock.name, thousands(clock.frequency_hz));
+            let mut line = format!(
+                "Clock {}: {} ticks a second. ",
+                clock.name,
+                thousands(clock.frequency_hz)
+            );
             let _ = match clock.smallest_step_ticks {
                 Some(step) => {
                     let ticks = if step == 1 { "tick" } else { "ticks" };
-                    write!(line, "Two events of one CPU are {} {ticks} apart at least, ", thousands(step))
+                    write!(
+                        line,
+                        "Two events of one CPU are {} {ticks} apart at least, ",
+                        thousands(step)
+                    )
                 }
                 None => write!(line, "No two events of one CPU are apart, "),
             };
@@ -180,24 +230,47 @@ impl Text {
             let _ = writeln!(self.out, "{line}");
         }
         if report.events > 0 {
-            let _ = writeln!(self.out, "Points in time are seconds since the trace began.");
+            let _ = writeln!(
+                self.out,
+                "Points in time are seconds since the trace began."
+            );
         }
     }
 
     fn cpus(&mut self, report: &Report) {
         let rows = report.cpus.iter().map(|cpu| {
             let span = cpu.busy_ns + cpu.idle_ns + cpu.unknown_ns;
-            let shares = [cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns, cpu.interrupts_ns].map(|part| percent(part, span));
+            let shares = [cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns, cpu.interrupts_ns]
+                .map(|part| percent(part, span));
             let [busy, idle, unknown, interrupts] = shares;
-            [cpu.cpu.to_string(), duration(cpu.busy_ns), busy, idle, unknown, interrupts, thousands(cpu.switches)]
+            [
+                cpu.cpu.to_string(),
+                duration(cpu.busy_ns),
+                busy,
+                idle,
+                unknown,
+                interrupts,
+                thousands(cpu.switches),
+            ]
         });
-        let head = ["cpu", "busy for", "busy", "idle", "unknown", "in interrupts", "switches"];
+        let head = [
+            "cpu",
+            "busy for",
+            "busy",
+            "idle",
+            "unknown",
+            "in interrupts",
+            "switches",
+        ];
         self.table("CPUs", head, rows.collect());
     }
 
     fn threads(&mut self, report: &Report) {
         let rows = report.threads.iter().map(|thread| {
-            let switches = thread.switches.iter().map(|(reason, count)| format!("{reason} {count}"));
+            let switches = thread
+                .switches
+                .iter()
+                .map(|(reason, count)| format!("{reason} {count}"));
             let cpu = thread.cpu.map_or_else(String::new, |cpu| format!("/{cpu}"));
             [
                 format!("{}{cpu}", thread.tid),
@@ -241,16 +314,36 @@ impl Text {
             };
             let [p50, p99, max] = spread(&call.durations);
             let total = duration(call.durations.total_ns);
-            [what, thousands(call.count), thousands(call.errors), thousands(call.durations.count), p50, p99, max, total]
+            [
+                what,
+                thousands(call.count),
+                thousands(call.errors),
+                thousands(call.durations.count),
+                p50,
+                p99,
+                max,
+                total,
+            ]
         });
-        let head = ["system call", "calls", "errors", "timed", "p50", "p99", "max", "total"];
+        let head = [
+            "system call",
+            "calls",
+            "errors",
+            "timed",
+            "p50",
+            "p99",
+            "max",
+            "total",
+        ];
         self.table("System calls", head, rows.collect());
     }
 
     fn interrupts(&mut self, report: &Report) {
         let rows = report.interrupts.iter().map(|line| {
             let [p50, p99, max] = spread(&line.durations);
-            let cpu = line.longest_cpu.map_or_else(|| "-".to_owned(), |cpu| format!("cpu{cpu}"));
+            let cpu = line
+                .longest_cpu
+                .map_or_else(|| "-".to_owned(), |cpu| format!("cpu{cpu}"));
             [
                 name(line.irq, line.name.as_ref()),
                 thousands(line.count),
@@ -268,19 +361,36 @@ impl Text {
             0 | 1 => "Interrupts, none inside of another one".to_owned(),
             most => format!("Interrupts, up to {most} inside of one another"),
         };
-        let head = ["interrupt", "count", "p50", "p99", "max", "of all CPUs", "nesting", "longest at", "on"];
+        let head = [
+            "interrupt",
+            "count",
+            "p50",
+            "p99",
+            "max",
+            "of all CPUs",
+            "nesting",
+            "longest at",
+            "on",
+        ];
         self.table(&title, head, rows);
     }
 
     fn wake_latency(&mut self, report: &Report) {
-        let Some(wake) = &report.wake_latency else { return };
+        let Some(wake) = &report.wake_latency else {
+            return;
+        };
         let [p50, p99, max] = spread(&wake.durations);
         let title = format!(
-            "Wake-up latency, until the thread that was woken ran: {} times, p50 {p50}, p99 {p99}, max {max}; the longest:",
+            "Wake-up latency, until the thread that was woken ran: {} times, p50 {p50}, p99 {p99}, \
+             max {max}; the longest:",
             thousands(wake.durations.count)
         );
         let rows = wake.worst.iter().map(|worst| {
-            let waker = if worst.by_interrupt { "interrupt".to_owned() } else { thread(worst.waker.as_ref()) };
+            let waker = if worst.by_interrupt {
+                "interrupt".to_owned()
+            } else {
+                thread(worst.waker.as_ref())
+            };
             [
                 thread(Some(&worst.thread)),
                 duration(worst.latency_ns),
@@ -291,19 +401,40 @@ impl Text {
             ]
         });
         let rows = rows.collect();
-        self.table(&title, ["thread", "latency", "woken at", "ran at", "woken by", "on"], rows);
-        let mut threads: Vec<&Thread> = report.threads.iter().filter(|thread| thread.wake_latency.count > 0).collect();
+        self.table(
+            &title,
+            ["thread", "latency", "woken at", "ran at", "woken by", "on"],
+            rows,
+        );
+        let mut threads: Vec<&Thread> = report
+            .threads
+            .iter()
+            .filter(|thread| thread.wake_latency.count > 0)
+            .collect();
         threads.sort_by_key(|thread| (Reverse(thread.wake_latency.max_ns), thread.tid));
         let more = threads.len().saturating_sub(THREADS);
         let rows = threads.iter().take(THREADS).map(|thread| {
             let [p50, p99, max] = spread(&thread.wake_latency);
-            [name(thread.tid, thread.name.as_ref()), thousands(thread.wake_latency.count), p50, p99, max]
+            [
+                name(thread.tid, thread.name.as_ref()),
+                thousands(thread.wake_latency.count),
+                p50,
+                p99,
+                max,
+            ]
         });
         let title = match more {
             0 => "Wake-up latency by thread".to_owned(),
-            _ => format!("Wake-up latency by thread, the {THREADS} with the longest of {}", threads.len()),
+            _ => format!(
+                "Wake-up latency by thread, the {THREADS} with the longest of {}",
+                threads.len()
+            ),
         };
-        self.table(&title, ["thread", "times", "p50", "p99", "max"], rows.collect());
+        self.table(
+            &title,
+            ["thread", "times", "p50", "p99", "max"],
+            rows.collect(),
+        );
     }
 
     fn locks(&mut self, report: &Report) {
@@ -328,12 +459,32 @@ impl Text {
             let kind = lock.kind.clone().unwrap_or_else(|| "-".to_owned());
             let counts = [lock.acquired, lock.contended, lock.failed].map(thousands);
             let [acquired, contended, failed] = counts;
-            [lock_name, kind, acquired, contended, failed, wait50, wait_max, hold50, hold_max]
+            [
+                lock_name, kind, acquired, contended, failed, wait50, wait_max, hold50, hold_max,
+            ]
         });
         let rows = rows.collect();
-        let head = ["lock", "kind", "acquired", "after a wait", "not got", "wait p50", "wait max", "held p50", "held max"];
+        let head = [
+            "lock",
+            "kind",
+            "acquired",
+            "after a wait",
+            "not got",
+            "wait p50",
+            "wait max",
+            "held p50",
+            "held max",
+        ];
         self.table("Locks", head, rows);
-        let head = ["lock", "wait", "from", "who waited", "prio", "who had it", "prio"];
+        let head = [
+            "lock",
+            "wait",
+            "from",
+            "who waited",
+            "prio",
+            "who had it",
+            "prio",
+        ];
         self.table("The longest wait for each lock", head, longest);
         let waiters = report.locks.iter().flat_map(|lock| {
             lock.waiters.iter().map(|waiter| {
@@ -346,45 +497,93 @@ impl Text {
                 ]
             })
         });
-        self.table("Waits by lock and thread", ["lock", "thread", "waits", "total", "max"], waiters.collect());
+        self.table(
+            "Waits by lock and thread",
+            ["lock", "thread", "waits", "total", "max"],
+            waiters.collect(),
+        );
     }
 
     fn page_faults(&mut self, report: &Report) {
-        let Some(faults) = &report.page_faults else { return };
+        let Some(faults) = &report.page_faults else {
+            return;
+        };
         let rows = faults.processes.iter().map(|process| {
-            let what = process.pid.map_or_else(|| "unknown".to_owned(), |pid| name(pid, process.name.as_ref()));
+            let what = process.pid.map_or_else(
+                || "unknown".to_owned(),
+                |pid| name(pid, process.name.as_ref()),
+            );
             [what, thousands(process.count)]
         });
         let title = format!("Page faults: {}", thousands(faults.count));
         self.table(&title, ["process", "faults"], rows.collect());
         let rows = faults.threads.iter().map(|row| {
-            let causes = row.causes.iter().map(|(cause, count)| format!("{cause} {count}"));
+            let causes = row
+                .causes
+                .iter()
+                .map(|(cause, count)| format!("{cause} {count}"));
             let causes = causes.collect::<Vec<_>>().join(", ");
-            [thread(row.thread.as_ref()), thousands(row.count), thousands(row.user), thousands(row.kernel), causes]
+            [
+                thread(row.thread.as_ref()),
+                thousands(row.count),
+                thousands(row.user),
+                thousands(row.kernel),
+                causes,
+            ]
         });
-        self.table("Page faults by thread", ["thread", "faults", "user", "kernel", "cause"], rows.collect());
+        self.table(
+            "Page faults by thread",
+            ["thread", "faults", "user", "kernel", "cause"],
+            rows.collect(),
+        );
     }
 
     fn messages(&mut self, report: &Report) {
         let rows = report.messages.iter().map(|row| {
-            let path = row.path.as_ref().map_or_else(String::new, |path| format!(", {path} path"));
-            let counts = [row.sent, row.received, row.sent_bytes, row.received_bytes].map(thousands);
+            let path = row
+                .path
+                .as_ref()
+                .map_or_else(String::new, |path| format!(", {path} path"));
+            let counts =
+                [row.sent, row.received, row.sent_bytes, row.received_bytes].map(thousands);
             let [sent, received, sent_bytes, received_bytes] = counts;
-            [format!("{}{path}", row.mechanism), sent, received, sent_bytes, received_bytes]
+            [
+                format!("{}{path}", row.mechanism),
+                sent,
+                received,
+                sent_bytes,
+                received_bytes,
+            ]
         });
-        self.table("Messages", ["by", "sent", "received", "bytes sent", "bytes received"], rows.collect());
+        self.table(
+            "Messages",
+            ["by", "sent", "received", "bytes sent", "bytes received"],
+            rows.collect(),
+        );
     }
 
     fn contradictions(&mut self, report: &Report) {
         let rows = report.contradictions.counts.iter().map(|(rule, count)| {
-            let first = report.contradictions.first.iter().find(|first| first.rule == *rule);
+            let first = report
+                .contradictions
+                .first
+                .iter()
+                .find(|first| first.rule == *rule);
             let [at, on, what] = first.map_or_else(Default::default, |first| {
-                [self.at(Some(first.time_ns)), format!("cpu{}", first.cpu), first.message.clone()]
+                [
+                    self.at(Some(first.time_ns)),
+                    format!("cpu{}", first.cpu),
+                    first.message.clone(),
+                ]
             });
             [(*rule).to_owned(), thousands(*count), at, on, what]
         });
         let rows = rows.collect();
-        self.table("What does not fit together", ["rule", "count", "first at", "on", "what"], rows);
+        self.table(
+            "What does not fit together",
+            ["rule", "count", "first at", "on", "what"],
+            rows,
+        );
     }
 }
 
@@ -393,7 +592,12 @@ fn blocked(thread: &Thread) -> String {
     let mut text = time_spent(thread.blocked_ns);
     if let Some(most) = thread.blocked_on.first() {
         if most.ns < thread.blocked_ns {
-            let _ = write!(text, " ({} on {})", duration(most.ns), lock_name(most.lock, most.name.as_ref()));
+            let _ = write!(
+                text,
+                " ({} on {})",
+                duration(most.ns),
+                lock_name(most.lock, most.name.as_ref())
+            );
         } else {
             let _ = write!(text, " on {}", lock_name(most.lock, most.name.as_ref()));
         }
@@ -408,6 +612,11 @@ mod tests {
     #[test]
     fn durations_have_four_digits_and_a_unit() {
         let texts = [0, 999, 1000, 12_345, 5_000_000, 999_949_999, 62_500_000_000].map(duration);
-        assert_eq!(texts, ["0 ns", "999 ns", "1.000 us", "12.35 us", "5.000 ms", "999.9 ms", "62.50 s"]);
+        assert_eq!(
+            texts,
+            [
+                "0 ns", "999 ns", "1.000 us", "12.35 us", "5.000 ms", "999.9 ms", "62.50 s"
+            ]
+        );
     }
 }

@@ -23,18 +23,31 @@ pub struct StructClass {
 
 impl StructClass {
     /// Of no members.
-    pub(crate) const EMPTY: StructClass = StructClass { members: Vec::new(), alignment: 1, attributes: Attributes(None), body: 0 };
+    pub(crate) const EMPTY: StructClass = StructClass {
+        members: Vec::new(),
+        alignment: 1,
+        attributes: Attributes(None),
+        body: 0,
+    };
 
     /// A structure of these members, aligned to `minimum` bits at least.
     pub(crate) fn new(members: Vec<Member>, minimum: u32) -> Self {
         let alignments = members.iter().map(|member| member.class.outer_alignment());
         let alignment = alignments.fold(minimum.max(1), u32::max);
-        StructClass { members, alignment, attributes: Attributes::default(), body: 0 }
+        StructClass {
+            members,
+            alignment,
+            attributes: Attributes::default(),
+            body: 0,
+        }
     }
 
     /// The member that the metadata calls `name`, leading underscore included.
     pub fn member(&self, name: &str) -> Option<&FieldClass> {
-        let member = self.members.iter().find(|member| &*member.declared_name == name);
+        let member = self
+            .members
+            .iter()
+            .find(|member| &*member.declared_name == name);
         member.map(|member| &member.class)
     }
 }
@@ -130,7 +143,8 @@ pub struct VariantClass {
     pub selector: FieldLocation,
     /// The options, in declared order.
     pub options: Vec<Member>,
-    /// The values that choose each option, in the options' order (CTF 2); `None` where the selector's labels name the option (CTF 1.8).
+    /// The values that choose each option, in the options' order (CTF 2); `None` where the
+    /// selector's labels name the option (CTF 1.8).
     pub ranges: Option<Vec<Vec<IntRange>>>,
     /// What the metadata says besides.
     pub attributes: Attributes,
@@ -142,8 +156,19 @@ pub struct VariantClass {
 
 impl VariantClass {
     /// A variant, not linked yet.
-    pub(crate) fn new(selector: FieldLocation, options: Vec<Member>, ranges: Option<Vec<Vec<IntRange>>>) -> Self {
-        VariantClass { selector, options, ranges, attributes: Attributes::default(), choices: Arc::from([]), clears: Arc::from([]) }
+    pub(crate) fn new(
+        selector: FieldLocation,
+        options: Vec<Member>,
+        ranges: Option<Vec<Vec<IntRange>>>,
+    ) -> Self {
+        VariantClass {
+            selector,
+            options,
+            ranges,
+            attributes: Attributes::default(),
+            choices: Arc::from([]),
+            clears: Arc::from([]),
+        }
     }
 }
 
@@ -171,12 +196,15 @@ fn choose_widely<'c>(choices: &'c [Choice], value: &WideInt) -> Option<&'c Choic
     choices.iter().find(|choice| choice.range.holds_wide(value))
 }
 
-/// Whether an optional field is there by the `value` in a cell, whose field is there: for one in `ranges`, or if there are none, for
-/// all but 0.
+/// Whether an optional field is there by the `value` in a cell, whose field is there: for one in
+/// `ranges`, or if there are none, for all but 0.
 #[inline]
 pub(crate) fn is_there(ranges: Option<&[IntRange]>, value: i128, slots: &Slots, slot: u32) -> bool {
     match ranges {
-        Some(ranges) => ranges.iter().any(|range| range.has(value)) || value == WIDE && is_there_widely(ranges, slots.wide(slot)),
+        Some(ranges) => {
+            ranges.iter().any(|range| range.has(value))
+                || value == WIDE && is_there_widely(ranges, slots.wide(slot))
+        }
         None => value != 0,
     }
 }
@@ -205,7 +233,11 @@ pub struct OptionalClass {
 
 impl OptionalClass {
     /// A field that may be there, not linked yet.
-    pub(crate) fn new(selector: FieldLocation, ranges: Option<Vec<IntRange>>, class: FieldClass) -> Self {
+    pub(crate) fn new(
+        selector: FieldLocation,
+        ranges: Option<Vec<IntRange>>,
+        class: FieldClass,
+    ) -> Self {
         OptionalClass {
             selector,
             ranges,
@@ -218,6 +250,11 @@ impl OptionalClass {
 
     /// Whether the field is there, given the cell of the selector.
     pub(crate) fn is_there(&self, slots: &Slots) -> bool {
-        is_there(self.ranges.as_deref(), slots.get(self.selector.slot), slots, self.selector.slot)
+        is_there(
+            self.ranges.as_deref(),
+            slots.get(self.selector.slot),
+            slots,
+            self.selector.slot,
+        )
     }
 }

@@ -51,7 +51,8 @@ pub enum Encoding {
     Ascii,
 }
 
-/// What a field means to the reader, besides its value. CTF 2 says it; for CTF 1.8 it follows from reserved names.
+/// What a field means to the reader, besides its value. CTF 2 says it; for CTF 1.8 it follows from
+/// reserved names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The magic number of CTF packets.
@@ -163,7 +164,11 @@ impl Unit {
     pub(crate) fn padding(self, position: u64, size: u8) -> u64 {
         let unit = u64::from(self.size.max(1));
         let used = position % unit;
-        if used + u64::from(size) > unit { unit - used } else { 0 }
+        if used + u64::from(size) > unit {
+            unit - used
+        } else {
+            0
+        }
     }
 }
 
@@ -188,7 +193,8 @@ impl IntegerClass {
 
     /// What a structure is aligned to because of it: a bit-field counts as its unit.
     pub(crate) fn outer_alignment(&self) -> u32 {
-        self.unit.map_or(self.alignment, |unit| unit.alignment.max(self.alignment))
+        self.unit
+            .map_or(self.alignment, |unit| unit.alignment.max(self.alignment))
     }
 }
 
@@ -242,7 +248,8 @@ pub struct FloatClass {
 pub struct EnumClass {
     /// How the value is stored.
     pub integer: IntegerClass,
-    /// Labels and the ranges they stand for, in declared order. One label may have several, and ranges may overlap.
+    /// Labels and the ranges they stand for, in declared order. One label may have several, and
+    /// ranges may overlap.
     pub mappings: Arc<[Mapping]>,
 }
 
@@ -291,8 +298,12 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// The labels of those of `mappings` that hold a value, in declared order. Ranges of one label may overlap; it is still one label.
-    pub(crate) fn labels_of(mappings: &[Mapping], holds: impl Fn(&Mapping) -> bool) -> impl Iterator<Item = &Arc<str>> {
+    /// The labels of those of `mappings` that hold a value, in declared order. Ranges of one label
+    /// may overlap; it is still one label.
+    pub(crate) fn labels_of(
+        mappings: &[Mapping],
+        holds: impl Fn(&Mapping) -> bool,
+    ) -> impl Iterator<Item = &Arc<str>> {
         let new = mappings.iter().enumerate().filter(move |(index, mapping)| {
             let mut before = mappings.iter().take(*index);
             holds(mapping) && !before.any(|before| before.label == mapping.label && holds(before))
@@ -300,8 +311,8 @@ impl Mapping {
         new.map(|(_, mapping)| &mapping.label)
     }
 
-    /// The ranges of one label together, where the label is first, and each value in one of them: a value has a label or has it not.
-    /// No bound is beyond an `i128`.
+    /// The ranges of one label together, where the label is first, and each value in one of them: a
+    /// value has a label or has it not. No bound is beyond an `i128`.
     pub(crate) fn by_label(mut mappings: Vec<Mapping>) -> Vec<Mapping> {
         let mut first = HashMap::new();
         for (index, mapping) in mappings.iter().enumerate() {
@@ -323,7 +334,10 @@ impl Mapping {
 
     /// A label for the values from `low` to `high`.
     pub(crate) fn new(label: Arc<str>, low: i128, high: i128) -> Self {
-        Mapping { label, range: IntRange::new(low, high) }
+        Mapping {
+            label,
+            range: IntRange::new(low, high),
+        }
     }
 
     /// Whether `value` is in the range.

@@ -63,9 +63,11 @@ impl Scope {
 pub enum Origin {
     /// At the top of a scope.
     Scope(Scope),
-    /// At the structure that the dependent field is a member of; `None` in the path goes to the structure around it (CTF 2).
+    /// At the structure that the dependent field is a member of; `None` in the path goes to the
+    /// structure around it (CTF 2).
     Here,
-    /// At the nearest member of the first name read before: in the structures around, then in the scopes before (CTF 1.8).
+    /// At the nearest member of the first name read before: in the structures around, then in the
+    /// scopes before (CTF 1.8).
     Nearest,
 }
 
@@ -80,9 +82,11 @@ pub struct FieldLocation {
     pub position: Position,
     /// Cell of the located integer, once linked.
     pub(crate) slot: u32,
-    /// The body of a structure in which the path was written: [`Origin::Nearest`] looks from there outwards. 0 is none.
+    /// The body of a structure in which the path was written: [`Origin::Nearest`] looks from there
+    /// outwards. 0 is none.
     pub(crate) body: u32,
-    /// Paths to structures that the text goes into and out of again (CTF 2): they must be there too.
+    /// Paths to structures that the text goes into and out of again (CTF 2): they must be there
+    /// too.
     pub(crate) visited: Vec<Vec<Option<Arc<str>>>>,
     /// Whether the metadata is JSON (CTF 2), where scopes have other names.
     pub(crate) json: bool,
@@ -91,7 +95,15 @@ pub struct FieldLocation {
 impl FieldLocation {
     /// A location, not linked yet.
     pub(crate) fn new(origin: Origin, path: Vec<Option<Arc<str>>>, position: Position) -> Self {
-        FieldLocation { origin, path, position, slot: super::NO_SLOT, body: 0, visited: Vec::new(), json: false }
+        FieldLocation {
+            origin,
+            path,
+            position,
+            slot: super::NO_SLOT,
+            body: 0,
+            visited: Vec::new(),
+            json: false,
+        }
     }
 }
 
@@ -112,7 +124,8 @@ impl std::fmt::Display for FieldLocation {
 /// Integers from a lowest to a highest, both included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntRange {
-    /// The bounds, as far as a cell can have values: the lower is the greater where it can have none of the range.
+    /// The bounds, as far as a cell can have values: the lower is the greater where it can have
+    /// none of the range.
     pub(crate) low: i128,
     pub(crate) high: i128,
     /// The bounds, where not both can be in a cell.
@@ -125,7 +138,11 @@ impl IntRange {
         if low < LEAST || high < LEAST {
             return IntRange::wide(low.into(), high.into());
         }
-        IntRange { low, high, beyond: None }
+        IntRange {
+            low,
+            high,
+            beyond: None,
+        }
     }
 
     /// The same.
@@ -133,21 +150,37 @@ impl IntRange {
         let in_cell = |bound: &WideInt| bound.to_i128().filter(|bound| *bound >= LEAST);
         let (least, most) = (in_cell(&low), in_cell(&high));
         if let (Some(low), Some(high)) = (least, most) {
-            return IntRange { low, high, beyond: None };
+            return IntRange {
+                low,
+                high,
+                beyond: None,
+            };
         }
         let none = !low.is_negative() && least.is_none() || high.is_negative() && most.is_none();
-        let (least, most) = if none { (i128::MAX, LEAST) } else { (least.unwrap_or(LEAST), most.unwrap_or(i128::MAX)) };
-        IntRange { low: least, high: most, beyond: Some(Arc::new((low, high))) }
+        let (least, most) = if none {
+            (i128::MAX, LEAST)
+        } else {
+            (least.unwrap_or(LEAST), most.unwrap_or(i128::MAX))
+        };
+        IntRange {
+            low: least,
+            high: most,
+            beyond: Some(Arc::new((low, high))),
+        }
     }
 
     /// The lowest.
     pub fn low(&self) -> WideInt {
-        self.beyond.as_ref().map_or_else(|| self.low.into(), |bounds| bounds.0.clone())
+        self.beyond
+            .as_ref()
+            .map_or_else(|| self.low.into(), |bounds| bounds.0.clone())
     }
 
     /// The highest.
     pub fn high(&self) -> WideInt {
-        self.beyond.as_ref().map_or_else(|| self.high.into(), |bounds| bounds.1.clone())
+        self.beyond
+            .as_ref()
+            .map_or_else(|| self.high.into(), |bounds| bounds.1.clone())
     }
 
     /// Whether a bound is one that no cell can have.
@@ -164,7 +197,11 @@ impl IntRange {
     /// Whether `value` is in it.
     #[inline]
     pub fn holds(&self, value: i128) -> bool {
-        if value >= LEAST { self.has(value) } else { self.holds_wide(&value.into()) }
+        if value >= LEAST {
+            self.has(value)
+        } else {
+            self.holds_wide(&value.into())
+        }
     }
 
     /// Whether `value` is in it.
@@ -201,10 +238,17 @@ mod tests {
                 assert_eq!((range.low(), range.high()), (of(low), of(high)));
                 for value in values.map(of) {
                     let inside = of(low) <= value && value <= of(high);
-                    assert_eq!(range.holds_wide(&value), inside, "{value} in {low} to {high}");
+                    assert_eq!(
+                        range.holds_wide(&value),
+                        inside,
+                        "{value} in {low} to {high}"
+                    );
                     if let Some(value) = value.to_i128() {
                         assert_eq!(range.holds(value), inside, "{value} in {low} to {high}");
-                        assert!(value < LEAST || range.has(value) == inside, "{value} in {low} to {high}");
+                        assert!(
+                            value < LEAST || range.has(value) == inside,
+                            "{value} in {low} to {high}"
+                        );
                     }
                 }
             }

@@ -1,8 +1,9 @@
 //! Field classes: how bits of a stream become a value. One model for CTF 1.8 and CTF 2.
 //!
-//! Front ends (TSDL, JSON) make these with every byte order, alignment and size filled in. Lengths, tags and selectors are
-//! [locations](FieldLocation) of other fields; linking the metadata gives each located integer a *slot*, a cell that reading the one
-//! field fills and reading the other uses.
+//! Front ends (TSDL, JSON) make these with every byte order, alignment and size filled in. Lengths,
+//! tags and selectors are [locations](FieldLocation) of other fields; linking the metadata gives
+//! each located integer a *slot*, a cell that reading the one field fills and reading the other
+//! uses.
 
 mod compound;
 mod integer;
@@ -17,7 +18,8 @@ use crate::wide::WideInt;
 pub use compound::{ArrayClass, Length, Member, OptionalClass, StructClass, VariantClass};
 pub(crate) use compound::{Choice, LinkedLength, choose, is_there};
 pub use integer::{
-    Base, BitMapClass, BitOrder, ByteOrder, Encoding, EnumClass, FloatClass, IntegerClass, Mapping, Role, Roles, VarIntClass,
+    Base, BitMapClass, BitOrder, ByteOrder, Encoding, EnumClass, FloatClass, IntegerClass, Mapping,
+    Role, Roles, VarIntClass,
 };
 pub(crate) use integer::{NO_SLOT, Unit, active};
 pub use location::{FieldLocation, IntRange, Origin, Scope};
@@ -51,7 +53,8 @@ pub enum FieldClass {
     Bool(IntegerClass),
     /// An integer of as many bytes as it needs, in LEB128 (CTF 2).
     VarInt(VarIntClass),
-    /// More than 64 bits: an integer, an enumeration, bits with names or without, true or false (CTF 2).
+    /// More than 64 bits: an integer, an enumeration, bits with names or without, true or false
+    /// (CTF 2).
     Wide(WideClass),
     /// Bytes (CTF 2).
     Blob(BlobClass),
@@ -63,7 +66,9 @@ impl FieldClass {
     /// What the field's first bit must be aligned to, in bits from the packet's first bit.
     pub fn alignment(&self) -> u32 {
         match self {
-            FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => class.alignment,
+            FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => {
+                class.alignment
+            }
             FieldClass::BitMap(class) => class.integer.alignment,
             FieldClass::Float(class) => class.alignment,
             FieldClass::String(_) | FieldClass::VarInt(_) | FieldClass::Blob(_) => 8,
@@ -77,23 +82,28 @@ impl FieldClass {
 
     /// The same as a structure around it has to be aligned: bit-fields of C count as their units.
     pub(crate) fn outer_alignment(&self) -> u32 {
-        self.storage().map_or_else(|| self.alignment(), IntegerClass::outer_alignment)
+        self.storage()
+            .map_or_else(|| self.alignment(), IntegerClass::outer_alignment)
     }
 
-    /// The fewest bits a field of this class can take, padding aside. Lengths are checked with it before anything is allocated.
+    /// The fewest bits a field of this class can take, padding aside. Lengths are checked with it
+    /// before anything is allocated.
     pub(crate) fn least_bits(&self) -> u64 {
         match self {
             FieldClass::Float(class) => u64::from(class.size),
             FieldClass::String(class) => class.least_bits(),
             FieldClass::VarInt(_) => 8,
             FieldClass::Blob(class) => class.length.least_bits(),
-            FieldClass::Struct(class) => {
-                class.members.iter().fold(0, |bits: u64, member| bits.saturating_add(member.class.least_bits()))
-            }
+            FieldClass::Struct(class) => class.members.iter().fold(0, |bits: u64, member| {
+                bits.saturating_add(member.class.least_bits())
+            }),
             FieldClass::Array(class) => class.least_bits,
             FieldClass::Variant(class) => {
                 let options = class.options.iter();
-                options.map(|option| option.class.least_bits()).min().unwrap_or(0)
+                options
+                    .map(|option| option.class.least_bits())
+                    .min()
+                    .unwrap_or(0)
             }
             FieldClass::Optional(_) => 0,
             FieldClass::Wide(class) => class.size,
@@ -117,7 +127,9 @@ impl FieldClass {
     /// The integer that a field of fixed length is stored as, whatever it means.
     pub(crate) fn storage(&self) -> Option<&IntegerClass> {
         match self {
-            FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => Some(class),
+            FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => {
+                Some(class)
+            }
             FieldClass::Enum(class) => Some(&class.integer),
             FieldClass::BitMap(class) => Some(&class.integer),
             _ => None,
@@ -127,14 +139,17 @@ impl FieldClass {
     /// The same, to be changed.
     pub(crate) fn storage_mut(&mut self) -> Option<&mut IntegerClass> {
         match self {
-            FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => Some(class),
+            FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => {
+                Some(class)
+            }
             FieldClass::Enum(class) => Some(&mut class.integer),
             FieldClass::BitMap(class) => Some(&mut class.integer),
             _ => None,
         }
     }
 
-    /// The byte order of a field of fixed length, which may share its first and last bytes with others.
+    /// The byte order of a field of fixed length, which may share its first and last bytes with
+    /// others.
     pub(crate) fn byte_order(&self) -> Option<ByteOrder> {
         match self {
             FieldClass::Float(class) => Some(class.byte_order),
@@ -170,10 +185,14 @@ impl FieldClass {
         }
     }
 
-    /// The flags of a bit map of more than 64 bits that are active in `bits`, in declared order, each once.
+    /// The flags of a bit map of more than 64 bits that are active in `bits`, in declared order,
+    /// each once.
     pub fn active(&self, bits: &WideInt) -> Vec<&Arc<str>> {
         match self {
-            FieldClass::Wide(WideClass { kind: WideKind::BitMap(flags), .. }) => active_widely(flags, bits),
+            FieldClass::Wide(WideClass {
+                kind: WideKind::BitMap(flags),
+                ..
+            }) => active_widely(flags, bits),
             _ => Vec::new(),
         }
     }
@@ -183,7 +202,10 @@ impl FieldClass {
         match self {
             FieldClass::Enum(class) => Some(&class.mappings),
             FieldClass::VarInt(class) => class.mappings.as_deref(),
-            FieldClass::Wide(WideClass { kind: WideKind::Enum(mappings), .. }) => Some(mappings),
+            FieldClass::Wide(WideClass {
+                kind: WideKind::Enum(mappings),
+                ..
+            }) => Some(mappings),
             _ => None,
         }
     }

@@ -34,7 +34,8 @@ impl TextEncoding {
 }
 
 impl TextEncoding {
-    /// The text in `bytes`, up to the first code unit of zero if there is one. What is not text is shown as U+FFFD.
+    /// The text in `bytes`, up to the first code unit of zero if there is one. What is not text is
+    /// shown as U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         crate::text::decode(bytes, self)
     }
@@ -75,7 +76,11 @@ pub struct StringClass {
 impl StringClass {
     /// Terminated UTF-8.
     pub(crate) fn terminated() -> Self {
-        StringClass { length: StringLength::Terminated, encoding: TextEncoding::Utf8, attributes: Attributes::default() }
+        StringClass {
+            length: StringLength::Terminated,
+            encoding: TextEncoding::Utf8,
+            attributes: Attributes::default(),
+        }
     }
 
     pub(crate) fn least_bits(&self) -> u64 {

@@ -74,13 +74,24 @@ impl WideClass {
 /// There may be many flags and many bits; no flag takes a look at more than two words.
 pub(crate) fn active_widely<'f>(flags: &'f [Mapping], bits: &WideInt) -> Vec<&'f Arc<str>> {
     let limbs = bits.magnitude();
-    let set: Vec<usize> = limbs.iter().enumerate().filter(|(_, limb)| **limb != 0).map(|(index, _)| index).collect();
+    let set: Vec<usize> = limbs
+        .iter()
+        .enumerate()
+        .filter(|(_, limb)| **limb != 0)
+        .map(|(index, _)| index)
+        .collect();
     // The first bit from `from` on that is set.
     let next = |from: u128| {
         let limb = usize::try_from(from / 64).ok()?;
-        let mut at = set.get(set.partition_point(|index| *index < limb)..)?.iter();
+        let mut at = set
+            .get(set.partition_point(|index| *index < limb)..)?
+            .iter();
         at.by_ref().take(2).find_map(|index| {
-            let clear = if *index == limb { (1_u64 << (from % 64)) - 1 } else { 0 };
+            let clear = if *index == limb {
+                (1_u64 << (from % 64)) - 1
+            } else {
+                0
+            };
             let word = limbs.get(*index)? & !clear;
             (word != 0).then(|| *index as u128 * 64 + u128::from(word.trailing_zeros()))
         })
@@ -89,7 +100,9 @@ pub(crate) fn active_widely<'f>(flags: &'f [Mapping], bits: &WideInt) -> Vec<&'f
     let mut seen = HashSet::new();
     for flag in flags {
         let low = u128::try_from(flag.range.low.max(0)).unwrap_or(0);
-        let is_set = next(low).and_then(|bit| i128::try_from(bit).ok()).is_some_and(|bit| flag.range.has(bit));
+        let is_set = next(low)
+            .and_then(|bit| i128::try_from(bit).ok())
+            .is_some_and(|bit| flag.range.has(bit));
         if is_set && seen.insert(&flag.label) {
             names.push(&flag.label);
         }
@@ -115,15 +128,31 @@ mod tests {
             flag("last", 129, i128::MAX),
             flag("beyond", 130, i128::MAX),
         ];
-        let names: Vec<&str> = active_widely(&flags, &bits).into_iter().map(|name| &**name).collect();
+        let names: Vec<&str> = active_widely(&flags, &bits)
+            .into_iter()
+            .map(|name| &**name)
+            .collect();
         assert_eq!(names, ["two", "high", "last"]);
         for bit in 0..200 {
             let mut limbs = [0; 4];
             limbs[bit / 64] = 1 << (bit % 64);
             let bits = WideInt::from_bits(limbs.to_vec(), 256, false);
-            for (low, high) in [(0, 63), (0, 64), (63, 64), (64, 64), (65, 127), (127, 128), (100, 199), (199, 199)] {
+            for (low, high) in [
+                (0, 63),
+                (0, 64),
+                (63, 64),
+                (64, 64),
+                (65, 127),
+                (127, 128),
+                (100, 199),
+                (199, 199),
+            ] {
                 let active = !active_widely(&[flag("f", low, high)], &bits).is_empty();
-                assert_eq!(active, (low..=high).contains(&(bit as i128)), "{bit} in {low} to {high}");
+                assert_eq!(
+                    active,
+                    (low..=high).contains(&(bit as i128)),
+                    "{bit} in {low} to {high}"
+                );
             }
         }
     }

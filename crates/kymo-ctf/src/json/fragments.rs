@@ -66,11 +66,23 @@ impl Said {
         }
         let properties = [
             ("frequency", self.frequency != other.frequency),
-            ("precision", differ(self.precision.as_ref(), other.precision.as_ref())),
-            ("accuracy", differ(self.accuracy.as_ref(), other.accuracy.as_ref())),
-            ("origin", differ(self.origin.as_ref(), other.origin.as_ref())),
+            (
+                "precision",
+                differ(self.precision.as_ref(), other.precision.as_ref()),
+            ),
+            (
+                "accuracy",
+                differ(self.accuracy.as_ref(), other.accuracy.as_ref()),
+            ),
+            (
+                "origin",
+                differ(self.origin.as_ref(), other.origin.as_ref()),
+            ),
         ];
-        properties.into_iter().find(|(_, differ)| *differ).map(|(property, _)| property)
+        properties
+            .into_iter()
+            .find(|(_, differ)| *differ)
+            .map(|(property, _)| property)
     }
 }
 
@@ -95,8 +107,16 @@ const OF_DATA_STREAM_CLASSES: [&str; 9] = [
 ];
 
 /// Properties of event record classes.
-const OF_EVENT_RECORD_CLASSES: [&str; 8] =
-    ["type", "id", "data-stream-class-id", "namespace", "name", "uid", "specific-context-field-class", "payload-field-class"];
+const OF_EVENT_RECORD_CLASSES: [&str; 8] = [
+    "type",
+    "id",
+    "data-stream-class-id",
+    "namespace",
+    "name",
+    "uid",
+    "specific-context-field-class",
+    "payload-field-class",
+];
 
 impl Fragments {
     fn fragment(&mut self, node: &Node) -> Checked<()> {
@@ -109,9 +129,16 @@ impl Fragments {
             ("field-class-alias", true) => self.alias(object.named("a field class alias")),
             ("trace-class", true) => self.trace_class(object.named("the trace class")),
             ("clock-class", true) => self.clock_class(object.named("a clock class")),
-            ("data-stream-class", true) => self.data_stream_class(object.named("a data stream class")),
-            ("event-record-class", true) => self.event_record_class(object.named("an event record class")),
-            _ => wrong(object.need("type")?, format!("`{kind}` is no type of fragment")),
+            ("data-stream-class", true) => {
+                self.data_stream_class(object.named("a data stream class"))
+            }
+            ("event-record-class", true) => {
+                self.event_record_class(object.named("an event record class"))
+            }
+            _ => wrong(
+                object.need("type")?,
+                format!("`{kind}` is no type of fragment"),
+            ),
         }
     }
 
@@ -119,9 +146,17 @@ impl Fragments {
         let version = object.need("version")?;
         let found = integer(version, "`version`", i128::MIN..=i128::MAX)?;
         if found != 2 {
-            return wrong(version, format!("`version` is {found}, but a JSON text sequence is the metadata of version 2 of CTF"));
+            return wrong(
+                version,
+                format!(
+                    "`version` is {found}, but a JSON text sequence is the metadata of version 2 \
+                     of CTF"
+                ),
+            );
         }
-        let object = object.extensions("declared, and unknown to this reader")?.known(&["type", "version", "uuid"])?;
+        let object = object
+            .extensions("declared, and unknown to this reader")?
+            .known(&["type", "version", "uuid"])?;
         let uuid = object.get("uuid").map(uuid).transpose()?;
         object.attributes()?;
         self.preamble = Some(Preamble { uuid });
@@ -140,14 +175,24 @@ impl Fragments {
         let refused = if self.trace.is_some() {
             Some("there are two fragments of type `trace-class`")
         } else if !self.streams.is_empty() {
-            Some("a fragment of type `trace-class` must come before those of type `data-stream-class`")
+            Some(
+                "a fragment of type `trace-class` must come before those of type \
+                 `data-stream-class`",
+            )
         } else {
             None
         };
         if let Some(message) = refused {
             return Err(MetadataError::new(object.at, message));
         }
-        let known = ["type", "namespace", "name", "uid", "environment", "packet-header-field-class"];
+        let known = [
+            "type",
+            "namespace",
+            "name",
+            "uid",
+            "environment",
+            "packet-header-field-class",
+        ];
         let object = object.known(&known)?;
         let class = TraceClass {
             name: object.text("name")?,
@@ -156,9 +201,22 @@ impl Fragments {
             attributes: object.attributes()?,
             ..self.bare_trace()
         };
-        let env = object.get("environment").map(environment).transpose()?.unwrap_or_default();
-        let packet_header = self.scope(&object, "packet-header-field-class", Scope::PacketHeader, false)?;
-        self.trace = Some(Trace { class, packet_header, env });
+        let env = object
+            .get("environment")
+            .map(environment)
+            .transpose()?
+            .unwrap_or_default();
+        let packet_header = self.scope(
+            &object,
+            "packet-header-field-class",
+            Scope::PacketHeader,
+            false,
+        )?;
+        self.trace = Some(Trace {
+            class,
+            packet_header,
+            env,
+        });
         Ok(())
     }
 
@@ -178,13 +236,24 @@ impl Fragments {
     }
 
     /// A part of a packet or event record, if the fragment has it.
-    fn scope(&mut self, object: &Object, name: &str, of: Scope, has_clock: bool) -> Checked<Option<StructClass>> {
-        let Some(node) = object.get(name) else { return Ok(None) };
+    fn scope(
+        &mut self,
+        object: &Object,
+        name: &str,
+        of: Scope,
+        has_clock: bool,
+    ) -> Checked<Option<StructClass>> {
+        let Some(node) = object.get(name) else {
+            return Ok(None);
+        };
         let made = self.classes.make(node)?;
         let FieldClass::Struct(class) = made.class else {
             return wrong(node, format!("`{name}` must be a structure"));
         };
-        let has_uuid = self.preamble.as_ref().is_some_and(|preamble| preamble.uuid.is_some());
+        let has_uuid = self
+            .preamble
+            .as_ref()
+            .is_some_and(|preamble| preamble.uuid.is_some());
         roles::check(&class, &made.roles, of, has_clock, has_uuid)?;
         Ok(Some(class))
     }
@@ -205,8 +274,15 @@ impl Fragments {
         ];
         let object = object.known(&known)?;
         let id = object.need_text("id")?;
-        if self.clock_ids.insert(id.to_owned(), self.clocks.len()).is_some() {
-            return wrong(object.need("id")?, format!("there are two clock classes with id `{id}`"));
+        if self
+            .clock_ids
+            .insert(id.to_owned(), self.clocks.len())
+            .is_some()
+        {
+            return wrong(
+                object.need("id")?,
+                format!("there are two clock classes with id `{id}`"),
+            );
         }
         let mut clock = ClockClass {
             id: id.to_owned(),
@@ -224,14 +300,23 @@ impl Fragments {
             clock.absolute = clock.origin.is_none();
         }
         if let Some(offset) = object.get("offset-from-origin") {
-            let offset = Object::new(offset, "`offset-from-origin`")?.only(&["seconds", "cycles"])?;
+            let offset =
+                Object::new(offset, "`offset-from-origin`")?.only(&["seconds", "cycles"])?;
             if let Some(seconds) = offset.get("seconds") {
-                clock.offset_s = i64::try_from(integer(seconds, "`seconds`", i64::MIN.into()..=i64::MAX.into())?).unwrap_or(0);
+                clock.offset_s = i64::try_from(integer(
+                    seconds,
+                    "`seconds`",
+                    i64::MIN.into()..=i64::MAX.into(),
+                )?)
+                .unwrap_or(0);
             }
             if let Some(node) = offset.get("cycles") {
                 clock.offset = unsigned(node, "`cycles`", 0)?;
                 if clock.offset >= clock.frequency {
-                    let message = format!("`cycles` is {}, which is not less than the clock's frequency", clock.offset);
+                    let message = format!(
+                        "`cycles` is {}, which is not less than the clock's frequency",
+                        clock.offset
+                    );
                     return wrong(node, message);
                 }
             }
@@ -241,9 +326,12 @@ impl Fragments {
         Ok(())
     }
 
-    /// Clock classes of one name and unique id are the same clock, so what is said of it must be the same.
+    /// Clock classes of one name and unique id are the same clock, so what is said of it must be
+    /// the same.
     fn same_clock(&mut self, object: &Object, clock: &ClockClass) -> Checked<()> {
-        let (Some(name), Some(uid)) = (object.text("name")?, &clock.uid) else { return Ok(()) };
+        let (Some(name), Some(uid)) = (object.text("name")?, &clock.uid) else {
+            return Ok(());
+        };
         let identity = (clock.namespace.clone(), name, uid.clone());
         let said = Said {
             frequency: clock.frequency,
@@ -255,7 +343,9 @@ impl Fragments {
             Entry::Vacant(entry) => drop(entry.insert(said)),
             Entry::Occupied(entry) => {
                 if let Some(property) = entry.get().differs(&said) {
-                    let message = format!("another clock class of the same name and `uid` has another `{property}`");
+                    let message = format!(
+                        "another clock class of the same name and `uid` has another `{property}`"
+                    );
                     return Err(MetadataError::new(object.place(property), message));
                 }
             }
@@ -267,21 +357,39 @@ impl Fragments {
         let object = object.known(&OF_DATA_STREAM_CLASSES)?;
         let id = object.unsigned("id", 0)?.unwrap_or(0);
         if self.stream_ids.insert(id, self.streams.len()).is_some() {
-            return Err(MetadataError::new(object.place("id"), format!("there are two data stream classes with id {id}")));
+            return Err(MetadataError::new(
+                object.place("id"),
+                format!("there are two data stream classes with id {id}"),
+            ));
         }
         let clock = match object.get("default-clock-class-id") {
             None => None,
             Some(node) => {
                 let id = text(node, "`default-clock-class-id`")?;
-                let clock = self.clock_ids.get(id).and_then(|index| self.clocks.get(*index));
+                let clock = self
+                    .clock_ids
+                    .get(id)
+                    .and_then(|index| self.clocks.get(*index));
                 match clock {
                     Some(clock) => Some(Arc::clone(clock)),
-                    None => return wrong(node, format!("no clock class with id `{id}` comes before this data stream class")),
+                    None => {
+                        return wrong(
+                            node,
+                            format!(
+                                "no clock class with id `{id}` comes before this data stream class"
+                            ),
+                        );
+                    }
                 }
             }
         };
         let has_clock = clock.is_some();
-        let mut packet_context = self.scope(&object, "packet-context-field-class", Scope::PacketContext, has_clock)?;
+        let mut packet_context = self.scope(
+            &object,
+            "packet-context-field-class",
+            Scope::PacketContext,
+            has_clock,
+        )?;
         packet_context.iter_mut().for_each(roles::give_cpu);
         let stream = DraftStream {
             position: object.at,
@@ -291,8 +399,18 @@ impl Fragments {
             uid: object.text("uid")?,
             clock,
             packet_context,
-            event_header: self.scope(&object, "event-record-header-field-class", Scope::EventHeader, has_clock)?,
-            event_context: self.scope(&object, "event-record-common-context-field-class", Scope::EventCommonContext, false)?,
+            event_header: self.scope(
+                &object,
+                "event-record-header-field-class",
+                Scope::EventHeader,
+                has_clock,
+            )?,
+            event_context: self.scope(
+                &object,
+                "event-record-common-context-field-class",
+                Scope::EventCommonContext,
+                false,
+            )?,
             events: Vec::new(),
             attributes: object.attributes()?,
         };
@@ -304,12 +422,19 @@ impl Fragments {
         let object = object.known(&OF_EVENT_RECORD_CLASSES)?;
         let stream_id = object.unsigned("data-stream-class-id", 0)?.unwrap_or(0);
         let Some(stream) = self.stream_ids.get(&stream_id).copied() else {
-            let message = format!("no data stream class with id {stream_id} comes before this event record class");
-            return Err(MetadataError::new(object.place("data-stream-class-id"), message));
+            let message = format!(
+                "no data stream class with id {stream_id} comes before this event record class"
+            );
+            return Err(MetadataError::new(
+                object.place("data-stream-class-id"),
+                message,
+            ));
         };
         let id = object.unsigned("id", 0)?.unwrap_or(0);
         if !self.event_ids.insert((stream, id)) {
-            let message = format!("there are two event record classes with id {id} in data stream class {stream_id}");
+            let message = format!(
+                "there are two event record classes with id {id} in data stream class {stream_id}"
+            );
             return Err(MetadataError::new(object.place("id"), message));
         }
         let attributes = object.attributes()?;
@@ -320,7 +445,12 @@ impl Fragments {
             namespace: object.text("namespace")?,
             uid: object.text("uid")?,
             log_level: log_level(&attributes),
-            context: self.scope(&object, "specific-context-field-class", Scope::EventContext, false)?,
+            context: self.scope(
+                &object,
+                "specific-context-field-class",
+                Scope::EventContext,
+                false,
+            )?,
             fields: self.scope(&object, "payload-field-class", Scope::EventFields, false)?,
             attributes,
         };
@@ -333,14 +463,20 @@ impl Fragments {
     fn finish(self) -> Checked<Draft> {
         let missing = match (&self.preamble, self.streams.is_empty()) {
             (None, _) => Some("there is no fragment; the first must be of type `preamble`"),
-            (_, true) => Some("there is no fragment of type `data-stream-class`, of which one at least is needed"),
+            (_, true) => Some(
+                "there is no fragment of type `data-stream-class`, of which one at least is needed",
+            ),
             _ => None,
         };
         if let Some(message) = missing {
             return Err(MetadataError::new(Position::START, message));
         }
         let bare = self.bare_trace();
-        let trace = self.trace.unwrap_or(Trace { class: bare, packet_header: None, env: Vec::new() });
+        let trace = self.trace.unwrap_or(Trace {
+            class: bare,
+            packet_header: None,
+            env: Vec::new(),
+        });
         Ok(Draft {
             trace: trace.class,
             packet_header: trace.packet_header,
@@ -373,10 +509,22 @@ pub(crate) const LOG_LEVELS: [&str; 15] = [
 
 /// The severity in the attributes of LTTng and of babeltrace2, which writes what it read elsewhere.
 pub(crate) fn log_level(attributes: &Attributes) -> Option<i64> {
-    let of = ["lttng.org,2009", BABELTRACE].into_iter().find_map(|namespace| attributes.get(namespace))?;
-    let AttributeValue::Map(properties) = of else { return None };
-    let (_, AttributeValue::Text(word)) = properties.iter().find(|(name, _)| name == "log-level")? else { return None };
-    LOG_LEVELS.iter().zip(0..).find(|(level, _)| *level == word).map(|(_, number)| number)
+    let of = ["lttng.org,2009", BABELTRACE]
+        .into_iter()
+        .find_map(|namespace| attributes.get(namespace))?;
+    let AttributeValue::Map(properties) = of else {
+        return None;
+    };
+    let (_, AttributeValue::Text(word)) =
+        properties.iter().find(|(name, _)| name == "log-level")?
+    else {
+        return None;
+    };
+    LOG_LEVELS
+        .iter()
+        .zip(0..)
+        .find(|(level, _)| *level == word)
+        .map(|(_, number)| number)
 }
 
 fn uuid(node: &Node) -> Checked<[u8; 16]> {
@@ -389,7 +537,10 @@ fn uuid(node: &Node) -> Checked<[u8; 16]> {
     let bytes: Vec<u8> = bytes.collect::<Checked<_>>()?;
     match <[u8; 16]>::try_from(bytes) {
         Ok(uuid) => Ok(uuid),
-        Err(bytes) => wrong(node, format!("{WHAT} has {} bytes; it must have 16", bytes.len())),
+        Err(bytes) => wrong(
+            node,
+            format!("{WHAT} has {} bytes; it must have 16", bytes.len()),
+        ),
     }
 }
 
@@ -400,7 +551,11 @@ fn environment(node: &Node) -> Checked<Vec<(String, EnvValue)>> {
         Json::Integer(value) => Ok((name.text.clone(), EnvValue::Integer(*value))),
         Json::Wide(value) => Ok((name.text.clone(), EnvValue::Wide(value.clone()))),
         _ => {
-            let message = format!("`{}` of the `environment` must be a string or an integer, not {}", name.text, node.kind());
+            let message = format!(
+                "`{}` of the `environment` must be a string or an integer, not {}",
+                name.text,
+                node.kind()
+            );
             wrong(node, message)
         }
     });
@@ -411,9 +566,13 @@ fn environment(node: &Node) -> Checked<Vec<(String, EnvValue)>> {
 fn clock_origin(node: &Node) -> Checked<Option<ClockOrigin>> {
     match &node.value {
         Json::Text(word) if word == "unix-epoch" => Ok(None),
-        Json::Text(word) => wrong(node, format!("`origin` is `{word}`; it can be `unix-epoch` or an object")),
+        Json::Text(word) => wrong(
+            node,
+            format!("`origin` is `{word}`; it can be `unix-epoch` or an object"),
+        ),
         _ => {
-            let origin = Object::new(node, "a clock's `origin`")?.only(&["namespace", "name", "uid"])?;
+            let origin =
+                Object::new(node, "a clock's `origin`")?.only(&["namespace", "name", "uid"])?;
             Ok(Some(ClockOrigin {
                 namespace: origin.text("namespace")?,
                 name: origin.need_text("name")?.to_owned(),

@@ -13,7 +13,10 @@ pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
     let node = object.need(name)?;
     let location = Object::new(node, "a field location")?.only(&["origin", "path"])?;
     let origins = Scope::ALL.map(|scope| (scope.json(), scope));
-    let origin = location.get("origin").map(|node| one_of(node, "`origin`", &origins)).transpose()?;
+    let origin = location
+        .get("origin")
+        .map(|node| one_of(node, "`origin`", &origins))
+        .transpose()?;
     let path = location.need("path")?;
     let elements = list(path, "a location's `path`")?;
     let (mut names, mut visited): (Vec<Option<Arc<str>>>, Vec<_>) = Default::default();
@@ -21,7 +24,10 @@ pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
         match &element.value {
             Json::Text(name) => names.push(Some(Arc::from(name.as_str()))),
             Json::Null if names.len() > MAX_DEPTH => {
-                return wrong(element, format!("a location cannot go into more than {MAX_DEPTH} structures"));
+                return wrong(
+                    element,
+                    format!("a location cannot go into more than {MAX_DEPTH} structures"),
+                );
             }
             // From a member that was just gone into back to the structure it is in.
             Json::Null if matches!(names.last(), Some(Some(_))) => {
@@ -31,16 +37,36 @@ pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
                 names.pop();
             }
             Json::Null if origin.is_none() => names.push(None),
-            Json::Null => return wrong(element, "`null` leaves the path's origin, around which there is no structure"),
-            _ => return wrong(element, format!("an element of a `path` must be a string or `null`, not {}", element.kind())),
+            Json::Null => {
+                return wrong(
+                    element,
+                    "`null` leaves the path's origin, around which there is no structure",
+                );
+            }
+            _ => {
+                return wrong(
+                    element,
+                    format!(
+                        "an element of a `path` must be a string or `null`, not {}",
+                        element.kind()
+                    ),
+                );
+            }
         }
     }
     match elements.last() {
         None => return wrong(path, "a location's `path` must have one element at least"),
         Some(last) if matches!(last.value, Json::Null) => {
-            return wrong(last, "the last element of a `path` must name a field; `null` does not");
+            return wrong(
+                last,
+                "the last element of a `path` must name a field; `null` does not",
+            );
         }
         Some(_) => {}
     }
-    Ok(FieldLocation { visited, json: true, ..FieldLocation::new(origin.map_or(Origin::Here, Origin::Scope), names, node.at) })
+    Ok(FieldLocation {
+        visited,
+        json: true,
+        ..FieldLocation::new(origin.map_or(Origin::Here, Origin::Scope), names, node.at)
+    })
 }

@@ -4,7 +4,8 @@
 //!
 //! 1. [`syntax`]: text to JSON values that know their line and column;
 //! 2. [`object`]: properties of JSON objects, checked for name and kind;
-//! 3. [`classes`]: field classes, with aliases looked up; [`location`] and [`ranges`] are parts of them;
+//! 3. [`classes`]: field classes, with aliases looked up; [`location`] and [`ranges`] are parts of
+//!    them;
 //! 4. [`fragments`]: the six kinds of fragment, and which [roles](roles) may be where.
 
 pub(crate) mod fragments;

@@ -28,7 +28,10 @@ pub(super) fn wrong<T>(node: &Node, message: impl Into<String>) -> Checked<T> {
 pub(super) fn map<'a>(node: &'a Node, what: &str) -> Checked<&'a [(Name, Node)]> {
     match &node.value {
         Json::Map(properties) => Ok(properties),
-        _ => wrong(node, format!("{what} must be an object, not {}", node.kind())),
+        _ => wrong(
+            node,
+            format!("{what} must be an object, not {}", node.kind()),
+        ),
     }
 }
 
@@ -36,7 +39,10 @@ pub(super) fn map<'a>(node: &'a Node, what: &str) -> Checked<&'a [(Name, Node)]>
 pub(super) fn list<'a>(node: &'a Node, what: &str) -> Checked<&'a [Node]> {
     match &node.value {
         Json::List(elements) => Ok(elements),
-        _ => wrong(node, format!("{what} must be an array, not {}", node.kind())),
+        _ => wrong(
+            node,
+            format!("{what} must be an array, not {}", node.kind()),
+        ),
     }
 }
 
@@ -44,20 +50,37 @@ pub(super) fn list<'a>(node: &'a Node, what: &str) -> Checked<&'a [Node]> {
 pub(super) fn text<'a>(node: &'a Node, what: &str) -> Checked<&'a str> {
     match &node.value {
         Json::Text(text) => Ok(text),
-        _ => wrong(node, format!("{what} must be a string, not {}", node.kind())),
+        _ => wrong(
+            node,
+            format!("{what} must be a string, not {}", node.kind()),
+        ),
     }
 }
 
 /// What must be an integer in a range.
-pub(super) fn integer(node: &Node, what: impl Display, range: RangeInclusive<i128>) -> Checked<i128> {
+pub(super) fn integer(
+    node: &Node,
+    what: impl Display,
+    range: RangeInclusive<i128>,
+) -> Checked<i128> {
     let outside = |value: &dyn Display| {
-        wrong(node, format!("{what} is {value}; it must be an integer from {} to {}", range.start(), range.end()))
+        wrong(
+            node,
+            format!(
+                "{what} is {value}; it must be an integer from {} to {}",
+                range.start(),
+                range.end()
+            ),
+        )
     };
     match &node.value {
         Json::Integer(value) if range.contains(value) => Ok(*value),
         Json::Integer(value) => outside(value),
         Json::Wide(value) => outside(&value.brief()),
-        _ => wrong(node, format!("{what} must be an integer, not {}", node.kind())),
+        _ => wrong(
+            node,
+            format!("{what} must be an integer, not {}", node.kind()),
+        ),
     }
 }
 
@@ -66,7 +89,10 @@ pub(super) fn any_integer(node: &Node, what: &str) -> Checked<WideInt> {
     match &node.value {
         Json::Integer(value) => Ok((*value).into()),
         Json::Wide(value) => Ok(value.clone()),
-        _ => wrong(node, format!("{what} must be an integer, not {}", node.kind())),
+        _ => wrong(
+            node,
+            format!("{what} must be an integer, not {}", node.kind()),
+        ),
     }
 }
 
@@ -82,8 +108,14 @@ pub(super) fn one_of<T: Copy>(node: &Node, what: &str, words: &[(&str, T)]) -> C
     let found = words.iter().find(|(known, _)| *known == word);
     found.map(|(_, value)| *value).map_or_else(
         || {
-            let known: Vec<String> = words.iter().map(|(known, _)| format!("`{known}`")).collect();
-            wrong(node, format!("{what} is `{word}`, which is none of {}", known.join(", ")))
+            let known: Vec<String> = words
+                .iter()
+                .map(|(known, _)| format!("`{known}`"))
+                .collect();
+            wrong(
+                node,
+                format!("{what} is `{word}`, which is none of {}", known.join(", ")),
+            )
         },
         Ok,
     )
@@ -92,7 +124,11 @@ pub(super) fn one_of<T: Copy>(node: &Node, what: &str, words: &[(&str, T)]) -> C
 impl<'a> Object<'a> {
     /// What must be an object and is `of`.
     pub(super) fn new(node: &'a Node, of: &'a str) -> Checked<Self> {
-        Ok(Object { at: node.at, properties: map(node, of)?, of })
+        Ok(Object {
+            at: node.at,
+            properties: map(node, of)?,
+            of,
+        })
     }
 
     /// The same object, now that it is known what it is.
@@ -102,7 +138,11 @@ impl<'a> Object<'a> {
 
     /// Refuses properties that are not among `known`.
     pub(super) fn only(self, known: &[&str]) -> Checked<Self> {
-        match self.properties.iter().find(|(name, _)| !known.contains(&name.text.as_str())) {
+        match self
+            .properties
+            .iter()
+            .find(|(name, _)| !known.contains(&name.text.as_str()))
+        {
             Some((name, _)) => {
                 let message = format!("`{}` is not a known property of {}", name.text, self.of);
                 Err(MetadataError::new(name.at, message))
@@ -111,22 +151,33 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The same for an object that may have attributes and extensions besides. An extension is refused: none is known here, and what
-    /// an unknown one changes is unknown too.
+    /// The same for an object that may have attributes and extensions besides. An extension is
+    /// refused: none is known here, and what an unknown one changes is unknown too.
     pub(super) fn known(self, known: &[&str]) -> Checked<Self> {
-        let beyond = |name: &Name| matches!(name.text.as_str(), "attributes" | "extensions") || known.contains(&name.text.as_str());
+        let beyond = |name: &Name| {
+            matches!(name.text.as_str(), "attributes" | "extensions")
+                || known.contains(&name.text.as_str())
+        };
         match self.properties.iter().find(|(name, _)| !beyond(name)) {
-            Some((name, _)) => Err(MetadataError::new(name.at, format!("`{}` is not a known property of {}", name.text, self.of))),
+            Some((name, _)) => Err(MetadataError::new(
+                name.at,
+                format!("`{}` is not a known property of {}", name.text, self.of),
+            )),
             None => self.extensions("used, but not declared in the preamble"),
         }
     }
 
     /// Refuses extensions, saying what they are.
     pub(super) fn extensions(self, are: &str) -> Checked<Self> {
-        let Some(node) = self.get("extensions") else { return Ok(self) };
+        let Some(node) = self.get("extensions") else {
+            return Ok(self);
+        };
         for (namespace, extensions) in map(node, "`extensions`")? {
             if let Some((name, _)) = map(extensions, "a namespace's extensions")?.first() {
-                let message = format!("the extension `{}` of `{}` is {are}", name.text, namespace.text);
+                let message = format!(
+                    "the extension `{}` of `{}` is {are}",
+                    name.text, namespace.text
+                );
                 return Err(MetadataError::new(name.at, message));
             }
         }
@@ -135,7 +186,10 @@ impl<'a> Object<'a> {
 
     /// The property of this name, if it is there.
     pub(super) fn get(&self, name: &str) -> Option<&'a Node> {
-        self.properties.iter().find(|(have, _)| have.text == name).map(|(_, value)| value)
+        self.properties
+            .iter()
+            .find(|(have, _)| have.text == name)
+            .map(|(_, value)| value)
     }
 
     /// Where the property of this name is, or else the object that lacks it.
@@ -145,12 +199,15 @@ impl<'a> Object<'a> {
 
     /// The property of this name.
     pub(super) fn need(&self, name: &str) -> Checked<&'a Node> {
-        self.get(name).ok_or_else(|| MetadataError::new(self.at, format!("{} needs `{name}`", self.of)))
+        self.get(name)
+            .ok_or_else(|| MetadataError::new(self.at, format!("{} needs `{name}`", self.of)))
     }
 
     /// A string, if it is there.
     pub(super) fn text(&self, name: &str) -> Checked<Option<String>> {
-        self.get(name).map(|node| text(node, &format!("`{name}`")).map(str::to_owned)).transpose()
+        self.get(name)
+            .map(|node| text(node, &format!("`{name}`")).map(str::to_owned))
+            .transpose()
     }
 
     /// A string.
@@ -160,7 +217,9 @@ impl<'a> Object<'a> {
 
     /// An unsigned integer, if it is there.
     pub(super) fn unsigned(&self, name: &str, least: u64) -> Checked<Option<u64>> {
-        self.get(name).map(|node| unsigned(node, format_args!("`{name}`"), least)).transpose()
+        self.get(name)
+            .map(|node| unsigned(node, format_args!("`{name}`"), least))
+            .transpose()
     }
 
     /// An unsigned integer.
@@ -170,18 +229,31 @@ impl<'a> Object<'a> {
 
     /// A power of two, 1 if it is not there.
     pub(super) fn alignment(&self, name: &str) -> Checked<u32> {
-        let Some(node) = self.get(name) else { return Ok(1) };
+        let Some(node) = self.get(name) else {
+            return Ok(1);
+        };
         let value = unsigned(node, format_args!("`{name}`"), 1)?;
         match u32::try_from(value) {
-            _ if !value.is_power_of_two() => wrong(node, format!("`{name}` is {value}, which is not a power of two")),
+            _ if !value.is_power_of_two() => wrong(
+                node,
+                format!("`{name}` is {value}, which is not a power of two"),
+            ),
             Ok(value) => Ok(value),
-            Err(_) => wrong(node, format!("`{name}` is {value}; more than {} is not supported", 1_u32 << 31)),
+            Err(_) => wrong(
+                node,
+                format!(
+                    "`{name}` is {value}; more than {} is not supported",
+                    1_u32 << 31
+                ),
+            ),
         }
     }
 
     /// The attributes.
     pub(super) fn attributes(&self) -> Checked<Attributes> {
-        let Some(node) = self.get("attributes") else { return Ok(Attributes::default()) };
+        let Some(node) = self.get("attributes") else {
+            return Ok(Attributes::default());
+        };
         let attributes = map(node, "`attributes`")?;
         if attributes.is_empty() {
             return Ok(Attributes::default());
@@ -191,7 +263,10 @@ impl<'a> Object<'a> {
 }
 
 fn attribute_map(properties: &[(Name, Node)]) -> Vec<(String, AttributeValue)> {
-    properties.iter().map(|(name, value)| (name.text.clone(), attribute(value))).collect()
+    properties
+        .iter()
+        .map(|(name, value)| (name.text.clone(), attribute(value)))
+        .collect()
 }
 
 fn attribute(node: &Node) -> AttributeValue {

@@ -15,8 +15,14 @@ pub(crate) const OF_INTEGERS: [(&str, Role); 10] = [
     ("packet-total-length", Role::PacketTotalLength),
     ("packet-content-length", Role::PacketContentLength),
     ("default-clock-timestamp", Role::Timestamp),
-    ("packet-end-default-clock-timestamp", Role::PacketEndTimestamp),
-    ("discarded-event-record-counter-snapshot", Role::DiscardedEvents),
+    (
+        "packet-end-default-clock-timestamp",
+        Role::PacketEndTimestamp,
+    ),
+    (
+        "discarded-event-record-counter-snapshot",
+        Role::DiscardedEvents,
+    ),
     ("packet-sequence-number", Role::PacketSequenceNumber),
     ("event-record-class-id", Role::EventClassId),
 ];
@@ -34,10 +40,17 @@ pub(super) struct Given {
 /// The roles in `node`, each once.
 pub(super) fn read(node: Option<&Node>, known: &[(&str, Role)]) -> Checked<Vec<Given>> {
     let mut given: Vec<Given> = Vec::new();
-    for element in node.map(|node| list(node, "`roles`")).transpose()?.unwrap_or(&[]) {
+    for element in node
+        .map(|node| list(node, "`roles`"))
+        .transpose()?
+        .unwrap_or(&[])
+    {
         let role = one_of(element, "one of the `roles`", known)?;
         if !given.iter().any(|before| before.role == role) {
-            given.push(Given { role, at: element.at });
+            given.push(Given {
+                role,
+                at: element.at,
+            });
         }
     }
     Ok(given)
@@ -45,32 +58,55 @@ pub(super) fn read(node: Option<&Node>, known: &[(&str, Role)]) -> Checked<Vec<G
 
 fn name(role: Role) -> &'static str {
     let mut all = OF_INTEGERS.iter().chain(&OF_BLOBS);
-    all.find(|(_, known)| *known == role).map_or("", |(name, _)| name)
+    all.find(|(_, known)| *known == role)
+        .map_or("", |(name, _)| name)
 }
 
 /// Whether fields in `scope` may have `role`.
 fn may_be(role: Role, scope: Scope) -> bool {
     match role {
-        Role::PacketMagic | Role::MetadataUuid | Role::StreamClassId | Role::StreamId => scope == Scope::PacketHeader,
+        Role::PacketMagic | Role::MetadataUuid | Role::StreamClassId | Role::StreamId => {
+            scope == Scope::PacketHeader
+        }
         Role::Timestamp => matches!(scope, Scope::PacketContext | Scope::EventHeader),
         Role::EventClassId => scope == Scope::EventHeader,
         _ => scope == Scope::PacketContext,
     }
 }
 
-/// Checks the roles of a whole scope, given whether there is a default clock or a UUID of the metadata to speak of.
-pub(super) fn check(class: &StructClass, roles: &[Given], scope: Scope, has_clock: bool, has_uuid: bool) -> Checked<()> {
-    let refuse =
-        |given: &Given, message: &str| Err(MetadataError::new(given.at, format!("the role `{}` {message}", name(given.role))));
+/// Checks the roles of a whole scope, given whether there is a default clock or a UUID of the
+/// metadata to speak of.
+pub(super) fn check(
+    class: &StructClass,
+    roles: &[Given],
+    scope: Scope,
+    has_clock: bool,
+    has_uuid: bool,
+) -> Checked<()> {
+    let refuse = |given: &Given, message: &str| {
+        Err(MetadataError::new(
+            given.at,
+            format!("the role `{}` {message}", name(given.role)),
+        ))
+    };
     let mut magic = false;
     for given in roles {
         match given.role {
-            role if !may_be(role, scope) => return refuse(given, "cannot be in this part of a packet"),
+            role if !may_be(role, scope) => {
+                return refuse(given, "cannot be in this part of a packet");
+            }
             Role::Timestamp | Role::PacketEndTimestamp if !has_clock => {
-                return refuse(given, "needs a default clock, and the data stream class has no `default-clock-class-id`");
+                return refuse(
+                    given,
+                    "needs a default clock, and the data stream class has no \
+                     `default-clock-class-id`",
+                );
             }
             Role::MetadataUuid if !has_uuid => {
-                return refuse(given, "needs a UUID to compare with, and the preamble has no `uuid`");
+                return refuse(
+                    given,
+                    "needs a UUID to compare with, and the preamble has no `uuid`",
+                );
             }
             Role::PacketMagic => {
                 let size = |size: u64| match size {
@@ -79,11 +115,22 @@ pub(super) fn check(class: &StructClass, roles: &[Given], scope: Scope, has_cloc
                 };
                 match class.members.first().map(|member| &member.class) {
                     _ if magic => return refuse(given, "can only be given once"),
-                    Some(FieldClass::Wide(wide)) if wide.roles.has(Role::PacketMagic) => size(wide.size)?,
-                    Some(class) if class.as_integer().is_some_and(|integer| integer.roles.has(Role::PacketMagic)) => {
+                    Some(FieldClass::Wide(wide)) if wide.roles.has(Role::PacketMagic) => {
+                        size(wide.size)?
+                    }
+                    Some(class)
+                        if class
+                            .as_integer()
+                            .is_some_and(|integer| integer.roles.has(Role::PacketMagic)) =>
+                    {
                         size(class.least_bits())?;
                     }
-                    _ => return refuse(given, "is for the packet header's first member, an integer of fixed length"),
+                    _ => {
+                        return refuse(
+                            given,
+                            "is for the packet header's first member, an integer of fixed length",
+                        );
+                    }
                 }
                 magic = true;
             }
@@ -95,12 +142,24 @@ pub(super) fn check(class: &StructClass, roles: &[Given], scope: Scope, has_cloc
 
 /// What tells the CPU has a name, not a role.
 pub(super) fn give_cpu(class: &mut StructClass) {
-    for member in class.members.iter_mut().filter(|member| &*member.name == CPU_ID) {
+    for member in class
+        .members
+        .iter_mut()
+        .filter(|member| &*member.name == CPU_ID)
+    {
         match &mut member.class {
-            FieldClass::Integer(integer) if !integer.signed => integer.roles = integer.roles.with(Role::CpuId),
-            FieldClass::Enum(class) if !class.integer.signed => class.integer.roles = class.integer.roles.with(Role::CpuId),
-            FieldClass::VarInt(integer) if !integer.signed => integer.roles = integer.roles.with(Role::CpuId),
-            FieldClass::Wide(class) if class.is_integer() && !class.signed => class.roles = class.roles.with(Role::CpuId),
+            FieldClass::Integer(integer) if !integer.signed => {
+                integer.roles = integer.roles.with(Role::CpuId)
+            }
+            FieldClass::Enum(class) if !class.integer.signed => {
+                class.integer.roles = class.integer.roles.with(Role::CpuId)
+            }
+            FieldClass::VarInt(integer) if !integer.signed => {
+                integer.roles = integer.roles.with(Role::CpuId)
+            }
+            FieldClass::Wide(class) if class.is_integer() && !class.signed => {
+                class.roles = class.roles.with(Role::CpuId)
+            }
             _ => {}
         }
     }

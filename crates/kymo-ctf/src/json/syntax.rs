@@ -1,9 +1,11 @@
 //! JSON text sequences: values with the place they are at.
 //!
-//! A parser of this crate's own, because an error in metadata must say line and column, also where JSON is well-formed and only its
-//! meaning is wrong. Of the crates with spans, `json-spanned-value` and `spanned_json_parser` have had no release in years, `jiter`
-//! brings an interface to Python, and `hifijson` is a lexer that leaves values, positions and limits to its caller, which is most of
-//! what is below. `serde_json` has positions for errors of syntax only, and takes the last of two properties of one name in silence.
+//! A parser of this crate's own, because an error in metadata must say line and column, also where
+//! JSON is well-formed and only its meaning is wrong. Of the crates with spans,
+//! `json-spanned-value` and `spanned_json_parser` have had no release in years, `jiter` brings an
+//! interface to Python, and `hifijson` is a lexer that leaves values, positions and limits to its
+//! caller, which is most of what is below. `serde_json` has positions for errors of syntax only,
+//! and takes the last of two properties of one name in silence.
 
 use std::collections::HashSet;
 
@@ -13,7 +15,8 @@ use crate::wide::WideInt;
 
 /// The byte before every fragment.
 const SEPARATOR: char = '\u{1e}';
-/// How deep values may be nested: four levels for each of the structures in structures that are supported, and some.
+/// How deep values may be nested: four levels for each of the structures in structures that are
+/// supported, and some.
 const MAX_NESTING: u32 = 320;
 
 /// A value and where it begins.
@@ -71,7 +74,10 @@ pub(super) struct Sequence<'a> {
 
 impl<'a> Sequence<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Sequence { rest: text, at: Position::START }
+        Sequence {
+            rest: text,
+            at: Position::START,
+        }
     }
 
     /// The next fragment, or `None` where the text ends.
@@ -87,7 +93,9 @@ impl<'a> Sequence<'a> {
             return Ok(None);
         }
         if !self.rest.starts_with(SEPARATOR) {
-            return self.refuse("a fragment of CTF 2 begins with the separator 0x1e, which is missing here");
+            return self.refuse(
+                "a fragment of CTF 2 begins with the separator 0x1e, which is missing here",
+            );
         }
         // Several separators count as one.
         while self.rest.starts_with(SEPARATOR) {
@@ -114,10 +122,13 @@ impl<'a> Sequence<'a> {
     fn expected<T>(&self, what: &str, inside: &str) -> Checked<T> {
         match self.rest.chars().next() {
             None => self.refuse(&format!("the text ends {inside}: {what} is missing")),
-            Some(SEPARATOR) => {
-                self.refuse(&format!("the fragment ends {inside}, with the separator of the next one: {what} is missing"))
-            }
-            Some(c) => self.refuse(&format!("{what} should come here, not `{}`", c.escape_debug())),
+            Some(SEPARATOR) => self.refuse(&format!(
+                "the fragment ends {inside}, with the separator of the next one: {what} is missing"
+            )),
+            Some(c) => self.refuse(&format!(
+                "{what} should come here, not `{}`",
+                c.escape_debug()
+            )),
         }
     }
 
@@ -125,7 +136,12 @@ impl<'a> Sequence<'a> {
     fn step(&mut self) {
         let mut chars = self.rest.chars();
         match chars.next() {
-            Some('\n') => self.at = Position { line: self.at.line.saturating_add(1), column: 1 },
+            Some('\n') => {
+                self.at = Position {
+                    line: self.at.line.saturating_add(1),
+                    column: 1,
+                }
+            }
             Some(_) => self.at.column = self.at.column.saturating_add(1),
             None => {}
         }
@@ -150,7 +166,9 @@ impl<'a> Sequence<'a> {
     fn value(&mut self, nesting: u32) -> Checked<Node> {
         let at = self.at;
         if nesting >= MAX_NESTING {
-            return self.refuse(&format!("values are nested more than {MAX_NESTING} deep, which is not supported"));
+            return self.refuse(&format!(
+                "values are nested more than {MAX_NESTING} deep, which is not supported"
+            ));
         }
         let value = match self.rest.chars().next() {
             Some('{') => self.map(nesting)?,
@@ -177,7 +195,10 @@ impl<'a> Sequence<'a> {
             if !self.rest.starts_with('"') {
                 return self.expected("the name of a property, a string in double quotes,", INSIDE);
             }
-            let name = Name { at, text: self.text()? };
+            let name = Name {
+                at,
+                text: self.text()?,
+            };
             self.blank();
             if !self.takes(':') {
                 return self.expected("`:`", INSIDE);
@@ -193,8 +214,14 @@ impl<'a> Sequence<'a> {
             }
         }
         let mut seen = HashSet::new();
-        if let Some((name, _)) = properties.iter().find(|(name, _)| !seen.insert(name.text.as_str())) {
-            return Err(MetadataError::new(name.at, format!("the property `{}` is given twice", name.text)));
+        if let Some((name, _)) = properties
+            .iter()
+            .find(|(name, _)| !seen.insert(name.text.as_str()))
+        {
+            return Err(MetadataError::new(
+                name.at,
+                format!("the property `{}` is given twice", name.text),
+            ));
         }
         Ok(Json::Map(properties))
     }
@@ -220,7 +247,10 @@ impl<'a> Sequence<'a> {
     }
 
     fn word(&mut self) -> Checked<Json> {
-        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(self.rest.len());
         let word = self.rest.get(..end).unwrap_or("");
         let value = match word {
             "null" => Json::Null,
@@ -238,17 +268,26 @@ impl<'a> Sequence<'a> {
     /// Over `bytes` of ASCII without line ends.
     fn skip(&mut self, bytes: usize) {
         self.rest = self.rest.get(bytes..).unwrap_or("");
-        self.at.column = self.at.column.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.at.column = self
+            .at
+            .column
+            .saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
     fn number(&mut self) -> Checked<Json> {
         let bytes = self.rest.as_bytes();
-        let digits = |from: usize| bytes.get(from..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_digit()).count());
+        let digits = |from: usize| {
+            bytes.get(from..).map_or(0, |rest| {
+                rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
+            })
+        };
         let sign = usize::from(bytes.first() == Some(&b'-'));
         let whole = digits(sign);
         let mut end = sign + whole;
         if whole == 0 || (whole > 1 && bytes.get(sign) == Some(&b'0')) {
-            return self.refuse("a number is digits, of which only a single one may be a 0 at the beginning");
+            return self.refuse(
+                "a number is digits, of which only a single one may be a 0 at the beginning",
+            );
         }
         let mut integer = true;
         if bytes.get(end) == Some(&b'.') {
@@ -310,11 +349,20 @@ impl<'a> Sequence<'a> {
             Some('t') => (Some('\t'), 2),
             Some('u') => match self.unit(0) {
                 Some(high @ 0xd800..=0xdbff) => match self.unit(6) {
-                    Some(low @ 0xdc00..=0xdfff) => (char::from_u32(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00)), 12),
-                    _ => return self.refuse("this escape is half a surrogate pair, without the other half"),
+                    Some(low @ 0xdc00..=0xdfff) => (
+                        char::from_u32(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00)),
+                        12,
+                    ),
+                    _ => {
+                        return self.refuse(
+                            "this escape is half a surrogate pair, without the other half",
+                        );
+                    }
                 },
                 Some(0xdc00..=0xdfff) => {
-                    return self.refuse("this escape is the second half of a surrogate pair, without the first");
+                    return self.refuse(
+                        "this escape is the second half of a surrogate pair, without the first",
+                    );
                 }
                 Some(unit) => (char::from_u32(unit), 6),
                 None => (None, 0),
@@ -332,7 +380,11 @@ impl<'a> Sequence<'a> {
     fn unit(&self, from: usize) -> Option<u32> {
         let digits = self.rest.get(from..from + 6)?.strip_prefix("\\u")?;
         let all_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if all_hex { u32::from_str_radix(digits, 16).ok() } else { None }
+        if all_hex {
+            u32::from_str_radix(digits, 16).ok()
+        } else {
+            None
+        }
     }
 }
 
@@ -352,11 +404,18 @@ mod tests {
     #[test]
     fn values_know_their_places() {
         let nodes = all("\u{1e}{\"é\": [1,\r\n  -2.5e1]}\n\u{1e}\u{1e} 7").unwrap();
-        let Json::Map(properties) = &nodes[0].value else { panic!("{nodes:?}") };
+        let Json::Map(properties) = &nodes[0].value else {
+            panic!("{nodes:?}")
+        };
         assert_eq!((nodes[0].at.line, nodes[0].at.column), (1, 2));
         let (name, list) = &properties[0];
-        assert_eq!((name.text.as_str(), name.at.column, list.at.column), ("é", 3, 8));
-        let Json::List(elements) = &list.value else { panic!("{list:?}") };
+        assert_eq!(
+            (name.text.as_str(), name.at.column, list.at.column),
+            ("é", 3, 8)
+        );
+        let Json::List(elements) = &list.value else {
+            panic!("{list:?}")
+        };
         assert!(matches!(elements[0].value, Json::Integer(1)));
         assert!(matches!(elements[1].value, Json::Real(real) if real == -25.0));
         assert_eq!((elements[1].at.line, elements[1].at.column), (2, 3));
@@ -385,20 +444,41 @@ mod tests {
     fn integers_are_exact_until_they_are_too_large_for_anything() {
         let nodes =
             all("\u{1e}[170141183460469231731687303715884105728, -1606938044258990275541962092341162602522202993782]").unwrap();
-        let Json::List(numbers) = &nodes[0].value else { panic!("{nodes:?}") };
-        let text = |node: &Node| if let Json::Wide(number) = &node.value { number.to_string() } else { format!("{node:?}") };
+        let Json::List(numbers) = &nodes[0].value else {
+            panic!("{nodes:?}")
+        };
+        let text = |node: &Node| {
+            if let Json::Wide(number) = &node.value {
+                number.to_string()
+            } else {
+                format!("{node:?}")
+            }
+        };
         assert_eq!(text(&numbers[0]), "170141183460469231731687303715884105728");
-        assert_eq!(text(&numbers[1]), "-1606938044258990275541962092341162602522202993782");
+        assert_eq!(
+            text(&numbers[1]),
+            "-1606938044258990275541962092341162602522202993782"
+        );
         let nodes = all(&format!("\u{1e}{}", "9".repeat(30_000))).unwrap();
         assert!(matches!(nodes[0].value, Json::Real(_)));
     }
 
     #[test]
     fn only_separators_are_between_fragments() {
-        for text in ["{}", "\u{1e}{} {}", "\u{1e}{},", "\u{1e}\n\u{1e}{}", "x\u{1e}{}"] {
+        for text in [
+            "{}",
+            "\u{1e}{} {}",
+            "\u{1e}{},",
+            "\u{1e}\n\u{1e}{}",
+            "x\u{1e}{}",
+        ] {
             assert!(all(text).is_err(), "{text:?}");
         }
-        for (text, count) in [("", 0), ("\u{1e}", 0), ("\u{feff}\r\n\u{1e}{}\r\n\u{1e}", 1)] {
+        for (text, count) in [
+            ("", 0),
+            ("\u{1e}", 0),
+            ("\u{feff}\r\n\u{1e}{}\r\n\u{1e}", 1),
+        ] {
             assert_eq!(all(text).unwrap().len(), count, "{text:?}");
         }
     }

@@ -11,15 +11,25 @@ use crate::packet::{self, Head, HeaderError, Packet};
 use crate::source::Source;
 use crate::state::{Slots, Tick, tick};
 
-/// How much of a packet is read before its size is known, in bytes. More is read when its context is longer.
+/// How much of a packet is read before its size is known, in bytes. More is read when its context
+/// is longer.
 pub(super) const FIRST_READ: u64 = 4096;
 
 impl<S: Source> Stream<S> {
     /// Header and context of the packet at `offset`; `None` at the end of the stream.
-    pub(super) fn read_head(&mut self, offset: u64, slots: &mut Slots) -> Result<Option<Head>, HeaderError> {
+    pub(super) fn read_head(
+        &mut self,
+        offset: u64,
+        slots: &mut Slots,
+    ) -> Result<Option<Head>, HeaderError> {
         let mut wanted = FIRST_READ;
         loop {
-            self.source.seek(offset, wanted).map_err(|reason| HeaderError { reason, position: 0 })?;
+            self.source
+                .seek(offset, wanted)
+                .map_err(|reason| HeaderError {
+                    reason,
+                    position: 0,
+                })?;
             let bytes = self.source.bytes();
             let available = bytes.len() as u64;
             if available == 0 {
@@ -29,7 +39,10 @@ impl<S: Source> Stream<S> {
                 Ok(head) => return Ok(Some(head)),
                 Err(error) if !wants_more(&error.reason) => return Err(error),
                 Err(error) if available < wanted => {
-                    return Err(HeaderError { reason: DecodeError::Truncated { available }, position: error.position });
+                    return Err(HeaderError {
+                        reason: DecodeError::Truncated { available },
+                        position: error.position,
+                    });
                 }
                 Err(_) => wanted = wanted.saturating_mul(2),
             }
@@ -43,7 +56,10 @@ impl<S: Source> Stream<S> {
         let head = self.read_head(self.offset, &mut slots);
         self.slots = slots;
         let Some(head) = head? else { return Ok(false) };
-        let at_start = |reason| HeaderError { reason, position: 0 };
+        let at_start = |reason| HeaderError {
+            reason,
+            position: 0,
+        };
         if !self.is_of_this_stream(&head) {
             return Err(at_start(DecodeError::StreamChanged));
         }
@@ -51,7 +67,10 @@ impl<S: Source> Stream<S> {
             Some(bits) => bits / 8,
             None if head.never_closed => {
                 self.clamped(DecodeError::NeverClosed, head.bits);
-                let next = self.search(self.offset.saturating_add(head.bits.div_ceil(8).max(1)), true);
+                let next = self.search(
+                    self.offset.saturating_add(head.bits.div_ceil(8).max(1)),
+                    true,
+                );
                 next.map_or(u64::MAX, |next| next - self.offset)
             }
             None => u64::MAX,
@@ -60,7 +79,10 @@ impl<S: Source> Stream<S> {
         self.available = self.source.bytes().len() as u64;
         self.truncated = head.packet_size.is_some() && self.available < size;
         self.position = head.bits;
-        self.limit = head.content_size.unwrap_or(u64::MAX).min(self.available.saturating_mul(8));
+        self.limit = head
+            .content_size
+            .unwrap_or(u64::MAX)
+            .min(self.available.saturating_mul(8));
         self.packets += 1;
         self.plan = Some(Arc::clone(&head.plan));
         self.last = *head.plan.event(None);
@@ -76,22 +98,34 @@ impl<S: Source> Stream<S> {
 
     pub(super) fn is_of_this_stream(&self, head: &Head) -> bool {
         let key = (head.plan.class.id, head.instance);
-        self.previous.as_ref().is_none_or(|previous| (previous.class, previous.instance) == key)
+        self.previous
+            .as_ref()
+            .is_none_or(|previous| (previous.class, previous.instance) == key)
     }
 
     /// Sets the clock to the packet's beginning, and finds its end.
     ///
-    /// By CTF 1.8 (section 8) a narrow value goes on from the clock's value before in the stream, by CTF 2 (section 6.1) every packet
-    /// begins at 0. Either way what records are given never steps back: what lies before is told, and the clock goes on from there
-    /// behind what is given.
+    /// By CTF 1.8 (section 8) a narrow value goes on from the clock's value before in the stream,
+    /// by CTF 2 (section 6.1) every packet begins at 0. Either way what records are given never
+    /// steps back: what lies before is told, and the clock goes on from there behind what is given.
     fn times(&mut self, head: &Head) {
         (self.begin, self.end, self.until) = (None, None, u64::MAX);
-        let mut now = if self.metadata.trace.major >= 2 { 0 } else { self.behind.unwrap_or(self.clock) };
+        let mut now = if self.metadata.trace.major >= 2 {
+            0
+        } else {
+            self.behind.unwrap_or(self.clock)
+        };
         if let Some((low, size)) = head.begin {
             let (Tick::To(begin) | Tick::Back(begin)) = tick(now, low, size, u64::MAX);
             now = begin;
             if begin < self.clock {
-                self.clamped(DecodeError::TimeWentBack { from: self.clock, to: begin }, head.bits);
+                self.clamped(
+                    DecodeError::TimeWentBack {
+                        from: self.clock,
+                        to: begin,
+                    },
+                    head.bits,
+                );
             }
             self.begin = Some(begin.max(self.clock));
         }
@@ -104,25 +138,37 @@ impl<S: Source> Stream<S> {
                     // Narrow times may have wrapped more than once until then.
                     self.until = if size == 64 { end } else { u64::MAX };
                 }
-                Tick::Back(to) => self.clamped(DecodeError::TimeWentBack { from: now, to }, head.bits),
+                Tick::Back(to) => {
+                    self.clamped(DecodeError::TimeWentBack { from: now, to }, head.bits)
+                }
             }
         }
         if self.packets == 1 {
             let clock = head.plan.class.clock.as_ref();
-            self.first_begin = clock.zip(self.begin).map(|(clock, begin)| clock.nanos_from_origin(Ticks(begin)));
+            self.first_begin = clock
+                .zip(self.begin)
+                .map(|(clock, begin)| clock.nanos_from_origin(Ticks(begin)));
         }
     }
 
     /// What is missing between the packet before and this one. The intervals are babeltrace2's.
     fn losses(&mut self, head: &Head) {
-        let Some(previous) = self.previous.clone() else { return };
+        let Some(previous) = self.previous.clone() else {
+            return;
+        };
         let discarded = self.growth("events_discarded", previous.discarded, head.discarded, head);
-        // Tracers that do not count their packets may leave the number as it is: no step is no loss.
+        // Tracers that do not count their packets may leave the number as it is: no step is no
+        // loss.
         let steps = self.growth("packet_seq_num", previous.sequence, head.sequence, head);
-        let ends = [(LossKind::Events, discarded, self.end), (LossKind::Packets, steps.saturating_sub(1), self.begin)];
+        let ends = [
+            (LossKind::Events, discarded, self.end),
+            (LossKind::Packets, steps.saturating_sub(1), self.begin),
+        ];
         for (kind, count, end) in ends.into_iter().filter(|(_, count, _)| *count > 0) {
             let end = end.filter(|_| head.plan.class.clock.is_some()).map(Ticks);
-            let nanos = |time: Option<Ticks>| Some(head.plan.class.clock.as_ref()?.nanos_from_origin(time?));
+            let nanos = |time: Option<Ticks>| {
+                Some(head.plan.class.clock.as_ref()?.nanos_from_origin(time?))
+            };
             self.pending.push_back(Note::Loss(Loss {
                 stream: Arc::clone(&self.name),
                 cpu: head.cpu,
@@ -136,9 +182,16 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// By how much a counter grew from one packet to the next. Counters narrower than 64 bits may wrap, and the low bits of wider ones:
-    /// less than before is a step back only if that is the shorter way.
-    fn growth(&mut self, counter: &'static str, from: Option<(u64, u8)>, to: Option<(u64, u8)>, head: &Head) -> u64 {
+    /// By how much a counter grew from one packet to the next. Counters narrower than 64 bits may
+    /// wrap, and the low bits of wider ones: less than before is a step back only if that is the
+    /// shorter way.
+    fn growth(
+        &mut self,
+        counter: &'static str,
+        from: Option<(u64, u8)>,
+        to: Option<(u64, u8)>,
+        head: &Head,
+    ) -> u64 {
         let (Some((from, _)), Some((to, size))) = (from, to) else {
             return 0;
         };
@@ -146,7 +199,10 @@ impl<S: Source> Stream<S> {
         let grown = to.wrapping_sub(from) & mask;
         let back = to < from && (size == 64 || grown > mask / 2);
         if back {
-            self.clamped(DecodeError::CounterWentBack { counter, from, to }, head.bits);
+            self.clamped(
+                DecodeError::CounterWentBack { counter, from, to },
+                head.bits,
+            );
             return 0;
         }
         grown
@@ -155,13 +211,22 @@ impl<S: Source> Stream<S> {
     pub(super) fn close_packet(&mut self) {
         if self.truncated {
             let available = self.available;
-            return self.lose_records(HeaderError { reason: DecodeError::Truncated { available }, position: self.position });
+            return self.lose_records(HeaderError {
+                reason: DecodeError::Truncated { available },
+                position: self.position,
+            });
         }
         if let Some(end) = self.end {
             if end >= self.clock {
                 self.clock = end;
             } else if self.until != u64::MAX {
-                self.clamped(DecodeError::TimeWentBack { from: self.clock, to: end }, self.position);
+                self.clamped(
+                    DecodeError::TimeWentBack {
+                        from: self.clock,
+                        to: end,
+                    },
+                    self.position,
+                );
             }
         }
         self.leave_packet(self.offset.saturating_add(self.available));
@@ -191,7 +256,11 @@ impl<S: Source> Stream<S> {
     }
 
     pub(super) fn problem(&mut self, reason: DecodeError, position: u64, consequence: Consequence) {
-        let consequence = if self.strict { Consequence::StreamEnds } else { consequence };
+        let consequence = if self.strict {
+            Consequence::StreamEnds
+        } else {
+            consequence
+        };
         if consequence == Consequence::StreamEnds {
             self.done = true;
             (self.open, self.position, self.limit) = (false, 0, 0);

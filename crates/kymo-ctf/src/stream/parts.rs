@@ -15,13 +15,28 @@ use crate::value::Fields;
 use crate::value_ref::{Place, StructRef};
 
 impl<S: Source> Stream<S> {
-    /// Where the record's contexts and fields begin, and their classes: common context, own context, fields.
+    /// Where the record's contexts and fields begin, and their classes: common context, own
+    /// context, fields.
     #[inline]
-    pub(crate) fn body<'a>(&'a self, class: &'a EventClass) -> (Place<'a>, [Option<&'a StructClass>; 3]) {
+    pub(crate) fn body<'a>(
+        &'a self,
+        class: &'a EventClass,
+    ) -> (Place<'a>, [Option<&'a StructClass>; 3]) {
         let slots = self.slots_at_body();
-        let common = self.plan.as_ref().and_then(|plan| plan.class.event_context.as_deref());
-        let place = Place { bytes: self.source.bytes(), position: self.record.body, limit: self.record.end, slots };
-        (place, [common, class.context.as_deref(), class.fields.as_deref()])
+        let common = self
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.class.event_context.as_deref());
+        let place = Place {
+            bytes: self.source.bytes(),
+            position: self.record.body,
+            limit: self.record.end,
+            slots,
+        };
+        (
+            place,
+            [common, class.context.as_deref(), class.fields.as_deref()],
+        )
     }
 
     /// One of the three; those before it are stepped over.
@@ -30,7 +45,10 @@ impl<S: Source> Stream<S> {
         let Some((Some(wanted), before)) = parts.get(..=part).and_then(<[_]>::split_last) else {
             return StructRef::empty();
         };
-        before.iter().flatten().for_each(|class| place.step_over(class));
+        before
+            .iter()
+            .flatten()
+            .for_each(|class| place.step_over(class));
         place.structure(wanted)
     }
 
@@ -48,12 +66,21 @@ impl<S: Source> Stream<S> {
     pub(crate) fn to_event(&self, packet: Arc<Packet>, class: &Arc<EventClass>) -> Event {
         let (mut place, parts) = self.body(class);
         let [stream_context, context, fields] = parts.map(|part| {
-            let Some(part) = part else { return Fields::default() };
+            let Some(part) = part else {
+                return Fields::default();
+            };
             let fields = place.structure(part).to_fields();
             place.step_over(part);
             fields
         });
         let time = packet.class.clock.is_some().then_some(Ticks(self.clock));
-        Event { time, packet, class: Arc::clone(class), stream_context, context, fields }
+        Event {
+            time,
+            packet,
+            class: Arc::clone(class),
+            stream_context,
+            context,
+            fields,
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Over records about which nothing is odd, many at once: what is the same for all of them is settled before.
+//! Over records about which nothing is odd, many at once: what is the same for all of them is
+//! settled before.
 
 use super::{NAMELESS, Record, Stream};
 use crate::header::{Branch, Header, Id, Load, Switch, WORD, Word};
@@ -8,14 +9,20 @@ use crate::state::{Tick, tick_masked};
 use crate::steps::aligned;
 
 impl<S: Source> Stream<S> {
-    /// Over the next records of the packet, `most` at most, as far as nothing is odd about them; each is given with its number, from 0
-    /// on, and its time. Returns how many there were.
+    /// Over the next records of the packet, `most` at most, as far as nothing is odd about them;
+    /// each is given with its number, from 0 on, and its time. Returns how many there were.
     #[inline(always)]
     pub(super) fn run(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
-        let Some(plan) = self.plan.clone() else { return 0 };
+        let Some(plan) = self.plan.clone() else {
+            return 0;
+        };
         match &plan.header {
-            Header::Compiled(word, switch) if word.big => self.run_over::<true>(&plan, *word, switch, most, give),
-            Header::Compiled(word, switch) => self.run_over::<false>(&plan, *word, switch, most, give),
+            Header::Compiled(word, switch) if word.big => {
+                self.run_over::<true>(&plan, *word, switch, most, give)
+            }
+            Header::Compiled(word, switch) => {
+                self.run_over::<false>(&plan, *word, switch, most, give)
+            }
             Header::Walk => 0,
         }
     }
@@ -47,13 +54,17 @@ impl<S: Source> Stream<S> {
         let mut next = run.header(run.position, run.records);
         while let Some((start, header)) = next {
             let tag = switch.tag.of::<BIG>(header);
-            let Some(branch) = switch.choose(tag) else { break };
+            let Some(branch) = switch.choose(tag) else {
+                break;
+            };
             if run.find_class::<BIG>(branch, tag, header).is_none() {
                 break;
             }
             next = if run.last.bits == Quick::VARIES {
                 let slots = &mut self.slots;
-                let Some(event) = plan.events.get(run.last.event as usize) else { break };
+                let Some(event) = plan.events.get(run.last.event as usize) else {
+                    break;
+                };
                 let end = |tag: u64, body, _: &Quick| {
                     if event.layout.looks() {
                         slots.set(switch.slot, tag.into());
@@ -62,7 +73,8 @@ impl<S: Source> Stream<S> {
                 };
                 run.over::<BIG, true>((start, header, tag), branch, end, &mut give)
             } else {
-                let end = |_, body, last: &Quick| Some(aligned(body, last.mask).wrapping_add(last.bits));
+                let end =
+                    |_, body, last: &Quick| Some(aligned(body, last.mask).wrapping_add(last.bits));
                 run.over::<BIG, false>((start, header, tag), branch, end, &mut give)
             };
         }
@@ -104,7 +116,12 @@ impl<'a> Run<'a, '_> {
 
     /// Sees that `last` is the class of a record.
     #[inline(always)]
-    fn find_class<const BIG: bool>(&mut self, branch: &Branch, tag: u64, header: &[u8; WORD]) -> Option<()> {
+    fn find_class<const BIG: bool>(
+        &mut self,
+        branch: &Branch,
+        tag: u64,
+        header: &[u8; WORD],
+    ) -> Option<()> {
         let id = match branch.part.id {
             Id::None => NAMELESS,
             Id::Tag => tag,
@@ -121,8 +138,9 @@ impl<'a> Run<'a, '_> {
         Some(())
     }
 
-    /// Over a record and those behind it whose header has the same layout: those of fixed size, or, where that varies, of one class.
-    /// Returns the first that is not so; none if there were enough records, and where one is odd.
+    /// Over a record and those behind it whose header has the same layout: those of fixed size, or,
+    /// where that varies, of one class. Returns the first that is not so; none if there were enough
+    /// records, and where one is odd.
     #[inline(always)]
     fn over<const BIG: bool, const VARIES: bool>(
         &mut self,
@@ -135,24 +153,40 @@ impl<'a> Run<'a, '_> {
         let next = loop {
             let time = match branch.part.time {
                 None => clock,
-                Some(load) => match tick_masked(clock, load.of::<BIG>(header), load.mask, self.until) {
-                    Tick::To(time) => time,
-                    Tick::Back(_) => break None,
-                },
+                Some(load) => {
+                    match tick_masked(clock, load.of::<BIG>(header), load.mask, self.until) {
+                        Tick::To(time) => time,
+                        Tick::Back(_) => break None,
+                    }
+                }
             };
             let body = start + branch.part.end;
-            let Some(end) = end_of(tag, body, &self.last) else { break None };
+            let Some(end) = end_of(tag, body, &self.last) else {
+                break None;
+            };
             // A sum that overflows is not behind the position either.
             if end > self.limit || end <= position {
                 break None;
             }
-            give(records, Record { event: self.last.event, body, end, tag }, time);
+            give(
+                records,
+                Record {
+                    event: self.last.event,
+                    body,
+                    end,
+                    tag,
+                },
+                time,
+            );
             (position, clock, records) = (end, time, records + 1);
-            let Some(next) = self.header(position, records) else { break None };
+            let Some(next) = self.header(position, records) else {
+                break None;
+            };
             let before = (tag, self.last.event);
             (start, header) = next;
             tag = self.tag.of::<BIG>(header);
-            // Events come in runs, so that this is a branch that is foreseen, and the next record's place need not wait for the id.
+            // Events come in runs, so that this is a branch that is foreseen, and the next record's
+            // place need not wait for the id.
             if tag == before.0 && branch.part.id.is_for_this_tag::<BIG>(self.last_id, header) {
                 continue;
             }
@@ -162,7 +196,11 @@ impl<'a> Run<'a, '_> {
             if self.find_class::<BIG>(branch, tag, header).is_none() {
                 break None;
             }
-            if if VARIES { self.last.event != before.1 } else { self.last.bits == Quick::VARIES } {
+            if if VARIES {
+                self.last.event != before.1
+            } else {
+                self.last.bits == Quick::VARIES
+            } {
                 break Some(next);
             }
         };

@@ -1,9 +1,10 @@
 //! After damage: where reading goes on.
 //!
-//! A packet whose records cannot be read is left at its end, if a packet begins there or the stream ends there. Otherwise, and where
-//! a packet's own header cannot be read, the next magic number is looked for that begins a packet: header and context must make
-//! sense, be of this trace and stream, and lead to another packet or to the end. A magic number among an event's bytes does not. Where
-//! an index says where packets begin, it is asked first.
+//! A packet whose records cannot be read is left at its end, if a packet begins there or the stream
+//! ends there. Otherwise, and where a packet's own header cannot be read, the next magic number is
+//! looked for that begins a packet: header and context must make sense, be of this trace and
+//! stream, and lead to another packet or to the end. A magic number among an event's bytes does
+//! not. Where an index says where packets begin, it is asked first.
 
 use memchr::memmem;
 
@@ -19,7 +20,8 @@ use crate::state::Slots;
 /// How much is searched at a time, in bytes.
 const STRETCH: u64 = 1 << 16;
 
-/// A packet that claims to be longer than this is not read whole only to see what follows, in bytes.
+/// A packet that claims to be longer than this is not read whole only to see what follows, in
+/// bytes.
 const LARGEST_LOOK: u64 = 1 << 26;
 
 impl<S: Source> Stream<S> {
@@ -28,18 +30,28 @@ impl<S: Source> Stream<S> {
         let resume = match error.reason {
             DecodeError::Io(_) => None,
             _ if self.strict => None,
-            _ => self.known().or_else(|| self.search(self.offset.saturating_add(1), false)),
+            _ => self
+                .known()
+                .or_else(|| self.search(self.offset.saturating_add(1), false)),
         };
         self.resume(error, resume);
     }
 
     /// One of the packet's records makes no sense.
     pub(super) fn lose_records(&mut self, error: HeaderError) {
-        let HeaderError { mut reason, position } = error;
+        let HeaderError {
+            mut reason,
+            position,
+        } = error;
         if self.truncated && wants_more(&reason) {
-            reason = DecodeError::Truncated { available: self.available };
+            reason = DecodeError::Truncated {
+                available: self.available,
+            };
         }
-        let sized = self.head.as_ref().is_some_and(|head| head.packet_size.is_some() || head.never_closed);
+        let sized = self
+            .head
+            .as_ref()
+            .is_some_and(|head| head.packet_size.is_some() || head.never_closed);
         let header = self.head.as_ref().map_or(0, |head| head.bits.div_ceil(8));
         let next = self.offset.saturating_add(self.available);
         let resume = if self.strict || !sized {
@@ -47,7 +59,8 @@ impl<S: Source> Stream<S> {
         } else if !self.truncated && self.begins_or_ends(next) {
             Some(next)
         } else {
-            self.known().or_else(|| self.search(self.offset.saturating_add(header.max(1)), false))
+            self.known()
+                .or_else(|| self.search(self.offset.saturating_add(header.max(1)), false))
         };
         self.resume(HeaderError { reason, position }, resume);
     }
@@ -77,10 +90,15 @@ impl<S: Source> Stream<S> {
     fn known(&mut self) -> Option<u64> {
         let index = std::sync::Arc::clone(&self.index);
         let behind = index.partition_point(|offset| *offset <= self.offset);
-        index.get(behind..)?.iter().copied().find(|offset| self.begins_or_ends(*offset))
+        index
+            .get(behind..)?
+            .iter()
+            .copied()
+            .find(|offset| self.begins_or_ends(*offset))
     }
 
-    /// The first packet of this stream from `from` on, by its magic number. If not `back`, nothing before it will be read again.
+    /// The first packet of this stream from `from` on, by its magic number. If not `back`, nothing
+    /// before it will be read again.
     pub(super) fn search(&mut self, mut from: u64, back: bool) -> Option<u64> {
         let magic = self.magic()?;
         loop {
@@ -115,10 +133,13 @@ impl<S: Source> Stream<S> {
         })
     }
 
-    /// Whether a packet of this stream begins at `at` that leads to another one, or to the end of the stream.
+    /// Whether a packet of this stream begins at `at` that leads to another one, or to the end of
+    /// the stream.
     fn is_whole(&mut self, at: u64) -> bool {
         let mut slots = Slots::new(self.metadata.slots);
-        let Ok(Some(head)) = self.read_head(at, &mut slots) else { return false };
+        let Ok(Some(head)) = self.read_head(at, &mut slots) else {
+            return false;
+        };
         if !self.is_of_this_stream(&head) {
             return false;
         }
@@ -128,11 +149,17 @@ impl<S: Source> Stream<S> {
         if size > LARGEST_LOOK {
             return true;
         }
-        if self.source.seek(at, size.saturating_add(FIRST_READ)).is_err() {
+        if self
+            .source
+            .seek(at, size.saturating_add(FIRST_READ))
+            .is_err()
+        {
             return false;
         }
         let window = self.source.bytes();
-        let behind = usize::try_from(size).ok().and_then(|size| window.get(size..));
+        let behind = usize::try_from(size)
+            .ok()
+            .and_then(|size| window.get(size..));
         match behind {
             // It ends with the stream, or the stream ends inside it.
             None | Some([]) => true,

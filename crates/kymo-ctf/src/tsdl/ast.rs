@@ -57,7 +57,10 @@ pub(crate) enum Statement {
 #[derive(Debug)]
 pub(crate) enum Declaration {
     /// `typealias type := name;`, and each name of a `typedef`.
-    Alias { of: At<TypeSpec>, names: Vec<Declarator> },
+    Alias {
+        of: At<TypeSpec>,
+        names: Vec<Declarator>,
+    },
     /// `struct name { ... };` and its like for enumerations and variants.
     Named(At<TypeSpec>),
 }
@@ -97,7 +100,10 @@ pub(crate) struct Enumerator {
 /// One entry of a structure's or a variant's body.
 #[derive(Debug)]
 pub(crate) enum Entry {
-    Fields { of: At<TypeSpec>, names: Vec<Declarator> },
+    Fields {
+        of: At<TypeSpec>,
+        names: Vec<Declarator>,
+    },
     Declaration(Declaration),
 }
 

@@ -14,35 +14,55 @@ pub(crate) fn refuse_repeated(attributes: &[&Assignment]) -> Checked<()> {
         if let [first, second] = pair
             && first.value == second.value
         {
-            return Err(MetadataError::new(second.position, format!("`{}` is given twice", second.value)));
+            return Err(MetadataError::new(
+                second.position,
+                format!("`{}` is given twice", second.value),
+            ));
         }
     }
     Ok(())
 }
 
 pub(crate) fn unknown<T>(attribute: &Assignment, of: &str) -> Checked<T> {
-    Err(MetadataError::new(attribute.name.position, format!("`{}` is not a known attribute of {of}", attribute.name.value)))
+    Err(MetadataError::new(
+        attribute.name.position,
+        format!(
+            "`{}` is not a known attribute of {of}",
+            attribute.name.value
+        ),
+    ))
 }
 
 /// An attribute that a block need not have, and that says nothing about bytes.
 pub(crate) fn ignored(attribute: &Assignment, of: &str) -> MetadataError {
-    let message = format!("`{}` is not a known attribute of {of}; it is ignored", attribute.name.value);
+    let message = format!(
+        "`{}` is not a known attribute of {of}; it is ignored",
+        attribute.name.value
+    );
     MetadataError::new(attribute.name.position, message)
 }
 
 /// A part of a packet that was given a value where it must be given a type.
 pub(crate) fn no_type<T>(attribute: &Assignment) -> Checked<T> {
-    let message = format!("the type of `{}` must be given by `:=`, not by `=`", attribute.name.value);
+    let message = format!(
+        "the type of `{}` must be given by `:=`, not by `=`",
+        attribute.name.value
+    );
     Err(MetadataError::new(attribute.value.position, message))
 }
 
 fn wrong<T>(attribute: &Assignment, wanted: &str) -> Checked<T> {
-    Err(MetadataError::new(attribute.value.position, format!("`{}` must be {wanted}", attribute.name.value)))
+    Err(MetadataError::new(
+        attribute.value.position,
+        format!("`{}` must be {wanted}", attribute.name.value),
+    ))
 }
 
 pub(crate) fn unsigned(attribute: &Assignment) -> Checked<u64> {
     match attribute.value.value {
-        Expression::Number(number) => u64::try_from(number).or_else(|_| wrong(attribute, "an integer of 0 or more")),
+        Expression::Number(number) => {
+            u64::try_from(number).or_else(|_| wrong(attribute, "an integer of 0 or more"))
+        }
         _ => wrong(attribute, "an integer"),
     }
 }
@@ -57,7 +77,9 @@ pub(crate) fn number(attribute: &Assignment) -> Checked<i128> {
 
 pub(crate) fn signed(attribute: &Assignment) -> Checked<i64> {
     match attribute.value.value {
-        Expression::Number(number) => i64::try_from(number).or_else(|_| wrong(attribute, "an integer of 64 bits with sign")),
+        Expression::Number(number) => {
+            i64::try_from(number).or_else(|_| wrong(attribute, "an integer of 64 bits with sign"))
+        }
         _ => wrong(attribute, "an integer"),
     }
 }
@@ -106,13 +128,17 @@ pub(crate) fn byte_order(attribute: &Assignment) -> Checked<Option<ByteOrder>> {
     }
 }
 
-/// The trace's own byte order: what `native` means, and not by its other name (CTF 1.8.3, section 4.1.3).
+/// The trace's own byte order: what `native` means, and not by its other name (CTF 1.8.3, section
+/// 4.1.3).
 pub(crate) fn byte_order_of_trace(attribute: &Assignment) -> Checked<ByteOrder> {
     match word(attribute) {
         Some("le") => Ok(ByteOrder::Little),
         Some("be") => Ok(ByteOrder::Big),
         Some(word @ ("native" | "network")) => {
-            let message = format!("the trace's own byte order cannot be `{word}`, which is for types; it must be `le` or `be`");
+            let message = format!(
+                "the trace's own byte order cannot be `{word}`, which is for types; it must be \
+                 `le` or `be`"
+            );
             Err(MetadataError::new(attribute.value.position, message))
         }
         _ => wrong(attribute, "`le` or `be`"),
@@ -121,14 +147,20 @@ pub(crate) fn byte_order_of_trace(attribute: &Assignment) -> Checked<ByteOrder> 
 
 pub(crate) fn alignment(attribute: &Assignment) -> Checked<u32> {
     let value = unsigned(attribute)?;
-    alignment_of(&At { position: attribute.value.position, value })
+    alignment_of(&At {
+        position: attribute.value.position,
+        value,
+    })
 }
 
 pub(crate) fn alignment_of(bits: &At<u64>) -> Checked<u32> {
-    u32::try_from(bits.value).ok().filter(|bits| bits.is_power_of_two()).ok_or_else(|| {
-        let message = "an alignment must be a power of two, 2147483648 bits at most";
-        MetadataError::new(bits.position, message)
-    })
+    u32::try_from(bits.value)
+        .ok()
+        .filter(|bits| bits.is_power_of_two())
+        .ok_or_else(|| {
+            let message = "an alignment must be a power of two, 2147483648 bits at most";
+            MetadataError::new(bits.position, message)
+        })
 }
 
 /// `map = clock.NAME.value`: the clock's name.

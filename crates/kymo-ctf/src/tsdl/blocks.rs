@@ -1,7 +1,8 @@
 //! The blocks of a metadata text: `trace`, `env`, `clock`, `stream`, `event`.
 //!
-//! Blocks are first read in the order of the text, since that is the order in which type names become known; then the field classes
-//! are made in the order of a packet, since that is the order in which fields become known.
+//! Blocks are first read in the order of the text, since that is the order in which type names
+//! become known; then the field classes are made in the order of a packet, since that is the order
+//! in which fields become known.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -107,7 +108,10 @@ fn entries<'a>(block: &'a At<Vec<Statement>>, scopes: &mut Scopes) -> Checked<En
 }
 
 fn resolve(of: &At<TypeSpec>, scopes: &mut Scopes) -> Checked<At<Rc<Type>>> {
-    Ok(At { position: of.position, value: scopes.resolve(of)? })
+    Ok(At {
+        position: of.position,
+        value: scopes.resolve(of)?,
+    })
 }
 
 fn unknown_part<T>(name: &At<String>, of: &str) -> Checked<T> {
@@ -124,14 +128,21 @@ impl Blocks {
     fn trace(&mut self, block: &At<Vec<Statement>>, scopes: &mut Scopes) -> Checked<()> {
         const OF: &str = "a `trace` block";
         if self.trace.is_some() {
-            return Err(MetadataError::new(block.position, "there are two `trace` blocks"));
+            return Err(MetadataError::new(
+                block.position,
+                "there are two `trace` blocks",
+            ));
         }
         let entries = entries(block, scopes)?;
         let (mut major, mut minor, mut uuid, mut byte_order) = (None, None, None, None);
         for attribute in entries.values {
             match attribute.name.value.as_str() {
-                "major" => major = Some((attributes::unsigned(attribute)?, attribute.value.position)),
-                "minor" => minor = Some((attributes::unsigned(attribute)?, attribute.value.position)),
+                "major" => {
+                    major = Some((attributes::unsigned(attribute)?, attribute.value.position))
+                }
+                "minor" => {
+                    minor = Some((attributes::unsigned(attribute)?, attribute.value.position))
+                }
                 "uuid" => uuid = Some(attributes::uuid(attribute)?),
                 "byte_order" => {
                     byte_order = Some(attributes::byte_order_of_trace(attribute)?);
@@ -148,12 +159,16 @@ impl Blocks {
             }
         }
         let (wanted_major, wanted_minor) = (1, 8);
-        for (version, wanted, name) in [(major, wanted_major, "major"), (minor, wanted_minor, "minor")] {
+        for (version, wanted, name) in [
+            (major, wanted_major, "major"),
+            (minor, wanted_minor, "minor"),
+        ] {
             match version {
                 None => return missing(block, name, OF),
                 Some((version, _)) if version == wanted => {}
                 Some((version, position)) => {
-                    let message = format!("`{name}` is {version}; only version 1.8 of CTF is supported");
+                    let message =
+                        format!("`{name}` is {version}; only version 1.8 of CTF is supported");
                     return Err(MetadataError::new(position, message));
                 }
             }
@@ -161,7 +176,11 @@ impl Blocks {
         let Some(byte_order) = byte_order else {
             return missing(block, "byte_order", OF);
         };
-        self.trace = Some(TraceBlock { uuid, byte_order, packet_header });
+        self.trace = Some(TraceBlock {
+            uuid,
+            byte_order,
+            packet_header,
+        });
         Ok(())
     }
 
@@ -171,7 +190,10 @@ impl Blocks {
                 Expression::Text(text) => EnvValue::Text(text.clone()),
                 Expression::Number(number) => EnvValue::Integer(*number),
                 Expression::Path(path) => {
-                    let message = format!("`{}` is neither a string nor an integer", attributes::dotted(path));
+                    let message = format!(
+                        "`{}` is neither a string nor an integer",
+                        attributes::dotted(path)
+                    );
                     return Err(MetadataError::new(attribute.value.position, message));
                 }
             };
@@ -186,7 +208,9 @@ impl Blocks {
         let (mut offset, mut named) = (0, block.position);
         for attribute in plain(block, OF, scopes)? {
             match attribute.name.value.as_str() {
-                "name" => (clock.name, named) = (attributes::name(attribute)?, attribute.value.position),
+                "name" => {
+                    (clock.name, named) = (attributes::name(attribute)?, attribute.value.position)
+                }
                 "uuid" => clock.uuid = Some(attributes::uuid(attribute)?),
                 "description" => clock.description = Some(attributes::text(attribute)?),
                 "freq" => clock.frequency = attributes::unsigned(attribute)?,
@@ -221,11 +245,16 @@ impl Blocks {
         for attribute in entries.values {
             match attribute.name.value.as_str() {
                 "id" => (id, id_at) = (attributes::unsigned(attribute)?, attribute.value.position),
-                "packet.context" | "event.header" | "event.context" => return attributes::no_type(attribute),
+                "packet.context" | "event.header" | "event.context" => {
+                    return attributes::no_type(attribute);
+                }
                 _ => self.warnings.push(attributes::ignored(attribute, OF)),
             }
         }
-        let mut stream = StreamBlock { position: block.position, ..StreamBlock::default() };
+        let mut stream = StreamBlock {
+            position: block.position,
+            ..StreamBlock::default()
+        };
         for (name, of) in entries.types {
             match name.value.as_str() {
                 "packet.context" => stream.packet_context = Some(of),
@@ -257,11 +286,17 @@ impl Blocks {
         };
         for attribute in entries.values {
             match attribute.name.value.as_str() {
-                "id" => (event.id, event.id_at) = (attributes::unsigned(attribute)?, attribute.value.position),
+                "id" => {
+                    (event.id, event.id_at) =
+                        (attributes::unsigned(attribute)?, attribute.value.position)
+                }
                 "name" => event.name = attributes::name(attribute)?.into(),
                 "stream_id" => {
                     let value = attributes::unsigned(attribute)?;
-                    event.stream_id = Some(At { position: attribute.value.position, value });
+                    event.stream_id = Some(At {
+                        position: attribute.value.position,
+                        value,
+                    });
                 }
                 "loglevel" => event.log_level = Some(attributes::signed(attribute)?),
                 // A link to a model of the event; it says nothing about its bytes.
@@ -286,15 +321,33 @@ impl Blocks {
 
     fn finish(self, mapped: &[At<Arc<str>>]) -> Checked<Draft> {
         let Some(trace) = self.trace else {
-            return Err(MetadataError::new(Position::START, "there is no `trace` block"));
+            return Err(MetadataError::new(
+                Position::START,
+                "there is no `trace` block",
+            ));
         };
         // All of them, those of types that nothing uses too.
-        if let Some(clock) = mapped.iter().find(|clock| !self.clocks.iter().any(|have| *have.name == *clock.value)) {
-            return Err(MetadataError::new(clock.position, format!("there is no clock `{}`", clock.value)));
+        if let Some(clock) = mapped
+            .iter()
+            .find(|clock| !self.clocks.iter().any(|have| *have.name == *clock.value))
+        {
+            return Err(MetadataError::new(
+                clock.position,
+                format!("there is no clock `{}`", clock.value),
+            ));
         }
         let mut instantiator = Instantiator::new(trace.byte_order, &self.env);
-        let packet_header = part(&mut instantiator, Scope::PacketHeader, trace.packet_header.as_ref())?;
-        let packet_header = with_roles(Scope::PacketHeader, packet_header, None, trace.packet_header.as_ref())?;
+        let packet_header = part(
+            &mut instantiator,
+            Scope::PacketHeader,
+            trace.packet_header.as_ref(),
+        )?;
+        let packet_header = with_roles(
+            Scope::PacketHeader,
+            packet_header,
+            None,
+            trace.packet_header.as_ref(),
+        )?;
 
         let mut events: BTreeMap<u64, Vec<EventBlock>> = BTreeMap::new();
         let mut streams = self.streams;
@@ -307,34 +360,67 @@ impl Blocks {
                 (Some(id), ..) => id.value,
                 (None, 1, Some(id)) => *id,
                 _ => {
-                    let message = "there are several streams, so an `event` block needs `stream_id`";
+                    let message =
+                        "there are several streams, so an `event` block needs `stream_id`";
                     return Err(MetadataError::new(event.position, message));
                 }
             };
             if !streams.contains_key(&id) {
                 let at = event.stream_id.map_or(event.position, |id| id.position);
-                return Err(MetadataError::new(at, format!("there is no stream with id {id}")));
+                return Err(MetadataError::new(
+                    at,
+                    format!("there is no stream with id {id}"),
+                ));
             }
             events.entry(id).or_default().push(event);
         }
 
         let mut drafts = Vec::new();
         for (id, block) in streams {
-            let packet_context = part(&mut instantiator, Scope::PacketContext, block.packet_context.as_ref())?;
-            let mut event_header = part(&mut instantiator, Scope::EventHeader, block.event_header.as_ref())?;
-            let event_context = part(&mut instantiator, Scope::EventCommonContext, block.event_context.as_ref())?;
+            let packet_context = part(
+                &mut instantiator,
+                Scope::PacketContext,
+                block.packet_context.as_ref(),
+            )?;
+            let mut event_header = part(
+                &mut instantiator,
+                Scope::EventHeader,
+                block.event_header.as_ref(),
+            )?;
+            let event_context = part(
+                &mut instantiator,
+                Scope::EventCommonContext,
+                block.event_context.as_ref(),
+            )?;
             let clock = roles::default_clock(packet_context.as_ref(), event_header.as_ref());
-            let clock = clock.and_then(|name| self.clocks.iter().find(|clock| clock.name == *name).cloned());
+            let clock = clock.and_then(|name| {
+                self.clocks
+                    .iter()
+                    .find(|clock| clock.name == *name)
+                    .cloned()
+            });
             let clock = match (clock, &mut event_header) {
-                (None, Some(header)) if self.clocks.is_empty() => roles::clockless_timestamp(header),
+                (None, Some(header)) if self.clocks.is_empty() => {
+                    roles::clockless_timestamp(header)
+                }
                 (clock, _) => clock,
             };
             let name = clock.as_ref().map(|clock| clock.name.as_str());
             let mut stream = DraftStream {
                 position: block.position,
                 id,
-                packet_context: with_roles(Scope::PacketContext, packet_context, name, block.packet_context.as_ref())?,
-                event_header: with_roles(Scope::EventHeader, event_header, name, block.event_header.as_ref())?,
+                packet_context: with_roles(
+                    Scope::PacketContext,
+                    packet_context,
+                    name,
+                    block.packet_context.as_ref(),
+                )?,
+                event_header: with_roles(
+                    Scope::EventHeader,
+                    event_header,
+                    name,
+                    block.event_header.as_ref(),
+                )?,
                 clock,
                 event_context,
                 ..DraftStream::default()
@@ -347,7 +433,11 @@ impl Blocks {
                     namespace: None,
                     uid: None,
                     log_level: event.log_level,
-                    context: part(&mut instantiator, Scope::EventContext, event.context.as_ref())?,
+                    context: part(
+                        &mut instantiator,
+                        Scope::EventContext,
+                        event.context.as_ref(),
+                    )?,
                     fields: part(&mut instantiator, Scope::EventFields, event.fields.as_ref())?,
                     attributes: emf(event.emf_uri),
                 });
@@ -381,22 +471,33 @@ impl Blocks {
     }
 }
 
-/// Where there are several streams, packets must say which they are of (CTF 1.8.3, section 5), and so must events.
-fn not_told_apart(packet_header: Option<&StructClass>, streams: &[DraftStream]) -> Vec<MetadataError> {
-    let says = |role, header: Option<&StructClass>| header.is_some_and(|header| roles::is_given(role, header));
+/// Where there are several streams, packets must say which they are of (CTF 1.8.3, section 5), and
+/// so must events.
+fn not_told_apart(
+    packet_header: Option<&StructClass>,
+    streams: &[DraftStream],
+) -> Vec<MetadataError> {
+    let says = |role, header: Option<&StructClass>| {
+        header.is_some_and(|header| roles::is_given(role, header))
+    };
     let mut warnings = Vec::new();
     if let [first, second, ..] = streams
         && !says(Role::StreamClassId, packet_header)
     {
         let message = "there are several streams, and no `stream_id` in the packet header to tell their packets apart";
-        warnings.push(MetadataError::new(first.position.max(second.position), message));
+        warnings.push(MetadataError::new(
+            first.position.max(second.position),
+            message,
+        ));
     }
     for stream in streams {
         if let [_, second, ..] = stream.events.as_slice()
             && !says(Role::EventClassId, stream.event_header.as_ref())
         {
             let id = stream.id;
-            let message = format!("stream {id} has several events, and no `id` in its event header to tell them apart");
+            let message = format!(
+                "stream {id} has several events, and no `id` in its event header to tell them apart"
+            );
             warnings.push(MetadataError::new(second.position, message));
         }
     }
@@ -405,7 +506,12 @@ fn not_told_apart(packet_header: Option<&StructClass>, streams: &[DraftStream]) 
 
 /// The link to a model, where CTF 2 has such things.
 fn emf(uri: Option<String>) -> Attributes {
-    let of = |uri| vec![(BABELTRACE.to_owned(), AttributeValue::Map(vec![(EMF_URI.to_owned(), AttributeValue::Text(uri))]))];
+    let of = |uri| {
+        vec![(
+            BABELTRACE.to_owned(),
+            AttributeValue::Map(vec![(EMF_URI.to_owned(), AttributeValue::Text(uri))]),
+        )]
+    };
     Attributes(uri.map(|uri| Arc::new(of(uri))))
 }
 
@@ -416,7 +522,9 @@ fn with_roles(
     clock: Option<&str>,
     of: Option<&At<Rc<Type>>>,
 ) -> Checked<Option<StructClass>> {
-    let Some(mut class) = class else { return Ok(None) };
+    let Some(mut class) = class else {
+        return Ok(None);
+    };
     roles::assign(scope, &mut class, clock).map_err(|wrong| {
         let position = of.and_then(|of| of.value.member_position(wrong.name).or(Some(of.position)));
         MetadataError::new(position.unwrap_or(Position::START), wrong.message)
@@ -425,7 +533,11 @@ fn with_roles(
 }
 
 /// A block of plain attributes.
-fn plain<'a>(block: &'a At<Vec<Statement>>, of: &str, scopes: &mut Scopes) -> Checked<Vec<&'a Assignment>> {
+fn plain<'a>(
+    block: &'a At<Vec<Statement>>,
+    of: &str,
+    scopes: &mut Scopes,
+) -> Checked<Vec<&'a Assignment>> {
     let entries = entries(block, scopes)?;
     match entries.types.first() {
         Some((name, _)) => unknown_part(name, of),
@@ -433,6 +545,10 @@ fn plain<'a>(block: &'a At<Vec<Statement>>, of: &str, scopes: &mut Scopes) -> Ch
     }
 }
 
-fn part(instantiator: &mut Instantiator, scope: Scope, of: Option<&At<Rc<Type>>>) -> Checked<Option<StructClass>> {
+fn part(
+    instantiator: &mut Instantiator,
+    scope: Scope,
+    of: Option<&At<Rc<Type>>>,
+) -> Checked<Option<StructClass>> {
     of.map(|of| instantiator.scope(scope, of)).transpose()
 }

@@ -1,4 +1,5 @@
-//! Where the parser is among the tokens: what is next, what was expected instead, which braces are open.
+//! Where the parser is among the tokens: what is next, what was expected instead, which braces are
+//! open.
 
 use super::ast::At;
 use super::lexer::{Token, TokenKind, tokens};
@@ -18,7 +19,12 @@ pub(super) struct Parser {
 
 impl Parser {
     pub(super) fn new(text: &str) -> Parsed<Parser> {
-        Ok(Parser { tokens: tokens(text)?, next: 0, nesting: 0, open: Vec::new() })
+        Ok(Parser {
+            tokens: tokens(text)?,
+            next: 0,
+            nesting: 0,
+            open: Vec::new(),
+        })
     }
 
     pub(super) fn token(&self) -> &TokenKind {
@@ -26,11 +32,16 @@ impl Parser {
     }
 
     pub(super) fn ahead(&self, count: usize) -> &TokenKind {
-        self.tokens.get(self.next + count).map_or(&TokenKind::End, |token| &token.kind)
+        self.tokens
+            .get(self.next + count)
+            .map_or(&TokenKind::End, |token| &token.kind)
     }
 
     pub(super) fn position(&self) -> Position {
-        self.tokens.get(self.next).or(self.tokens.last()).map_or(Position::START, |token| token.position)
+        self.tokens
+            .get(self.next)
+            .or(self.tokens.last())
+            .map_or(Position::START, |token| token.position)
     }
 
     pub(super) fn at_end(&self) -> bool {
@@ -38,7 +49,10 @@ impl Parser {
     }
 
     pub(super) fn at<T>(&self, value: T) -> At<T> {
-        At { position: self.position(), value }
+        At {
+            position: self.position(),
+            value,
+        }
     }
 
     pub(super) fn is(&self, mark: &str) -> bool {
@@ -71,7 +85,11 @@ impl Parser {
     pub(super) fn unexpected(&self, wanted: &str) -> MetadataError {
         let found = self.token().describe();
         let at = self.position();
-        let before = self.next.checked_sub(1).and_then(|last| self.tokens.get(last)).map(|token| token.position.line);
+        let before = self
+            .next
+            .checked_sub(1)
+            .and_then(|last| self.tokens.get(last))
+            .map(|token| token.position.line);
         // What is missing is mostly missing where the line before ends, not where that is noticed.
         let hint = match before.filter(|line| wanted == "`;`" && *line < at.line) {
             Some(line) => format!("; it is missing at the end of line {line}"),
@@ -91,13 +109,21 @@ impl Parser {
     }
 
     pub(super) fn expect_opening(&mut self) -> Parsed<()> {
-        if self.eat_opening() { Ok(()) } else { Err(self.unexpected("`{`")) }
+        if self.eat_opening() {
+            Ok(())
+        } else {
+            Err(self.unexpected("`{`"))
+        }
     }
 
-    /// Over the closing brace of the innermost open one, if it is next. The end of the text is an error.
+    /// Over the closing brace of the innermost open one, if it is next. The end of the text is an
+    /// error.
     pub(super) fn eat_closing(&mut self) -> Parsed<bool> {
         if self.at_end() {
-            return self.refuse(&format!("expected `}}`, found the end of the metadata; {}", self.innermost()));
+            return self.refuse(&format!(
+                "expected `}}`, found the end of the metadata; {}",
+                self.innermost()
+            ));
         }
         let found = self.eat("}");
         if found {

@@ -1,7 +1,7 @@
 //! Text to tokens.
 //!
-//! Keywords are not told from other names here: TSDL has names of events, fields and clocks in many places where a keyword could
-//! not stand, so the parser decides.
+//! Keywords are not told from other names here: TSDL has names of events, fields and clocks in many
+//! places where a keyword could not stand, so the parser decides.
 
 use crate::error::{MetadataError, Position};
 
@@ -39,11 +39,17 @@ impl TokenKind {
     }
 }
 
-const MARKS: [&str; 19] = ["...", ":=", "->", "{", "}", "(", ")", "[", "]", "<", ">", "=", ";", ",", ".", "-", "+", ":", "*"];
+const MARKS: [&str; 19] = [
+    "...", ":=", "->", "{", "}", "(", ")", "[", "]", "<", ">", "=", ";", ",", ".", "-", "+", ":",
+    "*",
+];
 
 /// Splits a whole metadata text into tokens; the last is always [`TokenKind::End`].
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, MetadataError> {
-    let mut lexer = Lexer { rest: text, position: Position::START };
+    let mut lexer = Lexer {
+        rest: text,
+        position: Position::START,
+    };
     let mut tokens = Vec::new();
     loop {
         let token = lexer.next()?;
@@ -81,9 +87,9 @@ impl Lexer<'_> {
                     _ => TokenKind::Name(name),
                 }
             }
-            Some(c) => {
-                self.mark().ok_or_else(|| MetadataError::new(position, format!("the character {c:?} is not part of TSDL")))?
-            }
+            Some(c) => self.mark().ok_or_else(|| {
+                MetadataError::new(position, format!("the character {c:?} is not part of TSDL"))
+            })?,
         };
         Ok(Token { kind, position })
     }
@@ -140,7 +146,10 @@ impl Lexer<'_> {
                 self.bump();
                 while !self.rest.starts_with("*/") {
                     if self.bump().is_none() {
-                        return Err(MetadataError::new(start, "this comment is never closed with `*/`"));
+                        return Err(MetadataError::new(
+                            start,
+                            "this comment is never closed with `*/`",
+                        ));
                     }
                 }
                 self.bump();
@@ -149,7 +158,10 @@ impl Lexer<'_> {
                 while self.peek().is_some_and(|c| c != '\n') {
                     self.bump();
                 }
-            } else if self.peek().is_some_and(|c| c.is_ascii_whitespace() || c == VERTICAL_TAB) {
+            } else if self
+                .peek()
+                .is_some_and(|c| c.is_ascii_whitespace() || c == VERTICAL_TAB)
+            {
                 self.bump();
             } else {
                 return Ok(());
@@ -158,7 +170,10 @@ impl Lexer<'_> {
     }
 
     fn mark(&mut self) -> Option<TokenKind> {
-        let mark = MARKS.iter().filter(|mark| self.rest.starts_with(**mark)).max_by_key(|mark| mark.len())?;
+        let mark = MARKS
+            .iter()
+            .filter(|mark| self.rest.starts_with(**mark))
+            .max_by_key(|mark| mark.len())?;
         for _ in 0..mark.len() {
             self.bump();
         }
@@ -170,7 +185,10 @@ impl Lexer<'_> {
         let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
         let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
         let suffix = text.get(digits.len()..).unwrap_or_default();
-        let suffix = suffix.strip_prefix(['u', 'U']).or(suffix.strip_suffix(['u', 'U'])).unwrap_or(suffix);
+        let suffix = suffix
+            .strip_prefix(['u', 'U'])
+            .or(suffix.strip_suffix(['u', 'U']))
+            .unwrap_or(suffix);
         let known = ["", "l", "L", "ll", "LL"].contains(&suffix);
         let parsed = if !known {
             "".parse()
@@ -181,21 +199,36 @@ impl Lexer<'_> {
         } else {
             digits.parse()
         };
-        parsed
-            .map(TokenKind::Number)
-            .map_err(|_| MetadataError::new(position, format!("`{text}` is not an integer constant of at most 64 bits")))
+        parsed.map(TokenKind::Number).map_err(|_| {
+            MetadataError::new(
+                position,
+                format!("`{text}` is not an integer constant of at most 64 bits"),
+            )
+        })
     }
 
     /// A character constant, which is a number.
     fn character(&mut self) -> Result<TokenKind, MetadataError> {
         let start = self.position;
         let mut bytes = Vec::new();
-        self.quoted('\'', &mut bytes)
-            .ok_or_else(|| MetadataError::new(start, "this character constant is not closed with `'` on its line"))??;
-        match std::str::from_utf8(&bytes).ok().map(|text| (text.chars().next(), text.chars().count())) {
+        self.quoted('\'', &mut bytes).ok_or_else(|| {
+            MetadataError::new(
+                start,
+                "this character constant is not closed with `'` on its line",
+            )
+        })??;
+        match std::str::from_utf8(&bytes)
+            .ok()
+            .map(|text| (text.chars().next(), text.chars().count()))
+        {
             Some((Some(c), 1)) => Ok(TokenKind::Number(u64::from(u32::from(c)))),
-            None if bytes.len() == 1 => Ok(TokenKind::Number(bytes.first().copied().map_or(0, u64::from))),
-            _ => Err(MetadataError::new(start, "a character constant has one character")),
+            None if bytes.len() == 1 => Ok(TokenKind::Number(
+                bytes.first().copied().map_or(0, u64::from),
+            )),
+            _ => Err(MetadataError::new(
+                start,
+                "a character constant has one character",
+            )),
         }
     }
 
@@ -219,8 +252,9 @@ impl Lexer<'_> {
     fn text(&mut self) -> Result<TokenKind, MetadataError> {
         let start = self.position;
         let mut bytes = Vec::new();
-        self.quoted('"', &mut bytes)
-            .ok_or_else(|| MetadataError::new(start, "this string is not closed with `\"` on its line"))??;
+        self.quoted('"', &mut bytes).ok_or_else(|| {
+            MetadataError::new(start, "this string is not closed with `\"` on its line")
+        })??;
         // Octal and hexadecimal escapes give bytes; only together need they be text.
         String::from_utf8(bytes)
             .map(TokenKind::Text)
@@ -235,7 +269,10 @@ impl Lexer<'_> {
                 for _ in 0..if c == 'u' { 4 } else { 8 } {
                     digits.extend(self.bump());
                 }
-                let c = u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32).ok_or_else(bad)?;
+                let c = u32::from_str_radix(&digits, 16)
+                    .ok()
+                    .and_then(char::from_u32)
+                    .ok_or_else(bad)?;
                 return Ok(c.encode_utf8(&mut [0; 4]).as_bytes().to_vec());
             }
             'n' => b'\n',
@@ -279,7 +316,17 @@ mod tests {
         use TokenKind::*;
         assert_eq!(
             kinds("a:=0x1F ... 017 12ULL\"b\\x41\\n\" // c\n/* d */;"),
-            [Name("a".into()), Mark(":="), Number(31), Mark("..."), Number(15), Number(12), Text("bA\n".into()), Mark(";"), End]
+            [
+                Name("a".into()),
+                Mark(":="),
+                Number(31),
+                Mark("..."),
+                Number(15),
+                Number(12),
+                Text("bA\n".into()),
+                Mark(";"),
+                End
+            ]
         );
     }
 
@@ -288,9 +335,19 @@ mod tests {
         use TokenKind::*;
         assert_eq!(
             kinds(r#"'a' '\n' L'é' '\xff' L"b\u00e9""#),
-            [Number(97), Number(10), Number(233), Number(255), Text("bé".into()), End]
+            [
+                Number(97),
+                Number(10),
+                Number(233),
+                Number(255),
+                Text("bé".into()),
+                End
+            ]
         );
-        assert_eq!(kinds("1u 2LL 3ull 4LU"), [Number(1), Number(2), Number(3), Number(4), End]);
+        assert_eq!(
+            kinds("1u 2LL 3ull 4LU"),
+            [Number(1), Number(2), Number(3), Number(4), End]
+        );
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Tokens to syntax tree.
 
-use super::ast::{Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Item, Length, Path, Statement, TypeSpec};
+use super::ast::{
+    Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Item, Length, Path,
+    Statement, TypeSpec,
+};
 use super::cursor::{Parsed, Parser};
 use super::lexer::TokenKind;
 use crate::error::MetadataError;
@@ -8,11 +11,25 @@ use crate::error::MetadataError;
 /// Types may be nested this deep in one another, so that no text can exhaust the stack.
 const MAX_NESTING: u32 = 48;
 
-/// Words that make up C's type names. They name types only through aliases, and several may stand together.
-pub(crate) const C_TYPE_WORDS: [&str; 12] =
-    ["void", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "_Bool", "_Complex", "_Imaginary"];
+/// Words that make up C's type names. They name types only through aliases, and several may stand
+/// together.
+pub(crate) const C_TYPE_WORDS: [&str; 12] = [
+    "void",
+    "char",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "signed",
+    "unsigned",
+    "_Bool",
+    "_Complex",
+    "_Imaginary",
+];
 
-/// Words that cannot be names of fields and types (CTF 1.8.3, appendix C.1.2). They can be labels and names of attributes.
+/// Words that cannot be names of fields and types (CTF 1.8.3, appendix C.1.2). They can be labels
+/// and names of attributes.
 const KEYWORDS: [&str; 28] = [
     "align",
     "callsite",
@@ -45,7 +62,14 @@ const KEYWORDS: [&str; 28] = [
 ];
 
 /// What types begin with that are no aliases.
-const TYPE_CLASSES: [&str; 6] = ["integer", "floating_point", "string", "enum", "struct", "variant"];
+const TYPE_CLASSES: [&str; 6] = [
+    "integer",
+    "floating_point",
+    "string",
+    "enum",
+    "struct",
+    "variant",
+];
 
 /// What stands outside of everything else.
 const BLOCKS: [&str; 6] = ["trace", "env", "clock", "stream", "event", "callsite"];
@@ -56,7 +80,13 @@ pub(crate) fn is_keyword(word: &str) -> bool {
 }
 
 fn keyword(name: &At<String>, of: &str) -> MetadataError {
-    MetadataError::new(name.position, format!("`{}` is a keyword, so it cannot be the name of {of}", name.value))
+    MetadataError::new(
+        name.position,
+        format!(
+            "`{}` is a keyword, so it cannot be the name of {of}",
+            name.value
+        ),
+    )
 }
 
 /// Reads a whole metadata text.
@@ -89,9 +119,19 @@ enum Names {
 fn is_named_body(of: &TypeSpec) -> bool {
     matches!(
         of,
-        TypeSpec::Struct { name: Some(_), body: Some(_), .. }
-            | TypeSpec::Enum { name: Some(_), body: Some(_), .. }
-            | TypeSpec::Variant { name: Some(_), body: Some(_), .. }
+        TypeSpec::Struct {
+            name: Some(_),
+            body: Some(_),
+            ..
+        } | TypeSpec::Enum {
+            name: Some(_),
+            body: Some(_),
+            ..
+        } | TypeSpec::Variant {
+            name: Some(_),
+            body: Some(_),
+            ..
+        }
     )
 }
 
@@ -106,7 +146,11 @@ impl Parser {
         if !self.is("{") || !BLOCKS.contains(&name.value.as_str()) {
             return Ok(());
         }
-        let message = format!("a block `{}` cannot be here; {}", name.value, self.innermost());
+        let message = format!(
+            "a block `{}` cannot be here; {}",
+            name.value,
+            self.innermost()
+        );
         Err(MetadataError::new(name.position, message))
     }
 
@@ -157,8 +201,12 @@ impl Parser {
                 statements.push(Statement::AssignType { name, of });
             } else {
                 self.expect("=")?;
-                if matches!(self.token(), TokenKind::Name(word) if TYPE_CLASSES.contains(&word.as_str())) {
-                    return self.refuse(&format!("the type of `{}` must be given by `:=`, not by `=`", name.value));
+                if matches!(self.token(), TokenKind::Name(word) if TYPE_CLASSES.contains(&word.as_str()))
+                {
+                    return self.refuse(&format!(
+                        "the type of `{}` must be given by `:=`, not by `=`",
+                        name.value
+                    ));
                 }
                 let value = self.expression()?;
                 statements.push(Statement::Assign(Assignment { name, value }));
@@ -170,9 +218,20 @@ impl Parser {
 
     /// Whether a declaration begins here, and not an assignment to something of that name.
     fn starts_declaration(&self) -> bool {
-        const WORDS: [&str; 9] =
-            ["typealias", "typedef", "struct", "enum", "variant", "const", "integer", "floating_point", "string"];
-        let TokenKind::Name(word) = self.token() else { return false };
+        const WORDS: [&str; 9] = [
+            "typealias",
+            "typedef",
+            "struct",
+            "enum",
+            "variant",
+            "const",
+            "integer",
+            "floating_point",
+            "string",
+        ];
+        let TokenKind::Name(word) = self.token() else {
+            return false;
+        };
         let begins = WORDS.contains(&word.as_str())
             || is_c_type(word)
             || matches!(self.ahead(1), TokenKind::Name(next) if next == "typedef");
@@ -192,17 +251,24 @@ impl Parser {
             out.push(Declaration::Alias { of, names });
             return self.expect(";");
         }
-        if !matches!(of.value, TypeSpec::Struct { .. } | TypeSpec::Enum { .. } | TypeSpec::Variant { .. }) {
+        if !matches!(
+            of.value,
+            TypeSpec::Struct { .. } | TypeSpec::Enum { .. } | TypeSpec::Variant { .. }
+        ) {
             return Err(unexpected);
         }
         if !is_named_body(&of.value) {
-            return Err(MetadataError::new(of.position, "a declaration of a type needs a name and a body"));
+            return Err(MetadataError::new(
+                of.position,
+                "a declaration of a type needs a name and a body",
+            ));
         }
         out.push(Declaration::Named(of));
         self.expect(";")
     }
 
-    /// What follows `typealias`: a type, perhaps a pointer to it or an array of it, and its new name.
+    /// What follows `typealias`: a type, perhaps a pointer to it or an array of it, and its new
+    /// name.
     fn typealias(&mut self) -> Parsed<Declaration> {
         let of = self.type_spec()?;
         let stars = self.stars();
@@ -210,7 +276,9 @@ impl Parser {
         self.expect(":=")?;
         while self.eat_word("const") {}
         // `struct page *` is a name too.
-        let tagged = ["struct", "enum", "variant"].into_iter().find(|word| self.eat_word(word));
+        let tagged = ["struct", "enum", "variant"]
+            .into_iter()
+            .find(|word| self.eat_word(word));
         let mut name = self.type_name()?;
         if let Some(word) = tagged {
             name.value = format!("{word} {}", name.value);
@@ -218,17 +286,27 @@ impl Parser {
         for _ in 0..self.stars() {
             name.value.push_str(" *");
         }
-        Ok(Declaration::Alias { of, names: vec![Declarator { name, bits: None, stars, dimensions }] })
+        Ok(Declaration::Alias {
+            of,
+            names: vec![Declarator {
+                name,
+                bits: None,
+                stars,
+                dimensions,
+            }],
+        })
     }
 
-    /// A type and what may stand around it: `const`, and `typedef`, which C allows at any place among the words of a type.
+    /// A type and what may stand around it: `const`, and `typedef`, which C allows at any place
+    /// among the words of a type.
     fn specifiers(&mut self) -> Parsed<Specifiers> {
         let mut typedef = self.typedef_or_const();
         let mut of = self.type_spec()?;
         loop {
             if self.typedef_or_const() {
                 typedef = true;
-            } else if let (TypeSpec::Alias(words), TokenKind::Name(word)) = (&mut of.value, self.token().clone())
+            } else if let (TypeSpec::Alias(words), TokenKind::Name(word)) =
+                (&mut of.value, self.token().clone())
                 && is_c_type(words)
                 && C_TYPE_WORDS.contains(&word.as_str())
             {
@@ -289,13 +367,17 @@ impl Parser {
                 return Ok(name);
             }
             name.value.push('.');
-            name.value.push_str(&self.name("a name after the dot")?.value);
+            name.value
+                .push_str(&self.name("a name after the dot")?.value);
         }
     }
 
     fn path(&mut self) -> Parsed<At<Path>> {
         let dotted = self.dotted_name("the name of a field")?;
-        Ok(At { position: dotted.position, value: dotted.value.split('.').map(str::to_owned).collect() })
+        Ok(At {
+            position: dotted.position,
+            value: dotted.value.split('.').map(str::to_owned).collect(),
+        })
     }
 
     fn integer(&mut self) -> Parsed<i128> {
@@ -316,13 +398,18 @@ impl Parser {
 
     fn located_integer(&mut self) -> Parsed<At<i128>> {
         let position = self.position();
-        Ok(At { position, value: self.integer()? })
+        Ok(At {
+            position,
+            value: self.integer()?,
+        })
     }
 
     /// What `inner` reads, in parentheses.
     fn parenthesised<T>(&mut self, inner: fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.nesting >= MAX_NESTING {
-            return self.refuse(&format!("parentheses are nested more than {MAX_NESTING} deep, which is not supported"));
+            return self.refuse(&format!(
+                "parentheses are nested more than {MAX_NESTING} deep, which is not supported"
+            ));
         }
         self.expect("(")?;
         self.nesting += 1;
@@ -344,7 +431,9 @@ impl Parser {
                 Expression::Text(text)
             }
             TokenKind::Name(_) => Expression::Path(self.path()?.value),
-            TokenKind::Number(_) | TokenKind::Mark("-" | "+") => Expression::Number(self.integer()?),
+            TokenKind::Number(_) | TokenKind::Mark("-" | "+") => {
+                Expression::Number(self.integer()?)
+            }
             _ => return Err(self.unexpected("a value")),
         };
         Ok(At { position, value })
@@ -368,7 +457,9 @@ impl Parser {
 
     fn type_spec(&mut self) -> Parsed<At<TypeSpec>> {
         if self.nesting >= MAX_NESTING {
-            return self.refuse(&format!("types are nested more than {MAX_NESTING} deep, which is not supported"));
+            return self.refuse(&format!(
+                "types are nested more than {MAX_NESTING} deep, which is not supported"
+            ));
         }
         self.nesting += 1;
         let parsed = self.type_spec_inner();
@@ -395,7 +486,11 @@ impl Parser {
             }
             "string" => {
                 self.next += 1;
-                TypeSpec::String(if braced { self.attributes()? } else { Vec::new() })
+                TypeSpec::String(if braced {
+                    self.attributes()?
+                } else {
+                    Vec::new()
+                })
             }
             "enum" => self.enumeration()?,
             "struct" => self.structure()?,
@@ -403,7 +498,10 @@ impl Parser {
             _ => {
                 let name = self.type_name()?;
                 if self.is("{") {
-                    let message = format!("`{}` is no class of types, so no braces can follow it", name.value);
+                    let message = format!(
+                        "`{}` is no class of types, so no braces can follow it",
+                        name.value
+                    );
                     return Err(MetadataError::new(position, message));
                 }
                 TypeSpec::Alias(name.value)
@@ -424,7 +522,8 @@ impl Parser {
         }
     }
 
-    /// The type that an enumeration is stored as: an integer or an alias of one, behind which the labels follow.
+    /// The type that an enumeration is stored as: an integer or an alias of one, behind which the
+    /// labels follow.
     fn container(&mut self) -> Parsed<At<TypeSpec>> {
         while self.eat_word("const") {}
         let of = match self.token() {
@@ -434,7 +533,10 @@ impl Parser {
             }
             TokenKind::Name(_) => {
                 let name = self.type_name()?;
-                At { position: name.position, value: TypeSpec::Alias(name.value) }
+                At {
+                    position: name.position,
+                    value: TypeSpec::Alias(name.value),
+                }
             }
             _ => return Err(self.unexpected("a type")),
         };
@@ -445,12 +547,24 @@ impl Parser {
     fn enumeration(&mut self) -> Parsed<TypeSpec> {
         self.next += 1;
         let name = self.optional_name();
-        let container = if self.eat(":") { Some(Box::new(self.container()?)) } else { None };
-        let body = if self.eat_opening() { Some(self.enumerators()?) } else { None };
+        let container = if self.eat(":") {
+            Some(Box::new(self.container()?))
+        } else {
+            None
+        };
+        let body = if self.eat_opening() {
+            Some(self.enumerators()?)
+        } else {
+            None
+        };
         if body.is_none() && (name.is_none() || container.is_some()) {
             return Err(self.unexpected("`{`"));
         }
-        Ok(TypeSpec::Enum { name, container, body })
+        Ok(TypeSpec::Enum {
+            name,
+            container,
+            body,
+        })
     }
 
     fn enumerators(&mut self) -> Parsed<Vec<Enumerator>> {
@@ -466,7 +580,11 @@ impl Parser {
             self.next += 1;
             let range = if self.eat("=") {
                 let low = self.located_integer()?;
-                let high = if self.eat("...") { self.located_integer()? } else { low.clone() };
+                let high = if self.eat("...") {
+                    self.located_integer()?
+                } else {
+                    low.clone()
+                };
                 Some((low, high))
             } else {
                 None
@@ -494,8 +612,8 @@ impl Parser {
             self.next += 1;
             self.expect("(")?;
             let position = self.position();
-            let value =
-                u64::try_from(self.integer()?).map_err(|_| MetadataError::new(position, "an alignment cannot be negative"))?;
+            let value = u64::try_from(self.integer()?)
+                .map_err(|_| MetadataError::new(position, "an alignment cannot be negative"))?;
             align = Some(At { position, value });
             self.expect(")")?;
         }
@@ -518,7 +636,11 @@ impl Parser {
     }
 
     fn tag(&mut self) -> Parsed<At<Path>> {
-        if self.is("(") { self.parenthesised(Self::tag) } else { self.path() }
+        if self.is("(") {
+            self.parenthesised(Self::tag)
+        } else {
+            self.path()
+        }
     }
 
     fn optional_body(&mut self) -> Parsed<Option<Vec<Entry>>> {
@@ -538,7 +660,10 @@ impl Parser {
             }
             let Specifiers { of, typedef } = self.specifiers()?;
             if typedef {
-                entries.push(Entry::Declaration(Declaration::Alias { of, names: self.declarators(Names::Types)? }));
+                entries.push(Entry::Declaration(Declaration::Alias {
+                    of,
+                    names: self.declarators(Names::Types)?,
+                }));
                 self.expect(";")?;
                 continue;
             }
@@ -562,13 +687,22 @@ impl Parser {
             dimensions.extend(self.dimensions()?);
             let bits = if of == Names::Fields && self.eat(":") {
                 let position = self.position();
-                let bits = u64::try_from(self.integer()?)
-                    .map_err(|_| MetadataError::new(position, "a bit-field cannot have a negative size"))?;
-                Some(At { position, value: bits })
+                let bits = u64::try_from(self.integer()?).map_err(|_| {
+                    MetadataError::new(position, "a bit-field cannot have a negative size")
+                })?;
+                Some(At {
+                    position,
+                    value: bits,
+                })
             } else {
                 None
             };
-            names.push(Declarator { name, bits, stars, dimensions });
+            names.push(Declarator {
+                name,
+                bits,
+                stars,
+                dimensions,
+            });
             if !self.eat(",") {
                 return Ok(names);
             }
@@ -588,7 +722,8 @@ impl Parser {
             });
         }
         if self.is(":") && matches!(self.ahead(1), TokenKind::Number(_)) {
-            return self.refuse("a bit-field without a name is not supported; give the padding a name");
+            return self
+                .refuse("a bit-field without a name is not supported; give the padding a name");
         }
         let name = self.name("the name of a field")?;
         if KEYWORDS.contains(&name.value.as_str()) {
@@ -612,10 +747,9 @@ impl Parser {
         let value = match self.token() {
             TokenKind::Mark("(") => return self.parenthesised(Self::length),
             TokenKind::Name(_) => Length::Field(self.path()?.value),
-            _ => Length::Fixed(
-                u64::try_from(self.integer()?)
-                    .map_err(|_| MetadataError::new(position, "an array cannot have a negative length"))?,
-            ),
+            _ => Length::Fixed(u64::try_from(self.integer()?).map_err(|_| {
+                MetadataError::new(position, "an array cannot have a negative length")
+            })?),
         };
         Ok(At { position, value })
     }
@@ -643,15 +777,39 @@ mod tests {
     #[test]
     fn says_where_and_what() {
         let cases = [
-            ("trace {\n  major = ;\n};", "line 2, column 11: expected a value, found `;`"),
-            ("struct a { int (*b); };", "line 1, column 17: a pointer in parentheses is not supported"),
-            ("struct a { int b : -3; };", "column 20: a bit-field cannot have a negative size"),
-            ("struct a { int event; };", "column 16: `event` is a keyword"),
+            (
+                "trace {\n  major = ;\n};",
+                "line 2, column 11: expected a value, found `;`",
+            ),
+            (
+                "struct a { int (*b); };",
+                "line 1, column 17: a pointer in parentheses is not supported",
+            ),
+            (
+                "struct a { int b : -3; };",
+                "column 20: a bit-field cannot have a negative size",
+            ),
+            (
+                "struct a { int event; };",
+                "column 16: `event` is a keyword",
+            ),
             ("struct a { event b; };", "column 12: `event` is a keyword"),
-            ("enum a : int { };", "column 16: an enumeration needs at least one label"),
-            ("integer { size = 8; };", "expected a block or a declaration, found `integer`"),
-            ("struct { int a; };", "a declaration of a type needs a name and a body"),
-            ("event { a = ((((1))); };", "column 21: expected `)`, found `;`"),
+            (
+                "enum a : int { };",
+                "column 16: an enumeration needs at least one label",
+            ),
+            (
+                "integer { size = 8; };",
+                "expected a block or a declaration, found `integer`",
+            ),
+            (
+                "struct { int a; };",
+                "a declaration of a type needs a name and a body",
+            ),
+            (
+                "event { a = ((((1))); };",
+                "column 21: expected `)`, found `;`",
+            ),
         ];
         for (text, wanted) in cases {
             let message = parse(text).unwrap_err().to_string();

@@ -1,19 +1,24 @@
-//! Types by name: looks up what the text names, in the scope where it is named, and checks every attribute.
+//! Types by name: looks up what the text names, in the scope where it is named, and checks every
+//! attribute.
 //!
-//! The result shares what aliases share, so its size is that of the text. It still says `native` where the trace's byte order is
-//! meant, and lengths and tags are still paths: both depend on where a type is used ([`super::instantiate`]).
+//! The result shares what aliases share, so its size is that of the text. It still says `native`
+//! where the trace's byte order is meant, and lengths and tags are still paths: both depend on
+//! where a type is used ([`super::instantiate`]).
 
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::ast::{Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Length, Path, TypeSpec};
+use super::ast::{
+    Assignment, At, Declaration, Declarator, Entry, Enumerator, Expression, Length, Path, TypeSpec,
+};
 use super::attributes;
 use super::parser::C_TYPE_WORDS;
 use crate::class::{Base, ByteOrder, Encoding, Mapping, Unit};
 use crate::error::{MetadataError, Position};
 
-/// Types may lead through this many others, aliases included, so that no text can exhaust the stack.
+/// Types may lead through this many others, aliases included, so that no text can exhaust the
+/// stack.
 const MAX_DEPTH: u32 = 64;
 
 /// A type whose names are resolved.
@@ -36,12 +41,22 @@ impl Type {
     /// Where the first member of this name is declared, here or in what is nested.
     pub(crate) fn member_position(&self, name: &str) -> Option<Position> {
         let members = match &self.kind {
-            TypeKind::Struct { members, .. } | TypeKind::Variant { options: members, .. } => members,
+            TypeKind::Struct { members, .. }
+            | TypeKind::Variant {
+                options: members, ..
+            } => members,
             TypeKind::Array { element, .. } => return element.member_position(name),
             _ => return None,
         };
-        let here = members.iter().find(|member| &*member.name == name).map(|member| member.position);
-        here.or_else(|| members.iter().find_map(|member| member.of.member_position(name)))
+        let here = members
+            .iter()
+            .find(|member| &*member.name == name)
+            .map(|member| member.position);
+        here.or_else(|| {
+            members
+                .iter()
+                .find_map(|member| member.of.member_position(name))
+        })
     }
 }
 
@@ -70,7 +85,8 @@ pub(crate) enum TypeKind {
     },
 }
 
-/// A length or tag, and the body of a structure that it was written in (0: none), where the lookup of a relative path begins.
+/// A length or tag, and the body of a structure that it was written in (0: none), where the lookup
+/// of a relative path begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Reference<T> {
     pub(crate) at: At<T>,
@@ -133,7 +149,8 @@ pub(crate) struct Scopes {
     /// How many bodies of structures there were, and which are open, innermost last.
     bodies: u32,
     open_bodies: Vec<u32>,
-    /// The clocks that integers are mapped to, in the order of the text. Their blocks may come later.
+    /// The clocks that integers are mapped to, in the order of the text. Their blocks may come
+    /// later.
     clocks: Vec<At<Arc<str>>>,
 }
 
@@ -141,7 +158,10 @@ type Checked<T> = Result<T, MetadataError>;
 
 impl Scopes {
     pub(crate) fn new() -> Self {
-        Scopes { scopes: vec![HashMap::new()], ..Scopes::default() }
+        Scopes {
+            scopes: vec![HashMap::new()],
+            ..Scopes::default()
+        }
     }
 
     /// The clocks that integers are mapped to, in the order of the text.
@@ -159,11 +179,21 @@ impl Scopes {
 
     fn define(&mut self, space: Space, name: &str, at: Position, of: Rc<Type>) -> Checked<()> {
         if let Some(scope) = self.scopes.last_mut()
-            && scope.insert((space, name.to_owned()), Rc::clone(&of)).is_some()
+            && scope
+                .insert((space, name.to_owned()), Rc::clone(&of))
+                .is_some()
         {
-            return Err(MetadataError::new(at, format!("the {} `{name}` is defined twice in this scope", space.noun())));
+            return Err(MetadataError::new(
+                at,
+                format!(
+                    "the {} `{name}` is defined twice in this scope",
+                    space.noun()
+                ),
+            ));
         }
-        if let (Space::Alias, Some(words), Some(scope)) = (space, canonical(name), self.scopes.last_mut()) {
+        if let (Space::Alias, Some(words), Some(scope)) =
+            (space, canonical(name), self.scopes.last_mut())
+        {
             scope.entry((Space::CType, words)).or_insert(of);
         }
         Ok(())
@@ -172,9 +202,20 @@ impl Scopes {
     fn find(&self, space: Space, name: &str, at: Position) -> Checked<Rc<Type>> {
         let key = (space, name.to_owned());
         // A type of C may be named by the same words in another order.
-        let other = canonical(name).filter(|_| space == Space::Alias).map(|words| (Space::CType, words));
-        let found = self.scopes.iter().rev().find_map(|scope| scope.get(&key).or_else(|| scope.get(other.as_ref()?)));
-        found.cloned().ok_or_else(|| MetadataError::new(at, format!("no {} `{name}` is defined before this", space.noun())))
+        let other = canonical(name)
+            .filter(|_| space == Space::Alias)
+            .map(|words| (Space::CType, words));
+        let found = self
+            .scopes
+            .iter()
+            .rev()
+            .find_map(|scope| scope.get(&key).or_else(|| scope.get(other.as_ref()?)));
+        found.cloned().ok_or_else(|| {
+            MetadataError::new(
+                at,
+                format!("no {} `{name}` is defined before this", space.noun()),
+            )
+        })
     }
 
     pub(crate) fn declare(&mut self, declaration: &Declaration) -> Checked<()> {
@@ -192,30 +233,59 @@ impl Scopes {
         }
     }
 
-    /// The type before some declarators, unless all of these are pointers: then it need not be defined.
+    /// The type before some declarators, unless all of these are pointers: then it need not be
+    /// defined.
     fn base(&mut self, spec: &At<TypeSpec>, names: &[Declarator]) -> Checked<Option<Rc<Type>>> {
         let needed = names.iter().any(|declarator| declarator.stars == 0);
-        if needed { self.resolve(spec).map(Some) } else { Ok(None) }
+        if needed {
+            self.resolve(spec).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
-    /// The type of one declarator: with stars an alias, with `:N` a bit-field, with brackets an array.
-    fn declared(&mut self, base: Option<&Rc<Type>>, spec: &At<TypeSpec>, declarator: &Declarator) -> Checked<Rc<Type>> {
+    /// The type of one declarator: with stars an alias, with `:N` a bit-field, with brackets an
+    /// array.
+    fn declared(
+        &mut self,
+        base: Option<&Rc<Type>>,
+        spec: &At<TypeSpec>,
+        declarator: &Declarator,
+    ) -> Checked<Rc<Type>> {
         let at = declarator.name.position;
         let mut of = if let (0, Some(base)) = (declarator.stars, base) {
             Rc::clone(base)
         } else {
             let name = match &spec.value {
                 TypeSpec::Alias(name) => name.clone(),
-                TypeSpec::Struct { name: Some(name), .. } => format!("struct {}", name.value),
-                TypeSpec::Enum { name: Some(name), .. } => format!("enum {}", name.value),
-                TypeSpec::Variant { name: Some(name), .. } => format!("variant {}", name.value),
-                _ => return Err(MetadataError::new(spec.position, "a pointer to a type without a name has no alias")),
+                TypeSpec::Struct {
+                    name: Some(name), ..
+                } => format!("struct {}", name.value),
+                TypeSpec::Enum {
+                    name: Some(name), ..
+                } => format!("enum {}", name.value),
+                TypeSpec::Variant {
+                    name: Some(name), ..
+                } => format!("variant {}", name.value),
+                _ => {
+                    return Err(MetadataError::new(
+                        spec.position,
+                        "a pointer to a type without a name has no alias",
+                    ));
+                }
             };
-            self.find(Space::Alias, &(name + &" *".repeat(declarator.stars)), spec.position)?
+            self.find(
+                Space::Alias,
+                &(name + &" *".repeat(declarator.stars)),
+                spec.position,
+            )?
         };
         if let Some(bits) = &declarator.bits {
             if !declarator.dimensions.is_empty() {
-                return Err(MetadataError::new(bits.position, "a bit-field cannot be an array"));
+                return Err(MetadataError::new(
+                    bits.position,
+                    "a bit-field cannot be an array",
+                ));
             }
             of = bit_field(&of, bits)?;
         }
@@ -237,9 +307,15 @@ impl Scopes {
                 Ok(simple(TypeKind::Integer)(integer))
             }
             TypeSpec::Float(attributes) => float(attributes, position).map(simple(TypeKind::Float)),
-            TypeSpec::String(attributes) => string(attributes).map(|()| simple(|()| TypeKind::String)(())),
+            TypeSpec::String(attributes) => {
+                string(attributes).map(|()| simple(|()| TypeKind::String)(()))
+            }
             TypeSpec::Alias(name) => self.find(Space::Alias, name, position),
-            TypeSpec::Enum { name, container, body } => {
+            TypeSpec::Enum {
+                name,
+                container,
+                body,
+            } => {
                 let Some(body) = body else {
                     return self.named(Space::Enum, name.as_ref(), position);
                 };
@@ -249,9 +325,15 @@ impl Scopes {
                     None => (self.find(Space::Alias, "int", position)?, position),
                 };
                 let TypeKind::Integer(integer) = &container.kind else {
-                    return Err(MetadataError::new(at, "an enumeration must be stored as an integer"));
+                    return Err(MetadataError::new(
+                        at,
+                        "an enumeration must be stored as an integer",
+                    ));
                 };
-                let kind = TypeKind::Enum { integer: integer.clone(), mappings: mappings(body)? };
+                let kind = TypeKind::Enum {
+                    integer: integer.clone(),
+                    mappings: mappings(body)?,
+                };
                 self.finish(Space::Enum, name.as_ref(), position, kind)
             }
             TypeSpec::Struct { name, body, align } => {
@@ -259,9 +341,18 @@ impl Scopes {
                 let Some(body) = body else {
                     let found = self.named(Space::Struct, name.as_ref(), position)?;
                     return match &found.kind {
-                        TypeKind::Struct { members, align: own, body } if align > *own => {
-                            make(TypeKind::Struct { members: members.clone(), align, body: *body }, position)
-                        }
+                        TypeKind::Struct {
+                            members,
+                            align: own,
+                            body,
+                        } if align > *own => make(
+                            TypeKind::Struct {
+                                members: members.clone(),
+                                align,
+                                body: *body,
+                            },
+                            position,
+                        ),
                         _ => Ok(found),
                     };
                 };
@@ -270,16 +361,26 @@ impl Scopes {
                 self.open_bodies.push(number);
                 let members = self.nested(|scopes| scopes.members(body));
                 self.open_bodies.pop();
-                let kind = TypeKind::Struct { members: members?, align, body: number };
+                let kind = TypeKind::Struct {
+                    members: members?,
+                    align,
+                    body: number,
+                };
                 self.finish(Space::Struct, name.as_ref(), position, kind)
             }
             TypeSpec::Variant { name, tag, body } => match body {
                 Some(body) => {
                     let options = self.nested(|scopes| scopes.members(body))?;
                     if options.is_empty() {
-                        return Err(MetadataError::new(position, "a variant needs at least one option"));
+                        return Err(MetadataError::new(
+                            position,
+                            "a variant needs at least one option",
+                        ));
                     }
-                    let tag = tag.clone().map(|at| Reference { at, body: self.body() });
+                    let tag = tag.clone().map(|at| Reference {
+                        at,
+                        body: self.body(),
+                    });
                     let kind = TypeKind::Variant { tag, options };
                     self.finish(Space::Variant, name.as_ref(), position, kind)
                 }
@@ -288,11 +389,17 @@ impl Scopes {
                     match (tag, &found.kind) {
                         // A variant that was declared without a tag gets it where it is used.
                         (Some(tag), TypeKind::Variant { tag: None, options }) => {
-                            let tag = Some(Reference { at: tag.clone(), body: self.body() });
+                            let tag = Some(Reference {
+                                at: tag.clone(),
+                                body: self.body(),
+                            });
                             let options = options.clone();
                             make(TypeKind::Variant { tag, options }, position)
                         }
-                        (Some(tag), _) => Err(MetadataError::new(tag.position, "this variant has a tag already")),
+                        (Some(tag), _) => Err(MetadataError::new(
+                            tag.position,
+                            "this variant has a tag already",
+                        )),
                         (None, _) => Ok(found),
                     }
                 }
@@ -306,7 +413,13 @@ impl Scopes {
         self.find(space, name, at)
     }
 
-    fn finish(&mut self, space: Space, name: Option<&At<String>>, at: Position, kind: TypeKind) -> Checked<Rc<Type>> {
+    fn finish(
+        &mut self,
+        space: Space,
+        name: Option<&At<String>>,
+        at: Position,
+        kind: TypeKind,
+    ) -> Checked<Rc<Type>> {
         let made = make(kind, at)?;
         if let Some(name) = name {
             self.define(space, &name.value, name.position, Rc::clone(&made))?;
@@ -331,21 +444,32 @@ impl Scopes {
                 if !shown.insert(shown_name(value)) {
                     return Err(MetadataError::new(
                         *position,
-                        format!("there are two fields `{}` in one structure or variant", shown_name(value)),
+                        format!(
+                            "there are two fields `{}` in one structure or variant",
+                            shown_name(value)
+                        ),
                     ));
                 }
                 let declared = self.declared(base.as_ref(), of, declarator)?;
                 if declared.lacks_tag() {
-                    return Err(MetadataError::new(*position, "this variant is used without a tag"));
+                    return Err(MetadataError::new(
+                        *position,
+                        "this variant is used without a tag",
+                    ));
                 }
-                members.push(MemberType { name: Arc::from(value.as_str()), position: *position, of: declared });
+                members.push(MemberType {
+                    name: Arc::from(value.as_str()),
+                    position: *position,
+                    of: declared,
+                });
             }
         }
         Ok(members)
     }
 }
 
-/// The name to show for a declared one. TSDL puts an underscore before names that might be keywords; one is taken off.
+/// The name to show for a declared one. TSDL puts an underscore before names that might be
+/// keywords; one is taken off.
 pub(crate) fn shown_name(name: &str) -> &str {
     match name.strip_prefix('_') {
         Some(rest) if !rest.is_empty() => rest,
@@ -353,16 +477,21 @@ pub(crate) fn shown_name(name: &str) -> &str {
     }
 }
 
-/// A name for types of C that all their spellings share: `unsigned`, `unsigned int` and `int unsigned` are one type. `None` for other
-/// names, and for pointers.
+/// A name for types of C that all their spellings share: `unsigned`, `unsigned int` and
+/// `int unsigned` are one type. `None` for other names, and for pointers.
 fn canonical(name: &str) -> Option<String> {
     let mut words: Vec<&str> = name.split(' ').collect();
     if !words.iter().all(|word| C_TYPE_WORDS.contains(word)) {
         return None;
     }
     let has = |wanted: &str| words.contains(&wanted);
-    // `signed` says nothing but of a `char`, and `int` nothing beside other words; alone, either is an `int`.
-    let (is_char, is_long, is_double) = (has("char"), has("long") || has("short"), has("double") || has("float"));
+    // `signed` says nothing but of a `char`, and `int` nothing beside other words; alone, either is
+    // an `int`.
+    let (is_char, is_long, is_double) = (
+        has("char"),
+        has("long") || has("short"),
+        has("double") || has("float"),
+    );
     let bare = !is_char && !is_double && !has("void") && !has("_Bool");
     words.retain(|word| *word != "int" && (is_char || *word != "signed"));
     if bare && !is_long {
@@ -381,37 +510,73 @@ fn simple<T>(kind: impl FnOnce(T) -> TypeKind) -> impl FnOnce(T) -> Rc<Type> {
 
 fn make(kind: TypeKind, at: Position) -> Checked<Rc<Type>> {
     let inner = match &kind {
-        TypeKind::Struct { members: inner, .. } | TypeKind::Variant { options: inner, .. } => {
-            inner.iter().map(|member| member.of.depth).max().unwrap_or(0)
-        }
+        TypeKind::Struct { members: inner, .. } | TypeKind::Variant { options: inner, .. } => inner
+            .iter()
+            .map(|member| member.of.depth)
+            .max()
+            .unwrap_or(0),
         TypeKind::Array { element, .. } => element.depth,
         _ => 0,
     };
     let depth = inner + 1;
     if depth > MAX_DEPTH {
-        return Err(MetadataError::new(at, format!("types are nested more than {MAX_DEPTH} deep, which is not supported")));
+        return Err(MetadataError::new(
+            at,
+            format!("types are nested more than {MAX_DEPTH} deep, which is not supported"),
+        ));
     }
     Ok(Rc::new(Type { kind, depth }))
 }
 
 /// `base[a][b]`: an array of `a` arrays of `b`, as in C.
-fn arrays(base: &Rc<Type>, dimensions: &[At<Length>], at: Position, body: u32) -> Checked<Rc<Type>> {
-    dimensions.iter().rev().try_fold(Rc::clone(base), |element, length| {
-        let length = Reference { at: length.clone(), body };
-        make(TypeKind::Array { element, length }, at)
-    })
+fn arrays(
+    base: &Rc<Type>,
+    dimensions: &[At<Length>],
+    at: Position,
+    body: u32,
+) -> Checked<Rc<Type>> {
+    dimensions
+        .iter()
+        .rev()
+        .try_fold(Rc::clone(base), |element, length| {
+            let length = Reference {
+                at: length.clone(),
+                body,
+            };
+            make(TypeKind::Array { element, length }, at)
+        })
 }
 
 /// `name : bits`: the integer in so many bits, packed into units of its type.
 fn bit_field(base: &Rc<Type>, bits: &At<u64>) -> Checked<Rc<Type>> {
     let TypeKind::Integer(integer) = &base.kind else {
-        return Err(MetadataError::new(bits.position, "a bit-field must be an integer"));
+        return Err(MetadataError::new(
+            bits.position,
+            "a bit-field must be an integer",
+        ));
     };
-    let size = u8::try_from(bits.value).ok().filter(|size| (1..=integer.size).contains(size));
-    let size =
-        size.ok_or_else(|| MetadataError::new(bits.position, format!("this bit-field can have 1 to {} bits", integer.size)))?;
-    let unit = Some(Unit { size: integer.size, alignment: integer.alignment });
-    make(TypeKind::Integer(IntegerType { size, alignment: 1, unit, ..integer.clone() }), bits.position)
+    let size = u8::try_from(bits.value)
+        .ok()
+        .filter(|size| (1..=integer.size).contains(size));
+    let size = size.ok_or_else(|| {
+        MetadataError::new(
+            bits.position,
+            format!("this bit-field can have 1 to {} bits", integer.size),
+        )
+    })?;
+    let unit = Some(Unit {
+        size: integer.size,
+        alignment: integer.alignment,
+    });
+    make(
+        TypeKind::Integer(IntegerType {
+            size,
+            alignment: 1,
+            unit,
+            ..integer.clone()
+        }),
+        bits.position,
+    )
 }
 
 fn integer(given: &[Assignment], position: Position) -> Checked<IntegerType> {
@@ -437,18 +602,26 @@ fn integer(given: &[Assignment], position: Position) -> Checked<IntegerType> {
             "base" => integer.base = base(attribute)?,
             "encoding" => integer.encoding = encoding(attribute)?,
             "map" => {
-                integer.clock = Some(At { position: attribute.value.position, value: attributes::clock_map(attribute)?.into() });
+                integer.clock = Some(At {
+                    position: attribute.value.position,
+                    value: attributes::clock_map(attribute)?.into(),
+                });
             }
             _ => return attributes::unknown(attribute, "an integer"),
         }
     }
     let Some((size, at)) = size else {
-        return Err(MetadataError::new(position, "an integer needs a `size` in bits"));
+        return Err(MetadataError::new(
+            position,
+            "an integer needs a `size` in bits",
+        ));
     };
     integer.size = u8::try_from(size)
         .ok()
         .filter(|size| (1..=64).contains(size))
-        .ok_or_else(|| MetadataError::new(at, "integers of 1 to 64 bits are supported, no others"))?;
+        .ok_or_else(|| {
+            MetadataError::new(at, "integers of 1 to 64 bits are supported, no others")
+        })?;
     let whole_bytes = integer.size.is_multiple_of(8);
     integer.alignment = alignment.unwrap_or(if whole_bytes { 8 } else { 1 });
     Ok(integer)
@@ -496,19 +669,27 @@ fn string(given: &[Assignment]) -> Checked<()> {
 
 fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
     attributes::refuse_repeated(&given.iter().collect::<Vec<_>>())?;
-    // All basic types but odd integers are on bytes unless they say otherwise (CTF 1.8.3, section 4.1.2).
+    // All basic types but odd integers are on bytes unless they say otherwise (CTF 1.8.3, section
+    // 4.1.2).
     let (mut exponent, mut mantissa, mut byte_order, mut alignment) = (None, None, None, 8);
     for attribute in given {
         match attribute.name.value.as_str() {
-            "exp_dig" => exponent = Some((attributes::unsigned(attribute)?, attribute.value.position)),
-            "mant_dig" => mantissa = Some((attributes::unsigned(attribute)?, attribute.value.position)),
+            "exp_dig" => {
+                exponent = Some((attributes::unsigned(attribute)?, attribute.value.position))
+            }
+            "mant_dig" => {
+                mantissa = Some((attributes::unsigned(attribute)?, attribute.value.position))
+            }
             "byte_order" => byte_order = attributes::byte_order(attribute)?,
             "align" => alignment = attributes::alignment(attribute)?,
             _ => return attributes::unknown(attribute, "a floating-point number"),
         }
     }
     let (Some((exponent, at)), Some((mantissa, mantissa_at))) = (exponent, mantissa) else {
-        return Err(MetadataError::new(position, "a floating-point number needs `exp_dig` and `mant_dig`"));
+        return Err(MetadataError::new(
+            position,
+            "a floating-point number needs `exp_dig` and `mant_dig`",
+        ));
     };
     let size = match (exponent, mantissa) {
         (5, 11) => 16,
@@ -519,26 +700,42 @@ fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
             let message = "floating-point numbers of 16 bits (exp_dig 5, mant_dig 11), 32 bits (8, 24), 64 bits (11, 53) and 128 bits \
                 (15, 113) are supported, no others";
             let known = [5, 8, 11, 15].contains(&exponent);
-            return Err(MetadataError::new(if known { mantissa_at } else { at }, message));
+            return Err(MetadataError::new(
+                if known { mantissa_at } else { at },
+                message,
+            ));
         }
     };
-    Ok(FloatType { size, alignment, byte_order })
+    Ok(FloatType {
+        size,
+        alignment,
+        byte_order,
+    })
 }
 
-/// Labels and their ranges. A label for values that the integer cannot have is never shown; tracers write such labels (-1 of an integer
-/// without a sign), and their traces are read.
+/// Labels and their ranges. A label for values that the integer cannot have is never shown; tracers
+/// write such labels (-1 of an integer without a sign), and their traces are read.
 fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
     let mut next = 0;
     let mut mappings = Vec::new();
     for Enumerator { label, range } in enumerators {
-        let next_one = At { position: label.position, value: next };
-        let (low, high) = range.as_ref().map_or((&next_one, &next_one), |(low, high)| (low, high));
+        let next_one = At {
+            position: label.position,
+            value: next,
+        };
+        let (low, high) = range
+            .as_ref()
+            .map_or((&next_one, &next_one), |(low, high)| (low, high));
         if low.value > high.value {
             let message = format!("the range {} ... {} is empty", low.value, high.value);
             return Err(MetadataError::new(low.position, message));
         }
         next = high.value + 1;
-        mappings.push(Mapping::new(Arc::from(label.value.as_str()), low.value, high.value));
+        mappings.push(Mapping::new(
+            Arc::from(label.value.as_str()),
+            low.value,
+            high.value,
+        ));
     }
     Ok(Mapping::by_label(mappings).into())
 }

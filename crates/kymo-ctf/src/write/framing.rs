@@ -1,12 +1,13 @@
-//! What stands around events: packet header and context, event header. The same for every trace, in LTTng's order and names; everything
-//! is little-endian and begins at a byte.
+//! What stands around events: packet header and context, event header. The same for every trace, in
+//! LTTng's order and names; everything is little-endian and begins at a byte.
 
 use std::sync::Arc;
 
 use super::Format;
 use crate::attribute::Attributes;
 use crate::class::{
-    ArrayClass, Base, BlobClass, ByteOrder, FieldClass, IntegerClass, Length, Member, Role, Roles, StringLength, StructClass,
+    ArrayClass, Base, BlobClass, ByteOrder, FieldClass, IntegerClass, Length, Member, Role, Roles,
+    StringLength, StructClass,
 };
 use crate::clock::ClockClass;
 use crate::packet::MAGIC;
@@ -60,26 +61,57 @@ pub(super) fn put(out: &mut Vec<u8>, value: u64, bytes: u8) {
 }
 
 fn member(name: &str, class: FieldClass) -> Member {
-    Member { name: Arc::from(name), declared_name: Arc::from(name), class, attributes: Attributes::default() }
+    Member {
+        name: Arc::from(name),
+        declared_name: Arc::from(name),
+        class,
+        attributes: Attributes::default(),
+    }
 }
 
 fn integer(name: &str, bytes: u8, role: Role) -> Member {
-    member(name, FieldClass::Integer(IntegerClass { roles: Roles::NONE.with(role), ..unsigned(bytes) }))
+    member(
+        name,
+        FieldClass::Integer(IntegerClass {
+            roles: Roles::NONE.with(role),
+            ..unsigned(bytes)
+        }),
+    )
 }
 
 fn time(name: &str, role: Role, clock: &ClockClass) -> Member {
     let clock = Some(Arc::from(clock.name.as_str()));
-    member(name, FieldClass::Integer(IntegerClass { roles: Roles::NONE.with(role), clock, ..unsigned(8) }))
+    member(
+        name,
+        FieldClass::Integer(IntegerClass {
+            roles: Roles::NONE.with(role),
+            clock,
+            ..unsigned(8)
+        }),
+    )
 }
 
 /// The names that [`Context`] has.
-pub(super) const NAMES: [&str; 7] =
-    ["timestamp_begin", "timestamp_end", "content_size", "packet_size", "packet_seq_num", "events_discarded", "cpu_id"];
+pub(super) const NAMES: [&str; 7] = [
+    "timestamp_begin",
+    "timestamp_end",
+    "content_size",
+    "packet_size",
+    "packet_seq_num",
+    "events_discarded",
+    "cpu_id",
+];
 
 impl PacketHeader {
     pub(super) fn class(&self, format: Format) -> StructClass {
-        let magic = IntegerClass { base: Base::Hexadecimal, ..unsigned(4) };
-        let magic = IntegerClass { roles: Roles::NONE.with(Role::PacketMagic), ..magic };
+        let magic = IntegerClass {
+            base: Base::Hexadecimal,
+            ..unsigned(4)
+        };
+        let magic = IntegerClass {
+            roles: Roles::NONE.with(Role::PacketMagic),
+            ..magic
+        };
         let mut members = vec![member("magic", FieldClass::Integer(magic))];
         if self.uuid.is_some() {
             let roles = Roles::NONE.with(Role::MetadataUuid);
@@ -88,7 +120,10 @@ impl PacketHeader {
                 match format {
                     Format::Ctf18 => {
                         let byte = FieldClass::Integer(unsigned(1));
-                        FieldClass::Array(ArrayClass { roles, ..ArrayClass::new(byte, Length::Static(16)) })
+                        FieldClass::Array(ArrayClass {
+                            roles,
+                            ..ArrayClass::new(byte, Length::Static(16))
+                        })
                     }
                     Format::Ctf2 => FieldClass::Blob(BlobClass {
                         length: StringLength::Static(16),
@@ -128,14 +163,24 @@ impl Context {
         members.push(integer("packet_size", 8, Role::PacketTotalLength));
         members.push(integer("packet_seq_num", 8, Role::PacketSequenceNumber));
         members.push(integer("events_discarded", 8, Role::DiscardedEvents));
-        members.extend(self.cpu_bytes.map(|bytes| integer("cpu_id", bytes, Role::CpuId)));
+        members.extend(
+            self.cpu_bytes
+                .map(|bytes| integer("cpu_id", bytes, Role::CpuId)),
+        );
         members
     }
 
     fn put(&self, out: &mut Vec<u8>, values: &Values) {
-        let times = if self.clock { &[values.begin, values.end][..] } else { &[] };
+        let times = if self.clock {
+            &[values.begin, values.end][..]
+        } else {
+            &[]
+        };
         let sizes = [values.bits, values.bits, values.sequence, values.discarded];
-        times.iter().chain(&sizes).for_each(|value| put(out, *value, 8));
+        times
+            .iter()
+            .chain(&sizes)
+            .for_each(|value| put(out, *value, 8));
         if let Some(bytes) = self.cpu_bytes {
             put(out, values.cpu, bytes);
         }

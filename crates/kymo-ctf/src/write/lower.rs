@@ -1,8 +1,8 @@
-//! From the classes of the source to those that are written: every field at a byte, little-endian, of 8, 16, 32 or 64 bits. For CTF 1.8
-//! what only CTF 2 has becomes what is nearest to it.
+//! From the classes of the source to those that are written: every field at a byte, little-endian,
+//! of 8, 16, 32 or 64 bits. For CTF 1.8 what only CTF 2 has becomes what is nearest to it.
 //!
-//! Lengths and selectors go on referring to the same field where it is written too and can be named from there. Otherwise its value is
-//! written again, right before the member that needs it.
+//! Lengths and selectors go on referring to the same field where it is written too and can be named
+//! from there. Otherwise its value is written again, right before the member that needs it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use super::ranges::disjoint;
 use super::value::{Copy, MemberWrite, StructWrite, Test, Write};
 use crate::attribute::Attributes;
 use crate::class::{
-    ArrayClass, Base, BitOrder, BlobClass, ByteOrder, Choice, Encoding, EnumClass, FieldClass, FieldLocation, FloatClass, IntRange,
-    IntegerClass, Length, Mapping, Member, NO_SLOT, OptionalClass, Origin, Roles, Scope, StringClass, StringLength, StructClass,
-    TextEncoding, VarIntClass, VariantClass, WideClass, WideKind,
+    ArrayClass, Base, BitOrder, BlobClass, ByteOrder, Choice, Encoding, EnumClass, FieldClass,
+    FieldLocation, FloatClass, IntRange, IntegerClass, Length, Mapping, Member, NO_SLOT,
+    OptionalClass, Origin, Roles, Scope, StringClass, StringLength, StructClass, TextEncoding,
+    VarIntClass, VariantClass, WideClass, WideKind,
 };
 use crate::error::Position;
 use crate::tsdl::shown_name;
@@ -49,7 +50,8 @@ struct Open {
     needed: Vec<(Member, Copy)>,
 }
 
-/// Makes the classes of one stream class, part by part in the order of a packet. To be cloned for each event.
+/// Makes the classes of one stream class, part by part in the order of a packet. To be cloned for
+/// each event.
 #[derive(Debug, Clone)]
 pub(super) struct Lowering {
     format: Format,
@@ -66,13 +68,28 @@ pub(super) struct Lowering {
 
 impl Lowering {
     pub(super) fn new(format: Format, any_names: bool) -> Self {
-        let (targets, signed, labels, wide) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
-        Lowering { format, any_names, targets, signed, labels, wide }
+        let (targets, signed, labels, wide) = (
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+        );
+        Lowering {
+            format,
+            any_names,
+            targets,
+            signed,
+            labels,
+            wide,
+        }
     }
 
     /// A part that is not written.
     pub(super) fn skip(&mut self, class: &StructClass) {
-        class.members.iter().for_each(|member| self.skip_field(&member.class));
+        class
+            .members
+            .iter()
+            .for_each(|member| self.skip_field(&member.class));
     }
 
     fn skip_field(&mut self, class: &FieldClass) {
@@ -80,7 +97,10 @@ impl Lowering {
         match class {
             FieldClass::Struct(class) => self.skip(class),
             FieldClass::Array(class) => self.skip_field(&class.element),
-            FieldClass::Variant(class) => class.options.iter().for_each(|option| self.skip_field(&option.class)),
+            FieldClass::Variant(class) => class
+                .options
+                .iter()
+                .for_each(|option| self.skip_field(&option.class)),
             FieldClass::Optional(class) => self.skip_field(&class.class),
             _ => {}
         }
@@ -109,13 +129,27 @@ impl Lowering {
     /// Whether the enumeration has this label for any value that it can have.
     fn has_label(&self, slot: u32, label: &str) -> bool {
         let signed = self.signed.get(&slot).copied().unwrap_or(false);
-        let mut mappings = self.labels.get(&slot).into_iter().flat_map(|mappings| mappings.iter());
+        let mut mappings = self
+            .labels
+            .get(&slot)
+            .into_iter()
+            .flat_map(|mappings| mappings.iter());
         mappings.any(|mapping| *mapping.label == *label && possible(mapping, signed).is_some())
     }
 
     /// A part that is written, and how. Names in `taken` are kept clear of.
-    pub(super) fn part(&mut self, scope: Scope, class: &StructClass, taken: &[&str]) -> (StructClass, StructWrite) {
-        let mut walk = Walk { lowering: self, scope, here: Vec::new(), open: Vec::new() };
+    pub(super) fn part(
+        &mut self,
+        scope: Scope,
+        class: &StructClass,
+        taken: &[&str],
+    ) -> (StructClass, StructWrite) {
+        let mut walk = Walk {
+            lowering: self,
+            scope,
+            here: Vec::new(),
+            open: Vec::new(),
+        };
         walk.structure(class, taken)
     }
 }
@@ -130,21 +164,33 @@ struct Walk<'l> {
 impl Walk<'_> {
     fn structure(&mut self, from: &StructClass, taken: &[&str]) -> (StructClass, StructWrite) {
         let mut names = Names::default();
-        taken.iter().for_each(|name| drop(names.free((*name).to_owned())));
+        taken
+            .iter()
+            .for_each(|name| drop(names.free((*name).to_owned())));
         // What the framing has needs no name.
-        let is_framing = |member: &Member| self.scope == Scope::PacketContext && has_role(&member.class);
+        let is_framing =
+            |member: &Member| self.scope == Scope::PacketContext && has_role(&member.class);
         let declared = from.members.iter().map(|member| match is_framing(member) {
             true => None,
             false => Some(Arc::from(names.free(self.name(member)))),
         });
         let declared: Vec<Option<Arc<str>>> = declared.collect();
-        let open = Open { depth: self.here.len(), names, made: Vec::new(), current: Arc::from(""), needed: Vec::new() };
+        let open = Open {
+            depth: self.here.len(),
+            names,
+            made: Vec::new(),
+            current: Arc::from(""),
+            needed: Vec::new(),
+        };
         self.open.push(open);
         let (mut members, mut writes) = (Vec::new(), Vec::new());
         for (member, name) in from.members.iter().zip(declared) {
             let Some(name) = name else {
                 self.lowering.skip_field(&member.class);
-                writes.push(MemberWrite { copies: Vec::new(), write: Write::Skip(member.class.clone()) });
+                writes.push(MemberWrite {
+                    copies: Vec::new(),
+                    write: Write::Skip(member.class.clone()),
+                });
                 continue;
             };
             if let Some(open) = self.open.last_mut() {
@@ -153,19 +199,39 @@ impl Walk<'_> {
             self.here.push(Step::Member(Arc::clone(&name)));
             let (class, write) = self.class(&member.class);
             self.here.pop();
-            let needed = self.open.last_mut().map(|open| std::mem::take(&mut open.needed)).unwrap_or_default();
+            let needed = self
+                .open
+                .last_mut()
+                .map(|open| std::mem::take(&mut open.needed))
+                .unwrap_or_default();
             let (before, copies): (Vec<Member>, Vec<Copy>) = needed.into_iter().unzip();
             if let Some(open) = self.open.last_mut() {
-                open.made.extend(before.iter().map(|member| Arc::clone(&member.declared_name)));
+                open.made.extend(
+                    before
+                        .iter()
+                        .map(|member| Arc::clone(&member.declared_name)),
+                );
                 open.made.push(Arc::clone(&name));
             }
             members.extend(before);
-            members.push(Member { attributes: member.attributes.clone(), ..self.member(&name, class) });
+            members.push(Member {
+                attributes: member.attributes.clone(),
+                ..self.member(&name, class)
+            });
             writes.push(MemberWrite { copies, write });
         }
         self.open.pop();
-        let class = StructClass { attributes: from.attributes.clone(), ..StructClass::new(members, 8) };
-        (class, StructWrite { alignment: from.alignment, members: writes })
+        let class = StructClass {
+            attributes: from.attributes.clone(),
+            ..StructClass::new(members, 8)
+        };
+        (
+            class,
+            StructWrite {
+                alignment: from.alignment,
+                members: writes,
+            },
+        )
     }
 
     /// The name that is written, as declared.
@@ -173,14 +239,20 @@ impl Walk<'_> {
         match (self.lowering.format, self.lowering.any_names) {
             (Format::Ctf18, true) if member.name.is_empty() => "_unnamed".to_owned(),
             (Format::Ctf18, true) => format!("_{}", identifier(&member.name)),
-            (Format::Ctf18, false) if self.scope == Scope::PacketContext => format!("_{}", member.name),
+            (Format::Ctf18, false) if self.scope == Scope::PacketContext => {
+                format!("_{}", member.name)
+            }
             (Format::Ctf18, false) => member.declared_name.to_string(),
             (Format::Ctf2, _) => member.name.to_string(),
         }
     }
 
     fn shown<'n>(&self, declared: &'n str) -> &'n str {
-        if self.lowering.format == Format::Ctf18 { shown_name(declared) } else { declared }
+        if self.lowering.format == Format::Ctf18 {
+            shown_name(declared)
+        } else {
+            declared
+        }
     }
 
     fn member(&self, declared: &Arc<str>, class: FieldClass) -> Member {
@@ -195,7 +267,13 @@ impl Walk<'_> {
     fn class(&mut self, from: &FieldClass) -> (FieldClass, Write) {
         let old = self.lowering.format == Format::Ctf18;
         if let Some(slot) = self.lowering.note(from) {
-            self.lowering.targets.insert(slot, Target { scope: self.scope, path: self.here.clone() });
+            self.lowering.targets.insert(
+                slot,
+                Target {
+                    scope: self.scope,
+                    path: self.here.clone(),
+                },
+            );
             // What is written as text is no length and no selector.
             if old && matches!(from, FieldClass::Wide(class) if class.is_integer()) {
                 self.lowering.targets.remove(&slot);
@@ -204,22 +282,46 @@ impl Walk<'_> {
         match from {
             FieldClass::Integer(from) => (FieldClass::Integer(widened(from)), number(from)),
             FieldClass::Enum(from) => {
-                let class = EnumClass { integer: widened(&from.integer), mappings: Arc::clone(&from.mappings) };
+                let class = EnumClass {
+                    integer: widened(&from.integer),
+                    mappings: Arc::clone(&from.mappings),
+                };
                 (FieldClass::Enum(class), number(&from.integer))
             }
-            FieldClass::BitArray(from) if old => (FieldClass::Integer(hexadecimal(from)), number(from)),
+            FieldClass::BitArray(from) if old => {
+                (FieldClass::Integer(hexadecimal(from)), number(from))
+            }
             FieldClass::BitArray(from) => (FieldClass::BitArray(widened(from)), number(from)),
             FieldClass::BitMap(from) if old => {
                 let mappings = single_bits(&from.flags, from.integer.size);
-                (FieldClass::Enum(EnumClass { integer: hexadecimal(&from.integer), mappings }), number(&from.integer))
+                (
+                    FieldClass::Enum(EnumClass {
+                        integer: hexadecimal(&from.integer),
+                        mappings,
+                    }),
+                    number(&from.integer),
+                )
             }
             FieldClass::BitMap(from) => {
-                let class = crate::class::BitMapClass { integer: widened(&from.integer), flags: Arc::clone(&from.flags) };
+                let class = crate::class::BitMapClass {
+                    integer: widened(&from.integer),
+                    flags: Arc::clone(&from.flags),
+                };
                 (FieldClass::BitMap(class), number(&from.integer))
             }
             FieldClass::Bool(from) => {
-                let class = IntegerClass { attributes: from.attributes.clone(), ..super::framing::unsigned(1) };
-                (if old { FieldClass::Integer(class) } else { FieldClass::Bool(class) }, Write::Bool(from.clone()))
+                let class = IntegerClass {
+                    attributes: from.attributes.clone(),
+                    ..super::framing::unsigned(1)
+                };
+                (
+                    if old {
+                        FieldClass::Integer(class)
+                    } else {
+                        FieldClass::Bool(class)
+                    },
+                    Write::Bool(from.clone()),
+                )
             }
             FieldClass::Wide(from) => wide(from, old),
             FieldClass::VarInt(from) => leb(from, old),
@@ -246,34 +348,68 @@ impl Walk<'_> {
 
     fn string(&mut self, from: &StringClass) -> (FieldClass, Write) {
         let old = self.lowering.format == Format::Ctf18;
-        if old && (from.encoding != TextEncoding::Utf8 || matches!(from.length, StringLength::Terminated)) {
+        if old
+            && (from.encoding != TextEncoding::Utf8
+                || matches!(from.length, StringLength::Terminated))
+        {
             let write = match from.encoding {
                 // Bytes that are no text stay what they are.
-                TextEncoding::Utf8 => Write::Bytes { length: StringLength::Terminated, unit: 1 },
-                encoding => Write::Text { length: from.length.clone(), encoding },
+                TextEncoding::Utf8 => Write::Bytes {
+                    length: StringLength::Terminated,
+                    unit: 1,
+                },
+                encoding => Write::Text {
+                    length: from.length.clone(),
+                    encoding,
+                },
             };
-            return (FieldClass::String(StringClass { attributes: from.attributes.clone(), ..StringClass::terminated() }), write);
+            return (
+                FieldClass::String(StringClass {
+                    attributes: from.attributes.clone(),
+                    ..StringClass::terminated()
+                }),
+                write,
+            );
         }
-        let write = Write::Bytes { length: from.length.clone(), unit: from.encoding.unit() };
+        let write = Write::Bytes {
+            length: from.length.clone(),
+            unit: from.encoding.unit(),
+        };
         let class = match self.string_length(&from.length) {
             Some(length) if old => characters(length, &from.attributes),
             length => {
                 let length = length.map_or(StringLength::Terminated, to_bytes);
-                FieldClass::String(StringClass { length, encoding: from.encoding, attributes: from.attributes.clone() })
+                FieldClass::String(StringClass {
+                    length,
+                    encoding: from.encoding,
+                    attributes: from.attributes.clone(),
+                })
             }
         };
         (class, write)
     }
 
     fn blob(&mut self, from: &BlobClass) -> (FieldClass, Write) {
-        let write = Write::Bytes { length: from.length.clone(), unit: 1 };
-        let length = self.string_length(&from.length).unwrap_or(Length::Static(0));
+        let write = Write::Bytes {
+            length: from.length.clone(),
+            unit: 1,
+        };
+        let length = self
+            .string_length(&from.length)
+            .unwrap_or(Length::Static(0));
         let class = match self.lowering.format {
             Format::Ctf18 => {
-                let byte = IntegerClass { base: Base::Hexadecimal, ..super::framing::unsigned(1) };
+                let byte = IntegerClass {
+                    base: Base::Hexadecimal,
+                    ..super::framing::unsigned(1)
+                };
                 FieldClass::Array(ArrayClass::new(FieldClass::Integer(byte), length))
             }
-            Format::Ctf2 => FieldClass::Blob(BlobClass { length: to_bytes(length), roles: Roles::NONE, ..from.clone() }),
+            Format::Ctf2 => FieldClass::Blob(BlobClass {
+                length: to_bytes(length),
+                roles: Roles::NONE,
+                ..from.clone()
+            }),
         };
         (class, write)
     }
@@ -305,7 +441,13 @@ impl Walk<'_> {
             alignment: from.element.alignment().max(from.minimum_alignment),
             element: Box::new(write),
         };
-        (FieldClass::Array(ArrayClass { attributes: from.attributes.clone(), ..ArrayClass::new(element, length) }), write)
+        (
+            FieldClass::Array(ArrayClass {
+                attributes: from.attributes.clone(),
+                ..ArrayClass::new(element, length)
+            }),
+            write,
+        )
     }
 
     fn variant(&mut self, from: &VariantClass) -> (FieldClass, Write) {
@@ -325,31 +467,57 @@ impl Walk<'_> {
             Some(ranges) if !old => ranges.clone(),
             _ => disjoint(&from.choices, from.options.len()),
         };
-        // The labels of an enumeration that is written are the source's, and so are the names of options.
-        let kept = if old && from.ranges.is_some() { None } else { self.resolve(slot) };
+        // The labels of an enumeration that is written are the source's, and so are the names of
+        // options.
+        let kept = if old && from.ranges.is_some() {
+            None
+        } else {
+            self.resolve(slot)
+        };
         // babeltrace2 takes no path from the top of a part between angle brackets.
         let kept = kept.filter(|location| !old || location.origin == Origin::Nearest);
         // Nor an option of which no label is exactly the name.
-        let kept = kept.filter(|_| !old || names.iter().all(|name| self.lowering.has_label(slot, name)));
+        let kept =
+            kept.filter(|_| !old || names.iter().all(|name| self.lowering.has_label(slot, name)));
         let by_option = old && kept.is_none() && self.lowering.wide.contains_key(&slot);
         if by_option {
-            let ever = |option: usize| from.choices.iter().any(|choice| choice.option as usize == option);
-            let only = |option: usize| if ever(option) { vec![IntRange::new(option as i128, option as i128)] } else { Vec::new() };
+            let ever = |option: usize| {
+                from.choices
+                    .iter()
+                    .any(|choice| choice.option as usize == option)
+            };
+            let only = |option: usize| {
+                if ever(option) {
+                    vec![IntRange::new(option as i128, option as i128)]
+                } else {
+                    Vec::new()
+                }
+            };
             chosen = (0..from.options.len()).map(only).collect();
         } else if old && kept.is_none() {
             let signed = self.lowering.signed.get(&slot).copied().unwrap_or(false);
-            chosen.iter_mut().for_each(|ranges| *ranges = ranges.iter().filter_map(|range| within(range, signed)).collect());
+            chosen.iter_mut().for_each(|ranges| {
+                *ranges = ranges
+                    .iter()
+                    .filter_map(|range| within(range, signed))
+                    .collect()
+            });
         }
         let all = old && kept.is_some();
         let choices = by_option.then(|| Arc::clone(&from.choices));
         let selector = kept.unwrap_or_else(|| self.copy_selector(slot, &names, &chosen, choices));
         let (mut options, mut writes, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, ((option, name), chosen)) in from.options.iter().zip(&names).zip(chosen).enumerate() {
+        for (index, ((option, name), chosen)) in
+            from.options.iter().zip(&names).zip(chosen).enumerate()
+        {
             let (class, write) = self.inside(Step::Option(index), &option.class);
             writes.push(write);
             // An option that nothing chooses is in the way of readers.
             if all || !chosen.is_empty() {
-                options.push(Member { attributes: option.attributes.clone(), ..self.member(name, class) });
+                options.push(Member {
+                    attributes: option.attributes.clone(),
+                    ..self.member(name, class)
+                });
                 ranges.push(chosen);
             }
         }
@@ -359,15 +527,23 @@ impl Walk<'_> {
             ranges.push(vec![IntRange::new(0, 0)]);
         }
         let class = VariantClass::new(selector, options, (!old).then_some(ranges));
-        let class = VariantClass { attributes: from.attributes.clone(), ..class };
+        let class = VariantClass {
+            attributes: from.attributes.clone(),
+            ..class
+        };
         (
             FieldClass::Variant(class),
-            Write::Variant { slot, choices: Arc::clone(&from.choices), options: writes, clears: Arc::clone(&from.clears) },
+            Write::Variant {
+                slot,
+                choices: Arc::clone(&from.choices),
+                options: writes,
+                clears: Arc::clone(&from.clears),
+            },
         )
     }
 
-    /// A selector that is written again: in CTF 1.8 with the names of what it chooses, and by `choices` which of these if the value may
-    /// be of more than 64 bits.
+    /// A selector that is written again: in CTF 1.8 with the names of what it chooses, and by
+    /// `choices` which of these if the value may be of more than 64 bits.
     fn copy_selector(
         &mut self,
         slot: u32,
@@ -376,18 +552,27 @@ impl Walk<'_> {
         choices: Option<Arc<[Choice]>>,
     ) -> FieldLocation {
         let signed = choices.is_none() && self.lowering.signed.get(&slot).copied().unwrap_or(false);
-        let integer = IntegerClass { signed, ..super::framing::unsigned(8) };
+        let integer = IntegerClass {
+            signed,
+            ..super::framing::unsigned(8)
+        };
         let class = match self.lowering.format {
             Format::Ctf2 => return self.copy_number("tag", slot),
             Format::Ctf18 => {
                 let mappings = names.iter().zip(chosen).flat_map(|(name, ranges)| {
-                    ranges.iter().map(|range| Mapping { label: Arc::clone(name), range: range.clone() })
+                    ranges.iter().map(|range| Mapping {
+                        label: Arc::clone(name),
+                        range: range.clone(),
+                    })
                 });
                 let mut mappings: Vec<Mapping> = mappings.collect();
                 if mappings.is_empty() {
                     mappings.push(Mapping::new(Arc::from(NOTHING), 0, 0));
                 }
-                FieldClass::Enum(EnumClass { integer, mappings: mappings.into() })
+                FieldClass::Enum(EnumClass {
+                    integer,
+                    mappings: mappings.into(),
+                })
             }
         };
         let copy = choices.map_or(Copy::Number(slot), |choices| Copy::Option(slot, choices));
@@ -398,26 +583,43 @@ impl Walk<'_> {
     fn copy_number(&mut self, what: &str, slot: u32) -> FieldLocation {
         let signed = self.lowering.signed.get(&slot).copied().unwrap_or(false);
         match self.lowering.wide.get(&slot) {
-            // Where the field is not there, zeros are written in its place, and these should not be many.
+            // Where the field is not there, zeros are written in its place, and these should not be
+            // many.
             Some(Some(size)) if *size <= MOST_COPIED => {
                 let bytes = size.div_ceil(8);
                 let class = WideClass::new(bytes.saturating_mul(8), 8, signed, ByteOrder::Little);
                 return self.copy(what, FieldClass::Wide(class), Copy::Wide(slot, bytes));
             }
-            Some(_) => return self.copy(what, FieldClass::VarInt(VarIntClass::new(signed)), Copy::Leb(slot, signed)),
+            Some(_) => {
+                return self.copy(
+                    what,
+                    FieldClass::VarInt(VarIntClass::new(signed)),
+                    Copy::Leb(slot, signed),
+                );
+            }
             None => {}
         }
-        let integer = IntegerClass { signed, ..super::framing::unsigned(8) };
+        let integer = IntegerClass {
+            signed,
+            ..super::framing::unsigned(8)
+        };
         self.copy(what, FieldClass::Integer(integer), Copy::Number(slot))
     }
 
     /// In CTF 1.8 a sequence of no element or one.
     fn optional(&mut self, from: &OptionalClass) -> (FieldClass, Write) {
-        let test = Test { slot: from.selector.slot, ranges: from.ranges.clone() };
+        let test = Test {
+            slot: from.selector.slot,
+            ranges: from.ranges.clone(),
+        };
         let byte = super::framing::unsigned(1);
         let old = self.lowering.format == Format::Ctf18;
         let selector = if old {
-            self.copy("length", FieldClass::Integer(byte), Copy::There(test.clone()))
+            self.copy(
+                "length",
+                FieldClass::Integer(byte),
+                Copy::There(test.clone()),
+            )
         } else if let Some(location) = self.resolve(test.slot) {
             location
         } else if from.ranges.is_none() {
@@ -429,12 +631,23 @@ impl Walk<'_> {
         let (class, write) = self.inside(step, &from.class);
         let attributes = from.attributes.clone();
         let class = match self.lowering.format {
-            Format::Ctf18 => FieldClass::Array(ArrayClass { attributes, ..ArrayClass::new(class, Length::Dynamic(selector)) }),
-            Format::Ctf2 => {
-                FieldClass::Optional(OptionalClass { attributes, ..OptionalClass::new(selector, from.ranges.clone(), class) })
-            }
+            Format::Ctf18 => FieldClass::Array(ArrayClass {
+                attributes,
+                ..ArrayClass::new(class, Length::Dynamic(selector))
+            }),
+            Format::Ctf2 => FieldClass::Optional(OptionalClass {
+                attributes,
+                ..OptionalClass::new(selector, from.ranges.clone(), class)
+            }),
         };
-        (class, Write::Optional { test, class: Box::new(write), clears: Arc::clone(&from.clears) })
+        (
+            class,
+            Write::Optional {
+                test,
+                class: Box::new(write),
+                clears: Arc::clone(&from.clears),
+            },
+        )
     }
 
     /// The length as it is written; `None` for text that is ended by a zero.
@@ -442,7 +655,9 @@ impl Walk<'_> {
         match length {
             StringLength::Terminated => None,
             StringLength::Static(length) => Some(Length::Static(*length)),
-            StringLength::Dynamic(location) => Some(self.length(&Length::Dynamic(location.clone()))),
+            StringLength::Dynamic(location) => {
+                Some(self.length(&Length::Dynamic(location.clone())))
+            }
         }
     }
 
@@ -461,8 +676,16 @@ impl Walk<'_> {
     /// Has a value written before the current member; gives where that is.
     fn copy(&mut self, what: &str, class: FieldClass, copy: Copy) -> FieldLocation {
         let old = self.lowering.format == Format::Ctf18;
-        let current = self.open.last().map(|open| Arc::clone(&open.current)).unwrap_or_else(|| Arc::from(""));
-        let wanted = format!("{}_{}_{what}", if old { "_" } else { "" }, self.shown(&current));
+        let current = self
+            .open
+            .last()
+            .map(|open| Arc::clone(&open.current))
+            .unwrap_or_else(|| Arc::from(""));
+        let wanted = format!(
+            "{}_{}_{what}",
+            if old { "_" } else { "" },
+            self.shown(&current)
+        );
         let name: Arc<str> = match self.open.last_mut() {
             Some(open) => open.names.free(wanted).into(),
             None => wanted.into(),
@@ -471,7 +694,10 @@ impl Walk<'_> {
         if let Some(open) = self.open.last_mut() {
             open.needed.push((member, copy));
         }
-        location(if old { Origin::Nearest } else { Origin::Here }, vec![Some(name)])
+        location(
+            if old { Origin::Nearest } else { Origin::Here },
+            vec![Some(name)],
+        )
     }
 
     /// How a field that was read before can be named from here, if it can.
@@ -481,16 +707,26 @@ impl Walk<'_> {
         if *scope != self.scope {
             return Some(location(Origin::Scope(*scope), members(path, old)?));
         }
-        let common = path.iter().zip(&self.here).take_while(|(a, b)| a == b).count();
+        let common = path
+            .iter()
+            .zip(&self.here)
+            .take_while(|(a, b)| a == b)
+            .count();
         let rest = members(path.get(common..)?, old)?;
-        let inner: Vec<&Open> = self.open.iter().filter(|open| open.depth > common).collect();
+        let inner: Vec<&Open> = self
+            .open
+            .iter()
+            .filter(|open| open.depth > common)
+            .collect();
         if !old {
             let up = std::iter::repeat_n(None, inner.len());
             return Some(location(Origin::Here, up.chain(rest).collect()));
         }
         // A name that is nearer would be meant instead, by the one spelling or the other.
         let first = rest.first()?.as_deref()?;
-        let hides = |name: &Arc<str>| **name == *first || shown_name(name) == first || shown_name(first) == &**name;
+        let hides = |name: &Arc<str>| {
+            **name == *first || shown_name(name) == first || shown_name(first) == &**name
+        };
         if !inner.iter().any(|open| open.made.iter().any(hides)) {
             return Some(location(Origin::Nearest, rest));
         }
@@ -504,7 +740,9 @@ fn location(origin: Origin, path: Vec<Option<Arc<str>>>) -> FieldLocation {
 
 /// The names of a path; CTF 2 goes through options without a word.
 fn members(path: &[Step], old: bool) -> Option<Vec<Option<Arc<str>>>> {
-    let steps = path.iter().filter(|step| old || !matches!(step, Step::Option(_)));
+    let steps = path
+        .iter()
+        .filter(|step| old || !matches!(step, Step::Option(_)));
     steps
         .map(|step| match step {
             Step::Member(name) => Some(Some(Arc::clone(name))),
@@ -529,14 +767,21 @@ const NOTHING: &str = "_none";
 
 /// As much of a range as an integer of 64 bits can be in.
 pub(super) fn within(range: &IntRange, signed: bool) -> Option<IntRange> {
-    let (least, most) = if signed { (i64::MIN.into(), i64::MAX.into()) } else { (0, u64::MAX.into()) };
+    let (least, most) = if signed {
+        (i64::MIN.into(), i64::MAX.into())
+    } else {
+        (0, u64::MAX.into())
+    };
     let (low, high) = (range.low.max(least), range.high.min(most));
     (low <= high).then(|| IntRange::new(low, high))
 }
 
 /// As much of a mapping as an integer can be: in CTF 2 ranges of one without a sign have none.
 pub(super) fn possible(mapping: &Mapping, signed: bool) -> Option<Mapping> {
-    Some(Mapping { label: Arc::clone(&mapping.label), range: within(&mapping.range, signed)? })
+    Some(Mapping {
+        label: Arc::clone(&mapping.label),
+        range: within(&mapping.range, signed)?,
+    })
 }
 
 fn bytes_of(size: u8) -> u8 {
@@ -553,11 +798,17 @@ fn widened(from: &IntegerClass) -> IntegerClass {
 }
 
 fn hexadecimal(from: &IntegerClass) -> IntegerClass {
-    IntegerClass { base: Base::Hexadecimal, ..widened(from) }
+    IntegerClass {
+        base: Base::Hexadecimal,
+        ..widened(from)
+    }
 }
 
 fn number(from: &IntegerClass) -> Write {
-    Write::Integer { from: from.clone(), bytes: bytes_of(from.size) }
+    Write::Integer {
+        from: from.clone(),
+        bytes: bytes_of(from.size),
+    }
 }
 
 /// The flags of a bit map as values of which one bit is set.
@@ -575,29 +826,70 @@ fn wide(from: &WideClass, old: bool) -> (FieldClass, Write) {
     let bytes = from.size.div_ceil(8);
     match &from.kind {
         WideKind::Bool => {
-            let class = IntegerClass { attributes, ..super::framing::unsigned(1) };
-            (if old { FieldClass::Integer(class) } else { FieldClass::Bool(class) }, Write::WideBool(from.clone()))
+            let class = IntegerClass {
+                attributes,
+                ..super::framing::unsigned(1)
+            };
+            (
+                if old {
+                    FieldClass::Integer(class)
+                } else {
+                    FieldClass::Bool(class)
+                },
+                Write::WideBool(from.clone()),
+            )
         }
         _ if old => {
-            let class = StringClass { attributes, ..StringClass::terminated() };
+            let class = StringClass {
+                attributes,
+                ..StringClass::terminated()
+            };
             (FieldClass::String(class), Write::WideText(from.clone()))
         }
         kind => {
             let class = WideClass::new(bytes.saturating_mul(8), 8, from.signed, ByteOrder::Little);
-            let class = WideClass { base: from.base, kind: kind.clone(), attributes, ..class };
-            (FieldClass::Wide(class), Write::Wide { from: from.clone(), bytes })
+            let class = WideClass {
+                base: from.base,
+                kind: kind.clone(),
+                attributes,
+                ..class
+            };
+            (
+                FieldClass::Wide(class),
+                Write::Wide {
+                    from: from.clone(),
+                    bytes,
+                },
+            )
         }
     }
 }
 
 fn leb(from: &VarIntClass, old: bool) -> (FieldClass, Write) {
-    let write = Write::Leb { signed: from.signed, slot: from.slot, fixed: old };
+    let write = Write::Leb {
+        signed: from.signed,
+        slot: from.slot,
+        fixed: old,
+    };
     if !old {
-        return (FieldClass::VarInt(VarIntClass { roles: Roles::NONE, slot: NO_SLOT, ..from.clone() }), write);
+        return (
+            FieldClass::VarInt(VarIntClass {
+                roles: Roles::NONE,
+                slot: NO_SLOT,
+                ..from.clone()
+            }),
+            write,
+        );
     }
-    let integer = IntegerClass { base: from.base, ..IntegerClass::new(64, 8, from.signed, ByteOrder::Little) };
+    let integer = IntegerClass {
+        base: from.base,
+        ..IntegerClass::new(64, 8, from.signed, ByteOrder::Little)
+    };
     let class = match &from.mappings {
-        Some(mappings) => FieldClass::Enum(EnumClass { integer, mappings: Arc::clone(mappings) }),
+        Some(mappings) => FieldClass::Enum(EnumClass {
+            integer,
+            mappings: Arc::clone(mappings),
+        }),
         None => FieldClass::Integer(integer),
     };
     (class, write)
@@ -617,14 +909,27 @@ fn float(from: &FloatClass, old: bool) -> (FieldClass, Write) {
         bit_order: BitOrder::Natural,
         attributes: from.attributes.clone(),
     };
-    (FieldClass::Float(class), Write::Float { from: from.clone(), bytes })
+    (
+        FieldClass::Float(class),
+        Write::Float {
+            from: from.clone(),
+            bytes,
+        },
+    )
 }
 
 /// Text of a known length in CTF 1.8.
 fn characters(length: Length, attributes: &Attributes) -> FieldClass {
-    let character = IntegerClass { encoding: Encoding::Utf8, ..super::framing::unsigned(1) };
+    let character = IntegerClass {
+        encoding: Encoding::Utf8,
+        ..super::framing::unsigned(1)
+    };
     let class = ArrayClass::new(FieldClass::Integer(character), length);
-    FieldClass::Array(ArrayClass { text: true, attributes: attributes.clone(), ..class })
+    FieldClass::Array(ArrayClass {
+        text: true,
+        attributes: attributes.clone(),
+        ..class
+    })
 }
 
 fn to_bytes(length: Length) -> StringLength {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::lower::possible;
 use crate::attribute::{AttributeValue as Json, Attributes, BABELTRACE};
 use crate::class::{
-    Base, BitOrder, ByteOrder, FieldClass, FieldLocation, IntRange, IntegerClass, Length, Mapping, Member, Origin, Role, Roles,
-    StringLength, StructClass, TextEncoding, WideClass, WideKind,
+    Base, BitOrder, ByteOrder, FieldClass, FieldLocation, IntRange, IntegerClass, Length, Mapping,
+    Member, Origin, Role, Roles, StringLength, StructClass, TextEncoding, WideClass, WideKind,
 };
 use crate::clock::ClockClass;
 use crate::json::{ENCODINGS, LOG_LEVELS, OF_BLOBS, OF_INTEGERS, log_level};
@@ -23,10 +23,16 @@ pub(super) fn text(metadata: &Metadata) -> String {
     };
     fragment(preamble(metadata));
     fragment(trace(metadata));
-    metadata.clocks().iter().for_each(|clock| fragment(clock_class(clock)));
+    metadata
+        .clocks()
+        .iter()
+        .for_each(|clock| fragment(clock_class(clock)));
     for stream in metadata.streams() {
         fragment(stream_class(stream));
-        stream.events.values().for_each(|event| fragment(event_class(event)));
+        stream
+            .events
+            .values()
+            .for_each(|event| fragment(event_class(event)));
     }
     out
 }
@@ -53,7 +59,10 @@ impl Object {
     }
 
     fn attributes(self, attributes: &Attributes) -> Object {
-        let all: Vec<(String, Json)> = attributes.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+        let all: Vec<(String, Json)> = attributes
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect();
         self.maybe("attributes", (!all.is_empty()).then_some(Json::Map(all)))
     }
 }
@@ -83,8 +92,14 @@ impl From<Vec<Json>> for Json {
 }
 
 fn preamble(metadata: &Metadata) -> Object {
-    let uuid = metadata.trace.uuid.map(|uuid| uuid.iter().map(|byte| Json::from(u64::from(*byte))).collect::<Vec<_>>());
-    Object::of("preamble").with("version", 2).maybe("uuid", uuid)
+    let uuid = metadata.trace.uuid.map(|uuid| {
+        uuid.iter()
+            .map(|byte| Json::from(u64::from(*byte)))
+            .collect::<Vec<_>>()
+    });
+    Object::of("preamble")
+        .with("version", 2)
+        .maybe("uuid", uuid)
 }
 
 fn trace(metadata: &Metadata) -> Object {
@@ -103,7 +118,10 @@ fn trace(metadata: &Metadata) -> Object {
         .maybe("name", trace.name.as_deref())
         .maybe("uid", trace.uid.as_deref())
         .maybe("environment", (!env.is_empty()).then_some(Json::Map(env)))
-        .maybe("packet-header-field-class", trace.packet_header.as_deref().map(structure))
+        .maybe(
+            "packet-header-field-class",
+            trace.packet_header.as_deref().map(structure),
+        )
         .attributes(&trace.attributes)
 }
 
@@ -117,7 +135,9 @@ fn clock_class(clock: &ClockClass) -> Object {
         )),
         None => clock.absolute.then(|| Json::from("unix-epoch")),
     };
-    let offset = Object::default().with("seconds", Json::Integer(clock.offset_s.into())).with("cycles", clock.offset);
+    let offset = Object::default()
+        .with("seconds", Json::Integer(clock.offset_s.into()))
+        .with("cycles", clock.offset);
     Object::of("clock-class")
         .with("id", clock.id.as_str())
         .maybe("namespace", clock.namespace.as_deref())
@@ -126,7 +146,10 @@ fn clock_class(clock: &ClockClass) -> Object {
         .with("frequency", clock.frequency)
         .maybe("origin", origin)
         .with("offset-from-origin", offset)
-        .maybe("precision", (clock.precision > 0).then_some(clock.precision))
+        .maybe(
+            "precision",
+            (clock.precision > 0).then_some(clock.precision),
+        )
         .maybe("accuracy", clock.accuracy)
         .maybe("description", clock.description.as_deref())
         .attributes(&clock.attributes)
@@ -138,10 +161,22 @@ fn stream_class(stream: &StreamClass) -> Object {
         .maybe("namespace", stream.namespace.as_deref())
         .maybe("name", stream.name.as_deref())
         .maybe("uid", stream.uid.as_deref())
-        .maybe("default-clock-class-id", stream.clock.as_ref().map(|clock| clock.id.as_str()))
-        .maybe("packet-context-field-class", stream.packet_context.as_deref().map(structure))
-        .maybe("event-record-header-field-class", stream.event_header.as_deref().map(structure))
-        .maybe("event-record-common-context-field-class", stream.event_context.as_deref().map(structure))
+        .maybe(
+            "default-clock-class-id",
+            stream.clock.as_ref().map(|clock| clock.id.as_str()),
+        )
+        .maybe(
+            "packet-context-field-class",
+            stream.packet_context.as_deref().map(structure),
+        )
+        .maybe(
+            "event-record-header-field-class",
+            stream.event_header.as_deref().map(structure),
+        )
+        .maybe(
+            "event-record-common-context-field-class",
+            stream.event_context.as_deref().map(structure),
+        )
         .attributes(&stream.attributes)
 }
 
@@ -152,8 +187,14 @@ fn event_class(event: &EventClass) -> Object {
         .maybe("namespace", event.namespace.as_deref())
         .maybe("name", (!event.name.is_empty()).then_some(&*event.name))
         .maybe("uid", event.uid.as_deref())
-        .maybe("specific-context-field-class", event.context.as_deref().map(structure))
-        .maybe("payload-field-class", event.fields.as_deref().map(structure))
+        .maybe(
+            "specific-context-field-class",
+            event.context.as_deref().map(structure),
+        )
+        .maybe(
+            "payload-field-class",
+            event.fields.as_deref().map(structure),
+        )
         .attributes(&with_log_level(event))
 }
 
@@ -162,9 +203,19 @@ fn with_log_level(event: &EventClass) -> Attributes {
     if log_level(&event.attributes) == event.log_level {
         return event.attributes.clone();
     }
-    let word = LOG_LEVELS.iter().zip(0..).find(|(_, number)| Some(*number) == event.log_level).map(|(word, _)| *word);
-    let Some(word) = word else { return event.attributes.clone() };
-    let mut all: Vec<(String, Json)> = event.attributes.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    let word = LOG_LEVELS
+        .iter()
+        .zip(0..)
+        .find(|(_, number)| Some(*number) == event.log_level)
+        .map(|(word, _)| *word);
+    let Some(word) = word else {
+        return event.attributes.clone();
+    };
+    let mut all: Vec<(String, Json)> = event
+        .attributes
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.clone()))
+        .collect();
     let entry = ("log-level".to_owned(), Json::from(word));
     match all.iter_mut().find(|(name, _)| name == BABELTRACE) {
         Some((_, Json::Map(more))) => more.push(entry),
@@ -174,14 +225,23 @@ fn with_log_level(event: &EventClass) -> Attributes {
 }
 
 fn structure(class: &StructClass) -> Object {
-    let members = class.members.iter().map(|member| named(member).into()).collect::<Vec<Json>>();
+    let members = class
+        .members
+        .iter()
+        .map(|member| named(member).into())
+        .collect::<Vec<Json>>();
     let members = (!members.is_empty()).then_some(members);
-    Object::of("structure").maybe("member-classes", members).attributes(&class.attributes)
+    Object::of("structure")
+        .maybe("member-classes", members)
+        .attributes(&class.attributes)
 }
 
 fn named(member: &Member) -> Object {
     Object::default()
-        .maybe("name", (!member.declared_name.is_empty()).then_some(&*member.declared_name))
+        .maybe(
+            "name",
+            (!member.declared_name.is_empty()).then_some(&*member.declared_name),
+        )
         .with("field-class", field(&member.class))
         .attributes(&member.attributes)
 }
@@ -190,14 +250,23 @@ fn field(class: &FieldClass) -> Object {
     match class {
         FieldClass::Integer(class) => whole(class, None),
         FieldClass::Enum(class) => whole(&class.integer, Some(&class.mappings)),
-        FieldClass::BitArray(class) => bits("fixed-length-bit-array", class).attributes(&class.attributes),
-        FieldClass::Bool(class) => bits("fixed-length-boolean", class).attributes(&class.attributes),
-        FieldClass::BitMap(class) => {
-            bits("fixed-length-bit-map", &class.integer).with("flags", labelled(&class.flags)).attributes(&class.integer.attributes)
+        FieldClass::BitArray(class) => {
+            bits("fixed-length-bit-array", class).attributes(&class.attributes)
         }
+        FieldClass::Bool(class) => {
+            bits("fixed-length-boolean", class).attributes(&class.attributes)
+        }
+        FieldClass::BitMap(class) => bits("fixed-length-bit-map", &class.integer)
+            .with("flags", labelled(&class.flags))
+            .attributes(&class.integer.attributes),
         FieldClass::VarInt(class) => {
-            let kind = if class.signed { "variable-length-signed-integer" } else { "variable-length-unsigned-integer" };
-            shown(Object::of(kind), class.base, class.mappings.as_deref()).attributes(&class.attributes)
+            let kind = if class.signed {
+                "variable-length-signed-integer"
+            } else {
+                "variable-length-unsigned-integer"
+            };
+            shown(Object::of(kind), class.base, class.mappings.as_deref())
+                .attributes(&class.attributes)
         }
         FieldClass::Wide(class) => wide(class),
         FieldClass::Float(class) => Object::of("fixed-length-floating-point-number")
@@ -206,19 +275,34 @@ fn field(class: &FieldClass) -> Object {
             .with("alignment", 8)
             .attributes(&class.attributes),
         FieldClass::String(class) => {
-            let encoding = ENCODINGS.iter().find(|(_, encoding)| *encoding == class.encoding);
-            let encoding = encoding.filter(|(_, encoding)| *encoding != TextEncoding::Utf8).map(|(word, _)| *word);
-            let kinds = ["null-terminated-string", "static-length-string", "dynamic-length-string"];
-            bytes(kinds, &class.length).maybe("encoding", encoding).attributes(&class.attributes)
+            let encoding = ENCODINGS
+                .iter()
+                .find(|(_, encoding)| *encoding == class.encoding);
+            let encoding = encoding
+                .filter(|(_, encoding)| *encoding != TextEncoding::Utf8)
+                .map(|(word, _)| *word);
+            let kinds = [
+                "null-terminated-string",
+                "static-length-string",
+                "dynamic-length-string",
+            ];
+            bytes(kinds, &class.length)
+                .maybe("encoding", encoding)
+                .attributes(&class.attributes)
         }
-        FieldClass::Blob(class) => bytes(["", "static-length-blob", "dynamic-length-blob"], &class.length)
-            .with("media-type", &*class.media_type)
-            .maybe("roles", roles(class.roles))
-            .attributes(&class.attributes),
+        FieldClass::Blob(class) => bytes(
+            ["", "static-length-blob", "dynamic-length-blob"],
+            &class.length,
+        )
+        .with("media-type", &*class.media_type)
+        .maybe("roles", roles(class.roles))
+        .attributes(&class.attributes),
         FieldClass::Struct(class) => structure(class),
         FieldClass::Array(class) => match &class.length {
             Length::Static(length) => Object::of("static-length-array").with("length", *length),
-            Length::Dynamic(at) => Object::of("dynamic-length-array").with("length-field-location", location(at)),
+            Length::Dynamic(at) => {
+                Object::of("dynamic-length-array").with("length-field-location", location(at))
+            }
         }
         .with("element-field-class", field(&class.element))
         .attributes(&class.attributes),
@@ -243,8 +327,17 @@ const RANGES: &str = "selector-field-ranges";
 
 /// More than 64 bits.
 fn wide(class: &WideClass) -> Object {
-    let of = |kind| Object::of(kind).with("length", class.size).with("byte-order", "little-endian").with("alignment", 8);
-    let number = if class.signed { "fixed-length-signed-integer" } else { "fixed-length-unsigned-integer" };
+    let of = |kind| {
+        Object::of(kind)
+            .with("length", class.size)
+            .with("byte-order", "little-endian")
+            .with("alignment", 8)
+    };
+    let number = if class.signed {
+        "fixed-length-signed-integer"
+    } else {
+        "fixed-length-unsigned-integer"
+    };
     let object = match &class.kind {
         WideKind::Integer => shown(of(number), class.base, None),
         WideKind::Enum(mappings) => shown(of(number), class.base, Some(mappings)),
@@ -257,14 +350,27 @@ fn wide(class: &WideClass) -> Object {
 
 fn bits(kind: &str, class: &IntegerClass) -> Object {
     debug_assert!(class.byte_order == ByteOrder::Little && class.bit_order == BitOrder::Natural);
-    Object::of(kind).with("length", u64::from(class.size)).with("byte-order", "little-endian").with("alignment", 8)
+    Object::of(kind)
+        .with("length", u64::from(class.size))
+        .with("byte-order", "little-endian")
+        .with("alignment", 8)
 }
 
 fn whole(class: &IntegerClass, mappings: Option<&[Mapping]>) -> Object {
-    let kind = if class.signed { "fixed-length-signed-integer" } else { "fixed-length-unsigned-integer" };
-    let mappings: Option<Vec<Mapping>> =
-        mappings.map(|mappings| mappings.iter().filter_map(|mapping| possible(mapping, class.signed)).collect());
-    shown(bits(kind, class), class.base, mappings.as_deref()).maybe("roles", roles(class.roles)).attributes(&class.attributes)
+    let kind = if class.signed {
+        "fixed-length-signed-integer"
+    } else {
+        "fixed-length-unsigned-integer"
+    };
+    let mappings: Option<Vec<Mapping>> = mappings.map(|mappings| {
+        mappings
+            .iter()
+            .filter_map(|mapping| possible(mapping, class.signed))
+            .collect()
+    });
+    shown(bits(kind, class), class.base, mappings.as_deref())
+        .maybe("roles", roles(class.roles))
+        .attributes(&class.attributes)
 }
 
 fn shown(object: Object, base: Base, mappings: Option<&[Mapping]>) -> Object {
@@ -274,12 +380,17 @@ fn shown(object: Object, base: Base, mappings: Option<&[Mapping]>) -> Object {
         Base::Decimal => None,
         Base::Hexadecimal => Some(16),
     };
-    object.maybe("preferred-display-base", base).maybe("mappings", mappings.map(labelled))
+    object
+        .maybe("preferred-display-base", base)
+        .maybe("mappings", mappings.map(labelled))
 }
 
 fn roles(roles: Roles) -> Option<Vec<Json>> {
     // The CPU's number has its meaning by its name.
-    let known = OF_INTEGERS.iter().chain(&OF_BLOBS).filter(|(_, role)| *role != Role::CpuId && roles.has(*role));
+    let known = OF_INTEGERS
+        .iter()
+        .chain(&OF_BLOBS)
+        .filter(|(_, role)| *role != Role::CpuId && roles.has(*role));
     let words: Vec<Json> = known.map(|(word, _)| Json::from(*word)).collect();
     (!words.is_empty()).then_some(words)
 }
@@ -297,11 +408,17 @@ fn labelled(mappings: &[Mapping]) -> Json {
             of.push(range.clone());
         }
     }
-    Json::Map(all.into_iter().map(|(label, of)| (label, ranges(&of))).collect())
+    Json::Map(
+        all.into_iter()
+            .map(|(label, of)| (label, ranges(&of)))
+            .collect(),
+    )
 }
 
 fn ranges(of: &[IntRange]) -> Json {
-    let pairs = of.iter().map(|range| Json::List(vec![Json::Wide(range.low()), Json::Wide(range.high())]));
+    let pairs = of
+        .iter()
+        .map(|range| Json::List(vec![Json::Wide(range.low()), Json::Wide(range.high())]));
     Json::List(pairs.collect())
 }
 
@@ -309,7 +426,9 @@ fn bytes([terminated, fixed, dynamic]: [&str; 3], length: &StringLength) -> Obje
     match length {
         StringLength::Terminated => Object::of(terminated),
         StringLength::Static(length) => Object::of(fixed).with("length", *length),
-        StringLength::Dynamic(at) => Object::of(dynamic).with("length-field-location", location(at)),
+        StringLength::Dynamic(at) => {
+            Object::of(dynamic).with("length-field-location", location(at))
+        }
     }
 }
 
@@ -318,8 +437,13 @@ fn location(of: &FieldLocation) -> Object {
         Origin::Scope(scope) => Some(scope.json()),
         Origin::Here | Origin::Nearest => None,
     };
-    let path = of.path.iter().map(|name| name.as_deref().map_or(Json::Null, Json::from));
-    Object::default().maybe("origin", origin).with("path", path.collect::<Vec<Json>>())
+    let path = of
+        .path
+        .iter()
+        .map(|name| name.as_deref().map_or(Json::Null, Json::from));
+    Object::default()
+        .maybe("origin", origin)
+        .with("path", path.collect::<Vec<Json>>())
 }
 
 // Writing to a `String` cannot fail; the results of `write!` are dropped below.

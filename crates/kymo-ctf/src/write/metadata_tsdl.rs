@@ -1,11 +1,13 @@
-//! Metadata as text of CTF 1.8. No type has a name, so that no name of a field can be taken for one.
+//! Metadata as text of CTF 1.8. No type has a name, so that no name of a field can be taken for
+//! one.
 
 use std::fmt::Write as _;
 
 use super::lower::possible;
 use crate::attribute::AttributeValue;
 use crate::class::{
-    Base, Encoding, FieldClass, FieldLocation, FloatClass, IntRange, IntegerClass, Length, Mapping, Member, Origin, StructClass,
+    Base, Encoding, FieldClass, FieldLocation, FloatClass, IntRange, IntegerClass, Length, Mapping,
+    Member, Origin, StructClass,
 };
 use crate::clock::ClockClass;
 use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass};
@@ -26,7 +28,8 @@ pub(super) fn text(metadata: &Metadata) -> String {
 /// A UUID as text.
 pub(super) fn uuid(uuid: [u8; 16]) -> String {
     let digits = format!("{:032x}", u128::from_be_bytes(uuid));
-    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| digits.get(range).unwrap_or_default());
+    let parts =
+        [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| digits.get(range).unwrap_or_default());
     parts.join("-")
 }
 
@@ -105,7 +108,14 @@ impl Text {
         }
         self.line(1, &format!("offset_s = {};", clock.offset_s));
         self.line(1, &format!("offset = {};", clock.offset));
-        self.line(1, if clock.absolute { "absolute = TRUE;" } else { "absolute = FALSE;" });
+        self.line(
+            1,
+            if clock.absolute {
+                "absolute = TRUE;"
+            } else {
+                "absolute = FALSE;"
+            },
+        );
         self.line(0, "};");
     }
 
@@ -130,7 +140,9 @@ impl Text {
             self.line(1, &format!("loglevel = {level};"));
         }
         if let Some(AttributeValue::Map(more)) = event.attributes.get(crate::attribute::BABELTRACE)
-            && let Some((_, AttributeValue::Text(uri))) = more.iter().find(|(name, _)| name == crate::attribute::EMF_URI)
+            && let Some((_, AttributeValue::Text(uri))) = more
+                .iter()
+                .find(|(name, _)| name == crate::attribute::EMF_URI)
         {
             self.line(1, &format!("model.emf.uri = {};", quoted(uri)));
         }
@@ -164,7 +176,10 @@ impl Text {
         match class {
             FieldClass::Integer(class) => self.integer(class),
             FieldClass::Enum(class) => {
-                let mappings = class.mappings.iter().filter_map(|mapping| possible(mapping, class.integer.signed));
+                let mappings = class
+                    .mappings
+                    .iter()
+                    .filter_map(|mapping| possible(mapping, class.integer.signed));
                 let mappings = Mapping::by_label(mappings.collect());
                 // No value has a label, and an enumeration needs one.
                 if mappings.is_empty() {
@@ -173,7 +188,11 @@ impl Text {
                 self.0.push_str("enum : ");
                 self.integer(&class.integer);
                 self.0.push_str(" {\n");
-                for Mapping { label, range: IntRange { low, high, .. } } in mappings {
+                for Mapping {
+                    label,
+                    range: IntRange { low, high, .. },
+                } in mappings
+                {
                     self.indent(depth + 1);
                     let _ = write!(self.0, "{} = {low}", quoted(&label));
                     if high != low {
@@ -196,8 +215,14 @@ impl Text {
     }
 
     fn integer(&mut self, class: &IntegerClass) {
-        let IntegerClass { size, alignment, .. } = class;
-        let _ = write!(self.0, "integer {{ size = {size}; align = {alignment}; signed = {};", class.signed);
+        let IntegerClass {
+            size, alignment, ..
+        } = class;
+        let _ = write!(
+            self.0,
+            "integer {{ size = {size}; align = {alignment}; signed = {};",
+            class.signed
+        );
         let base = match class.base {
             Base::Binary => Some(2),
             Base::Octal => Some(8),
@@ -218,7 +243,10 @@ impl Text {
 
     fn float(&mut self, class: &FloatClass) {
         let (exponent, mantissa) = if class.size == 32 { (8, 24) } else { (11, 53) };
-        let _ = write!(self.0, "floating_point {{ exp_dig = {exponent}; mant_dig = {mantissa}; align = 8; }}");
+        let _ = write!(
+            self.0,
+            "floating_point {{ exp_dig = {exponent}; mant_dig = {mantissa}; align = 8; }}"
+        );
     }
 }
 
@@ -240,7 +268,10 @@ fn path(location: &FieldLocation) -> String {
         Origin::Scope(scope) => scope.tsdl(),
         Origin::Here | Origin::Nearest => &[],
     };
-    let names = location.path.iter().map(|name| name.as_deref().unwrap_or_default());
+    let names = location
+        .path
+        .iter()
+        .map(|name| name.as_deref().unwrap_or_default());
     let words: Vec<&str> = scope.iter().copied().chain(names).collect();
     words.join(".")
 }
@@ -249,7 +280,13 @@ fn path(location: &FieldLocation) -> String {
 mod tests {
     #[test]
     fn strings_are_quoted() {
-        assert_eq!(super::quoted("a\"b\\c\nd\te\u{1}é"), "\"a\\\"b\\\\c\\nd\\te\\001é\"");
-        assert_eq!(super::uuid([0x12; 16]), "12121212-1212-1212-1212-121212121212");
+        assert_eq!(
+            super::quoted("a\"b\\c\nd\te\u{1}é"),
+            "\"a\\\"b\\\\c\\nd\\te\\001é\""
+        );
+        assert_eq!(
+            super::uuid([0x12; 16]),
+            "12121212-1212-1212-1212-121212121212"
+        );
     }
 }

@@ -1,11 +1,13 @@
 //! CTF to CTF: a trace written anew, whole or in part, in the form that every reader takes.
 //!
-//! - [`lower`] makes of each class of the source the class that is written, and a plan of how a value gets from the one to the other;
+//! - [`lower`] makes of each class of the source the class that is written, and a plan of how a
+//!   value gets from the one to the other;
 //! - [`metadata_tsdl`] and [`metadata_json`] print the classes;
-//! - [`value`] writes values, [`framing`] says what stands around them, [`packets`] builds packets, one of each stream at a time.
+//! - [`value`] writes values, [`framing`] says what stands around them, [`packets`] builds packets,
+//!   one of each stream at a time.
 //!
-//! Every packet of the source is a packet of what is written, so that what was lost between two of them is told in the same interval. Long
-//! ones are split.
+//! Every packet of the source is a packet of what is written, so that what was lost between two of
+//! them is told in the same interval. Long ones are split.
 
 mod framing;
 mod index;
@@ -79,7 +81,8 @@ pub struct Converted {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The operating system refused it. If there was no room, whole packets are there and the trace opens; otherwise nothing is.
+    /// The operating system refused it. If there was no room, whole packets are there and the trace
+    /// opens; otherwise nothing is.
     #[error("cannot write the trace to {}: {source}", path.display())]
     Io {
         /// The file or directory.
@@ -87,12 +90,15 @@ pub enum WriteError {
         /// The operating system's reason.
         source: io::Error,
     },
-    /// The source asks for metadata that no reader would take, such as more fields than are supported.
+    /// The source asks for metadata that no reader would take, such as more fields than are
+    /// supported.
     #[error("the trace cannot be written: of what its metadata would be, {0}")]
     Metadata(Error),
-    /// An integer of varying size is more than 64 bits, and CTF 1.8 has no class for both it and smaller ones.
+    /// An integer of varying size is more than 64 bits, and CTF 1.8 has no class for both it and
+    /// smaller ones.
     #[error(
-        "the trace cannot be written in CTF 1.8: in {stream}, packet {packet}, a variable-length integer is {}, and more than 64 bits need CTF 2",
+        "the trace cannot be written in CTF 1.8: in {stream}, packet {packet}, a variable-length \
+         integer is {}, and more than 64 bits need CTF 2",
         .value.brief()
     )]
     Wide {
@@ -115,11 +121,12 @@ impl WriteError {
 
 /// Writes what `choose` takes of the trace to the directory `out`, which must be there and empty.
 ///
-/// If `partial`, packets of which nothing is taken are left out; otherwise each is written. A tree of traces becomes the same tree.
+/// If `partial`, packets of which nothing is taken are left out; otherwise each is written. A tree
+/// of traces becomes the same tree.
 ///
 /// # Errors
-/// [`WriteError`]; what was made is taken away again, unless there was no room. Damage of the source is no error:
-/// [`Converted::damage`].
+/// [`WriteError`]; what was made is taken away again, unless there was no room. Damage of the
+/// source is no error: [`Converted::damage`].
 pub fn convert(
     trace: &Trace,
     out: &Path,
@@ -127,7 +134,11 @@ pub fn convert(
     partial: bool,
     choose: impl FnMut(&ItemRef<'_>) -> Keep,
 ) -> Result<Converted, WriteError> {
-    let mut conversion = Conversion { made: Vec::new(), converted: Converted::default(), partial };
+    let mut conversion = Conversion {
+        made: Vec::new(),
+        converted: Converted::default(),
+        partial,
+    };
     match conversion.run(trace, out, format, choose) {
         Ok(()) => Ok(conversion.converted),
         Err(error) => {
@@ -141,9 +152,15 @@ pub fn convert(
 
 /// Takes away what [`convert`] has made in `out`.
 pub fn discard(out: &Path) {
-    let Ok(entries) = fs::read_dir(out) else { return };
+    let Ok(entries) = fs::read_dir(out) else {
+        return;
+    };
     for path in entries.flatten().map(|entry| entry.path()) {
-        let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        let _ = if path.is_dir() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
     }
 }
 
@@ -182,14 +199,20 @@ impl Conversion {
         let map = trace.map();
         let mut pairs = Vec::new();
         for (metadata, relative, length) in trace.relative_files() {
-            let part = parts.iter().find(|(of, _)| Arc::ptr_eq(of, metadata)).map(|(_, part)| Arc::clone(part));
+            let part = parts
+                .iter()
+                .find(|(of, _)| Arc::ptr_eq(of, metadata))
+                .map(|(_, part)| Arc::clone(part));
             let Some(part) = part else { continue };
             let path = out.join(relative);
             // A stream without packets stays one.
             if length == 0 && !self.partial {
                 self.file(&path, &[])?;
             }
-            pairs.push(Pair { part, packets: Packets::new(path, self.partial) });
+            pairs.push(Pair {
+                part,
+                packets: Packets::new(path, self.partial),
+            });
         }
         self.read(&map, &mut pairs, choose)?;
         let failed = map.into_failed().into_iter().next();
@@ -205,7 +228,9 @@ impl Conversion {
     ) -> Result<(), WriteError> {
         let mut reader = Reader::of(map.unread().map(Stream::telling_packets));
         while let Some((place, next)) = reader.step() {
-            let (Some(pair), Some(stream)) = (pairs.get_mut(place), reader.stream(place)) else { continue };
+            let (Some(pair), Some(stream)) = (pairs.get_mut(place), reader.stream(place)) else {
+                continue;
+            };
             match next {
                 Next::End => {}
                 Next::Event => match reader.item(place).map(|item| choose(&item)) {
@@ -234,7 +259,9 @@ impl Conversion {
 
     fn packet(&mut self, pair: &mut Pair, stream: &Stream<Slice<'_>>) -> Result<(), WriteError> {
         pair.packets.close(stream.clock, &mut self.made)?;
-        let Some(head) = &stream.head else { return Ok(()) };
+        let Some(head) = &stream.head else {
+            return Ok(());
+        };
         match pair.part.packet(head, stream) {
             Ok(packet) => pair.packets.open(packet, &mut self.made),
             Err(unwritten) => self.unwritten(stream, unwritten),
@@ -255,15 +282,28 @@ impl Conversion {
             (DecodeError::TimeWentBack { .. }, Consequence::Clamped) => self.converted.clamped += 1,
             (DecodeError::NeverClosed, Consequence::Clamped) => self.converted.closed += 1,
             (_, Consequence::Clamped) => self.converted.counters += 1,
-            _ => drop(self.converted.damage.get_or_insert_with(|| problem.clone().into())),
+            _ => drop(
+                self.converted
+                    .damage
+                    .get_or_insert_with(|| problem.clone().into()),
+            ),
         }
     }
 
-    /// What the reader has stepped over can be read again, so that another reason than size is not to be expected.
-    fn unwritten(&mut self, stream: &Stream<Slice<'_>>, unwritten: Unwritten) -> Result<(), WriteError> {
+    /// What the reader has stepped over can be read again, so that another reason than size is not
+    /// to be expected.
+    fn unwritten(
+        &mut self,
+        stream: &Stream<Slice<'_>>,
+        unwritten: Unwritten,
+    ) -> Result<(), WriteError> {
         let reason = match unwritten {
             Unwritten::Wide(value) => {
-                return Err(WriteError::Wide { stream: stream.name.to_string(), packet: stream.number, value });
+                return Err(WriteError::Wide {
+                    stream: stream.name.to_string(),
+                    packet: stream.number,
+                    value,
+                });
             }
             Unwritten::Unread(reason) => reason,
         };
@@ -284,7 +324,10 @@ impl Conversion {
         if let Some(parent) = path.parent() {
             self.directory(parent)?;
         }
-        fs::create_dir(path).map_err(|source| WriteError::Io { path: path.to_owned(), source })?;
+        fs::create_dir(path).map_err(|source| WriteError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
         self.made.push(path.to_owned());
         Ok(())
     }
@@ -295,13 +338,20 @@ impl Conversion {
         written.map_err(|source| {
             // Half a metadata text is none.
             let _ = fs::remove_file(path);
-            WriteError::Io { path: path.to_owned(), source }
+            WriteError::Io {
+                path: path.to_owned(),
+                source,
+            }
         })
     }
 
     fn undo(&mut self) {
         for path in self.made.drain(..).rev() {
-            let _ = if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) };
+            let _ = if path.is_dir() {
+                fs::remove_dir(&path)
+            } else {
+                fs::remove_file(&path)
+            };
         }
     }
 }

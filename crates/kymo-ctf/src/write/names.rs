@@ -4,13 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 /// The text with an underscore for every character that cannot be in a name of CTF 1.8.
 pub(super) fn identifier(text: &str) -> String {
-    text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+    text.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect()
 }
 
 /// The same for a name that is not preceded by an underscore, such as a clock's.
 pub(super) fn word(text: &str) -> String {
     let word = identifier(text);
-    let plain = word.starts_with(|c: char| c.is_ascii_alphabetic()) && !crate::tsdl::is_keyword(&word);
+    let plain =
+        word.starts_with(|c: char| c.is_ascii_alphabetic()) && !crate::tsdl::is_keyword(&word);
     if plain { word } else { format!("_{word}") }
 }
 
@@ -46,9 +49,15 @@ mod tests {
     #[test]
     fn names_are_identifiers_and_differ() {
         assert_eq!(identifier("a.b c-é1"), "a_b_c__1");
-        assert_eq!((word("event"), word("1a"), word("")), ("_event".to_owned(), "_1a".to_owned(), "_".to_owned()));
+        assert_eq!(
+            (word("event"), word("1a"), word("")),
+            ("_event".to_owned(), "_1a".to_owned(), "_".to_owned())
+        );
         let mut names = Names::default();
-        let given: Vec<String> = ["a", "a_2", "a", "a", "b"].into_iter().map(|name| names.free(name.to_owned())).collect();
+        let given: Vec<String> = ["a", "a_2", "a", "a", "b"]
+            .into_iter()
+            .map(|name| names.free(name.to_owned()))
+            .collect();
         assert_eq!(given, ["a", "a_2", "a_3", "a_4", "b"]);
     }
 }

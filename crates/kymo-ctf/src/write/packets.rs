@@ -77,15 +77,35 @@ pub(super) struct Placed {
 
 impl Current {
     fn new(packet: SourcePacket, losses: Losses, continues: bool) -> Self {
-        let mut bytes = framing::head(&packet.class.header, &packet.class.context, &Values::default());
+        let mut bytes = framing::head(
+            &packet.class.header,
+            &packet.class.context,
+            &Values::default(),
+        );
         bytes.extend_from_slice(&packet.own);
-        Current { packet, losses, bytes, first: None, latest: 0, continues }
+        Current {
+            packet,
+            losses,
+            bytes,
+            first: None,
+            latest: 0,
+            continues,
+        }
     }
 }
 
 impl Packets {
     pub(super) fn new(path: PathBuf, partial: bool) -> Self {
-        Packets { path, partial, current: None, left_out: None, losses: Losses::default(), last: None, count: 0, offset: 0 }
+        Packets {
+            path,
+            partial,
+            current: None,
+            left_out: None,
+            losses: Losses::default(),
+            last: None,
+            count: 0,
+            offset: 0,
+        }
     }
 
     /// How many were written.
@@ -103,7 +123,11 @@ impl Packets {
     }
 
     /// A packet of the source begins.
-    pub(super) fn open(&mut self, packet: SourcePacket, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
+    pub(super) fn open(
+        &mut self,
+        packet: SourcePacket,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<(), WriteError> {
         let losses = std::mem::take(&mut self.losses);
         if losses.events > 0 || losses.packets > 0 {
             // The interval begins where that one ends.
@@ -118,7 +142,9 @@ impl Packets {
 
     /// The packet of the source ends; the next begins at `limit`, before which this one ends.
     pub(super) fn close(&mut self, limit: u64, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
-        let Some(current) = self.current.take() else { return Ok(()) };
+        let Some(current) = self.current.take() else {
+            return Ok(());
+        };
         let has_time = !current.packet.class.context.clock || current.packet.begin.is_some();
         let tells = current.losses.events > 0 || current.losses.packets > 0;
         if current.first.is_none() && !tells && (self.partial || current.continues || !has_time) {
@@ -134,12 +160,20 @@ impl Packets {
 
     /// Ends the packet if it is long, and begins another.
     pub(super) fn make_room(&mut self, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
-        let Some(current) = &self.current else { return Ok(()) };
-        let large = if current.losses.events > 0 { LARGE_WITH_LOSSES } else { LARGE };
+        let Some(current) = &self.current else {
+            return Ok(());
+        };
+        let large = if current.losses.events > 0 {
+            LARGE_WITH_LOSSES
+        } else {
+            LARGE
+        };
         if current.bytes.len() < large || current.first.is_none() {
             return Ok(());
         }
-        let Some(current) = self.current.take() else { return Ok(()) };
+        let Some(current) = self.current.take() else {
+            return Ok(());
+        };
         let latest = current.latest;
         // It begins where this one ends.
         let next = current.packet.clone();
@@ -150,15 +184,27 @@ impl Packets {
 
     /// Adds the event that the stream has just come to.
     pub(super) fn event(&mut self, stream: &Stream<Slice<'_>>) -> Result<(), Unwritten> {
-        let Some(current) = &mut self.current else { return Ok(()) };
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
         let class = &current.packet.class;
-        let Some(event) = class.events.get(stream.record.event as usize) else { return Ok(()) };
+        let Some(event) = class.events.get(stream.record.event as usize) else {
+            return Ok(());
+        };
         let time = stream.clock;
         let length = current.bytes.len();
         class.event_header.put(&mut current.bytes, event.id, time);
         let mut slots = stream.slots_at_body();
-        let mut walker = Walker::new(stream.source.bytes(), stream.record.body, stream.record.end, &mut slots, None);
-        let mut parts = [&class.event_context, &event.context, &event.fields].into_iter().flatten();
+        let mut walker = Walker::new(
+            stream.source.bytes(),
+            stream.record.body,
+            stream.record.end,
+            &mut slots,
+            None,
+        );
+        let mut parts = [&class.event_context, &event.context, &event.fields]
+            .into_iter()
+            .flatten();
         if let Err(reason) = parts.try_for_each(|part| part.put(&mut walker, &mut current.bytes)) {
             current.bytes.truncate(length);
             return Err(reason);
@@ -168,18 +214,26 @@ impl Packets {
         Ok(())
     }
 
-    fn write(&mut self, mut current: Current, end: u64, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
+    fn write(
+        &mut self,
+        mut current: Current,
+        end: u64,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<(), WriteError> {
         let Current { packet, losses, .. } = &current;
         // Counters go on from the source's first; only what was lost, and is told, adds to them.
         let (sequence, discarded) = match self.last {
             Some(last) => {
                 let step = losses.packets.saturating_add(1);
-                (last.sequence.saturating_add(step), last.discarded.saturating_add(losses.events))
+                (
+                    last.sequence.saturating_add(step),
+                    last.discarded.saturating_add(losses.events),
+                )
             }
             // One of more than 64 bits may be about to go past these.
-            None => {
-                [packet.sequence, packet.discarded].map(|first| first.filter(|first| *first <= u64::MAX / 2).unwrap_or(0)).into()
-            }
+            None => [packet.sequence, packet.discarded]
+                .map(|first| first.filter(|first| *first <= u64::MAX / 2).unwrap_or(0))
+                .into(),
         };
         let before = self.last.map_or(0, |last| last.end);
         let begin = packet.begin.or(current.first).unwrap_or(before).max(before);
@@ -199,8 +253,16 @@ impl Packets {
         if let Some(room) = current.bytes.get_mut(..head.len()) {
             room.copy_from_slice(&head);
         }
-        let placed =
-            Placed { offset: self.offset, bytes, begin, end, discarded, class: values.class, instance: values.instance, sequence };
+        let placed = Placed {
+            offset: self.offset,
+            bytes,
+            begin,
+            end,
+            discarded,
+            class: values.class,
+            instance: values.instance,
+            sequence,
+        };
         if self.count == 0 {
             made.push(self.path.clone());
         }
@@ -208,7 +270,11 @@ impl Packets {
         if current.packet.class.context.clock {
             self.index(&placed, made)?;
         }
-        self.last = Some(Last { end, sequence, discarded });
+        self.last = Some(Last {
+            end,
+            sequence,
+            discarded,
+        });
         self.offset += bytes;
         self.count += 1;
         Ok(())
@@ -222,7 +288,10 @@ impl Packets {
             return append(&path, 16 + self.count * entry.len() as u64, &entry);
         }
         if !folder.is_dir() {
-            fs::create_dir(folder).map_err(|source| WriteError::Io { path: folder.to_owned(), source })?;
+            fs::create_dir(folder).map_err(|source| WriteError::Io {
+                path: folder.to_owned(),
+                source,
+            })?;
             made.push(folder.to_owned());
         }
         made.push(path.clone());
@@ -232,10 +301,18 @@ impl Packets {
 
 /// Adds bytes to a file of `length` bytes, all or none.
 ///
-/// The file is opened each time, so that a trace may have more streams than a process may have files.
+/// The file is opened each time, so that a trace may have more streams than a process may have
+/// files.
 fn append(path: &Path, length: u64, bytes: &[u8]) -> Result<(), WriteError> {
-    let fail = |source: io::Error| WriteError::Io { path: path.to_owned(), source };
-    let mut file: File = OpenOptions::new().append(true).create(true).open(path).map_err(fail)?;
+    let fail = |source: io::Error| WriteError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file: File = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(fail)?;
     file.write_all(bytes).map_err(|error| {
         let _ = file.set_len(length);
         fail(error)

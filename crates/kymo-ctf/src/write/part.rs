@@ -71,14 +71,26 @@ impl Part {
         let clocks = clocks(source, format);
         let header = PacketHeader {
             uuid: source.trace.uuid,
-            class_bytes: if source.streams.keys().all(|id| u32::try_from(*id).is_ok()) { 4 } else { 8 },
-            instance: source.trace.packet_header.as_deref().is_some_and(|class| find(class, Role::StreamId).is_some()),
+            class_bytes: if source.streams.keys().all(|id| u32::try_from(*id).is_ok()) {
+                4
+            } else {
+                8
+            },
+            instance: source
+                .trace
+                .packet_header
+                .as_deref()
+                .is_some_and(|class| find(class, Role::StreamId).is_some()),
         };
         let mut streams = BTreeMap::new();
         let mut classes = BTreeMap::new();
         for (id, class) in &source.streams {
-            let clock = class.clock.as_ref().and_then(|clock| clocks.iter().find(|(from, _)| from.id == clock.id));
-            let (target, write) = stream_class(source, class, header, clock.map(|(_, to)| to), format);
+            let clock = class
+                .clock
+                .as_ref()
+                .and_then(|clock| clocks.iter().find(|(from, _)| from.id == clock.id));
+            let (target, write) =
+                stream_class(source, class, header, clock.map(|(_, to)| to), format);
             streams.insert(*id, Arc::new(target));
             classes.insert(*id, Arc::new(write));
         }
@@ -109,9 +121,17 @@ impl Part {
     }
 
     /// The packet that the stream has just come to.
-    pub(super) fn packet(&self, head: &Head, stream: &Stream<Slice<'_>>) -> Result<SourcePacket, Unwritten> {
+    pub(super) fn packet(
+        &self,
+        head: &Head,
+        stream: &Stream<Slice<'_>>,
+    ) -> Result<SourcePacket, Unwritten> {
         let id = head.plan.class.id;
-        let class = Arc::clone(self.classes.get(&id).ok_or(DecodeError::UnknownStream(id))?);
+        let class = Arc::clone(
+            self.classes
+                .get(&id)
+                .ok_or(DecodeError::UnknownStream(id))?,
+        );
         let mut own = Vec::new();
         if let Some(write) = &class.own {
             let mut slots = Slots::new(stream.metadata.slots);
@@ -147,18 +167,33 @@ fn stream_class(
         0x1_0000..=0xffff_ffff => 4,
         _ => 8,
     };
-    let event_header = EventHeader { id_bytes, clock: clock.is_some() };
-    let cpu = class.packet_context.as_deref().and_then(|context| find(context, Role::CpuId));
-    let context = Context { clock: clock.is_some(), cpu_bytes: cpu.map(|bits| if bits > 32 { 8 } else { 4 }) };
+    let event_header = EventHeader {
+        id_bytes,
+        clock: clock.is_some(),
+    };
+    let cpu = class
+        .packet_context
+        .as_deref()
+        .and_then(|context| find(context, Role::CpuId));
+    let context = Context {
+        clock: clock.is_some(),
+        cpu_bytes: cpu.map(|bits| if bits > 32 { 8 } else { 4 }),
+    };
 
     let mut lowering = Lowering::new(format, source.trace.major >= 2);
     if let Some(header) = &source.trace.packet_header {
         lowering.skip(header);
     }
     // With and without the underscore that CTF 1.8 has before names.
-    let taken: Vec<String> = NAMES.iter().flat_map(|name| [(*name).to_owned(), format!("_{name}")]).collect();
+    let taken: Vec<String> = NAMES
+        .iter()
+        .flat_map(|name| [(*name).to_owned(), format!("_{name}")])
+        .collect();
     let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
-    let own = class.packet_context.as_deref().map(|class| lowering.part(Scope::PacketContext, class, &taken));
+    let own = class
+        .packet_context
+        .as_deref()
+        .map(|class| lowering.part(Scope::PacketContext, class, &taken));
     let mut members = context.members(clock.map(|clock| &**clock));
     let (own_class, own) = own.unzip();
     let own_class = own_class.unwrap_or_default();
@@ -167,20 +202,40 @@ fn stream_class(
         lowering.skip(header);
     }
     let part = |lowering: &mut Lowering, scope, class: &Option<Arc<StructClass>>| {
-        let part = class.as_deref().map(|class| lowering.part(scope, class, &[]));
+        let part = class
+            .as_deref()
+            .map(|class| lowering.part(scope, class, &[]));
         let (class, write) = part.unzip();
         (class.map(Arc::new), write)
     };
-    let (event_context, event_context_write) = part(&mut lowering, Scope::EventCommonContext, &class.event_context);
+    let (event_context, event_context_write) = part(
+        &mut lowering,
+        Scope::EventCommonContext,
+        &class.event_context,
+    );
     let (mut events, mut event_writes) = (BTreeMap::new(), Vec::new());
     for (id, event) in &class.events {
         let mut lowering = lowering.clone();
         let (context, context_write) = part(&mut lowering, Scope::EventContext, &event.context);
         let (fields, fields_write) = part(&mut lowering, Scope::EventFields, &event.fields);
-        events.insert(*id, Arc::new(EventClass { context, fields, ..EventClass::clone(event) }));
-        event_writes.push(EventWrite { id: *id, context: context_write, fields: fields_write });
+        events.insert(
+            *id,
+            Arc::new(EventClass {
+                context,
+                fields,
+                ..EventClass::clone(event)
+            }),
+        );
+        event_writes.push(EventWrite {
+            id: *id,
+            context: context_write,
+            fields: fields_write,
+        });
     }
-    let packet_context = StructClass { attributes: own_class.attributes, ..StructClass::new(members, 8) };
+    let packet_context = StructClass {
+        attributes: own_class.attributes,
+        ..StructClass::new(members, 8)
+    };
     let target = StreamClass {
         clock: clock.cloned(),
         packet_context: Some(Arc::new(packet_context)),
@@ -189,8 +244,15 @@ fn stream_class(
         events,
         ..class.clone()
     };
-    let write =
-        ClassWrite { id: class.id, header, context, event_header, own, event_context: event_context_write, events: event_writes };
+    let write = ClassWrite {
+        id: class.id,
+        header,
+        context,
+        event_header,
+        own,
+        event_context: event_context_write,
+        events: event_writes,
+    };
     (target, write)
 }
 
@@ -199,12 +261,18 @@ fn find(class: &StructClass, role: Role) -> Option<u8> {
     class.members.iter().find_map(|member| match &member.class {
         FieldClass::Struct(class) => find(class, role),
         FieldClass::VarInt(_) | FieldClass::Wide(_) => member.class.roles().has(role).then_some(64),
-        class => class.storage().filter(|integer| integer.roles.has(role)).map(|integer| integer.size),
+        class => class
+            .storage()
+            .filter(|integer| integer.roles.has(role))
+            .map(|integer| integer.size),
     })
 }
 
 fn clocks(source: &Metadata, format: Format) -> Clocks {
-    let used = source.streams.values().filter_map(|stream| stream.clock.as_ref());
+    let used = source
+        .streams
+        .values()
+        .filter_map(|stream| stream.clock.as_ref());
     let mut all: Vec<Arc<ClockClass>> = Vec::new();
     for clock in source.clocks.iter().chain(used) {
         if !all.iter().any(|have| have.id == clock.id) {
@@ -220,10 +288,16 @@ fn clocks(source: &Metadata, format: Format) -> Clocks {
                 to.uuid = clock.uuid.or_else(|| uuid(clock.uid.as_deref()?));
             }
             Format::Ctf2 => {
-                to.uid = clock.uid.clone().or_else(|| clock.uuid.map(metadata_tsdl::uuid));
-                // Cycles are less than a second there. What 64 bits do not hold is left as it is, and refused when the text is read.
+                to.uid = clock
+                    .uid
+                    .clone()
+                    .or_else(|| clock.uuid.map(metadata_tsdl::uuid));
+                // Cycles are less than a second there. What 64 bits do not hold is left as it is,
+                // and refused when the text is read.
                 let frequency = clock.frequency.max(1);
-                if let Ok(seconds) = i64::try_from(i128::from(clock.offset_s) + i128::from(clock.offset / frequency)) {
+                if let Ok(seconds) =
+                    i64::try_from(i128::from(clock.offset_s) + i128::from(clock.offset / frequency))
+                {
                     (to.offset_s, to.offset) = (seconds, clock.offset % frequency);
                 }
             }
@@ -236,13 +310,20 @@ fn clocks(source: &Metadata, format: Format) -> Clocks {
 fn uuid(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.split('-').collect();
     let is_one = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_one.then(|| u128::from_str_radix(&digits, 16).ok()).flatten().map(u128::to_be_bytes)
+    is_one
+        .then(|| u128::from_str_radix(&digits, 16).ok())
+        .flatten()
+        .map(u128::to_be_bytes)
 }
 
 fn env(source: &[(String, EnvValue)], format: Format, any_names: bool) -> Vec<(String, EnvValue)> {
     let mut names = Names::default();
     let written = source.iter().map(|(name, value)| {
-        let name = if format == Format::Ctf18 && any_names { word(name) } else { name.clone() };
+        let name = if format == Format::Ctf18 && any_names {
+            word(name)
+        } else {
+            name.clone()
+        };
         let value = match value {
             EnvValue::Integer(number) if !(i64::MIN.into()..=u64::MAX.into()).contains(number) => {
                 EnvValue::Text(number.to_string())

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::class::{Choice, IntRange};
 
-/// The values that choose each option: of several choices that hold, the first is made, so what earlier ones have is taken out.
+/// The values that choose each option: of several choices that hold, the first is made, so what
+/// earlier ones have is taken out.
 pub(super) fn disjoint(choices: &[Choice], options: usize) -> Vec<Vec<IntRange>> {
     let mut of = vec![Vec::new(); options];
     // Lowest and highest of what is chosen already, without gaps between neighbours.
     let mut covered: BTreeMap<i128, i128> = BTreeMap::new();
     // What is beyond a cell's values is for numbers that are written another way.
-    for choice in choices.iter().filter(|choice| choice.range.low <= choice.range.high) {
+    for choice in choices
+        .iter()
+        .filter(|choice| choice.range.low <= choice.range.high)
+    {
         let left = uncovered(&covered, &choice.range);
         if let Some(ranges) = of.get_mut(choice.option as usize) {
             ranges.extend(left);
@@ -60,12 +64,26 @@ mod tests {
 
     #[test]
     fn the_first_choice_is_made() {
-        let choices = [(5, 9, 0), (0, 20, 1), (3, 6, 2), (20, 30, 0), (LEAST, i128::MAX, 2)];
-        let choices = choices.map(|(low, high, option)| Choice { range: IntRange::new(low, high), option });
+        let choices = [
+            (5, 9, 0),
+            (0, 20, 1),
+            (3, 6, 2),
+            (20, 30, 0),
+            (LEAST, i128::MAX, 2),
+        ];
+        let choices = choices.map(|(low, high, option)| Choice {
+            range: IntRange::new(low, high),
+            option,
+        });
         let of = disjoint(&choices, 3);
         for value in [LEAST, -1, 0, 3, 4, 5, 9, 10, 20, 21, 30, 31, i128::MAX] {
-            let first = choices.iter().find(|choice| choice.range.holds(value)).map(|choice| choice.option as usize);
-            let found: Vec<usize> = (0..3).filter(|option| of[*option].iter().any(|range| range.holds(value))).collect();
+            let first = choices
+                .iter()
+                .find(|choice| choice.range.holds(value))
+                .map(|choice| choice.option as usize);
+            let found: Vec<usize> = (0..3)
+                .filter(|option| of[*option].iter().any(|range| range.holds(value)))
+                .collect();
             assert_eq!(found, [first.unwrap()], "{value}");
         }
     }

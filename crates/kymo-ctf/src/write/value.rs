@@ -1,12 +1,13 @@
-//! Values from a packet of the source into one that is written: plans, made once for each class, and how they are followed.
+//! Values from a packet of the source into one that is written: plans, made once for each class,
+//! and how they are followed.
 
 use std::sync::Arc;
 
 use super::framing::put;
 use crate::bits::{Leb, sign_extend};
 use crate::class::{
-    BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength, StringLength, TextEncoding,
-    WideClass, choose, is_there,
+    BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength,
+    StringLength, TextEncoding, WideClass, choose, is_there,
 };
 use crate::error::DecodeError;
 use crate::state::ABSENT;
@@ -152,7 +153,11 @@ impl StructWrite {
                         _ => put_wide_leb(out, &walker.slots.exact(*slot), *signed),
                     },
                     // Where nothing is chosen, there is no variant.
-                    Copy::Option(slot, choices) => put(out, choose(choices, walker.slots, *slot).unwrap_or(0) as u64, 8),
+                    Copy::Option(slot, choices) => put(
+                        out,
+                        choose(choices, walker.slots, *slot).unwrap_or(0) as u64,
+                        8,
+                    ),
                     Copy::There(test) => out.push(test.holds(walker).into()),
                 }
             }
@@ -173,7 +178,11 @@ impl Write {
             Write::Skip(class) => walker.field(class)?,
             Write::Integer { from, bytes } => {
                 let raw = integer(walker, from)?;
-                let value = if from.signed { sign_extend(raw, from.size).cast_unsigned() } else { raw };
+                let value = if from.signed {
+                    sign_extend(raw, from.size).cast_unsigned()
+                } else {
+                    raw
+                };
                 put(out, value, *bytes);
             }
             Write::Bool(from) => {
@@ -181,7 +190,11 @@ impl Write {
                 walker.slots.set(from.slot, value.into());
                 out.push(value.into());
             }
-            Write::Leb { signed, slot, fixed } => match walker.leb128(*signed, *slot)? {
+            Write::Leb {
+                signed,
+                slot,
+                fixed,
+            } => match walker.leb128(*signed, *slot)? {
                 Leb::Small(raw) if *fixed => put(out, raw, 8),
                 Leb::Small(raw) => put_leb(out, raw, *signed),
                 Leb::Wide(value) if *fixed => return Err(Unwritten::Wide(value)),
@@ -209,7 +222,11 @@ impl Write {
                 out.push(0);
             }
             Write::Struct(of) => of.put(walker, out)?,
-            Write::Array { length, alignment, element } => {
+            Write::Array {
+                length,
+                alignment,
+                element,
+            } => {
                 let length = match length {
                     LinkedLength::Fixed(length) => *length,
                     LinkedLength::Slot(slot) => walker.slots.checked_length(*slot)?,
@@ -217,12 +234,24 @@ impl Write {
                 walker.cursor.align(*alignment)?;
                 (0..length).try_for_each(|_| element.put(walker, out))?;
             }
-            Write::Variant { slot, choices, options, clears } => {
+            Write::Variant {
+                slot,
+                choices,
+                options,
+                clears,
+            } => {
                 let option = walker.chosen(*slot, choices)?;
                 walker.slots.clear(clears);
-                options.get(option).ok_or(DecodeError::AbsentField)?.put(walker, out)?;
+                options
+                    .get(option)
+                    .ok_or(DecodeError::AbsentField)?
+                    .put(walker, out)?;
             }
-            Write::Optional { test, class, clears } => {
+            Write::Optional {
+                test,
+                class,
+                clears,
+            } => {
                 let is_there = test.holds(walker);
                 walker.slots.clear(clears);
                 if is_there {
@@ -237,7 +266,9 @@ impl Write {
 fn integer(walker: &mut Walker<'_, '_>, class: &IntegerClass) -> Result<u64, DecodeError> {
     walker.cursor.align(class.alignment)?;
     if let Some(unit) = class.unit {
-        walker.cursor.skip(unit.padding(walker.cursor.position(), class.size))?;
+        walker
+            .cursor
+            .skip(unit.padding(walker.cursor.position(), class.size))?;
     }
     let raw = in_order(walker.cursor.integer(class.size, class.byte_order)?, class);
     walker.slots.set(class.slot, widened(raw, class));
@@ -245,7 +276,11 @@ fn integer(walker: &mut Walker<'_, '_>, class: &IntegerClass) -> Result<u64, Dec
 }
 
 /// The bytes of text or of a BLOB, without what ends them.
-fn taken<'a>(walker: &mut Walker<'a, '_>, length: &StringLength, unit: usize) -> Result<&'a [u8], DecodeError> {
+fn taken<'a>(
+    walker: &mut Walker<'a, '_>,
+    length: &StringLength,
+    unit: usize,
+) -> Result<&'a [u8], DecodeError> {
     walker.cursor.align(8)?;
     match length {
         StringLength::Terminated => walker.cursor.bytes_to_zero(unit),
@@ -270,8 +305,15 @@ fn float(walker: &mut Walker<'_, '_>, from: &FloatClass, bytes: u8, out: &mut Ve
         return Ok(());
     }
     let raw = if from.size == 128 {
-        let (first, second) = (walker.cursor.integer(64, from.byte_order)?, walker.cursor.integer(64, from.byte_order)?);
-        let (high, low) = if from.byte_order == ByteOrder::Big { (first, second) } else { (second, first) };
+        let (first, second) = (
+            walker.cursor.integer(64, from.byte_order)?,
+            walker.cursor.integer(64, from.byte_order)?,
+        );
+        let (high, low) = if from.byte_order == ByteOrder::Big {
+            (first, second)
+        } else {
+            (second, first)
+        };
         u128::from(high) << 64 | u128::from(low)
     } else {
         walker.cursor.integer(from.size, from.byte_order)?.into()
@@ -288,7 +330,11 @@ fn float(walker: &mut Walker<'_, '_>, from: &FloatClass, bytes: u8, out: &mut Ve
 fn put_leb(out: &mut Vec<u8>, mut value: u64, signed: bool) {
     loop {
         let seven = (value & 0x7f) as u8;
-        value = if signed { (value.cast_signed() >> 7).cast_unsigned() } else { value >> 7 };
+        value = if signed {
+            (value.cast_signed() >> 7).cast_unsigned()
+        } else {
+            value >> 7
+        };
         let sign = seven & 0x40 != 0;
         let done = match value {
             0 => !signed || !sign,
@@ -314,9 +360,15 @@ fn put_wide_leb(out: &mut Vec<u8>, value: &WideInt, signed: bool) {
     let bits = value.bits().saturating_add(signed.into());
     let count = bits.div_ceil(7).max(1);
     let limbs = value.to_bits(count * 7);
-    let bit = |at: u64| limbs.get((at / 64) as usize).is_some_and(|limb| limb >> (at % 64) & 1 == 1);
+    let bit = |at: u64| {
+        limbs
+            .get((at / 64) as usize)
+            .is_some_and(|limb| limb >> (at % 64) & 1 == 1)
+    };
     for seven in 0..count {
-        let low = (0..7).filter(|more| bit(seven * 7 + more)).fold(0, |low, more| low | 1 << more);
+        let low = (0..7)
+            .filter(|more| bit(seven * 7 + more))
+            .fold(0, |low, more| low | 1 << more);
         out.push(if seven + 1 < count { low | 0x80 } else { low });
     }
 }
@@ -328,11 +380,27 @@ mod tests {
 
     #[test]
     fn leb128_is_read_as_it_was_written() {
-        for value in [0, 1, 0x3f, 0x40, 0x7f, 0x80, 0x3fff, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX] {
+        for value in [
+            0,
+            1,
+            0x3f,
+            0x40,
+            0x7f,
+            0x80,
+            0x3fff,
+            1 << 62,
+            1 << 63,
+            u64::MAX - 1,
+            u64::MAX,
+        ] {
             for signed in [false, true] {
                 let mut bytes = Vec::new();
                 put_leb(&mut bytes, value, signed);
-                assert_eq!(leb128(&bytes, signed), Ok((value, bytes.len())), "{value} {signed}");
+                assert_eq!(
+                    leb128(&bytes, signed),
+                    Ok((value, bytes.len())),
+                    "{value} {signed}"
+                );
             }
         }
         let mut bytes = Vec::new();
@@ -342,14 +410,33 @@ mod tests {
 
     #[test]
     fn leb128_of_any_size_is_read_as_it_was_written() {
-        let texts = ["0", "1", "-1", "63", "64", "-64", "-65", "18446744073709551616", "-18446744073709551616"];
-        let large = ["1180591620717411303423", "1180591620717411303424", "-590295810358705651713", "-1180591620717411303424"];
+        let texts = [
+            "0",
+            "1",
+            "-1",
+            "63",
+            "64",
+            "-64",
+            "-65",
+            "18446744073709551616",
+            "-18446744073709551616",
+        ];
+        let large = [
+            "1180591620717411303423",
+            "1180591620717411303424",
+            "-590295810358705651713",
+            "-1180591620717411303424",
+        ];
         for text in texts.into_iter().chain(large) {
             let value = WideInt::from_decimal(text).unwrap();
             for signed in [value.is_negative(), true] {
                 let mut bytes = Vec::new();
                 put_wide_leb(&mut bytes, &value, signed);
-                assert_eq!(leb128_wide(&bytes, signed), Some((value.clone(), bytes.len())), "{text} {signed}");
+                assert_eq!(
+                    leb128_wide(&bytes, signed),
+                    Some((value.clone(), bytes.len())),
+                    "{text} {signed}"
+                );
             }
         }
     }

@@ -57,22 +57,36 @@ impl Case {
 
     /// The part with this title, if there is one.
     pub(crate) fn part(&self, title: &str) -> Option<&str> {
-        self.parts.iter().find(|(have, _)| have == title).map(|(_, text)| text.as_str())
+        self.parts
+            .iter()
+            .find(|(have, _)| have == title)
+            .map(|(_, text)| text.as_str())
     }
 
     /// The bytes of the metadata `title`; with `hex` after it, as they are.
     pub(crate) fn metadata(&self, title: &str) -> Option<Vec<u8>> {
         match self.part(title) {
             Some(text) => Some(Text::new(text).text.into_bytes()),
-            None => self.part(&format!("{title} hex")).map(|text| self.bytes(text)),
+            None => self
+                .part(&format!("{title} hex"))
+                .map(|text| self.bytes(text)),
         }
     }
 
     /// The stream files in the order of their names.
     pub(crate) fn streams(&self) -> Vec<(String, Vec<u8>)> {
-        let parts = self.parts.iter().filter(|(title, _)| title.split(' ').next() == Some("stream"));
-        let mut streams: Vec<_> =
-            parts.map(|(title, text)| (title.split(' ').nth(1).unwrap_or("stream").to_owned(), self.bytes(text))).collect();
+        let parts = self
+            .parts
+            .iter()
+            .filter(|(title, _)| title.split(' ').next() == Some("stream"));
+        let mut streams: Vec<_> = parts
+            .map(|(title, text)| {
+                (
+                    title.split(' ').nth(1).unwrap_or("stream").to_owned(),
+                    self.bytes(text),
+                )
+            })
+            .collect();
         streams.sort();
         streams
     }
@@ -82,7 +96,8 @@ impl Case {
         for line in text.lines() {
             let mut rest = line.trim_start();
             while !rest.is_empty() && !rest.starts_with('#') {
-                let (token, after) = match rest.strip_prefix('"').map(|inner| inner.split_once('"')) {
+                let (token, after) = match rest.strip_prefix('"').map(|inner| inner.split_once('"'))
+                {
                     Some(Some((inner, after))) => {
                         bytes.extend_from_slice(inner.as_bytes());
                         ("", after)
@@ -132,7 +147,14 @@ pub(crate) fn folder() -> PathBuf {
 
 /// All cases of streams.
 pub(crate) fn streams() -> Vec<Case> {
-    read(&["streams/fields", "streams/records", "streams/runs", "streams/scopes", "streams/ctf-2", "streams/random"])
+    read(&[
+        "streams/fields",
+        "streams/records",
+        "streams/runs",
+        "streams/scopes",
+        "streams/ctf-2",
+        "streams/random",
+    ])
 }
 
 /// All cases of the files `tests/data/FILE.txt`.
@@ -163,10 +185,16 @@ impl File {
         for block in blocks {
             let (header, body) = block.split_once('\n').unwrap_or((block, ""));
             let fields: Vec<&str> = header.split(" | ").collect();
-            let [name, sections, why] = fields[..] else { panic!("{file}: a header has three fields: {header}") };
+            let [name, sections, why] = fields[..] else {
+                panic!("{file}: a header has three fields: {header}")
+            };
             let mut case = Case {
                 name: format!("{file}/{name}"),
-                sections: sections.split([',', ' ']).filter(|section| !section.is_empty()).map(str::to_owned).collect(),
+                sections: sections
+                    .split([',', ' '])
+                    .filter(|section| !section.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
                 why: why.to_owned(),
                 directives: BTreeMap::new(),
                 body: String::new(),
@@ -211,7 +239,8 @@ impl File {
             if let Some(name) = line.strip_prefix("default: ") {
                 self.default = name.to_owned();
             } else if let Some(name) = line.strip_prefix("template ") {
-                let template: Vec<&str> = lines.by_ref().take_while(|line| *line != "end").collect();
+                let template: Vec<&str> =
+                    lines.by_ref().take_while(|line| *line != "end").collect();
                 self.templates.insert(name.to_owned(), template.join("\n"));
             } else {
                 assert!(line.is_empty() || line.starts_with('#'), "{line}");
@@ -223,7 +252,10 @@ impl File {
         if template.is_empty() {
             return body.to_owned();
         }
-        let template = self.templates.get(template).unwrap_or_else(|| panic!("there is no template `{template}`"));
+        let template = self
+            .templates
+            .get(template)
+            .unwrap_or_else(|| panic!("there is no template `{template}`"));
         template.replace("%%", body.trim_end_matches('\n'))
     }
 }

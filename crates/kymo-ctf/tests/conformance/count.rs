@@ -17,7 +17,11 @@ pub(crate) fn write(folder: &Path, metadata: &[u8], streams: &[(String, Vec<u8>)
 }
 
 /// How many events are counted.
-pub(crate) fn count(metadata: &[u8], streams: &[(String, Vec<u8>)], jobs: usize) -> Result<u64, String> {
+pub(crate) fn count(
+    metadata: &[u8],
+    streams: &[(String, Vec<u8>)],
+    jobs: usize,
+) -> Result<u64, String> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("kymo-count-{}-{number}", std::process::id()));
@@ -35,5 +39,9 @@ pub(crate) fn count(metadata: &[u8], streams: &[(String, Vec<u8>)], jobs: usize)
     let tally = tally?.map_err(|error| error.to_string())?;
     let by_class: u64 = tally.events.values().sum();
     let by_stream: u64 = tally.streams.iter().map(|stream| stream.events).sum();
-    if by_class == by_stream { Ok(by_class) } else { Err(format!("{by_class} by class, {by_stream} by stream")) }
+    if by_class == by_stream {
+        Ok(by_class)
+    } else {
+        Err(format!("{by_class} by class, {by_stream} by stream"))
+    }
 }

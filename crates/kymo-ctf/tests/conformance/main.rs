@@ -1,6 +1,8 @@
-//! The conformance set: what the specifications say, case by case. Its data and their format are in tests/data.
+//! The conformance set: what the specifications say, case by case. Its data and their format are in
+//! tests/data.
 //!
-//! A case that this reader does not pass is named in `tests/data/known-gaps.txt`. Such a case must still fail: the list only shrinks.
+//! A case that this reader does not pass is named in `tests/data/known-gaps.txt`. Such a case must
+//! still fail: the list only shrinks.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -39,31 +41,61 @@ fn report(verdicts: &[Verdict]) {
             (Err(_), true) => open += 1,
             (Ok(()), true) => wrong.push(format!("{name}: passes: take it out of known-gaps.txt")),
             (Err(error), false) => {
-                wrong.push(format!("{name} ({}: {}): {error}", case.sections.join(", "), case.why));
+                wrong.push(format!(
+                    "{name} ({}: {}): {error}",
+                    case.sections.join(", "),
+                    case.why
+                ));
             }
         }
     }
-    println!("{passed} of {} cases pass, {open} are known not to", verdicts.len());
-    assert!(wrong.is_empty(), "{} of {} cases are not as they should be:\n{}", wrong.len(), verdicts.len(), wrong.join("\n"));
+    println!(
+        "{passed} of {} cases pass, {open} are known not to",
+        verdicts.len()
+    );
+    assert!(
+        wrong.is_empty(),
+        "{} of {} cases are not as they should be:\n{}",
+        wrong.len(),
+        verdicts.len(),
+        wrong.join("\n")
+    );
 }
 
 /// Checks every case as a whole.
 fn all(cases: &[Case], check: impl Fn(&Case) -> Result<(), String>) {
-    let verdicts: Vec<Verdict> = cases.iter().map(|case| Verdict { name: case.name.clone(), case, result: check(case) }).collect();
+    let verdicts: Vec<Verdict> = cases
+        .iter()
+        .map(|case| Verdict {
+            name: case.name.clone(),
+            case,
+            result: check(case),
+        })
+        .collect();
     report(&verdicts);
 }
 
 fn known_gaps() -> BTreeSet<String> {
     let text = std::fs::read_to_string(case::folder().join("known-gaps.txt")).unwrap();
-    let names = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    let names = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
 fn metadata_that_must_be_read() {
-    all(&read(&PARSES), |case| match show::parse(case.text().text.as_bytes()) {
-        Ok(_) => Ok(()),
-        Err(refusal) => Err(format!("is refused at {:?}: {}", refusal.position, refusal.message)),
+    all(&read(&PARSES), |case| {
+        match show::parse(case.text().text.as_bytes()) {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(format!(
+                "is refused at {:?}: {}",
+                refusal.position, refusal.message
+            )),
+        }
     });
 }
 
@@ -71,30 +103,45 @@ fn metadata_that_must_be_read() {
 fn metadata_that_must_be_refused() {
     all(&read(&FAILS), |case| {
         let text = case.text();
-        let words = case.directives.get("fails").expect("a case that fails has a word of the reason");
+        let words = case
+            .directives
+            .get("fails")
+            .expect("a case that fails has a word of the reason");
         assert!(!text.marks.is_empty(), "{}: no place is marked", case.name);
         let Err(refusal) = show::parse(text.text.as_bytes()) else {
             return Err("is not refused".to_owned());
         };
         let message = refusal.message.to_lowercase();
-        if !words.split('/').any(|word| message.contains(&word.to_lowercase())) {
+        if !words
+            .split('/')
+            .any(|word| message.contains(&word.to_lowercase()))
+        {
             return Err(format!("the message has none of \"{words}\": {message}"));
         }
         match refusal.position {
             Some(position) if text.marks.contains(&position) => Ok(()),
-            position => Err(format!("is refused at {position:?}, not at {:?}: {message}", text.marks)),
+            position => Err(format!(
+                "is refused at {position:?}, not at {:?}: {message}",
+                text.marks
+            )),
         }
     });
 }
 
-/// The words of an error are free; its place is a range: from where what is wrong begins to where it was seen to be wrong.
+/// The words of an error are free; its place is a range: from where what is wrong begins to where
+/// it was seen to be wrong.
 fn same_line(found: &str, expected: &str) -> bool {
-    let Some((packet, range)) = expected.strip_prefix("error: ").and_then(|place| place.split_once(", byte ")) else {
+    let Some((packet, range)) = expected
+        .strip_prefix("error: ")
+        .and_then(|place| place.split_once(", byte "))
+    else {
         return found == expected;
     };
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     let range = first.parse::<u64>().unwrap()..=last.parse().unwrap();
-    let place = found.strip_prefix("error: ").and_then(|place| place.strip_prefix(packet)?.strip_prefix(", byte "));
+    let place = found
+        .strip_prefix("error: ")
+        .and_then(|place| place.strip_prefix(packet)?.strip_prefix(", byte "));
     let offset = place.and_then(|place| place.split(':').next()?.parse().ok());
     offset.is_some_and(|offset| range.contains(&offset))
 }
@@ -105,17 +152,29 @@ fn expected(case: &Case) -> Vec<&str> {
 
 fn decodes(case: &Case, title: &str) -> Result<(), String> {
     let metadata = case.metadata(title).expect("a stream has metadata");
-    let metadata = show::parse(&metadata).map_err(|refusal| format!("{title}: {:?}: {}", refusal.position, refusal.message))?;
+    let metadata = show::parse(&metadata)
+        .map_err(|refusal| format!("{title}: {:?}: {}", refusal.position, refusal.message))?;
     let found = show::decode(&metadata, &case.streams());
     let borrowed = show::decode_borrowed(&metadata, &case.streams());
     if found != borrowed {
-        return Err(format!("the two readers differ:\n  {found:#?}\n  {borrowed:#?}"));
+        return Err(format!(
+            "the two readers differ:\n  {found:#?}\n  {borrowed:#?}"
+        ));
     }
-    let events = found.iter().filter(|line| !line.starts_with("lost: ") && !line.starts_with("error: ")).count() as u64;
+    let events = found
+        .iter()
+        .filter(|line| !line.starts_with("lost: ") && !line.starts_with("error: "))
+        .count() as u64;
     for jobs in 1..=2 {
-        let counted = count::count(&case.metadata(title).expect("a stream has metadata"), &case.streams(), jobs);
+        let counted = count::count(
+            &case.metadata(title).expect("a stream has metadata"),
+            &case.streams(),
+            jobs,
+        );
         if counted != Ok(events) {
-            return Err(format!("by {title}: {events} events are read, {counted:?} counted by {jobs} threads"));
+            return Err(format!(
+                "by {title}: {events} events are read, {counted:?} counted by {jobs} threads"
+            ));
         }
     }
     let expected = expected(case);
@@ -144,7 +203,11 @@ fn streams_are_decoded() {
     for case in &cases {
         for (title, suffix) in METADATA {
             if case.metadata(title).is_some() {
-                verdicts.push(Verdict { name: format!("{}{suffix}", case.name), case, result: decodes(case, title) });
+                verdicts.push(Verdict {
+                    name: format!("{}{suffix}", case.name),
+                    case,
+                    result: decodes(case, title),
+                });
             }
         }
     }
@@ -153,11 +216,23 @@ fn streams_are_decoded() {
 
 #[test]
 fn known_gaps_are_cases() {
-    let cases = [&PARSES, &FAILS].into_iter().flat_map(|files| read(files)).chain(case::streams()).collect::<Vec<_>>();
+    let cases = [&PARSES, &FAILS]
+        .into_iter()
+        .flat_map(|files| read(files))
+        .chain(case::streams())
+        .collect::<Vec<_>>();
     let mut names: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
-    names.extend(cases.iter().filter(|case| case.metadata("metadata 2").is_some()).map(|case| format!("{}@2", case.name)));
+    names.extend(
+        cases
+            .iter()
+            .filter(|case| case.metadata("metadata 2").is_some())
+            .map(|case| format!("{}@2", case.name)),
+    );
     let strange: Vec<String> = known_gaps().difference(&names).cloned().collect();
-    assert!(strange.is_empty(), "known-gaps.txt names cases that do not exist: {strange:?}");
+    assert!(
+        strange.is_empty(),
+        "known-gaps.txt names cases that do not exist: {strange:?}"
+    );
 }
 
 /// What a fuzzer found once must not be found again.
@@ -167,12 +242,20 @@ fn finds_do_not_crash() {
         let path = entry.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
         let separator = b"\n--- stream\n";
-        let at = bytes.windows(separator.len()).position(|window| window == separator);
-        let (metadata, stream) = at.map_or((&bytes[..], &[][..]), |at| (&bytes[..at], &bytes[at + separator.len()..]));
+        let at = bytes
+            .windows(separator.len())
+            .position(|window| window == separator);
+        let (metadata, stream) = at.map_or((&bytes[..], &[][..]), |at| {
+            (&bytes[..at], &bytes[at + separator.len()..])
+        });
         match show::parse(metadata) {
             Ok(metadata) => {
                 let lines = show::decode(&metadata, &[("stream".to_owned(), stream.to_vec())]);
-                assert!(!lines.iter().any(|line| line == show::PANICKED), "{}", path.display());
+                assert!(
+                    !lines.iter().any(|line| line == show::PANICKED),
+                    "{}",
+                    path.display()
+                );
             }
             Err(refusal) => assert_ne!(refusal.message, show::PANICKED, "{}", path.display()),
         }
@@ -186,7 +269,9 @@ fn the_set_is_large_enough() {
     assert!(read(&FAILS).len() >= 150);
     let streams = case::streams();
     assert!(streams.len() >= 60);
-    let twins = streams.iter().filter(|case| case.metadata("metadata").is_some() && case.metadata("metadata 2").is_some());
+    let twins = streams.iter().filter(|case| {
+        case.metadata("metadata").is_some() && case.metadata("metadata 2").is_some()
+    });
     assert!(twins.count() >= 15);
 }
 
@@ -197,15 +282,25 @@ fn babeltrace2_reads_the_same() {
     let mut wrong = String::new();
     let (mut compared, mut skipped) = (0, 0);
     for case in case::streams() {
-        let Some(metadata) = case.metadata("metadata") else { continue };
+        let Some(metadata) = case.metadata("metadata") else {
+            continue;
+        };
         let mut expected = expected(&case);
         expected.retain(|line| !line.starts_with("lost: "));
-        if let Some(reason) = case.directives.get("babeltrace2").filter(|reason| reason.starts_with("never: ")) {
+        if let Some(reason) = case
+            .directives
+            .get("babeltrace2")
+            .filter(|reason| reason.starts_with("never: "))
+        {
             println!("not compared: {}: {reason}", case.name);
             skipped += 1;
             continue;
         }
-        let folder = std::env::temp_dir().join(format!("kymo-conformance-{}-{}", std::process::id(), compared + skipped));
+        let folder = std::env::temp_dir().join(format!(
+            "kymo-conformance-{}-{}",
+            std::process::id(),
+            compared + skipped
+        ));
         let found = babeltrace2(&folder, &metadata, &case.streams());
         std::fs::remove_dir_all(&folder).unwrap();
         match (case.directives.get("babeltrace2"), found == expected) {
@@ -214,8 +309,15 @@ fn babeltrace2_reads_the_same() {
                 println!("not compared: {}: {reason}", case.name);
                 skipped += 1;
             }
-            (Some(_), true) => writeln!(wrong, "{}: babeltrace2 reads it after all", case.name).unwrap(),
-            (None, false) => writeln!(wrong, "{}:\n  expected {expected:#?}\n  found {found:#?}", case.name).unwrap(),
+            (Some(_), true) => {
+                writeln!(wrong, "{}: babeltrace2 reads it after all", case.name).unwrap()
+            }
+            (None, false) => writeln!(
+                wrong,
+                "{}:\n  expected {expected:#?}\n  found {found:#?}",
+                case.name
+            )
+            .unwrap(),
         }
     }
     println!("{compared} cases compared with babeltrace2, {skipped} not");
@@ -227,21 +329,33 @@ fn babeltrace2_reads_the_same() {
 fn babeltrace2(folder: &PathBuf, metadata: &[u8], streams: &[(String, Vec<u8>)]) -> Vec<String> {
     count::write(folder, metadata, streams);
     let arguments = ["--clock-cycles", "--no-delta", "--color=never"];
-    let output = Command::new("babeltrace2").args(arguments).arg(folder).output().expect("babeltrace2 is installed");
+    let output = Command::new("babeltrace2")
+        .args(arguments)
+        .arg(folder)
+        .output()
+        .expect("babeltrace2 is installed");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut lines: Vec<String> = text
         .lines()
-        .map(|line| match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((time, rest)) => {
-                let time = time.trim_start_matches('0');
-                format!("[{}]{rest}", if time.is_empty() { "0" } else { time })
-            }
-            None => line.to_owned(),
-        })
+        .map(
+            |line| match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+                Some((time, rest)) => {
+                    let time = time.trim_start_matches('0');
+                    format!("[{}]{rest}", if time.is_empty() { "0" } else { time })
+                }
+                None => line.to_owned(),
+            },
+        )
         .map(|line| line.trim_end().to_owned())
         .collect();
     if !output.status.success() {
-        lines.push(format!("error: {}", String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default()));
+        lines.push(format!(
+            "error: {}",
+            String::from_utf8_lossy(&output.stderr)
+                .lines()
+                .next()
+                .unwrap_or_default()
+        ));
     }
     lines
 }

@@ -1,11 +1,12 @@
-//! What this crate's API gives, as the text that the cases expect. This file and `count.rs` know the API.
+//! What this crate's API gives, as the text that the cases expect. This file and `count.rs` know
+//! the API.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use kymo_ctf::{
-    Error, Event, FieldClass, Fields, Item, ItemRef, Loss, LossKind, Merge, Metadata, Problem, Reader, Role, Roles, StreamReader,
-    StructClass, Value, WideKind,
+    Error, Event, FieldClass, Fields, Item, ItemRef, Loss, LossKind, Merge, Metadata, Problem,
+    Reader, Role, Roles, StreamReader, StructClass, Value, WideKind,
 };
 
 /// Why a metadata text is refused.
@@ -24,26 +25,44 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 pub(crate) fn parse(metadata: &[u8]) -> Result<Arc<Metadata>, Refusal> {
-    let parsed = guarded(|| Metadata::from_bytes(metadata)).map_err(|message| Refusal { position: None, message })?;
+    let parsed = guarded(|| Metadata::from_bytes(metadata)).map_err(|message| Refusal {
+        position: None,
+        message,
+    })?;
     parsed.map(Arc::new).map_err(|error| match error {
-        Error::Metadata(error) => Refusal { position: Some((error.position.line, error.position.column)), message: error.message },
-        other => Refusal { position: None, message: other.to_string() },
+        Error::Metadata(error) => Refusal {
+            position: Some((error.position.line, error.position.column)),
+            message: error.message,
+        },
+        other => Refusal {
+            position: None,
+            message: other.to_string(),
+        },
     })
 }
 
 /// All items and errors of the streams, merged, a line each.
 pub(crate) fn decode(metadata: &Arc<Metadata>, streams: &[(String, Vec<u8>)]) -> Vec<String> {
     let lines = guarded(|| {
-        let readers = streams.iter().map(|(name, bytes)| Ok(StreamReader::new(Arc::clone(metadata), name, &bytes[..])));
+        let readers = streams
+            .iter()
+            .map(|(name, bytes)| Ok(StreamReader::new(Arc::clone(metadata), name, &bytes[..])));
         Merge::new(readers).map(|item| item_line(&item)).collect()
     });
     lines.unwrap_or_else(|panic| vec![panic])
 }
 
 /// The same by the other reader, which borrows from the bytes.
-pub(crate) fn decode_borrowed(metadata: &Arc<Metadata>, streams: &[(String, Vec<u8>)]) -> Vec<String> {
+pub(crate) fn decode_borrowed(
+    metadata: &Arc<Metadata>,
+    streams: &[(String, Vec<u8>)],
+) -> Vec<String> {
     let lines = guarded(|| {
-        let mut reader = Reader::new(streams.iter().map(|(name, bytes)| (metadata, name.as_str(), &bytes[..])));
+        let mut reader = Reader::new(
+            streams
+                .iter()
+                .map(|(name, bytes)| (metadata, name.as_str(), &bytes[..])),
+        );
         let mut lines = Vec::new();
         while let Some(item) = reader.next() {
             lines.push(match item {
@@ -62,7 +81,10 @@ pub(crate) fn decode_borrowed(metadata: &Arc<Metadata>, streams: &[(String, Vec<
 }
 
 fn problem_line(problem: &Problem) -> String {
-    format!("error: packet {}, byte {}: {}", problem.packet, problem.offset, problem.reason)
+    format!(
+        "error: packet {}, byte {}: {}",
+        problem.packet, problem.offset, problem.reason
+    )
 }
 
 fn item_line(item: &Result<Item, Error>) -> String {
@@ -71,14 +93,25 @@ fn item_line(item: &Result<Item, Error>) -> String {
         Ok(Item::Loss(loss)) => loss_line(loss),
         Ok(Item::Problem(problem)) => problem_line(problem),
         Ok(other) => format!("{other:?}"),
-        Err(Error::Stream { packet, offset, reason, .. }) => format!("error: packet {packet}, byte {offset}: {reason}"),
+        Err(Error::Stream {
+            packet,
+            offset,
+            reason,
+            ..
+        }) => format!("error: packet {packet}, byte {offset}: {reason}"),
         Err(other) => format!("error: {other}"),
     }
 }
 
 /// Members of the packet context that say something of the packet and not of its events.
-const OF_THE_PACKET: [&str; 6] =
-    ["timestamp_begin", "timestamp_end", "content_size", "packet_size", "packet_seq_num", "events_discarded"];
+const OF_THE_PACKET: [&str; 6] = [
+    "timestamp_begin",
+    "timestamp_end",
+    "content_size",
+    "packet_size",
+    "packet_seq_num",
+    "events_discarded",
+];
 
 /// Whether a member of the packet context says something of its events.
 fn is_of_the_event(name: &str, class: Option<&FieldClass>) -> bool {
@@ -87,15 +120,36 @@ fn is_of_the_event(name: &str, class: Option<&FieldClass>) -> bool {
     !has_role && !OF_THE_PACKET.contains(&name)
 }
 
-/// As babeltrace2 prints it with --clock-cycles --no-delta, but without zeros before and spaces after.
+/// As babeltrace2 prints it with --clock-cycles --no-delta, but without zeros before and spaces
+/// after.
 fn event_line(event: &Event) -> String {
-    let time = event.time.map_or(String::new(), |time| format!("[{time}] "));
-    let packet = show_fields(&event.packet.context, event.packet.class.packet_context.as_deref(), is_of_the_event);
+    let time = event
+        .time
+        .map_or(String::new(), |time| format!("[{time}] "));
+    let packet = show_fields(
+        &event.packet.context,
+        event.packet.class.packet_context.as_deref(),
+        is_of_the_event,
+    );
     let all = |_: &str, _: Option<&FieldClass>| true;
-    let common = show_fields(&event.stream_context, event.packet.class.event_context.as_deref(), all);
+    let common = show_fields(
+        &event.stream_context,
+        event.packet.class.event_context.as_deref(),
+        all,
+    );
     let own = show_fields(&event.context, event.class.context.as_deref(), all);
-    let contexts: String = [packet, common, own].iter().filter(|part| *part != "{ }").map(|part| format!("{part}, ")).collect();
-    let fields = event.class.fields.as_deref().map_or(String::new(), |class| show_fields(&event.fields, Some(class), all));
+    let contexts: String = [packet, common, own]
+        .iter()
+        .filter(|part| *part != "{ }")
+        .map(|part| format!("{part}, "))
+        .collect();
+    let fields = event
+        .class
+        .fields
+        .as_deref()
+        .map_or(String::new(), |class| {
+            show_fields(&event.fields, Some(class), all)
+        });
     let line = format!("{time}{}: {contexts}{fields}", event.name());
     line.trim_end_matches([' ', ',']).to_owned()
 }
@@ -105,20 +159,47 @@ fn loss_line(loss: &Loss) -> String {
         LossKind::Events => "events",
         LossKind::Packets => "packets",
     };
-    let time = |ticks: Option<kymo_ctf::Ticks>| ticks.map_or("?".to_owned(), |ticks| ticks.to_string());
-    format!("lost: {} {what} [{}, {}]", loss.count, time(loss.begin), time(loss.end))
+    let time =
+        |ticks: Option<kymo_ctf::Ticks>| ticks.map_or("?".to_owned(), |ticks| ticks.to_string());
+    format!(
+        "lost: {} {what} [{}, {}]",
+        loss.count,
+        time(loss.begin),
+        time(loss.end)
+    )
 }
 
-fn show_fields(fields: &Fields, class: Option<&StructClass>, is_shown: impl Fn(&str, Option<&FieldClass>) -> bool) -> String {
-    let class = |index: usize| class.and_then(|class| class.members.get(index)).map(|member| &member.class);
-    let fields = fields.iter().enumerate().filter(|(i, (name, _))| is_shown(name, class(*i)));
-    let fields: Vec<String> = fields.map(|(i, (name, value))| format!("{name} = {}", show(value, class(i)))).collect();
-    if fields.is_empty() { "{ }".to_owned() } else { format!("{{ {} }}", fields.join(", ")) }
+fn show_fields(
+    fields: &Fields,
+    class: Option<&StructClass>,
+    is_shown: impl Fn(&str, Option<&FieldClass>) -> bool,
+) -> String {
+    let class = |index: usize| {
+        class
+            .and_then(|class| class.members.get(index))
+            .map(|member| &member.class)
+    };
+    let fields = fields
+        .iter()
+        .enumerate()
+        .filter(|(i, (name, _))| is_shown(name, class(*i)));
+    let fields: Vec<String> = fields
+        .map(|(i, (name, value))| format!("{name} = {}", show(value, class(i))))
+        .collect();
+    if fields.is_empty() {
+        "{ }".to_owned()
+    } else {
+        format!("{{ {} }}", fields.join(", "))
+    }
 }
 
 fn labels(labels: &[Arc<str>], container: &str) -> String {
     let labels: Vec<String> = labels.iter().map(|label| format!("\"{label}\"")).collect();
-    let labels = if labels.is_empty() { "<unknown>".to_owned() } else { labels.join(", ") };
+    let labels = if labels.is_empty() {
+        "<unknown>".to_owned()
+    } else {
+        labels.join(", ")
+    };
     format!("( {labels} : container = {container} )")
 }
 
@@ -156,7 +237,9 @@ fn show(value: &Value, class: Option<&FieldClass>) -> String {
                 _ => None,
             };
             let values = values.iter().enumerate();
-            let values: Vec<String> = values.map(|(i, value)| format!("[{i}] = {}", show(value, element))).collect();
+            let values: Vec<String> = values
+                .map(|(i, value)| format!("[{i}] = {}", show(value, element)))
+                .collect();
             format!("[ {} ]", values.join(", "))
         }
         Value::Struct(fields) => match class {

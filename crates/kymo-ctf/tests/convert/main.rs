@@ -1,6 +1,7 @@
 //! Traces written anew: the same events, in a form that every reader takes.
 //!
-//! What CTF 1.8 does not have is compared as what it becomes there ([`same::lowered`]); nothing else may change.
+//! What CTF 1.8 does not have is compared as what it becomes there ([`same::lowered`]); nothing
+//! else may change.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -25,7 +26,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("kymo-convert-{}-{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("kymo-convert-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         Folder(folder)
@@ -53,7 +55,10 @@ fn write(folder: &Path, metadata: &[u8], streams: &[(String, Vec<u8>)]) {
 /// All of it.
 fn whole(from: &Path, to: &Path, format: Format) -> Converted {
     fs::create_dir_all(to).unwrap();
-    convert(&Trace::open(from).unwrap(), to, format, false, |_| Keep::Take).unwrap_or_else(|error| panic!("{error}"))
+    convert(&Trace::open(from).unwrap(), to, format, false, |_| {
+        Keep::Take
+    })
+    .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// All files of a folder.
@@ -71,7 +76,10 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 fn bytes(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    files(folder).into_iter().map(|(path, bytes)| (path.strip_prefix(folder).unwrap().to_owned(), bytes)).collect()
+    files(folder)
+        .into_iter()
+        .map(|(path, bytes)| (path.strip_prefix(folder).unwrap().to_owned(), bytes))
+        .collect()
 }
 
 /// A trace of the conformance set.
@@ -89,9 +97,21 @@ fn cases() -> Vec<Source> {
     let mut all = Vec::new();
     for case in case::streams() {
         for title in ["metadata", "metadata 2"] {
-            if let Some(metadata) = case.metadata(title).filter(|metadata| kymo_ctf::Metadata::from_bytes(metadata).is_ok()) {
-                let babeltrace2 = case.directives.get("babeltrace2").map_or("", String::as_str).to_owned();
-                all.push(Source { name: format!("{} by {title}", case.name), metadata, streams: case.streams(), babeltrace2 });
+            if let Some(metadata) = case
+                .metadata(title)
+                .filter(|metadata| kymo_ctf::Metadata::from_bytes(metadata).is_ok())
+            {
+                let babeltrace2 = case
+                    .directives
+                    .get("babeltrace2")
+                    .map_or("", String::as_str)
+                    .to_owned();
+                all.push(Source {
+                    name: format!("{} by {title}", case.name),
+                    metadata,
+                    streams: case.streams(),
+                    babeltrace2,
+                });
             }
         }
     }
@@ -106,7 +126,12 @@ fn finds() -> Vec<Source> {
     for entry in fs::read_dir(case::folder().join("finds")).unwrap() {
         let path = entry.unwrap().path();
         let bytes = fs::read(&path).unwrap();
-        let Some(at) = bytes.windows(SEPARATOR.len()).position(|window| window == SEPARATOR) else { continue };
+        let Some(at) = bytes
+            .windows(SEPARATOR.len())
+            .position(|window| window == SEPARATOR)
+        else {
+            continue;
+        };
         let (metadata, stream) = (bytes[..at].to_vec(), bytes[at + SEPARATOR.len()..].to_vec());
         if kymo_ctf::Metadata::from_bytes(&metadata).is_ok() {
             all.push(Source {
@@ -123,21 +148,46 @@ fn finds() -> Vec<Source> {
 #[test]
 fn every_stream_of_the_conformance_set_stays_what_it_is() {
     let wrong = changes(cases(), "set", |source| source);
-    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
-/// Nearly all of these have packets that do not end where they say, and so other times around losses.
+/// Nearly all of these have packets that do not end where they say, and so other times around
+/// losses.
 #[test]
 fn what_a_fuzzer_found_stays_what_it_is() {
     let wrong = changes(finds(), "finds", same::Read::with_untimed_losses);
-    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
-/// What is no longer the same after conversions of each, compared with what `expected` makes of what was read.
-fn changes(sources: Vec<Source>, name: &str, expected: impl Fn(same::Read) -> same::Read) -> Vec<String> {
+/// What is no longer the same after conversions of each, compared with what `expected` makes of
+/// what was read.
+fn changes(
+    sources: Vec<Source>,
+    name: &str,
+    expected: impl Fn(same::Read) -> same::Read,
+) -> Vec<String> {
     let folder = Folder::new(name);
     let mut wrong = Vec::new();
-    for (number, Source { name, metadata, streams, .. }) in sources.into_iter().enumerate() {
+    for (
+        number,
+        Source {
+            name,
+            metadata,
+            streams,
+            ..
+        },
+    ) in sources.into_iter().enumerate()
+    {
         let at = |what: &str| folder.join(&format!("{number}-{what}"));
         write(&at("in"), &metadata, &streams);
         let source = expected(read(&at("in")));
@@ -145,11 +195,17 @@ fn changes(sources: Vec<Source>, name: &str, expected: impl Fn(same::Read) -> sa
         let no_old = name.contains("leb128-wide") && source.has_wide();
         for (what, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
             if no_old && format == Format::Ctf18 {
-                wrong.extend(not_refused(&at("in"), &at(what)).map(|what| format!("{name}: {what}")));
+                wrong.extend(
+                    not_refused(&at("in"), &at(what)).map(|what| format!("{name}: {what}")),
+                );
                 continue;
             }
             whole(&at("in"), &at(what), format);
-            let wanted = if format == Format::Ctf18 { source.lowered() } else { source.clone() };
+            let wanted = if format == Format::Ctf18 {
+                source.lowered()
+            } else {
+                source.clone()
+            };
             if let Some(difference) = wanted.differs(&read(&at(what))) {
                 wrong.push(format!("{name} to {what}: {difference}"));
             }
@@ -175,7 +231,13 @@ fn changes(sources: Vec<Source>, name: &str, expected: impl Fn(same::Read) -> sa
 /// What is wrong with how integers that CTF 1.8 has no class for are refused.
 fn not_refused(from: &Path, to: &Path) -> Option<String> {
     fs::create_dir_all(to).unwrap();
-    match convert(&Trace::open(from).unwrap(), to, Format::Ctf18, false, |_| Keep::Take) {
+    match convert(
+        &Trace::open(from).unwrap(),
+        to,
+        Format::Ctf18,
+        false,
+        |_| Keep::Take,
+    ) {
         Err(WriteError::Wide { .. }) if files(to).is_empty() => None,
         Err(WriteError::Wide { .. }) => Some("something is left of what was refused".to_owned()),
         other => Some(format!("it should be refused: {other:?}")),
@@ -184,14 +246,22 @@ fn not_refused(from: &Path, to: &Path) -> Option<String> {
 
 /// What babeltrace2 prints of a trace, and what it complains of.
 fn babeltrace2(folder: &Path) -> (Vec<String>, String) {
-    let arguments = ["--clock-cycles", "--no-delta", "--color=never", "--fields=emf"];
+    let arguments = [
+        "--clock-cycles",
+        "--no-delta",
+        "--color=never",
+        "--fields=emf",
+    ];
     let output = std::process::Command::new("timeout")
         .args(["20", "babeltrace2"])
         .args(arguments)
         .arg(folder)
         .output()
         .expect("babeltrace2 is installed");
-    let lines = String::from_utf8_lossy(&output.stdout).lines().map(|line| line.trim_end().to_owned()).collect();
+    let lines = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
     let mut complaints = String::from_utf8_lossy(&output.stderr).into_owned();
     if !output.status.success() {
         complaints.push_str("(failed)");
@@ -202,23 +272,43 @@ fn babeltrace2(folder: &Path) -> (Vec<String>, String) {
 /// A line without `_NAME_length` and `_NAME_tag`, which may have been inserted.
 fn without_copies(line: &str) -> String {
     let is_copy = |field: &&str| {
-        let name = field.trim_start_matches(['{', ' ']).split(' ').next().unwrap_or_default();
+        let name = field
+            .trim_start_matches(['{', ' '])
+            .split(' ')
+            .next()
+            .unwrap_or_default();
         name.starts_with('_') && (name.ends_with("_length") || name.ends_with("_tag"))
     };
     // What is before the first field, with the event's name, goes with none.
     let (event, fields) = line.split_once(": { ").unwrap_or((line, ""));
-    let kept = fields.split(", ").map(|field| field.strip_prefix("{ ").unwrap_or(field)).filter(|field| !is_copy(field));
-    std::iter::once(event).chain(kept).collect::<Vec<_>>().join(", ")
+    let kept = fields
+        .split(", ")
+        .map(|field| field.strip_prefix("{ ").unwrap_or(field))
+        .filter(|field| !is_copy(field));
+    std::iter::once(event)
+        .chain(kept)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
-/// Everything in CTF 1.8 is read by babeltrace2 without a word, besides of what was lost; what it reads of the source is the same.
+/// Everything in CTF 1.8 is read by babeltrace2 without a word, besides of what was lost; what it
+/// reads of the source is the same.
 #[test]
 #[ignore = "needs babeltrace2: cargo xtask test runs it"]
 fn babeltrace2_reads_what_is_written() {
     let folder = Folder::new("babeltrace2");
     let mut wrong = Vec::new();
     let (mut compared, mut own_context) = (0, 0);
-    for (number, Source { name, metadata, streams, babeltrace2: reason }) in cases().into_iter().enumerate() {
+    for (
+        number,
+        Source {
+            name,
+            metadata,
+            streams,
+            babeltrace2: reason,
+        },
+    ) in cases().into_iter().enumerate()
+    {
         let at = |what: &str| folder.join(&format!("{number}-{what}"));
         write(&at("in"), &metadata, &streams);
         if name.contains("leb128-wide") && read(&at("in")).has_wide() {
@@ -227,7 +317,8 @@ fn babeltrace2_reads_what_is_written() {
         }
         whole(&at("in"), &at("out"), Format::Ctf18);
         let (lines, complaints) = babeltrace2(&at("out"));
-        // babeltrace2 2.0.4 ends itself over any length or tag in an event's own context, whoever wrote it.
+        // babeltrace2 2.0.4 ends itself over any length or tag in an event's own context, whoever
+        // wrote it.
         if complaints.contains("ctf-meta-update-value-storing-indexes") {
             println!("not compared: {name}: it refers to a field in the event's own context");
             own_context += 1;
@@ -235,14 +326,20 @@ fn babeltrace2_reads_what_is_written() {
         }
         let complaints: Vec<&str> = complaints
             .lines()
-            .filter(|line| !line.contains("WARNING: Tracer discarded") && !line.contains("WARNING: Tracer may have discarded"))
+            .filter(|line| {
+                !line.contains("WARNING: Tracer discarded")
+                    && !line.contains("WARNING: Tracer may have discarded")
+            })
             .collect();
         if !complaints.is_empty() {
             wrong.push(format!("{name}: {}", complaints.join("\n    ")));
         }
         let expected = read(&at("in")).events.len();
         if lines.len() != expected {
-            wrong.push(format!("{name}: {} lines of {expected} events", lines.len()));
+            wrong.push(format!(
+                "{name}: {} lines of {expected} events",
+                lines.len()
+            ));
         }
         if !reason.is_empty() {
             continue;
@@ -251,12 +348,22 @@ fn babeltrace2_reads_what_is_written() {
         if failed.is_empty() && before.len() == expected {
             compared += 1;
             let lines: Vec<String> = lines.iter().map(|line| without_copies(line)).collect();
-            if before.iter().map(|line| without_copies(line)).collect::<Vec<_>>() != lines {
+            if before
+                .iter()
+                .map(|line| without_copies(line))
+                .collect::<Vec<_>>()
+                != lines
+            {
                 wrong.push(format!("{name}:\n  before {before:#?}\n  after {lines:#?}"));
             }
         }
     }
-    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     assert!(own_context <= 8, "{own_context} refer to the own context");
     assert!(compared >= 30, "only {compared} compared");
 }

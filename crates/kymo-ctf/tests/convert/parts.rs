@@ -41,11 +41,16 @@ impl Packet {
         let mut out = Vec::new();
         let word = |out: &mut Vec<u8>, value: u32| out.extend(value.to_be_bytes());
         word(&mut out, 0xc1fc_1fc1);
-        out.extend([0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff]);
+        out.extend([
+            0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee,
+            0xff,
+        ]);
         word(&mut out, 7);
         out.extend(self.begin.to_be_bytes());
         out.extend(self.end.to_be_bytes());
-        [0, 0, self.sequence, self.discarded, 3, 2].into_iter().for_each(|value| word(&mut out, value));
+        [0, 0, self.sequence, self.discarded, 3, 2]
+            .into_iter()
+            .for_each(|value| word(&mut out, value));
         for time in &self.events {
             out.resize(out.len().next_multiple_of(8), 0);
             let small = time % 3 != 0;
@@ -69,7 +74,8 @@ impl Packet {
     }
 }
 
-/// Ten packets of ten events each, 100 ticks long; before the fifth two packets are missing, and the eighth tells of 5 lost events.
+/// Ten packets of ten events each, 100 ticks long; before the fifth two packets are missing, and
+/// the eighth tells of 5 lost events.
 fn packets() -> Vec<Packet> {
     (0..10u32)
         .map(|number| Packet {
@@ -77,7 +83,9 @@ fn packets() -> Vec<Packet> {
             end: u64::from(number) * 100 + 99,
             sequence: 3 + number + if number >= 5 { 2 } else { 0 },
             discarded: 11 + if number >= 8 { 5 } else { 0 },
-            events: (0..10).map(|event| u64::from(number) * 100 + event * 10 + 1).collect(),
+            events: (0..10)
+                .map(|event| u64::from(number) * 100 + event * 10 + 1)
+                .collect(),
         })
         .collect()
 }
@@ -150,14 +158,33 @@ fn a_part_has_its_events_and_the_losses_around_them() {
     fs::write(input.join("empty"), "").unwrap();
     let all = read(&input);
     assert_eq!((all.events.len(), all.losses.len()), (100, 2));
-    for (number, (from, to)) in
-        [(0, 2000), (250, 260), (450, 460), (499, 505), (720, 890), (795, 796), (0, 0), (1500, 1600)].into_iter().enumerate()
+    for (number, (from, to)) in [
+        (0, 2000),
+        (250, 260),
+        (450, 460),
+        (499, 505),
+        (720, 890),
+        (795, 796),
+        (0, 0),
+        (1500, 1600),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let out = folder.join(&format!("out-{number}"));
         fs::create_dir(&out).unwrap();
-        convert(&Trace::open(&input).unwrap(), &out, Format::Ctf18, true, between(from, to)).unwrap();
+        convert(
+            &Trace::open(&input).unwrap(),
+            &out,
+            Format::Ctf18,
+            true,
+            between(from, to),
+        )
+        .unwrap();
         let mut expected = all.clone();
-        expected.events.retain(|event| (from..=to).contains(&event.time.unwrap()));
+        expected
+            .events
+            .retain(|event| (from..=to).contains(&event.time.unwrap()));
         expected.losses.retain(|loss| loss.touches(from, to));
         assert_eq!(expected.differs(&read(&out)), None, "{from} to {to}");
         if expected.events.is_empty() && expected.losses.is_empty() {
@@ -176,9 +203,18 @@ fn what_is_left_out_between_is_no_loss() {
         ItemRef::Event(event) if event.time().unwrap().0 % 300 != 1 => Keep::Leave,
         _ => Keep::Take,
     };
-    convert(&Trace::open(&input).unwrap(), &out, Format::Ctf18, true, few).unwrap();
+    convert(
+        &Trace::open(&input).unwrap(),
+        &out,
+        Format::Ctf18,
+        true,
+        few,
+    )
+    .unwrap();
     let mut expected = read(&input);
-    expected.events.retain(|event| event.time.unwrap() % 300 == 1);
+    expected
+        .events
+        .retain(|event| event.time.unwrap() % 300 == 1);
     assert_eq!(expected.events.len(), 4);
     assert_eq!(expected.differs(&read(&out)), None);
 }
@@ -196,8 +232,14 @@ fn damage_is_mended() {
     let input = source(&folder, "in", bytes);
     let out = folder.join("out");
     let converted = whole(&input, &out, Format::Ctf18);
-    assert_eq!((converted.clamped, converted.closed, converted.events), (1, 1, 100));
-    assert!(converted.counters >= 1 && converted.damage.is_none(), "{converted:?}");
+    assert_eq!(
+        (converted.clamped, converted.closed, converted.events),
+        (1, 1, 100)
+    );
+    assert!(
+        converted.counters >= 1 && converted.damage.is_none(),
+        "{converted:?}"
+    );
     let (before, after) = (read(&input), read(&out));
     assert!(!before.problems.is_empty());
     assert_eq!(before.differs(&after), None);
@@ -226,7 +268,14 @@ fn of_a_damaged_stream_everything_that_is_read_is_written() {
             let converted = whole(&input, &out, format);
             damaged += usize::from(converted.damage.is_some());
             let (before, after) = (read(&input), read(&out));
-            assert_eq!(converted.damage.is_some(), before.problems.iter().any(|problem| is_error(&input, problem)), "{number}");
+            assert_eq!(
+                converted.damage.is_some(),
+                before
+                    .problems
+                    .iter()
+                    .any(|problem| is_error(&input, problem)),
+                "{number}"
+            );
             let difference = before.differs(&after);
             assert_eq!(difference, None, "case {number} in {what}");
         }
@@ -236,7 +285,10 @@ fn of_a_damaged_stream_everything_that_is_read_is_written() {
 
 /// Whether the reader gives it as an error.
 fn is_error(folder: &std::path::Path, problem: &str) -> bool {
-    Trace::open(folder).unwrap().events().any(|item| item.is_err_and(|error| error.to_string() == problem))
+    Trace::open(folder)
+        .unwrap()
+        .events()
+        .any(|item| item.is_err_and(|error| error.to_string() == problem))
 }
 
 /// A stream without packets is split into some, all times whole.
@@ -253,15 +305,23 @@ fn long_packets_are_split() {
         bytes.extend((event * 10).to_le_bytes());
         bytes.extend([event as u8 | 64; 10001]);
     }
-    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    write(
+        &folder.join("in"),
+        metadata.as_bytes(),
+        &[("s".to_owned(), bytes)],
+    );
     let converted = whole(&folder.join("in"), &folder.join("out"), Format::Ctf18);
     assert_eq!((converted.events, converted.packets), (400, 4));
-    assert_eq!(read(&folder.join("in")).differs(&read(&folder.join("out"))), None);
+    assert_eq!(
+        read(&folder.join("in")).differs(&read(&folder.join("out"))),
+        None
+    );
     whole(&folder.join("out"), &folder.join("again"), Format::Ctf18);
     assert!(super::bytes(&folder.join("out")) == super::bytes(&folder.join("again")));
 }
 
-/// The end of a packet that tells of lost events is the end of the interval in which they were lost, however long the packet is.
+/// The end of a packet that tells of lost events is the end of the interval in which they were
+/// lost, however long the packet is.
 #[test]
 fn long_packets_that_tell_of_losses_stay_whole() {
     let folder = Folder::new("long-losses");
@@ -273,19 +333,37 @@ fn long_packets_that_tell_of_losses_stay_whole() {
         event { name = e; fields := struct { integer { size = 8; align = 8; encoding = UTF8; } text[10000]; }; };";
     let packet = |begin: u64, count: u64, discarded: u64| {
         let size = (32 + count * 10_008) * 8;
-        let mut bytes: Vec<u8> = [begin, begin + 9999, size, discarded].into_iter().flat_map(u64::to_le_bytes).collect();
+        let mut bytes: Vec<u8> = [begin, begin + 9999, size, discarded]
+            .into_iter()
+            .flat_map(u64::to_le_bytes)
+            .collect();
         for event in 0..count {
             bytes.extend((begin + event).to_le_bytes());
             bytes.extend([b'x'; 10_000]);
         }
         bytes
     };
-    let bytes = [packet(0, 1, 0), packet(10_000, 300, 5), packet(20_000, 300, 5)].concat();
-    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    let bytes = [
+        packet(0, 1, 0),
+        packet(10_000, 300, 5),
+        packet(20_000, 300, 5),
+    ]
+    .concat();
+    write(
+        &folder.join("in"),
+        metadata.as_bytes(),
+        &[("s".to_owned(), bytes)],
+    );
     let converted = whole(&folder.join("in"), &folder.join("out"), Format::Ctf18);
     assert_eq!((converted.events, converted.packets), (601, 1 + 1 + 3));
     let source = read(&folder.join("in"));
-    assert_eq!((source.losses.len(), source.differs(&read(&folder.join("out")))), (1, None));
+    assert_eq!(
+        (
+            source.losses.len(),
+            source.differs(&read(&folder.join("out")))
+        ),
+        (1, None)
+    );
 }
 
 /// A packet that says it ends after the next one begins does not move the events of that.
@@ -304,7 +382,11 @@ fn packets_that_end_late_move_no_event() {
         let out = folder.join(&format!("{name}-out"));
         whole(&input, &out, Format::Ctf18);
         let before = read(&input);
-        assert_eq!((before.events.len(), before.differs(&read(&out))), (events, None), "{name}");
+        assert_eq!(
+            (before.events.len(), before.differs(&read(&out))),
+            (events, None),
+            "{name}"
+        );
     }
 }
 
@@ -316,17 +398,28 @@ fn ids_of_more_than_32_bits_are_kept() {
         trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u64 stream_id; }; };
         stream { id = 0x10000000001; packet.context := struct { u64 cpu_id; }; event.header := struct { u64 id; }; };
         event { name = e; id = 0x20000000002; stream_id = 0x10000000001; };";
-    let bytes = [0x100_0000_0001_u64, 0x300_0000_0003, 0x200_0000_0002].into_iter().flat_map(u64::to_le_bytes).collect();
-    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    let bytes = [0x100_0000_0001_u64, 0x300_0000_0003, 0x200_0000_0002]
+        .into_iter()
+        .flat_map(u64::to_le_bytes)
+        .collect();
+    write(
+        &folder.join("in"),
+        metadata.as_bytes(),
+        &[("s".to_owned(), bytes)],
+    );
     let source = read(&folder.join("in"));
-    assert_eq!((source.events.len(), source.events[0].cpu), (1, Some(0x300_0000_0003)));
+    assert_eq!(
+        (source.events.len(), source.events[0].cpu),
+        (1, Some(0x300_0000_0003))
+    );
     for (name, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
         whole(&folder.join("in"), &folder.join(name), format);
         assert_eq!(source.differs(&read(&folder.join(name))), None, "{name}");
     }
 }
 
-/// What few traces have: numbers whose bits are the other way round, and integers of the environment that CTF 1.8 has no room for.
+/// What few traces have: numbers whose bits are the other way round, and integers of the
+/// environment that CTF 1.8 has no room for.
 #[test]
 fn reversed_bits_and_large_numbers_are_kept() {
     let folder = Folder::new("reversed");
@@ -347,11 +440,29 @@ fn reversed_bits_and_large_numbers_are_kept() {
             float(64)
         ),
     );
-    let reversed = |bytes: &[u8]| bytes.iter().rev().map(|byte| byte.reverse_bits()).collect::<Vec<u8>>();
-    let bytes = [reversed(&1.25f32.to_le_bytes()), reversed(&(-2.5e9f64).to_le_bytes())].concat();
-    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    let reversed = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .map(|byte| byte.reverse_bits())
+            .collect::<Vec<u8>>()
+    };
+    let bytes = [
+        reversed(&1.25f32.to_le_bytes()),
+        reversed(&(-2.5e9f64).to_le_bytes()),
+    ]
+    .concat();
+    write(
+        &folder.join("in"),
+        metadata.as_bytes(),
+        &[("s".to_owned(), bytes)],
+    );
     let source = read(&folder.join("in"));
-    assert!(format!("{source:?}").contains("Float(1.25)") && format!("{source:?}").contains("Float(-2500000000.0)"), "{source:?}");
+    assert!(
+        format!("{source:?}").contains("Float(1.25)")
+            && format!("{source:?}").contains("Float(-2500000000.0)"),
+        "{source:?}"
+    );
     for (name, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
         whole(&folder.join("in"), &folder.join(name), format);
         assert_eq!(source.differs(&read(&folder.join(name))), None, "{name}");
@@ -360,7 +471,8 @@ fn reversed_bits_and_large_numbers_are_kept() {
     }
 }
 
-/// A length is not taken from a nearer field whose name differs by the underscore alone, which CTF 1.8 puts before names.
+/// A length is not taken from a nearer field whose name differs by the underscore alone, which CTF
+/// 1.8 puts before names.
 #[test]
 fn names_that_differ_by_an_underscore_are_told_apart() {
     let folder = Folder::new("underscore");
@@ -382,7 +494,11 @@ fn names_that_differ_by_an_underscore_are_told_apart() {
             byte("_n")
         ),
     );
-    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), vec![2, 1, 7, 8, 1, 3, 9])]);
+    write(
+        &folder.join("in"),
+        metadata.as_bytes(),
+        &[("s".to_owned(), vec![2, 1, 7, 8, 1, 3, 9])],
+    );
     let source = read(&folder.join("in"));
     assert_eq!((source.events.len(), source.problems.len()), (2, 0));
     whole(&folder.join("in"), &folder.join("out"), Format::Ctf18);
@@ -408,20 +524,37 @@ fn what_depends_on_headers_is_written_again() {
         [&head[..], &event].concat()
     };
     let bytes = [packet(0, &[7]), packet(5, &[8, 9])].concat();
-    write(&folder.join("in"), metadata.as_bytes(), &[("s".to_owned(), bytes)]);
+    write(
+        &folder.join("in"),
+        metadata.as_bytes(),
+        &[("s".to_owned(), bytes)],
+    );
     let before = read(&folder.join("in"));
-    assert_eq!((before.events.len(), before.problems.len()), (2, 0), "{:?}", before.problems);
+    assert_eq!(
+        (before.events.len(), before.problems.len()),
+        (2, 0),
+        "{:?}",
+        before.problems
+    );
     for (what, format) in [("one", Format::Ctf18), ("two", Format::Ctf2)] {
         whole(&folder.join("in"), &folder.join(what), format);
         assert_eq!(before.differs(&read(&folder.join(what))), None, "{what}");
     }
     let text = fs::read_to_string(folder.join("one").join("metadata")).unwrap();
-    for part in ["__a_length;", "a[__a_length]", "__b_length;", "__v_tag;", "variant <__v_tag>", "c[stream.packet.context._m]"] {
+    for part in [
+        "__a_length;",
+        "a[__a_length]",
+        "__b_length;",
+        "__v_tag;",
+        "variant <__v_tag>",
+        "c[stream.packet.context._m]",
+    ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
 }
 
-/// In CTF 2 the ticks of an offset are less than a second: whole seconds of them are added to the others.
+/// In CTF 2 the ticks of an offset are less than a second: whole seconds of them are added to the
+/// others.
 #[test]
 fn offsets_keep_their_sum_or_are_refused() {
     let folder = Folder::new("offsets");
@@ -430,16 +563,43 @@ fn offsets_keep_their_sum_or_are_refused() {
         METADATA.replace("offset_s = -5; offset = 77;", &offsets)
     };
     let at = |name: &str| folder.join(name);
-    for (number, (seconds, ticks)) in [(-5, 77), (i64::MIN, u64::MAX), (i64::MAX - 3, 3_999_999)].into_iter().enumerate() {
+    for (number, (seconds, ticks)) in [(-5, 77), (i64::MIN, u64::MAX), (i64::MAX - 3, 3_999_999)]
+        .into_iter()
+        .enumerate()
+    {
         let (input, out) = (at(&format!("in-{number}")), at(&format!("out-{number}")));
-        write(&input, text(seconds, ticks).as_bytes(), &[("s".to_owned(), stream(&packets()))]);
+        write(
+            &input,
+            text(seconds, ticks).as_bytes(),
+            &[("s".to_owned(), stream(&packets()))],
+        );
         whole(&input, &out, Format::Ctf2);
-        assert_eq!(read(&input).differs(&read(&out)), None, "{seconds} s and {ticks}");
+        assert_eq!(
+            read(&input).differs(&read(&out)),
+            None,
+            "{seconds} s and {ticks}"
+        );
     }
-    write(&at("in"), text(i64::MAX, 1_000_000).as_bytes(), &[("s".to_owned(), stream(&packets()))]);
+    write(
+        &at("in"),
+        text(i64::MAX, 1_000_000).as_bytes(),
+        &[("s".to_owned(), stream(&packets()))],
+    );
     fs::create_dir(at("out")).unwrap();
-    let error = convert(&Trace::open(&at("in")).unwrap(), &at("out"), Format::Ctf2, false, |_| Keep::Take).unwrap_err();
-    assert!(error.to_string().contains("not less than the clock's frequency"), "{error}");
+    let error = convert(
+        &Trace::open(&at("in")).unwrap(),
+        &at("out"),
+        Format::Ctf2,
+        false,
+        |_| Keep::Take,
+    )
+    .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("not less than the clock's frequency"),
+        "{error}"
+    );
     assert!(bytes(&at("out")).is_empty());
 }
 
@@ -453,13 +613,31 @@ fn trees_and_what_cannot_be_written() {
     whole(&input, &folder.join("out"), Format::Ctf18);
     assert_eq!(read(&input).differs(&read(&folder.join("out"))), None);
     let mut names = String::new();
-    bytes(&folder.join("out")).keys().for_each(|path| writeln!(names, "{}", path.display()).unwrap());
-    assert_eq!(names, "kernel/a/index/s.idx\nkernel/a/metadata\nkernel/a/s\nuser/b/index/s.idx\nuser/b/metadata\nuser/b/s\n");
+    bytes(&folder.join("out"))
+        .keys()
+        .for_each(|path| writeln!(names, "{}", path.display()).unwrap());
+    assert_eq!(
+        names,
+        "kernel/a/index/s.idx\nkernel/a/metadata\nkernel/a/s\nuser/b/index/s.idx\nuser/b/metadata\nuser/b/s\n"
+    );
     // A file stands where a directory should be.
     let out = folder.join("other");
     fs::create_dir(&out).unwrap();
     fs::write(out.join("user"), "mine").unwrap();
-    let error = convert(&Trace::open(&input).unwrap(), &out, Format::Ctf18, false, |_| Keep::Take).unwrap_err();
-    assert!(!error.is_full() && error.to_string().starts_with("cannot write the trace to"), "{error}");
-    assert_eq!(bytes(&out).into_iter().collect::<Vec<_>>(), [("user".into(), b"mine".to_vec())]);
+    let error = convert(
+        &Trace::open(&input).unwrap(),
+        &out,
+        Format::Ctf18,
+        false,
+        |_| Keep::Take,
+    )
+    .unwrap_err();
+    assert!(
+        !error.is_full() && error.to_string().starts_with("cannot write the trace to"),
+        "{error}"
+    );
+    assert_eq!(
+        bytes(&out).into_iter().collect::<Vec<_>>(),
+        [("user".into(), b"mine".to_vec())]
+    );
 }

@@ -36,9 +36,11 @@ enum Shown {
     List(Vec<Shown>),
     Struct(Named),
     Option(String, Box<Shown>),
-    /// An optional field in an optional field, and not there: a value does not say which of them is not.
+    /// An optional field in an optional field, and not there: a value does not say which of them is
+    /// not.
     Nothing,
-    /// In one of several options without a name, and a value does not say in which: what becomes of it in each.
+    /// In one of several options without a name, and a value does not say in which: what becomes of
+    /// it in each.
     OneOf(Vec<Shown>),
 }
 
@@ -54,16 +56,21 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Whether it may have been between two times, in ticks of a microsecond from 4.999923 s before the origin.
+    /// Whether it may have been between two times, in ticks of a microsecond from 4.999923 s before
+    /// the origin.
     pub(crate) fn touches(&self, from: u64, to: u64) -> bool {
         let nanos = |ticks: u64| -5_000_000_000 + i128::from(ticks + 77) * 1000;
-        self.end.is_some_and(|end| end >= nanos(from)) && self.begin.is_some_and(|begin| begin <= nanos(to))
+        self.end.is_some_and(|end| end >= nanos(from))
+            && self.begin.is_some_and(|begin| begin <= nanos(to))
     }
 }
 
 pub(crate) fn read(folder: &Path) -> Read {
     let mut read = Read::default();
-    for item in Trace::open(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())).events() {
+    for item in Trace::open(folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .events()
+    {
         match item {
             Ok(Item::Event(event)) => read.events.push(Seen::of(&event)),
             Ok(Item::Loss(loss)) => read.losses.push(Lost {
@@ -85,7 +92,10 @@ pub(crate) fn read(folder: &Path) -> Read {
 impl Seen {
     fn of(event: &Event) -> Seen {
         let parts = [
-            (&event.stream_context, event.packet.class.event_context.as_deref()),
+            (
+                &event.stream_context,
+                event.packet.class.event_context.as_deref(),
+            ),
             (&event.context, event.class.context.as_deref()),
             (&event.fields, event.class.fields.as_deref()),
         ];
@@ -97,21 +107,32 @@ impl Seen {
             cpu: event.cpu(),
             log_level: event.class.log_level,
             parts: parts.map(|(fields, _)| plain_fields(fields)),
-            lowered: parts.map(|(fields, class)| class.map_or_else(Vec::new, |class| lowered_fields(fields, class))),
-            name: if name.is_empty() { format!("event_{}", event.class.id) } else { name },
+            lowered: parts.map(|(fields, class)| {
+                class.map_or_else(Vec::new, |class| lowered_fields(fields, class))
+            }),
+            name: if name.is_empty() {
+                format!("event_{}", event.class.id)
+            } else {
+                name
+            },
         }
     }
 }
 
 fn plain_fields(fields: &Fields) -> Named {
-    fields.iter().map(|(name, value)| (name.to_owned(), plain(value))).collect()
+    fields
+        .iter()
+        .map(|(name, value)| (name.to_owned(), plain(value)))
+        .collect()
 }
 
 fn plain(value: &Value) -> Shown {
     match value {
         Value::Array(values) => Shown::List(values.iter().map(plain).collect()),
         Value::Struct(fields) => Shown::Struct(plain_fields(fields)),
-        Value::Variant { option, value } => Shown::Option(option.to_string(), Box::new(plain(value))),
+        Value::Variant { option, value } => {
+            Shown::Option(option.to_string(), Box::new(plain(value)))
+        }
         value => Shown::Plain(format!("{value:?}")),
     }
 }
@@ -119,18 +140,26 @@ fn plain(value: &Value) -> Shown {
 fn identifier(name: &str) -> String {
     match name {
         "" => "unnamed".to_owned(),
-        name => name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect(),
+        name => name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect(),
     }
 }
 
 fn lowered_fields(fields: &Fields, class: &StructClass) -> Named {
     let both = fields.iter().zip(&class.members);
-    both.map(|((name, value), member)| (identifier(name), lowered(value, &member.class))).collect()
+    both.map(|((name, value), member)| (identifier(name), lowered(value, &member.class)))
+        .collect()
 }
 
 fn lowered(value: &Value, class: &FieldClass) -> Shown {
     match (value, class) {
-        (Value::None, FieldClass::Optional(class)) if matches!(*class.class, FieldClass::Optional(_)) => Shown::Nothing,
+        (Value::None, FieldClass::Optional(class))
+            if matches!(*class.class, FieldClass::Optional(_)) =>
+        {
+            Shown::Nothing
+        }
         (Value::None, FieldClass::Optional(_)) => Shown::List(Vec::new()),
         (value, FieldClass::Optional(class)) => Shown::List(vec![lowered(value, &class.class)]),
         (Value::Bool(value), _) => plain(&Value::UInt((*value).into())),
@@ -140,71 +169,132 @@ fn lowered(value: &Value, class: &FieldClass) -> Shown {
                 Value::Int(value) => i128::from(*value).into(),
                 Value::Enum { value, .. } => (*value).into(),
                 Value::BitMap { bits, .. } => u128::from(*bits).into(),
-                Value::Wide(value) | Value::WideEnum { value, .. } | Value::WideBitMap { bits: value, .. } => value.clone(),
+                Value::Wide(value)
+                | Value::WideEnum { value, .. }
+                | Value::WideBitMap { bits: value, .. } => value.clone(),
                 // Of another option than it is in.
                 other => return plain(other),
             };
             plain(&Value::Str(number.in_base(class.base)))
         }
-        (Value::Bytes(bytes), _) => Shown::List(bytes.iter().map(|byte| plain(&Value::UInt((*byte).into()))).collect()),
+        (Value::Bytes(bytes), _) => Shown::List(
+            bytes
+                .iter()
+                .map(|byte| plain(&Value::UInt((*byte).into())))
+                .collect(),
+        ),
         (Value::BitMap { bits, flags }, _) => {
-            let labels = if bits.is_power_of_two() { flags.clone() } else { Vec::new() };
-            plain(&Value::Enum { value: (*bits).into(), labels })
+            let labels = if bits.is_power_of_two() {
+                flags.clone()
+            } else {
+                Vec::new()
+            };
+            plain(&Value::Enum {
+                value: (*bits).into(),
+                labels,
+            })
         }
-        (Value::Struct(fields), FieldClass::Struct(class)) => Shown::Struct(lowered_fields(fields, class)),
-        (Value::Array(values), FieldClass::Array(class)) => {
-            Shown::List(values.iter().map(|value| lowered(value, &class.element)).collect())
+        (Value::Struct(fields), FieldClass::Struct(class)) => {
+            Shown::Struct(lowered_fields(fields, class))
         }
+        (Value::Array(values), FieldClass::Array(class)) => Shown::List(
+            values
+                .iter()
+                .map(|value| lowered(value, &class.element))
+                .collect(),
+        ),
         (Value::Variant { option, value }, FieldClass::Variant(class)) => {
             let of = class.options.iter().filter(|have| have.name == *option);
             let mut each: Vec<Shown> = of.map(|of| lowered(value, &of.class)).collect();
-            let value = if each.len() == 1 { each.remove(0) } else { Shown::OneOf(each) };
-            Shown::Option(if option.is_empty() { String::new() } else { identifier(option) }, Box::new(value))
+            let value = if each.len() == 1 {
+                each.remove(0)
+            } else {
+                Shown::OneOf(each)
+            };
+            Shown::Option(
+                if option.is_empty() {
+                    String::new()
+                } else {
+                    identifier(option)
+                },
+                Box::new(value),
+            )
         }
         (value, _) => plain(value),
     }
 }
 
 impl Read {
-    /// What becomes of it in CTF 1.8: a boolean is 0 or 1, an optional field an array of none or one, bytes are an array of numbers, of
-    /// a bit map only single bits have labels, names have no other characters than letters, digits and underscores, and none is empty.
+    /// What becomes of it in CTF 1.8: a boolean is 0 or 1, an optional field an array of none or
+    /// one, bytes are an array of numbers, of a bit map only single bits have labels, names have no
+    /// other characters than letters, digits and underscores, and none is empty.
     pub(crate) fn lowered(&self) -> Read {
         let mut read = self.clone();
-        read.events.iter_mut().for_each(|event| event.parts = event.lowered.clone());
+        read.events
+            .iter_mut()
+            .for_each(|event| event.parts = event.lowered.clone());
         read
     }
 
     /// Whether there are integers of more than 64 bits.
     pub(crate) fn has_wide(&self) -> bool {
-        self.events.iter().any(|event| format!("{:?}", event.parts).contains("Wide"))
+        self.events
+            .iter()
+            .any(|event| format!("{:?}", event.parts).contains("Wide"))
     }
 
-    /// The same without the times around losses. These are ends of packets, and where a packet says that it ends before its last event,
-    /// it ends with that in what is written.
+    /// The same without the times around losses. These are ends of packets, and where a packet says
+    /// that it ends before its last event, it ends with that in what is written.
     pub(crate) fn with_untimed_losses(mut self) -> Read {
-        self.losses.iter_mut().for_each(|loss| (loss.begin, loss.end) = (None, None));
+        self.losses
+            .iter_mut()
+            .for_each(|loss| (loss.begin, loss.end) = (None, None));
         self
     }
 
-    /// Where what was written differs from this. What is inserted there may be besides: lengths and selectors that are elsewhere.
+    /// Where what was written differs from this. What is inserted there may be besides: lengths and
+    /// selectors that are elsewhere.
     pub(crate) fn differs(&self, written: &Read) -> Option<String> {
         if let Some(problem) = written.problems.first() {
             return Some(format!("is written with a problem: {problem}"));
         }
         if self.events.len() != written.events.len() {
-            return Some(format!("{} events became {}", self.events.len(), written.events.len()));
+            return Some(format!(
+                "{} events became {}",
+                self.events.len(),
+                written.events.len()
+            ));
         }
         for (event, written) in self.events.iter().zip(&written.events) {
-            let parts = [0, 1, 2].map(|part| without_copies(&written.parts[part], &event.parts[part]));
-            let comparable = Seen { parts, lowered: event.lowered.clone(), ..written.clone() };
+            let parts =
+                [0, 1, 2].map(|part| without_copies(&written.parts[part], &event.parts[part]));
+            let comparable = Seen {
+                parts,
+                lowered: event.lowered.clone(),
+                ..written.clone()
+            };
             if comparable != *event {
-                let show = |event: &Seen| format!("{} {:?} {:?} {:?}", event.name, event.time, event.cpu, event.parts);
+                let show = |event: &Seen| {
+                    format!(
+                        "{} {:?} {:?} {:?}",
+                        event.name, event.time, event.cpu, event.parts
+                    )
+                };
                 return Some(format!("\n  {}\n  {}", show(event), show(&comparable)));
             }
         }
-        // Counters of 64 bits are written, which begin below half of that: they hold no more losses than these.
-        let of = |events: bool| self.losses.iter().filter(move |loss| loss.events == events).map(|loss| u128::from(loss.count));
-        if [true, false].into_iter().any(|events| of(events).sum::<u128>() > u128::from(u64::MAX / 2)) {
+        // Counters of 64 bits are written, which begin below half of that: they hold no more losses
+        // than these.
+        let of = |events: bool| {
+            self.losses
+                .iter()
+                .filter(move |loss| loss.events == events)
+                .map(|loss| u128::from(loss.count))
+        };
+        if [true, false]
+            .into_iter()
+            .any(|events| of(events).sum::<u128>() > u128::from(u64::MAX / 2))
+        {
             return None;
         }
         if self.losses.len() != written.losses.len() {
@@ -213,7 +303,13 @@ impl Read {
         for (loss, written) in self.losses.iter().zip(&written.losses) {
             // A time that the source did not tell may be known now.
             let (begin, end) = (loss.begin.and(written.begin), loss.end.and(written.end));
-            if *loss != (Lost { begin, end, ..written.clone() }) {
+            if *loss
+                != (Lost {
+                    begin,
+                    end,
+                    ..written.clone()
+                })
+            {
                 return Some(format!("{loss:?} became {written:?}"));
             }
         }
@@ -225,7 +321,9 @@ impl Read {
 fn without_copies(written: &Named, expected: &Named) -> Named {
     let is_copy = |name: &str| {
         // With a number behind it where the name is taken.
-        let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+        let name = name
+            .trim_end_matches(|c: char| c.is_ascii_digit())
+            .trim_end_matches('_');
         name.starts_with('_') && (name.ends_with("_length") || name.ends_with("_tag"))
     };
     let mut kept = Vec::new();
@@ -233,7 +331,10 @@ fn without_copies(written: &Named, expected: &Named) -> Named {
     for (name, value) in written {
         let here = wanted.next_if(|(wanted, _)| wanted == name);
         if here.is_some() || !is_copy(name) {
-            kept.push((name.clone(), here.map_or_else(|| value.clone(), |(_, expected)| inside(value, expected))));
+            kept.push((
+                name.clone(),
+                here.map_or_else(|| value.clone(), |(_, expected)| inside(value, expected)),
+            ));
         }
     }
     kept
@@ -251,10 +352,20 @@ fn is_nothing(written: &Shown) -> bool {
 fn inside(written: &Shown, expected: &Shown) -> Shown {
     match (written, expected) {
         (written, Shown::Nothing) if is_nothing(written) => Shown::Nothing,
-        (written, Shown::OneOf(each)) if each.iter().any(|one| inside(written, one) == *one) => expected.clone(),
-        (Shown::Struct(written), Shown::Struct(expected)) => Shown::Struct(without_copies(written, expected)),
+        (written, Shown::OneOf(each)) if each.iter().any(|one| inside(written, one) == *one) => {
+            expected.clone()
+        }
+        (Shown::Struct(written), Shown::Struct(expected)) => {
+            Shown::Struct(without_copies(written, expected))
+        }
         (Shown::List(written), Shown::List(expected)) if written.len() == expected.len() => {
-            Shown::List(written.iter().zip(expected).map(|(written, expected)| inside(written, expected)).collect())
+            Shown::List(
+                written
+                    .iter()
+                    .zip(expected)
+                    .map(|(written, expected)| inside(written, expected))
+                    .collect(),
+            )
         }
         (Shown::Option(option, written), Shown::Option(wanted, expected)) => {
             let is_unnamed = wanted.is_empty() && option.starts_with("unnamed");

@@ -1,6 +1,8 @@
-//! Traces of other tracers, and Kymo's own, by this crate and by babeltrace2: the same values, event by event.
+//! Traces of other tracers, and Kymo's own, by this crate and by babeltrace2: the same values,
+//! event by event.
 //!
-//! `cargo xtask test tracers` records them and names their folders in `KYMO_TRACES`, separated by `:`.
+//! `cargo xtask test tracers` records them and names their folders in `KYMO_TRACES`, separated by
+//! `:`.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,33 +18,72 @@ use std::process::Command;
 
 use kymo_ctf::{Format, Keep, Trace, convert};
 
-/// What babeltrace2 prints, in the form of [`show`]: no zeros before a time, no host, decimal numbers.
+/// What babeltrace2 prints, in the form of [`show`]: no zeros before a time, no host, decimal
+/// numbers.
 fn theirs(trace: &Path) -> Vec<String> {
-    let arguments = ["--clock-cycles", "--no-delta", "--color=never", "--fields=emf"];
-    let output = Command::new("babeltrace2").args(arguments).arg(trace).output().expect("babeltrace2 is installed");
-    assert!(output.status.success(), "{}: {}: {}", trace.display(), output.status, String::from_utf8_lossy(&output.stderr));
+    let arguments = [
+        "--clock-cycles",
+        "--no-delta",
+        "--color=never",
+        "--fields=emf",
+    ];
+    let output = Command::new("babeltrace2")
+        .args(arguments)
+        .arg(trace)
+        .output()
+        .expect("babeltrace2 is installed");
+    assert!(
+        output.status.success(),
+        "{}: {}: {}",
+        trace.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout).unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    // Of losses before a stream's first packet's end it says that there may be some; we, which do not know either, say nothing.
-    let losses = said.lines().map(loss).filter(|loss| !loss.starts_with("lost: ?"));
+    // Of losses before a stream's first packet's end it says that there may be some; we, which do
+    // not know either, say nothing.
+    let losses = said
+        .lines()
+        .map(loss)
+        .filter(|loss| !loss.starts_with("lost: ?"));
     text.lines().map(normal).chain(losses).collect()
 }
 
-/// What babeltrace2 says of a loss, in the form of [`show`]; in these traces a tick of the clock is a nanosecond.
+/// What babeltrace2 says of a loss, in the form of [`show`]; in these traces a tick of the clock is
+/// a nanosecond.
 ///
 /// - `WARNING: Tracer discarded 5 events between [00:00:00.000000010] and [00:00:00.000000020] in trace ..`
 /// - `WARNING: Tracer may have discarded events (unknown time range) in trace ..`
 fn loss(line: &str) -> String {
     let loss = || {
-        let rest = line.strip_prefix("WARNING: Tracer ")?.split_once(" in trace ")?.0;
-        let (what, range) = rest.split_once(" (").or_else(|| rest.split_once(" between "))?;
-        let count = what.strip_prefix("discarded ").map_or("?", |what| what.split(' ').next().unwrap_or_default());
-        let kind = if what.contains(" packet") { "packets" } else { "events" };
+        let rest = line
+            .strip_prefix("WARNING: Tracer ")?
+            .split_once(" in trace ")?
+            .0;
+        let (what, range) = rest
+            .split_once(" (")
+            .or_else(|| rest.split_once(" between "))?;
+        let count = what
+            .strip_prefix("discarded ")
+            .map_or("?", |what| what.split(' ').next().unwrap_or_default());
+        let kind = if what.contains(" packet") {
+            "packets"
+        } else {
+            "events"
+        };
         if range == "unknown time range)" {
             return Some(format!("lost: {count} {kind} [?, ?]"));
         }
-        let (begin, end) = range.strip_prefix('[')?.strip_suffix(']')?.split_once("] and [")?;
-        Some(format!("lost: {count} {kind} [{}, {}]", ticks(begin)?, ticks(end)?))
+        let (begin, end) = range
+            .strip_prefix('[')?
+            .strip_suffix(']')?
+            .split_once("] and [")?;
+        Some(format!(
+            "lost: {count} {kind} [{}, {}]",
+            ticks(begin)?,
+            ticks(end)?
+        ))
     };
     loss().unwrap_or_else(|| panic!("babeltrace2 says more than losses: {line}"))
 }
@@ -50,7 +91,9 @@ fn loss(line: &str) -> String {
 /// `hh:mm:ss.nnnnnnnnn`
 fn ticks(time: &str) -> Option<u64> {
     let (time, nanos) = time.split_once('.')?;
-    let seconds = time.split(':').try_fold(0, |sum, part| Some(60 * sum + part.parse::<u64>().ok()?))?;
+    let seconds = time
+        .split(':')
+        .try_fold(0, |sum, part| Some(60 * sum + part.parse::<u64>().ok()?))?;
     Some(1_000_000_000 * seconds + nanos.parse::<u64>().ok()?)
 }
 
@@ -75,7 +118,9 @@ fn normal(line: &str) -> String {
         let mut pieces = part.split("0x");
         out.push_str(pieces.next().unwrap());
         for piece in pieces {
-            let end = piece.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(piece.len());
+            let end = piece
+                .find(|c: char| !c.is_ascii_hexdigit())
+                .unwrap_or(piece.len());
             let (digits, rest) = piece.split_at(end);
             out.push_str(&u64::from_str_radix(digits, 16).unwrap().to_string());
             out.push_str(rest);
@@ -87,23 +132,38 @@ fn normal(line: &str) -> String {
 /// A line without `_NAME_length` and `_NAME_tag`, which may have been inserted.
 fn without_copies(line: &str) -> String {
     let is_copy = |field: &&str| {
-        let name = field.trim_start_matches(['{', '[', ' ']).split(' ').next().unwrap_or_default();
+        let name = field
+            .trim_start_matches(['{', '[', ' '])
+            .split(' ')
+            .next()
+            .unwrap_or_default();
         name.starts_with('_') && (name.ends_with("_length") || name.ends_with("_tag"))
     };
     // What stood behind a brace is then behind a comma; braces are of no interest here.
     let bare = line.replace("{ ", "").replace(" }", "");
-    bare.split(", ").filter(|field| !is_copy(field)).collect::<Vec<_>>().join(", ")
+    bare.split(", ")
+        .filter(|field| !is_copy(field))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
-/// The same trace written anew: babeltrace2 says nothing of it, and prints the same lines but for the trace's folder.
+/// The same trace written anew: babeltrace2 says nothing of it, and prints the same lines but for
+/// the trace's folder.
 fn converted(trace: &Path, lines: &[String]) {
     // Two tests do this at once.
-    let out = std::env::temp_dir().join(format!("kymo-tracers-{}-{:?}", std::process::id(), std::thread::current().id()));
+    let out = std::env::temp_dir().join(format!(
+        "kymo-tracers-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
     for (format, again) in [(Format::Ctf18, false), (Format::Ctf2, true)] {
         let _ = fs::remove_dir_all(&out);
         fs::create_dir_all(out.join("one")).unwrap();
         let all = |from: &Path, to: &Path, format| {
-            let made = convert(&Trace::open(from).unwrap(), to, format, false, |_| Keep::Take).unwrap();
+            let made = convert(&Trace::open(from).unwrap(), to, format, false, |_| {
+                Keep::Take
+            })
+            .unwrap();
             assert!(made.damage.is_none(), "{}: {made:?}", from.display());
         };
         all(trace, &out.join("one"), format);
@@ -117,16 +177,28 @@ fn converted(trace: &Path, lines: &[String]) {
         let mut theirs = theirs(&read);
         let mut lines = lines.to_vec();
         // Packets whose times the source did not tell have them now, and losses theirs.
-        if lines.iter().any(|line| line.starts_with("lost: ") && line.contains('?')) {
-            [&mut lines, &mut theirs].into_iter().flatten().filter(|line| line.starts_with("lost: ")).for_each(|line| {
-                line.truncate(line.find('[').unwrap_or(line.len()));
-            });
+        if lines
+            .iter()
+            .any(|line| line.starts_with("lost: ") && line.contains('?'))
+        {
+            [&mut lines, &mut theirs]
+                .into_iter()
+                .flatten()
+                .filter(|line| line.starts_with("lost: "))
+                .for_each(|line| {
+                    line.truncate(line.find('[').unwrap_or(line.len()));
+                });
         }
         for lines in [&mut lines, &mut theirs] {
-            lines.iter_mut().for_each(|line| *line = without_copies(line));
+            lines
+                .iter_mut()
+                .for_each(|line| *line = without_copies(line));
             lines.sort();
         }
-        let different = lines.iter().zip(&theirs).find(|(lines, theirs)| lines != theirs);
+        let different = lines
+            .iter()
+            .zip(&theirs)
+            .find(|(lines, theirs)| lines != theirs);
         assert_eq!(different, None, "{}", trace.display());
         assert_eq!(lines.len(), theirs.len(), "{}", trace.display());
     }
@@ -139,7 +211,14 @@ fn ours(trace: &Path) -> Vec<String> {
 
 fn ours_by(trace: &Path, metadata: &[u8]) -> Vec<String> {
     let metadata = show::parse(metadata);
-    let metadata = metadata.unwrap_or_else(|refusal| panic!("{}: {:?}: {}", trace.display(), refusal.position, refusal.message));
+    let metadata = metadata.unwrap_or_else(|refusal| {
+        panic!(
+            "{}: {:?}: {}",
+            trace.display(),
+            refusal.position,
+            refusal.message
+        )
+    });
     let mut streams = Vec::new();
     for entry in fs::read_dir(trace).unwrap() {
         let entry = entry.unwrap();
@@ -150,12 +229,18 @@ fn ours_by(trace: &Path, metadata: &[u8]) -> Vec<String> {
     }
     streams.sort();
     let lines = show::decode(&metadata, &streams);
-    assert!(lines == show::decode_borrowed(&metadata, &streams), "{}: the two readers differ", trace.display());
+    assert!(
+        lines == show::decode_borrowed(&metadata, &streams),
+        "{}: the two readers differ",
+        trace.display()
+    );
     lines
 }
 
 fn time(line: &str) -> u64 {
-    line.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(0, |(time, _)| time.parse().unwrap())
+    line.strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+        .map_or(0, |(time, _)| time.parse().unwrap())
 }
 
 #[test]
@@ -165,19 +250,33 @@ fn values_are_the_same() {
     for trace in std::env::split_paths(&traces) {
         let (mut ours, mut theirs) = (ours(&trace), theirs(&trace));
         let events = ours.iter().filter(|line| !line.starts_with("lost: "));
-        assert!(events.is_sorted_by_key(|line| time(line)), "{}: not in the order of time", trace.display());
+        assert!(
+            events.is_sorted_by_key(|line| time(line)),
+            "{}: not in the order of time",
+            trace.display()
+        );
         converted(&trace, &theirs);
         for lines in [&mut ours, &mut theirs] {
-            // Not all of these clocks have ticks of a nanosecond, in which babeltrace2 tells of losses.
+            // Not all of these clocks have ticks of a nanosecond, in which babeltrace2 tells of
+            // losses.
             let losses = lines.iter_mut().filter(|line| line.starts_with("lost: "));
             losses.for_each(|line| line.truncate(line.find('[').unwrap_or(line.len())));
-            // Which of two streams comes first where their times are the same is each reader's own affair.
+            // Which of two streams comes first where their times are the same is each reader's own
+            // affair.
             lines.sort();
         }
-        let different = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+        let different = ours
+            .iter()
+            .zip(&theirs)
+            .find(|(ours, theirs)| ours != theirs);
         assert_eq!(different, None, "{}", trace.display());
         assert_eq!(ours.len(), theirs.len(), "{}", trace.display());
-        assert!(ours.len() >= 1000, "{}: only {} events", trace.display(), ours.len());
+        assert!(
+            ours.len() >= 1000,
+            "{}: only {} events",
+            trace.display(),
+            ours.len()
+        );
         println!("{}: {} events are the same", trace.display(), ours.len());
     }
 }
@@ -196,21 +295,44 @@ fn values_of_random_types_are_the_same() {
         let (mut ours, mut theirs) = (ours(&folder), theirs(&folder));
         if let Some(twin) = twin {
             let twins = ours_by(&folder, twin.as_bytes());
-            assert_eq!(ours.len(), twins.len(), "seed {seed}, as CTF 2: {}\n{twin}", folder.display());
+            assert_eq!(
+                ours.len(),
+                twins.len(),
+                "seed {seed}, as CTF 2: {}\n{twin}",
+                folder.display()
+            );
             let different = ours.iter().zip(&twins).find(|(one, two)| one != two);
-            assert_eq!(different, None, "seed {seed}, as CTF 2: {}\n{twin}", folder.display());
+            assert_eq!(
+                different,
+                None,
+                "seed {seed}, as CTF 2: {}\n{twin}",
+                folder.display()
+            );
             twins_read += 1;
         }
         ours.sort();
         theirs.sort();
-        let different = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+        let different = ours
+            .iter()
+            .zip(&theirs)
+            .find(|(ours, theirs)| ours != theirs);
         assert_eq!(different, None, "seed {seed}: {}", folder.display());
-        assert_eq!(ours.len(), theirs.len(), "seed {seed}: {}", folder.display());
+        assert_eq!(
+            ours.len(),
+            theirs.len(),
+            "seed {seed}: {}",
+            folder.display()
+        );
         converted(&folder, &theirs);
-        let events = ours.iter().filter(|line| !line.starts_with("lost: ")).count();
+        let events = ours
+            .iter()
+            .filter(|line| !line.starts_with("lost: "))
+            .count();
         assert_eq!(events, written, "seed {seed}: {}", folder.display());
         all += written;
     }
     fs::remove_dir_all(&folder).unwrap();
-    println!("{all} events of random types are the same; {twins_read} traces were read as CTF 2, too");
+    println!(
+        "{all} events of random types are the same; {twins_read} traces were read as CTF 2, too"
+    );
 }

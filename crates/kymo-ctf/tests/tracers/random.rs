@@ -1,4 +1,5 @@
-//! Traces with random types and random values, written bit by bit: what no tracer at hand writes, and any might.
+//! Traces with random types and random values, written bit by bit: what no tracer at hand writes,
+//! and any might.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -65,7 +66,8 @@ pub(crate) enum Ty {
     Tag(Int, Vec<String>),
 }
 
-/// Bits as CTF has them: from the lowest of each byte in little-endian order, from the highest in big-endian order.
+/// Bits as CTF has them: from the lowest of each byte in little-endian order, from the highest in
+/// big-endian order.
 struct Bits {
     bytes: Vec<u8>,
     at: usize,
@@ -96,10 +98,20 @@ impl Bits {
 }
 
 impl Int {
-    pub(crate) const BYTE: Int = Int { size: 8, align: 8, signed: false, base: 10, order: None };
+    pub(crate) const BYTE: Int = Int {
+        size: 8,
+        align: 8,
+        signed: false,
+        base: 10,
+        order: None,
+    };
 
     pub(crate) fn unsigned(size: u32, align: u32) -> Int {
-        Int { size, align, ..Int::BYTE }
+        Int {
+            size,
+            align,
+            ..Int::BYTE
+        }
     }
 
     fn tsdl(self, more: &str) -> String {
@@ -109,21 +121,48 @@ impl Int {
             Some(Order::Big) => "byte_order = be; ",
             None => "",
         };
-        let _ = write!(text, "signed = {}; base = {}; {order}{more}}}", self.signed, self.base);
+        let _ = write!(
+            text,
+            "signed = {}; base = {}; {order}{more}}}",
+            self.signed, self.base
+        );
         text
     }
 }
 
 fn int(random: &mut Random) -> Int {
     let whole = random.one_in(2);
-    let size = if whole { random.of(&[8, 16, 32, 64]) } else { 1 + random.below(64) as u32 };
+    let size = if whole {
+        random.of(&[8, 16, 32, 64])
+    } else {
+        1 + random.below(64) as u32
+    };
     // A field whose order is not the trace's begins and ends with a byte.
-    let order = if whole && random.one_in(3) { Some(random.of(&[Order::Little, Order::Big])) } else { None };
-    let align = if order.is_some() { random.of(&[8, 16, 32]) } else { random.of(&[1, 1, 1, 2, 4, 8, 8, 16, 64]) };
+    let order = if whole && random.one_in(3) {
+        Some(random.of(&[Order::Little, Order::Big]))
+    } else {
+        None
+    };
+    let align = if order.is_some() {
+        random.of(&[8, 16, 32])
+    } else {
+        random.of(&[1, 1, 1, 2, 4, 8, 8, 16, 64])
+    };
     let signed = random.one_in(2);
-    // In base 16, a negative number is printed as another one, and babeltrace2 2.0.4 prints 0 for numbers of 57 to 63 bits.
-    let base = if signed || (57..64).contains(&size) { 10 } else { random.of(&[10, 16]) };
-    Int { size, align, signed, base, order }
+    // In base 16, a negative number is printed as another one, and babeltrace2 2.0.4 prints 0 for
+    // numbers of 57 to 63 bits.
+    let base = if signed || (57..64).contains(&size) {
+        10
+    } else {
+        random.of(&[10, 16])
+    };
+    Int {
+        size,
+        align,
+        signed,
+        base,
+        order,
+    }
 }
 
 /// Where the fields are that all events have.
@@ -144,7 +183,12 @@ type Lengths = Vec<String>;
 impl Types {
     fn name(&mut self) -> String {
         self.names += 1;
-        format!("{}{}", self.random.of(&["a", "_b", "len", "_event", "x_", "stream", "Tag"]), self.names)
+        format!(
+            "{}{}",
+            self.random
+                .of(&["a", "_b", "len", "_event", "x_", "stream", "Tag"]),
+            self.names
+        )
     }
 
     fn members(&mut self, depth: u32, lengths: &mut Lengths) -> Vec<(String, Ty)> {
@@ -154,17 +198,21 @@ impl Types {
             match self.random.below(12) {
                 0 => {
                     let length = self.name();
-                    let int = Int::unsigned(1 + self.random.below(3) as u32, self.random.of(&[1, 4, 8]));
+                    let int =
+                        Int::unsigned(1 + self.random.below(3) as u32, self.random.of(&[1, 4, 8]));
                     members.push((length.clone(), Ty::Int(int)));
                     lengths.push(length);
                 }
                 1 if depth < 3 && self.is_dynamic => {
                     let (tag, options) = (self.name(), 1 + self.random.below(4));
                     let labels: Vec<String> = (0..options).map(|_| self.name()).collect();
-                    let int = Int::unsigned(2 + self.random.below(9) as u32, self.random.of(&[1, 8]));
+                    let int =
+                        Int::unsigned(2 + self.random.below(9) as u32, self.random.of(&[1, 8]));
                     members.push((tag.clone(), Ty::Tag(int, labels.clone())));
                     // What an option has inside is no length for what comes behind.
-                    let options = labels.into_iter().map(|label| (label, self.ty(depth + 1, &mut lengths.clone())));
+                    let options = labels
+                        .into_iter()
+                        .map(|label| (label, self.ty(depth + 1, &mut lengths.clone())));
                     let variant = Ty::Variant(tag, options.collect());
                     members.push((self.name(), variant));
                 }
@@ -201,8 +249,15 @@ impl Types {
     }
 
     fn enumeration(&mut self) -> Ty {
-        let int = Int { base: 10, ..int(&mut self.random) };
-        let least = if int.signed { -1 << (int.size - 1).min(20) } else { 0 };
+        let int = Int {
+            base: 10,
+            ..int(&mut self.random)
+        };
+        let least = if int.signed {
+            -1 << (int.size - 1).min(20)
+        } else {
+            0
+        };
         let most = 1i128 << (int.size - u32::from(int.signed)).min(20);
         let mut ranges = Vec::new();
         for _ in 0..=self.random.below(4) {
@@ -212,7 +267,8 @@ impl Types {
         Ty::Enum(int, ranges)
     }
 
-    /// All fields of one part of a record. `lengths` are those that stand in the parts before it; its own come in their place.
+    /// All fields of one part of a record. `lengths` are those that stand in the parts before it;
+    /// its own come in their place.
     fn part(&mut self, is_dynamic: bool, lengths: &mut Lengths) -> Ty {
         self.is_dynamic = is_dynamic;
         let foreign = lengths.len();
@@ -233,16 +289,36 @@ fn spell(ty: &Ty) -> (String, String) {
     match ty {
         Ty::Int(int) => (int.tsdl(""), String::new()),
         Ty::Enum(int, ranges) => {
-            let labels = ranges.iter().enumerate().map(|(i, (from, to))| match (from == to, i % 2) {
-                (true, 0) => format!("L{i} = {from}"),
-                (_, 0) => format!("L{i} = {from} ... {to}"),
-                _ => format!("\"a label {i}\" = {from} ... {to}"),
-            });
-            (format!("enum : {} {{ {} }}", int.tsdl(""), labels.collect::<Vec<_>>().join(", ")), String::new())
+            let labels =
+                ranges
+                    .iter()
+                    .enumerate()
+                    .map(|(i, (from, to))| match (from == to, i % 2) {
+                        (true, 0) => format!("L{i} = {from}"),
+                        (_, 0) => format!("L{i} = {from} ... {to}"),
+                        _ => format!("\"a label {i}\" = {from} ... {to}"),
+                    });
+            (
+                format!(
+                    "enum : {} {{ {} }}",
+                    int.tsdl(""),
+                    labels.collect::<Vec<_>>().join(", ")
+                ),
+                String::new(),
+            )
         }
-        Ty::Tag(int, labels) => (format!("enum : {} {{ {} }}", int.tsdl(""), labels.join(", ")), String::new()),
-        Ty::Float(32, align) => (format!("floating_point {{ exp_dig = 8; mant_dig = 24; align = {align}; }}"), String::new()),
-        Ty::Float(_, align) => (format!("floating_point {{ exp_dig = 11; mant_dig = 53; align = {align}; }}"), String::new()),
+        Ty::Tag(int, labels) => (
+            format!("enum : {} {{ {} }}", int.tsdl(""), labels.join(", ")),
+            String::new(),
+        ),
+        Ty::Float(32, align) => (
+            format!("floating_point {{ exp_dig = 8; mant_dig = 24; align = {align}; }}"),
+            String::new(),
+        ),
+        Ty::Float(_, align) => (
+            format!("floating_point {{ exp_dig = 11; mant_dig = 53; align = {align}; }}"),
+            String::new(),
+        ),
         Ty::Text => ("string { encoding = UTF8; }".into(), String::new()),
         Ty::Chars(count) => (Int::BYTE.tsdl("encoding = UTF8; "), format!("[{count}]")),
         Ty::Array(element, count) => {
@@ -254,16 +330,28 @@ fn spell(ty: &Ty) -> (String, String) {
             (ty, format!("[{length}]{suffix}"))
         }
         Ty::Struct(align, members) => {
-            let align = if *align > 1 { format!(" align({align})") } else { String::new() };
-            (format!("struct {{\n{}}}{align}", body(members)), String::new())
+            let align = if *align > 1 {
+                format!(" align({align})")
+            } else {
+                String::new()
+            };
+            (
+                format!("struct {{\n{}}}{align}", body(members)),
+                String::new(),
+            )
         }
-        Ty::Variant(tag, options) => (format!("variant <{tag}> {{\n{}}}", body(options)), String::new()),
+        Ty::Variant(tag, options) => (
+            format!("variant <{tag}> {{\n{}}}", body(options)),
+            String::new(),
+        ),
     }
 }
 
 fn body(members: &[(String, Ty)]) -> String {
     let mut out = String::new();
-    members.iter().for_each(|(name, ty)| declare(&mut out, name, ty));
+    members
+        .iter()
+        .for_each(|(name, ty)| declare(&mut out, name, ty));
     out
 }
 
@@ -273,7 +361,10 @@ fn alignment(ty: &Ty) -> u32 {
         Ty::Float(_, align) => *align,
         Ty::Text | Ty::Chars(_) => 8,
         Ty::Array(element, _) | Ty::Sequence(_, element) => alignment(element),
-        Ty::Struct(align, members) => members.iter().map(|(_, ty)| alignment(ty)).fold(*align, u32::max),
+        Ty::Struct(align, members) => members
+            .iter()
+            .map(|(_, ty)| alignment(ty))
+            .fold(*align, u32::max),
         Ty::Variant(..) => 1,
     }
 }
@@ -283,7 +374,11 @@ type Written = Vec<(String, u64)>;
 
 fn newest(written: &Written, name: &str) -> u64 {
     let name = name.strip_prefix(COMMON).unwrap_or(name);
-    written.iter().rev().find(|(other, _)| other == name).map_or(0, |(_, value)| *value)
+    written
+        .iter()
+        .rev()
+        .find(|(other, _)| other == name)
+        .map_or(0, |(_, value)| *value)
 }
 
 fn value(random: &mut Random, bits: &mut Bits, name: &str, ty: &Ty, written: &mut Written) {
@@ -309,7 +404,11 @@ fn value(random: &mut Random, bits: &mut Bits, name: &str, ty: &Ty, written: &mu
         }
         Ty::Float(size, align) => {
             let value = random.below(4000) as f64 / 4.0 - 500.0;
-            let raw = if *size == 32 { u64::from((value as f32).to_bits()) } else { value.to_bits() };
+            let raw = if *size == 32 {
+                u64::from((value as f32).to_bits())
+            } else {
+                value.to_bits()
+            };
             bits.int(Int::unsigned(*size, *align), raw);
         }
         Ty::Text => {
@@ -324,10 +423,14 @@ fn value(random: &mut Random, bits: &mut Bits, name: &str, ty: &Ty, written: &mu
             (0..*count).for_each(|i| bits.int(Int::BYTE, if i < used { b'a'.into() } else { 0 }));
         }
         Ty::Array(element, count) => elements(random, bits, element, *count, written),
-        Ty::Sequence(length, element) => elements(random, bits, element, newest(written, length), written),
+        Ty::Sequence(length, element) => {
+            elements(random, bits, element, newest(written, length), written)
+        }
         Ty::Struct(_, members) => {
             bits.align(alignment(ty));
-            members.iter().for_each(|(name, ty)| value(random, bits, name, ty, written));
+            members
+                .iter()
+                .for_each(|(name, ty)| value(random, bits, name, ty, written));
         }
         Ty::Variant(tag, options) => {
             let (name, ty) = &options[newest(written, tag) as usize];
@@ -367,7 +470,11 @@ struct PacketContext {
 
 impl Context {
     fn new(random: &mut Random) -> Context {
-        Context { has_times: random.one_in(2), has_number: random.one_in(2), lost: random.of(&[0, 16, 32, 64]) }
+        Context {
+            has_times: random.one_in(2),
+            has_number: random.one_in(2),
+            lost: random.of(&[0, 16, 32, 64]),
+        }
     }
 
     /// Names, roles in CTF 2, types, and values.
@@ -380,20 +487,37 @@ impl Context {
         ];
         if self.has_times {
             fields.push(("timestamp_begin", "default-clock-timestamp", int(64)));
-            fields.push(("timestamp_end", "packet-end-default-clock-timestamp", int(64)));
+            fields.push((
+                "timestamp_end",
+                "packet-end-default-clock-timestamp",
+                int(64),
+            ));
         }
         if self.has_number {
             fields.push(("packet_seq_num", "packet-sequence-number", int(32)));
         }
         if self.lost > 0 {
-            fields.push(("events_discarded", "discarded-event-record-counter-snapshot", int(self.lost)));
+            fields.push((
+                "events_discarded",
+                "discarded-event-record-counter-snapshot",
+                int(self.lost),
+            ));
         }
         fields
     }
 
     fn tsdl(&self) -> String {
-        let more = |name: &str| if name.starts_with("timestamp") { MAPPED } else { "" };
-        self.fields().iter().map(|(name, _, int)| format!("{} {name}; ", int.tsdl(more(name)))).collect()
+        let more = |name: &str| {
+            if name.starts_with("timestamp") {
+                MAPPED
+            } else {
+                ""
+            }
+        };
+        self.fields()
+            .iter()
+            .map(|(name, _, int)| format!("{} {name}; ", int.tsdl(more(name))))
+            .collect()
     }
 
     fn write(&self, bits: &mut Bits, packet: &PacketContext) {
@@ -412,20 +536,34 @@ impl Context {
     }
 }
 
-/// Writes a trace of two streams into `folder`; gives how many events it has, and its metadata as CTF 2 has them. There are none where a
-/// time of few bits goes on from one packet to the next: in CTF 2 each packet begins at 0 (CTF2-SPEC-2.0, section 6.1).
+/// Writes a trace of two streams into `folder`; gives how many events it has, and its metadata as
+/// CTF 2 has them. There are none where a time of few bits goes on from one packet to the next: in
+/// CTF 2 each packet begins at 0 (CTF2-SPEC-2.0, section 6.1).
 pub(crate) fn write(seed: u64, folder: &Path) -> (usize, Option<String>) {
-    let mut types = Types { random: Random::new(seed), names: 0, is_dynamic: true };
+    let mut types = Types {
+        random: Random::new(seed),
+        names: 0,
+        is_dynamic: true,
+    };
     let random = &mut types.random;
     let native = random.of(&[Order::Little, Order::Big]);
     let id = Int::unsigned(random.of(&[3, 5, 8, 16]), random.of(&[1, 8]));
     let time = Int::unsigned(random.of(&[7, 16, 27, 32, 64]), random.of(&[1, 8, 32]));
     let mut lengths = Lengths::new();
-    let common = types.random.one_in(2).then(|| types.part(true, &mut lengths));
-    let lengths: Lengths = lengths.iter().map(|length| format!("{COMMON}{length}")).collect();
+    let common = types
+        .random
+        .one_in(2)
+        .then(|| types.part(true, &mut lengths));
+    let lengths: Lengths = lengths
+        .iter()
+        .map(|length| format!("{COMMON}{length}"))
+        .collect();
     // babeltrace2 2.0.4 aborts where an event's own context has a sequence or a variant.
     let classes = (0..=types.random.below(4)).map(|_| {
-        let context = types.random.one_in(2).then(|| types.part(false, &mut Lengths::new()));
+        let context = types
+            .random
+            .one_in(2)
+            .then(|| types.part(false, &mut Lengths::new()));
         (context, types.part(true, &mut lengths.clone()))
     });
     let classes: Vec<(Option<Ty>, Ty)> = classes.collect();
@@ -466,33 +604,67 @@ event.header := struct {{ {} id; {} timestamp; }};
         let (mut now, mut file, mut lost) = (0u64, Vec::new(), 0);
         for number in 0..=random.below(4) {
             // A time that has wrapped can be told where the packet says when it begins.
-            now += random.below(if context.has_times { 1 << 40 } else { 1 << time.size.min(20) });
-            let mut packet = PacketContext { cpu, number, begin: now, ..PacketContext::default() };
-            let mut bits = Bits { bytes: Vec::new(), at: 0, native };
+            now += random.below(if context.has_times {
+                1 << 40
+            } else {
+                1 << time.size.min(20)
+            });
+            let mut packet = PacketContext {
+                cpu,
+                number,
+                begin: now,
+                ..PacketContext::default()
+            };
+            let mut bits = Bits {
+                bytes: Vec::new(),
+                at: 0,
+                native,
+            };
             bits.int(Int::unsigned(32, 8), 0xc1fc_1fc1);
             context.write(&mut bits, &packet);
             let length = bits.bytes.len();
             for _ in 0..random.below(30) {
                 let class = random.below(classes.len() as u64);
                 now += random.below(1 << time.size.min(20));
-                let header = Ty::Struct(1, vec![(String::new(), Ty::Int(id)), (String::new(), Ty::Int(time))]);
+                let header = Ty::Struct(
+                    1,
+                    vec![(String::new(), Ty::Int(id)), (String::new(), Ty::Int(time))],
+                );
                 bits.align(alignment(&header));
                 bits.int(id, class);
-                bits.int(time, if time.size < 64 { now & ((1 << time.size) - 1) } else { now });
+                bits.int(
+                    time,
+                    if time.size < 64 {
+                        now & ((1 << time.size) - 1)
+                    } else {
+                        now
+                    },
+                );
                 let (context, fields) = &classes[class as usize];
                 let mut written = Written::new();
-                for part in [common.as_ref(), context.as_ref(), Some(fields)].into_iter().flatten() {
+                for part in [common.as_ref(), context.as_ref(), Some(fields)]
+                    .into_iter()
+                    .flatten()
+                {
                     value(random, &mut bits, "", part, &mut written);
                 }
                 events += 1;
                 packet.events += 1;
             }
             now += random.below(1000);
-            lost += if random.one_in(2) { random.below(200) } else { 0 };
+            lost += if random.one_in(2) {
+                random.below(200)
+            } else {
+                0
+            };
             packet.content = bits.at as u64;
             packet.size = packet.content.next_multiple_of(8) + 8 * random.below(20);
             (packet.end, packet.lost) = (now, lost);
-            let mut head = Bits { bytes: Vec::new(), at: 0, native };
+            let mut head = Bits {
+                bytes: Vec::new(),
+                at: 0,
+                native,
+            };
             head.int(Int::unsigned(32, 8), 0xc1fc_1fc1);
             context.write(&mut head, &packet);
             bits.bytes[..length].copy_from_slice(&head.bytes);
@@ -507,6 +679,13 @@ event.header := struct {{ {} id; {} timestamp; }};
         fs::write(folder.join(format!("stream_{cpu}")), file).unwrap();
     }
     let has_twin = context.has_times || time.size == 64;
-    let twin = Shape { native, id, time, context, common: common.as_ref(), classes: &classes };
+    let twin = Shape {
+        native,
+        id,
+        time,
+        context,
+        common: common.as_ref(),
+        classes: &classes,
+    };
     (events, has_twin.then(|| twin.json()))
 }

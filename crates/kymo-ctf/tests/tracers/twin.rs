@@ -16,14 +16,38 @@ type Members = [(String, Ty)];
 
 impl Shape<'_> {
     pub(crate) fn json(&self) -> String {
-        let int = |int, role: &str| self.int(int, &if role.is_empty() { String::new() } else { format!(r#","roles":["{role}"]"#) });
-        let magic = structure(1, &[member("magic", &int(Int::unsigned(32, 8), "packet-magic-number"))]);
+        let int = |int, role: &str| {
+            self.int(
+                int,
+                &if role.is_empty() {
+                    String::new()
+                } else {
+                    format!(r#","roles":["{role}"]"#)
+                },
+            )
+        };
+        let magic = structure(
+            1,
+            &[member(
+                "magic",
+                &int(Int::unsigned(32, 8), "packet-magic-number"),
+            )],
+        );
         let context = self.context.fields();
-        let context: Vec<String> = context.iter().map(|(name, role, ty)| member(name, &int(*ty, role))).collect();
-        let header =
-            [member("id", &int(self.id, "event-record-class-id")), member("timestamp", &int(self.time, "default-clock-timestamp"))];
-        let common =
-            self.common.map(|ty| format!(r#","event-record-common-context-field-class":{}"#, self.class(ty, &mut Vec::new())));
+        let context: Vec<String> = context
+            .iter()
+            .map(|(name, role, ty)| member(name, &int(*ty, role)))
+            .collect();
+        let header = [
+            member("id", &int(self.id, "event-record-class-id")),
+            member("timestamp", &int(self.time, "default-clock-timestamp")),
+        ];
+        let common = self.common.map(|ty| {
+            format!(
+                r#","event-record-common-context-field-class":{}"#,
+                self.class(ty, &mut Vec::new())
+            )
+        });
         let mut fragments = vec![
             r#"{"type":"preamble","version":2}"#.to_owned(),
             format!(r#"{{"type":"trace-class","packet-header-field-class":{magic}}}"#),
@@ -36,15 +60,22 @@ impl Shape<'_> {
             ),
         ];
         for (number, (context, fields)) in self.classes.iter().enumerate() {
-            let context =
-                context.as_ref().map(|ty| format!(r#","specific-context-field-class":{}"#, self.class(ty, &mut Vec::new())));
+            let context = context.as_ref().map(|ty| {
+                format!(
+                    r#","specific-context-field-class":{}"#,
+                    self.class(ty, &mut Vec::new())
+                )
+            });
             fragments.push(format!(
                 r#"{{"type":"event-record-class","id":{number},"name":"event{number}"{},"payload-field-class":{}}}"#,
                 context.unwrap_or_default(),
                 self.class(fields, &mut Vec::new()),
             ));
         }
-        fragments.iter().map(|fragment| format!("\x1e{fragment}\n")).collect()
+        fragments
+            .iter()
+            .map(|fragment| format!("\x1e{fragment}\n"))
+            .collect()
     }
 
     fn order(&self, order: Option<Order>) -> &'static str {
@@ -64,7 +95,9 @@ impl Shape<'_> {
     }
 
     fn mappings(&self, int: Int, ranges: impl Iterator<Item = (String, i128, i128)>) -> String {
-        let mappings: Vec<String> = ranges.map(|(label, from, to)| format!(r#""{label}":[[{from},{to}]]"#)).collect();
+        let mappings: Vec<String> = ranges
+            .map(|(label, from, to)| format!(r#""{label}":[[{from},{to}]]"#))
+            .collect();
         self.int(int, &format!(r#","mappings":{{{}}}"#, mappings.join(",")))
     }
 
@@ -73,10 +106,28 @@ impl Shape<'_> {
         match ty {
             Ty::Int(int) => self.int(*int, ""),
             Ty::Enum(int, ranges) => {
-                let label = |i: usize| if i.is_multiple_of(2) { format!("L{i}") } else { format!("a label {i}") };
-                self.mappings(*int, ranges.iter().enumerate().map(|(i, (from, to))| (label(i), *from, *to)))
+                let label = |i: usize| {
+                    if i.is_multiple_of(2) {
+                        format!("L{i}")
+                    } else {
+                        format!("a label {i}")
+                    }
+                };
+                self.mappings(
+                    *int,
+                    ranges
+                        .iter()
+                        .enumerate()
+                        .map(|(i, (from, to))| (label(i), *from, *to)),
+                )
             }
-            Ty::Tag(int, labels) => self.mappings(*int, labels.iter().zip(0..).map(|(label, i)| (label.clone(), i, i))),
+            Ty::Tag(int, labels) => self.mappings(
+                *int,
+                labels
+                    .iter()
+                    .zip(0..)
+                    .map(|(label, i)| (label.clone(), i, i)),
+            ),
             Ty::Float(size, align) => {
                 let order = self.order(None);
                 format!(
@@ -98,7 +149,10 @@ impl Shape<'_> {
             ),
             Ty::Struct(align, members) => {
                 around.push(members);
-                let members: Vec<String> = members.iter().map(|(name, ty)| member(name, &self.class(ty, around))).collect();
+                let members: Vec<String> = members
+                    .iter()
+                    .map(|(name, ty)| member(name, &self.class(ty, around)))
+                    .collect();
                 around.pop();
                 structure(*align, &members)
             }
@@ -128,14 +182,24 @@ fn member(name: &str, class: &str) -> String {
 }
 
 fn structure(align: u32, members: &[String]) -> String {
-    format!(r#"{{"type":"structure","minimum-alignment":{align},"member-classes":[{}]}}"#, members.join(","))
+    format!(
+        r#"{{"type":"structure","minimum-alignment":{align},"member-classes":[{}]}}"#,
+        members.join(",")
+    )
 }
 
 /// Out of so many structures as it takes to see the field.
 fn location(name: &str, around: &[&Members]) -> String {
     if let Some(name) = name.strip_prefix(COMMON) {
-        return format!(r#"{{"origin":"event-record-common-context","path":["{}"]}}"#, bare(name));
+        return format!(
+            r#"{{"origin":"event-record-common-context","path":["{}"]}}"#,
+            bare(name)
+        );
     }
-    let out = around.iter().rev().take_while(|members| members.iter().all(|(other, _)| other != name)).count();
+    let out = around
+        .iter()
+        .rev()
+        .take_while(|members| members.iter().all(|(other, _)| other != name))
+        .count();
     format!(r#"{{"path":[{}"{}"]}}"#, "null,".repeat(out), bare(name))
 }

@@ -1,6 +1,10 @@
 //! Makes CTF traces bit by bit, independently of the reader: every bit is set by its definition.
 
-#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file uses a part of it"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +17,9 @@ pub enum Order {
     Be,
 }
 
-pub const UUID: [u8; 16] = [0x2a, 0x64, 0x22, 0xd0, 0x6c, 0xee, 0x11, 0xe0, 0x8c, 0x08, 0xcb, 0x07, 0xd7, 0xb3, 0xa5, 0x64];
+pub const UUID: [u8; 16] = [
+    0x2a, 0x64, 0x22, 0xd0, 0x6c, 0xee, 0x11, 0xe0, 0x8c, 0x08, 0xcb, 0x07, 0xd7, 0xb3, 0xa5, 0x64,
+];
 
 /// Bits in CTF's two orders.
 #[derive(Debug, Clone)]
@@ -25,7 +31,11 @@ pub struct Bits {
 
 impl Bits {
     pub fn new(order: Order) -> Self {
-        Bits { order, bytes: Vec::new(), len: 0 }
+        Bits {
+            order,
+            bytes: Vec::new(),
+            len: 0,
+        }
     }
 
     pub fn set(&mut self, at: u64, size: u32, value: u64) {
@@ -78,7 +88,8 @@ impl Bits {
     }
 }
 
-/// The text that a test's metadata begins with: types, trace, clock, and Kymo's packet and event headers in stream 0.
+/// The text that a test's metadata begins with: types, trace, clock, and Kymo's packet and event
+/// headers in stream 0.
 pub fn preamble(order: Order, freq: u64, offset_s: u64, offset: u64) -> String {
     let order = match order {
         Order::Le => "le",
@@ -150,19 +161,38 @@ stream {{
 
 /// One event's block.
 pub fn event(id: u32, name: &str, fields: &str) -> String {
-    format!("event {{ id = {id}; name = \"{name}\"; stream_id = 0; fields := struct {{ {fields} }}; }};\n")
+    format!(
+        "event {{ id = {id}; name = \"{name}\"; stream_id = 0; fields := struct {{ {fields} }}; \
+         }};\n"
+    )
 }
 
 const CONTENT_SIZE_AT: u64 = (4 + 16 + 4 + 8 + 16) * 8;
 
 /// Begins a packet as [`preamble`] describes it; [`close`] fills in the sizes.
-pub fn open(order: Order, instance: u64, begin: u64, end: u64, seq: u64, discarded: u64, cpu: u32) -> Bits {
+pub fn open(
+    order: Order,
+    instance: u64,
+    begin: u64,
+    end: u64,
+    seq: u64,
+    discarded: u64,
+    cpu: u32,
+) -> Bits {
     let mut bits = Bits::new(order);
     bits.u32(0xc1fc_1fc1);
     for byte in UUID {
         bits.u8(byte);
     }
-    bits.u32(0).u64(instance).u64(begin).u64(end).u64(0).u64(0).u64(seq).u64(discarded).u32(cpu);
+    bits.u32(0)
+        .u64(instance)
+        .u64(begin)
+        .u64(end)
+        .u64(0)
+        .u64(0)
+        .u64(seq)
+        .u64(discarded)
+        .u32(cpu);
     bits
 }
 
@@ -183,11 +213,19 @@ pub fn compact(bits: &mut Bits, id: u32, time: u64) -> &mut Bits {
 }
 
 pub fn medium(bits: &mut Bits, id: u32, time: u64) -> &mut Bits {
-    bits.align(32).put(5, 30).put(27, time & 0x7ff_ffff).put(32, id.into())
+    bits.align(32)
+        .put(5, 30)
+        .put(27, time & 0x7ff_ffff)
+        .put(32, id.into())
 }
 
 pub fn extended(bits: &mut Bits, id: u32, time: u64) -> &mut Bits {
-    bits.align(32).put(5, 31).align(32).put(32, id.into()).align(32).put(64, time)
+    bits.align(32)
+        .put(5, 31)
+        .align(32)
+        .put(32, id.into())
+        .align(32)
+        .put(64, time)
 }
 
 /// A directory that is removed again.

@@ -43,7 +43,10 @@ macro_rules! track {
 
 impl Cpu {
     pub(super) fn new(number: u64) -> Cpu {
-        Cpu { number, ..Cpu::default() }
+        Cpu {
+            number,
+            ..Cpu::default()
+        }
     }
 
     pub(super) fn is_in_interrupt(&self) -> bool {
@@ -51,7 +54,12 @@ impl Cpu {
     }
 
     /// The thread of this name runs from here on.
-    pub(super) fn run<C: Canvas>(&mut self, picture: &mut Picture<C>, key: Key, name: &str) -> io::Result<()> {
+    pub(super) fn run<C: Canvas>(
+        &mut self,
+        picture: &mut Picture<C>,
+        key: Key,
+        name: &str,
+    ) -> io::Result<()> {
         self.leave(picture)?;
         let track = track!(self, picture, running, Cpus, "", 0);
         picture.begin(track, "sched", name, &[("tid", Note::Unsigned(key.0))])?;
@@ -67,7 +75,12 @@ impl Cpu {
         Ok(self.current.take())
     }
 
-    pub(super) fn enter_irq<C: Canvas>(&mut self, picture: &mut Picture<C>, irq: (u64, bool), name: &str) -> io::Result<()> {
+    pub(super) fn enter_irq<C: Canvas>(
+        &mut self,
+        picture: &mut Picture<C>,
+        irq: (u64, bool),
+        name: &str,
+    ) -> io::Result<()> {
         let track = self.interrupts(picture)?;
         if self.handlers.len() >= MAX_NESTING {
             // More than any processor nests: exits are missing.
@@ -77,8 +90,13 @@ impl Cpu {
         picture.begin(track, "irq", name, &[("irq", Note::Unsigned(irq.0))])
     }
 
-    /// Ends the handler that began last; if that is another one, which one is open is not known, and all end.
-    pub(super) fn exit_irq<C: Canvas>(&mut self, picture: &mut Picture<C>, irq: (u64, bool)) -> io::Result<()> {
+    /// Ends the handler that began last; if that is another one, which one is open is not known,
+    /// and all end.
+    pub(super) fn exit_irq<C: Canvas>(
+        &mut self,
+        picture: &mut Picture<C>,
+        irq: (u64, bool),
+    ) -> io::Result<()> {
         if self.handlers.last() != Some(&irq) {
             return self.end_handlers(picture);
         }
@@ -94,15 +112,26 @@ impl Cpu {
         Ok(())
     }
 
-    pub(super) fn schedule<C: Canvas>(&mut self, picture: &mut Picture<C>, begins: bool) -> io::Result<()> {
+    pub(super) fn schedule<C: Canvas>(
+        &mut self,
+        picture: &mut Picture<C>,
+        begins: bool,
+    ) -> io::Result<()> {
         let track = track!(self, picture, scheduler, Kernel, " scheduler", 1);
         if std::mem::replace(&mut self.is_scheduling, begins) {
             picture.end(track)?;
         }
-        if begins { picture.begin(track, "sched", "scheduler", &[]) } else { Ok(()) }
+        if begins {
+            picture.begin(track, "sched", "scheduler", &[])
+        } else {
+            Ok(())
+        }
     }
 
-    pub(super) fn interrupts<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<TrackId> {
+    pub(super) fn interrupts<C: Canvas>(
+        &mut self,
+        picture: &mut Picture<C>,
+    ) -> io::Result<TrackId> {
         Ok(track!(self, picture, interrupts, Kernel, " interrupts", 0))
     }
 

@@ -29,7 +29,8 @@ impl Locks {
         self.0.entry(lock).or_default().waiters += 1;
     }
 
-    /// The flow that begins with a release: none where nobody waits, or where one has begun that no waiter has taken.
+    /// The flow that begins with a release: none where nobody waits, or where one has begun that no
+    /// waiter has taken.
     pub(super) fn release(&mut self, lock: u64, flow: impl FnOnce() -> u64) -> Flow {
         match self.0.get_mut(&lock) {
             Some(lock) if lock.waiters > 0 && lock.released.is_none() => {
@@ -43,7 +44,9 @@ impl Locks {
 
     /// The flow that ends with a wait.
     pub(super) fn stop_waiting(&mut self, lock: u64) -> Flow {
-        let Some(state) = self.0.get_mut(&lock) else { return Flow::None };
+        let Some(state) = self.0.get_mut(&lock) else {
+            return Flow::None;
+        };
         state.waiters = state.waiters.saturating_sub(1);
         let flow = state.released.take().map_or(Flow::None, Flow::Ends);
         if state.waiters == 0 && state.name.is_none() {

@@ -36,18 +36,21 @@ pub(crate) struct Timeline<C> {
     pub(super) threads: HashMap<Key, Thread>,
     pub(super) cpus: BTreeMap<u64, Cpu>,
     counters: HashMap<u64, TrackId>,
-    /// Tracks of points of streams without a CPU; of losses, by what was lost, with the end of the last one.
+    /// Tracks of points of streams without a CPU; of losses, by what was lost, with the end of the
+    /// last one.
     streams: HashMap<Arc<str>, TrackId>,
     lost: HashMap<(Arc<str>, &'static str), (TrackId, u64)>,
     gaps: Vec<Gap>,
-    /// Kymo's losses lie before the packet that tells of them; of other tracers' it is known only that they lie before its end.
+    /// Kymo's losses lie before the packet that tells of them; of other tracers' it is known only
+    /// that they lie before its end.
     before_packet: bool,
     /// What is taken from the clock's times: 0, unless they begin before its origin.
     base: i128,
 }
 
 impl<C: Canvas> Timeline<C> {
-    /// Of a trace with this metadata that begins at `begin`, in nanoseconds from the clock's origin.
+    /// Of a trace with this metadata that begins at `begin`, in nanoseconds from the clock's
+    /// origin.
     pub(crate) fn new(metadata: &Metadata, begin: i128, canvas: C) -> Timeline<C> {
         Timeline {
             picture: Picture::new(canvas),
@@ -61,7 +64,10 @@ impl<C: Canvas> Timeline<C> {
             streams: HashMap::new(),
             lost: HashMap::new(),
             gaps: Vec::new(),
-            before_packet: metadata.env().iter().any(|(name, value)| name == "tracer_name" && value.to_string() == "kymo"),
+            before_packet: metadata
+                .env()
+                .iter()
+                .any(|(name, value)| name == "tracer_name" && value.to_string() == "kymo"),
             base: begin.min(0),
         }
     }
@@ -82,7 +88,12 @@ impl<C: Canvas> Timeline<C> {
     pub(crate) fn damaged(&mut self, stream: &str, says: &str) -> io::Result<()> {
         let stream: Arc<str> = stream.into();
         let now = self.picture.now;
-        self.draw_loss(&stream, "damage", (now, now), &[("error", Note::Text(says.into()))])?;
+        self.draw_loss(
+            &stream,
+            "damage",
+            (now, now),
+            &[("error", Note::Text(says.into()))],
+        )?;
         if kymo_analysis::tells_what_happens(&stream) {
             self.lose(None)?;
         }
@@ -104,9 +115,26 @@ impl<C: Canvas> Timeline<C> {
     }
 
     /// Does something to a thread, which is made if it is not known yet.
-    pub(super) fn with<T>(&mut self, key: Key, act: impl FnOnce(&mut Thread, &mut Here<'_, C>) -> T) -> T {
-        let Timeline { picture, processes, locks, .. } = self;
-        act(self.threads.entry(key).or_default(), &mut Here { picture, processes, locks, key })
+    pub(super) fn with<T>(
+        &mut self,
+        key: Key,
+        act: impl FnOnce(&mut Thread, &mut Here<'_, C>) -> T,
+    ) -> T {
+        let Timeline {
+            picture,
+            processes,
+            locks,
+            ..
+        } = self;
+        act(
+            self.threads.entry(key).or_default(),
+            &mut Here {
+                picture,
+                processes,
+                locks,
+                key,
+            },
+        )
     }
 
     pub(super) fn cpu(&mut self, number: u64) -> &mut Cpu {
@@ -118,12 +146,23 @@ impl<C: Canvas> Timeline<C> {
             LossKind::Events => "events",
             LossKind::Packets => "packets",
         };
-        let begin = loss.begin_nanos.map_or(self.picture.now, |nanos| self.time(nanos));
+        let begin = loss
+            .begin_nanos
+            .map_or(self.picture.now, |nanos| self.time(nanos));
         self.picture.now = self.picture.now.max(begin);
         let end = loss.end_nanos.map(|nanos| self.time(nanos));
-        self.draw_loss(&loss.stream, kind, (begin, end.unwrap_or(begin)), &[("lost", Note::Unsigned(loss.count))])?;
+        self.draw_loss(
+            &loss.stream,
+            kind,
+            (begin, end.unwrap_or(begin)),
+            &[("lost", Note::Unsigned(loss.count))],
+        )?;
         if kymo_analysis::tells_what_happens(&loss.stream) {
-            self.gaps.push(Gap { cpu: loss.cpu, stream: Arc::clone(&loss.stream), end });
+            self.gaps.push(Gap {
+                cpu: loss.cpu,
+                stream: Arc::clone(&loss.stream),
+                end,
+            });
             self.lose(loss.cpu)?;
         }
         Ok(())
@@ -142,7 +181,12 @@ impl<C: Canvas> Timeline<C> {
             Some(&known) => known,
             None => {
                 let rank = self.lost.len() as u64;
-                let track = self.picture.in_group(Group::Lost, TrackKind::Lane, &format!("{stream} {kind}"), rank)?;
+                let track = self.picture.in_group(
+                    Group::Lost,
+                    TrackKind::Lane,
+                    &format!("{stream} {kind}"),
+                    rank,
+                )?;
                 (track, 0)
             }
         };
@@ -150,7 +194,12 @@ impl<C: Canvas> Timeline<C> {
         let end = end.max(begin);
         self.lost.insert(key, (track, end));
         let name = format!("lost {kind}");
-        let label = Label { category: "lost", name: &name, notes, flow: Flow::None };
+        let label = Label {
+            category: "lost",
+            name: &name,
+            notes,
+            flow: Flow::None,
+        };
         if begin == end {
             return self.picture.canvas.point(begin, track, &label);
         }
@@ -158,7 +207,8 @@ impl<C: Canvas> Timeline<C> {
         self.picture.canvas.end(end, track, &Label::default())
     }
 
-    /// What the CPU (all, where it is not told which) does is not known from here on, nor what threads do that run on no other.
+    /// What the CPU (all, where it is not told which) does is not known from here on, nor what
+    /// threads do that run on no other.
     fn lose(&mut self, cpu: Option<u64>) -> io::Result<()> {
         for (number, state) in &mut self.cpus {
             if cpu.is_none_or(|cpu| cpu == *number) {
@@ -183,17 +233,23 @@ impl<C: Canvas> Timeline<C> {
             let told = before_packet && gap.end.is_some() && *event.stream() == gap.stream;
             !told && gap.end.is_none_or(|end| now <= end)
         });
-        self.gaps.iter().any(|gap| gap.cpu.is_none_or(|of| of == cpu))
+        self.gaps
+            .iter()
+            .any(|gap| gap.cpu.is_none_or(|of| of == cpu))
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        let Some(nanos) = event.nanos() else { return Ok(()) };
+        let Some(nanos) = event.nanos() else {
+            return Ok(());
+        };
         self.picture.now = self.time(nanos).max(self.picture.now);
         let kind = self.kinds.get(event);
         if self.name(&kind, event)? {
             return Ok(());
         }
-        let Some(cpu) = event.cpu() else { return self.other(event, event.name(), None) };
+        let Some(cpu) = event.cpu() else {
+            return self.other(event, event.name(), None);
+        };
         if self.is_hidden(event, cpu) {
             return self.other(event, event.name(), Some(cpu));
         }
@@ -205,13 +261,17 @@ impl<C: Canvas> Timeline<C> {
         let id = |name: &str| number(event, name);
         match kind {
             Kind::ThreadName | Kind::ThreadState | Kind::LinuxState => {
-                let Some(tid) = id("tid") else { return Ok(true) };
+                let Some(tid) = id("tid") else {
+                    return Ok(true);
+                };
                 let cpu = id("cpu").or(event.cpu());
                 self.with(key(tid, cpu), |thread, here| {
                     thread.pid = thread.pid.or(id("pid"));
                     text(event, "name").map_or(Ok(()), |name| thread.rename(here, name))
                 })?;
-                if let (Kind::LinuxState, Some(name)) = (kind, text(event, "name").filter(|_| id("pid") == Some(tid))) {
+                if let (Kind::LinuxState, Some(name)) =
+                    (kind, text(event, "name").filter(|_| id("pid") == Some(tid)))
+                {
                     self.processes.rename(&mut self.picture, tid, name)?;
                 }
             }
@@ -249,45 +309,68 @@ impl<C: Canvas> Timeline<C> {
             Kind::Exit => self.exit(event, cpu),
             Kind::Suspend | Kind::Resume => self.suspend(matches!(kind, Kind::Suspend), event, cpu),
             Kind::Priority => {
-                let (Some(tid), Some(prio)) = (number(event, "tid"), signed(event, "newprio")) else { return Ok(()) };
-                self.with(key(tid, Some(cpu)), |thread, here| thread.priority(here, prio))
+                let (Some(tid), Some(prio)) = (number(event, "tid"), signed(event, "newprio"))
+                else {
+                    return Ok(());
+                };
+                self.with(key(tid, Some(cpu)), |thread, here| {
+                    thread.priority(here, prio)
+                })
             }
             Kind::Exec => self.exec(event, cpu),
             Kind::SchedEnter | Kind::SchedExit => {
                 let begins = matches!(kind, Kind::SchedEnter);
                 self.cpu(cpu);
                 let Timeline { cpus, picture, .. } = self;
-                cpus.get_mut(&cpu).map_or(Ok(()), |cpu| cpu.schedule(picture, begins))
+                cpus.get_mut(&cpu)
+                    .map_or(Ok(()), |cpu| cpu.schedule(picture, begins))
             }
             Kind::IrqEnter | Kind::SoftIrqEnter | Kind::IrqExit | Kind::SoftIrqExit => {
                 let soft = matches!(kind, Kind::SoftIrqEnter | Kind::SoftIrqExit);
-                let Some(irq) = number(event, if soft { "vec" } else { "irq" }) else { return Ok(()) };
-                let name = text(event, "name").map_or_else(|| self.names.irq(irq, soft), str::to_owned);
+                let Some(irq) = number(event, if soft { "vec" } else { "irq" }) else {
+                    return Ok(());
+                };
+                let name =
+                    text(event, "name").map_or_else(|| self.names.irq(irq, soft), str::to_owned);
                 self.cpu(cpu);
                 let Timeline { cpus, picture, .. } = self;
-                let Some(state) = cpus.get_mut(&cpu) else { return Ok(()) };
+                let Some(state) = cpus.get_mut(&cpu) else {
+                    return Ok(());
+                };
                 match kind {
-                    Kind::IrqEnter | Kind::SoftIrqEnter => state.enter_irq(picture, (irq, soft), &name),
+                    Kind::IrqEnter | Kind::SoftIrqEnter => {
+                        state.enter_irq(picture, (irq, soft), &name)
+                    }
                     _ => state.exit_irq(picture, (irq, soft)),
                 }
             }
             Kind::SyscallEnter(name) | Kind::SyscallExit(name) => {
                 let number = number(event, "id").map(SyscallKey::Number);
-                let Some(call) = name.clone().map(SyscallKey::Named).or(number) else { return Ok(()) };
-                let Some(thread) = self.thread_of(event, cpu) else { return self.other(event, event.name(), Some(cpu)) };
+                let Some(call) = name.clone().map(SyscallKey::Named).or(number) else {
+                    return Ok(());
+                };
+                let Some(thread) = self.thread_of(event, cpu) else {
+                    return self.other(event, event.name(), Some(cpu));
+                };
                 let mut notes = all();
                 notes.retain(|(name, _)| *name != "id");
                 match kind {
                     Kind::SyscallEnter(_) => {
                         let name = self.names.call(&call);
-                        self.with(thread, |thread, here| thread.enter_call(here, call, &name, &notes))
+                        self.with(thread, |thread, here| {
+                            thread.enter_call(here, call, &name, &notes)
+                        })
                     }
                     _ => self.with(thread, |thread, here| thread.exit_call(here, &call, &notes)),
                 }
             }
             Kind::LockWait | Kind::LockAcquired | Kind::LockReleased | Kind::LockFailed => {
-                let Some(lock) = number(event, "lock") else { return Ok(()) };
-                let Some(thread) = self.thread_of(event, cpu) else { return self.other(event, event.name(), Some(cpu)) };
+                let Some(lock) = number(event, "lock") else {
+                    return Ok(());
+                };
+                let Some(thread) = self.thread_of(event, cpu) else {
+                    return self.other(event, event.name(), Some(cpu));
+                };
                 let semaphore = number(event, "kind") == Some(LockKind::Semaphore as u64);
                 let notes = all();
                 self.with(thread, |thread, here| match kind {
@@ -301,7 +384,8 @@ impl<C: Canvas> Timeline<C> {
                 })
             }
             Kind::SpanBegin | Kind::SpanEnd => {
-                let (Some(id), Some(thread)) = (number(event, "id"), self.thread_of(event, cpu)) else {
+                let (Some(id), Some(thread)) = (number(event, "id"), self.thread_of(event, cpu))
+                else {
                     return self.other(event, event.name(), Some(cpu));
                 };
                 let name = self.names.user("span", id);
@@ -311,12 +395,19 @@ impl<C: Canvas> Timeline<C> {
                 })
             }
             Kind::Counter => {
-                let (Some(id), Some(value)) = (number(event, "id"), signed(event, "value")) else { return Ok(()) };
+                let (Some(id), Some(value)) = (number(event, "id"), signed(event, "value")) else {
+                    return Ok(());
+                };
                 let track = match self.counters.get(&id) {
                     Some(&track) => track,
                     None => {
                         let name = self.names.user("counter", id);
-                        let track = self.picture.in_group(Group::Counters, TrackKind::Counter, &name, id)?;
+                        let track = self.picture.in_group(
+                            Group::Counters,
+                            TrackKind::Counter,
+                            &name,
+                            id,
+                        )?;
                         *self.counters.entry(id).or_insert(track)
                     }
                 };
@@ -339,10 +430,20 @@ impl<C: Canvas> Timeline<C> {
     /// A point.
     fn other(&mut self, event: &Event, name: &str, cpu: Option<u64>) -> io::Result<()> {
         let notes: Vec<_> = notes(event).collect();
-        let label = Label { category: "event", name, notes: &notes, flow: Flow::None };
-        let interrupted = cpu.and_then(|cpu| self.cpus.get(&cpu)).is_some_and(Cpu::is_in_interrupt);
+        let label = Label {
+            category: "event",
+            name,
+            notes: &notes,
+            flow: Flow::None,
+        };
+        let interrupted = cpu
+            .and_then(|cpu| self.cpus.get(&cpu))
+            .is_some_and(Cpu::is_in_interrupt);
         let named = context(event, ["tid", "vtid"]).map(|tid| key(tid, cpu));
-        let thread = cpu.and_then(|cpu| self.thread_of(event, cpu)).or(named).filter(|_| !interrupted);
+        let thread = cpu
+            .and_then(|cpu| self.thread_of(event, cpu))
+            .or(named)
+            .filter(|_| !interrupted);
         match (thread, cpu) {
             (Some(thread), _) => self.with(thread, |thread, here| {
                 thread.pid = thread.pid.or_else(|| context(event, ["pid", "vpid"]));
@@ -351,16 +452,30 @@ impl<C: Canvas> Timeline<C> {
             (None, Some(cpu)) => {
                 self.cpu(cpu);
                 let Timeline { cpus, picture, .. } = self;
-                let Some(state) = cpus.get_mut(&cpu) else { return Ok(()) };
-                let track = if interrupted { state.interrupts(picture)? } else { state.events(picture)? };
+                let Some(state) = cpus.get_mut(&cpu) else {
+                    return Ok(());
+                };
+                let track = if interrupted {
+                    state.interrupts(picture)?
+                } else {
+                    state.events(picture)?
+                };
                 picture.point(track, &label)
             }
             (None, None) => {
                 let track = match self.streams.get(event.stream()) {
                     Some(&track) => track,
                     None => {
-                        let track = self.picture.in_group(Group::Kernel, TrackKind::Lane, event.stream(), u64::MAX)?;
-                        *self.streams.entry(Arc::clone(event.stream())).or_insert(track)
+                        let track = self.picture.in_group(
+                            Group::Kernel,
+                            TrackKind::Lane,
+                            event.stream(),
+                            u64::MAX,
+                        )?;
+                        *self
+                            .streams
+                            .entry(Arc::clone(event.stream()))
+                            .or_insert(track)
                     }
                 };
                 self.picture.point(track, &label)

@@ -15,12 +15,16 @@
 //! | losses, damage | `Lost` / the stream | a slice over the time in which it happened |
 //! | everything else | the thread's `events`; of an interrupt, or where no thread is known, `Kernel` / `CPU n events` | a point |
 //!
-//! Two kinds of flow: from what woke a thread to where it is runnable, and from giving a lock back to the end of the wait for it.
+//! Two kinds of flow: from what woke a thread to where it is runnable, and from giving a lock back
+//! to the end of the wait for it.
 //!
-//! - Slices of one track nest, and each has its end: where the trace tells none, because the thread ends, events are lost or the trace
-//!   ends, it ends there. An end without a beginning is left out. Every flow has both ends.
-//! - Times are the trace's own. Two events of the same time stay so; they are written in their order.
-//! - Where events were lost nothing is made up: all slices of that CPU end, and of each thread that does not run on another one.
+//! - Slices of one track nest, and each has its end: where the trace tells none, because the thread
+//!   ends, events are lost or the trace ends, it ends there. An end without a beginning is left
+//!   out. Every flow has both ends.
+//! - Times are the trace's own. Two events of the same time stay so; they are written in their
+//!   order.
+//! - Where events were lost nothing is made up: all slices of that CPU end, and of each thread that
+//!   does not run on another one.
 //! - Memory is taken for threads that live, for CPUs, processes, locks and names, not for events.
 
 mod cpu;

@@ -13,26 +13,41 @@ pub(super) struct Names {
 }
 
 /// Linux's soft interrupts (include/linux/interrupt.h).
-const SOFT: [&str; 10] = ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+const SOFT: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
 
 impl Names {
     pub(super) fn irq(&self, irq: u64, soft: bool) -> String {
         if soft {
             let name = usize::try_from(irq).ok().and_then(|place| SOFT.get(place));
-            return name.map_or_else(|| format!("softirq {irq}"), |name| format!("softirq {name}"));
+            return name.map_or_else(
+                || format!("softirq {irq}"),
+                |name| format!("softirq {name}"),
+            );
         }
-        self.irqs.get(&irq).cloned().unwrap_or_else(|| format!("irq {irq}"))
+        self.irqs
+            .get(&irq)
+            .cloned()
+            .unwrap_or_else(|| format!("irq {irq}"))
     }
 
     pub(super) fn call(&self, key: &SyscallKey) -> String {
         match key {
             SyscallKey::Named(name) => name.to_string(),
-            SyscallKey::Number(id) => self.calls.get(id).cloned().unwrap_or_else(|| format!("system call {id}")),
+            SyscallKey::Number(id) => self
+                .calls
+                .get(id)
+                .cloned()
+                .unwrap_or_else(|| format!("system call {id}")),
         }
     }
 
     /// Of a mark, span or counter.
     pub(super) fn user(&self, what: &str, id: u64) -> String {
-        self.user.get(&id).cloned().unwrap_or_else(|| format!("{what} {id}"))
+        self.user
+            .get(&id)
+            .cloned()
+            .unwrap_or_else(|| format!("{what} {id}"))
     }
 }

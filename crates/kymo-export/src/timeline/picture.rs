@@ -40,7 +40,13 @@ pub(super) struct Picture<C> {
 
 impl<C: Canvas> Picture<C> {
     pub(super) fn new(canvas: C) -> Picture<C> {
-        Picture { canvas, now: 0, tracks: 0, flows: 0, groups: HashMap::new() }
+        Picture {
+            canvas,
+            now: 0,
+            tracks: 0,
+            flows: 0,
+            groups: HashMap::new(),
+        }
     }
 
     pub(super) fn new_flow(&mut self) -> u64 {
@@ -48,9 +54,21 @@ impl<C: Canvas> Picture<C> {
         self.flows
     }
 
-    pub(super) fn track(&mut self, parent: Option<TrackId>, kind: TrackKind, name: &str, rank: u64) -> io::Result<TrackId> {
+    pub(super) fn track(
+        &mut self,
+        parent: Option<TrackId>,
+        kind: TrackKind,
+        name: &str,
+        rank: u64,
+    ) -> io::Result<TrackId> {
         self.tracks += 1;
-        self.canvas.track(&Track { id: self.tracks, parent, kind, name, rank })?;
+        self.canvas.track(&Track {
+            id: self.tracks,
+            parent,
+            kind,
+            name,
+            rank,
+        })?;
         Ok(self.tracks)
     }
 
@@ -64,7 +82,13 @@ impl<C: Canvas> Picture<C> {
         Ok(track)
     }
 
-    pub(super) fn in_group(&mut self, group: Group, kind: TrackKind, name: &str, rank: u64) -> io::Result<TrackId> {
+    pub(super) fn in_group(
+        &mut self,
+        group: Group,
+        kind: TrackKind,
+        name: &str,
+        rank: u64,
+    ) -> io::Result<TrackId> {
         let parent = self.group(group)?;
         self.track(Some(parent), kind, name, rank)
     }
@@ -73,7 +97,13 @@ impl<C: Canvas> Picture<C> {
         self.canvas.track(track)
     }
 
-    pub(super) fn begin(&mut self, track: TrackId, category: &str, name: &str, notes: &[(&str, Note<'_>)]) -> io::Result<()> {
+    pub(super) fn begin(
+        &mut self,
+        track: TrackId,
+        category: &str,
+        name: &str,
+        notes: &[(&str, Note<'_>)],
+    ) -> io::Result<()> {
         self.begin_flow(track, category, name, notes, Flow::None)
     }
 
@@ -85,15 +115,37 @@ impl<C: Canvas> Picture<C> {
         notes: &[(&str, Note<'_>)],
         flow: Flow,
     ) -> io::Result<()> {
-        self.canvas.begin(self.now, track, &Label { category, name, notes, flow })
+        self.canvas.begin(
+            self.now,
+            track,
+            &Label {
+                category,
+                name,
+                notes,
+                flow,
+            },
+        )
     }
 
     pub(super) fn end(&mut self, track: TrackId) -> io::Result<()> {
         self.end_flow(track, &[], Flow::None)
     }
 
-    pub(super) fn end_flow(&mut self, track: TrackId, notes: &[(&str, Note<'_>)], flow: Flow) -> io::Result<()> {
-        self.canvas.end(self.now, track, &Label { notes, flow, ..Label::default() })
+    pub(super) fn end_flow(
+        &mut self,
+        track: TrackId,
+        notes: &[(&str, Note<'_>)],
+        flow: Flow,
+    ) -> io::Result<()> {
+        self.canvas.end(
+            self.now,
+            track,
+            &Label {
+                notes,
+                flow,
+                ..Label::default()
+            },
+        )
     }
 
     pub(super) fn point(&mut self, track: TrackId, label: &Label<'_>) -> io::Result<()> {

@@ -27,14 +27,25 @@ pub(super) struct Process {
 pub(super) struct Processes(HashMap<u64, Process>);
 
 impl Processes {
-    pub(super) fn rename<C: Canvas>(&mut self, picture: &mut Picture<C>, pid: u64, name: &str) -> io::Result<()> {
+    pub(super) fn rename<C: Canvas>(
+        &mut self,
+        picture: &mut Picture<C>,
+        pid: u64,
+        name: &str,
+    ) -> io::Result<()> {
         let process = self.0.entry(pid).or_default();
         if process.name.as_deref() == Some(name) {
             return Ok(());
         }
         process.name = Some(name.to_owned());
         match process.track {
-            Some(id) => picture.rename(&Track { id, parent: None, kind: TrackKind::Process { pid }, name, rank: 0 }),
+            Some(id) => picture.rename(&Track {
+                id,
+                parent: None,
+                kind: TrackKind::Process { pid },
+                name,
+                rank: 0,
+            }),
             None => Ok(()),
         }
     }
@@ -44,7 +55,10 @@ impl Processes {
         if let Some(track) = process.track {
             return Ok(track);
         }
-        let name = process.name.clone().unwrap_or_else(|| format!("process {pid}"));
+        let name = process
+            .name
+            .clone()
+            .unwrap_or_else(|| format!("process {pid}"));
         let track = picture.track(None, TrackKind::Process { pid }, &name, 0)?;
         process.track = Some(track);
         Ok(track)
@@ -99,7 +113,9 @@ macro_rules! track {
             Some(track) => track,
             None => {
                 let home = $thread.home($here)?;
-                let track = $here.picture.track(Some(home), TrackKind::$kind, $name, $rank)?;
+                let track = $here
+                    .picture
+                    .track(Some(home), TrackKind::$kind, $name, $rank)?;
                 $thread.$field = Some(track);
                 track
             }
@@ -133,14 +149,19 @@ impl Thread {
         }
     }
 
-    /// The thread's own track. Its place is decided when it is needed first: in its process, if that is known by then.
+    /// The thread's own track. Its place is decided when it is needed first: in its process, if
+    /// that is known by then.
     fn home<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<TrackId> {
         if let Some(home) = self.home {
             return Ok(home.id);
         }
-        // Process 0 is the kernel, and thread 0 idles: viewers take neither number for one of its own.
+        // Process 0 is the kernel, and thread 0 idles: viewers take neither number for one of its
+        // own.
         let (parent, kind) = match (self.pid, here.key.0) {
-            (Some(pid), tid) if pid != 0 && tid != 0 => (here.processes.track(here.picture, pid)?, TrackKind::Thread { pid, tid }),
+            (Some(pid), tid) if pid != 0 && tid != 0 => (
+                here.processes.track(here.picture, pid)?,
+                TrackKind::Thread { pid, tid },
+            ),
             _ => (here.picture.group(Group::Threads)?, TrackKind::Lane),
         };
         let title = self.title(here.key, kind);
@@ -149,18 +170,35 @@ impl Thread {
         Ok(id)
     }
 
-    pub(super) fn rename<C: Canvas>(&mut self, here: &mut Here<'_, C>, name: &str) -> io::Result<()> {
+    pub(super) fn rename<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        name: &str,
+    ) -> io::Result<()> {
         if self.name.as_deref() == Some(name) {
             return Ok(());
         }
         self.name = Some(name.to_owned());
-        let Some(Home { id, parent, kind }) = self.home else { return Ok(()) };
+        let Some(Home { id, parent, kind }) = self.home else {
+            return Ok(());
+        };
         let title = self.title(here.key, kind);
-        here.picture.rename(&Track { id, parent: Some(parent), kind, name: &title, rank: here.key.0 })
+        here.picture.rename(&Track {
+            id,
+            parent: Some(parent),
+            kind,
+            name: &title,
+            rank: here.key.0,
+        })
     }
 
     /// Ends the slice of its state, and begins this one. A flow ends with the beginning.
-    pub(super) fn now_does<C: Canvas>(&mut self, here: &mut Here<'_, C>, doing: Option<Doing>, flow: Flow) -> io::Result<()> {
+    pub(super) fn now_does<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        doing: Option<Doing>,
+        flow: Flow,
+    ) -> io::Result<()> {
         if let (Some(_), Some(track)) = (self.doing, self.state) {
             here.picture.end(track)?;
         }
@@ -203,52 +241,88 @@ impl Thread {
         self.end_call(here, if is_this { notes } else { &[] })
     }
 
-    fn end_call<C: Canvas>(&mut self, here: &mut Here<'_, C>, notes: &[(&str, Note<'_>)]) -> io::Result<()> {
+    fn end_call<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        notes: &[(&str, Note<'_>)],
+    ) -> io::Result<()> {
         match (self.call.take(), self.home) {
             (Some(_), Some(home)) => here.picture.end_flow(home.id, notes, Flow::None),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn wait<C: Canvas>(&mut self, here: &mut Here<'_, C>, lock: u64, notes: &[(&str, Note<'_>)]) -> io::Result<()> {
+    pub(super) fn wait<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        lock: u64,
+        notes: &[(&str, Note<'_>)],
+    ) -> io::Result<()> {
         self.end_wait(here)?;
         let track = track!(self, here, waits, Lane, "lock wait", 1);
         self.wait = Some(lock);
         here.locks.wait(lock);
-        here.picture.begin(track, "lock", &here.locks.name(lock), notes)
+        here.picture
+            .begin(track, "lock", &here.locks.name(lock), notes)
     }
 
     /// Ends the wait for this lock, if there is one.
-    pub(super) fn end_wait_for<C: Canvas>(&mut self, here: &mut Here<'_, C>, lock: u64) -> io::Result<()> {
-        if self.wait == Some(lock) { self.end_wait(here) } else { Ok(()) }
+    pub(super) fn end_wait_for<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        lock: u64,
+    ) -> io::Result<()> {
+        if self.wait == Some(lock) {
+            self.end_wait(here)
+        } else {
+            Ok(())
+        }
     }
 
     fn end_wait<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<()> {
-        let (Some(lock), Some(track)) = (self.wait.take(), self.waits) else { return Ok(()) };
+        let (Some(lock), Some(track)) = (self.wait.take(), self.waits) else {
+            return Ok(());
+        };
         let flow = here.locks.stop_waiting(lock);
         here.picture.end_flow(track, &[], flow)
     }
 
-    pub(super) fn hold<C: Canvas>(&mut self, here: &mut Here<'_, C>, lock: u64, notes: &[(&str, Note<'_>)]) -> io::Result<()> {
+    pub(super) fn hold<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        lock: u64,
+        notes: &[(&str, Note<'_>)],
+    ) -> io::Result<()> {
         if self.held.len() >= MAX_OPEN {
             return Ok(());
         }
-        let place = (0..).find(|place| self.held.iter().all(|(_, used)| used != place)).unwrap_or(0);
+        let place = (0..)
+            .find(|place| self.held.iter().all(|(_, used)| used != place))
+            .unwrap_or(0);
         let track = match self.holds.get(place) {
             Some(&track) => track,
             None => {
                 let home = self.home(here)?;
-                let track = here.picture.track(Some(home), TrackKind::OneOfSeveral, "locks held", 2)?;
+                let track =
+                    here.picture
+                        .track(Some(home), TrackKind::OneOfSeveral, "locks held", 2)?;
                 self.holds.push(track);
                 track
             }
         };
         self.held.push((lock, place));
-        here.picture.begin(track, "lock", &here.locks.name(lock), notes)
+        here.picture
+            .begin(track, "lock", &here.locks.name(lock), notes)
     }
 
-    /// Ends the slice of a lock. Where the thread has none of it, a flow begins with a point instead.
-    pub(super) fn release<C: Canvas>(&mut self, here: &mut Here<'_, C>, lock: u64, notes: &[(&str, Note<'_>)]) -> io::Result<()> {
+    /// Ends the slice of a lock. Where the thread has none of it, a flow begins with a point
+    /// instead.
+    pub(super) fn release<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        lock: u64,
+        notes: &[(&str, Note<'_>)],
+    ) -> io::Result<()> {
         let flow = here.locks.release(lock, || here.picture.new_flow());
         if let Some(at) = self.held.iter().rposition(|(held, _)| *held == lock) {
             let (_, place) = self.held.remove(at);
@@ -257,20 +331,39 @@ impl Thread {
             }
         }
         let name = format!("releases {}", here.locks.name(lock));
-        self.point(here, &Label { category: "lock", name: &name, notes, flow })
+        self.point(
+            here,
+            &Label {
+                category: "lock",
+                name: &name,
+                notes,
+                flow,
+            },
+        )
     }
 
-    pub(super) fn begin_span<C: Canvas>(&mut self, here: &mut Here<'_, C>, id: u64, name: &str) -> io::Result<()> {
+    pub(super) fn begin_span<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        id: u64,
+        name: &str,
+    ) -> io::Result<()> {
         if self.open_spans.len() >= MAX_OPEN {
             return Ok(());
         }
         let track = track!(self, here, spans, Lane, "spans", 3);
         self.open_spans.push(id);
-        here.picture.begin(track, "span", name, &[("id", Note::Unsigned(id))])
+        here.picture
+            .begin(track, "span", name, &[("id", Note::Unsigned(id))])
     }
 
-    /// Ends the span, and those that were begun inside it and not ended. Does nothing if it is not open.
-    pub(super) fn end_span<C: Canvas>(&mut self, here: &mut Here<'_, C>, id: u64) -> io::Result<()> {
+    /// Ends the span, and those that were begun inside it and not ended. Does nothing if it is not
+    /// open.
+    pub(super) fn end_span<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        id: u64,
+    ) -> io::Result<()> {
         if let Some(from) = self.open_spans.iter().rposition(|open| *open == id) {
             self.end_spans(here, from)?;
         }
@@ -278,14 +371,20 @@ impl Thread {
     }
 
     fn end_spans<C: Canvas>(&mut self, here: &mut Here<'_, C>, from: usize) -> io::Result<()> {
-        let Some(track) = self.spans else { return Ok(()) };
+        let Some(track) = self.spans else {
+            return Ok(());
+        };
         for _ in self.open_spans.drain(from..) {
             here.picture.end(track)?;
         }
         Ok(())
     }
 
-    pub(super) fn priority<C: Canvas>(&mut self, here: &mut Here<'_, C>, prio: i64) -> io::Result<()> {
+    pub(super) fn priority<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        prio: i64,
+    ) -> io::Result<()> {
         if self.prio.replace(prio) == Some(prio) {
             return Ok(());
         }
@@ -293,7 +392,11 @@ impl Thread {
         here.picture.counter(track, prio)
     }
 
-    pub(super) fn point<C: Canvas>(&mut self, here: &mut Here<'_, C>, label: &Label<'_>) -> io::Result<()> {
+    pub(super) fn point<C: Canvas>(
+        &mut self,
+        here: &mut Here<'_, C>,
+        label: &Label<'_>,
+    ) -> io::Result<()> {
         let track = track!(self, here, events, Lane, "events", 5);
         here.picture.point(track, label)
     }

@@ -1,6 +1,10 @@
 //! Perfetto's packets, read by this test's own decoder. Every field must be one that it knows.
 
-#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test file uses a part of it"
+)]
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -8,7 +12,13 @@ use std::fmt::Write as _;
 /// Leaves the file for `cargo xtask test export`, which holds it against the published schema.
 pub fn keep(file: &std::path::Path, name: &str) {
     if let Some(folder) = std::env::var_os("KYMO_EXPORTED") {
-        std::fs::copy(file, std::path::Path::new(&folder).join(name).with_extension("pftrace")).unwrap();
+        std::fs::copy(
+            file,
+            std::path::Path::new(&folder)
+                .join(name)
+                .with_extension("pftrace"),
+        )
+        .unwrap();
     }
 }
 
@@ -58,8 +68,19 @@ fn text(bytes: &[u8]) -> String {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packet {
-    Track { id: u64, parent: u64, what: String },
-    Event { at: u64, track: u64, kind: u64, label: String, flow: Option<(bool, u64)>, notes: String },
+    Track {
+        id: u64,
+        parent: u64,
+        what: String,
+    },
+    Event {
+        at: u64,
+        track: u64,
+        kind: u64,
+        label: String,
+        flow: Option<(bool, u64)>,
+        notes: String,
+    },
 }
 
 #[derive(Default)]
@@ -89,7 +110,9 @@ impl Packets {
                 12 => {
                     for (table, _, entry) in fields(content) {
                         assert!((1..=3).contains(&table));
-                        let [(1, number, _), (2, _, name)] = fields(entry)[..] else { panic!("{entry:?}") };
+                        let [(1, number, _), (2, _, name)] = fields(entry)[..] else {
+                            panic!("{entry:?}")
+                        };
                         assert_eq!(tables.insert((table, number), text(name)), None);
                     }
                 }
@@ -123,9 +146,19 @@ impl Packets {
         let mut out = String::new();
         for packet in &self.packets {
             let _ = match packet {
-                Packet::Track { id, parent, what } => writeln!(out, "track {id} in {parent}: {what}"),
-                Packet::Event { at, track, kind, label, flow, notes } => {
-                    let kind = ["?", "begin", "end", "point", "counter"][usize::try_from(*kind).unwrap()];
+                Packet::Track { id, parent, what } => {
+                    writeln!(out, "track {id} in {parent}: {what}")
+                }
+                Packet::Event {
+                    at,
+                    track,
+                    kind,
+                    label,
+                    flow,
+                    notes,
+                } => {
+                    let kind =
+                        ["?", "begin", "end", "point", "counter"][usize::try_from(*kind).unwrap()];
                     let flow = match flow {
                         None => String::new(),
                         Some((true, flow)) => format!(" flow {flow} begins"),
@@ -143,7 +176,14 @@ impl Packets {
         let mut open: HashMap<u64, Vec<(String, u64)>> = HashMap::new();
         let mut slices = Vec::new();
         for packet in &self.packets {
-            if let Packet::Event { at, track, kind, label, .. } = packet {
+            if let Packet::Event {
+                at,
+                track,
+                kind,
+                label,
+                ..
+            } = packet
+            {
                 match kind {
                     1 => open.entry(*track).or_default().push((label.clone(), *at)),
                     2 => {
@@ -159,7 +199,18 @@ impl Packets {
     }
 
     pub fn flows(&self) -> usize {
-        self.packets.iter().filter(|packet| matches!(packet, Packet::Event { flow: Some((true, _)), .. })).count()
+        self.packets
+            .iter()
+            .filter(|packet| {
+                matches!(
+                    packet,
+                    Packet::Event {
+                        flow: Some((true, _)),
+                        ..
+                    }
+                )
+            })
+            .count()
     }
 }
 
@@ -177,11 +228,15 @@ fn track(content: &[u8]) -> Packet {
             }
             2 => write!(what, " \"{}\"", text(content)),
             3 => {
-                let [(1, pid, _), (6, _, name)] = fields(content)[..] else { panic!("{content:?}") };
+                let [(1, pid, _), (6, _, name)] = fields(content)[..] else {
+                    panic!("{content:?}")
+                };
                 write!(what, " process {pid} \"{}\"", text(name))
             }
             4 => {
-                let [(1, pid, _), (2, tid, _), (5, _, name)] = fields(content)[..] else { panic!("{content:?}") };
+                let [(1, pid, _), (2, tid, _), (5, _, name)] = fields(content)[..] else {
+                    panic!("{content:?}")
+                };
                 write!(what, " thread {tid} of {pid} \"{}\"", text(name))
             }
             8 => write!(what, " counter"),
@@ -191,16 +246,23 @@ fn track(content: &[u8]) -> Packet {
             other => panic!("track field {other}"),
         };
     }
-    Packet::Track { id, parent, what: what.trim_start().to_owned() }
+    Packet::Track {
+        id,
+        parent,
+        what: what.trim_start().to_owned(),
+    }
 }
 
 fn event(at: u64, content: &[u8], tables: &HashMap<(u64, u64), String>) -> Packet {
-    let (mut track, mut kind, mut label, mut flow, mut notes) = (0, 0, String::new(), None, String::new());
+    let (mut track, mut kind, mut label, mut flow, mut notes) =
+        (0, 0, String::new(), None, String::new());
     for (number, value, content) in fields(content) {
         let _ = match number {
             3 => write!(label, " {}", tables[&(1, value)]),
             4 => {
-                let [(1, name, _), (kind, value, content)] = fields(content)[..] else { panic!("{content:?}") };
+                let [(1, name, _), (kind, value, content)] = fields(content)[..] else {
+                    panic!("{content:?}")
+                };
                 let value = match kind {
                     3 => value.to_string(),
                     4 => value.cast_signed().to_string(),
@@ -228,26 +290,45 @@ fn event(at: u64, content: &[u8], tables: &HashMap<(u64, u64), String>) -> Packe
             other => panic!("event field {other}"),
         };
     }
-    Packet::Event { at, track, kind, label, flow, notes }
+    Packet::Event {
+        at,
+        track,
+        kind,
+        label,
+        flow,
+        notes,
+    }
 }
 
 /// What must hold of every file.
 pub struct Balance;
 
 impl Balance {
-    /// Tracks are told before they are used and within ones that are told; times of a track do not step back; slices end, and not before they
-    /// begin; flows begin once and end once, later.
+    /// Tracks are told before they are used and within ones that are told; times of a track do not
+    /// step back; slices end, and not before they begin; flows begin once and end once, later.
     pub fn check(packets: &Packets) {
         let mut tracks: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         let mut flows: BTreeMap<u64, (bool, u64)> = BTreeMap::new();
         for packet in &packets.packets {
             match packet {
                 Packet::Track { id, parent, .. } => {
-                    assert!(*id != 0 && (*parent == 0 || tracks.contains_key(parent)), "{packet:?}");
+                    assert!(
+                        *id != 0 && (*parent == 0 || tracks.contains_key(parent)),
+                        "{packet:?}"
+                    );
                     tracks.entry(*id).or_default();
                 }
-                Packet::Event { at, track, kind, label, flow, .. } => {
-                    let (last, depth) = tracks.get_mut(track).unwrap_or_else(|| panic!("{packet:?}"));
+                Packet::Event {
+                    at,
+                    track,
+                    kind,
+                    label,
+                    flow,
+                    ..
+                } => {
+                    let (last, depth) = tracks
+                        .get_mut(track)
+                        .unwrap_or_else(|| panic!("{packet:?}"));
                     assert!(*last <= *at, "{packet:?}");
                     *last = *at;
                     match kind {
@@ -259,9 +340,12 @@ impl Balance {
                         _ => {}
                     }
                     match flow {
-                        Some((true, flow)) => assert_eq!(flows.insert(*flow, (false, *at)), None, "{packet:?}"),
+                        Some((true, flow)) => {
+                            assert_eq!(flows.insert(*flow, (false, *at)), None, "{packet:?}")
+                        }
                         Some((false, flow)) => {
-                            let (ended, since) = flows.get_mut(flow).unwrap_or_else(|| panic!("{packet:?}"));
+                            let (ended, since) =
+                                flows.get_mut(flow).unwrap_or_else(|| panic!("{packet:?}"));
                             assert!(!*ended && *since <= *at, "{packet:?}");
                             *ended = true;
                         }
@@ -270,7 +354,15 @@ impl Balance {
                 }
             }
         }
-        assert_eq!(tracks.iter().find(|(_, (_, depth))| *depth != 0), None, "open slices");
-        assert_eq!(flows.iter().find(|(_, (ended, _))| !ended), None, "open flows");
+        assert_eq!(
+            tracks.iter().find(|(_, (_, depth))| *depth != 0),
+            None,
+            "open slices"
+        );
+        assert_eq!(
+            flows.iter().find(|(_, (ended, _))| !ended),
+            None,
+            "open flows"
+        );
     }
 }

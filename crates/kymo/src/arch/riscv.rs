@@ -1,4 +1,5 @@
-//! RISC-V, 64 and 32 bits: the `time` CSR, interrupts masked in `sstatus` or `mstatus`, and control blocks at `tp`.
+//! RISC-V, 64 and 32 bits: the `time` CSR, interrupts masked in `sstatus` or `mstatus`, and control
+//! blocks at `tp`.
 
 use crate::sync::{AtomicUsize, Ordering::Release, fence};
 use core::arch::asm;
@@ -30,7 +31,8 @@ pub fn time() -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-/// The `time` CSR, low half first: 2^32 ticks too late where a carry came between. For [`Platform::quick_clock`](crate::Platform::quick_clock).
+/// The `time` CSR, low half first: 2^32 ticks too late where a carry came between. For
+/// [`Platform::quick_clock`](crate::Platform::quick_clock).
 #[cfg(target_arch = "riscv32")]
 #[inline(always)]
 pub fn quick_time() -> u64 {
@@ -48,7 +50,8 @@ macro_rules! status_register {
         #[derive(Debug)]
         pub struct $name;
 
-        // SAFETY: with this bit clear, no interrupt of the mode is taken in it; the memory clobbers keep the record's stores inside.
+        // SAFETY: with this bit clear, no interrupt of the mode is taken in it; the memory clobbers
+        // keep the record's stores inside.
         unsafe impl Interrupts for $name {
             #[inline(always)]
             fn mask() -> usize {
@@ -89,13 +92,15 @@ macro_rules! word_sized {
     };
 }
 
-/// `tp` holds the address of this hart's first control block. The cheapest form: every access is one instruction.
+/// `tp` holds the address of this hart's first control block. The cheapest form: every access is
+/// one instruction.
 ///
 /// The kernel keeps its own per-hart pointer in [`kernel_word`].
 #[derive(Debug)]
 pub struct AtTp;
 
-// SAFETY: the kernel that chooses `AtTp` has `tp` point to this hart's control blocks whenever an event may be recorded.
+// SAFETY: the kernel that chooses `AtTp` has `tp` point to this hart's control blocks whenever an
+// event may be recorded.
 unsafe impl Local for AtTp {
     type Cpu = ();
 
@@ -103,8 +108,14 @@ unsafe impl Local for AtTp {
     fn is_on<W: ControlWord>() -> bool {
         let on: usize;
         // SAFETY: a byte of this hart's block.
-        unsafe { asm!("lbu {}, {}(tp)", out(reg) on, const W::OFFSET, options(nostack, readonly, preserves_flags)) };
-        if W::MASK == 0xff { on != 0 } else { on & usize::from(W::MASK) != 0 }
+        unsafe {
+            asm!("lbu {}, {}(tp)", out(reg) on, const W::OFFSET, options(nostack, readonly, preserves_flags))
+        };
+        if W::MASK == 0xff {
+            on != 0
+        } else {
+            on & usize::from(W::MASK) != 0
+        }
     }
     #[inline(always)]
     fn cpu() -> Option<()> {
@@ -114,26 +125,34 @@ unsafe impl Local for AtTp {
     unsafe fn load_word<W: ControlWord>((): ()) -> usize {
         let value;
         // SAFETY: an aligned word of this hart's block.
-        unsafe { asm!(word_sized!(l, "{}, {}(tp)"), out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags)) };
+        unsafe {
+            asm!(word_sized!(l, "{}, {}(tp)"), out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags))
+        };
         value
     }
     #[inline(always)]
     unsafe fn load<W: ControlWord>((): ()) -> u32 {
         let value;
         // SAFETY: an aligned word of this hart's block.
-        unsafe { asm!("lw {}, {}(tp)", out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags)) };
+        unsafe {
+            asm!("lw {}, {}(tp)", out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags))
+        };
         value
     }
     #[inline(always)]
     unsafe fn store<W: ControlWord>((): (), value: u32) {
         // SAFETY: an aligned word of this hart's block, which only this hart writes.
-        unsafe { asm!("sw {}, {}(tp)", in(reg) value, const W::OFFSET, options(nostack, preserves_flags)) };
+        unsafe {
+            asm!("sw {}, {}(tp)", in(reg) value, const W::OFFSET, options(nostack, preserves_flags))
+        };
     }
     #[inline(always)]
     unsafe fn publish_word<W: ControlWord>((): (), value: usize) {
         fence(Release);
         // SAFETY: an aligned word of this hart's block, which only this hart writes.
-        unsafe { asm!(word_sized!(s, "{}, {}(tp)"), in(reg) value, const W::OFFSET, options(nostack, preserves_flags)) };
+        unsafe {
+            asm!(word_sized!(s, "{}, {}(tp)"), in(reg) value, const W::OFFSET, options(nostack, preserves_flags))
+        };
     }
     #[inline(always)]
     fn control((): (), kind: ChannelKind) -> &'static Control {
@@ -145,7 +164,8 @@ unsafe impl Local for AtTp {
     }
 }
 
-/// The word of the control block at `tp` that is the kernel's own: its per-hart pointer, since `tp` is taken.
+/// The word of the control block at `tp` that is the kernel's own: its per-hart pointer, since `tp`
+/// is taken.
 ///
 /// # Safety
 /// `tp` points to a control block.

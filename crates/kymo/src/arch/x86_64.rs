@@ -1,4 +1,5 @@
-//! x86-64: the time stamp counter, read-modify-write instructions without `lock`, and the hot path of `LocalCas` in one piece.
+//! x86-64: the time stamp counter, read-modify-write instructions without `lock`, and the hot path
+//! of `LocalCas` in one piece.
 
 use core::arch::asm;
 use core::mem::offset_of;
@@ -8,14 +9,16 @@ use crate::platform::{ControlPointer, Local, Platform};
 use crate::ring::layout::{COMPACT_IDS, Control, MEDIUM, ReserveKind};
 use crate::ring::{Reserve, local_cas};
 
-/// The time stamp counter. Not ordered against other instructions; its rate is constant where CPUID says "invariant TSC".
+/// The time stamp counter. Not ordered against other instructions; its rate is constant where CPUID
+/// says "invariant TSC".
 #[inline(always)]
 pub fn tsc() -> u64 {
     // SAFETY: RDTSC reads a counter; it is there on every x86-64 processor.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The address of this CPU's first block stands at `gs:[OFFSET]`, from before the CPU's first tracepoint on: `ByPointer<AtGs<8>>`.
+/// The address of this CPU's first block stands at `gs:[OFFSET]`, from before the CPU's first
+/// tracepoint on: `ByPointer<AtGs<8>>`.
 #[derive(Debug)]
 pub struct AtGs<const OFFSET: usize>;
 
@@ -26,14 +29,18 @@ unsafe impl<const OFFSET: usize> ControlPointer for AtGs<OFFSET> {
     #[inline(always)]
     fn get() -> *const Control {
         let pointer;
-        // SAFETY: reads per-CPU data. It gives the same as long as the code stays on the CPU, so that one reading serves a whole tracepoint.
-        unsafe { asm!("mov {}, gs:[{}]", out(reg) pointer, const OFFSET, options(pure, readonly, nostack, preserves_flags)) };
+        // SAFETY: reads per-CPU data. It gives the same as long as the code stays on the CPU, so
+        // that one reading serves a whole tracepoint.
+        unsafe {
+            asm!("mov {}, gs:[{}]", out(reg) pointer, const OFFSET, options(pure, readonly, nostack, preserves_flags))
+        };
         pointer
     }
 }
 
-/// [`LocalCas`](crate::LocalCas) for platforms whose `clock` is [`tsc`] and nothing else: the same steps in the same order, in 20 instructions where the compiler makes 35. Records
-/// of more than four words of payload go the ordinary way.
+/// [`LocalCas`](crate::LocalCas) for platforms whose `clock` is [`tsc`] and nothing else: the same
+/// steps in the same order, in 20 instructions where the compiler makes 35. Records of more than
+/// four words of payload go the ordinary way.
 #[derive(Debug)]
 pub struct TscCas;
 
@@ -46,14 +53,17 @@ impl Reserve for TscCas {
     }
 }
 
-/// Position, clock, window, limit, swap; payload, header, commit: see `ring/local_cas.rs` for why in this order.
+/// Position, clock, window, limit, swap; payload, header, commit: see `ring/local_cas.rs` for why
+/// in this order.
 ///
-/// `$word` are stored behind the header. The window is compared by its low 32 bits (`epoch` can be taken for another one only after 2^59 ticks without an
-/// event, six years at 3 GHz). Stores become visible in program order on x86, so header and commit are releases.
+/// `$word` are stored behind the header. The window is compared by its low 32 bits (`epoch` can be
+/// taken for another one only after 2^59 ticks without an event, six years at 3 GHz). Stores become
+/// visible in program order on x86, so header and commit are releases.
 macro_rules! write_words {
     ($block:expr, $id:expr, $slow:block, [$($word:ident: $at:literal),*], $words:literal) => {
-        // SAFETY: the code is pinned to the CPU that owns the block. What is stored lies between the position that the swap took and `limit`, in the open
-        // packet of the block's ring; the slot of a record is found by masking, because rings are aligned to the packet size.
+        // SAFETY: the code is pinned to the CPU that owns the block. What is stored lies between
+        // the position that the swap took and `limit`, in the open packet of the block's ring; the
+        // slot of a record is found by masking, because rings are aligned to the packet size.
         unsafe {
             asm!(
                 "2:",
@@ -103,9 +113,19 @@ fn write<P: Platform, E: Event>(event: E) {
     let block = core::ptr::from_ref(control);
     if E::ID < COMPACT_IDS {
         match *payload {
-            [] => write_words!(block, E::ID, { return slow::<P>(0, 0, 0, 0, control, slow_id::<E>(0)) }, [], 1),
-            [a] => write_words!(block, E::ID, { return slow::<P>(a, 0, 0, 0, control, slow_id::<E>(1)) }, [a: 4], 2),
-            [a, b] => write_words!(block, E::ID, { return slow::<P>(a, b, 0, 0, control, slow_id::<E>(2)) }, [a: 4, b: 8], 3),
+            [] => write_words!(
+                block,
+                E::ID,
+                { return slow::<P>(0, 0, 0, 0, control, slow_id::<E>(0)) },
+                [],
+                1
+            ),
+            [a] => {
+                write_words!(block, E::ID, { return slow::<P>(a, 0, 0, 0, control, slow_id::<E>(1)) }, [a: 4], 2)
+            }
+            [a, b] => {
+                write_words!(block, E::ID, { return slow::<P>(a, b, 0, 0, control, slow_id::<E>(2)) }, [a: 4, b: 8], 3)
+            }
             [a, b, c] => {
                 write_words!(block, E::ID, { return slow::<P>(a, b, c, 0, control, slow_id::<E>(3)) }, [a: 4, b: 8, c: 12], 4)
             }
@@ -117,7 +137,9 @@ fn write<P: Platform, E: Event>(event: E) {
     } else {
         let full_id = E::ID;
         match *payload {
-            [a] => write_words!(block, MEDIUM, { return slow::<P>(a, 0, 0, 0, control, slow_id::<E>(1)) }, [full_id: 4, a: 8], 3),
+            [a] => {
+                write_words!(block, MEDIUM, { return slow::<P>(a, 0, 0, 0, control, slow_id::<E>(1)) }, [full_id: 4, a: 8], 3)
+            }
             [a, b] => {
                 write_words!(block, MEDIUM, { return slow::<P>(a, b, 0, 0, control, slow_id::<E>(2)) }, [full_id: 4, a: 8, b: 12], 4)
             }
@@ -131,19 +153,25 @@ const fn slow_id<E: Event>(len: u64) -> u64 {
     E::ID as u64 | len << 32
 }
 
-/// Takes everything in registers, the payload in those in which a function has its arguments: the hot path needs no stack frame and moves nothing.
+/// Takes everything in registers, the payload in those in which a function has its arguments: the
+/// hot path needs no stack frame and moves nothing.
 #[cold]
 #[inline(never)]
 fn slow<P: Platform>(a: u32, b: u32, c: u32, d: u32, control: &Control, id_and_len: u64) {
     let words = [a, b, c, d];
     let len = (id_and_len >> 32) as usize;
-    local_cas::slow::<P>(control, id_and_len as u32, words.get(..len).unwrap_or(&words));
+    local_cas::slow::<P>(
+        control,
+        id_and_len as u32,
+        words.get(..len).unwrap_or(&words),
+    );
 }
 
-/// Single instructions are atomic against interrupts of this CPU without a `lock` prefix, which costs 8 to 15 ns.
+/// Single instructions are atomic against interrupts of this CPU without a `lock` prefix, which
+/// costs 8 to 15 ns.
 ///
-/// They are not atomic against other CPUs: invariant 1 of the ring says that no other CPU writes these words. Stores become visible
-/// in program order on x86, so each of them is also a release.
+/// They are not atomic against other CPUs: invariant 1 of the ring says that no other CPU writes
+/// these words. Stores become visible in program order on x86, so each of them is also a release.
 #[cfg(not(all(test, loom)))]
 pub(crate) mod local {
     use crate::sync::{AtomicU32, AtomicU64};
@@ -163,16 +191,21 @@ pub(crate) mod local {
     #[inline(always)]
     pub(crate) fn add(word: &AtomicU32, value: u32) {
         // SAFETY: an aligned word that only this CPU writes.
-        unsafe { asm!("add dword ptr [{word}], {value:e}", word = in(reg) word.as_ptr(), value = in(reg) value, options(nostack)) }
+        unsafe {
+            asm!("add dword ptr [{word}], {value:e}", word = in(reg) word.as_ptr(), value = in(reg) value, options(nostack))
+        }
     }
 
-    /// Zeroes `words` words: two to three times as fast as a loop of stores, and in their order for whoever interrupts it on this CPU.
+    /// Zeroes `words` words: two to three times as fast as a loop of stores, and in their order for
+    /// whoever interrupts it on this CPU.
     ///
     /// # Safety
-    /// They are mapped, aligned to 8 bytes, an even number, only ever used as atomics, and only this CPU writes them.
+    /// They are mapped, aligned to 8 bytes, an even number, only ever used as atomics, and only
+    /// this CPU writes them.
     #[inline(always)]
     pub(crate) unsafe fn zero(words: *const AtomicU32, count: usize) {
-        // SAFETY: the caller's promise. The direction flag is clear between functions. String stores stay between the stores before and after them.
+        // SAFETY: the caller's promise. The direction flag is clear between functions. String
+        // stores stay between the stores before and after them.
         unsafe {
             asm!("rep stosq", inout("rdi") words => _, inout("rcx") count / 2 => _, in("rax") 0, options(nostack, preserves_flags))
         }
@@ -181,6 +214,8 @@ pub(crate) mod local {
     #[inline(always)]
     pub(crate) fn add_long(word: &AtomicU64, value: u64) {
         // SAFETY: an aligned word that only this CPU writes.
-        unsafe { asm!("add qword ptr [{word}], {value}", word = in(reg) word.as_ptr(), value = in(reg) value, options(nostack)) }
+        unsafe {
+            asm!("add qword ptr [{word}], {value}", word = in(reg) word.as_ptr(), value = in(reg) value, options(nostack))
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! A region's channels as a CTF trace directory.
 //!
-//! Each stream file is a row of pages of 4 KiB, one CTF packet each. A page goes out in one write that lies inside one page of the file, which
-//! systems do not tear when the program is killed: only whole packets reach a file. The last page is written again, in place, as it fills.
+//! Each stream file is a row of pages of 4 KiB, one CTF packet each. A page goes out in one write
+//! that lies inside one page of the file, which systems do not tear when the program is killed:
+//! only whole packets reach a file. The last page is written again, in place, as it fills.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +12,9 @@ use std::path::Path;
 use crate::ctf::packet::{HEADER_WORDS, PacketBuilder, StreamId, widened};
 use crate::ctf::stream::Told;
 use crate::event::Shape;
-use crate::ring::layout::{ChannelKind, Consumer, Crc32, Header, Overflow, Refusal, SESSION_WORD, STATE_WORD, State};
+use crate::ring::layout::{
+    ChannelKind, Consumer, Crc32, Header, Overflow, Refusal, SESSION_WORD, STATE_WORD, State,
+};
 use crate::ring::reader::{ChannelReader, Losses, Record, Region, Shapes, View};
 use crate::ring::source::{Consume, Outside, Source};
 
@@ -37,9 +40,14 @@ impl std::fmt::Display for TraceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             TraceError::Region(refusal) => refusal.fmt(f),
-            TraceError::Metadata => f.write_str("the metadata in the region is damaged (its checksum does not match)"),
+            TraceError::Metadata => {
+                f.write_str("the metadata in the region is damaged (its checksum does not match)")
+            }
             TraceError::RecordTooLarge(id) => {
-                write!(f, "records of event {id} fit into no page of a stream file ({PAGE_BYTES} bytes)")
+                write!(
+                    f,
+                    "records of event {id} fit into no page of a stream file ({PAGE_BYTES} bytes)"
+                )
             }
             TraceError::Io(error) => error.fmt(f),
         }
@@ -102,7 +110,8 @@ struct StreamFile {
 }
 
 impl StreamFile {
-    /// Creates the file with its anchor: an empty packet at the session's start, from which readers count losses.
+    /// Creates the file with its anchor: an empty packet at the session's start, from which readers
+    /// count losses.
     fn create(path: &Path, stream: StreamId, clock_start: u64) -> io::Result<StreamFile> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let mut stream = StreamFile {
@@ -125,13 +134,21 @@ impl StreamFile {
     }
 
     fn write_page(&mut self) -> io::Result<()> {
-        self.packet.seal(&mut self.page, &self.stream, self.end, self.told.totals(), true);
+        self.packet.seal(
+            &mut self.page,
+            &self.stream,
+            self.end,
+            self.told.totals(),
+            true,
+        );
         self.bytes.clear();
-        self.bytes.extend(self.page.iter().flat_map(|word| word.to_le_bytes()));
+        self.bytes
+            .extend(self.page.iter().flat_map(|word| word.to_le_bytes()));
         let start = self.index * PAGE_BYTES as u64;
         self.file.seek(SeekFrom::Start(start))?;
         if let Err(error) = self.file.write_all(&self.bytes) {
-            // The disk is full, say: a torn page would make the whole stream unreadable. A page that was there before stays as long as it was.
+            // The disk is full, say: a torn page would make the whole stream unreadable. A page
+            // that was there before stays as long as it was.
             let len = self.file.metadata().map_or(start, |meta| meta.len());
             if !len.is_multiple_of(PAGE_BYTES as u64) {
                 self.file.set_len(start)?;
@@ -151,10 +168,14 @@ impl StreamFile {
         self.end = self.packet.last();
     }
 
-    /// What was lost up to the records that come next, which begin at `begin`. Readers put a loss between the end of the packet
-    /// before and the end of the packet that tells of it, so it gets a packet of its own.
+    /// What was lost up to the records that come next, which begin at `begin`. Readers put a loss
+    /// between the end of the packet before and the end of the packet that tells of it, so it gets
+    /// a packet of its own.
     fn note(&mut self, losses: &Losses, begin: u64) -> io::Result<()> {
-        let losses = Losses { unreadable: losses.unreadable.saturating_add(self.unwritable), ..*losses };
+        let losses = Losses {
+            unreadable: losses.unreadable.saturating_add(self.unwritable),
+            ..*losses
+        };
         if !self.told.lacks(&losses) {
             return Ok(());
         }
@@ -223,7 +244,9 @@ impl Summary {
 
     /// Events that are not.
     pub fn lost(&self) -> u64 {
-        self.channels.iter().fold(0, |sum, channel| channel.losses.events().saturating_add(sum))
+        self.channels.iter().fold(0, |sum, channel| {
+            channel.losses.events().saturating_add(sum)
+        })
     }
 }
 
@@ -246,12 +269,15 @@ pub struct TraceWriter {
 
 impl std::fmt::Debug for TraceWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TraceWriter").field("header", &self.header).finish_non_exhaustive()
+        f.debug_struct("TraceWriter")
+            .field("header", &self.header)
+            .finish_non_exhaustive()
     }
 }
 
 impl TraceWriter {
-    /// Makes the directory with the metadata and every stream's first packet. From here on it is a trace that any reader opens.
+    /// Makes the directory with the metadata and every stream's first packet. From here on it is a
+    /// trace that any reader opens.
     ///
     /// # Errors
     /// [`TraceError`]; the directory must not hold files of the same names.
@@ -279,13 +305,26 @@ impl TraceWriter {
         fs::rename(hidden, directory.join("metadata"))?;
         let mut channels = Vec::new();
         for reader in readers {
-            let stream = StreamId { uuid: header.uuid, kind: reader.kind(), cpu: reader.cpu() };
+            let stream = StreamId {
+                uuid: header.uuid,
+                kind: reader.kind(),
+                cpu: reader.cpu(),
+            };
             let path = directory.join(format!("{}_{}", stream.kind.label(), stream.cpu));
             let file = StreamFile::create(&path, stream, header.clock_start)?;
             channels.push((reader, file));
         }
-        let scratch = channels.iter().map(|(reader, _)| reader.scratch_words()).max().unwrap_or(0);
-        Ok(TraceWriter { header, channels, shapes: ShapeTable(shapes), scratch: vec![0; scratch] })
+        let scratch = channels
+            .iter()
+            .map(|(reader, _)| reader.scratch_words())
+            .max()
+            .unwrap_or(0);
+        Ok(TraceWriter {
+            header,
+            channels,
+            shapes: ShapeTable(shapes),
+            scratch: vec![0; scratch],
+        })
     }
 
     /// The region's header.
@@ -293,7 +332,8 @@ impl TraceWriter {
         &self.header
     }
 
-    /// Whether another session has begun over the memory, so that nothing more will come of this one.
+    /// Whether another session has begun over the memory, so that nothing more will come of this
+    /// one.
     pub fn is_over(&self, source: &impl Source) -> bool {
         source.load_long(4 * SESSION_WORD as u64) != Ok(self.header.session_id)
     }
@@ -306,27 +346,42 @@ impl TraceWriter {
 
     /// What a full ring does.
     pub fn overflow(&self) -> Overflow {
-        self.channels.first().map_or(Overflow::Overwrite, |(reader, _)| reader.overflow())
+        self.channels
+            .first()
+            .map_or(Overflow::Overwrite, |(reader, _)| reader.overflow())
     }
 
-    /// Whether the session waits for a host to free its packets: then [`consume`](Self::consume) is the way to read.
+    /// Whether the session waits for a host to free its packets: then [`consume`](Self::consume) is
+    /// the way to read.
     pub fn is_host_consumer(&self) -> bool {
-        self.channels.iter().any(|(reader, _)| reader.is_consumed_by(Consumer::Host))
+        self.channels
+            .iter()
+            .any(|(reader, _)| reader.is_consumed_by(Consumer::Host))
     }
 
-    /// Takes what is new in every channel; gives the number of events. Does not yet write the last, half-filled pages: see [`flush`](Self::flush).
+    /// Takes what is new in every channel; gives the number of events. Does not yet write the last,
+    /// half-filled pages: see [`flush`](Self::flush).
     ///
     /// # Errors
     /// Those of the file system, and where the memory has shrunk.
     pub fn poll(&mut self, source: &impl Source, view: View) -> io::Result<u64> {
         let mut events = 0;
         for (reader, stream) in &mut self.channels {
-            events += drain(reader, stream, source, view, &self.shapes, &mut self.scratch, |_| Ok(()))?;
+            events += drain(
+                reader,
+                stream,
+                source,
+                view,
+                &self.shapes,
+                &mut self.scratch,
+                |_| Ok(()),
+            )?;
         }
         Ok(events)
     }
 
-    /// As [`poll`](Self::poll), and frees each packet for the writer as soon as it was read. For the session's one consumer.
+    /// As [`poll`](Self::poll), and frees each packet for the writer as soon as it was read. For
+    /// the session's one consumer.
     ///
     /// # Errors
     /// As [`poll`](Self::poll).
@@ -334,9 +389,25 @@ impl TraceWriter {
         let mut events = 0;
         for (reader, stream) in &mut self.channels {
             // Who begins behind an earlier consumer takes nothing back that is free.
-            let release = |reader: &ChannelReader| if reader.is_released(source)? { Ok(()) } else { reader.release(source) };
-            let release = |reader: &ChannelReader| release(reader).map_err(|outside: Outside| io::Error::from(outside));
-            events += drain(reader, stream, source, view, &self.shapes, &mut self.scratch, release)?;
+            let release = |reader: &ChannelReader| {
+                if reader.is_released(source)? {
+                    Ok(())
+                } else {
+                    reader.release(source)
+                }
+            };
+            let release = |reader: &ChannelReader| {
+                release(reader).map_err(|outside: Outside| io::Error::from(outside))
+            };
+            events += drain(
+                reader,
+                stream,
+                source,
+                view,
+                &self.shapes,
+                &mut self.scratch,
+                release,
+            )?;
         }
         Ok(events)
     }
@@ -346,23 +417,36 @@ impl TraceWriter {
     /// # Errors
     /// Those of the file system.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.channels.iter_mut().try_for_each(|(_, stream)| stream.flush())
+        self.channels
+            .iter_mut()
+            .try_for_each(|(_, stream)| stream.flush())
     }
 
     /// Events in the trace and events lost, as far as is known now.
     pub fn progress(&self) -> (u64, u64) {
-        let channel = |(reader, stream): &(ChannelReader, StreamFile)| (stream.events, reader.losses().events());
-        self.channels.iter().map(channel).fold((0, 0), |sum, one| (sum.0 + one.0, one.1.saturating_add(sum.1)))
+        let channel = |(reader, stream): &(ChannelReader, StreamFile)| {
+            (stream.events, reader.losses().events())
+        };
+        self.channels.iter().map(channel).fold((0, 0), |sum, one| {
+            (sum.0 + one.0, one.1.saturating_add(sum.1))
+        })
     }
 
-    /// Ends the trace: the last losses are told, everything is written. Call [`poll`](Self::poll) before.
+    /// Ends the trace: the last losses are told, everything is written. Call [`poll`](Self::poll)
+    /// before.
     ///
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn finish(mut self, source: &impl Source) -> io::Result<Summary> {
         let mut summary = Summary::default();
-        // What was lost after a stream's last record was lost until the latest time that any stream knows.
-        let latest = self.channels.iter().map(|(_, stream)| stream.end).max().unwrap_or(0);
+        // What was lost after a stream's last record was lost until the latest time that any stream
+        // knows.
+        let latest = self
+            .channels
+            .iter()
+            .map(|(_, stream)| stream.end)
+            .max()
+            .unwrap_or(0);
         for (reader, stream) in &mut self.channels {
             reader.refresh_dropped(source)?;
             stream.note(&reader.losses(), stream.end)?;
@@ -374,7 +458,10 @@ impl TraceWriter {
                 kind: reader.kind(),
                 cpu: reader.cpu(),
                 events: stream.events,
-                losses: Losses { unreadable: reader.losses().unreadable.saturating_add(stream.unwritable), ..reader.losses() },
+                losses: Losses {
+                    unreadable: reader.losses().unreadable.saturating_add(stream.unwritable),
+                    ..reader.losses()
+                },
             });
         }
         Ok(summary)
@@ -403,8 +490,8 @@ fn drain(
         }
         after(reader)?;
         batches += 1;
-        // A writer as fast as this reader must not keep it from the other channels: at the open packet, and after a ring's length, it is
-        // the others' turn.
+        // A writer as fast as this reader must not keep it from the other channels: at the open
+        // packet, and after a ring's length, it is the others' turn.
         if view == View::Live && (end.is_none() || batches >= reader.packets()) {
             break;
         }
@@ -417,8 +504,16 @@ fn metadata(header: &Header, source: &impl Source) -> Result<Vec<u8>, TraceError
     let len = header.metadata_len as usize;
     let mut words = vec![0; len.div_ceil(4)];
     source.copy(header.metadata_offset, &mut words)?;
-    let text: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).take(len).collect();
+    let text: Vec<u8> = words
+        .into_iter()
+        .flat_map(u32::to_le_bytes)
+        .take(len)
+        .collect();
     let mut crc = Crc32::new();
     crc.update(&text);
-    if crc.finish() == header.metadata_crc { Ok(text) } else { Err(TraceError::Metadata) }
+    if crc.finish() == header.metadata_crc {
+        Ok(text)
+    } else {
+        Err(TraceError::Metadata)
+    }
 }

@@ -1,4 +1,5 @@
-//! Common Trace Format 1.8: the metadata that follows from the declarations, packets around the records, trace directories.
+//! Common Trace Format 1.8: the metadata that follows from the declarations, packets around the
+//! records, trace directories.
 
 #[cfg(feature = "std")]
 pub mod directory;

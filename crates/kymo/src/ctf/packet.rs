@@ -1,10 +1,13 @@
 //! CTF packets around records.
 //!
-//! A packet of the trace is not a packet of the ring: the reader puts as many records into one as the buffer holds. Header and
-//! context stand as the metadata in [`super::tsdl`] declares them; the two are kept together here and there by
-//! [`HEADER_WORDS`] and a test that reads the one by the other.
+//! A packet of the trace is not a packet of the ring: the reader puts as many records into one as
+//! the buffer holds. Header and context stand as the metadata in [`super::tsdl`] declares them; the
+//! two are kept together here and there by [`HEADER_WORDS`] and a test that reads the one by the
+//! other.
 
-use crate::ring::layout::{COMPACT_IDS, ChannelKind, EXTENDED, EXTENDED_WORDS, MEDIUM, TIME_BITS, compact_header};
+use crate::ring::layout::{
+    COMPACT_IDS, ChannelKind, EXTENDED, EXTENDED_WORDS, MEDIUM, TIME_BITS, compact_header,
+};
 use crate::ring::reader::Record;
 
 /// First word of every packet.
@@ -26,7 +29,8 @@ pub struct StreamId {
 /// The totals that a packet's context carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Number of the packet in its stream; grows by one, and by one more for every ring packet lost before it.
+    /// Number of the packet in its stream; grows by one, and by one more for every ring packet lost
+    /// before it.
     pub sequence: u64,
     /// Events lost since the session began. Never decreases.
     pub events_discarded: u64,
@@ -36,7 +40,8 @@ pub struct Totals {
 #[derive(Clone, Copy, Debug)]
 pub struct PacketBuilder {
     used: usize,
-    /// Bytes of the last word that are padding. The content ends before them: readers look for a record in whatever is left.
+    /// Bytes of the last word that are padding. The content ends before them: readers look for a
+    /// record in whatever is left.
     padding: u8,
     begin: u64,
     last: u64,
@@ -46,7 +51,13 @@ pub struct PacketBuilder {
 impl PacketBuilder {
     /// An empty packet that begins at `begin`.
     pub fn new(begin: u64) -> Self {
-        PacketBuilder { used: HEADER_WORDS, padding: 0, begin, last: begin, events: 0 }
+        PacketBuilder {
+            used: HEADER_WORDS,
+            padding: 0,
+            begin,
+            last: begin,
+            events: 0,
+        }
     }
 
     /// Records in it.
@@ -66,8 +77,9 @@ impl PacketBuilder {
 
     /// Appends a record; `false` where it does not fit.
     ///
-    /// The header is compact or medium inside of the time window of the record before (of the packet's beginning), else extended. A time
-    /// before the last one is clamped to it: readers reject what steps back.
+    /// The header is compact or medium inside of the time window of the record before (of the
+    /// packet's beginning), else extended. A time before the last one is clamped to it: readers
+    /// reject what steps back.
     pub fn push(&mut self, buffer: &mut [u32], record: &Record<'_>) -> bool {
         let time = record.time.max(self.last);
         let id = record.id;
@@ -80,7 +92,9 @@ impl PacketBuilder {
             &[compact_header(time, MEDIUM), id]
         };
         let end = self.used + header.len() + record.payload.len();
-        let Some(room) = buffer.get_mut(self.used..end) else { return false };
+        let Some(room) = buffer.get_mut(self.used..end) else {
+            return false;
+        };
         for (to, from) in room.iter_mut().zip(header.iter().chain(record.payload)) {
             *to = *from;
         }
@@ -91,25 +105,49 @@ impl PacketBuilder {
         true
     }
 
-    /// Writes header and context, fills the rest of `buffer` with zeros if `pad`, and gives the packet's length in words.
+    /// Writes header and context, fills the rest of `buffer` with zeros if `pad`, and gives the
+    /// packet's length in words.
     ///
-    /// May be called again after more records were pushed. 0 where `buffer` is shorter than a header.
-    pub fn seal(&self, buffer: &mut [u32], stream: &StreamId, end: u64, totals: Totals, pad: bool) -> usize {
+    /// May be called again after more records were pushed. 0 where `buffer` is shorter than a
+    /// header.
+    pub fn seal(
+        &self,
+        buffer: &mut [u32],
+        stream: &StreamId,
+        end: u64,
+        totals: Totals,
+        pad: bool,
+    ) -> usize {
         let len = if pad { buffer.len() } else { self.used };
         let end = end.max(self.last);
         let [u0, u1, u2, u3] = [0, 4, 8, 12].map(|at| {
             let byte = |index: usize| stream.uuid.get(at + index).copied().unwrap_or(0);
             u32::from_le_bytes([byte(0), byte(1), byte(2), byte(3)])
         });
-        let (content_bits, packet_bits) = (32 * self.used as u64 - 8 * u64::from(self.padding), 32 * len as u64);
+        let (content_bits, packet_bits) = (
+            32 * self.used as u64 - 8 * u64::from(self.padding),
+            32 * len as u64,
+        );
         let long = |value: u64| [value as u32, (value >> 32) as u32];
-        let longs = [u64::from(stream.cpu), self.begin, end, content_bits, packet_bits, totals.sequence, totals.events_discarded];
-        let words =
-            [MAGIC, u0, u1, u2, u3, stream.kind as u32].into_iter().chain(longs.into_iter().flat_map(long)).chain([stream.cpu]);
+        let longs = [
+            u64::from(stream.cpu),
+            self.begin,
+            end,
+            content_bits,
+            packet_bits,
+            totals.sequence,
+            totals.events_discarded,
+        ];
+        let words = [MAGIC, u0, u1, u2, u3, stream.kind as u32]
+            .into_iter()
+            .chain(longs.into_iter().flat_map(long))
+            .chain([stream.cpu]);
         if self.used > len {
             return 0;
         }
-        let Some(header) = buffer.get_mut(..HEADER_WORDS) else { return 0 };
+        let Some(header) = buffer.get_mut(..HEADER_WORDS) else {
+            return 0;
+        };
         for (to, from) in header.iter_mut().zip(words) {
             *to = from;
         }
@@ -120,7 +158,8 @@ impl PacketBuilder {
     }
 }
 
-/// Most words that a record of `words` (payload and usual header) can take in a packet of the trace.
+/// Most words that a record of `words` (payload and usual header) can take in a packet of the
+/// trace.
 pub const fn widened(words: usize) -> usize {
     words + EXTENDED_WORDS - 1
 }
@@ -136,16 +175,41 @@ mod tests {
         let mut buffer = [0xaaaa_aaaa; 64];
         let begin = (5 << TIME_BITS) - 1;
         let mut packet = PacketBuilder::new(begin);
-        let record = |time, id| Record { time, id, payload: &[7], padding: 3 };
+        let record = |time, id| Record {
+            time,
+            id,
+            payload: &[7],
+            padding: 3,
+        };
         assert!(packet.push(&mut buffer, &record(begin, 3)));
         assert!(packet.push(&mut buffer, &record(5 << TIME_BITS, 3)));
         assert!(packet.push(&mut buffer, &record(0, 32)));
-        let expected =
-            [compact_header(begin, 3), 7, EXTENDED, 3, 5 << TIME_BITS, 0, 7, compact_header(5 << TIME_BITS, MEDIUM), 32, 7];
+        let expected = [
+            compact_header(begin, 3),
+            7,
+            EXTENDED,
+            3,
+            5 << TIME_BITS,
+            0,
+            7,
+            compact_header(5 << TIME_BITS, MEDIUM),
+            32,
+            7,
+        ];
         assert_eq!(buffer[HEADER_WORDS..HEADER_WORDS + 10], expected);
-        let stream = StreamId { uuid: [1; 16], kind: ChannelKind::Names, cpu: 3 };
-        let totals = Totals { sequence: 8, events_discarded: 9 };
-        assert_eq!(packet.seal(&mut buffer, &stream, 0, totals, false), HEADER_WORDS + 10);
+        let stream = StreamId {
+            uuid: [1; 16],
+            kind: ChannelKind::Names,
+            cpu: 3,
+        };
+        let totals = Totals {
+            sequence: 8,
+            events_discarded: 9,
+        };
+        assert_eq!(
+            packet.seal(&mut buffer, &stream, 0, totals, false),
+            HEADER_WORDS + 10
+        );
         assert_eq!(buffer[8..10], [begin as u32, (begin >> 32) as u32]);
         assert_eq!(buffer[10..12], [5 << TIME_BITS, 0]);
         assert_eq!(buffer[12], 32 * (HEADER_WORDS as u32 + 10) - 24);

@@ -1,4 +1,5 @@
-//! One channel as a CTF stream, a packet a call, into a buffer of the caller's: what a kernel's `read` gives.
+//! One channel as a CTF stream, a packet a call, into a buffer of the caller's: what a kernel's
+//! `read` gives.
 
 use super::packet::{HEADER_WORDS, PacketBuilder, StreamId, Totals, widened};
 use crate::ring::reader::{ChannelReader, Losses, Shapes, View};
@@ -9,7 +10,8 @@ use crate::ring::source::{Outside, Source};
 pub struct Stream {
     reader: ChannelReader,
     id: StreamId,
-    /// What the last packet told of; `None` before the anchor, an empty packet at the session's start from which readers count losses.
+    /// What the last packet told of; `None` before the anchor, an empty packet at the session's
+    /// start from which readers count losses.
     told: Option<Told>,
     /// When the last packet ended.
     end: u64,
@@ -18,12 +20,21 @@ pub struct Stream {
 impl Stream {
     /// The stream of `reader`'s channel, of a session that began at `clock_start`.
     pub fn new(reader: ChannelReader, uuid: [u8; 16], clock_start: u64) -> Stream {
-        let id = StreamId { uuid, kind: reader.kind(), cpu: reader.cpu() };
-        Stream { reader, id, told: None, end: clock_start }
+        let id = StreamId {
+            uuid,
+            kind: reader.kind(),
+            cpu: reader.cpu(),
+        };
+        Stream {
+            reader,
+            id,
+            told: None,
+            end: clock_start,
+        }
     }
 
-    /// Words that a buffer has at least, for a channel with packets of `packet_words` and records of at most `record_words`: a packet of the trace with
-    /// one record, and a packet of the ring.
+    /// Words that a buffer has at least, for a channel with packets of `packet_words` and records
+    /// of at most `record_words`: a packet of the trace with one record, and a packet of the ring.
     pub const fn buffer_words(packet_words: usize, record_words: usize) -> usize {
         HEADER_WORDS + widened(record_words) + packet_words
     }
@@ -33,13 +44,16 @@ impl Stream {
         &self.reader
     }
 
-    /// Writes the next packet to the front of `buffer`, and gives its length in words; 0 where there is nothing new. The words behind it are
-    /// undefined. `after` is called after each ring packet, whole or not, whose records were taken.
+    /// Writes the next packet to the front of `buffer`, and gives its length in words; 0 where
+    /// there is nothing new. The words behind it are undefined. `after` is called after each ring
+    /// packet, whole or not, whose records were taken.
     ///
-    /// With [`View::PostMortem`] the last packet, empty if need be, tells of all losses, and ends at `now` or later.
+    /// With [`View::PostMortem`] the last packet, empty if need be, tells of all losses, and ends
+    /// at `now` or later.
     ///
     /// # Errors
-    /// [`Outside`] where the memory has shrunk, or `buffer` is shorter than [`buffer_words`](Self::buffer_words).
+    /// [`Outside`] where the memory has shrunk, or `buffer` is shorter than
+    /// [`buffer_words`](Self::buffer_words).
     pub fn read(
         &mut self,
         source: &impl Source,
@@ -49,7 +63,10 @@ impl Stream {
         buffer: &mut [u32],
         mut after: impl FnMut(&ChannelReader) -> Result<(), Outside>,
     ) -> Result<usize, Outside> {
-        let room = buffer.len().checked_sub(self.reader.scratch_words()).ok_or(Outside)?;
+        let room = buffer
+            .len()
+            .checked_sub(self.reader.scratch_words())
+            .ok_or(Outside)?;
         let (out, scratch) = buffer.split_at_mut_checked(room).ok_or(Outside)?;
         if room < HEADER_WORDS + widened(record_words) {
             return Err(Outside);
@@ -61,7 +78,8 @@ impl Stream {
         let mut packet = PacketBuilder::new(self.end);
         while let Some(mut batch) = self.reader.read(source, view, scratch)? {
             if told.lacks(&batch.losses()) {
-                // Readers put a loss between the ends of the packet before and of the packet that tells of it, so that one begins here.
+                // Readers put a loss between the ends of the packet before and of the packet that
+                // tells of it, so that one begins here.
                 if packet.events() > 0 {
                     break;
                 }
@@ -71,7 +89,9 @@ impl Stream {
             let end = batch.end();
             let mut more = true;
             while more && packet.words() + widened(record_words) <= room {
-                more = batch.next_record(shapes).is_some_and(|record| packet.push(out, &record));
+                more = batch
+                    .next_record(shapes)
+                    .is_some_and(|record| packet.push(out, &record));
             }
             if more {
                 break; // There is no room for what is left.
@@ -91,7 +111,9 @@ impl Stream {
             if told.lacks(&self.reader.losses()) {
                 told.take(&self.reader.losses());
                 self.end = self.end.max(now);
-            } else if told.lost_packets == before.lost_packets && told.totals.events_discarded == before.totals.events_discarded {
+            } else if told.lost_packets == before.lost_packets
+                && told.totals.events_discarded == before.totals.events_discarded
+            {
                 return Ok(0);
             }
         }
@@ -117,7 +139,13 @@ impl Told {
     /// Of the packet behind it, if nothing more is lost.
     pub(super) fn next(self) -> Told {
         let sequence = self.totals.sequence.saturating_add(1);
-        Told { totals: Totals { sequence, ..self.totals }, ..self }
+        Told {
+            totals: Totals {
+                sequence,
+                ..self.totals
+            },
+            ..self
+        }
     }
 
     /// As the packet's context has it.

@@ -28,14 +28,35 @@ pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -
     for bits in [8, 16, 32, 64] {
         let align = bits.min(32);
         for (signed, letter) in [("false", "u"), ("true", "")] {
-            writeln!(out, "typealias integer {{ size = {bits}; align = {align}; signed = {signed}; }} := {letter}int{bits}_t;")?;
+            writeln!(
+                out,
+                "typealias integer {{ size = {bits}; align = {align}; signed = {signed}; }} := \
+                 {letter}int{bits}_t;"
+            )?;
         }
-        writeln!(out, "typealias integer {{ size = {bits}; align = {align}; signed = false; base = 16; }} := hex{bits}_t;")?;
+        writeln!(
+            out,
+            "typealias integer {{ size = {bits}; align = {align}; signed = false; base = 16; }} := \
+             hex{bits}_t;"
+        )?;
     }
-    writeln!(out, "typealias integer {{ size = 8; align = 8; signed = false; encoding = UTF8; }} := utf8_t;")?;
-    writeln!(out, "typealias integer {{ size = 31; align = 32; signed = false; }} := length_t;")?;
-    writeln!(out, "typealias integer {{ size = 1; align = 1; signed = false; }} := flag_t;")?;
-    writeln!(out, "\ntrace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"{uuid}\";\n\tbyte_order = {};", byte_order())?;
+    writeln!(
+        out,
+        "typealias integer {{ size = 8; align = 8; signed = false; encoding = UTF8; }} := utf8_t;"
+    )?;
+    writeln!(
+        out,
+        "typealias integer {{ size = 31; align = 32; signed = false; }} := length_t;"
+    )?;
+    writeln!(
+        out,
+        "typealias integer {{ size = 1; align = 1; signed = false; }} := flag_t;"
+    )?;
+    writeln!(
+        out,
+        "\ntrace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"{uuid}\";\n\tbyte_order = {};",
+        byte_order()
+    )?;
     out.write_str(
         "\tpacket.header := struct {\n\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n\
          \t\tuint64_t stream_instance_id;\n\t};\n};\n\n",
@@ -43,11 +64,16 @@ pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -
     let domain = if session.hosted { "ust" } else { "bare" };
     writeln!(
         out,
-        "env {{\n\tdomain = \"{domain}\";\n\ttracer_name = \"kymo\";\n\ttracer_major = {};\n\ttracer_minor = {};\n}};\n",
+        "env {{\n\tdomain = \"{domain}\";\n\ttracer_name = \"kymo\";\n\ttracer_major = \
+         {};\n\ttracer_minor = {};\n}};\n",
         env!("CARGO_PKG_VERSION_MAJOR"),
         env!("CARGO_PKG_VERSION_MINOR")
     )?;
-    writeln!(out, "clock {{\n\tname = kymo;\n\tuuid = \"{uuid}\";\n\tdescription = \"clock of the traced system\";")?;
+    writeln!(
+        out,
+        "clock {{\n\tname = kymo;\n\tuuid = \"{uuid}\";\n\tdescription = \"clock of the traced \
+         system\";"
+    )?;
     writeln!(
         out,
         "\tfreq = {};\n\tprecision = 1;\n\toffset_s = {};\n\toffset = {};\n\tabsolute = {};\n}};\n",
@@ -56,10 +82,15 @@ pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -
         clock.offset_ticks,
         if clock.absolute { "TRUE" } else { "FALSE" }
     )?;
-    writeln!(out, "typealias integer {{ size = 64; align = 32; signed = false; map = clock.kymo.value; }} := time_t;")?;
     writeln!(
         out,
-        "typealias integer {{ size = {TIME_BITS}; align = 1; signed = false; map = clock.kymo.value; }} := low_time_t;\n"
+        "typealias integer {{ size = 64; align = 32; signed = false; map = clock.kymo.value; }} := \
+         time_t;"
+    )?;
+    writeln!(
+        out,
+        "typealias integer {{ size = {TIME_BITS}; align = 1; signed = false; map = \
+         clock.kymo.value; }} := low_time_t;\n"
     )?;
     for kind in ChannelKind::ALL {
         stream(out, kind)?;
@@ -71,13 +102,18 @@ pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -
 }
 
 fn byte_order() -> &'static str {
-    if cfg!(target_endian = "big") { "be" } else { "le" }
+    if cfg!(target_endian = "big") {
+        "be"
+    } else {
+        "le"
+    }
 }
 
 fn stream(out: &mut impl Write, kind: ChannelKind) -> fmt::Result {
     writeln!(out, "stream {{\n\tid = {};", kind as u32)?;
-    // The compact header that readers know from LTTng, with a medium form between. The medium id is aligned to a bit: a larger
-    // alignment would move the structure, and with it the time in front of the id.
+    // The compact header that readers know from LTTng, with a medium form between. The medium id is
+    // aligned to a bit: a larger alignment would move the structure, and with it the time in front
+    // of the id.
     write!(
         out,
         "\tevent.header := struct {{\n\
@@ -96,7 +132,11 @@ fn stream(out: &mut impl Write, kind: ChannelKind) -> fmt::Result {
 }
 
 fn write_event(out: &mut impl Write, event: &EventSchema) -> fmt::Result {
-    writeln!(out, "event {{\n\tname = \"{}\";\n\tid = {};\n\tstream_id = {};", event.name, event.id, event.channel as u32)?;
+    writeln!(
+        out,
+        "event {{\n\tname = \"{}\";\n\tid = {};\n\tstream_id = {};",
+        event.name, event.id, event.channel as u32
+    )?;
     out.write_str("\tfields := struct {\n")?;
     for field in event.fields {
         // Readers strip one underscore; it keeps the names apart from keywords and type names.
@@ -104,7 +144,10 @@ fn write_event(out: &mut impl Write, event: &EventSchema) -> fmt::Result {
         out.write_str("\t\t")?;
         match field.ty {
             FieldType::Text { .. } => {
-                write!(out, "length_t __{name}_length; flag_t __{name}_cut; utf8_t _{name}[__{name}_length]")?;
+                write!(
+                    out,
+                    "length_t __{name}_length; flag_t __{name}_cut; utf8_t _{name}[__{name}_length]"
+                )?;
             }
             FieldType::Sequence { element, .. } => {
                 write!(out, "length_t __{name}_length; flag_t __{name}_cut; ")?;
@@ -148,7 +191,9 @@ fn type_name(out: &mut impl Write, ty: &FieldType) -> fmt::Result {
             out.write_str(" }")
         }
         // Declared field by field above.
-        FieldType::Array { .. } | FieldType::Text { .. } | FieldType::Sequence { .. } => Err(fmt::Error),
+        FieldType::Array { .. } | FieldType::Text { .. } | FieldType::Sequence { .. } => {
+            Err(fmt::Error)
+        }
     }
 }
 
@@ -159,7 +204,11 @@ pub struct Uuid(pub [u8; 16]);
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, byte) in self.0.iter().enumerate() {
-            let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
+            let dash = if matches!(index, 4 | 6 | 8 | 10) {
+                "-"
+            } else {
+                ""
+            };
             write!(f, "{dash}{byte:02x}")?;
         }
         Ok(())

@@ -30,12 +30,14 @@ pub enum FieldType {
         /// How many there are.
         len: usize,
     },
-    /// UTF-8 text of at most `max` bytes: a word with the length (31 bits) and a "was cut" bit, then the bytes.
+    /// UTF-8 text of at most `max` bytes: a word with the length (31 bits) and a "was cut" bit,
+    /// then the bytes.
     Text {
         /// Most bytes that are recorded.
         max: usize,
     },
-    /// At most `max` elements of one integer type: a word with their number (31 bits) and a "was cut" bit, then the elements.
+    /// At most `max` elements of one integer type: a word with their number (31 bits) and a "was
+    /// cut" bit, then the elements.
     Sequence {
         /// The type of every element.
         element: &'static FieldType,
@@ -48,7 +50,9 @@ impl FieldType {
     /// Alignment in bytes: the natural one, but at most a word (4).
     pub const fn align(&self) -> usize {
         match self {
-            FieldType::Unsigned { bits, .. } | FieldType::Signed { bits } | FieldType::Enumeration { bits, .. } => {
+            FieldType::Unsigned { bits, .. }
+            | FieldType::Signed { bits }
+            | FieldType::Enumeration { bits, .. } => {
                 let bytes = (*bits / 8) as usize;
                 if bytes > 4 { 4 } else { bytes }
             }
@@ -60,9 +64,9 @@ impl FieldType {
     /// Size in bytes where it is the same in every record, `None` where the record itself says it.
     pub const fn fixed_size(&self) -> Option<usize> {
         match self {
-            FieldType::Unsigned { bits, .. } | FieldType::Signed { bits } | FieldType::Enumeration { bits, .. } => {
-                Some((*bits / 8) as usize)
-            }
+            FieldType::Unsigned { bits, .. }
+            | FieldType::Signed { bits }
+            | FieldType::Enumeration { bits, .. } => Some((*bits / 8) as usize),
             FieldType::Array { element, len } => match element.fixed_size() {
                 Some(size) => Some(size * *len),
                 None => None,
@@ -100,7 +104,8 @@ impl FieldType {
 
 /// The words of one record's payload while they are put together.
 ///
-/// Everything here is inlined into the tracepoint; positions are constants there, so that what remains is the words in registers.
+/// Everything here is inlined into the tracepoint; positions are constants there, so that what
+/// remains is the words in registers.
 #[derive(Debug)]
 pub struct Encoder<'a> {
     words: &'a mut [u32],
@@ -125,13 +130,18 @@ impl<'a> Encoder<'a> {
         self.at = self.at.next_multiple_of(to);
     }
 
-    /// Merges `value`, at most 4 bytes wide, into the word at the present position, which is aligned to `size`.
+    /// Merges `value`, at most 4 bytes wide, into the word at the present position, which is
+    /// aligned to `size`.
     #[inline(always)]
     fn merge(&mut self, value: u32, size: usize) {
         self.align(size);
         if let Some(word) = self.words.get_mut(self.at / 4) {
             let lane = self.at % 4;
-            let shift = if cfg!(target_endian = "big") { 4 - size - lane } else { lane };
+            let shift = if cfg!(target_endian = "big") {
+                4 - size - lane
+            } else {
+                lane
+            };
             *word |= value << (8 * shift);
         }
         self.at += size;
@@ -159,12 +169,17 @@ impl<'a> Encoder<'a> {
     #[inline(always)]
     pub fn put_u64(&mut self, value: u64) {
         let (low, high) = (value as u32, (value >> 32) as u32);
-        let (first, second) = if cfg!(target_endian = "big") { (high, low) } else { (low, high) };
+        let (first, second) = if cfg!(target_endian = "big") {
+            (high, low)
+        } else {
+            (low, high)
+        };
         self.merge(first, 4);
         self.merge(second, 4);
     }
 
-    /// Appends a text: the word with its length and the "was cut" bit, the bytes, zeros up to the next word.
+    /// Appends a text: the word with its length and the "was cut" bit, the bytes, zeros up to the
+    /// next word.
     #[inline]
     pub fn put_text(&mut self, bytes: &[u8], cut: bool) {
         self.put_length(bytes.len(), cut);
@@ -174,7 +189,8 @@ impl<'a> Encoder<'a> {
         self.align(4);
     }
 
-    /// Appends a sequence: the word with its length and the "was cut" bit, the elements, zeros up to the next word.
+    /// Appends a sequence: the word with its length and the "was cut" bit, the elements, zeros up
+    /// to the next word.
     #[inline]
     pub fn put_sequence<T: Field>(&mut self, elements: &[T], cut: bool) {
         self.put_length(elements.len(), cut);
@@ -187,8 +203,13 @@ impl<'a> Encoder<'a> {
     #[inline]
     fn put_length(&mut self, len: usize, cut: bool) {
         let len = len as u32 & LENGTH_MASK;
-        // CTF bit fields start at the low end in little-endian streams and at the high end in big-endian ones.
-        let head = if cfg!(target_endian = "big") { (len << 1) | u32::from(cut) } else { len | (u32::from(cut) << 31) };
+        // CTF bit fields start at the low end in little-endian streams and at the high end in
+        // big-endian ones.
+        let head = if cfg!(target_endian = "big") {
+            (len << 1) | u32::from(cut)
+        } else {
+            len | (u32::from(cut) << 31)
+        };
         self.put_u32(head);
     }
 }
@@ -198,7 +219,8 @@ pub const LENGTH_MASK: u32 = 0x7fff_ffff;
 
 /// A type that an event may have as a field.
 ///
-/// Implemented for the integers, `bool`, arrays, [`Text`](crate::Text), [`Sequence`](crate::Sequence), the id types of this crate, and by
+/// Implemented for the integers, `bool`, arrays, [`Text`](crate::Text),
+/// [`Sequence`](crate::Sequence), the id types of this crate, and by
 /// [`enumeration!`](crate::enumeration!) for enums with labels.
 pub trait Field: Copy {
     /// Its wire type.
@@ -232,7 +254,10 @@ integers! {
 
 impl Field for bool {
     /// CTF 1.8 has no boolean: a byte with two labels.
-    const TYPE: FieldType = FieldType::Enumeration { bits: 8, labels: &[("false", 0), ("true", 1)] };
+    const TYPE: FieldType = FieldType::Enumeration {
+        bits: 8,
+        labels: &[("false", 0), ("true", 1)],
+    };
     #[inline(always)]
     fn encode(self, out: &mut Encoder<'_>) {
         out.put_u8(u8::from(self));
@@ -241,8 +266,14 @@ impl Field for bool {
 
 impl<T: Field, const N: usize> Field for [T; N] {
     const TYPE: FieldType = {
-        assert!(T::TYPE.fixed_size().is_some(), "an array's elements have one fixed size; a text has not");
-        FieldType::Array { element: &T::TYPE, len: N }
+        assert!(
+            T::TYPE.fixed_size().is_some(),
+            "an array's elements have one fixed size; a text has not"
+        );
+        FieldType::Array {
+            element: &T::TYPE,
+            len: N,
+        }
     };
     #[inline(always)]
     fn encode(self, out: &mut Encoder<'_>) {
@@ -299,7 +330,10 @@ mod tests {
         0x8877_6655_4433_2211u64.encode(&mut out);
         [true, false, true].encode(&mut out);
         assert_eq!(out.words_used(), 5);
-        assert_eq!(words[..5], [0x3322_0011, 0xfe, 0x4433_2211, 0x8877_6655, 0x0001_0001]);
+        assert_eq!(
+            words[..5],
+            [0x3322_0011, 0xfe, 0x4433_2211, 0x8877_6655, 0x0001_0001]
+        );
     }
 
     #[test]
@@ -308,6 +342,14 @@ mod tests {
         let mut out = Encoder::new(&mut words);
         out.put_text(b"idle1", true);
         assert_eq!(out.words_used(), 3);
-        assert_eq!(words, [0x8000_0005, u32::from_le_bytes(*b"idle"), u32::from(b'1'), 0]);
+        assert_eq!(
+            words,
+            [
+                0x8000_0005,
+                u32::from_le_bytes(*b"idle"),
+                u32::from(b'1'),
+                0
+            ]
+        );
     }
 }

@@ -12,7 +12,8 @@ pub use text::Text;
 
 use crate::ring::layout::ChannelKind;
 
-/// An event that can be recorded. [`event!`](crate::event!) implements it; nobody writes it by hand.
+/// An event that can be recorded. [`event!`](crate::event!) implements it; nobody writes it by
+/// hand.
 pub trait Event: Sized {
     /// The declaration.
     const SCHEMA: EventSchema;
@@ -26,11 +27,13 @@ pub trait Event: Sized {
     fn encode(self) -> (Self::Words, usize);
 }
 
-/// Declares an event: a struct whose doc comments, fields and types give the encoder, the metadata and the sizes.
+/// Declares an event: a struct whose doc comments, fields and types give the encoder, the metadata
+/// and the sizes.
 ///
-/// `#[id(N)]` gives the id (1 to 29 take a one-word header; from 32 on two words), `#[name("..")]` the name in the
-/// trace where it is not the struct's in snake case, `#[channel(Names)]` the channel where it is not `Events`. Fields are
-/// written in order at their natural alignment (at most 4 bytes); [`Text`] and [`Sequence`] fields stand last.
+/// `#[id(N)]` gives the id (1 to 29 take a one-word header; from 32 on two words), `#[name("..")]`
+/// the name in the trace where it is not the struct's in snake case, `#[channel(Names)]` the
+/// channel where it is not `Events`. Fields are written in order at their natural alignment (at
+/// most 4 bytes); [`Text`] and [`Sequence`] fields stand last.
 ///
 /// ```
 /// kymo::event! {
@@ -84,9 +87,11 @@ macro_rules! event {
     };
 }
 
-/// Lists the events of a kernel, as a constant: `kymo::vocabulary![SchedSwitch, MyEvent]`. Two claims on one id or name do not build.
+/// Lists the events of a kernel, as a constant: `kymo::vocabulary![SchedSwitch, MyEvent]`. Two
+/// claims on one id or name do not build.
 ///
-/// Lists of other crates come first, before a semicolon: `kymo::vocabulary![driver::EVENTS, net::EVENTS; MyEvent]`.
+/// Lists of other crates come first, before a semicolon:
+/// `kymo::vocabulary![driver::EVENTS, net::EVENTS; MyEvent]`.
 ///
 /// ```
 /// kymo::event! { #[id(21)] pub struct BlockDone { pub sector: u64 } }
@@ -119,7 +124,9 @@ macro_rules! vocabulary {
 
 /// Whether `pattern` is the name, or ends with `*` and the name begins with the rest.
 pub(crate) fn name_fits(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
+    pattern
+        .strip_suffix('*')
+        .map_or(pattern == name, |start| name.starts_with(start))
 }
 
 /// Events in all the lists.
@@ -136,7 +143,13 @@ pub const fn count(lists: &[&[&'static EventSchema]]) -> usize {
 /// The events of all the lists, of which there are `N`.
 #[doc(hidden)]
 pub const fn join<const N: usize>(lists: &[&[&'static EventSchema]]) -> [&'static EventSchema; N] {
-    const NONE: EventSchema = EventSchema { id: 0, name: "", doc: "", channel: ChannelKind::Events, fields: &[] };
+    const NONE: EventSchema = EventSchema {
+        id: 0,
+        name: "",
+        doc: "",
+        channel: ChannelKind::Events,
+        fields: &[],
+    };
     let mut events = [&NONE; N];
     let (mut at, mut list) = (0, 0);
     while list < lists.len() {
@@ -157,7 +170,11 @@ pub const fn snake_case_len(name: &str) -> usize {
     let bytes = name.as_bytes();
     let (mut len, mut i) = (0, 0);
     while i < bytes.len() {
-        len += if i > 0 && bytes[i].is_ascii_uppercase() { 2 } else { 1 };
+        len += if i > 0 && bytes[i].is_ascii_uppercase() {
+            2
+        } else {
+            1
+        };
         i += 1;
     }
     len
@@ -221,7 +238,10 @@ mod tests {
     #[test]
     fn a_declaration_gives_schema_and_encoding() {
         let schema = AllKinds::SCHEMA;
-        assert_eq!((schema.id, schema.name, schema.channel), (41, "all_kinds", ChannelKind::Names));
+        assert_eq!(
+            (schema.id, schema.name, schema.channel),
+            (41, "all_kinds", ChannelKind::Names)
+        );
         assert_eq!(schema.doc.trim(), "Everything at once.");
         let event = AllKinds {
             a: 1,
@@ -277,10 +297,19 @@ mod tests {
     fn sequences_and_texts_stand_last_in_any_order() {
         let many = |ids: &[u16], name, at: &[u64], flags: &[u8]| {
             let mut addresses = [crate::Address(0); 4];
-            addresses.iter_mut().zip(at).for_each(|(to, from)| *to = crate::Address(*from));
+            addresses
+                .iter_mut()
+                .zip(at)
+                .for_each(|(to, from)| *to = crate::Address(*from));
             let at = Sequence::new(&addresses[..at.len()]);
-            let (words, used) =
-                Many { a: 9, ids: Sequence::new(ids), name: Text::new(name), at, flags: Sequence::new(flags) }.encode();
+            let (words, used) = Many {
+                a: 9,
+                ids: Sequence::new(ids),
+                name: Text::new(name),
+                at,
+                flags: Sequence::new(flags),
+            }
+            .encode();
             words[..used].to_vec()
         };
         let shape = Many::SCHEMA.shape();
@@ -288,11 +317,34 @@ mod tests {
         assert_eq!(Many::SCHEMA.max_payload_words(), 1 + 3 + 3 + 5 + 3);
         let words = many(&[1, 2, 3, 4], "abcde", &[1 << 32 | 7], &[1, 2]);
         let text = u32::from_le_bytes(*b"abcd");
-        assert_eq!(words, [9, 0x8000_0003, 0x0002_0001, 3, 5, text, u32::from(b'e'), 1, 7, 1, 2, 0x0201]);
+        assert_eq!(
+            words,
+            [
+                9,
+                0x8000_0003,
+                0x0002_0001,
+                3,
+                5,
+                text,
+                u32::from(b'e'),
+                1,
+                7,
+                1,
+                2,
+                0x0201
+            ]
+        );
         assert_eq!(shape.payload_bytes(&words), Some(4 * 11 + 2));
-        (0..words.len()).for_each(|len| assert_eq!(shape.payload_bytes(&words[..len]), None, "{len} words"));
+        (0..words.len())
+            .for_each(|len| assert_eq!(shape.payload_bytes(&words[..len]), None, "{len} words"));
         let empty = many(&[], "", &[], &[]);
-        assert_eq!((&empty[..], shape.payload_bytes(&empty)), (&[9, 0, 0, 0, 0][..], Some(20)));
-        assert_eq!(many(&[5], "x", &[1, 2, 3], &[0; 9]).len(), 1 + 2 + 2 + 5 + 3);
+        assert_eq!(
+            (&empty[..], shape.payload_bytes(&empty)),
+            (&[9, 0, 0, 0, 0][..], Some(20))
+        );
+        assert_eq!(
+            many(&[5], "x", &[1, 2, 3], &[0; 9]).len(),
+            1 + 2 + 2 + 5 + 3
+        );
     }
 }

@@ -17,7 +17,8 @@ pub struct FieldSchema {
 /// One event as declared.
 #[derive(Clone, Copy, Debug)]
 pub struct EventSchema {
-    /// 1 to 29 travel in a one-word header, larger ones in a two-word header; 0, 30 and 31 are reserved.
+    /// 1 to 29 travel in a one-word header, larger ones in a two-word header; 0, 30 and 31 are
+    /// reserved.
     pub id: u32,
     /// The name in the trace.
     pub name: &'static str,
@@ -32,12 +33,14 @@ pub struct EventSchema {
 /// Most texts and sequences in one event.
 pub const MAX_TAILS: usize = 4;
 
-/// The size of a record's payload: known before, but for the texts and sequences, which stand last and say their length.
+/// The size of a record's payload: known before, but for the texts and sequences, which stand last
+/// and say their length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Shape {
     /// Bytes before the first text or sequence; where some follow, a multiple of 4.
     fixed_bytes: u16,
-    /// Bits 0 to 2: how many follow. Then two bits for each of them, in their order: the size of its elements, as a power of two.
+    /// Bits 0 to 2: how many follow. Then two bits for each of them, in their order: the size of
+    /// its elements, as a power of two.
     tails: u16,
 }
 
@@ -46,10 +49,17 @@ const SHIFT_BITS: u32 = 2;
 const SHIFTS_AT: u32 = 3;
 
 impl Shape {
-    /// `fixed_bytes` before texts and sequences with elements of these sizes, as powers of two: 0 for a text, 0 to 3 for a sequence.
+    /// `fixed_bytes` before texts and sequences with elements of these sizes, as powers of two: 0
+    /// for a text, 0 to 3 for a sequence.
     pub const fn new(fixed_bytes: u16, tails: &[u32]) -> Shape {
-        assert!(tails.len() <= MAX_TAILS, "an event has at most four texts and sequences");
-        let mut shape = Shape { fixed_bytes, tails: tails.len() as u16 };
+        assert!(
+            tails.len() <= MAX_TAILS,
+            "an event has at most four texts and sequences"
+        );
+        let mut shape = Shape {
+            fixed_bytes,
+            tails: tails.len() as u16,
+        };
         let mut i = 0;
         while i < tails.len() {
             shape.tails |= (tails[i] as u16 & 3) << (SHIFTS_AT + SHIFT_BITS * i as u32);
@@ -65,7 +75,10 @@ impl Shape {
 
     /// From there. Where the table is damaged, it is some shape or other.
     pub const fn from_word(word: u32) -> Shape {
-        Shape { fixed_bytes: word as u16, tails: (word >> 16) as u16 }
+        Shape {
+            fixed_bytes: word as u16,
+            tails: (word >> 16) as u16,
+        }
     }
 
     /// How many texts and sequences there are.
@@ -73,7 +86,8 @@ impl Shape {
         (self.tails & 7) as usize
     }
 
-    /// Whether some of them have elements of more than a byte: then they are sequences, which older readers do not know.
+    /// Whether some of them have elements of more than a byte: then they are sequences, which older
+    /// readers do not know.
     pub const fn is_wide(&self) -> bool {
         self.tails >> SHIFTS_AT != 0
     }
@@ -83,18 +97,28 @@ impl Shape {
         (self.fixed_bytes as usize).div_ceil(4)
     }
 
-    /// Bytes of the payload that starts at `payload`, without the padding of its last word; `None` where it is longer than what is there.
+    /// Bytes of the payload that starts at `payload`, without the padding of its last word; `None`
+    /// where it is longer than what is there.
     pub fn payload_bytes(&self, payload: &[u32]) -> Option<usize> {
         self.payload_bytes_of(payload.len(), |index| payload.get(index).copied())
     }
 
-    /// [`payload_bytes`](Self::payload_bytes) of `len` words, of which `word` gives those that are asked for.
-    pub(crate) fn payload_bytes_of(&self, len: usize, word: impl Fn(usize) -> Option<u32>) -> Option<usize> {
+    /// [`payload_bytes`](Self::payload_bytes) of `len` words, of which `word` gives those that are
+    /// asked for.
+    pub(crate) fn payload_bytes_of(
+        &self,
+        len: usize,
+        word: impl Fn(usize) -> Option<u32>,
+    ) -> Option<usize> {
         let mut bytes = usize::from(self.fixed_bytes);
         for tail in 0..self.tails() as u32 {
             let at = bytes.div_ceil(4);
             let length = (word(at)? & super::LENGTH_MASK) as usize;
-            let shift = self.tails.checked_shr(SHIFTS_AT + SHIFT_BITS * tail).unwrap_or(0) & 3;
+            let shift = self
+                .tails
+                .checked_shr(SHIFTS_AT + SHIFT_BITS * tail)
+                .unwrap_or(0)
+                & 3;
             bytes = (4 * at + 4).checked_add(length.checked_mul(1 << shift)?)?;
         }
         (bytes.div_ceil(4) <= len).then_some(bytes)
@@ -105,7 +129,8 @@ impl EventSchema {
     /// The payload's shape.
     ///
     /// # Panics
-    /// At compile time (it is evaluated in constants only) where a fixed-size field stands after a text or a sequence.
+    /// At compile time (it is evaluated in constants only) where a fixed-size field stands after a
+    /// text or a sequence.
     pub const fn shape(&self) -> Shape {
         let mut bytes = 0usize;
         let mut tails = [0; MAX_TAILS];
@@ -115,18 +140,28 @@ impl EventSchema {
             let ty = self.fields[i].ty;
             match ty.fixed_size() {
                 Some(size) => {
-                    assert!(count == 0, "texts and sequences stand last in an event: move the fixed-size fields before them");
+                    assert!(
+                        count == 0,
+                        "texts and sequences stand last in an event: move the fixed-size fields \
+                         before them"
+                    );
                     bytes = bytes.next_multiple_of(ty.align()) + size;
                 }
                 None => {
-                    assert!(count < MAX_TAILS, "an event has at most four texts and sequences");
+                    assert!(
+                        count < MAX_TAILS,
+                        "an event has at most four texts and sequences"
+                    );
                     tails[count] = ty.element_shift();
                     count += 1;
                 }
             }
             i += 1;
         }
-        assert!(bytes < 16 << 10, "an event's fixed fields take less than 16 KiB");
+        assert!(
+            bytes < 16 << 10,
+            "an event's fixed fields take less than 16 KiB"
+        );
         if count > 0 {
             bytes = bytes.next_multiple_of(4);
         }
@@ -167,7 +202,10 @@ impl Vocabulary {
         let mut i = 0;
         while i < events.len() {
             let id = events[i].id;
-            assert!(is_name(events[i].name), "an event's name has letters, digits and _ only");
+            assert!(
+                is_name(events[i].name),
+                "an event's name has letters, digits and _ only"
+            );
             let mut field = 0;
             while field < events[i].fields.len() {
                 assert!(
@@ -176,14 +214,24 @@ impl Vocabulary {
                 );
                 field += 1;
             }
-            assert!(id != 0 && id != 30 && id != 31, "event ids 0, 30 and 31 are reserved");
+            assert!(
+                id != 0 && id != 30 && id != 31,
+                "event ids 0, 30 and 31 are reserved"
+            );
             let mut j = 0;
             while j < i {
-                assert!(events[j].id != id, "two events of the vocabulary claim the same id");
-                assert!(!same(events[j].name, events[i].name), "two events of the vocabulary have the same name");
+                assert!(
+                    events[j].id != id,
+                    "two events of the vocabulary claim the same id"
+                );
+                assert!(
+                    !same(events[j].name, events[i].name),
+                    "two events of the vocabulary have the same name"
+                );
                 assert!(
                     !(id >= 32 && events[j].id >= 32 && id % 1024 == events[j].id % 1024),
-                    "two events of the vocabulary share a switch: their ids differ by a multiple of 1024"
+                    "two events of the vocabulary share a switch: their ids differ by a multiple \
+                     of 1024"
                 );
                 j += 1;
             }
@@ -211,7 +259,11 @@ impl Vocabulary {
 
     /// The longest record of all, header included, in words.
     pub fn max_record_words(&self) -> usize {
-        self.events.iter().map(|event| event.header_words() + event.max_payload_words()).max().unwrap_or(0)
+        self.events
+            .iter()
+            .map(|event| event.header_words() + event.max_payload_words())
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -249,11 +301,21 @@ mod tests {
 
     #[test]
     fn a_shape_is_one_word() {
-        for shape in [Shape::new(0, &[]), Shape::new(0x3ffc, &[3, 2, 1, 0]), Shape::new(8, &[0, 3])] {
+        for shape in [
+            Shape::new(0, &[]),
+            Shape::new(0x3ffc, &[3, 2, 1, 0]),
+            Shape::new(8, &[0, 3]),
+        ] {
             assert_eq!(Shape::from_word(shape.to_word()), shape);
         }
         // With texts alone as it always was.
-        assert_eq!((Shape::new(8, &[0, 0]).to_word(), Shape::new(8, &[0, 0]).is_wide()), (8 | 2 << 16, false));
+        assert_eq!(
+            (
+                Shape::new(8, &[0, 0]).to_word(),
+                Shape::new(8, &[0, 0]).is_wide()
+            ),
+            (8 | 2 << 16, false)
+        );
         assert!(Shape::new(8, &[0, 1]).is_wide());
     }
 

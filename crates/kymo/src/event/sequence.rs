@@ -2,7 +2,8 @@
 
 use super::{Encoder, Field, FieldType};
 
-/// A sequence of at most `N` integers or ids, as many as there are; one that was cut says so in the trace.
+/// A sequence of at most `N` integers or ids, as many as there are; one that was cut says so in the
+/// trace.
 ///
 /// ```
 /// use kymo::{Sequence, Tid};
@@ -25,7 +26,11 @@ impl<T: Field + Default, const N: usize> Sequence<T, N> {
     /// The first of `elements`, as many as fit.
     #[inline]
     pub fn new(elements: &[T]) -> Self {
-        let mut sequence = Sequence { elements: [T::default(); N], len: elements.len().min(N), cut: elements.len() > N };
+        let mut sequence = Sequence {
+            elements: [T::default(); N],
+            len: elements.len().min(N),
+            cut: elements.len() > N,
+        };
         for (to, from) in sequence.elements.iter_mut().zip(elements) {
             *to = *from;
         }
@@ -48,10 +53,18 @@ impl<T, const N: usize> Sequence<T, N> {
 impl<T: Field, const N: usize> Field for Sequence<T, N> {
     const TYPE: FieldType = {
         assert!(
-            matches!(T::TYPE, FieldType::Unsigned { .. } | FieldType::Signed { .. } | FieldType::Enumeration { .. }),
+            matches!(
+                T::TYPE,
+                FieldType::Unsigned { .. }
+                    | FieldType::Signed { .. }
+                    | FieldType::Enumeration { .. }
+            ),
             "a sequence's elements are integers, ids or enumerations"
         );
-        FieldType::Sequence { element: &T::TYPE, max: N }
+        FieldType::Sequence {
+            element: &T::TYPE,
+            max: N,
+        }
     };
     #[inline]
     fn encode(self, out: &mut Encoder<'_>) {
@@ -74,8 +87,14 @@ mod tests {
 
     #[test]
     fn a_sequence_takes_its_length_and_its_elements_up_to_the_word() {
-        assert_eq!(words(Sequence::<u8, 5>::new(&[1, 2, 3, 4, 5])), [5, 0x0403_0201, 5]);
-        assert_eq!(words(Sequence::<u16, 3>::new(&[1, 2, 3])), [3, 0x0002_0001, 3]);
+        assert_eq!(
+            words(Sequence::<u8, 5>::new(&[1, 2, 3, 4, 5])),
+            [5, 0x0403_0201, 5]
+        );
+        assert_eq!(
+            words(Sequence::<u16, 3>::new(&[1, 2, 3])),
+            [3, 0x0002_0001, 3]
+        );
         assert_eq!(words(Sequence::<u64, 2>::new(&[1 << 40])), [1, 0, 1 << 8]);
         assert_eq!(words(Sequence::<crate::Tid, 2>::new(&[])), [0]);
         let cut = Sequence::<i32, 2>::new(&[-1, -2, -3]);

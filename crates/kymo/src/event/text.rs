@@ -4,8 +4,9 @@ use super::{Encoder, Field, FieldType};
 
 /// A text of at most `N` bytes, cut at a character's end; a cut text says so in the trace.
 ///
-/// An empty text is best avoided: babeltrace2 2.0.4 shows it as whatever the field held in the record before.
-/// Names belong on the names channel, once each: an event that happens often carries an id.
+/// An empty text is best avoided: babeltrace2 2.0.4 shows it as whatever the field held in the
+/// record before. Names belong on the names channel, once each: an event that happens often carries
+/// an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<const N: usize> {
     bytes: [u8; N],
@@ -24,7 +25,11 @@ impl<const N: usize> Text<N> {
         for (to, from) in bytes.iter_mut().zip(text.bytes().take(len)) {
             *to = from;
         }
-        Text { bytes, len, cut: len < text.len() }
+        Text {
+            bytes,
+            len,
+            cut: len < text.len(),
+        }
     }
 
     /// Whether something was cut off.

@@ -11,16 +11,30 @@ use crate::ring::source::Source;
 pub(super) const WORDS: usize = 64;
 
 /// Prints the record with this payload, or with the beginning of it.
-pub(super) fn print<S: Source>(merge: &Merge<'_, S>, out: &mut dyn Write, found: &Found, payload: &[u32]) -> fmt::Result {
-    let Some(event) = merge.vocabulary.event(found.place.id) else { return Ok(()) };
-    time(out, found.key.time, merge.region.header().clock.frequency_hz)?;
+pub(super) fn print<S: Source>(
+    merge: &Merge<'_, S>,
+    out: &mut dyn Write,
+    found: &Found,
+    payload: &[u32],
+) -> fmt::Result {
+    let Some(event) = merge.vocabulary.event(found.place.id) else {
+        return Ok(());
+    };
+    time(
+        out,
+        found.key.time,
+        merge.region.header().clock.frequency_hz,
+    )?;
     write!(out, " cpu{} {}", found.key.cpu, event.name)?;
     let mut bytes = [0; 4 * WORDS];
     for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(payload) {
         *to = word.to_le_bytes();
     }
     let whole = found.place.bytes;
-    let mut payload = Payload { bytes: bytes.get(..whole).unwrap_or(&bytes), at: 0 };
+    let mut payload = Payload {
+        bytes: bytes.get(..whole).unwrap_or(&bytes),
+        at: 0,
+    };
     for field in event.fields {
         write!(out, " {}=", field.name)?;
         let value = payload.print(out, &field.ty)?;
@@ -28,7 +42,8 @@ pub(super) fn print<S: Source>(merge: &Merge<'_, S>, out: &mut dyn Write, found:
             write!(out, "... ({whole} bytes)")?;
             break;
         };
-        let name = value.and_then(|value| names::find(merge, names::Subject::of(event, field.name)?, value));
+        let name = value
+            .and_then(|value| names::find(merge, names::Subject::of(event, field.name)?, value));
         if let Some(name) = name {
             out.write_str(" (")?;
             text(out, name.as_bytes())?;
@@ -47,7 +62,11 @@ fn time(out: &mut dyn Write, ticks: u64, frequency: u64) -> fmt::Result {
     }
     let (seconds, rest) = (ticks / frequency, ticks % frequency);
     let fraction = u128::from(rest) * u128::from(scale) / u128::from(frequency);
-    if digits == 0 { write!(out, "{seconds:>5}") } else { write!(out, "{seconds:>5}.{fraction:0digits$}") }
+    if digits == 0 {
+        write!(out, "{seconds:>5}")
+    } else {
+        write!(out, "{seconds:>5}.{fraction:0digits$}")
+    }
 }
 
 /// What became of a field.
@@ -58,7 +77,8 @@ enum Shown {
     Cut,
 }
 
-/// A payload, field by field. What the machine that records calls a word is one here: they are the same machine.
+/// A payload, field by field. What the machine that records calls a word is one here: they are the
+/// same machine.
 struct Payload<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -75,10 +95,20 @@ impl<'a> Payload<'a> {
     fn integer(&mut self, ty: &FieldType, bits: u8) -> Option<u64> {
         self.at = self.at.next_multiple_of(ty.align());
         let bytes = self.take(usize::from(bits / 8))?;
-        Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+        )
     }
 
-    fn print_elements(&mut self, out: &mut dyn Write, element: &FieldType, len: usize) -> Result<Shown, fmt::Error> {
+    fn print_elements(
+        &mut self,
+        out: &mut dyn Write,
+        element: &FieldType,
+        len: usize,
+    ) -> Result<Shown, fmt::Error> {
         out.write_str("[")?;
         for index in 0..len {
             if index > 0 {
@@ -95,7 +125,9 @@ impl<'a> Payload<'a> {
     fn print(&mut self, out: &mut dyn Write, ty: &FieldType) -> Result<Shown, fmt::Error> {
         match *ty {
             FieldType::Unsigned { bits, base } => {
-                let Some(value) = self.integer(ty, bits) else { return Ok(Shown::Cut) };
+                let Some(value) = self.integer(ty, bits) else {
+                    return Ok(Shown::Cut);
+                };
                 if base == 16 {
                     write!(out, "{value:#x}")?
                 } else {
@@ -104,12 +136,16 @@ impl<'a> Payload<'a> {
                 return Ok(Shown::Whole(Some(value)));
             }
             FieldType::Signed { bits } => {
-                let Some(value) = self.integer(ty, bits) else { return Ok(Shown::Cut) };
+                let Some(value) = self.integer(ty, bits) else {
+                    return Ok(Shown::Cut);
+                };
                 let shift = 64 - u32::from(bits).clamp(1, 64);
                 write!(out, "{}", (value << shift) as i64 >> shift)?;
             }
             FieldType::Enumeration { bits, labels } => {
-                let Some(value) = self.integer(ty, bits) else { return Ok(Shown::Cut) };
+                let Some(value) = self.integer(ty, bits) else {
+                    return Ok(Shown::Cut);
+                };
                 match labels.iter().find(|(_, labelled)| *labelled == value) {
                     Some((label, _)) => out.write_str(label)?,
                     None => write!(out, "{value}")?,
@@ -117,15 +153,20 @@ impl<'a> Payload<'a> {
             }
             FieldType::Array { element, len } => return self.print_elements(out, element, len),
             FieldType::Sequence { element, .. } => {
-                let Some(head) = self.integer(ty, 32) else { return Ok(Shown::Cut) };
-                let shown = self.print_elements(out, element, (head as u32 & LENGTH_MASK) as usize)?;
+                let Some(head) = self.integer(ty, 32) else {
+                    return Ok(Shown::Cut);
+                };
+                let shown =
+                    self.print_elements(out, element, (head as u32 & LENGTH_MASK) as usize)?;
                 if head as u32 > LENGTH_MASK && matches!(shown, Shown::Whole(_)) {
                     out.write_str("...")?;
                 }
                 return Ok(shown);
             }
             FieldType::Text { .. } => {
-                let Some(head) = self.integer(ty, 32) else { return Ok(Shown::Cut) };
+                let Some(head) = self.integer(ty, 32) else {
+                    return Ok(Shown::Cut);
+                };
                 let len = (head as u32 & LENGTH_MASK) as usize;
                 let left = self.bytes.len().saturating_sub(self.at);
                 out.write_str("\"")?;
@@ -133,7 +174,11 @@ impl<'a> Payload<'a> {
                 if len > left {
                     return Ok(Shown::Cut);
                 }
-                out.write_str(if head as u32 > LENGTH_MASK { "\"..." } else { "\"" })?;
+                out.write_str(if head as u32 > LENGTH_MASK {
+                    "\"..."
+                } else {
+                    "\""
+                })?;
                 self.at = self.at.next_multiple_of(4);
             }
         }
@@ -141,7 +186,8 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// A text that cannot play tricks on a terminal: control characters, quotes and what is not UTF-8 are escaped.
+/// A text that cannot play tricks on a terminal: control characters, quotes and what is not UTF-8
+/// are escaped.
 fn text(out: &mut dyn Write, bytes: &[u8]) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {

@@ -1,4 +1,5 @@
-//! The place up to which the history was cleared: written by whoever clears, read by anyone, without a lock.
+//! The place up to which the history was cleared: written by whoever clears, read by anyone,
+//! without a lock.
 
 use super::merge::Key;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
@@ -18,7 +19,8 @@ pub(super) struct Cleared {
 
 const WORDS: usize = 13;
 
-/// A [`Cleared`] behind a sequence number, which is odd while it is written and counts up with each.
+/// A [`Cleared`] behind a sequence number, which is odd while it is written and counts up with
+/// each.
 #[derive(Debug)]
 pub(super) struct Mark {
     sequence: AtomicU32,
@@ -27,39 +29,75 @@ pub(super) struct Mark {
 
 impl Mark {
     pub(super) const fn new() -> Self {
-        Mark { sequence: AtomicU32::new(0), words: [const { AtomicU32::new(0) }; WORDS] }
+        Mark {
+            sequence: AtomicU32::new(0),
+            words: [const { AtomicU32::new(0) }; WORDS],
+        }
     }
 
     /// Stores it, unless somebody else does just now.
     pub(super) fn store(&self, cleared: &Cleared) {
         let sequence = self.sequence.load(Relaxed);
         let odd = sequence | 1;
-        if sequence == odd || self.sequence.compare_exchange(sequence, odd, Acquire, Relaxed).is_err() {
+        if sequence == odd
+            || self
+                .sequence
+                .compare_exchange(sequence, odd, Acquire, Relaxed)
+                .is_err()
+        {
             return;
         }
         // Partner: the acquire fence in `load`. Who sees a word of this sees the odd number.
         fence(Release);
-        let Key { time, cpu, kind, packet, word } = cleared.last;
-        let longs = [cleared.session, time, packet, cleared.recorded, cleared.discarded];
-        let longs = longs.iter().flat_map(|long| [*long as u32, (*long >> 32) as u32]);
+        let Key {
+            time,
+            cpu,
+            kind,
+            packet,
+            word,
+        } = cleared.last;
+        let longs = [
+            cleared.session,
+            time,
+            packet,
+            cleared.recorded,
+            cleared.discarded,
+        ];
+        let longs = longs
+            .iter()
+            .flat_map(|long| [*long as u32, (*long >> 32) as u32]);
         for (to, from) in self.words.iter().zip(longs.chain([cpu, kind, word])) {
             to.store(from, Relaxed);
         }
         self.sequence.store(odd.wrapping_add(1), Release);
     }
 
-    /// What was stored last, if that was in this session. `None` also while it is written, which a panic may have cut short.
+    /// What was stored last, if that was in this session. `None` also while it is written, which a
+    /// panic may have cut short.
     pub(super) fn load(&self, session: u64) -> Option<Cleared> {
         let sequence = self.sequence.load(Acquire);
-        let words: [u32; WORDS] = core::array::from_fn(|index| self.words.get(index).map_or(0, |word| word.load(Relaxed)));
+        let words: [u32; WORDS] = core::array::from_fn(|index| {
+            self.words.get(index).map_or(0, |word| word.load(Relaxed))
+        });
         fence(Acquire);
         if sequence == 0 || !sequence.is_multiple_of(2) || self.sequence.load(Relaxed) != sequence {
             return None;
         }
         let [s0, s1, t0, t1, p0, p1, r0, r1, d0, d1, cpu, kind, word] = words;
         let long = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let last = Key { time: long(t0, t1), cpu, kind, packet: long(p0, p1), word };
-        let cleared = Cleared { session: long(s0, s1), last, recorded: long(r0, r1), discarded: long(d0, d1) };
+        let last = Key {
+            time: long(t0, t1),
+            cpu,
+            kind,
+            packet: long(p0, p1),
+            word,
+        };
+        let cleared = Cleared {
+            session: long(s0, s1),
+            last,
+            recorded: long(r0, r1),
+            discarded: long(d0, d1),
+        };
         (cleared.session == session).then_some(cleared)
     }
 }

@@ -1,4 +1,5 @@
-//! The records of all channels as one row in order of time, without memory for any of them: each step looks for the next key again.
+//! The records of all channels as one row in order of time, without memory for any of them: each
+//! step looks for the next key again.
 
 use core::cmp::Ordering::{Equal, Greater, Less};
 use core::ops::Range;
@@ -41,30 +42,65 @@ pub(super) struct Merge<'a, S> {
 impl<'a, S: Source> Merge<'a, S> {
     /// The same of other CPUs, and cleared up to another record.
     pub(super) fn of(&self, cpus: Range<u32>, cleared: Option<Key>) -> Merge<'a, S> {
-        Merge { source: self.source, region: self.region, vocabulary: self.vocabulary, cpus, dead: self.dead, cleared }
+        Merge {
+            source: self.source,
+            region: self.region,
+            vocabulary: self.vocabulary,
+            cpus,
+            dead: self.dead,
+            cleared,
+        }
     }
 
-    /// The channels, each with what is known about its writer. One whose constants make no sense is left out.
+    /// The channels, each with what is known about its writer. One whose constants make no sense is
+    /// left out.
     pub(super) fn channels(&self) -> impl Iterator<Item = (ChannelReader, View)> {
         let kinds = ChannelKind::ALL;
         self.cpus.clone().flat_map(move |cpu| {
-            let view = if self.dead == Some(cpu) { View::PostMortem } else { View::Live };
-            kinds.into_iter().filter_map(move |kind| Some((self.region.channel(self.source, cpu, kind).ok()?, view)))
+            let view = if self.dead == Some(cpu) {
+                View::PostMortem
+            } else {
+                View::Live
+            };
+            kinds.into_iter().filter_map(move |kind| {
+                Some((self.region.channel(self.source, cpu, kind).ok()?, view))
+            })
         })
     }
 
-    /// A channel's packets, newest first, with their numbers; without those that cannot be read now.
-    pub(super) fn packets(&self, reader: &ChannelReader, view: View) -> impl Iterator<Item = (u64, Packet)> {
+    /// A channel's packets, newest first, with their numbers; without those that cannot be read
+    /// now.
+    pub(super) fn packets(
+        &self,
+        reader: &ChannelReader,
+        view: View,
+    ) -> impl Iterator<Item = (u64, Packet)> {
         let numbers = reader.numbers(self.source).unwrap_or(0..0).rev();
-        numbers.filter_map(move |number| Some((number, reader.packet(self.source, view, number).ok()??)))
+        numbers.filter_map(move |number| {
+            Some((number, reader.packet(self.source, view, number).ok()??))
+        })
     }
 
     /// A packet's records, oldest first.
-    pub(super) fn records(&self, reader: &ChannelReader, number: u64, packet: Packet) -> impl Iterator<Item = Found> {
+    pub(super) fn records(
+        &self,
+        reader: &ChannelReader,
+        number: u64,
+        packet: Packet,
+    ) -> impl Iterator<Item = Found> {
         let (cpu, kind, mut packet) = (reader.cpu(), reader.kind() as u32, packet);
         core::iter::from_fn(move || {
             let place = packet.next_place(self.source, self.vocabulary)?;
-            Some(Found { key: Key { time: place.time, cpu, kind, packet: number, word: place.word }, place })
+            Some(Found {
+                key: Key {
+                    time: place.time,
+                    cpu,
+                    kind,
+                    packet: number,
+                    word: place.word,
+                },
+                place,
+            })
         })
     }
 
@@ -88,8 +124,11 @@ impl<'a, S: Source> Merge<'a, S> {
                 if best.is_some_and(|best| packet.begin() > best.key.time) {
                     continue;
                 }
-                let found = self.records(&reader, number, packet).find(|found| Some(found.key) > last);
-                if let Some(found) = found.filter(|found| best.is_none_or(|best| found.key < best.key))
+                let found = self
+                    .records(&reader, number, packet)
+                    .find(|found| Some(found.key) > last);
+                if let Some(found) =
+                    found.filter(|found| best.is_none_or(|best| found.key < best.key))
                     && self.holds(&reader, number)
                 {
                     best = Some(found);
@@ -113,7 +152,9 @@ impl<'a, S: Source> Merge<'a, S> {
                     Side::Reaches => {}
                 }
                 let keys = self.records(&reader, number, packet).map(|found| found.key);
-                let last = keys.take_while(|key| limit.is_none_or(|limit| *key < limit)).last();
+                let last = keys
+                    .take_while(|key| limit.is_none_or(|limit| *key < limit))
+                    .last();
                 if last > best && self.holds(&reader, number) {
                     best = last;
                 }
@@ -127,13 +168,23 @@ impl<'a, S: Source> Merge<'a, S> {
         let mut retained = 0u64;
         for (reader, view) in self.channels() {
             for (number, packet) in self.packets(&reader, view) {
-                let newer = match (packet.begin().cmp(&cleared.time), side(&packet, cleared.time)) {
+                let newer = match (
+                    packet.begin().cmp(&cleared.time),
+                    side(&packet, cleared.time),
+                ) {
                     (_, Side::AllBefore) => break,
                     (_, Side::Before) => 0,
                     (Greater, _) => u64::from(reader.events_in(self.source, number).unwrap_or(0)),
-                    (Less | Equal, _) => self.records(&reader, number, packet).filter(|found| found.key > cleared).count() as u64,
+                    (Less | Equal, _) => self
+                        .records(&reader, number, packet)
+                        .filter(|found| found.key > cleared)
+                        .count() as u64,
                 };
-                retained += if self.holds(&reader, number) { newer } else { 0 };
+                retained += if self.holds(&reader, number) {
+                    newer
+                } else {
+                    0
+                };
             }
         }
         retained
@@ -144,7 +195,10 @@ impl<'a, S: Source> Merge<'a, S> {
         let kind = ChannelKind::from_number(found.key.kind)?;
         let reader = self.region.channel(self.source, found.key.cpu, kind).ok()?;
         let out = out.get_mut(..found.place.bytes.div_ceil(4).min(out.len()))?;
-        self.source.copy(found.place.payload, out).map_err(|Outside| ()).ok()?;
+        self.source
+            .copy(found.place.payload, out)
+            .map_err(|Outside| ())
+            .ok()?;
         self.holds(&reader, found.key.packet).then_some(&*out)
     }
 }
@@ -153,7 +207,8 @@ impl<'a, S: Source> Merge<'a, S> {
 enum Side {
     /// All of it is earlier, and so are the packets before it.
     AllBefore,
-    /// All of it is earlier. Where the clock stepped back, a packet before it may not be, but no clock steps out of its window.
+    /// All of it is earlier. Where the clock stepped back, a packet before it may not be, but no
+    /// clock steps out of its window.
     Before,
     Reaches,
 }

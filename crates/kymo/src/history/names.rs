@@ -1,12 +1,13 @@
-//! What threads, processes, locks, interrupts and system calls are called: looked up on the names channels each time, for there is no room to keep it.
+//! What threads, processes, locks, interrupts and system calls are called: looked up on the names
+//! channels each time, for there is no room to keep it.
 
 use super::merge::{Key, Merge};
 use crate::event::{Event, EventSchema, LENGTH_MASK};
 use crate::ring::layout::ChannelKind;
 use crate::ring::source::Source;
 use crate::vocabulary::{
-    Counter, IrqName, LockName, Mark, ProcessName, ProcessStateDump, SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName,
-    ThreadName, ThreadStateDump, UserName,
+    Counter, IrqName, LockName, Mark, ProcessName, ProcessStateDump, SpanBegin, SpanEnd,
+    SyscallEnter, SyscallExit, SyscallName, ThreadName, ThreadStateDump, UserName,
 };
 
 /// Kinds of things that have names.
@@ -21,20 +22,33 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// What a field of an event names, if anything. Where the event itself tells the name, nothing is to be looked up.
+    /// What a field of an event names, if anything. Where the event itself tells the name, nothing
+    /// is to be looked up.
     pub(super) fn of(event: &EventSchema, field: &str) -> Option<Subject> {
         if event.channel == ChannelKind::Names {
             return None;
         }
-        let ends = |with: &str| field.strip_suffix(with).is_some_and(|rest| rest.is_empty() || rest.ends_with('_'));
+        let ends = |with: &str| {
+            field
+                .strip_suffix(with)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+        };
         let is_one_of = |names: &[&str]| names.contains(&event.name);
         Some(match field {
             _ if ends("tid") => Subject::Thread,
             _ if ends("pid") => Subject::Process,
             "lock" => Subject::Lock,
             "irq" => Subject::Irq,
-            "id" if is_one_of(&[SyscallEnter::SCHEMA.name, SyscallExit::SCHEMA.name]) => Subject::Syscall,
-            "id" if is_one_of(&[SpanBegin::SCHEMA.name, SpanEnd::SCHEMA.name, Counter::SCHEMA.name, Mark::SCHEMA.name]) => {
+            "id" if is_one_of(&[SyscallEnter::SCHEMA.name, SyscallExit::SCHEMA.name]) => {
+                Subject::Syscall
+            }
+            "id" if is_one_of(&[
+                SpanBegin::SCHEMA.name,
+                SpanEnd::SCHEMA.name,
+                Counter::SCHEMA.name,
+                Mark::SCHEMA.name,
+            ]) =>
+            {
                 Subject::User
             }
             _ => return None,
@@ -75,7 +89,11 @@ impl Name {
     /// From the words of a text; `None` where it is longer than any name.
     fn new(words: &[u32]) -> Option<Name> {
         let (&head, words) = words.split_first()?;
-        let mut name = Name { bytes: [0; Name::BYTES], len: (head & LENGTH_MASK) as usize, cut: head > LENGTH_MASK };
+        let mut name = Name {
+            bytes: [0; Name::BYTES],
+            len: (head & LENGTH_MASK) as usize,
+            cut: head > LENGTH_MASK,
+        };
         if name.len > Name::BYTES || name.len > 4 * words.len() {
             return None;
         }
@@ -99,23 +117,40 @@ pub(super) fn find<S: Source>(merge: &Merge<'_, S>, subject: Subject, value: u64
     // A name holds for all CPUs, and longer than what was cleared.
     let merge = &merge.of(0..merge.region.header().cpus, None);
     let mut best: Option<(Key, Name)> = None;
-    for (reader, view) in merge.channels().filter(|(reader, _)| reader.kind() == ChannelKind::Names) {
+    for (reader, view) in merge
+        .channels()
+        .filter(|(reader, _)| reader.kind() == ChannelKind::Names)
+    {
         for (number, packet) in merge.packets(&reader, view) {
             for found in merge.records(&reader, number, packet) {
                 // (What is loaded here is looked at again below, when it is known to be right.)
-                if best.is_some_and(|(key, _)| found.key <= key) || merge.source.load(found.place.payload) != Ok(value as u32) {
+                if best.is_some_and(|(key, _)| found.key <= key)
+                    || merge.source.load(found.place.payload) != Ok(value as u32)
+                {
                     continue;
                 }
-                let Some(event) = merge.vocabulary.event(found.place.id).filter(|event| subject.is_named_by(event)) else {
+                let Some(event) = merge
+                    .vocabulary
+                    .event(found.place.id)
+                    .filter(|event| subject.is_named_by(event))
+                else {
                     continue;
                 };
                 // The fields before the name take four words at most.
                 let mut buffer = [0; 4 + 1 + Name::BYTES / 4];
-                let Some(payload) = merge.copy(&found, &mut buffer) else { continue };
+                let Some(payload) = merge.copy(&found, &mut buffer) else {
+                    continue;
+                };
                 let word = |index: usize| payload.get(index).copied().map_or(0, u64::from);
-                let named = if subject.words() == 2 { word(0) | word(1) << 32 } else { word(0) };
+                let named = if subject.words() == 2 {
+                    word(0) | word(1) << 32
+                } else {
+                    word(0)
+                };
                 if named == value
-                    && let Some(name) = payload.get(event.shape().fixed_words()..).and_then(Name::new)
+                    && let Some(name) = payload
+                        .get(event.shape().fixed_words()..)
+                        .and_then(Name::new)
                 {
                     best = Some((found.key, name));
                 }

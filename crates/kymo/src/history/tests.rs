@@ -1,4 +1,5 @@
-//! The history against the reader of whole packets, while writers run, with names, and where things are broken.
+//! The history against the reader of whole packets, while writers run, with names, and where things
+//! are broken.
 
 use std::cell::Cell;
 #[cfg(target_pointer_width = "64")]
@@ -57,7 +58,13 @@ impl<R: Reserve + 'static> Setting<R> {
         Self::with(cpus, overflow, packet_size, packets, &VOCABULARY)
     }
 
-    fn with(cpus: u32, overflow: Overflow, packet_size: u32, packets: u32, vocabulary: &'static Vocabulary) -> Self {
+    fn with(
+        cpus: u32,
+        overflow: Overflow,
+        packet_size: u32,
+        packets: u32,
+        vocabulary: &'static Vocabulary,
+    ) -> Self {
         let memory = leaked(4 << 20, cpus);
         Setting {
             memory,
@@ -73,8 +80,15 @@ impl<R: Reserve + 'static> Setting<R> {
         packets: u32,
         vocabulary: &'static Vocabulary,
     ) -> Session<Test<R>> {
-        let cpus = (0..).take_while(|&cpu| !memory.control(cpu).is_null()).count() as u32;
-        let clock = Clock { frequency_hz: 10_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false };
+        let cpus = (0..)
+            .take_while(|&cpu| !memory.control(cpu).is_null())
+            .count() as u32;
+        let clock = Clock {
+            frequency_hz: 10_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        };
         let config = Config {
             cpus,
             packet_size,
@@ -97,20 +111,37 @@ impl<R: Reserve + 'static> Setting<R> {
     }
 
     fn short(&self, cpu: u32, seq: u32) {
-        self.record(cpu, Short { seq, check: check_of(seq) });
+        self.record(
+            cpu,
+            Short {
+                seq,
+                check: check_of(seq),
+            },
+        );
     }
 
-    /// Events of several kinds and sizes, on all CPUs, by a clock that now and then leaves its window.
+    /// Events of several kinds and sizes, on all CPUs, by a clock that now and then leaves its
+    /// window.
     fn mixed(&self, cpus: u32, seqs: std::ops::Range<u32>) {
         for seq in seqs {
             let hash = check_of(seq) >> 3;
-            let step = if hash.is_multiple_of(61) { 1 << TIME_BITS } else { u64::from(hash % 3) };
+            let step = if hash.is_multiple_of(61) {
+                1 << TIME_BITS
+            } else {
+                u64::from(hash % 3)
+            };
             CLOCK.set(CLOCK.get() + step);
             let cpu = hash / 64 % cpus;
             match hash / 1024 % 8 {
-                0 => {
-                    self.record(cpu, Note { seq: seq as u16, small: -3, sure: true, text: Text::new("abcdefghijklmnopqrstuvwxyz") })
-                }
+                0 => self.record(
+                    cpu,
+                    Note {
+                        seq: seq as u16,
+                        small: -3,
+                        sure: true,
+                        text: Text::new("abcdefghijklmnopqrstuvwxyz"),
+                    },
+                ),
                 1 => self.record(cpu, Told { seq }),
                 _ => self.short(cpu, seq),
             }
@@ -125,7 +156,11 @@ impl<R: Reserve + 'static> Setting<R> {
 
     /// The lines of a dump without the header.
     fn lines(&self, last_n: usize) -> Vec<String> {
-        self.dump(last_n).lines().skip(1).map(str::to_owned).collect()
+        self.dump(last_n)
+            .lines()
+            .skip(1)
+            .map(str::to_owned)
+            .collect()
     }
 
     fn records(&self) -> Vec<Whole> {
@@ -133,7 +168,13 @@ impl<R: Reserve + 'static> Setting<R> {
         let get = |index| {
             self.history.get(index, &mut payload).map(|entry| {
                 let words = payload[..entry.bytes.div_ceil(4)].to_vec();
-                (entry.time, entry.cpu, entry.event.channel as u32, entry.event.id, words)
+                (
+                    entry.time,
+                    entry.cpu,
+                    entry.event.channel as u32,
+                    entry.event.id,
+                    words,
+                )
             })
         };
         (0..).map_while(get).collect()
@@ -156,9 +197,16 @@ fn by_channel_readers(source: &impl Source, vocabulary: &Vocabulary) -> (Vec<Who
         for kind in ChannelKind::ALL {
             let mut reader = region.channel(source, cpu, kind).unwrap();
             let mut scratch = vec![0; reader.scratch_words()];
-            while let Some(mut batch) = reader.read(source, View::PostMortem, &mut scratch).unwrap() {
+            while let Some(mut batch) = reader.read(source, View::PostMortem, &mut scratch).unwrap()
+            {
                 while let Some(record) = batch.next_record(vocabulary) {
-                    records.push((record.time, cpu, kind as u32, record.id, record.payload.to_vec()));
+                    records.push((
+                        record.time,
+                        cpu,
+                        kind as u32,
+                        record.id,
+                        record.payload.to_vec(),
+                    ));
                 }
             }
             reader.refresh_dropped(source).unwrap();
@@ -185,13 +233,28 @@ fn agrees<R: Reserve + 'static>(overflow: Overflow, events: u32) -> Counts {
     assert_eq!(all.len(), records.len() + note);
     for (line, (time, cpu, .., id, payload)) in all[note..].iter().zip(&records) {
         let name = VOCABULARY.event(*id).unwrap().name;
-        let value = if *id == Note::ID { payload[0] & 0xffff } else { payload[0] };
-        let begin = format!("{:>5}.{:07} cpu{cpu} {name} seq={value}", time / 10_000_000, time % 10_000_000);
+        let value = if *id == Note::ID {
+            payload[0] & 0xffff
+        } else {
+            payload[0]
+        };
+        let begin = format!(
+            "{:>5}.{:07} cpu{cpu} {name} seq={value}",
+            time / 10_000_000,
+            time % 10_000_000
+        );
         assert!(line.starts_with(&begin), "{line} is not {begin}");
-        assert!(*id != Short::ID || line.ends_with(&format!(" check={}", payload[1])), "{line}");
+        assert!(
+            *id != Short::ID || line.ends_with(&format!(" check={}", payload[1])),
+            "{line}"
+        );
     }
     for last_n in [1, 2, 7, records.len() - 1] {
-        assert_eq!(setting.lines(last_n), all[all.len() - last_n..], "the last {last_n}");
+        assert_eq!(
+            setting.lines(last_n),
+            all[all.len() - last_n..],
+            "the last {last_n}"
+        );
     }
     counts
 }
@@ -201,9 +264,18 @@ fn agrees<R: Reserve + 'static>(overflow: Overflow, events: u32) -> Counts {
 fn the_history_is_what_the_reader_of_packets_finds() {
     for overflow in [Overflow::Discard, Overflow::Overwrite] {
         for events in [20, 1500] {
-            for counts in [agrees::<LocalCas>(overflow, events), agrees::<OneAtATime>(overflow, events)] {
-                assert_eq!(counts.discarded > 0, overflow == Overflow::Discard && events == 1500);
-                assert_eq!(counts.overwritten > 0, overflow == Overflow::Overwrite && events == 1500);
+            for counts in [
+                agrees::<LocalCas>(overflow, events),
+                agrees::<OneAtATime>(overflow, events),
+            ] {
+                assert_eq!(
+                    counts.discarded > 0,
+                    overflow == Overflow::Discard && events == 1500
+                );
+                assert_eq!(
+                    counts.overwritten > 0,
+                    overflow == Overflow::Overwrite && events == 1500
+                );
             }
         }
     }
@@ -213,29 +285,132 @@ fn names<R: Reserve + 'static>() {
     CLOCK.set(123_456_789);
     let setting = Setting::<R>::new(2, Overflow::Overwrite, 1024, 4);
     assert!(setting.history.is_enabled());
-    setting.record(1, ThreadName { tid: Tid(5), name: Text::new("old") });
-    setting.record(0, ThreadName { tid: Tid(6), name: Text::new("other") });
-    setting.record(0, ProcessName { pid: Pid(5), name: Text::new("shell") });
-    setting.record(0, LockName { lock: Object(1 << 40 | 5), kind: LockKind::Mutex, name: Text::new("wrong") });
-    setting.record(0, LockName { lock: Object(1 << 32 | 5), kind: LockKind::Mutex, name: Text::new("inode") });
-    setting.record(0, IrqName { irq: Irq(300), name: Text::new("disk\x1b[2J") });
-    setting.record(1, SyscallName { id: Syscall(5), name: Text::new("read") });
-    setting.record(1, UserName { id: 5, name: Text::new("frame") });
+    setting.record(
+        1,
+        ThreadName {
+            tid: Tid(5),
+            name: Text::new("old"),
+        },
+    );
+    setting.record(
+        0,
+        ThreadName {
+            tid: Tid(6),
+            name: Text::new("other"),
+        },
+    );
+    setting.record(
+        0,
+        ProcessName {
+            pid: Pid(5),
+            name: Text::new("shell"),
+        },
+    );
+    setting.record(
+        0,
+        LockName {
+            lock: Object(1 << 40 | 5),
+            kind: LockKind::Mutex,
+            name: Text::new("wrong"),
+        },
+    );
+    setting.record(
+        0,
+        LockName {
+            lock: Object(1 << 32 | 5),
+            kind: LockKind::Mutex,
+            name: Text::new("inode"),
+        },
+    );
+    setting.record(
+        0,
+        IrqName {
+            irq: Irq(300),
+            name: Text::new("disk\x1b[2J"),
+        },
+    );
+    setting.record(
+        1,
+        SyscallName {
+            id: Syscall(5),
+            name: Text::new("read"),
+        },
+    );
+    setting.record(
+        1,
+        UserName {
+            id: 5,
+            name: Text::new("frame"),
+        },
+    );
     CLOCK.set(123_456_790);
     let state = ThreadState::Runnable;
     let name = Text::new("a thread with a name too long");
-    setting.record(0, ThreadStateDump { tid: Tid(5), pid: Pid(5), prio: 3, state, cpu: 0, name });
+    setting.record(
+        0,
+        ThreadStateDump {
+            tid: Tid(5),
+            pid: Pid(5),
+            prio: 3,
+            state,
+            cpu: 0,
+            name,
+        },
+    );
     setting.history.clear();
     CLOCK.set(123_456_799);
     let (prev_state, reason) = (ThreadState::Blocked, SwitchReason::Waits);
-    setting.record(0, SchedSwitch { prev_tid: Tid(5), next_tid: Tid(7), prev_state, reason, next_prio: -2 });
-    setting.record(0, LockWait { lock: Object(1 << 32 | 5), owner_tid: Tid(6), kind: LockKind::Mutex });
+    setting.record(
+        0,
+        SchedSwitch {
+            prev_tid: Tid(5),
+            next_tid: Tid(7),
+            prev_state,
+            reason,
+            next_prio: -2,
+        },
+    );
+    setting.record(
+        0,
+        LockWait {
+            lock: Object(1 << 32 | 5),
+            owner_tid: Tid(6),
+            kind: LockKind::Mutex,
+        },
+    );
     setting.record(0, IrqEnter { irq: Irq(300) });
-    setting.record(1, SyscallEnter { id: Syscall(5), arg0: 5 });
+    setting.record(
+        1,
+        SyscallEnter {
+            id: Syscall(5),
+            arg0: 5,
+        },
+    );
     setting.record(1, SpanBegin { id: 5 });
-    setting.record(1, ThreadExit { tid: Tid(6), pid: Pid(5), prev_state });
-    setting.record(1, Note { seq: 65535, small: -128, sure: false, text: Text::new("\"q\" \\ \n\u{7f}\u{85}\u{e9}") });
-    setting.record(1, ThreadName { tid: Tid(6), name: Text::new("newer") });
+    setting.record(
+        1,
+        ThreadExit {
+            tid: Tid(6),
+            pid: Pid(5),
+            prev_state,
+        },
+    );
+    setting.record(
+        1,
+        Note {
+            seq: 65535,
+            small: -128,
+            sure: false,
+            text: Text::new("\"q\" \\ \n\u{7f}\u{85}\u{e9}"),
+        },
+    );
+    setting.record(
+        1,
+        ThreadName {
+            tid: Tid(6),
+            name: Text::new("newer"),
+        },
+    );
     let expected = "\
 kymo: 8 retained, 0 overwritten, 0 discarded
    12.3456799 cpu0 sched_switch prev_tid=5 (a thread with a ...) next_tid=7 prev_state=Blocked reason=Waits next_prio=-2
@@ -264,10 +439,20 @@ fn names_are_looked_up_and_texts_are_escaped() {
 #[test]
 fn a_record_longer_than_the_buffer_is_shown_cut() {
     let setting = Setting::<OneAtATime>::with(1, Overflow::Overwrite, 4096, 4, &WITH_BIG);
-    setting.record(0, Big { seq: 1, data: [7; 200] });
+    setting.record(
+        0,
+        Big {
+            seq: 1,
+            data: [7; 200],
+        },
+    );
     setting.short(0, 2);
     let lines = setting.lines(9);
-    assert!(lines[0].contains(" big seq=1 data=[7, 7, 7") && lines[0].ends_with(", ... (404 bytes)"), "{}", lines[0]);
+    assert!(
+        lines[0].contains(" big seq=1 data=[7, 7, 7") && lines[0].ends_with(", ... (404 bytes)"),
+        "{}",
+        lines[0]
+    );
     assert_eq!(lines[0].matches("7, ").count(), 4 * (line::WORDS - 1) / 2);
     assert!(lines[1].contains("short seq=2"));
     // A caller with a small buffer gets the beginning.
@@ -291,12 +476,20 @@ fn sequences_are_shown() {
     setting.record(0, many(&[1], &[-5], &[false; 100]));
     let lines = setting.lines(9);
     let ends = [
-        " many seq=1 small=[1, 2, 3, 4, 5] name=\"n\" ids=[-1, 9223372036854775807]... states=[true]",
+        " many seq=1 small=[1, 2, 3, 4, 5] name=\"n\" ids=[-1, 9223372036854775807]... \
+         states=[true]",
         " many seq=1 small=[] name=\"n\" ids=[] states=[]",
     ];
-    assert!(lines.iter().zip(ends).all(|(line, end)| line.ends_with(end)), "{lines:?}");
     assert!(
-        lines[2].contains(" small=[1] name=\"n\" ids=[-5] states=[false, false") && lines[2].ends_with("false]"),
+        lines
+            .iter()
+            .zip(ends)
+            .all(|(line, end)| line.ends_with(end)),
+        "{lines:?}"
+    );
+    assert!(
+        lines[2].contains(" small=[1] name=\"n\" ids=[-5] states=[false, false")
+            && lines[2].ends_with("false]"),
         "{}",
         lines[2]
     );
@@ -312,9 +505,28 @@ fn three_hundred_cpus_are_merged_in_constant_memory() {
         setting.short(299 - seq % 300, seq);
     }
     let all = setting.lines(5);
-    let seqs: Vec<_> = all.iter().map(|line| line.split_whitespace().skip(1).take(3).collect::<Vec<_>>().join(" ")).collect();
-    assert_eq!(seqs, [4, 3, 2, 1, 0].map(|cpu| format!("cpu{cpu} short seq={}", 599 - cpu)));
-    assert_eq!(setting.history.counts(), Counts { retained: 600, overwritten: 0, discarded: 0 });
+    let seqs: Vec<_> = all
+        .iter()
+        .map(|line| {
+            line.split_whitespace()
+                .skip(1)
+                .take(3)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect();
+    assert_eq!(
+        seqs,
+        [4, 3, 2, 1, 0].map(|cpu| format!("cpu{cpu} short seq={}", 599 - cpu))
+    );
+    assert_eq!(
+        setting.history.counts(),
+        Counts {
+            retained: 600,
+            overwritten: 0,
+            discarded: 0
+        }
+    );
     let entry = setting.history.get(0, &mut [0; 2]).unwrap();
     assert_eq!((entry.time, entry.cpu), (6, 299));
 }
@@ -322,12 +534,18 @@ fn three_hundred_cpus_are_merged_in_constant_memory() {
 #[test]
 fn as_many_as_are_wanted_and_as_there_are() {
     let setting = Setting::<LocalCas>::new(2, Overflow::Overwrite, 256, 4);
-    assert_eq!(setting.dump(10), "kymo: 0 retained, 0 overwritten, 0 discarded\n");
+    assert_eq!(
+        setting.dump(10),
+        "kymo: 0 retained, 0 overwritten, 0 discarded\n"
+    );
     assert!(setting.history.get(0, &mut []).is_none());
     for seq in 0..3 {
         setting.short(seq % 2, seq);
     }
-    assert_eq!(setting.dump(0), "kymo: 3 retained, 0 overwritten, 0 discarded\n");
+    assert_eq!(
+        setting.dump(0),
+        "kymo: 3 retained, 0 overwritten, 0 discarded\n"
+    );
     let all = setting.lines(usize::MAX);
     assert_eq!(all.len(), 3);
     for last_n in [1, 2, 3, 4] {
@@ -339,7 +557,11 @@ fn as_many_as_are_wanted_and_as_there_are() {
     history.dump_on_panic(&mut out, 0, 32).unwrap();
     assert_eq!(out, "kymo: nothing was recorded\n");
     history.clear();
-    assert!(!history.is_enabled() && history.counts() == Counts::default() && history.get(0, &mut []).is_none());
+    assert!(
+        !history.is_enabled()
+            && history.counts() == Counts::default()
+            && history.get(0, &mut []).is_none()
+    );
 }
 
 fn cleared<R: Reserve + 'static>() {
@@ -350,13 +572,28 @@ fn cleared<R: Reserve + 'static>() {
     assert_eq!(setting.history.counts(), Counts::default());
     assert_eq!(setting.records(), []);
     assert_eq!(setting.lines(10), [""; 0]);
-    let (before, overwritten) = (by_channel_readers(&setting.session.live(), &VOCABULARY).0.len(), 700);
-    assert!(before < overwritten, "{before}: others still see them all, as far as they are there");
+    let (before, overwritten) = (
+        by_channel_readers(&setting.session.live(), &VOCABULARY)
+            .0
+            .len(),
+        700,
+    );
+    assert!(
+        before < overwritten,
+        "{before}: others still see them all, as far as they are there"
+    );
     // A few that fit, and many that do not. A later tick: see `clear`.
     let then = CLOCK.get();
     CLOCK.set(CLOCK.get() + 1);
     setting.mixed(3, 700..720);
-    assert_eq!(setting.history.counts(), Counts { retained: 20, overwritten: 0, discarded: 0 });
+    assert_eq!(
+        setting.history.counts(),
+        Counts {
+            retained: 20,
+            overwritten: 0,
+            discarded: 0
+        }
+    );
     assert_eq!(setting.records().len(), 20);
     assert_eq!(setting.lines(100).len(), 20);
     assert_eq!(setting.lines(20), setting.lines(21));
@@ -365,7 +602,14 @@ fn cleared<R: Reserve + 'static>() {
     records.retain(|record| record.0 > then);
     assert_eq!(setting.records(), records);
     let retained = records.len() as u64;
-    assert_eq!(setting.history.counts(), Counts { retained, overwritten: 1300 - retained, discarded: 0 });
+    assert_eq!(
+        setting.history.counts(),
+        Counts {
+            retained,
+            overwritten: 1300 - retained,
+            discarded: 0
+        }
+    );
     // CPU by CPU, as in a panic.
     setting.history.clear();
     CLOCK.set(CLOCK.get() + 1);
@@ -390,7 +634,8 @@ fn what_was_cleared_is_not_shown_and_stays_in_the_rings() {
     cleared::<OneAtATime>();
 }
 
-/// Memory in which the writer goes on while it is read: after every so many words that the reader loads.
+/// Memory in which the writer goes on while it is read: after every so many words that the reader
+/// loads.
 struct Interleaved<'a> {
     live: Live,
     left: Cell<u64>,
@@ -432,15 +677,27 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
             CLOCK.set(CLOCK.get() + 5);
             let seq = seq.replace(seq.get() + 1);
             if seq.is_multiple_of(7) {
-                setting
-                    .record(seq / 7 % 2, Note { seq: seq as u16, small: 1, sure: true, text: Text::new("twenty bytes of text") });
+                setting.record(
+                    seq / 7 % 2,
+                    Note {
+                        seq: seq as u16,
+                        small: 1,
+                        sure: true,
+                        text: Text::new("twenty bytes of text"),
+                    },
+                );
             } else {
                 setting.short(seq % 2, seq);
             }
         }
     };
     (0..50).for_each(|_| write());
-    let source = Interleaved { live: setting.session.live(), left: Cell::new(every), every, write: &write };
+    let source = Interleaved {
+        live: setting.session.live(),
+        left: Cell::new(every),
+        every,
+        write: &write,
+    };
     let (mut lines, mut lost) = (0, false);
     for last_n in [1, 5, 40, usize::MAX] {
         let (began, mut out) = (seq.get(), String::new());
@@ -452,13 +709,33 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
                 continue;
             }
             let (time, fields) = line.split_once(" cpu").unwrap();
-            let value = |name: &str| -> u32 { fields.split_once(name).unwrap().1.split(' ').next().unwrap().parse().unwrap() };
+            let value = |name: &str| -> u32 {
+                fields
+                    .split_once(name)
+                    .unwrap()
+                    .1
+                    .split(' ')
+                    .next()
+                    .unwrap()
+                    .parse()
+                    .unwrap()
+            };
             let seq = value("seq=");
             if fields.contains(" note ") {
-                assert!(fields.ends_with("small=1 sure=true text=\"twenty bytes of text\""), "{line}");
+                assert!(
+                    fields.ends_with("small=1 sure=true text=\"twenty bytes of text\""),
+                    "{line}"
+                );
             } else {
-                assert!(fields.contains(" short ") && value("check=") == check_of(seq), "{line}");
-                assert_eq!(time.trim(), format!("0.{:07}", 10 + 5 * (u64::from(seq) + 1)), "{line}");
+                assert!(
+                    fields.contains(" short ") && value("check=") == check_of(seq),
+                    "{line}"
+                );
+                assert_eq!(
+                    time.trim(),
+                    format!("0.{:07}", 10 + 5 * (u64::from(seq) + 1)),
+                    "{line}"
+                );
                 assert!(last.is_none_or(|last| last < seq), "{last:?} before {line}");
                 last = Some(seq);
                 printed.push(seq);
@@ -473,7 +750,10 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
         );
         // What is still there was there all along.
         let (still, _) = by_channel_readers(&setting.session.live(), &VOCABULARY);
-        let still = still.iter().filter(|record| record.3 == Short::ID).map(|record| record.4[0]);
+        let still = still
+            .iter()
+            .filter(|record| record.3 == Short::ID)
+            .map(|record| record.4[0]);
         if let [first, .., newest] = printed[..] {
             for seq in still.filter(|seq| (first..=newest).contains(seq)) {
                 assert!(printed.contains(&seq), "{seq} was not printed: {printed:?}");
@@ -483,7 +763,14 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
         let (mut all, mut payload) = (out.lines().count(), [0; 2]);
         all += usize::from(get(&source, &VOCABULARY, &Mark::new(), 3, &mut payload).is_some());
         assert!(all < 200);
-        counts(&whole(&source, &Region::open(&setting.session.live()).unwrap(), &VOCABULARY), None);
+        counts(
+            &whole(
+                &source,
+                &Region::open(&setting.session.live()).unwrap(),
+                &VOCABULARY,
+            ),
+            None,
+        );
     }
     (lines, lost)
 }
@@ -492,14 +779,22 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
 fn a_writer_between_any_two_loads_tears_nothing() {
     let mut sum = (0, false);
     // From a ring that is overwritten within a few loads to one that lasts longer than a dump.
-    for every in [1, 2, 3, 7, 50, 64, 65, 301, 500, 601, 777, 1000, 1501, 4001, 30_011] {
+    for every in [
+        1, 2, 3, 7, 50, 64, 65, 301, 500, 601, 777, 1000, 1501, 4001, 30_011,
+    ] {
         for burst in [1, 3, 17, 150] {
-            for (lines, lost) in [interleaved::<LocalCas>(every, burst), interleaved::<OneAtATime>(every, burst)] {
+            for (lines, lost) in [
+                interleaved::<LocalCas>(every, burst),
+                interleaved::<OneAtATime>(every, burst),
+            ] {
                 sum = (sum.0 + lines, sum.1 | lost);
             }
         }
     }
-    assert!(sum.0 > 500 && sum.1, "records were printed, and others lost: {sum:?}");
+    assert!(
+        sum.0 > 500 && sum.1,
+        "records were printed, and others lost: {sum:?}"
+    );
 }
 
 struct Full(usize);
@@ -514,23 +809,39 @@ impl Write for Full {
 fn a_sink_that_fails_ends_the_dump() {
     CLOCK.set(0);
     let setting = Setting::<OneAtATime>::new(2, Overflow::Overwrite, 256, 4);
-    setting.record(0, ThreadName { tid: Tid(5), name: Text::new("worker") });
+    setting.record(
+        0,
+        ThreadName {
+            tid: Tid(5),
+            name: Text::new("worker"),
+        },
+    );
     setting.mixed(2, 0..300);
     setting.record(0, ThreadSuspend { tid: Tid(5) });
     let len = setting.dump(usize::MAX).len();
     for room in 0..len {
-        assert_eq!(setting.history.dump(&mut Full(room), usize::MAX), Err(fmt::Error), "{room} of {len}");
+        assert_eq!(
+            setting.history.dump(&mut Full(room), usize::MAX),
+            Err(fmt::Error),
+            "{room} of {len}"
+        );
     }
     assert_eq!(setting.history.dump(&mut Full(len), usize::MAX), Ok(()));
-    assert_eq!(setting.history.dump_on_panic(&mut Full(70), 0, 9), Err(fmt::Error));
+    assert_eq!(
+        setting.history.dump_on_panic(&mut Full(70), 0, 9),
+        Err(fmt::Error)
+    );
 }
 
 fn bytes_of(source: &impl Source) -> Vec<u8> {
     let used = Region::open(source).unwrap().header().total_size;
-    (0..used / 4).flat_map(|word| source.load(4 * word).unwrap().to_le_bytes()).collect()
+    (0..used / 4)
+        .flat_map(|word| source.load(4 * word).unwrap().to_le_bytes())
+        .collect()
 }
 
-/// A panic inside of a record: what the CPU had recorded before it is there, and each CPU has its own last records.
+/// A panic inside of a record: what the CPU had recorded before it is there, and each CPU has its
+/// own last records.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn a_record_that_is_half_written_in_a_panic_does_not_hide_those_before_it() {
@@ -552,7 +863,16 @@ fn a_record_that_is_half_written_in_a_panic_does_not_hide_those_before_it() {
         let mut out = String::new();
         dump(&Bytes(&bytes), &VOCABULARY, &Mark::new(), &mut out, 4, dead).unwrap();
         let (records, said): (Vec<_>, Vec<_>) = out.lines().partition(|line| line.contains("seq="));
-        let seqs = records.iter().map(|line| line.split("seq=").nth(1).unwrap().split(' ').next().unwrap().parse::<u32>().unwrap());
+        let seqs = records.iter().map(|line| {
+            line.split("seq=")
+                .nth(1)
+                .unwrap()
+                .split(' ')
+                .next()
+                .unwrap()
+                .parse::<u32>()
+                .unwrap()
+        });
         (said.join("; "), seqs.collect::<Vec<_>>())
     };
     let (header, seqs) = print(Some(1));
@@ -562,7 +882,10 @@ fn a_record_that_is_half_written_in_a_panic_does_not_hide_those_before_it() {
     assert_eq!(print(None).1, [22, 24, 26, 28]);
     let (said, seqs) = print(Some(0));
     assert_eq!(seqs, [22, 24, 26, 28]);
-    assert!(said.ends_with("; kymo: 4 more were overwritten meanwhile, or cannot be read"), "{said}");
+    assert!(
+        said.ends_with("; kymo: 4 more were overwritten meanwhile, or cannot be read"),
+        "{said}"
+    );
 }
 
 /// Whatever stands in the memory, every call ends.
@@ -570,7 +893,13 @@ fn a_record_that_is_half_written_in_a_panic_does_not_hide_those_before_it() {
 fn damaged_memory_neither_panics_nor_hangs() {
     CLOCK.set(77);
     let setting = Setting::<LocalCas>::new(2, Overflow::Overwrite, 256, 8);
-    setting.record(0, ThreadName { tid: Tid(5), name: Text::new("worker") });
+    setting.record(
+        0,
+        ThreadName {
+            tid: Tid(5),
+            name: Text::new("worker"),
+        },
+    );
     setting.mixed(2, 0..500);
     let bytes = bytes_of(&setting.session.live());
     let mut random = 9u32;
@@ -583,13 +912,25 @@ fn damaged_memory_neither_panics_nor_hangs() {
         let mut damaged = bytes.clone();
         for _ in 0..=next(40) {
             // Control blocks and rings more often than the header, which has a checksum.
-            let at = if next(3) == 0 { 4224 + next(2048) } else { 4096 + next(bytes.len() - 4096) };
+            let at = if next(3) == 0 {
+                4224 + next(2048)
+            } else {
+                4096 + next(bytes.len() - 4096)
+            };
             damaged[at] ^= 1 << next(8);
         }
         let source = Bytes(&damaged);
         opened += usize::from(Region::open(&source).is_ok());
         for dead in [None, Some(turn % 2)] {
-            dump(&source, &VOCABULARY, &Mark::new(), &mut String::new(), [20, usize::MAX][turn as usize / 2 % 2], dead).unwrap();
+            dump(
+                &source,
+                &VOCABULARY,
+                &Mark::new(),
+                &mut String::new(),
+                [20, usize::MAX][turn as usize / 2 % 2],
+                dead,
+            )
+            .unwrap();
         }
         let mark = Mark::new();
         clear(&source, &VOCABULARY, &mark);

@@ -66,7 +66,12 @@ const CONFIG: Config = Config {
     names_packets: 4,
     overflow: Overflow::Discard,
     consumer: Consumer::None,
-    clock: Clock { frequency_hz: 1_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+    clock: Clock {
+        frequency_hz: 1_000_000,
+        offset_seconds: 0,
+        offset_ticks: 0,
+        absolute: false,
+    },
     phys: 0,
     build_id: [0; 20],
     seed: 0,
@@ -84,7 +89,13 @@ fn try_all(recorder: &TestRecorder) -> [Option<Refused>; 5] {
     // Those that a state refuses come before those that change it.
     let read = recorder.read(TRACE, 2, Some(&mut buffer)).err();
     let snapshot = recorder.snapshot(TRACE).err();
-    [start(recorder).err(), read, snapshot, recorder.stop(TRACE).err(), recorder.finish(TRACE).err()]
+    [
+        start(recorder).err(),
+        read,
+        snapshot,
+        recorder.stop(TRACE).err(),
+        recorder.finish(TRACE).err(),
+    ]
 }
 
 const PROGRESS: Option<Refused> = Some(Refused::InProgress);
@@ -96,7 +107,13 @@ fn each_call_in_each_state() {
     let new = || -> &'static TestRecorder { recorder() };
     let running = || {
         let recorder = new();
-        assert_eq!(start(recorder), Ok(Started { channels: 5, overflow: Overflow::Discard }));
+        assert_eq!(
+            start(recorder),
+            Ok(Started {
+                channels: 5,
+                overflow: Overflow::Discard
+            })
+        );
         recorder
     };
     let stopped = || {
@@ -105,7 +122,9 @@ fn each_call_in_each_state() {
         recorder
     };
     let finish = |recorder: &TestRecorder| recorder.finish(TRACE).map(drop);
-    let read = |recorder: &TestRecorder| recorder.read(TRACE, 2, Some(&mut vec![0; recorder.buffer_words(256)]));
+    let read = |recorder: &TestRecorder| {
+        recorder.read(TRACE, 2, Some(&mut vec![0; recorder.buffer_words(256)]))
+    };
 
     // Idle.
     assert_eq!(new().state(), State::Idle);
@@ -144,13 +163,25 @@ fn each_call_while_another_is_at_work() {
         });
     }
     RECORDER.with(|recorder| {
-        MEANWHILE.set(Some(|| meanwhile(State::Starting, [PROGRESS, INVALID, INVALID, INVALID, INVALID])));
+        MEANWHILE.set(Some(|| {
+            meanwhile(
+                State::Starting,
+                [PROGRESS, INVALID, INVALID, INVALID, INVALID],
+            )
+        }));
         assert!(start(recorder).is_ok());
-        MEANWHILE.set(Some(|| meanwhile(State::Stopping, [PROGRESS, None, INVALID, INVALID, INVALID])));
+        MEANWHILE.set(Some(|| {
+            meanwhile(State::Stopping, [PROGRESS, None, INVALID, INVALID, INVALID])
+        }));
         assert!(recorder.stop(TRACE).is_ok());
         assert!(recorder.finish(TRACE).is_ok());
         assert!(start(recorder).is_ok());
-        MEANWHILE.set(Some(|| meanwhile(State::Finishing, [PROGRESS, INVALID, INVALID, INVALID, INVALID])));
+        MEANWHILE.set(Some(|| {
+            meanwhile(
+                State::Finishing,
+                [PROGRESS, INVALID, INVALID, INVALID, INVALID],
+            )
+        }));
         assert!(recorder.finish(TRACE).is_ok());
         assert_eq!(recorder.state(), State::Idle);
         assert!(MEANWHILE.take().is_none(), "every one of them waited");
@@ -183,7 +214,10 @@ fn a_start_that_fails_late_leaves_nothing_running() {
     assert_eq!(recorder.state(), State::Idle);
     assert!(!Tracer::<Test>::is_on::<Beat>());
     assert!(!recorder.history().is_enabled());
-    assert_eq!(recorder.read(TRACE, 0, Some(&mut vec![0; 1000])), Err(Refused::Invalid));
+    assert_eq!(
+        recorder.read(TRACE, 0, Some(&mut vec![0; 1000])),
+        Err(Refused::Invalid)
+    );
     assert!(start(recorder).is_ok(), "the next one begins anew");
     recorder.finish(TRACE).unwrap();
 }
@@ -204,7 +238,10 @@ fn the_state_is_told_at_a_snapshot() {
     assert_eq!(lengths, [4 * 21, 4 * 29, 0]);
     recorder.finish(TRACE).unwrap();
     // Without a recorder.
-    let config = Config { consumer: Consumer::Kernel, ..CONFIG };
+    let config = Config {
+        consumer: Consumer::Kernel,
+        ..CONFIG
+    };
     let session = Tracer::<Test>::start(recorder.memory, &config, &VOCABULARY).unwrap();
     DUMPED.set(false);
     assert_eq!(session.snapshot(), Ok(()));
@@ -222,14 +259,25 @@ fn events_are_switched_by_name() {
     crate::event! { #[id(64)] struct ThreadLike { seq: u32 } }
     crate::event! { #[id(65)] struct ThreadOther { seq: u32 } }
     crate::event! { #[id(66)] #[channel(Names)] struct ThreadNames { seq: u32 } }
-    static VOCABULARY: Vocabulary = crate::vocabulary![Beat, BeatMore, ThreadLike, ThreadOther, ThreadNames];
+    static VOCABULARY: Vocabulary =
+        crate::vocabulary![Beat, BeatMore, ThreadLike, ThreadOther, ThreadNames];
     let memory = recorder().memory;
     let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
-    assert_eq!(recorder.switch(TRACE, "beat", false), Err(Refused::Invalid), "nothing runs");
+    assert_eq!(
+        recorder.switch(TRACE, "beat", false),
+        Err(Refused::Invalid),
+        "nothing runs"
+    );
     assert!(start(recorder).is_ok());
     type T = Tracer<Test>;
     let on = || {
-        [T::is_on::<Beat>(), T::is_on::<BeatMore>(), T::is_on::<ThreadLike>(), T::is_on::<ThreadOther>(), T::is_on::<ThreadNames>()]
+        [
+            T::is_on::<Beat>(),
+            T::is_on::<BeatMore>(),
+            T::is_on::<ThreadLike>(),
+            T::is_on::<ThreadOther>(),
+            T::is_on::<ThreadNames>(),
+        ]
     };
     assert_eq!(on(), [true; 5]);
     assert_eq!(recorder.switch(TRACE, "thread_like", false), Ok(1));
@@ -244,74 +292,166 @@ fn events_are_switched_by_name() {
     assert_eq!(on(), [true, true, false, false, false]);
     assert_eq!(recorder.switch(TRACE, "*", true), Ok(5));
     assert_eq!(on(), [true; 5]);
-    assert_eq!(recorder.switch(TRACE, "nothing", true), Err(Refused::Invalid));
-    assert_eq!(recorder.switch(Mode::Count as u32, "beat", true), Err(Refused::NotBuilt));
+    assert_eq!(
+        recorder.switch(TRACE, "nothing", true),
+        Err(Refused::Invalid)
+    );
+    assert_eq!(
+        recorder.switch(Mode::Count as u32, "beat", true),
+        Err(Refused::NotBuilt)
+    );
     PERMITTED.set(false);
-    assert_eq!(recorder.switch(TRACE, "beat", true), Err(Refused::NotPermitted));
+    assert_eq!(
+        recorder.switch(TRACE, "beat", true),
+        Err(Refused::NotPermitted)
+    );
     PERMITTED.set(true);
     recorder.stop(TRACE).unwrap();
     assert_eq!(on(), [false; 5]);
-    assert_eq!(recorder.switch(TRACE, "beat", true), Err(Refused::Invalid), "it does not run any more");
+    assert_eq!(
+        recorder.switch(TRACE, "beat", true),
+        Err(Refused::Invalid),
+        "it does not run any more"
+    );
     assert_eq!(on(), [false; 5]);
     recorder.finish(TRACE).unwrap();
     // From the start on; names are told whatever was asked for.
-    assert!(recorder.start_with(TRACE, 0, Some(&CONFIG), |name| name == "beat_more").is_ok());
+    assert!(
+        recorder
+            .start_with(TRACE, 0, Some(&CONFIG), |name| name == "beat_more")
+            .is_ok()
+    );
     assert_eq!(on(), [false, true, false, false, true]);
     recorder.finish(TRACE).unwrap();
 }
 
-/// P-03, P-04: a bad pointer before an unknown mode before one that is not built before permission before flags and order before progress before memory.
+/// P-03, P-04: a bad pointer before an unknown mode before one that is not built before permission
+/// before flags and order before progress before memory.
 #[test]
 fn refusals_come_in_their_order() {
     let recorder = recorder();
     let buffer = &mut vec![0; recorder.buffer_words(256)][..];
-    let small = Config { packets: 1 << 20, ..CONFIG };
-    let wrong = Config { packet_size: 300, ..CONFIG };
+    let small = Config {
+        packets: 1 << 20,
+        ..CONFIG
+    };
+    let wrong = Config {
+        packet_size: 300,
+        ..CONFIG
+    };
     let count = Mode::Count as u32;
     let run = |permitted: bool| {
         PERMITTED.set(permitted);
         let refused = |mode, flags, config| recorder.start(mode, flags, config).unwrap_err();
-        (refused(3, 2, None), refused(3, 2, Some(&small)), refused(count, 2, Some(&small)), refused(TRACE, 2, Some(&small)))
+        (
+            refused(3, 2, None),
+            refused(3, 2, Some(&small)),
+            refused(count, 2, Some(&small)),
+            refused(TRACE, 2, Some(&small)),
+        )
     };
-    assert_eq!(run(false), (Refused::Fault, Refused::UnknownMode, Refused::NotBuilt, Refused::NotPermitted));
-    assert_eq!(run(true), (Refused::Fault, Refused::UnknownMode, Refused::NotBuilt, Refused::Invalid));
-    assert!(matches!(recorder.start(TRACE, 0, Some(&small)), Err(Refused::Memory(needed)) if needed > 256 << 10));
-    assert!(matches!(recorder.start(TRACE, 0, Some(&wrong)), Err(Refused::Config(_))));
-    assert!(matches!(recorder.start(TRACE, 0, Some(&Config { cpus: 3, ..CONFIG })), Err(Refused::Config(_))));
-    assert_eq!(recorder.state(), State::Idle, "what was refused changed nothing");
+    assert_eq!(
+        run(false),
+        (
+            Refused::Fault,
+            Refused::UnknownMode,
+            Refused::NotBuilt,
+            Refused::NotPermitted
+        )
+    );
+    assert_eq!(
+        run(true),
+        (
+            Refused::Fault,
+            Refused::UnknownMode,
+            Refused::NotBuilt,
+            Refused::Invalid
+        )
+    );
+    assert!(
+        matches!(recorder.start(TRACE, 0, Some(&small)), Err(Refused::Memory(needed)) if needed > 256 << 10)
+    );
+    assert!(matches!(
+        recorder.start(TRACE, 0, Some(&wrong)),
+        Err(Refused::Config(_))
+    ));
+    assert!(matches!(
+        recorder.start(TRACE, 0, Some(&Config { cpus: 3, ..CONFIG })),
+        Err(Refused::Config(_))
+    ));
+    assert_eq!(
+        recorder.state(),
+        State::Idle,
+        "what was refused changed nothing"
+    );
     // The effective mode is reported (P-07).
-    let started = recorder.start(TRACE, flags::ROLLING, Some(&CONFIG)).unwrap();
-    assert_eq!(started, Started { channels: 5, overflow: Overflow::Overwrite });
-    assert_eq!(recorder.start(TRACE, 2, Some(&small)), Err(Refused::Invalid), "an unknown flag before progress");
-    assert_eq!(recorder.start(TRACE, 0, Some(&small)), Err(Refused::InProgress), "progress before memory");
+    let started = recorder
+        .start(TRACE, flags::ROLLING, Some(&CONFIG))
+        .unwrap();
+    assert_eq!(
+        started,
+        Started {
+            channels: 5,
+            overflow: Overflow::Overwrite
+        }
+    );
+    assert_eq!(
+        recorder.start(TRACE, 2, Some(&small)),
+        Err(Refused::Invalid),
+        "an unknown flag before progress"
+    );
+    assert_eq!(
+        recorder.start(TRACE, 0, Some(&small)),
+        Err(Refused::InProgress),
+        "progress before memory"
+    );
     // The other calls (P-52: invalid modes, invalid calls).
     for mode in [3, u32::MAX] {
         assert_eq!(recorder.read(mode, 0, None), Err(Refused::Fault));
-        assert_eq!(recorder.read(mode, 0, Some(buffer)), Err(Refused::UnknownMode));
+        assert_eq!(
+            recorder.read(mode, 0, Some(buffer)),
+            Err(Refused::UnknownMode)
+        );
         assert_eq!(recorder.snapshot(mode), Err(Refused::UnknownMode));
         assert_eq!(recorder.stop(mode), Err(Refused::UnknownMode));
         assert_eq!(recorder.finish(mode), Err(Refused::UnknownMode));
     }
     for mode in [Mode::Sample as u32, count] {
-        assert_eq!(recorder.read(mode, 99, Some(buffer)), Err(Refused::NotBuilt));
+        assert_eq!(
+            recorder.read(mode, 99, Some(buffer)),
+            Err(Refused::NotBuilt)
+        );
         assert_eq!(recorder.snapshot(mode), Err(Refused::NotBuilt));
         assert_eq!(recorder.stop(mode), Err(Refused::NotBuilt));
         assert_eq!(recorder.finish(mode), Err(Refused::NotBuilt));
     }
     PERMITTED.set(false);
-    assert_eq!(recorder.read(TRACE, 99, Some(buffer)), Err(Refused::NotPermitted));
+    assert_eq!(
+        recorder.read(TRACE, 99, Some(buffer)),
+        Err(Refused::NotPermitted)
+    );
     assert_eq!(recorder.snapshot(TRACE), Err(Refused::NotPermitted));
     assert_eq!(recorder.stop(TRACE), Err(Refused::NotPermitted));
     assert_eq!(recorder.finish(TRACE), Err(Refused::NotPermitted));
     PERMITTED.set(true);
     for channel in [5, 6, u32::MAX] {
-        assert_eq!(recorder.read(TRACE, channel, Some(buffer)), Err(Refused::Invalid));
+        assert_eq!(
+            recorder.read(TRACE, channel, Some(buffer)),
+            Err(Refused::Invalid)
+        );
     }
     let len = buffer.len() - 1;
-    assert_eq!(recorder.read(TRACE, 1, Some(&mut buffer[..len])), Err(Refused::Invalid), "too small a buffer");
+    assert_eq!(
+        recorder.read(TRACE, 1, Some(&mut buffer[..len])),
+        Err(Refused::Invalid),
+        "too small a buffer"
+    );
     assert!(recorder.read(TRACE, 1, Some(buffer)).is_ok());
     // 0 would say that all of the metadata was read.
-    assert_eq!(recorder.read(TRACE, 0, Some(&mut [])), Err(Refused::Invalid));
+    assert_eq!(
+        recorder.read(TRACE, 0, Some(&mut [])),
+        Err(Refused::Invalid)
+    );
     assert_eq!(recorder.read(TRACE, 0, Some(&mut buffer[..1])), Ok(4));
     let errors = [
         (Refused::NotPermitted, 1),
@@ -323,5 +463,9 @@ fn refusals_come_in_their_order() {
         (Refused::NotBuilt, 95),
         (Refused::InProgress, 115),
     ];
-    assert!(errors.iter().all(|(error, number)| error.errno() == *number && !error.to_string().is_empty()));
+    assert!(
+        errors
+            .iter()
+            .all(|(error, number)| error.errno() == *number && !error.to_string().is_empty())
+    );
 }

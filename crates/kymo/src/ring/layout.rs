@@ -1,13 +1,15 @@
 //! The region as every reader finds it: header, control blocks, record sizes, metadata, packets.
 //!
-//! All offsets are from the region's first byte, so that it can be read at another address, by another program, on another
-//! architecture. Words are naturally aligned. The layout has a version; a reader refuses another one in a sentence.
+//! All offsets are from the region's first byte, so that it can be read at another address, by
+//! another program, on another architecture. Words are naturally aligned. The layout has a version;
+//! a reader refuses another one in a sentence.
 
 use super::long::Long;
 use crate::sync::{AtomicU8, AtomicU32, AtomicUsize};
 use core::mem::offset_of;
 
-/// First word of the region. Put together at run time by [`magic`], so that the constant itself stands in no image.
+/// First word of the region. Put together at run time by [`magic`], so that the constant itself
+/// stands in no image.
 const MAGIC_HALVES: [u32; 2] = [0x6f6d_796b, 0x2d67_6e69];
 
 /// The region's first eight bytes.
@@ -26,10 +28,12 @@ const KNOWN: u32 = SEQUENCES;
 pub const HEADER_WORDS: usize = 48;
 /// Where the control blocks begin; the header has the page before them.
 ///
-/// No block begins where a page does, because packets do: x86 takes a load for dependent on an earlier store as long as the low 12 bits of their addresses
-/// agree, and then the next event's load of `cursor` waits for the commit of the one before (2 ns).
+/// No block begins where a page does, because packets do: x86 takes a load for dependent on an
+/// earlier store as long as the low 12 bits of their addresses agree, and then the next event's
+/// load of `cursor` waits for the commit of the one before (2 ns).
 pub const CONTROL_OFFSET: usize = 4096 + 128;
-/// The region's alignment, which is also the step at which a reader looks for one in a memory image.
+/// The region's alignment, which is also the step at which a reader looks for one in a memory
+/// image.
 pub const REGION_ALIGN: usize = 4096;
 /// Words of a packet slot's header.
 pub const SLOT_HEADER_WORDS: usize = 12;
@@ -129,12 +133,14 @@ pub enum State {
 
 /// One channel of one CPU: where its writer stands. Written by that CPU only, but for `consumed`.
 ///
-/// Lines of 128 bytes, so that no two CPUs' words share a line (adjacent-line prefetch counted in): the hot words, those of the slow path that readers
-/// look at, the consumer's, the constants, the switches of the less frequent events, and one that is free.
+/// Lines of 128 bytes, so that no two CPUs' words share a line (adjacent-line prefetch counted in):
+/// the hot words, those of the slow path that readers look at, the consumer's, the constants, the
+/// switches of the less frequent events, and one that is free.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Control {
-    /// `Masked`: address of the next record. `LocalCas`: logical offset of the next record, never reset.
+    /// `Masked`: address of the next record. `LocalCas`: logical offset of the next record, never
+    /// reset.
     pub(crate) cursor: Long,
     /// Last value of `cursor` that still lies in the open packet.
     pub(crate) limit: Long,
@@ -153,7 +159,8 @@ pub struct Control {
     /// Switches of the events with compact ids, a byte each. Not zero: recorded.
     pub(crate) on: [AtomicU8; SWITCHES],
 
-    /// Highest packet number whose slot has been taken: packet `k` is intact as long as `k + packets > prep`.
+    /// Highest packet number whose slot has been taken: packet `k` is intact as long as
+    /// `k + packets > prep`.
     pub(crate) prep: Long,
     /// `LocalCas`: highest packet number whose slot is ready to be opened.
     pub(crate) ready: Long,
@@ -171,7 +178,8 @@ pub struct Control {
     pub(crate) too_large: AtomicU32,
     _shared: [u32; 19],
 
-    /// Packets below this one are free to be reused in `Discard`. The only word that a reader writes.
+    /// Packets below this one are free to be reused in `Discard`. The only word that a reader
+    /// writes.
     pub(crate) consumed: Long,
     _consumer: [u32; 30],
 
@@ -206,7 +214,10 @@ pub struct Control {
 pub const CONTROL_SIZE: usize = size_of::<Control>();
 const _: () = {
     assert!(CONTROL_SIZE == 768);
-    assert!(CONTROL_OFFSET.is_multiple_of(align_of::<Control>()) && !CONTROL_OFFSET.is_multiple_of(CONTROL_SIZE));
+    assert!(
+        CONTROL_OFFSET.is_multiple_of(align_of::<Control>())
+            && !CONTROL_OFFSET.is_multiple_of(CONTROL_SIZE)
+    );
     assert!(offset_of!(Control, on) == 96);
     assert!(offset_of!(Control, prep) == 128);
     assert!(offset_of!(Control, consumed) == 256);
@@ -232,13 +243,22 @@ pub(crate) struct Switch {
     pub(crate) mask: u8,
 }
 
-/// The switch of an event. Ids that are not compact have a bit by their last ten bits: [`Vocabulary::new`](crate::Vocabulary::new) refuses two events with one.
+/// The switch of an event. Ids that are not compact have a bit by their last ten bits:
+/// [`Vocabulary::new`](crate::Vocabulary::new) refuses two events with one.
 pub(crate) const fn switch(id: u32) -> Switch {
     if id < COMPACT_IDS {
-        Switch { more: false, byte: id as usize, mask: 0xff }
+        Switch {
+            more: false,
+            byte: id as usize,
+            mask: 0xff,
+        }
     } else {
         let bit = id as usize % (8 * MORE_SWITCHES);
-        Switch { more: true, byte: bit / 8, mask: 1 << (bit % 8) }
+        Switch {
+            more: true,
+            byte: bit / 8,
+            mask: 1 << (bit % 8),
+        }
     }
 }
 
@@ -266,7 +286,8 @@ pub struct Clock {
 pub struct Header {
     /// A [`State`], as found.
     pub state: u32,
-    /// Bytes of the writer's machine words, 8 or 4: with 4, the 64-bit words of the control blocks are in halves; see [`join`](super::long::join).
+    /// Bytes of the writer's machine words, 8 or 4: with 4, the 64-bit words of the control blocks
+    /// are in halves; see [`join`](super::long::join).
     pub word_size: u8,
     /// Bytes of the region.
     pub total_size: u64,
@@ -304,7 +325,8 @@ pub struct Header {
     pub metadata_len: u32,
     /// Entries in the table of record sizes.
     pub shapes_len: u32,
-    /// Offset of that table: two words an event, id and [`Shape::to_word`](crate::event::Shape::to_word).
+    /// Offset of that table: two words an event, id and
+    /// [`Shape::to_word`](crate::event::Shape::to_word).
     pub shapes_offset: u64,
     /// The kernel's build id, zeros where it has none.
     pub build_id: [u8; 20],
@@ -337,7 +359,10 @@ impl Header {
         };
         put(&halves(magic()));
         // Byte order 1: little.
-        put(&[u32::from(LAYOUT_VERSION) | 1 << 16 | u32::from(self.word_size) << 24, HEADER_WORDS as u32 * 4]);
+        put(&[
+            u32::from(LAYOUT_VERSION) | 1 << 16 | u32::from(self.word_size) << 24,
+            HEADER_WORDS as u32 * 4,
+        ]);
         put(&[0, self.state]);
         put(&halves(self.total_size));
         put(&[self.compat, self.incompat]);
@@ -352,7 +377,12 @@ impl Header {
         put(&halves(self.clock.offset_seconds as u64));
         put(&halves(self.clock.offset_ticks));
         put(&halves(self.clock_start));
-        put(&[u32::from(self.clock.absolute), self.reserve, self.cpus, self.kinds]);
+        put(&[
+            u32::from(self.clock.absolute),
+            self.reserve,
+            self.cpus,
+            self.kinds,
+        ]);
         put(&halves(self.control_offset));
         put(&[self.control_size, self.slot_header_size]);
         put(&halves(self.metadata_offset));
@@ -373,7 +403,8 @@ impl Header {
     /// Reads a header; says why it cannot be used.
     ///
     /// # Errors
-    /// Whatever [`Refusal`] names. The sizes in an accepted header are plausible, not yet checked against the memory.
+    /// Whatever [`Refusal`] names. The sizes in an accepted header are plausible, not yet checked
+    /// against the memory.
     pub fn from_words(words: &[u32; HEADER_WORDS]) -> Result<Header, Refusal> {
         let mut rest = words.iter().copied();
         let mut word = || rest.next().unwrap_or(0);
@@ -409,7 +440,8 @@ impl Header {
             *chunk = word().to_le_bytes();
         }
         let mut long = || u64::from(word()) | u64::from(word()) << 32;
-        let (frequency_hz, offset_seconds, offset_ticks, clock_start) = (long(), long() as i64, long(), long());
+        let (frequency_hz, offset_seconds, offset_ticks, clock_start) =
+            (long(), long() as i64, long(), long());
         let (flags, reserve, cpus, kinds) = (word(), word(), word(), word());
         let mut long = || u64::from(word()) | u64::from(word()) << 32;
         let control_offset = long();
@@ -436,7 +468,12 @@ impl Header {
             region_va,
             session_id,
             uuid,
-            clock: Clock { frequency_hz, offset_seconds, offset_ticks, absolute: flags & 1 != 0 },
+            clock: Clock {
+                frequency_hz,
+                offset_seconds,
+                offset_ticks,
+                absolute: flags & 1 != 0,
+            },
             clock_start,
             reserve,
             cpus,
@@ -478,17 +515,30 @@ impl core::fmt::Display for Refusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Refusal::NoMagic => f.write_str("there is no Kymo region here"),
-            Refusal::ByteOrder => f.write_str("the region was written by a big-endian machine, which this version does not read"),
+            Refusal::ByteOrder => f.write_str(
+                "the region was written by a big-endian machine, which this version does not read",
+            ),
             Refusal::Version(found) => write!(
                 f,
-                "the region has layout version {found} and this program reads version {LAYOUT_VERSION}: use the kymo that belongs to that kernel"
+                "the region has layout version {found} and this program reads version \
+                 {LAYOUT_VERSION}: use the kymo that belongs to that kernel"
             ),
             Refusal::Incompatible(bits) => {
-                write!(f, "the region uses extensions ({bits:#x}) that this program does not know: use a newer kymo")
+                write!(
+                    f,
+                    "the region uses extensions ({bits:#x}) that this program does not know: use a \
+                     newer kymo"
+                )
             }
-            Refusal::Checksum => f.write_str("the region's header is damaged (its checksum does not match)"),
-            Refusal::Forming => f.write_str("the memory was taken before the kernel had started its trace"),
-            Refusal::Geometry => f.write_str("the region's header contradicts itself or lies outside of the memory"),
+            Refusal::Checksum => {
+                f.write_str("the region's header is damaged (its checksum does not match)")
+            }
+            Refusal::Forming => {
+                f.write_str("the memory was taken before the kernel had started its trace")
+            }
+            Refusal::Geometry => {
+                f.write_str("the region's header contradicts itself or lies outside of the memory")
+            }
         }
     }
 }
@@ -506,7 +556,8 @@ fn checksum(words: &[u32; HEADER_WORDS]) -> u32 {
     crc.finish()
 }
 
-/// CRC-32 (ISO-HDLC, polynomial 0xEDB88320 reflected), bit by bit: it runs over a few kilobytes, once a session.
+/// CRC-32 (ISO-HDLC, polynomial 0xEDB88320 reflected), bit by bit: it runs over a few kilobytes,
+/// once a session.
 #[derive(Debug)]
 pub struct Crc32(u32);
 
@@ -570,7 +621,12 @@ mod tests {
             region_va: 0xffff_ffff_8000_1000,
             session_id: 3,
             uuid: *b"0123456789abcdef",
-            clock: Clock { frequency_hz: 10_000_000, offset_seconds: -5, offset_ticks: 17, absolute: true },
+            clock: Clock {
+                frequency_hz: 10_000_000,
+                offset_seconds: -5,
+                offset_ticks: 17,
+                absolute: true,
+            },
             clock_start: 99,
             reserve: 2,
             cpus: 4,
@@ -602,19 +658,34 @@ mod tests {
             let mut damaged = words;
             damaged[index] ^= 1 << 7;
             if index != STATE_WORD {
-                assert!(Header::from_words(&damaged).is_err(), "damage in word {index} was not seen");
+                assert!(
+                    Header::from_words(&damaged).is_err(),
+                    "damage in word {index} was not seen"
+                );
             }
         }
         assert_eq!(u64::from(words[SESSION_WORD]), header().session_id);
         let mut newer = words;
         newer[2] += 1;
-        assert_eq!(Header::from_words(&newer), Err(Refusal::Version(LAYOUT_VERSION + 1)));
+        assert_eq!(
+            Header::from_words(&newer),
+            Err(Refusal::Version(LAYOUT_VERSION + 1))
+        );
         let mut forming = words;
         forming[STATE_WORD] = 0;
         assert_eq!(Header::from_words(&forming), Err(Refusal::Forming));
-        let unknown = Header { incompat: 8 | SEQUENCES, ..header() };
-        assert_eq!(Header::from_words(&unknown.to_words()), Err(Refusal::Incompatible(8)));
-        let known = Header { incompat: SEQUENCES, ..header() };
+        let unknown = Header {
+            incompat: 8 | SEQUENCES,
+            ..header()
+        };
+        assert_eq!(
+            Header::from_words(&unknown.to_words()),
+            Err(Refusal::Incompatible(8))
+        );
+        let known = Header {
+            incompat: SEQUENCES,
+            ..header()
+        };
         assert_eq!(Header::from_words(&known.to_words()), Ok(known));
     }
 }

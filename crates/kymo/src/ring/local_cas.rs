@@ -1,17 +1,24 @@
-//! Reservation by a CPU-local compare-and-swap: x86-64, where `cmpxchg` without `lock` costs about a nanosecond.
+//! Reservation by a CPU-local compare-and-swap: x86-64, where `cmpxchg` without `lock` costs about
+//! a nanosecond.
 //!
-//! Interrupts, NMIs and signals may nest inside of a writer at every instruction. The rules that make it right:
-//! - The order is position, clock, window, limit, compare-and-swap: a nested writer in between moves the position, and the swap fails.
-//! - `pos` alone is the truth. `limit` and `epoch` are written only after a successful swap and may be stale only downwards: a stale one
-//!   leads to the slow path, never to a wrong record.
-//! - The header word is stored last, `commit` grows after it: a packet is complete when its committed words add up.
-//! - A slot is prepared (zeroed) one packet ahead, by whoever wins `prep`; a nested writer that finds it half prepared drops its event
-//!   and counts it.
+//! Interrupts, NMIs and signals may nest inside of a writer at every instruction. The rules that
+//! make it right:
+//! - The order is position, clock, window, limit, compare-and-swap: a nested writer in between
+//!   moves the position, and the swap fails.
+//! - `pos` alone is the truth. `limit` and `epoch` are written only after a successful swap and may
+//!   be stale only downwards: a stale one leads to the slow path, never to a wrong record.
+//! - The header word is stored last, `commit` grows after it: a packet is complete when its
+//!   committed words add up.
+//! - A slot is prepared (zeroed) one packet ahead, by whoever wins `prep`; a nested writer that
+//!   finds it half prepared drops its event and counts it.
 
-use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, compiler_fence, fence};
+use crate::sync::{
+    AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, compiler_fence, fence,
+};
 
 use super::layout::{
-    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
+    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind, SLOT_HEADER_WORDS,
+    TIME_BITS, compact_header,
 };
 use super::slot::{Slot, word};
 use super::{Reserve, step_back};
@@ -46,7 +53,11 @@ fn write<P: Platform, E: Event>(event: E) {
 
 /// The hot path behind the encoding. The caller is pinned to `cpu`, which owns `control`.
 #[inline(always)]
-pub(crate) fn write_encoded<P: Platform, E: Event>(control: &Control, cpu: <P::Local as Local>::Cpu, payload: &[u32]) {
+pub(crate) fn write_encoded<P: Platform, E: Event>(
+    control: &Control,
+    cpu: <P::Local as Local>::Cpu,
+    payload: &[u32],
+) {
     let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };
     let size = 4 * (header_words + payload.len()) as u64;
     let (pos, time) = loop {
@@ -54,7 +65,12 @@ pub(crate) fn write_encoded<P: Platform, E: Event>(control: &Control, cpu: <P::L
         let pos = unsafe { P::Local::load_word::<Cursor<E>>(cpu) as u64 };
         let time = P::clock();
         // SAFETY: as above.
-        let (epoch, limit) = unsafe { (P::Local::load_word::<Epoch<E>>(cpu) as u64, P::Local::load_word::<Limit<E>>(cpu) as u64) };
+        let (epoch, limit) = unsafe {
+            (
+                P::Local::load_word::<Epoch<E>>(cpu) as u64,
+                P::Local::load_word::<Limit<E>>(cpu) as u64,
+            )
+        };
         if time >> TIME_BITS != epoch || pos + size > limit {
             return slow::<P>(control, E::ID, payload);
         }
@@ -63,8 +79,12 @@ pub(crate) fn write_encoded<P: Platform, E: Event>(control: &Control, cpu: <P::L
         }
     };
     // SAFETY: as above.
-    let address = unsafe { P::Local::load_word::<Base<E>>(cpu) as u64 + (pos & P::Local::load_word::<Mask<E>>(cpu) as u64) };
-    // SAFETY: the swap reserved `pos .. pos + size` below `limit`: it lies in the open packet of this CPU's ring.
+    let address = unsafe {
+        P::Local::load_word::<Base<E>>(cpu) as u64
+            + (pos & P::Local::load_word::<Mask<E>>(cpu) as u64)
+    };
+    // SAFETY: the swap reserved `pos .. pos + size` below `limit`: it lies in the open packet of
+    // this CPU's ring.
     let record: *const AtomicU32 = core::ptr::with_exposed_provenance(address as usize);
     let put = |index: usize, value: u32| {
         // SAFETY: as above; `index` is below the record's length.
@@ -77,7 +97,8 @@ pub(crate) fn write_encoded<P: Platform, E: Event>(control: &Control, cpu: <P::L
         put(header_words + index, value);
     }
     let id = if header_words == 1 { E::ID } else { MEDIUM };
-    // SAFETY: as above. Stored last, so that a crash leaves a zero header where a record is not whole. Partner: `commit`.
+    // SAFETY: as above. Stored last, so that a crash leaves a zero header where a record is not
+    // whole. Partner: `commit`.
     unsafe { (*record).store(compact_header(time, id), Release) };
     // SAFETY: rings are aligned to the packet size: this is the slot of the record.
     let slot = unsafe { Slot::at(address & control.slot_mask.load(Relaxed)) };
@@ -92,7 +113,8 @@ fn commit(slot: Slot, events: u32, words: u32) {
     local::add(slot.word(word::COMMIT), events << 16 | words);
 }
 
-/// Everything that is rare: a new time window, a full packet, a stale hint, a clock that stepped back.
+/// Everything that is rare: a new time window, a full packet, a stale hint, a clock that stepped
+/// back.
 #[cold]
 #[inline(never)]
 pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
@@ -113,8 +135,14 @@ pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
     }
 }
 
-/// Records, if there is a way to. Where the clock was behind the window of the record before, gives by how many ticks.
-fn record_slow<P: Platform>(control: &Control, packet_size: u64, id: u32, payload: &[u32]) -> Option<u64> {
+/// Records, if there is a way to. Where the clock was behind the window of the record before, gives
+/// by how many ticks.
+fn record_slow<P: Platform>(
+    control: &Control,
+    packet_size: u64,
+    id: u32,
+    payload: &[u32],
+) -> Option<u64> {
     let usual = 4 * (if id < COMPACT_IDS { 1 } else { 2 } + payload.len()) as u64;
     if SLOT_HEADER + usual > packet_size - 4 {
         local::add(&control.too_large, 1);
@@ -132,7 +160,11 @@ fn record_slow<P: Platform>(control: &Control, packet_size: u64, id: u32, payloa
             time = epoch << TIME_BITS;
         }
         let extended = time >> TIME_BITS != epoch;
-        let size = if extended { 4 * (EXTENDED_WORDS + payload.len()) as u64 } else { usual };
+        let size = if extended {
+            4 * (EXTENDED_WORDS + payload.len()) as u64
+        } else {
+            usual
+        };
         let used = pos % packet_size;
         if used + size <= packet_size - 4 {
             if !local::compare_and_swap(&control.cursor, pos, pos + size) {
@@ -190,8 +222,10 @@ fn count_step_back(control: &Control, stepped_back: bool) {
 }
 
 fn slot(control: &Control, number: u64) -> Slot {
-    let offset = (number * u64::from(control.packet_size.load(Relaxed))) & control.mask.load(Relaxed);
-    // SAFETY: `base` and `mask` describe this CPU's ring, which stays mapped; packet sizes divide the ring.
+    let offset =
+        (number * u64::from(control.packet_size.load(Relaxed))) & control.mask.load(Relaxed);
+    // SAFETY: `base` and `mask` describe this CPU's ring, which stays mapped; packet sizes divide
+    // the ring.
     unsafe { Slot::at(control.base.load(Relaxed) + offset) }
 }
 
@@ -200,12 +234,15 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
     let packets = u64::from(control.packets.load(Relaxed));
     let first = control.first_packet.load(Relaxed);
     let packet_size = control.packet_size.load(Relaxed);
-    let oldest = number.checked_sub(packets).filter(|&oldest| oldest >= first);
+    let oldest = number
+        .checked_sub(packets)
+        .filter(|&oldest| oldest >= first);
     let present = slot(control, number);
     let mut abandoned = false;
     if let Some(oldest) = oldest {
         if control.overflow.load(Relaxed) == Overflow::Discard as u32 {
-            // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the open packet: a ring has four at least.
+            // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the
+            // open packet: a ring has four at least.
             if control.consumed.load(Acquire) <= oldest {
                 return;
             }
@@ -216,16 +253,19 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
             abandoned = true;
         }
     }
-    // (Where `prep` is `number - 1`, so is `ready`: this is called for the packet after the one that is open, or is ready to be opened.)
+    // (Where `prep` is `number - 1`, so is `ready`: this is called for the packet after the one
+    // that is open, or is ready to be opened.)
     if !local::compare_and_swap(&control.prep, number - 1, number) {
         return; // A nested writer prepares it, or did.
     }
     if abandoned {
-        // Only now: an incomplete packet and a failed swap are a nested writer at work in the slot, not a dead one.
+        // Only now: an incomplete packet and a failed swap are a nested writer at work in the slot,
+        // not a dead one.
         local::add(&control.abandoned, 1);
     }
-    // `prep` is visible before any byte of the old packet changes, and so before any of the new one: writers find room in it only once it is `ready`. Partner: the reader's
-    // fence after its copy.
+    // `prep` is visible before any byte of the old packet changes, and so before any of the new
+    // one: writers find room in it only once it is `ready`. Partner: the reader's fence after its
+    // copy.
     fence(Release);
     if oldest.is_some() {
         let retired = control.retired_events.load(Relaxed) + present.committed_events();
@@ -237,8 +277,15 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
     control.ready.store(number, Release);
 }
 
-/// Puts the channel's writer at the beginning of its first packet. The packets are zero; nobody writes before `start` has stored limit and packet size.
-pub(crate) fn begin(control: &Control, ring_address: u64, packet_size: u64, first_packet: u64, time: u64) {
+/// Puts the channel's writer at the beginning of its first packet. The packets are zero; nobody
+/// writes before `start` has stored limit and packet size.
+pub(crate) fn begin(
+    control: &Control,
+    ring_address: u64,
+    packet_size: u64,
+    first_packet: u64,
+    time: u64,
+) {
     let packets = u64::from(control.packets.load(Relaxed));
     let mask = packets * packet_size - 1;
     control.base.store(ring_address, Relaxed);
@@ -252,5 +299,7 @@ pub(crate) fn begin(control: &Control, ring_address: u64, packet_size: u64, firs
     control.prep.store(first_packet + 1, Relaxed);
     control.ready.store(first_packet + 1, Relaxed);
     control.epoch.store(time >> TIME_BITS, Relaxed);
-    control.cursor.store(first_packet * packet_size + SLOT_HEADER, Relaxed);
+    control
+        .cursor
+        .store(first_packet * packet_size + SLOT_HEADER, Relaxed);
 }

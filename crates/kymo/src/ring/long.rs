@@ -16,8 +16,9 @@ pub(crate) type Native = crate::sync::AtomicU64;
 #[cfg(target_pointer_width = "32")]
 pub(crate) type Native = crate::sync::AtomicU32;
 
-/// The number that two words stand for, loaded in this order, `high` first. The halves share bit 31, so that they tell whether the lower one was
-/// carried over meanwhile: no reader has to try again, and a dump of a machine that died between the two stores reads right.
+/// The number that two words stand for, loaded in this order, `high` first. The halves share bit
+/// 31, so that they tell whether the lower one was carried over meanwhile: no reader has to try
+/// again, and a dump of a machine that died between the two stores reads right.
 ///
 /// Right as long as the number did not grow by 2^31 between the two loads.
 pub const fn join(high: u32, low: u32) -> u64 {
@@ -47,7 +48,10 @@ mod halves {
         /// With this value.
         pub const fn new(value: u64) -> Halves {
             let [low, high] = super::split(value);
-            Halves { low: AtomicU32::new(low), high: AtomicU32::new(high) }
+            Halves {
+                low: AtomicU32::new(low),
+                high: AtomicU32::new(high),
+            }
         }
 
         /// Loads it; later loads come after it, whatever `_order` says.
@@ -56,7 +60,8 @@ mod halves {
             super::join(high, self.low.load(Ordering::Acquire))
         }
 
-        /// Stores it; earlier stores are visible before it, whatever `_order` says. For its one writer.
+        /// Stores it; earlier stores are visible before it, whatever `_order` says. For its one
+        /// writer.
         pub fn store(&self, value: u64, _order: Ordering) {
             let [low, high] = super::split(value);
             self.low.store(low, Ordering::Release);
@@ -71,18 +76,31 @@ mod tests {
     use super::*;
     use crate::sync::Ordering::Relaxed;
 
-    /// Every pair of loads that a reader may make, around every store of a number that grows over the carries of bits 31 and 32.
+    /// Every pair of loads that a reader may make, around every store of a number that grows over
+    /// the carries of bits 31 and 32.
     #[test]
     fn a_number_read_while_it_is_carried_over_is_the_old_or_the_new_one() {
         for carry in [1u64 << 31, 1 << 32, 3 << 31, 1 << 62] {
-            for (old, new) in [(carry - 1, carry), (carry - 1, carry + 5), (carry, carry + 1), (carry - 2, carry - 1)] {
+            for (old, new) in [
+                (carry - 1, carry),
+                (carry - 1, carry + 5),
+                (carry, carry + 1),
+                (carry - 2, carry - 1),
+            ] {
                 let ([old_low, old_high], [new_low, new_high]) = (split(old), split(new));
                 // What memory holds, step by step.
-                let states = [(old_high, old_low), (old_high, new_low), (new_high, new_low)];
+                let states = [
+                    (old_high, old_low),
+                    (old_high, new_low),
+                    (new_high, new_low),
+                ];
                 for (at, (high, _)) in states.iter().enumerate() {
                     for (_, low) in states.get(at..).unwrap() {
                         let read = join(*high, *low);
-                        assert!(read == old || read == new, "{old:#x} -> {new:#x} was read as {read:#x}");
+                        assert!(
+                            read == old || read == new,
+                            "{old:#x} -> {new:#x} was read as {read:#x}"
+                        );
                     }
                 }
             }
@@ -93,10 +111,23 @@ mod tests {
     fn halves_hold_numbers_of_63_bits() {
         let halves = Halves::new(u64::from(u32::MAX) + 1);
         assert_eq!(halves.load(Relaxed), 1 << 32);
-        for value in [0, 1, (1 << 31) - 1, 1 << 31, u64::from(u32::MAX), 1 << 32, (1 << 33) + 7, (1 << 63) - 1] {
+        for value in [
+            0,
+            1,
+            (1 << 31) - 1,
+            1 << 31,
+            u64::from(u32::MAX),
+            1 << 32,
+            (1 << 33) + 7,
+            (1 << 63) - 1,
+        ] {
             halves.store(value, Relaxed);
             assert_eq!(halves.load(Relaxed), value);
-            assert_eq!(halves.low.load(Relaxed), value as u32, "the hot path reads the low half alone");
+            assert_eq!(
+                halves.low.load(Relaxed),
+                value as u32,
+                "the hot path reads the low half alone"
+            );
         }
     }
 }

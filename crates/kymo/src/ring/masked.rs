@@ -1,13 +1,15 @@
-//! Reservation with interrupts masked: RISC-V, Cortex-M, and wherever that is cheaper than a compare-and-swap.
+//! Reservation with interrupts masked: RISC-V, Cortex-M, and wherever that is cheaper than a
+//! compare-and-swap.
 //!
-//! One writer at a time on a CPU, so the fast path is loads, stores and one release of `cursor`. It never returns from the slow path:
-//! that is a tail call which restores the interrupt state itself.
+//! One writer at a time on a CPU, so the fast path is loads, stores and one release of `cursor`. It
+//! never returns from the slow path: that is a tail call which restores the interrupt state itself.
 
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 use core::marker::PhantomData;
 
 use super::layout::{
-    COMPACT_IDS, ChannelKind, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind, SLOT_HEADER_WORDS, TIME_BITS, compact_header,
+    COMPACT_IDS, ChannelKind, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind,
+    SLOT_HEADER_WORDS, TIME_BITS, compact_header,
 };
 use super::slot::{Slot, word};
 use super::{Reserve, step_back};
@@ -50,7 +52,11 @@ impl<I: Interrupts> Reserve for Masked<I> {
 
 /// The hot path. This CPU's block is fetched after masking: before, the code could still be moved.
 #[inline(always)]
-fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32], used: usize, saved: usize) {
+fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(
+    words: &[u32],
+    used: usize,
+    saved: usize,
+) {
     let payload = words.get(..used).unwrap_or(words);
     let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };
     let Some(cpu) = P::Local::cpu() else {
@@ -59,11 +65,12 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32
         }
         return;
     };
-    // SAFETY: here and below, interrupts are masked, so the code stays on this CPU, and alone there, until it is done.
+    // SAFETY: here and below, interrupts are masked, so the code stays on this CPU, and alone
+    // there, until it is done.
     let at = unsafe { P::Local::load_word::<Cursor<E>>(cpu) };
     let time = P::quick_clock();
-    // Both directions at once: a clock that stepped back and a window that ended take the slow path.
-    // SAFETY: as above.
+    // Both directions at once: a clock that stepped back and a window that ended take the slow
+    // path. SAFETY: as above.
     if (time >> TIME_BITS) as usize != unsafe { P::Local::load_word::<Epoch<E>>(cpu) } {
         return slow_call::<P, E, I, RESTORE>(payload, saved);
     }
@@ -72,7 +79,8 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32
     if next > unsafe { P::Local::load_word::<Limit<E>>(cpu) } {
         return slow_call::<P, E, I, RESTORE>(payload, saved);
     }
-    // SAFETY: `next <= limit` puts the record into the open packet of this CPU's ring, which stays mapped.
+    // SAFETY: `next <= limit` puts the record into the open packet of this CPU's ring, which stays
+    // mapped.
     let record: *const AtomicU32 = core::ptr::with_exposed_provenance(at);
     let put = |index: usize, value: u32| {
         // SAFETY: as above; `index` is below the record's length.
@@ -87,7 +95,8 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32
     for (index, &value) in payload.iter().enumerate() {
         put(header_words + index, value);
     }
-    // SAFETY: as above; one record more, and the next one behind it. Partner of the last store: the reader's acquire of `cursor`.
+    // SAFETY: as above; one record more, and the next one behind it. Partner of the last store: the
+    // reader's acquire of `cursor`.
     unsafe {
         P::Local::store::<Events<E>>(cpu, P::Local::load::<Events<E>>(cpu).wrapping_add(1));
         P::Local::publish_word::<Cursor<E>>(cpu, next);
@@ -99,8 +108,15 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(words: &[u32
 
 /// Hands over in registers where the payload is short, so that the hot path needs no stack frame.
 #[inline(always)]
-fn slow_call<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(payload: &[u32], saved: usize) {
-    let what = What { id: E::ID, kind: E::CHANNEL, len: payload.len() as u16 };
+fn slow_call<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(
+    payload: &[u32],
+    saved: usize,
+) {
+    let what = What {
+        id: E::ID,
+        kind: E::CHANNEL,
+        len: payload.len() as u16,
+    };
     match *payload {
         [] => slow_short::<P, I, RESTORE>(0, 0, what.pack(), saved),
         [a] => slow_short::<P, I, RESTORE>(a, 0, what.pack(), saved),
@@ -126,7 +142,12 @@ impl What {
 
 #[cold]
 #[inline(never)]
-fn slow_short<P: Platform, I: Interrupts, const RESTORE: bool>(a: u32, b: u32, what: u64, saved: usize) {
+fn slow_short<P: Platform, I: Interrupts, const RESTORE: bool>(
+    a: u32,
+    b: u32,
+    what: u64,
+    saved: usize,
+) {
     let words = [a, b];
     let len = (what >> 48) as usize;
     slow::<P>(words.get(..len).unwrap_or(&words), what);
@@ -137,7 +158,11 @@ fn slow_short<P: Platform, I: Interrupts, const RESTORE: bool>(a: u32, b: u32, w
 
 #[cold]
 #[inline(never)]
-fn slow_long<P: Platform, I: Interrupts, const RESTORE: bool>(payload: &[u32], what: u64, saved: usize) {
+fn slow_long<P: Platform, I: Interrupts, const RESTORE: bool>(
+    payload: &[u32],
+    what: u64,
+    saved: usize,
+) {
     slow::<P>(payload, what);
     if RESTORE {
         I::restore(saved);
@@ -145,7 +170,11 @@ fn slow_long<P: Platform, I: Interrupts, const RESTORE: bool>(payload: &[u32], w
 }
 
 fn slow<P: Platform>(payload: &[u32], what: u64) {
-    let kind = if (what >> 32) as u16 == ChannelKind::Names as u16 { ChannelKind::Names } else { ChannelKind::Events };
+    let kind = if (what >> 32) as u16 == ChannelKind::Names as u16 {
+        ChannelKind::Names
+    } else {
+        ChannelKind::Events
+    };
     let Some(cpu) = P::Local::cpu() else { return };
     let control = P::Local::control(cpu, kind);
     let stepped_back = record_slow(control, P::clock(), what as u32, payload);
@@ -154,9 +183,11 @@ fn slow<P: Platform>(payload: &[u32], what: u64) {
     }
 }
 
-/// Everything that is rare: a new time window, a full packet, a clock that stepped back, a record that fits nowhere.
+/// Everything that is rare: a new time window, a full packet, a clock that stepped back, a record
+/// that fits nowhere.
 ///
-/// Runs with interrupts masked. Where the clock was behind the window of the record before, gives by how many ticks.
+/// Runs with interrupts masked. Where the clock was behind the window of the record before, gives
+/// by how many ticks.
 fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) -> Option<u64> {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     let epoch = control.epoch.load(Relaxed);
@@ -167,18 +198,27 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) -> Op
     let behind = (time >> TIME_BITS < epoch).then(|| (epoch << TIME_BITS).wrapping_sub(time));
     if time >> TIME_BITS < epoch {
         time = epoch << TIME_BITS;
-        control.clock_back.store(control.clock_back.load(Relaxed).wrapping_add(1), Relaxed);
+        control
+            .clock_back
+            .store(control.clock_back.load(Relaxed).wrapping_add(1), Relaxed);
     }
     let usual = 4 * (if id < COMPACT_IDS { 1 } else { 2 } + payload.len()) as u64;
     if 4 * SLOT_HEADER_WORDS as u64 + usual > packet_size - 4 {
-        control.too_large.store(control.too_large.load(Relaxed).wrapping_add(1), Relaxed);
+        control
+            .too_large
+            .store(control.too_large.load(Relaxed).wrapping_add(1), Relaxed);
         drop_event(control);
         return None;
     }
     let extended = time >> TIME_BITS != epoch;
-    let size = if extended { 4 * (EXTENDED_WORDS + payload.len()) as u64 } else { usual };
+    let size = if extended {
+        4 * (EXTENDED_WORDS + payload.len()) as u64
+    } else {
+        usual
+    };
     let slot_address = at & !(packet_size - 1);
-    // SAFETY: `cursor` lies in the open packet, rings are aligned to the packet size, and the region stays mapped.
+    // SAFETY: `cursor` lies in the open packet, rings are aligned to the packet size, and the
+    // region stays mapped.
     let slot = unsafe { Slot::at(slot_address) };
     let used = at - slot_address;
     if used + size <= packet_size - 4 {
@@ -189,7 +229,9 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) -> Op
         } else {
             slot.write_usual(word_at, id, time, payload);
         }
-        control.events.store(control.events.load(Relaxed).wrapping_add(1), Relaxed);
+        control
+            .events
+            .store(control.events.load(Relaxed).wrapping_add(1), Relaxed);
         control.cursor.store(at + size, Release);
         return behind;
     }
@@ -198,10 +240,13 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) -> Op
     let packets = u64::from(control.packets.load(Relaxed));
     let first = control.first_packet.load(Relaxed);
     // The packet that lives in the slot to be opened, if any of this session does.
-    let oldest = (open + 1).checked_sub(packets).filter(|&oldest| oldest >= first);
+    let oldest = (open + 1)
+        .checked_sub(packets)
+        .filter(|&oldest| oldest >= first);
     if let Some(oldest) = oldest
         && control.overflow.load(Relaxed) == Overflow::Discard as u32
-        // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the open packet: a ring has four at least.
+        // Partner: the consumer's release of `consumed`. Whatever it says, `oldest` is not the open
+        // packet: a ring has four at least.
         && control.consumed.load(Acquire) <= oldest
     {
         drop_event(control);
@@ -209,7 +254,13 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) -> Op
     }
     let base = control.base.load(Relaxed);
     let ring_end = base + packets * packet_size;
-    let after = |address: u64| if address + packet_size == ring_end { base } else { address + packet_size };
+    let after = |address: u64| {
+        if address + packet_size == ring_end {
+            base
+        } else {
+            address + packet_size
+        }
+    };
     let next_address = after(slot_address);
     // SAFETY: `next_address` and the one after it are slots of the same ring.
     let (next, next_but_one) = unsafe { (Slot::at(next_address), Slot::at(after(next_address))) };
@@ -217,7 +268,10 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) -> Op
     slot.set(word::CONTENT, used as u32);
     slot.set_long(word::CLOSE, time);
     slot.set_long(word::DISCARDED, control.discarded.load(Relaxed));
-    slot.set(word::COMMIT, control.events.load(Relaxed) << 16 | (packet_size / 4) as u32);
+    slot.set(
+        word::COMMIT,
+        control.events.load(Relaxed) << 16 | (packet_size / 4) as u32,
+    );
     control.prep.store(open + 1, Relaxed);
     // Partner: the reader's acquire fence between its copy and its second look at `prep`.
     fence(Release);
@@ -232,19 +286,31 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) -> Op
     control.events.store(1, Relaxed);
     control.epoch.store(time >> TIME_BITS, Relaxed);
     control.limit.store(next_address + packet_size - 4, Relaxed);
-    // Partner: the reader's acquire of `open`, which it loads behind `cursor`: packet closed, packet open, and its first record.
+    // Partner: the reader's acquire of `open`, which it loads behind `cursor`: packet closed,
+    // packet open, and its first record.
     control.open.store(open + 1, Release);
-    control.cursor.store(next_address + 4 * SLOT_HEADER_WORDS as u64 + usual, Relaxed);
+    control
+        .cursor
+        .store(next_address + 4 * SLOT_HEADER_WORDS as u64 + usual, Relaxed);
     name_epoch::opened(control, open + 1);
     behind
 }
 
 fn drop_event(control: &Control) {
-    control.discarded.store(control.discarded.load(Relaxed) + 1, Relaxed);
+    control
+        .discarded
+        .store(control.discarded.load(Relaxed) + 1, Relaxed);
 }
 
-/// Puts the channel's writer at the beginning of its first packet. The packets are zero; nobody writes before `start` has stored limit and packet size.
-pub(crate) fn begin(control: &Control, ring_address: u64, packet_size: u64, first_packet: u64, time: u64) {
+/// Puts the channel's writer at the beginning of its first packet. The packets are zero; nobody
+/// writes before `start` has stored limit and packet size.
+pub(crate) fn begin(
+    control: &Control,
+    ring_address: u64,
+    packet_size: u64,
+    first_packet: u64,
+    time: u64,
+) {
     let packets = u64::from(control.packets.load(Relaxed));
     let slot_address = ring_address + first_packet % packets * packet_size;
     // SAFETY: the caller (`start`) placed the ring at `ring_address` in the region.
@@ -255,5 +321,7 @@ pub(crate) fn begin(control: &Control, ring_address: u64, packet_size: u64, firs
     control.open.store(first_packet, Relaxed);
     control.events.store(0, Relaxed);
     control.epoch.store(time >> TIME_BITS, Relaxed);
-    control.cursor.store(slot_address + 4 * SLOT_HEADER_WORDS as u64, Relaxed);
+    control
+        .cursor
+        .store(slot_address + 4 * SLOT_HEADER_WORDS as u64, Relaxed);
 }

@@ -1,15 +1,16 @@
 //! Reading a region: copy, then check that the copied packet is still the same one.
 //!
-//! One reader serves the kernel's own `read`, a host that maps the guest's memory, a debugger, and a crash dump; they differ in the
-//! [`Source`] and in the [`View`]. It never asks the writer for anything, never stops it, and writes nothing but `consumed`.
+//! One reader serves the kernel's own `read`, a host that maps the guest's memory, a debugger, and
+//! a crash dump; they differ in the [`Source`] and in the [`View`]. It never asks the writer for
+//! anything, never stops it, and writes nothing but `consumed`.
 
 use crate::sync::{Ordering::Acquire, fence};
 use core::mem::offset_of;
 
 use super::layout::{
-    COMPACT_IDS, CONTROL_SIZE, ChannelKind, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS, HEADER_WORDS, Header,
-    ID_BITS, MIN_PACKETS, Overflow, PACKET_SIZES, Refusal, ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
-    TIME_BITS, TIME_MASK,
+    COMPACT_IDS, CONTROL_SIZE, ChannelKind, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED,
+    EXTENDED_WORDS, HEADER_WORDS, Header, ID_BITS, MIN_PACKETS, Overflow, PACKET_SIZES, Refusal,
+    ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, TIME_BITS, TIME_MASK,
 };
 use super::long::{join, split};
 use super::slot::word;
@@ -28,7 +29,8 @@ const MAX_PACKETS: u32 = 1 << 24;
 pub enum View {
     /// Writers may be at work: every copy is checked.
     Live,
-    /// Nobody writes any more: a dump, or a machine that was stopped or killed. What is there is all there will be.
+    /// Nobody writes any more: a dump, or a machine that was stopped or killed. What is there is
+    /// all there will be.
     PostMortem,
 }
 
@@ -51,19 +53,30 @@ impl Region {
     /// Says why there is nothing to read here.
     pub fn open(source: &impl Source) -> Result<Region, Refusal> {
         let mut words = [0; HEADER_WORDS];
-        source.copy(0, &mut words).map_err(|Outside| Refusal::NoMagic)?;
-        // The state anew, and the session's number: whoever has a word of a session that begins finds that it begins, and one that runs is all there.
-        // Partners: the releases of `start`.
+        source
+            .copy(0, &mut words)
+            .map_err(|Outside| Refusal::NoMagic)?;
+        // The state anew, and the session's number: whoever has a word of a session that begins
+        // finds that it begins, and one that runs is all there. Partners: the releases of `start`.
         fence(Acquire);
-        let again = |index: usize| source.load(4 * index as u64).map_err(|Outside| Refusal::NoMagic);
+        let again = |index: usize| {
+            source
+                .load(4 * index as u64)
+                .map_err(|Outside| Refusal::NoMagic)
+        };
         words[STATE_WORD] = again(STATE_WORD)?;
         if again(SESSION_WORD)? != words[SESSION_WORD] {
             words[STATE_WORD] = State::Forming as u32;
         }
         let header = Header::from_words(&words)?;
         // Saturated, it lies outside of any memory.
-        let controls = (u64::from(header.cpus) * u64::from(header.kinds)).saturating_mul(u64::from(header.control_size));
-        let inside = |offset: u64, len: u64| offset.checked_add(len).is_some_and(|end| end <= header.total_size);
+        let controls = (u64::from(header.cpus) * u64::from(header.kinds))
+            .saturating_mul(u64::from(header.control_size));
+        let inside = |offset: u64, len: u64| {
+            offset
+                .checked_add(len)
+                .is_some_and(|end| end <= header.total_size)
+        };
         let good = header.total_size <= source.len()
             && (1..=MAX_CPUS).contains(&header.cpus)
             && (1..=ChannelKind::ALL.len() as u32).contains(&header.kinds)
@@ -79,7 +92,11 @@ impl Region {
             && (1..=ReserveKind::Masked as u32).contains(&header.reserve)
             && (header.word_size == 4 || cfg!(target_pointer_width = "64"))
             && header.clock.frequency_hz > 0;
-        if good { Ok(Region { header }) } else { Err(Refusal::Geometry) }
+        if good {
+            Ok(Region { header })
+        } else {
+            Err(Refusal::Geometry)
+        }
     }
 
     /// The header.
@@ -108,7 +125,12 @@ impl Region {
     ///
     /// # Errors
     /// [`Refusal::Geometry`] where the channel's constants make no sense.
-    pub fn channel(&self, source: &impl Source, cpu: u32, kind: ChannelKind) -> Result<ChannelReader, Refusal> {
+    pub fn channel(
+        &self,
+        source: &impl Source,
+        cpu: u32,
+        kind: ChannelKind,
+    ) -> Result<ChannelReader, Refusal> {
         if cpu >= self.header.cpus || kind as u32 >= self.header.kinds {
             return Err(Refusal::Geometry);
         }
@@ -124,7 +146,9 @@ impl Region {
             && PACKET_SIZES.contains(&packet_size)
             && (MIN_PACKETS..=MAX_PACKETS).contains(&packets)
             && ring.is_multiple_of(8)
-            && ring.checked_add(size).is_some_and(|end| end <= self.header.total_size)
+            && ring
+                .checked_add(size)
+                .is_some_and(|end| end <= self.header.total_size)
             && constant(offset_of!(Control, kind))? == kind as u32
             && constant(offset_of!(Control, cpu))? == cpu;
         if !good {
@@ -193,7 +217,9 @@ pub struct Losses {
 impl Losses {
     /// Events that were recorded or called for, and are not in the trace.
     pub fn events(&self) -> u64 {
-        self.overwritten.saturating_add(self.dropped).saturating_add(self.unreadable)
+        self.overwritten
+            .saturating_add(self.dropped)
+            .saturating_add(self.unreadable)
     }
 }
 
@@ -210,7 +236,8 @@ pub struct Record<'a> {
     pub padding: u8,
 }
 
-/// Reads one channel, packet after packet. Plain values: it may be kept, copied, and used on another thread.
+/// Reads one channel, packet after packet. Plain values: it may be kept, copied, and used on
+/// another thread.
 #[derive(Clone, Debug)]
 pub struct ChannelReader {
     kind: ChannelKind,
@@ -235,12 +262,14 @@ pub struct ChannelReader {
     time: u64,
     /// Records read of packet `next`.
     walked: u64,
-    /// Words of the open packet at which no record could be made out; 0 usually. Nothing more comes before it is closed.
+    /// Words of the open packet at which no record could be made out; 0 usually. Nothing more comes
+    /// before it is closed.
     stuck_at: usize,
     /// Records read.
     emitted: u64,
     losses: Losses,
-    /// Of `losses`: what was dropped before the packet `next` was opened. What a packet tells of was dropped when it was full: behind its records.
+    /// Of `losses`: what was dropped before the packet `next` was opened. What a packet tells of
+    /// was dropped when it was full: behind its records.
     dropped_before: u64,
 }
 
@@ -281,10 +310,15 @@ impl ChannelReader {
 
     /// What the ring does when it is full.
     pub fn overflow(&self) -> Overflow {
-        if self.discard { Overflow::Discard } else { Overflow::Overwrite }
+        if self.discard {
+            Overflow::Discard
+        } else {
+            Overflow::Overwrite
+        }
     }
 
-    /// Whether every record that was reserved in the open packet is committed (`LocalCas`; with `Masked` a record has no such state).
+    /// Whether every record that was reserved in the open packet is committed (`LocalCas`; with
+    /// `Masked` a record has no such state).
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
@@ -295,9 +329,15 @@ impl ChannelReader {
         let pos = self.load_control(source, offset_of!(Control, cursor))?;
         let open = pos / u64::from(self.packet_size);
         let committed = self.slot_word(source, open, word::COMMIT)? & 0xffff;
-        let before =
-            if open > self.first { self.slot_word(source, open - 1, word::COMMIT)? & 0xffff } else { self.packet_size / 4 };
-        Ok(u64::from(committed) == pos % u64::from(self.packet_size) / 4 && before == self.packet_size / 4)
+        let before = if open > self.first {
+            self.slot_word(source, open - 1, word::COMMIT)? & 0xffff
+        } else {
+            self.packet_size / 4
+        };
+        Ok(
+            u64::from(committed) == pos % u64::from(self.packet_size) / 4
+                && before == self.packet_size / 4,
+        )
     }
 
     /// Packets that the ring holds.
@@ -315,7 +355,8 @@ impl ChannelReader {
         self.losses
     }
 
-    /// Takes the writer's present counts of dropped events and of oddities into [`losses`](Self::losses).
+    /// Takes the writer's present counts of dropped events and of oddities into
+    /// [`losses`](Self::losses).
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
@@ -328,13 +369,18 @@ impl ChannelReader {
         // Another session over the same memory counts anew.
         if self.is_ours(source)? {
             self.losses.dropped = self.losses.dropped.max(dropped);
-            (self.losses.too_large, self.losses.clock_back, self.losses.abandoned) = (too_large, clock_back, abandoned);
+            (
+                self.losses.too_large,
+                self.losses.clock_back,
+                self.losses.abandoned,
+            ) = (too_large, clock_back, abandoned);
         }
         Ok(())
     }
 
-    /// As [`refresh_dropped`](Self::refresh_dropped), and takes what was overwritten since the last record into [`losses`](Self::losses): for whoever ends without
-    /// reading what is left. Nobody writes any more.
+    /// As [`refresh_dropped`](Self::refresh_dropped), and takes what was overwritten since the last
+    /// record into [`losses`](Self::losses): for whoever ends without reading what is left. Nobody
+    /// writes any more.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
@@ -342,7 +388,10 @@ impl ChannelReader {
         self.refresh_dropped(source)?;
         let prep = self.load_control(source, offset_of!(Control, prep))?;
         // The newest packet and those that fit beside it; none is before the first.
-        let oldest = prep.saturating_add(1).max(self.first.saturating_add(self.packets)).saturating_sub(self.packets);
+        let oldest = prep
+            .saturating_add(1)
+            .max(self.first.saturating_add(self.packets))
+            .saturating_sub(self.packets);
         if self.next < oldest && self.is_ours(source)? {
             self.resume(source, View::PostMortem, oldest)?;
         }
@@ -356,7 +405,11 @@ impl ChannelReader {
     /// A control word that is an address of the writer's: a machine word of its own.
     fn load_address(&self, source: &impl Source, offset: usize) -> Result<u64, Outside> {
         let offset = self.control + offset as u64;
-        if self.halves { source.load(offset).map(u64::from) } else { source.load_long(offset) }
+        if self.halves {
+            source.load(offset).map(u64::from)
+        } else {
+            source.load_long(offset)
+        }
     }
 
     fn slot(&self, number: u64) -> u64 {
@@ -367,22 +420,31 @@ impl ChannelReader {
         source.load(self.slot(number) + 4 * index as u64)
     }
 
-    /// Whether what is there is still of this reader's session, and not of another one over the same memory.
+    /// Whether what is there is still of this reader's session, and not of another one over the
+    /// same memory.
     fn is_ours(&self, source: &impl Source) -> Result<bool, Outside> {
         // The low half, which `start` stores as a word: two sessions over one memory differ in it.
         Ok(source.load(4 * SESSION_WORD as u64)? == self.session_id as u32)
     }
 
     fn intact(&self, source: &impl Source, number: u64) -> Result<bool, Outside> {
-        Ok(number.saturating_add(self.packets) > self.load_control(source, offset_of!(Control, prep))?)
+        Ok(number.saturating_add(self.packets)
+            > self.load_control(source, offset_of!(Control, prep))?)
     }
 
-    /// The next records that are whole: the rest of a packet, as much as was written so far. `None`: nothing new now.
+    /// The next records that are whole: the rest of a packet, as much as was written so far.
+    /// `None`: nothing new now.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
-    pub fn read<'a>(&'a mut self, source: &impl Source, view: View, scratch: &'a mut [u32]) -> Result<Option<Batch<'a>>, Outside> {
-        // A writer may lap the reader in every turn; what cannot be had in a few is left for the next call.
+    pub fn read<'a>(
+        &'a mut self,
+        source: &impl Source,
+        view: View,
+        scratch: &'a mut [u32],
+    ) -> Result<Option<Batch<'a>>, Outside> {
+        // A writer may lap the reader in every turn; what cannot be had in a few is left for the
+        // next call.
         let mut turns = 0;
         while turns < 8 {
             turns += u32::from(view == View::Live);
@@ -390,7 +452,10 @@ impl ChannelReader {
             if !self.is_ours(source)? {
                 return Ok(None);
             }
-            let oldest = prep.saturating_add(1).saturating_sub(self.packets).max(self.first);
+            let oldest = prep
+                .saturating_add(1)
+                .saturating_sub(self.packets)
+                .max(self.first);
             if self.next > prep {
                 return Ok(None);
             }
@@ -404,9 +469,13 @@ impl ChannelReader {
                 Standing::Broken(words) => (words, true, true),
             };
             let whole = words.min(self.scratch_words());
-            source.copy(self.slot(self.next), scratch.get_mut(..whole).ok_or(Outside)?)?;
+            source.copy(
+                self.slot(self.next),
+                scratch.get_mut(..whole).ok_or(Outside)?,
+            )?;
             let dropped_now = self.load_control(source, offset_of!(Control, discarded))?;
-            // Partners: the writer's release fence between `prep` and the first byte that it destroys; that of `start` behind the session's number.
+            // Partners: the writer's release fence between `prep` and the first byte that it
+            // destroys; that of `start` behind the session's number.
             fence(Acquire);
             if !self.is_ours(source)? {
                 return Ok(None);
@@ -422,9 +491,13 @@ impl ChannelReader {
                 if view == View::Live {
                     return Ok(None);
                 }
-                // The writer died before it gave the packet its number. What nested writers committed in it stands behind a hole.
+                // The writer died before it gave the packet its number. What nested writers
+                // committed in it stands behind a hole.
                 let committed = (long(word::COMMIT) >> 16) & 0xffff;
-                self.losses.unreadable = self.losses.unreadable.saturating_add(committed.saturating_sub(self.walked));
+                self.losses.unreadable = self
+                    .losses
+                    .unreadable
+                    .saturating_add(committed.saturating_sub(self.walked));
                 self.losses.packets = self.losses.packets.saturating_add(1);
                 self.next += 1;
                 self.done = SLOT_HEADER_WORDS;
@@ -436,12 +509,16 @@ impl ChannelReader {
             // How many there must be, where that is final: nobody writes the packet any more.
             let committed = match (closed, view) {
                 (false, View::Live) => None,
-                (false, View::PostMortem) if self.masked => {
-                    Some(u64::from(source.load(self.control + offset_of!(Control, events) as u64)?))
-                }
+                (false, View::PostMortem) if self.masked => Some(u64::from(
+                    source.load(self.control + offset_of!(Control, events) as u64)?,
+                )),
                 _ => Some((long(word::COMMIT) >> 16) & 0xffff),
             };
-            let dropped = if closed && !broken { long(word::DISCARDED) } else { dropped_now };
+            let dropped = if closed && !broken {
+                long(word::DISCARDED)
+            } else {
+                dropped_now
+            };
             if self.done == SLOT_HEADER_WORDS {
                 // Not begun: nothing was read of it.
                 self.time = self.time.max(begin);
@@ -455,15 +532,30 @@ impl ChannelReader {
                 return Ok(None);
             }
             let words = scratch.get(..whole).unwrap_or(&[]);
-            return Ok(Some(Batch { begin, end, closed, committed, reader_is_here: true, words, reader: self }));
+            return Ok(Some(Batch {
+                begin,
+                end,
+                closed,
+                committed,
+                reader_is_here: true,
+                words,
+                reader: self,
+            }));
         }
         Ok(None)
     }
 
-    /// Goes to the oldest packet that will be there for a while, and counts exactly what was lost. `false`: try again.
+    /// Goes to the oldest packet that will be there for a while, and counts exactly what was lost.
+    /// `false`: try again.
     fn resume(&mut self, source: &impl Source, view: View, oldest: u64) -> Result<bool, Outside> {
-        let ahead = if view == View::Live { self.packets / 4 } else { 0 };
-        let Some(mut before) = self.events_before(source, view, oldest)? else { return Ok(false) };
+        let ahead = if view == View::Live {
+            self.packets / 4
+        } else {
+            0
+        };
+        let Some(mut before) = self.events_before(source, view, oldest)? else {
+            return Ok(false);
+        };
         let mut resume = oldest;
         while resume < oldest.saturating_add(ahead) {
             let commit = self.slot_word(source, resume, word::COMMIT)?;
@@ -477,7 +569,10 @@ impl ChannelReader {
         if view == View::Live && (!self.intact(source, oldest)? || !self.is_ours(source)?) {
             return Ok(false);
         }
-        self.losses.overwritten = self.losses.overwritten.max(before.saturating_sub(self.emitted + self.losses.unreadable));
+        self.losses.overwritten = self
+            .losses
+            .overwritten
+            .max(before.saturating_sub(self.emitted + self.losses.unreadable));
         self.losses.packets = self.losses.packets.saturating_add(resume - self.next);
         self.next = resume;
         self.done = SLOT_HEADER_WORDS;
@@ -485,8 +580,14 @@ impl ChannelReader {
         Ok(true)
     }
 
-    /// Records in all packets before `oldest`, the oldest there is; `None`: try again. Right if `oldest` is intact afterwards.
-    fn events_before(&self, source: &impl Source, view: View, oldest: u64) -> Result<Option<u64>, Outside> {
+    /// Records in all packets before `oldest`, the oldest there is; `None`: try again. Right if
+    /// `oldest` is intact afterwards.
+    fn events_before(
+        &self,
+        source: &impl Source,
+        view: View,
+        oldest: u64,
+    ) -> Result<Option<u64>, Outside> {
         let mut before = {
             let high = self.slot_word(source, oldest, word::EVENTS_BEFORE + 1)?;
             let low = self.slot_word(source, oldest, word::EVENTS_BEFORE)?;
@@ -496,9 +597,12 @@ impl ChannelReader {
             if view == View::Live {
                 return Ok(None);
             }
-            // The writer died between taking the slot and leaving the count: the packet before is still whole.
+            // The writer died between taking the slot and leaving the count: the packet before is
+            // still whole.
             let retired = self.load_control(source, offset_of!(Control, retired_events))?;
-            before = retired.wrapping_add(u64::from(self.slot_word(source, oldest - 1, word::COMMIT)? >> 16));
+            before = retired.wrapping_add(u64::from(
+                self.slot_word(source, oldest - 1, word::COMMIT)? >> 16,
+            ));
         }
         before &= !EVENTS_BEFORE_VALID;
         Ok(Some(before))
@@ -508,7 +612,8 @@ impl ChannelReader {
         let full = self.packet_size as usize / 4;
         let dead = view == View::PostMortem;
         if self.masked {
-            // `cursor` moves after `open`: it is read first, so that an `open` of `next` and a cursor in its slot belong together.
+            // `cursor` moves after `open`: it is read first, so that an `open` of `next` and a
+            // cursor in its slot belong together.
             let cursor = self.load_address(source, offset_of!(Control, cursor))?;
             let open = self.load_control(source, offset_of!(Control, open))?;
             return Ok(match self.next.cmp(&open) {
@@ -519,7 +624,10 @@ impl ChannelReader {
                 }
                 core::cmp::Ordering::Equal => {
                     let offset = cursor.wrapping_sub(self.ring_address);
-                    let (slot, used) = (offset / u64::from(self.packet_size), offset % u64::from(self.packet_size));
+                    let (slot, used) = (
+                        offset / u64::from(self.packet_size),
+                        offset % u64::from(self.packet_size),
+                    );
                     if slot == self.next % self.packets && used as usize >= 4 * SLOT_HEADER_WORDS {
                         Standing::Open(used as usize / 4)
                     } else if dead {
@@ -548,7 +656,8 @@ impl ChannelReader {
         })
     }
 
-    /// Whether the packets before the present one were freed already, by a consumer that left off ahead of here.
+    /// Whether the packets before the present one were freed already, by a consumer that left off
+    /// ahead of here.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
@@ -556,7 +665,8 @@ impl ChannelReader {
         Ok(self.load_control(source, offset_of!(Control, consumed))? >= self.next)
     }
 
-    /// Tells the writer that the packets before the present one may be reused. For the session's one consumer.
+    /// Tells the writer that the packets before the present one may be reused. For the session's
+    /// one consumer.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
@@ -574,7 +684,8 @@ impl ChannelReader {
     }
 }
 
-/// Records that were copied and are known to be whole. Those not taken with [`next_record`](Batch::next_record) come again.
+/// Records that were copied and are known to be whole. Those not taken with
+/// [`next_record`](Batch::next_record) come again.
 #[derive(Debug)]
 pub struct Batch<'a> {
     reader: &'a mut ChannelReader,
@@ -599,9 +710,13 @@ impl<'a> Batch<'a> {
         self.end
     }
 
-    /// Losses up to this batch. What was dropped after its records is among those of the next one, and of the [reader](ChannelReader::losses).
+    /// Losses up to this batch. What was dropped after its records is among those of the next one,
+    /// and of the [reader](ChannelReader::losses).
     pub fn losses(&self) -> Losses {
-        Losses { dropped: self.reader.dropped_before, ..self.reader.losses }
+        Losses {
+            dropped: self.reader.dropped_before,
+            ..self.reader.losses
+        }
     }
 
     /// The next record; `None` at the batch's end.
@@ -626,23 +741,33 @@ impl<'a> Batch<'a> {
         Some(record)
     }
 
-    /// At the end of what can be read: a closed packet is behind us, and what it held beyond is counted.
+    /// At the end of what can be read: a closed packet is behind us, and what it held beyond is
+    /// counted.
     fn finish_packet(&mut self) {
         let reader = &mut *self.reader;
         if !self.reader_is_here {
             return;
         }
-        // In an open packet the last record may be counted and not yet published; it is missing only if the walk ended before.
+        // In an open packet the last record may be counted and not yet published; it is missing
+        // only if the walk ended before.
         let ended_early = self.closed || reader.done < self.words.len();
         if let (Some(committed), true) = (self.committed, ended_early) {
-            reader.losses.unreadable = reader.losses.unreadable.saturating_add(committed.saturating_sub(reader.walked));
+            reader.losses.unreadable = reader
+                .losses
+                .unreadable
+                .saturating_add(committed.saturating_sub(reader.walked));
             reader.walked = reader.walked.max(committed);
         }
         if !self.closed {
-            reader.stuck_at = if reader.done < self.words.len() { self.words.len() } else { 0 };
+            reader.stuck_at = if reader.done < self.words.len() {
+                self.words.len()
+            } else {
+                0
+            };
         } else {
             self.reader_is_here = false;
-            // The record that closed it may be overwritten before it is read; the packet's end is told all the same.
+            // The record that closed it may be overwritten before it is read; the packet's end is
+            // told all the same.
             reader.time = reader.time.max(self.end.unwrap_or(0));
             reader.next += 1;
             reader.done = SLOT_HEADER_WORDS;
@@ -662,12 +787,30 @@ fn load_long(source: &impl Source, offset: u64, halves: bool) -> Result<u64, Out
     Ok(join(high, source.load(offset)?))
 }
 
-/// The record at the front of `words`, and the words of its header; `None` where there is none, or no whole one.
-fn split_record<'a>(words: &'a [u32], now: u64, shapes: &impl Shapes) -> Option<(Record<'a>, usize)> {
-    let Extent { time, id, header, bytes } = extent(words.len(), |index| words.get(index).copied(), now, shapes)?;
+/// The record at the front of `words`, and the words of its header; `None` where there is none, or
+/// no whole one.
+fn split_record<'a>(
+    words: &'a [u32],
+    now: u64,
+    shapes: &impl Shapes,
+) -> Option<(Record<'a>, usize)> {
+    let Extent {
+        time,
+        id,
+        header,
+        bytes,
+    } = extent(words.len(), |index| words.get(index).copied(), now, shapes)?;
     let len = bytes.div_ceil(4);
     let payload = words.get(header..header + len)?;
-    Some((Record { time, id, payload, padding: (4 * len - bytes) as u8 }, header))
+    Some((
+        Record {
+            time,
+            id,
+            payload,
+            padding: (4 * len - bytes) as u8,
+        },
+        header,
+    ))
 }
 
 /// What a record's header and the lengths in it say.
@@ -680,11 +823,18 @@ struct Extent {
     bytes: usize,
 }
 
-/// The record at the front of `len` words, of which `word` gives those that are asked for; `None` where there is none, or no whole one.
-fn extent(len: usize, word: impl Fn(usize) -> Option<u32>, now: u64, shapes: &impl Shapes) -> Option<Extent> {
+/// The record at the front of `len` words, of which `word` gives those that are asked for; `None`
+/// where there is none, or no whole one.
+fn extent(
+    len: usize,
+    word: impl Fn(usize) -> Option<u32>,
+    now: u64,
+    shapes: &impl Shapes,
+) -> Option<Extent> {
     let first = word(0)?;
     let short = first & ((1 << ID_BITS) - 1);
-    // Inside a run of compact records the low bits never decrease but for a step back: their window is that of the record before.
+    // Inside a run of compact records the low bits never decrease but for a step back: their window
+    // is that of the record before.
     let compact_time = (now >> TIME_BITS << TIME_BITS) | (u64::from(first >> ID_BITS) & TIME_MASK);
     let (time, id, header) = match short {
         0 => return None,
@@ -695,6 +845,13 @@ fn extent(len: usize, word: impl Fn(usize) -> Option<u32>, now: u64, shapes: &im
         COMPACT_IDS => (compact_time, word(1)?, 2),
         id => (compact_time, id, 1),
     };
-    let bytes = shapes.shape(id)?.payload_bytes_of(len.checked_sub(header)?, |index| word(header + index))?;
-    Some(Extent { time, id, header, bytes })
+    let bytes = shapes
+        .shape(id)?
+        .payload_bytes_of(len.checked_sub(header)?, |index| word(header + index))?;
+    Some(Extent {
+        time,
+        id,
+        header,
+        bytes,
+    })
 }

@@ -30,16 +30,19 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// # Safety
-    /// `address` is the exposed address of a packet slot in a region that stays mapped; the slot has at least as many words as
-    /// any index given to the other functions.
+    /// `address` is the exposed address of a packet slot in a region that stays mapped; the slot
+    /// has at least as many words as any index given to the other functions.
     #[inline(always)]
     pub(crate) unsafe fn at(address: u64) -> Slot {
-        Slot { words: core::ptr::with_exposed_provenance(address as usize) }
+        Slot {
+            words: core::ptr::with_exposed_provenance(address as usize),
+        }
     }
 
     #[inline(always)]
     pub(crate) fn word(&self, index: usize) -> &'static AtomicU32 {
-        // SAFETY: `at` promised a mapped slot that holds `index`; its words are only ever used as atomics (invariant 4).
+        // SAFETY: `at` promised a mapped slot that holds `index`; its words are only ever used as
+        // atomics (invariant 4).
         unsafe { &*self.words.add(index) }
     }
 
@@ -56,7 +59,8 @@ impl Slot {
     /// Zeroes its first `words` words, an even number.
     #[cfg(target_pointer_width = "64")]
     pub(crate) fn zero(&self, words: usize) {
-        // SAFETY: `at` promised so many mapped words, aligned to the packet size, only ever used as atomics; only the CPU that owns the ring prepares slots.
+        // SAFETY: `at` promised so many mapped words, aligned to the packet size, only ever used as
+        // atomics; only the CPU that owns the ring prepares slots.
         unsafe { crate::arch::local::zero(self.words, words) };
     }
 
@@ -75,7 +79,8 @@ impl Slot {
     pub(crate) fn set_events_before(&self, events: u64) {
         self.set(word::EVENTS_BEFORE, events as u32);
         // The valid bit is in the high half: it is stored last, and a reader loads it first.
-        self.word(word::EVENTS_BEFORE + 1).store(((events | EVENTS_BEFORE_VALID) >> 32) as u32, Release);
+        self.word(word::EVENTS_BEFORE + 1)
+            .store(((events | EVENTS_BEFORE_VALID) >> 32) as u32, Release);
     }
 
     /// The header of a packet that opens now, but for `commit`.
@@ -96,15 +101,20 @@ impl Slot {
         self.word(at).store(super::layout::EXTENDED, Release);
     }
 
-    /// Writes one record with the usual header (one word, or two for the ids that need it) at word `at`.
+    /// Writes one record with the usual header (one word, or two for the ids that need it) at word
+    /// `at`.
     pub(crate) fn write_usual(&self, at: usize, id: u32, time: u64, payload: &[u32]) {
         if id < super::layout::COMPACT_IDS {
             self.write_payload(at + 1, payload);
-            self.word(at).store(super::layout::compact_header(time, id), Release);
+            self.word(at)
+                .store(super::layout::compact_header(time, id), Release);
         } else {
             self.set(at + 1, id);
             self.write_payload(at + 2, payload);
-            self.word(at).store(super::layout::compact_header(time, super::layout::MEDIUM), Release);
+            self.word(at).store(
+                super::layout::compact_header(time, super::layout::MEDIUM),
+                Release,
+            );
         }
     }
 

@@ -22,8 +22,8 @@ pub trait Source {
     /// [`Outside`].
     fn load(&self, offset: u64) -> Result<u32, Outside>;
 
-    /// Loads an aligned 64-bit word; later loads come after it (acquire). At once on 64-bit processors; others read no region of which that is asked while
-    /// it is written.
+    /// Loads an aligned 64-bit word; later loads come after it (acquire). At once on 64-bit
+    /// processors; others read no region of which that is asked while it is written.
     ///
     /// # Errors
     /// [`Outside`].
@@ -41,7 +41,8 @@ pub trait Source {
     }
 }
 
-/// A source whose consumer word can be written: the one consumer of a session in `Discard` needs it.
+/// A source whose consumer word can be written: the one consumer of a session in `Discard` needs
+/// it.
 pub trait Consume: Source {
     /// Stores an aligned 32-bit word; all earlier loads come before it (release).
     ///
@@ -49,7 +50,8 @@ pub trait Consume: Source {
     /// [`Outside`].
     fn store(&self, offset: u64, value: u32) -> Result<(), Outside>;
 
-    /// Stores an aligned 64-bit word, at once; all earlier loads come before it (release). On 64-bit processors only.
+    /// Stores an aligned 64-bit word, at once; all earlier loads come before it (release). On
+    /// 64-bit processors only.
     ///
     /// # Errors
     /// [`Outside`].
@@ -64,7 +66,10 @@ impl Bytes<'_> {
     fn array<const N: usize>(&self, offset: u64) -> Result<[u8; N], Outside> {
         let at = usize::try_from(offset).map_err(|_| Outside)?;
         let end = at.checked_add(N).ok_or(Outside)?;
-        self.0.get(at..end).and_then(|bytes| bytes.try_into().ok()).ok_or(Outside)
+        self.0
+            .get(at..end)
+            .and_then(|bytes| bytes.try_into().ok())
+            .ok_or(Outside)
     }
 }
 
@@ -80,7 +85,8 @@ impl Source for Bytes<'_> {
     }
 }
 
-/// Memory that writers may be writing: this kernel's own region, or a guest's that is mapped here. Every access is atomic.
+/// Memory that writers may be writing: this kernel's own region, or a guest's that is mapped here.
+/// Every access is atomic.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
     base: *const u8,
@@ -96,8 +102,9 @@ impl Live {
     /// The memory at `base`.
     ///
     /// # Safety
-    /// `base` is aligned to 8 bytes; `len` bytes from it stay readable (and writable, if [`Consume`] is used) as long as the value or a copy of it lives,
-    /// and nobody in this program touches them but atomically.
+    /// `base` is aligned to 8 bytes; `len` bytes from it stay readable (and writable, if
+    /// [`Consume`] is used) as long as the value or a copy of it lives, and nobody in this program
+    /// touches them but atomically.
     pub const unsafe fn new(base: *const u8, len: u64) -> Live {
         Live { base, len }
     }
@@ -108,7 +115,8 @@ impl Live {
         if !inside || !offset.is_multiple_of(size) {
             return Err(Outside);
         }
-        // SAFETY: inside of the memory that `new` was promised, aligned, and only ever accessed atomically.
+        // SAFETY: inside of the memory that `new` was promised, aligned, and only ever accessed
+        // atomically.
         Ok(unsafe { &*self.base.add(offset as usize).cast::<A>() })
     }
 }
@@ -126,7 +134,8 @@ impl Source for Live {
     }
     #[cfg(target_pointer_width = "32")]
     fn load_long(&self, offset: u64) -> Result<u64, Outside> {
-        Ok(u64::from(self.load(offset)?) | u64::from(self.load(offset.checked_add(4).ok_or(Outside)?)?) << 32)
+        Ok(u64::from(self.load(offset)?)
+            | u64::from(self.load(offset.checked_add(4).ok_or(Outside)?)?) << 32)
     }
     fn copy(&self, offset: u64, out: &mut [u32]) -> Result<(), Outside> {
         for (index, word) in out.iter_mut().enumerate() {
@@ -144,7 +153,8 @@ impl Consume for Live {
     }
     #[cfg(target_pointer_width = "64")]
     fn store_long(&self, offset: u64, value: u64) -> Result<(), Outside> {
-        self.word::<crate::sync::AtomicU64>(offset)?.store(value, Release);
+        self.word::<crate::sync::AtomicU64>(offset)?
+            .store(value, Release);
         Ok(())
     }
     /// There are none on this processor.

@@ -1,5 +1,5 @@
-//! Writers and readers against each other, with a clock of the test's own: every record that comes out is the one that went in, and what does not come
-//! out is counted.
+//! Writers and readers against each other, with a clock of the test's own: every record that comes
+//! out is the one that went in, and what does not come out is counted.
 
 use std::cell::Cell;
 #[cfg(target_pointer_width = "64")]
@@ -55,7 +55,12 @@ fn config(overflow: Overflow, consumer: Consumer, packet_size: u32, packets: u32
         names_packets: 4,
         overflow,
         consumer,
-        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: 0,
         build_id: [0; 20],
         seed: 1,
@@ -74,7 +79,9 @@ fn start<R: Reserve + 'static>(memory: Memory, config: &Config) -> Session<Test<
 }
 
 fn dump(session_memory: &impl Source) -> Vec<u8> {
-    (0..session_memory.len() / 4).flat_map(|word| session_memory.load(4 * word).unwrap().to_le_bytes()).collect()
+    (0..session_memory.len() / 4)
+        .flat_map(|word| session_memory.load(4 * word).unwrap().to_le_bytes())
+        .collect()
 }
 
 /// A small generator of numbers (SplitMix64), the same on every run.
@@ -93,13 +100,25 @@ fn emit<R: Reserve + 'static>(which: u64, seq: u32) {
     type T<R> = Tracer<Test<R>>;
     match which {
         0 => T::<R>::record(Tiny { seq }),
-        1 => T::<R>::record_masked(Long { seq, bytes: [seq as u8; 37], name: Text::new("abcdefghijklmnopqrstuvwxyz") }),
-        _ => T::<R>::record(Short { seq, check: check_of(seq) }),
+        1 => T::<R>::record_masked(Long {
+            seq,
+            bytes: [seq as u8; 37],
+            name: Text::new("abcdefghijklmnopqrstuvwxyz"),
+        }),
+        _ => T::<R>::record(Short {
+            seq,
+            check: check_of(seq),
+        }),
     }
 }
 
 /// Reads what there is; checks each record against its own sequence number.
-fn read_all(reader: &mut ChannelReader, source: &impl Source, view: View, mut each: impl FnMut(u32, u64)) {
+fn read_all(
+    reader: &mut ChannelReader,
+    source: &impl Source,
+    view: View,
+    mut each: impl FnMut(u32, u64),
+) {
     let mut scratch = vec![0; reader.scratch_words()];
     while let Some(mut batch) = reader.read(source, view, &mut scratch).unwrap() {
         while let Some(record) = batch.next_record(&VOCABULARY) {
@@ -119,11 +138,20 @@ fn read_all(reader: &mut ChannelReader, source: &impl Source, view: View, mut ea
     }
 }
 
-/// Random events, random clock (forward only), a reader that comes now and then; everything is accounted for.
+/// Random events, random clock (forward only), a reader that comes now and then; everything is
+/// accounted for.
 fn account<R: Reserve + 'static>(overflow: Overflow, consumer: Consumer, seed: u64) -> Losses {
     let mut random = Random(seed);
     let memory = memory();
-    let session = start::<R>(memory, &config(overflow, consumer, 256 << random.next(3), 4 << random.next(3)));
+    let session = start::<R>(
+        memory,
+        &config(
+            overflow,
+            consumer,
+            256 << random.next(3),
+            4 << random.next(3),
+        ),
+    );
     let live = session.live();
     let region = Region::open(&live).unwrap();
     let mut reader = region.channel(&live, 0, ChannelKind::Events).unwrap();
@@ -154,19 +182,28 @@ fn account<R: Reserve + 'static>(overflow: Overflow, consumer: Consumer, seed: u
     }
     // The rest from a dump, by the rules of dumps.
     let bytes = dump(&live);
-    read_all(&mut reader, &Bytes(&bytes), View::PostMortem, |seq, time| {
-        assert!(last.is_none_or(|last| last < seq));
-        last = Some(seq);
-        assert_eq!(time, times[seq as usize]);
-        seen += 1;
-    });
+    read_all(
+        &mut reader,
+        &Bytes(&bytes),
+        View::PostMortem,
+        |seq, time| {
+            assert!(last.is_none_or(|last| last < seq));
+            last = Some(seq);
+            assert_eq!(time, times[seq as usize]);
+            seen += 1;
+        },
+    );
     reader.refresh_dropped(&live).unwrap();
     let losses = reader.losses();
     assert_eq!(seen, reader.emitted());
     assert_eq!(seen + losses.events(), 3000, "seed {seed}: {losses:?}");
     match overflow {
         Overflow::Overwrite => assert_eq!(last, Some(2999)),
-        Overflow::Discard => assert_eq!((losses.overwritten, losses.packets), (0, 0), "what is not consumed stays"),
+        Overflow::Discard => assert_eq!(
+            (losses.overwritten, losses.packets),
+            (0, 0),
+            "what is not consumed stays"
+        ),
     }
     assert_eq!(losses.packets > 0, losses.overwritten > 0, "{losses:?}");
     assert_eq!(losses.unreadable, 0);
@@ -177,23 +214,32 @@ fn account<R: Reserve + 'static>(overflow: Overflow, consumer: Consumer, seed: u
 fn everything_written_is_read_or_counted() {
     let mut sum = [0u64; 3];
     for seed in 0..60 {
-        for (slot, (overflow, consumer)) in
-            [(Overflow::Discard, Consumer::None), (Overflow::Discard, Consumer::Host), (Overflow::Overwrite, Consumer::None)]
-                .into_iter()
-                .enumerate()
+        for (slot, (overflow, consumer)) in [
+            (Overflow::Discard, Consumer::None),
+            (Overflow::Discard, Consumer::Host),
+            (Overflow::Overwrite, Consumer::None),
+        ]
+        .into_iter()
+        .enumerate()
         {
             sum[slot] += account::<LocalCas>(overflow, consumer, seed).events();
             sum[slot] += account::<Masked<NoInterrupts>>(overflow, consumer, seed).events();
         }
     }
-    assert!(sum.iter().all(|&lost| lost > 1000), "the test is to see losses of every kind: {sum:?}");
+    assert!(
+        sum.iter().all(|&lost| lost > 1000),
+        "the test is to see losses of every kind: {sum:?}"
+    );
 }
 
 fn steps_back<R: Reserve + 'static>() {
     let memory = memory();
     let window = 1u64 << TIME_BITS;
     CLOCK.set(5 * window + 100);
-    let session = start::<R>(memory, &config(Overflow::Overwrite, Consumer::None, 4096, 4));
+    let session = start::<R>(
+        memory,
+        &config(Overflow::Overwrite, Consumer::None, 4096, 4),
+    );
     let stamps = [
         5 * window + 200,
         5 * window + 150,
@@ -209,7 +255,10 @@ fn steps_back<R: Reserve + 'static>() {
         emit::<R>(2, seq as u32);
     }
     let live = session.live();
-    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, ChannelKind::Events)
+        .unwrap();
     let mut times = Vec::new();
     read_all(&mut reader, &live, View::Live, |_, time| times.push(time));
     let mut expected = stamps;
@@ -219,7 +268,11 @@ fn steps_back<R: Reserve + 'static>() {
     assert_eq!(reader.losses().clamped, 2);
     // SAFETY: the block of a leaked region.
     let control = unsafe { &*memory.control(0) };
-    assert_eq!(control.clock_back.load(Relaxed), 1, "one step left its window");
+    assert_eq!(
+        control.clock_back.load(Relaxed),
+        1,
+        "one step left its window"
+    );
     // And over a packet's end.
     CLOCK.set(window);
     for seq in 0..1000 {
@@ -232,7 +285,8 @@ fn steps_back<R: Reserve + 'static>() {
     });
 }
 
-/// Memory in which the writer goes on while it is read: after every so many words that the reader loads.
+/// Memory in which the writer goes on while it is read: after every so many words that the reader
+/// loads.
 struct Interleaved<'a, W: Fn()> {
     live: super::source::Live,
     left: Cell<u64>,
@@ -264,7 +318,8 @@ impl<W: Fn()> Source for Interleaved<'_, W> {
     }
 }
 
-/// A writer between any two loads of the reader: what the reader takes for whole is whole, and the rest is counted.
+/// A writer between any two loads of the reader: what the reader takes for whole is whole, and the
+/// rest is counted.
 fn interleave<R: Reserve + 'static>(every: u64, burst: u32, earlier_packets: u64) {
     let memory = memory();
     CLOCK.set(0);
@@ -272,7 +327,9 @@ fn interleave<R: Reserve + 'static>(every: u64, burst: u32, earlier_packets: u64
     if earlier_packets > 0 {
         start::<R>(memory, &config).stop().unwrap();
         // SAFETY: the block of a leaked region.
-        unsafe { &*memory.control(0) }.prep.store(earlier_packets, Relaxed);
+        unsafe { &*memory.control(0) }
+            .prep
+            .store(earlier_packets, Relaxed);
     }
     let session = start::<R>(memory, &config);
     let seq = Cell::new(0u32);
@@ -282,21 +339,40 @@ fn interleave<R: Reserve + 'static>(every: u64, burst: u32, earlier_packets: u64
             emit::<R>(u64::from(seq.get() % 5), seq.replace(seq.get() + 1));
         }
     };
-    let source = Interleaved { live: session.live(), left: Cell::new(every), every, write: &write };
-    let mut reader = Region::open(&session.live()).unwrap().channel(&session.live(), 0, ChannelKind::Events).unwrap();
+    let source = Interleaved {
+        live: session.live(),
+        left: Cell::new(every),
+        every,
+        write: &write,
+    };
+    let mut reader = Region::open(&session.live())
+        .unwrap()
+        .channel(&session.live(), 0, ChannelKind::Events)
+        .unwrap();
     let (mut seen, mut last) = (0, None);
     let mut scratch = vec![0; reader.scratch_words()];
     for _ in 0..400 {
-        let Some(mut batch) = reader.read(&source, View::Live, &mut scratch).unwrap() else { continue };
+        let Some(mut batch) = reader.read(&source, View::Live, &mut scratch).unwrap() else {
+            continue;
+        };
         while let Some(record) = batch.next_record(&VOCABULARY) {
-            assert!(last.is_none_or(|last| last < record.payload[0]), "{last:?} then {}", record.payload[0]);
+            assert!(
+                last.is_none_or(|last| last < record.payload[0]),
+                "{last:?} then {}",
+                record.payload[0]
+            );
             assert_eq!(record.time, 5 * (u64::from(record.payload[0]) + 1));
             last = Some(record.payload[0]);
             seen += 1;
         }
     }
     read_all(&mut reader, &session.live(), View::Live, |_, _| seen += 1);
-    assert_eq!(seen + reader.losses().events(), u64::from(seq.get()), "every {every}, burst {burst}: {:?}", reader.losses());
+    assert_eq!(
+        seen + reader.losses().events(),
+        u64::from(seq.get()),
+        "every {every}, burst {burst}: {:?}",
+        reader.losses()
+    );
 }
 
 #[test]
@@ -309,7 +385,8 @@ fn a_writer_between_any_two_loads_of_the_reader_is_noticed() {
     }
 }
 
-/// 32-bit processors store 64-bit numbers in halves: readers come in between while they are carried over.
+/// 32-bit processors store 64-bit numbers in halves: readers come in between while they are carried
+/// over.
 #[test]
 fn packet_numbers_grow_past_31_and_32_bits() {
     for carry in [1 << 31, 1 << 32] {
@@ -322,11 +399,15 @@ fn packet_numbers_grow_past_31_and_32_bits() {
     }
 }
 
-/// A record with the usual header comes right after a change of window: the extended header is needed once.
+/// A record with the usual header comes right after a change of window: the extended header is
+/// needed once.
 fn window<R: Reserve + 'static>() {
     CLOCK.set(0);
     let memory = memory();
-    let _session = start::<R>(memory, &config(Overflow::Overwrite, Consumer::None, 1024, 4));
+    let _session = start::<R>(
+        memory,
+        &config(Overflow::Overwrite, Consumer::None, 1024, 4),
+    );
     // SAFETY: the block of a leaked region.
     let control = unsafe { &*memory.control(0) };
     let lengths = [0, 1 << TIME_BITS, (1 << TIME_BITS) + 1].map(|time| {
@@ -344,13 +425,17 @@ fn a_new_window_costs_one_extended_header() {
     window::<Masked<NoInterrupts>>();
 }
 
-/// The machine dies while a writer that was interrupted has not written its record, and the one that interrupted it has.
+/// The machine dies while a writer that was interrupted has not written its record, and the one
+/// that interrupted it has.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn records_behind_a_hole_are_counted_in_a_dump() {
     CLOCK.set(0);
     let memory = memory();
-    let session = start::<LocalCas>(memory, &config(Overflow::Overwrite, Consumer::None, 1024, 4));
+    let session = start::<LocalCas>(
+        memory,
+        &config(Overflow::Overwrite, Consumer::None, 1024, 4),
+    );
     for seq in 0..10 {
         emit::<LocalCas>(2, seq);
     }
@@ -358,29 +443,45 @@ fn records_behind_a_hole_are_counted_in_a_dump() {
     let region = Region::open(&Bytes(&bytes)).unwrap();
     // SAFETY: the block of a leaked region.
     let ring = unsafe { (*memory.control(0)).ring_offset.load(Relaxed) } as usize;
-    // The fourth record: 12 words of header, three words each. Its reservation stands, its words and its commit do not.
+    // The fourth record: 12 words of header, three words each. Its reservation stands, its words
+    // and its commit do not.
     let record = ring + 4 * (12 + 3 * 3);
     bytes[record..record + 12].fill(0);
     let commit = u32::from_le_bytes(bytes[ring..ring + 4].try_into().unwrap()) - (1 << 16) - 3;
     bytes[ring..ring + 4].copy_from_slice(&commit.to_le_bytes());
-    let mut reader = region.channel(&Bytes(&bytes), 0, ChannelKind::Events).unwrap();
+    let mut reader = region
+        .channel(&Bytes(&bytes), 0, ChannelKind::Events)
+        .unwrap();
     let mut seen = Vec::new();
-    read_all(&mut reader, &Bytes(&bytes), View::PostMortem, |seq, _| seen.push(seq));
+    read_all(&mut reader, &Bytes(&bytes), View::PostMortem, |seq, _| {
+        seen.push(seq)
+    });
     assert_eq!((seen, reader.losses().unreadable), (vec![0, 1, 2], 6));
     // To a reader on the run the packet is not whole yet: it waits.
-    let mut reader = region.channel(&Bytes(&bytes), 0, ChannelKind::Events).unwrap();
-    read_all(&mut reader, &Bytes(&bytes), View::Live, |_, _| panic!("the packet is being written"));
+    let mut reader = region
+        .channel(&Bytes(&bytes), 0, ChannelKind::Events)
+        .unwrap();
+    read_all(&mut reader, &Bytes(&bytes), View::Live, |_, _| {
+        panic!("the packet is being written")
+    });
 }
 
 crate::event! { #[id(99)] struct Undeclared { seq: u32 } }
 
-/// An event that the vocabulary does not have cannot be walked over: what stands behind it in its packet is counted, the next packet is read.
+/// An event that the vocabulary does not have cannot be walked over: what stands behind it in its
+/// packet is counted, the next packet is read.
 fn undeclared<R: Reserve + 'static>() {
     CLOCK.set(0);
     let memory = memory();
-    let session = start::<R>(memory, &config(Overflow::Overwrite, Consumer::None, 256, 64));
+    let session = start::<R>(
+        memory,
+        &config(Overflow::Overwrite, Consumer::None, 256, 64),
+    );
     let live = session.live();
-    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, ChannelKind::Events)
+        .unwrap();
     let mut seen = Vec::new();
     for seq in 0..3 {
         emit::<R>(2, seq);
@@ -391,7 +492,11 @@ fn undeclared<R: Reserve + 'static>() {
     }
     // 256 bytes hold 48 of header, 9 records of 12 and, at most, a few more.
     read_all(&mut reader, &live, View::Live, |seq, _| seen.push(seq));
-    assert_eq!((&seen[..], reader.losses().events()), (&[0, 1, 2][..], 0), "the packet may yet be closed");
+    assert_eq!(
+        (&seen[..], reader.losses().events()),
+        (&[0, 1, 2][..], 0),
+        "the packet may yet be closed"
+    );
     let mut dead = reader.clone();
     for _ in 0..2 {
         read_all(&mut dead, &live, View::PostMortem, |seq, _| seen.push(seq));
@@ -421,7 +526,12 @@ fn control_blocks_beyond_the_memorys_cpus_do_not_exist() {
     assert!(small.control(0).is_null());
     // SAFETY: never touched, because it is refused.
     let odd = unsafe { Memory::new(std::ptr::without_provenance_mut(4096 + 64), 1 << 20, 2) };
-    let refused = Tracer::<Test<LocalCas>>::start(odd, &config(Overflow::Discard, Consumer::None, 256, 4), &VOCABULARY).map(drop);
+    let refused = Tracer::<Test<LocalCas>>::start(
+        odd,
+        &config(Overflow::Discard, Consumer::None, 256, 4),
+        &VOCABULARY,
+    )
+    .map(drop);
     assert_eq!(refused, Err(Error::Alignment));
 }
 
@@ -431,7 +541,8 @@ fn a_clock_that_steps_back_is_clamped_and_counted() {
     steps_back::<Masked<NoInterrupts>>();
 }
 
-/// A clock whose halves are read one after the other, with a carry in between every third time: such a reading must leave no trace.
+/// A clock whose halves are read one after the other, with a carry in between every third time:
+/// such a reading must leave no trace.
 #[test]
 fn a_carry_between_the_halves_of_a_quick_clock_leaves_no_trace() {
     struct Carries;
@@ -443,23 +554,39 @@ fn a_carry_between_the_halves_of_a_quick_clock_leaves_no_trace() {
             CLOCK.get()
         }
         fn quick_clock() -> u64 {
-            CLOCK.get() + if CLOCK.get().is_multiple_of(3) { 1 << 32 } else { 0 }
+            CLOCK.get()
+                + if CLOCK.get().is_multiple_of(3) {
+                    1 << 32
+                } else {
+                    0
+                }
         }
         fn synchronize() {}
     }
     CLOCK.set(0);
     let memory = memory();
-    let session = Tracer::<Carries>::start(memory, &config(Overflow::Discard, Consumer::None, 4096, 8), &VOCABULARY).unwrap();
+    let session = Tracer::<Carries>::start(
+        memory,
+        &config(Overflow::Discard, Consumer::None, 4096, 8),
+        &VOCABULARY,
+    )
+    .unwrap();
     BLOCK.set(memory.control(0));
     let mut times = Vec::new();
     for seq in 0..400 {
         // A few carries of the real clock among them.
         CLOCK.set(CLOCK.get() + if seq % 100 == 99 { (1 << 32) - 5 } else { 1 });
         times.push(CLOCK.get());
-        Tracer::<Carries>::record(Short { seq, check: check_of(seq) });
+        Tracer::<Carries>::record(Short {
+            seq,
+            check: check_of(seq),
+        });
     }
     let live = session.live();
-    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, ChannelKind::Events)
+        .unwrap();
     let mut read = Vec::new();
     read_all(&mut reader, &live, View::Live, |_, time| read.push(time));
     assert_eq!(read, times);
@@ -467,12 +594,19 @@ fn a_carry_between_the_halves_of_a_quick_clock_leaves_no_trace() {
     assert_eq!(reader.losses(), Losses::default());
 }
 
-/// The record that closed a packet is overwritten before it is read, and the clock steps back: the packet's end is the latest time that was told.
+/// The record that closed a packet is overwritten before it is read, and the clock steps back: the
+/// packet's end is the latest time that was told.
 fn steps_back_behind_an_end<R: Reserve + 'static>() {
     CLOCK.set(0);
-    let session = start::<R>(memory(), &config(Overflow::Overwrite, Consumer::None, 256, 4));
+    let session = start::<R>(
+        memory(),
+        &config(Overflow::Overwrite, Consumer::None, 256, 4),
+    );
     let live = session.live();
-    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, ChannelKind::Events)
+        .unwrap();
     let mut scratch = vec![0; reader.scratch_words()];
     let mut seq = 0;
     let mut record = |time: u64, count: u32| {
@@ -485,7 +619,10 @@ fn steps_back_behind_an_end<R: Reserve + 'static>() {
     let per_packet = (256 - 48 - 4) / 12;
     record(1000, per_packet);
     record(5000, 1);
-    let mut first = reader.read(&live, View::Live, &mut scratch).unwrap().unwrap();
+    let mut first = reader
+        .read(&live, View::Live, &mut scratch)
+        .unwrap()
+        .unwrap();
     assert_eq!(first.end(), Some(5000));
     while first.next_record(&VOCABULARY).is_some() {}
     record(2000, 8 * per_packet);
@@ -512,7 +649,10 @@ fn race<R: Reserve + 'static>(overflow: Overflow, consumer: Consumer, count: u32
     let live = session.live();
     let done = AtomicBool::new(false);
     let (mut seen, mut last) = (0u64, None);
-    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, ChannelKind::Events)
+        .unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             BLOCK.set(memory.control(0));
@@ -540,19 +680,28 @@ fn race<R: Reserve + 'static>(overflow: Overflow, consumer: Consumer, count: u32
     });
     read_all(&mut reader, &live, View::Live, |_, _| seen += 1);
     reader.refresh_dropped(&live).unwrap();
-    assert_eq!(seen + reader.losses().events(), u64::from(count), "{:?}", reader.losses());
+    assert_eq!(
+        seen + reader.losses().events(),
+        u64::from(count),
+        "{:?}",
+        reader.losses()
+    );
     assert!(seen > 0);
 }
 
 #[test]
 fn a_reader_on_another_thread_sees_whole_records_and_exact_losses() {
-    for (overflow, consumer) in [(Overflow::Discard, Consumer::Host), (Overflow::Overwrite, Consumer::None)] {
+    for (overflow, consumer) in [
+        (Overflow::Discard, Consumer::Host),
+        (Overflow::Overwrite, Consumer::None),
+    ] {
         race::<LocalCas>(overflow, consumer, 200_000);
         race::<Masked<NoInterrupts>>(overflow, consumer, 200_000);
     }
 }
 
-/// A nested writer at any point of the outer one: here at each clock read, which lies between position and swap.
+/// A nested writer at any point of the outer one: here at each clock read, which lies between
+/// position and swap.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn nested_writers_keep_time_order_and_lose_nothing() {
@@ -561,7 +710,8 @@ fn nested_writers_keep_time_order_and_lose_nothing() {
         static SEQ: Cell<u32> = const { Cell::new(0) };
     }
     struct Nesting;
-    // SAFETY: as `Test`; the nested writer runs to its end inside of the outer one, as an interrupt does.
+    // SAFETY: as `Test`; the nested writer runs to its end inside of the outer one, as an interrupt
+    // does.
     unsafe impl Platform for Nesting {
         type Reserve = LocalCas;
         type Local = ByPointer<Block>;
@@ -571,7 +721,10 @@ fn nested_writers_keep_time_order_and_lose_nothing() {
             if DEPTH.get() < 3 && CLOCK.get().is_multiple_of(3) {
                 DEPTH.set(DEPTH.get() + 1);
                 let seq = SEQ.replace(SEQ.get() + 1);
-                Tracer::<Nesting>::record(Short { seq, check: check_of(seq) });
+                Tracer::<Nesting>::record(Short {
+                    seq,
+                    check: check_of(seq),
+                });
                 DEPTH.set(DEPTH.get() - 1);
             }
             now
@@ -580,24 +733,41 @@ fn nested_writers_keep_time_order_and_lose_nothing() {
     }
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let memory = memory();
-    let session = Tracer::<Nesting>::start(memory, &config(Overflow::Overwrite, Consumer::None, 256, 1024), &VOCABULARY).unwrap();
+    let session = Tracer::<Nesting>::start(
+        memory,
+        &config(Overflow::Overwrite, Consumer::None, 256, 1024),
+        &VOCABULARY,
+    )
+    .unwrap();
     BLOCK.set(memory.control(0));
     for _ in 0..5000 {
         let seq = SEQ.replace(SEQ.get() + 1);
-        Tracer::<Nesting>::record(Short { seq, check: check_of(seq) });
+        Tracer::<Nesting>::record(Short {
+            seq,
+            check: check_of(seq),
+        });
     }
     CALLS.store(u64::from(SEQ.get()), Relaxed);
     let live = session.live();
-    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, ChannelKind::Events)
+        .unwrap();
     let mut seen = vec![false; SEQ.get() as usize];
     let mut last = 0;
     read_all(&mut reader, &live, View::Live, |seq, time| {
-        assert!(!std::mem::replace(&mut seen[seq as usize], true), "record {seq} came twice");
+        assert!(
+            !std::mem::replace(&mut seen[seq as usize], true),
+            "record {seq} came twice"
+        );
         assert!(time >= last);
         last = time;
     });
     assert_eq!(reader.losses().clamped, 0, "time order under nesting");
-    assert_eq!(reader.emitted() + reader.losses().events(), CALLS.load(Relaxed));
+    assert_eq!(
+        reader.emitted() + reader.losses().events(),
+        CALLS.load(Relaxed)
+    );
     assert!(CALLS.load(Relaxed) > 6000);
 }
 
@@ -606,7 +776,10 @@ fn sessions_start_once_stop_once_and_go_on_in_the_same_memory() {
     let memory = memory();
     let config = config(Overflow::Overwrite, Consumer::None, 256, 4);
     let session = start::<LocalCas>(memory, &config);
-    assert_eq!(Tracer::<Test<LocalCas>>::start(memory, &config, &VOCABULARY).map(drop), Err(Error::Running));
+    assert_eq!(
+        Tracer::<Test<LocalCas>>::start(memory, &config, &VOCABULARY).map(drop),
+        Err(Error::Running)
+    );
     assert!(Tracer::<Test<LocalCas>>::is_on::<Tiny>());
     emit::<LocalCas>(0, 7);
     assert_eq!(session.stop(), Ok(()));
@@ -622,7 +795,11 @@ fn sessions_start_once_stop_once_and_go_on_in_the_same_memory() {
     let mut reader = region.channel(&live, 0, ChannelKind::Events).unwrap();
     let mut seen = Vec::new();
     read_all(&mut reader, &live, View::Live, |seq, _| seen.push(seq));
-    assert_eq!(seen, [8], "nothing of the first session is taken for the second's");
+    assert_eq!(
+        seen,
+        [8],
+        "nothing of the first session is taken for the second's"
+    );
     // SAFETY: the block of a leaked region.
     assert!(unsafe { (*memory.control(0)).first_packet.load(Relaxed) } > 0);
 }
@@ -634,16 +811,31 @@ fn a_reader_of_one_session_takes_nothing_of_the_next() {
     let config = config(Overflow::Overwrite, Consumer::None, 256, 4);
     let first = start::<LocalCas>(memory, &config);
     let live = first.live();
-    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, ChannelKind::Events)
+        .unwrap();
     emit::<LocalCas>(0, 1);
     first.stop().unwrap();
-    let second = start::<LocalCas>(memory, &Config { names_packets: 8, ..config });
+    let second = start::<LocalCas>(
+        memory,
+        &Config {
+            names_packets: 8,
+            ..config
+        },
+    );
     for seq in 2..500 {
         emit::<LocalCas>(0, seq);
     }
-    read_all(&mut reader, &live, View::Live, |seq, _| panic!("event {seq} is of the second session"));
+    read_all(&mut reader, &live, View::Live, |seq, _| {
+        panic!("event {seq} is of the second session")
+    });
     assert_eq!(reader.losses(), Losses::default());
-    assert_eq!(first.stop(), Err(Error::NotRunning), "it is not this handle's session that runs");
+    assert_eq!(
+        first.stop(),
+        Err(Error::NotRunning),
+        "it is not this handle's session that runs"
+    );
     assert_eq!(second.stop(), Ok(()));
 }
 
@@ -654,18 +846,42 @@ fn a_configuration_that_cannot_work_is_refused_in_words() {
     for bad in [
         Config { cpus: 0, ..good },
         Config { cpus: 3, ..good },
-        Config { packet_size: 300, ..good },
-        Config { packet_size: 128, ..good },
+        Config {
+            packet_size: 300,
+            ..good
+        },
+        Config {
+            packet_size: 128,
+            ..good
+        },
         Config { packets: 3, ..good },
         #[cfg(target_pointer_width = "64")]
         Config { packets: 5, ..good },
-        Config { clock: Clock { frequency_hz: 0, ..good.clock }, ..good },
-        Config { packets: 1 << 20, ..good },
+        Config {
+            clock: Clock {
+                frequency_hz: 0,
+                ..good.clock
+            },
+            ..good
+        },
+        Config {
+            packets: 1 << 20,
+            ..good
+        },
     ] {
-        let error = Tracer::<Test<LocalCas>>::start(small, &bad, &VOCABULARY).map(drop).unwrap_err();
+        let error = Tracer::<Test<LocalCas>>::start(small, &bad, &VOCABULARY)
+            .map(drop)
+            .unwrap_err();
         assert!(error.to_string().len() > 20, "{error}");
     }
-    assert!(Tracer::<Test<Masked<NoInterrupts>>>::start(small, &Config { packets: 5, ..good }, &VOCABULARY).is_ok());
+    assert!(
+        Tracer::<Test<Masked<NoInterrupts>>>::start(
+            small,
+            &Config { packets: 5, ..good },
+            &VOCABULARY
+        )
+        .is_ok()
+    );
 }
 
 /// Whatever stands in the memory: a reader ends, and neither panics nor reads outside.
@@ -686,11 +902,21 @@ fn damaged_memory_is_survived() {
             let at = random.next(used as u64) as usize;
             damaged[at] ^= 1 << random.next(8);
         }
-        damaged.truncate(used - if random.next(4) == 0 { random.next(used as u64) as usize } else { 0 });
+        damaged.truncate(
+            used - if random.next(4) == 0 {
+                random.next(used as u64) as usize
+            } else {
+                0
+            },
+        );
         let source = Bytes(&damaged);
-        let Ok(region) = Region::open(&source) else { continue };
+        let Ok(region) = Region::open(&source) else {
+            continue;
+        };
         for view in [View::PostMortem, View::Live] {
-            let Ok(mut reader) = region.channel(&source, 0, ChannelKind::Events) else { continue };
+            let Ok(mut reader) = region.channel(&source, 0, ChannelKind::Events) else {
+                continue;
+            };
             let mut scratch = vec![0; reader.scratch_words()];
             while let Ok(Some(mut batch)) = reader.read(&source, view, &mut scratch) {
                 while batch.next_record(&VOCABULARY).is_some() {}
@@ -714,7 +940,10 @@ fn older_readers_refuse_what_they_cannot_measure() {
         let region = Region::open(&live).unwrap();
         assert_eq!(region.header().incompat, incompat);
         for (index, event) in vocabulary.events().iter().enumerate() {
-            assert_eq!(region.shape(&live, index as u32), Ok((event.id, event.shape())));
+            assert_eq!(
+                region.shape(&live, index as u32),
+                Ok((event.id, event.shape()))
+            );
         }
         session.stop().unwrap();
     }

@@ -1,12 +1,17 @@
-//! Atomics for the models of `ring/models`: in memory they are the core library's; those that a model watches are loom's.
+//! Atomics for the models of `ring/models`: in memory they are the core library's; those that a
+//! model watches are loom's.
 //!
-//! The ring lies in plain memory and is reached by address, and loom's atomics are objects of their own. So a model names the words that its threads race for
-//! ([`watch`]), before it starts them: operations on these go to a loom atomic, found by address, with the ordering that the code gives. All others act on the memory in the order in
-//! which loom runs the threads: one of the executions that the memory model allows. The memory always holds what was stored last.
+//! The ring lies in plain memory and is reached by address, and loom's atomics are objects of their
+//! own. So a model names the words that its threads race for ([`watch`]), before it starts them:
+//! operations on these go to a loom atomic, found by address, with the ordering that the code
+//! gives. All others act on the memory in the order in which loom runs the threads: one of the
+//! executions that the memory model allows. The memory always holds what was stored last.
 //!
-//! Where threads race for many words, and a model takes only some of them for loom, the others are a *blur* ([`blur`]): a load gives what was stored last, and as it does so by the rules
-//! of the memory model, a fence behind it synchronizes as with any relaxed load. One loom atomic, which both sides modify, stands for all words of a blur; loads and stores with no
-//! other operation of loom in between are one step.
+//! Where threads race for many words, and a model takes only some of them for loom, the others are
+//! a *blur* ([`blur`]): a load gives what was stored last, and as it does so by the rules of the
+//! memory model, a fence behind it synchronizes as with any relaxed load. One loom atomic, which
+//! both sides modify, stands for all words of a blur; loads and stores with no other operation of
+//! loom in between are one step.
 //!
 //! A model may also have a function called before every operation ([`on_step`]).
 
@@ -53,7 +58,12 @@ impl Blur {
 
     fn load(&self, order: Ordering) {
         let me = loom::thread::current().id();
-        let known = self.loaded.borrow().iter().find(|&&(thread, _)| thread == me).map_or(0, |&(_, stores)| stores);
+        let known = self
+            .loaded
+            .borrow()
+            .iter()
+            .find(|&&(thread, _)| thread == me)
+            .map_or(0, |&(_, stores)| stores);
         if known != self.stores.get() {
             count();
             self.carrier.fetch_add(0, order);
@@ -68,7 +78,12 @@ fn blurred(address: usize) -> Option<Rc<Blur>> {
     if !MODELLED.get() {
         return None;
     }
-    BLURS.with_borrow(|blurs| blurs.iter().find(|blur| blur.words.contains(&address)).cloned())
+    BLURS.with_borrow(|blurs| {
+        blurs
+            .iter()
+            .find(|blur| blur.words.contains(&address))
+            .cloned()
+    })
 }
 
 fn count() {
@@ -87,7 +102,8 @@ pub(crate) fn blur(words: std::ops::Range<usize>) {
     BLURS.with_borrow_mut(|blurs| blurs.push(Rc::new(blur)));
 }
 
-/// Forgets the words of the execution before. The first thing that an execution does; outside of loom nothing is watched.
+/// Forgets the words of the execution before. The first thing that an execution does; outside of
+/// loom nothing is watched.
 pub(crate) fn begin_execution() {
     MODELLED.set(true);
     OPERATIONS.set(0);
@@ -161,7 +177,9 @@ macro_rules! atomic {
 
             /// Lets loom have the word, in the execution that runs.
             pub fn watch(&self) {
-                let word = Word::$variant(loom::sync::atomic::$name::new(self.0.load(Ordering::Relaxed)));
+                let word = Word::$variant(loom::sync::atomic::$name::new(
+                    self.0.load(Ordering::Relaxed),
+                ));
                 WATCHED.with_borrow_mut(|words| words.insert(self.address(), Rc::new(word)));
             }
 
@@ -169,7 +187,10 @@ macro_rules! atomic {
                 self.0.as_ptr().addr()
             }
 
-            fn at_loom<T>(&self, operation: impl FnOnce(&loom::sync::atomic::$name) -> T) -> Option<T> {
+            fn at_loom<T>(
+                &self,
+                operation: impl FnOnce(&loom::sync::atomic::$name) -> T,
+            ) -> Option<T> {
                 let word = watched(self.address())?;
                 count();
                 match &*word {
@@ -198,11 +219,19 @@ macro_rules! atomic {
                 self.0.store(value, Ordering::Relaxed);
             }
 
-            pub fn compare_exchange(&self, old: $int, new: $int, success: Ordering, failure: Ordering) -> Result<$int, $int> {
+            pub fn compare_exchange(
+                &self,
+                old: $int,
+                new: $int,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$int, $int> {
                 step_at(self.address());
                 let result = self.at_loom(|word| word.compare_exchange(old, new, success, failure));
                 match result {
-                    None => self.0.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed),
+                    None => self
+                        .0
+                        .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed),
                     Some(result) => {
                         if result.is_ok() {
                             self.0.store(new, Ordering::Relaxed);
@@ -212,7 +241,13 @@ macro_rules! atomic {
                 }
             }
 
-            pub fn compare_exchange_weak(&self, old: $int, new: $int, success: Ordering, failure: Ordering) -> Result<$int, $int> {
+            pub fn compare_exchange_weak(
+                &self,
+                old: $int,
+                new: $int,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$int, $int> {
                 self.compare_exchange(old, new, success, failure)
             }
 
@@ -251,7 +286,13 @@ impl AtomicUsize {
     pub fn store(&self, value: usize, order: Ordering) {
         self.0.store(value, order);
     }
-    pub fn compare_exchange_weak(&self, old: usize, new: usize, success: Ordering, failure: Ordering) -> Result<usize, usize> {
+    pub fn compare_exchange_weak(
+        &self,
+        old: usize,
+        new: usize,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<usize, usize> {
         self.0.compare_exchange(old, new, success, failure)
     }
 }

@@ -25,7 +25,8 @@ id! {
     Pid(u32), FieldType::Unsigned { bits: 32, base: 10 };
     /// A system call, as the kernel numbers them.
     Syscall(u32), FieldType::Unsigned { bits: 32, base: 10 };
-    /// A lock, semaphore, pipe, queue or port: whatever number or address tells it from all others while it lives.
+    /// A lock, semaphore, pipe, queue or port: whatever number or address tells it from all others
+    /// while it lives.
     Object(u64), FieldType::Unsigned { bits: 64, base: 16 };
     /// An interrupt line or vector, as the kernel numbers them.
     Irq(u32), FieldType::Unsigned { bits: 32, base: 10 };

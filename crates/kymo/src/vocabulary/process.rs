@@ -41,7 +41,8 @@ crate::event! {
 }
 
 crate::event! {
-    /// A process that was there when recording began, or when names were told again. It never revives one that has ended.
+    /// A process that was there when recording began, or when names were told again. It never
+    /// revives one that has ended.
     #[id(49)]
     #[name("process_state")]
     #[channel(Names)]

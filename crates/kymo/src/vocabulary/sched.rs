@@ -1,4 +1,5 @@
-//! Scheduling: who runs, who wants to, and why not. Times on a processor are those between two switches.
+//! Scheduling: who runs, who wants to, and why not. Times on a processor are those between two
+//! switches.
 
 use super::{Object, Pid, Tid};
 use crate::Text;
@@ -189,7 +190,8 @@ crate::event! {
 }
 
 crate::event! {
-    /// A thread that was there when recording began, or when names were told again. It never revives one that has ended.
+    /// A thread that was there when recording began, or when names were told again. It never
+    /// revives one that has ended.
     #[id(48)]
     #[name("thread_state")]
     #[channel(Names)]

@@ -1,6 +1,8 @@
-//! What the library tells about the recording itself: diagnostics, where a vocabulary lists them. Nobody else records these.
+//! What the library tells about the recording itself: diagnostics, where a vocabulary lists them.
+//! Nobody else records these.
 //!
-//! Losses are not among them: `events_discarded` and `packet_seq_num` of the trace's packets are exact, and say where.
+//! Losses are not among them: `events_discarded` and `packet_seq_num` of the trace's packets are
+//! exact, and say where.
 
 use crate::ring::layout::ChannelKind;
 
@@ -24,8 +26,9 @@ impl Channel {
 }
 
 crate::event! {
-    /// This CPU's clock stepped back, out of the time window (2^27 ticks) of the record before; the record got that window's beginning as its time.
-    /// Recorded at the 1st, 2nd, 4th, 8th ... time that a channel's writer finds it so.
+    /// This CPU's clock stepped back, out of the time window (2^27 ticks) of the record before; the
+    /// record got that window's beginning as its time. Recorded at the 1st, 2nd, 4th, 8th ... time
+    /// that a channel's writer finds it so.
     #[id(144)]
     #[name("kymo_clock_back")]
     #[channel(Names)]
@@ -47,7 +50,8 @@ crate::event! {
     pub struct SessionEnd {
         /// Events that were recorded.
         pub recorded: u64,
-        /// Of these, events in packets that were used again: what nobody had read of them is overwritten.
+        /// Of these, events in packets that were used again: what nobody had read of them is
+        /// overwritten.
         pub reused: u64,
         /// Events that were dropped.
         pub discarded: u64,

@@ -16,7 +16,8 @@ crate::event! {
 }
 
 crate::event! {
-    /// The system call that the thread began last ends. One that never returns (an exec that works, an exit) has none.
+    /// The system call that the thread began last ends. One that never returns (an exec that works,
+    /// an exit) has none.
     #[id(6)]
     #[name("sys_exit")]
     pub struct SyscallExit {

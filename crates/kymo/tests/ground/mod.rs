@@ -1,4 +1,5 @@
-//! What test platforms stand on: a thread that is whichever CPU the test says, without interrupts. Unit tests, those beside this folder, and kymo-ctf's share it.
+//! What test platforms stand on: a thread that is whichever CPU the test says, without interrupts.
+//! Unit tests, those beside this folder, and kymo-ctf's share it.
 #![allow(dead_code, clippy::expect_used)] // Not each of them needs all.
 
 use std::cell::Cell;
@@ -15,7 +16,8 @@ thread_local! {
 /// This thread's [`BLOCK`].
 #[derive(Debug)]
 pub struct Block;
-// SAFETY: a test has one thread at a time be a CPU, and its blocks are in memory that is never freed.
+// SAFETY: a test has one thread at a time be a CPU, and its blocks are in memory that is never
+// freed.
 unsafe impl ControlPointer for Block {
     fn get() -> *const Control {
         BLOCK.get()

@@ -1,4 +1,5 @@
-//! A thread has a lock that a more urgent one wants: with one hart, that one waits 5 ms, and little more.
+//! A thread has a lock that a more urgent one wants: with one hart, that one waits 5 ms, and little
+//! more.
 
 use super::{compute_for, together};
 use crate::mutex::Mutex;

@@ -18,14 +18,39 @@ static TOTAL: TracedSpin<(u64, u64)> = TracedSpin::new("total", (0, 0));
 pub fn run(rounds: u32) {
     let before = *TOTAL.lock();
     together(
-        [("chain.low", 2, holds_the_end), ("chain.middle", 4, holds_the_middle), ("chain.high", HIGH, wants), ("hog", 6, hog)],
+        [
+            ("chain.low", 2, holds_the_end),
+            ("chain.middle", 4, holds_the_middle),
+            ("chain.high", HIGH, wants),
+            ("hog", 6, hog),
+        ],
         rounds,
     );
-    together([("low", 2, transfer), ("middle.a", 4, transfer), ("middle.b", 4, transfer), ("high", HIGH, hurried)], rounds);
-    together([("producer", 5, produce), ("consumer", 5, consume), ("adder.a", 5, add), ("adder.b", 5, add)], rounds);
+    together(
+        [
+            ("low", 2, transfer),
+            ("middle.a", 4, transfer),
+            ("middle.b", 4, transfer),
+            ("high", HIGH, hurried),
+        ],
+        rounds,
+    );
+    together(
+        [
+            ("producer", 5, produce),
+            ("consumer", 5, consume),
+            ("adder.a", 5, add),
+            ("adder.b", 5, add),
+        ],
+        rounds,
+    );
     let after = *TOTAL.lock();
     let added = (after.0 - before.0, after.1 - before.1);
-    assert_eq!(added, (2 * 7 * u64::from(rounds), 2 * u64::from(rounds)), "the spin lock let two harts in");
+    assert_eq!(
+        added,
+        (2 * 7 * u64::from(rounds), 2 * u64::from(rounds)),
+        "the spin lock let two harts in"
+    );
 }
 
 /// The best priority in the chain of three threads, of which each waits for the next one.
@@ -62,7 +87,8 @@ fn wants(rounds: usize) {
     }
 }
 
-/// Holds one mutex, and then another one besides: who waits for the second lends its priority along the chain.
+/// Holds one mutex, and then another one besides: who waits for the second lends its priority along
+/// the chain.
 fn transfer(rounds: usize) {
     for round in 0..rounds {
         let accounts = ACCOUNTS.lock();

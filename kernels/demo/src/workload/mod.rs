@@ -36,7 +36,8 @@ pub enum Workload {
     LongIrq,
     /// A process touches 1,000 pages.
     PageFaults,
-    /// Two threads with one event of each kind, in an order that is known; `tests/e2e/expectations/trace_sched.toml` says which.
+    /// Two threads with one event of each kind, in an order that is known;
+    /// `tests/e2e/expectations/trace_sched.toml` says which.
     TraceSched,
 }
 
@@ -90,7 +91,8 @@ type Worker = (&'static str, i16, fn(usize));
 
 /// Makes the workers, with the number of rounds for an argument, and waits for their ends.
 fn together<const N: usize>(workers: [Worker; N], rounds: u32) {
-    let threads = workers.map(|(name, prio, work)| thread::spawn(name, prio, work, rounds as usize));
+    let threads =
+        workers.map(|(name, prio, work)| thread::spawn(name, prio, work, rounds as usize));
     threads.into_iter().for_each(thread::join);
 }
 
@@ -101,7 +103,9 @@ fn processes<const N: usize>(lines: [(Arguments<'_>, i16); N]) {
         line.write_fmt(words).expect("a short command line");
         process::spawn(line, prio, 0).expect("there is room for a few processes")
     });
-    spawned.into_iter().for_each(|pid| assert_eq!(process::wait(pid), Ok(0), "process {}", pid.0));
+    spawned
+        .into_iter()
+        .for_each(|pid| assert_eq!(process::wait(pid), Ok(0), "process {}", pid.0));
 }
 
 /// Stands for the work of a real thread: so many steps, however long they take.

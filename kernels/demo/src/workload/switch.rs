@@ -6,7 +6,8 @@ use super::{Worker, compute, compute_for, together};
 use crate::{MAX_HARTS, arch, frame, smp, thread};
 
 pub fn run(rounds: u32) {
-    // More threads that only compute than there are harts, for longer than their time; and some that come in between.
+    // More threads that only compute than there are harts, for longer than their time; and some
+    // that come in between.
     crowd(("spin", 4, spin), rounds);
     together(
         [
@@ -20,7 +21,15 @@ pub fn run(rounds: u32) {
         rounds,
     );
     crowd(("yield", 6, yields), rounds);
-    together([("control", 8, controls), ("parent", 7, makes), ("frames.a", 5, frames), ("frames.b", 5, frames)], rounds);
+    together(
+        [
+            ("control", 8, controls),
+            ("parent", 7, makes),
+            ("frames.a", 5, frames),
+            ("frames.b", 5, frames),
+        ],
+        rounds,
+    );
 }
 
 /// Nine threads that do the same, or one more than there are harts.
@@ -47,12 +56,14 @@ fn spin(rounds: usize) {
     }
 }
 
-/// The yielder that ran last on each hart; whether one that came back from a yield has found another there.
+/// The yielder that ran last on each hart; whether one that came back from a yield has found
+/// another there.
 static LAST: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
 static YIELDERS: AtomicU32 = AtomicU32::new(0);
 static GIVEN: AtomicBool = AtomicBool::new(false);
 
-/// Yields so often, and until a yield has given a hart to another yielder. None of them ends before, and they are more than there are harts.
+/// Yields so often, and until a yield has given a hart to another yielder. None of them ends
+/// before, and they are more than there are harts.
 fn yields(rounds: usize) {
     let me = YIELDERS.fetch_add(1, Relaxed) + 1;
     let mut round = 0;

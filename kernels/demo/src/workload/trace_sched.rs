@@ -1,7 +1,9 @@
-//! Two threads, A and B, that do each thing a scheduler's trace should tell, once and in a known order; on one hart, always the same.
+//! Two threads, A and B, that do each thing a scheduler's trace should tell, once and in a known
+//! order; on one hart, always the same.
 //!
-//! Before, a third one floods the rings, so that what is retained of them is the two threads' part: with `packets=8 packet_size=512` the oldest events are
-//! overwritten. How many were is told on the console, and by a counter in the trace.
+//! Before, a third one floods the rings, so that what is retained of them is the two threads' part:
+//! with `packets=8 packet_size=512` the oldest events are overwritten. How many were is told on the
+//! console, and by a counter in the trace.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -17,7 +19,8 @@ use crate::{arch, thread};
 const OVERWRITTEN: u32 = 1;
 /// Yields of the flood: more than the rings hold.
 const YIELDS: usize = 2 * (256 + 8);
-/// Two ticks of the scheduler, as there are unless the command line says otherwise; in ticks of the clock.
+/// Two ticks of the scheduler, as there are unless the command line says otherwise; in ticks of the
+/// clock.
 const TWO_TICKS: u64 = 2 * arch::timer::FREQUENCY / 1_000;
 
 static B: AtomicU32 = AtomicU32::new(0);
@@ -36,10 +39,21 @@ fn floods(_: usize) {
     (0..YIELDS).for_each(|_| thread::yield_now());
     let counts = RECORDER.history().counts();
     let interrupts = arch::mask();
-    record!(UserName { id: OVERWRITTEN, name: Text::new("overwritten") });
-    record!(Counter { id: OVERWRITTEN, value: counts.overwritten as i64 });
+    record!(UserName {
+        id: OVERWRITTEN,
+        name: Text::new("overwritten")
+    });
+    record!(Counter {
+        id: OVERWRITTEN,
+        value: counts.overwritten as i64
+    });
     arch::restore(interrupts);
-    println!("demo: {} events retained, {} overwritten, {} in all", counts.retained, counts.overwritten, counts.total());
+    println!(
+        "demo: {} events retained, {} overwritten, {} in all",
+        counts.retained,
+        counts.overwritten,
+        counts.total()
+    );
 }
 
 fn is_a(_: usize) {

@@ -1,6 +1,8 @@
-//! What the kernel and its programs agree on: the numbers of calls and of errors, and what structures look like. Both sides compile this file.
+//! What the kernel and its programs agree on: the numbers of calls and of errors, and what
+//! structures look like. Both sides compile this file.
 //!
-//! A call's number is in the register a7, its arguments in a0 to a4; its result comes in a0. A negative one is an [`Error`]'s number.
+//! A call's number is in the register a7, its arguments in a0 to a4; its result comes in a0. A
+//! negative one is an [`Error`]'s number.
 
 macro_rules! calls {
     ($($(#[$doc:meta])* $call:ident $name:literal,)*) => {
@@ -64,11 +66,13 @@ calls! {
     Poll "poll",
     /// workload(name, len) -> tid: a thread of the kernel's does this workload.
     Workload "workload",
-    /// port_write(bytes, len) -> len: to the host; waits while the host does not take them. The port is the process's until it ends.
+    /// port_write(bytes, len) -> len: to the host; waits while the host does not take them. The
+    /// port is the process's until it ends.
     PortWrite "port_write",
     /// port_read(buffer, len) -> how many came from the host; does not wait. As with port_write.
     PortRead "port_read",
-    /// perf_start(mode, flags, [`Rings`], events, len) -> channels. `events` are names, separated by colons; none for all.
+    /// perf_start(mode, flags, [`Rings`], events, len) -> channels. `events` are names, separated
+    /// by colons; none for all.
     PerfStart "perf_start",
     /// perf_read(mode, channel, buffer, len) -> bytes of the channel, 0 where there is nothing new.
     PerfRead "perf_read",
@@ -161,7 +165,9 @@ pub enum Kind {
 impl Kind {
     /// By its number.
     pub fn of(number: usize) -> Option<Kind> {
-        [Kind::Process, Kind::Thread].into_iter().find(|kind| *kind as usize == number)
+        [Kind::Process, Kind::Thread]
+            .into_iter()
+            .find(|kind| *kind as usize == number)
     }
 }
 

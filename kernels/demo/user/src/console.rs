@@ -14,7 +14,10 @@ struct Line {
 
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let place = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(Error)?;
+        let place = self
+            .bytes
+            .get_mut(self.len..self.len + text.len())
+            .ok_or(Error)?;
         place.copy_from_slice(text.as_bytes());
         self.len += text.len();
         Ok(())
@@ -23,7 +26,10 @@ impl Write for Line {
 
 /// Prints a line, or as much of it as fits.
 pub fn print(text: Arguments<'_>) {
-    let mut line = Line { bytes: [0; LINE], len: 0 };
+    let mut line = Line {
+        bytes: [0; LINE],
+        len: 0,
+    };
     let _ = line.write_fmt(text);
     // A console that does not take it is told to nobody.
     let _ = sys::write(&line.bytes[..line.len]);

@@ -58,7 +58,8 @@ macro_rules! program {
 /// `line` and `len` are those that the kernel has passed: the text stays at the end of the stack.
 pub unsafe fn run(line: *const u8, len: usize, main: fn(Words) -> u8) -> ! {
     // SAFETY: as promised; the kernel takes text only.
-    let line: &'static str = unsafe { core::str::from_utf8_unchecked(core::slice::from_raw_parts(line, len)) };
+    let line: &'static str =
+        unsafe { core::str::from_utf8_unchecked(core::slice::from_raw_parts(line, len)) };
     let mut words = Words(line);
     words.next();
     sys::exit(main(words))
@@ -66,7 +67,10 @@ pub unsafe fn run(line: *const u8, len: usize, main: fn(Words) -> u8) -> ! {
 
 /// The next word as a number.
 pub fn number(words: &mut Words) -> usize {
-    words.next().and_then(|word| word.parse().ok()).expect("a number is on the command line")
+    words
+        .next()
+        .and_then(|word| word.parse().ok())
+        .expect("a number is on the command line")
 }
 
 #[panic_handler]

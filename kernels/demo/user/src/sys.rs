@@ -68,12 +68,17 @@ pub fn write(text: &[u8]) -> Result<usize, Error> {
 }
 
 pub fn spawn(line: &str, rights: usize) -> Result<usize, Error> {
-    call(Call::Spawn, [line.as_ptr() as usize, line.len(), rights, 0, 0])
+    call(
+        Call::Spawn,
+        [line.as_ptr() as usize, line.len(), rights, 0, 0],
+    )
 }
 
 /// Returns only where it cannot be done.
 pub fn exec(line: &str) -> Error {
-    call(Call::Exec, [line.as_ptr() as usize, line.len(), 0, 0, 0]).err().unwrap_or(Error::Invalid)
+    call(Call::Exec, [line.as_ptr() as usize, line.len(), 0, 0, 0])
+        .err()
+        .unwrap_or(Error::Invalid)
 }
 
 pub fn kill(pid: usize) -> Result<usize, Error> {
@@ -113,11 +118,17 @@ pub fn receive(port: usize) -> Result<usize, Error> {
 }
 
 pub fn pipe_write(pipe: usize, bytes: &[u8]) -> Result<usize, Error> {
-    call(Call::PipeWrite, [pipe, bytes.as_ptr() as usize, bytes.len(), 0, 0])
+    call(
+        Call::PipeWrite,
+        [pipe, bytes.as_ptr() as usize, bytes.len(), 0, 0],
+    )
 }
 
 pub fn pipe_read(pipe: usize, buffer: &mut [u8]) -> Result<usize, Error> {
-    call(Call::PipeRead, [pipe, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0])
+    call(
+        Call::PipeRead,
+        [pipe, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0],
+    )
 }
 
 pub fn is_alive(id: usize, kind: Kind) -> bool {
@@ -125,24 +136,51 @@ pub fn is_alive(id: usize, kind: Kind) -> bool {
 }
 
 pub fn workload(name: &str) -> Result<usize, Error> {
-    call(Call::Workload, [name.as_ptr() as usize, name.len(), 0, 0, 0])
+    call(
+        Call::Workload,
+        [name.as_ptr() as usize, name.len(), 0, 0, 0],
+    )
 }
 
 pub fn port_write(bytes: &[u8]) -> Result<usize, Error> {
-    call(Call::PortWrite, [bytes.as_ptr() as usize, bytes.len(), 0, 0, 0])
+    call(
+        Call::PortWrite,
+        [bytes.as_ptr() as usize, bytes.len(), 0, 0, 0],
+    )
 }
 
 pub fn port_read(buffer: &mut [u8]) -> Result<usize, Error> {
-    call(Call::PortRead, [buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0])
+    call(
+        Call::PortRead,
+        [buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0],
+    )
 }
 
 pub fn perf_start(mode: u32, flags: u32, rings: &Rings, events: &str) -> Result<usize, Error> {
     let rings = &raw const *rings as usize;
-    call(Call::PerfStart, [mode as usize, flags as usize, rings, events.as_ptr() as usize, events.len()])
+    call(
+        Call::PerfStart,
+        [
+            mode as usize,
+            flags as usize,
+            rings,
+            events.as_ptr() as usize,
+            events.len(),
+        ],
+    )
 }
 
 pub fn perf_read(mode: u32, channel: u32, buffer: &mut [u8]) -> Result<usize, Error> {
-    call(Call::PerfRead, [mode as usize, channel as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0])
+    call(
+        Call::PerfRead,
+        [
+            mode as usize,
+            channel as usize,
+            buffer.as_mut_ptr() as usize,
+            buffer.len(),
+            0,
+        ],
+    )
 }
 
 pub fn perf_stop(mode: u32) -> Result<usize, Error> {
@@ -151,11 +189,24 @@ pub fn perf_stop(mode: u32) -> Result<usize, Error> {
 
 pub fn perf_finish(mode: u32) -> Result<Diagnostics, Error> {
     let mut diagnostics = Diagnostics::default();
-    call(Call::PerfFinish, [mode as usize, &raw mut diagnostics as usize, 0, 0, 0]).map(|_| diagnostics)
+    call(
+        Call::PerfFinish,
+        [mode as usize, &raw mut diagnostics as usize, 0, 0, 0],
+    )
+    .map(|_| diagnostics)
 }
 
 pub fn perf_switch(mode: u32, name: &str, on: bool) -> Result<usize, Error> {
-    call(Call::PerfSwitch, [mode as usize, name.as_ptr() as usize, name.len(), on.into(), 0])
+    call(
+        Call::PerfSwitch,
+        [
+            mode as usize,
+            name.as_ptr() as usize,
+            name.len(),
+            on.into(),
+            0,
+        ],
+    )
 }
 
 pub fn perf_status() -> Result<Status, Error> {

@@ -1,4 +1,5 @@
-//! What a flattened device tree says (Devicetree Specification 0.4, chapter 5), as far as this kernel asks.
+//! What a flattened device tree says (Devicetree Specification 0.4, chapter 5), as far as this
+//! kernel asks.
 
 /// The tree.
 #[derive(Clone, Copy)]
@@ -11,31 +12,44 @@ impl DeviceTree {
     /// There is one, and nobody changes it.
     pub unsafe fn at(address: *const [u32; 2]) -> DeviceTree {
         // SAFETY: the second word is the size of the whole (big-endian).
-        DeviceTree(unsafe { core::slice::from_raw_parts(address.cast(), u32::from_be((*address)[1]) as usize) })
+        DeviceTree(unsafe {
+            core::slice::from_raw_parts(address.cast(), u32::from_be((*address)[1]) as usize)
+        })
     }
 
     /// The property `bootargs`, which only `/chosen` has; empty where there is none.
     pub fn command_line(self) -> &'static str {
-        let text = self.properties("bootargs").next().and_then(|value| value.strip_suffix(b"\0"));
-        text.and_then(|text| core::str::from_utf8(text).ok()).unwrap_or("")
+        let text = self
+            .properties("bootargs")
+            .next()
+            .and_then(|value| value.strip_suffix(b"\0"));
+        text.and_then(|text| core::str::from_utf8(text).ok())
+            .unwrap_or("")
     }
 
     /// How many CPUs there are.
     #[cfg(target_arch = "riscv32")]
     pub fn cpus(self) -> usize {
-        self.properties("device_type").filter(|value| *value == b"cpu\0").count()
+        self.properties("device_type")
+            .filter(|value| *value == b"cpu\0")
+            .count()
     }
 
-    /// The values of all properties of this name. Looks for the words of a property (token 3, length, offset of the name, value) instead of walking
-    /// the nodes.
+    /// The values of all properties of this name. Looks for the words of a property (token 3,
+    /// length, offset of the name, value) instead of walking the nodes.
     fn properties(self, name: &'static str) -> impl Iterator<Item = &'static [u8]> {
         let tree = self.0;
-        let word = move |at: usize| Some(u32::from_be_bytes(*tree.get(at..)?.first_chunk()?) as usize);
+        let word =
+            move |at: usize| Some(u32::from_be_bytes(*tree.get(at..)?.first_chunk()?) as usize);
         let [structure, strings, size] = [8, 12, 36].map(|at| word(at).unwrap_or(0));
-        (structure..structure + size).step_by(4).filter_map(move |at| {
-            let found = tree.get(strings + word(at + 8)?..)?.strip_prefix(name.as_bytes())?;
-            let value = tree.get(at + 12..)?.get(..word(at + 4)?)?;
-            (word(at)? == 3 && found.starts_with(b"\0")).then_some(value)
-        })
+        (structure..structure + size)
+            .step_by(4)
+            .filter_map(move |at| {
+                let found = tree
+                    .get(strings + word(at + 8)?..)?
+                    .strip_prefix(name.as_bytes())?;
+                let value = tree.get(at + 12..)?.get(..word(at + 4)?)?;
+                (word(at)? == 3 && found.starts_with(b"\0")).then_some(value)
+            })
     }
 }

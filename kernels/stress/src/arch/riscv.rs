@@ -1,5 +1,5 @@
-//! RISC-V, QEMU's `virt`: the writer masks interrupts, so they come between two records. There are no NMIs. What 64 bits in S-mode and 32 bits in M-mode
-//! have in common.
+//! RISC-V, QEMU's `virt`: the writer masks interrupts, so they come between two records. There are
+//! no NMIs. What 64 bits in S-mode and 32 bits in M-mode have in common.
 
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -24,8 +24,9 @@ pub static PASSED_ON: AtomicPtr<Settings> = AtomicPtr::new(core::ptr::null_mut()
 
 pub struct Virt;
 
-// SAFETY: boot.s points `tp` at the hart's control block before anything can trace, and nothing changes it afterwards; interrupts
-// are masked by the mode's status register alone, and no code moves to another hart.
+// SAFETY: boot.s points `tp` at the hart's control block before anything can trace, and nothing
+// changes it afterwards; interrupts are masked by the mode's status register alone, and no code
+// moves to another hart.
 unsafe impl kymo::Platform for Virt {
     type Reserve = kymo::Masked<machine::Status>;
     type Local = kymo::arch::riscv::AtTp;
@@ -40,7 +41,8 @@ unsafe impl kymo::Platform for Virt {
         machine::quick_time().wrapping_add(cpu().offset())
     }
 
-    /// Nothing to wait for: the other harts enter the kernel after the start, and record no more before the stop.
+    /// Nothing to wait for: the other harts enter the kernel after the start, and record no more
+    /// before the stop.
     fn synchronize() {}
 }
 
@@ -100,7 +102,11 @@ pub unsafe fn adopt(_id: usize, cpu: &Cpu) {
 
 /// Ends QEMU with this exit code, by its `sifive_test` device.
 pub fn exit(code: u32) -> ! {
-    let word = if code == 0 { 0x5555 } else { code << 16 | 0x3333 };
+    let word = if code == 0 {
+        0x5555
+    } else {
+        code << 16 | 0x3333
+    };
     // SAFETY: the device's only register is at this address on `virt`, and there is no paging.
     unsafe { (0x10_0000 as *mut u32).write_volatile(word) };
     unreachable!("QEMU goes on")
@@ -117,7 +123,11 @@ pub extern "C" fn trap(cause: usize, pc: usize, value: usize) {
     if cause == INTERRUPT | machine::SOFTWARE {
         machine::answer_software();
     } else {
-        assert_eq!(cause, INTERRUPT | machine::TIMER, "unexpected trap at {pc:#x}, value {value:#x}");
+        assert_eq!(
+            cause,
+            INTERRUPT | machine::TIMER,
+            "unexpected trap at {pc:#x}, value {value:#x}"
+        );
         machine::answer_timer();
     }
     cpu().interrupted(pc, false);

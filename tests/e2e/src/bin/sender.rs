@@ -1,5 +1,6 @@
-//! Stands in for QEMU with a guest that sends its trace: a `kymo::Recorder` in the RAM file, whose channels are read by its calls and go out over the
-//! port. Takes the command line that `kymo record` makes, and does what the words of `KYMO_SENDER` say:
+//! Stands in for QEMU with a guest that sends its trace: a `kymo::Recorder` in the RAM file, whose
+//! channels are read by its calls and go out over the port. Takes the command line that
+//! `kymo record` makes, and does what the words of `KYMO_SENDER` say:
 //!
 //! | word | what it does |
 //! | --- | --- |
@@ -27,7 +28,9 @@ use std::time::{Duration, Instant};
 use kymo::boot;
 use kymo::vocabulary::{self, Mark, ThreadName};
 use kymo::wire::{self, Kind, Open};
-use kymo::{Clock, Config, Consumer, Control, LocalCas, Memory, Overflow, Recorder, Text, Tid, flags, trace};
+use kymo::{
+    Clock, Config, Consumer, Control, LocalCas, Memory, Overflow, Recorder, Text, Tid, flags, trace,
+};
 
 const CPUS: usize = 2;
 /// Where the region lies in the RAM file, and where that begins.
@@ -69,7 +72,9 @@ impl Words {
         self.0.split(' ').any(|found| found == word)
     }
     fn number(&self, key: &str) -> Option<u32> {
-        self.0.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+        self.0
+            .split(' ')
+            .find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
     }
 }
 
@@ -83,7 +88,11 @@ struct Line {
 
 impl Line {
     fn send(&mut self, kind: Kind, channel: u32, payload: &[u8]) {
-        let mut frame = [&wire::header(kind, channel, self.number, payload)[..], payload].concat();
+        let mut frame = [
+            &wire::header(kind, channel, self.number, payload)[..],
+            payload,
+        ]
+        .concat();
         if self.flip == Some(self.number) {
             let middle = frame.len() / 2;
             frame[middle] ^= 0x10;
@@ -101,15 +110,27 @@ impl Line {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let words = Words(std::env::var("KYMO_SENDER").unwrap_or_default());
-    let value = |key: &str| arguments.iter().find_map(|word| Some(word.split_once(key)?.1.to_owned()));
-    let append = arguments.iter().position(|word| word == "-append").map_or("", |at| arguments[at + 1].as_str());
+    let value = |key: &str| {
+        arguments
+            .iter()
+            .find_map(|word| Some(word.split_once(key)?.1.to_owned()))
+    };
+    let append = arguments
+        .iter()
+        .position(|word| word == "-append")
+        .map_or("", |at| arguments[at + 1].as_str());
     let boot = boot::Options::parse(append).unwrap();
-    let ram = OpenOptions::new().read(true).write(true).open(value("mem-path=").unwrap()).unwrap();
+    let ram = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(value("mem-path=").unwrap())
+        .unwrap();
     let map = memmap2::MmapOptions::new().map_raw(&ram).unwrap();
     // SAFETY: inside of the mapping, which is never taken away; nobody else here touches it.
     let memory = unsafe { Memory::new(map.as_mut_ptr().add(OFFSET), REGION, CPUS as u32) };
     std::mem::forget(map);
-    let recorder: &Recorder<Sender, CPUS> = Box::leak(Box::new(Recorder::new(memory, &vocabulary::ALL)));
+    let recorder: &Recorder<Sender, CPUS> =
+        Box::leak(Box::new(Recorder::new(memory, &vocabulary::ALL)));
 
     let asked = Arc::new(AtomicBool::new(false));
     let mut line = value("socket,id=kymo-port,fd=").map(|fd| {
@@ -157,19 +178,40 @@ fn session(
         names_packets: 16,
         overflow: Overflow::Discard,
         consumer: Consumer::Kernel,
-        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: BASE + OFFSET as u64,
         build_id: [0; 20],
         seed: u64::from(std::process::id()),
         hosted: false,
     };
     BLOCK.set(memory.control(0));
-    let started = recorder.start_with(TRACE, flags, Some(&config), |name| deaf || boot.records(name)).unwrap();
+    let started = recorder
+        .start_with(TRACE, flags, Some(&config), |name| {
+            deaf || boot.records(name)
+        })
+        .unwrap();
     // As much as makes packets of several pages.
     let mut buffer = vec![0u32; recorder.buffer_words(4096) + 8192];
     if let Some(line) = &mut line {
-        let flags = if started.overflow == Overflow::Overwrite { flags::ROLLING } else { 0 };
-        line.send(Kind::Open, 0, &Open { channels: started.channels, flags }.to_bytes());
+        let flags = if started.overflow == Overflow::Overwrite {
+            flags::ROLLING
+        } else {
+            0
+        };
+        line.send(
+            Kind::Open,
+            0,
+            &Open {
+                channels: started.channels,
+                flags,
+            }
+            .to_bytes(),
+        );
     }
     let mut pump = |line: &mut Option<&mut Line>, all: bool| {
         let Some(line) = line else { return };
@@ -179,7 +221,11 @@ fn session(
                 if len == 0 {
                     break;
                 }
-                let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
+                let bytes: Vec<u8> = buffer
+                    .iter()
+                    .flat_map(|word| word.to_le_bytes())
+                    .take(len)
+                    .collect();
                 line.send(Kind::Data, channel, &bytes);
                 if !all && channel > 0 {
                     break;
@@ -187,7 +233,10 @@ fn session(
             }
         }
     };
-    let (events, burst) = (words.number("events").unwrap_or(2000), words.number("burst").unwrap_or(50));
+    let (events, burst) = (
+        words.number("events").unwrap_or(2000),
+        words.number("burst").unwrap_or(50),
+    );
     let until_stop = words.has("until_stop");
     for seq in 0.. {
         let stop = asked.load(SeqCst) && !words.has("mute");
@@ -196,9 +245,15 @@ fn session(
         }
         BLOCK.set(memory.control(seq / burst % 2));
         if seq % 100 == 0 {
-            trace!(ThreadName { tid: Tid(seq), name: Text::new("worker") });
+            trace!(ThreadName {
+                tid: Tid(seq),
+                name: Text::new("worker")
+            });
         }
-        trace!(Mark { id: seq, value: u64::from(seq) << 20 });
+        trace!(Mark {
+            id: seq,
+            value: u64::from(seq) << 20
+        });
         if seq % burst == burst - 1 {
             pump(&mut line, false);
             if until_stop {

@@ -1,6 +1,7 @@
 //! AArch64 at EL1: `-M virt`, CPU 0 starts the others by PSCI.
 //!
-//! Each CPU calls `f` and `g` 5000 times. `g` traps, and the first of two handlers in each other calls `g`.
+//! Each CPU calls `f` and `g` 5000 times. `g` traps, and the first of two handlers in each other
+//! calls `g`.
 
 use super::{Function, Guest, PerCall};
 
@@ -8,7 +9,20 @@ use super::{Function, Guest, PerCall};
 pub fn guest() -> Guest {
     Guest {
         qemu: "qemu-system-aarch64",
-        arguments: &["-M", "virt", "-cpu", "cortex-a72", "-m", "64M", "-display", "none", "-serial", "none", "-monitor", "none"],
+        arguments: &[
+            "-M",
+            "virt",
+            "-cpu",
+            "cortex-a72",
+            "-m",
+            "64M",
+            "-display",
+            "none",
+            "-serial",
+            "none",
+            "-monitor",
+            "none",
+        ],
         status: 0,
         class: 2,
         machine: 183,
@@ -18,8 +32,22 @@ pub fn guest() -> Guest {
         note: Vec::new(),
         functions: vec![
             // 1 + 5 turns of 5 + ret
-            Function { name: "f", start: 0x94, end: 0xb0, calls: 5000, exactly: true, per_call: PerCall(27, 5, 5) },
-            Function { name: "g", start: 0xb0, end: 0xc0, calls: 2 * 5000, exactly: true, per_call: PerCall(4, 1, 1) },
+            Function {
+                name: "f",
+                start: 0x94,
+                end: 0xb0,
+                calls: 5000,
+                exactly: true,
+                per_call: PerCall(27, 5, 5),
+            },
+            Function {
+                name: "g",
+                start: 0xb0,
+                end: 0xc0,
+                calls: 2 * 5000,
+                exactly: true,
+                per_call: PerCall(4, 1, 1),
+            },
         ],
     }
 }

@@ -1,5 +1,5 @@
-//! Bare-metal guests that execute known numbers of instructions, loads and stores on every CPU: machine code, so that no compiler changes it and none is
-//! needed.
+//! Bare-metal guests that execute known numbers of instructions, loads and stores on every CPU:
+//! machine code, so that no compiler changes it and none is needed.
 
 mod aarch64;
 mod riscv;
@@ -54,7 +54,12 @@ pub struct Guest {
 
 /// All of them.
 pub fn all() -> Vec<Guest> {
-    vec![riscv::guest(64), riscv::guest(32), aarch64::guest(), x86_64::guest()]
+    vec![
+        riscv::guest(64),
+        riscv::guest(32),
+        aarch64::guest(),
+        x86_64::guest(),
+    ]
 }
 
 /// The one for QEMU's user mode.
@@ -80,27 +85,56 @@ impl Guest {
     }
 }
 
-/// An ELF file with one segment to load, and one for the note if there is one, which lies in the first.
+/// An ELF file with one segment to load, and one for the note if there is one, which lies in the
+/// first.
 fn elf(guest: &Guest, image: &[u8], note_at: u64) -> Vec<u8> {
     const OFFSET: u64 = 0x1000;
     let is_64 = guest.class == 2;
-    let mut out = vec![0x7f, b'E', b'L', b'F', guest.class, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut out = vec![
+        0x7f,
+        b'E',
+        b'L',
+        b'F',
+        guest.class,
+        1,
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ];
     let long = |out: &mut Vec<u8>, value: u64| match is_64 {
         true => out.extend(value.to_le_bytes()),
         false => out.extend((value as u32).to_le_bytes()),
     };
     let segments: u16 = if guest.note.is_empty() { 1 } else { 2 };
     let (header, entry): (u16, u16) = if is_64 { (64, 56) } else { (52, 32) };
-    // An executable for this machine, version 1; entry; program headers behind this one; no section headers; no flags.
+    // An executable for this machine, version 1; entry; program headers behind this one; no section
+    // headers; no flags.
     out.extend([2_u16, guest.machine].map(u16::to_le_bytes).as_flattened());
     out.extend(1_u32.to_le_bytes());
     long(&mut out, guest.base);
     long(&mut out, header.into());
     long(&mut out, 0);
     out.extend(0_u32.to_le_bytes());
-    out.extend([header, entry, segments, 0, 0, 0].map(u16::to_le_bytes).as_flattened());
+    out.extend(
+        [header, entry, segments, 0, 0, 0]
+            .map(u16::to_le_bytes)
+            .as_flattened(),
+    );
     let load = (1_u32, OFFSET, guest.base, image.len() as u64, OFFSET);
-    let note = (4_u32, OFFSET + note_at, guest.base + note_at, guest.note.len() as u64, 4);
+    let note = (
+        4_u32,
+        OFFSET + note_at,
+        guest.base + note_at,
+        guest.note.len() as u64,
+        4,
+    );
     for (kind, offset, address, size, alignment) in [load, note].into_iter().take(segments.into()) {
         const READ_WRITE_EXECUTE: u32 = 7;
         out.extend(kind.to_le_bytes());

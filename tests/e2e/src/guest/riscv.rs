@@ -1,16 +1,25 @@
-//! RISC-V, 32 and 64 bits (no instruction differs): `-M virt -bios none`, every hart at 0x80000000 in M-mode.
+//! RISC-V, 32 and 64 bits (no instruction differs): `-M virt -bios none`, every hart at 0x80000000
+//! in M-mode.
 //!
-//! Each hart calls `f` and `g` 5000 times, then `h` 2000 times with its timer interrupting all 200 us, whose handler calls `h` too. `g` traps, and the
-//! first of two handlers in each other calls `g`.
+//! Each hart calls `f` and `g` 5000 times, then `h` 2000 times with its timer interrupting all 200
+//! us, whose handler calls `h` too. `g` traps, and the first of two handlers in each other calls
+//! `g`.
 
 use super::{Function, Guest, PerCall};
 
 /// A guest for this emulator.
 pub fn guest(bits: u32) -> Guest {
-    let (qemu, class) = if bits == 32 { ("qemu-system-riscv32", 1) } else { ("qemu-system-riscv64", 2) };
+    let (qemu, class) = if bits == 32 {
+        ("qemu-system-riscv32", 1)
+    } else {
+        ("qemu-system-riscv64", 2)
+    };
     Guest {
         qemu,
-        arguments: &["-M", "virt", "-m", "64M", "-bios", "none", "-display", "none", "-serial", "none", "-monitor", "none"],
+        arguments: &[
+            "-M", "virt", "-m", "64M", "-bios", "none", "-display", "none", "-serial", "none",
+            "-monitor", "none",
+        ],
         status: 0,
         class,
         machine: 243,
@@ -20,10 +29,31 @@ pub fn guest(bits: u32) -> Guest {
         note: Vec::new(),
         functions: vec![
             // 1 + 5 turns of 5 + amoadd + ret
-            Function { name: "f", start: 0x134, end: 0x154, calls: 5000, exactly: true, per_call: PerCall(28, 6, 6) },
-            Function { name: "g", start: 0x154, end: 0x164, calls: 2 * 5000, exactly: true, per_call: PerCall(4, 1, 1) },
+            Function {
+                name: "f",
+                start: 0x134,
+                end: 0x154,
+                calls: 5000,
+                exactly: true,
+                per_call: PerCall(28, 6, 6),
+            },
+            Function {
+                name: "g",
+                start: 0x154,
+                end: 0x164,
+                calls: 2 * 5000,
+                exactly: true,
+                per_call: PerCall(4, 1, 1),
+            },
             // 1 + 200 turns of 5 + ret; how often the timer interrupts is its own affair.
-            Function { name: "h", start: 0x164, end: 0x180, calls: 2000, exactly: false, per_call: PerCall(1002, 200, 200) },
+            Function {
+                name: "h",
+                start: 0x164,
+                end: 0x180,
+                calls: 2000,
+                exactly: false,
+                per_call: PerCall(1002, 200, 200),
+            },
         ],
     }
 }

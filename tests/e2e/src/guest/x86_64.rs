@@ -1,6 +1,8 @@
-//! x86-64: entered by PVH (32 bits, no paging); the first CPU wakes the others, and all go on in 64 bits with the first GiB and the last mapped as they are.
+//! x86-64: entered by PVH (32 bits, no paging); the first CPU wakes the others, and all go on in 64
+//! bits with the first GiB and the last mapped as they are.
 //!
-//! Each CPU calls `f` and `g` 5000 times. `g` traps, and the first of two handlers in each other calls `g`.
+//! Each CPU calls `f` and `g` 5000 times. `g` traps, and the first of two handlers in each other
+//! calls `g`.
 
 use super::{Function, Guest, PerCall};
 
@@ -37,15 +39,31 @@ pub fn guest() -> Guest {
         note: super::bytes(&words),
         functions: vec![
             // 1 + 5 turns of 5 + xadd, push, pop, ret
-            Function { name: "f", start: 0xee, end: 0x107, calls: 5000, exactly: true, per_call: PerCall(30, 8, 7) },
-            Function { name: "g", start: 0x107, end: 0x10e, calls: 2 * 5000, exactly: true, per_call: PerCall(4, 2, 1) },
+            Function {
+                name: "f",
+                start: 0xee,
+                end: 0x107,
+                calls: 5000,
+                exactly: true,
+                per_call: PerCall(30, 8, 7),
+            },
+            Function {
+                name: "g",
+                start: 0x107,
+                end: 0x10e,
+                calls: 2 * 5000,
+                exactly: true,
+                per_call: PerCall(4, 2, 1),
+            },
         ],
     }
 }
 
-/// A Linux program of 40 threads, for QEMU's user mode: each calls `f` 5000 times; the first thread ends the program after all others.
+/// A Linux program of 40 threads, for QEMU's user mode: each calls `f` 5000 times; the first thread
+/// ends the program after all others.
 pub fn program() -> Guest {
-    // Behind the code, a zero page with the count of threads that are done, and the threads' stacks and data.
+    // Behind the code, a zero page with the count of threads that are done, and the threads' stacks
+    // and data.
     const SIZE: u64 = 0x8000;
     Guest {
         qemu: "qemu-x86_64",

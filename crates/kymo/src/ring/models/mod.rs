@@ -1,7 +1,9 @@
 //! The ring's own code under a model checker: `cargo xtask models`.
 //!
-//! - [`nested`]: one CPU. At every atomic step of a writer come nested writers, three deep, a crash, or a live reader; nothing is drawn by lot.
-//! - [`reading`]: a writer and a reader on two CPUs, by loom: orders of threads up to a number of pre-emptions, and every value that a load may return.
+//! - [`nested`]: one CPU. At every atomic step of a writer come nested writers, three deep, a
+//!   crash, or a live reader; nothing is drawn by lot.
+//! - [`reading`]: a writer and a reader on two CPUs, by loom: orders of threads up to a number of
+//!   pre-emptions, and every value that a load may return.
 //! - [`halves`]: the 64-bit words of 32-bit processors.
 //! - [`names`]: names told on one CPU and relied on by another.
 //! - [`sessions`]: `start` and `stop` against writers and readers on other CPUs.
@@ -58,7 +60,12 @@ fn sequence(id: u32, payload: &[u32]) -> Option<u32> {
     let good = match id {
         Short::ID => *payload == [seq, check_of(seq)],
         Medium::ID => *payload == [seq, check_of(seq), !check_of(seq)],
-        Fill::ID => payload.len() == 43 && payload[1..].iter().all(|&word| word == u32::from(seq as u8) * 0x0101_0101),
+        Fill::ID => {
+            payload.len() == 43
+                && payload[1..]
+                    .iter()
+                    .all(|&word| word == u32::from(seq as u8) * 0x0101_0101)
+        }
         _ => false,
     };
     good.then_some(seq)
@@ -122,9 +129,19 @@ fn call<R: Reserve + 'static>(kind: Kind) {
     let seq = CALLS.replace(CALLS.get() + 1);
     let outer = CURRENT.replace(seq as usize);
     match kind {
-        S => Tracer::<Cpu<R>>::record(Short { seq, check: check_of(seq) }),
-        M => Tracer::<Cpu<R>>::record(Medium { seq, check: check_of(seq), other: !check_of(seq) }),
-        F => Tracer::<Cpu<R>>::record(Fill { seq, rest: [seq as u8; 168] }),
+        S => Tracer::<Cpu<R>>::record(Short {
+            seq,
+            check: check_of(seq),
+        }),
+        M => Tracer::<Cpu<R>>::record(Medium {
+            seq,
+            check: check_of(seq),
+            other: !check_of(seq),
+        }),
+        F => Tracer::<Cpu<R>>::record(Fill {
+            seq,
+            rest: [seq as u8; 168],
+        }),
     }
     CURRENT.set(outer);
 }
@@ -151,8 +168,18 @@ struct Setting {
     rate: u64,
 }
 
-const OVERWRITE: Setting = Setting { overflow: Overflow::Overwrite, consumer: Consumer::None, packets: 4, rate: 1 };
-const DISCARD: Setting = Setting { overflow: Overflow::Discard, consumer: Consumer::Host, packets: 4, rate: 1 };
+const OVERWRITE: Setting = Setting {
+    overflow: Overflow::Overwrite,
+    consumer: Consumer::None,
+    packets: 4,
+    rate: 1,
+};
+const DISCARD: Setting = Setting {
+    overflow: Overflow::Discard,
+    consumer: Consumer::Host,
+    packets: 4,
+    rate: 1,
+};
 
 const SIZE: usize = 16 << 10;
 
@@ -164,7 +191,12 @@ fn config(setting: Setting) -> Config {
         names_packets: 4,
         overflow: setting.overflow,
         consumer: setting.consumer,
-        clock: Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false },
+        clock: Clock {
+            frequency_hz: 1_000_000_000,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        },
         phys: 0,
         build_id: [0; 20],
         seed: 1,
@@ -185,7 +217,10 @@ impl World {
         BLOCK.set(memory.control(0));
         before.iter().for_each(|&kind| call::<R>(kind));
         let live = session.live();
-        let reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+        let reader = Region::open(&live)
+            .unwrap()
+            .channel(&live, 0, ChannelKind::Events)
+            .unwrap();
         let (image, times) = (Vec::new(), [0; MOST_CALLS]);
         World {
             memory,
@@ -203,15 +238,25 @@ impl World {
     /// The world as it is now.
     fn taken_anew(self) -> World {
         let live = self.live();
-        let image = (0..SIZE as u64 / 4).map(|word| live.load(4 * word).unwrap()).collect();
+        let image = (0..SIZE as u64 / 4)
+            .map(|word| live.load(4 * word).unwrap())
+            .collect();
         let times = TIMES.with_borrow(|times| *times);
-        World { image, calls: CALLS.get(), clock: CLOCK.get(), times, ..self }
+        World {
+            image,
+            calls: CALLS.get(),
+            clock: CLOCK.get(),
+            times,
+            ..self
+        }
     }
 
     /// Puts everything back to where the model begins.
     fn restore(&self) {
         // SAFETY: the image was taken from all of this memory, which only this thread uses now.
-        unsafe { std::ptr::copy_nonoverlapping(self.image.as_ptr().cast::<u8>(), self.base(), SIZE) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.image.as_ptr().cast::<u8>(), self.base(), SIZE)
+        };
         BLOCK.set(self.memory.control(0));
         CALLS.set(self.calls);
         CLOCK.set(self.clock);
@@ -223,7 +268,11 @@ impl World {
     }
 
     fn base(&self) -> *mut u8 {
-        self.memory.control(0).cast_mut().cast::<u8>().wrapping_sub(super::layout::CONTROL_OFFSET)
+        self.memory
+            .control(0)
+            .cast_mut()
+            .cast::<u8>()
+            .wrapping_sub(super::layout::CONTROL_OFFSET)
     }
 
     fn live(&self) -> Live {
@@ -263,24 +312,54 @@ struct Reading {
 impl Reading {
     fn new(reader: ChannelReader) -> Reading {
         let losses = Losses::default();
-        Reading { reader, seen: [false; MOST_CALLS], time: 0, last: None, in_order: true, discard: false, closed: 0, losses }
+        Reading {
+            reader,
+            seen: [false; MOST_CALLS],
+            time: 0,
+            last: None,
+            in_order: true,
+            discard: false,
+            closed: 0,
+            losses,
+        }
     }
 
     /// Reads once: part of a packet. `false`: there was nothing.
     fn read(&mut self, source: &impl Source, view: View) -> bool {
         let mut scratch = [0; 64];
-        let Some(mut batch) = self.reader.read(source, view, &mut scratch).expect("inside of the memory") else { return false };
+        let Some(mut batch) = self
+            .reader
+            .read(source, view, &mut scratch)
+            .expect("inside of the memory")
+        else {
+            return false;
+        };
         let closed = batch.end().is_some();
         while let Some(record) = batch.next_record(&VOCABULARY) {
             let seq = sequence(record.id, record.payload);
-            let seq = seq.unwrap_or_else(|| panic!("no call has recorded event {} with {:x?}", record.id, record.payload));
+            let seq = seq.unwrap_or_else(|| {
+                panic!(
+                    "no call has recorded event {} with {:x?}",
+                    record.id, record.payload
+                )
+            });
             assert!((seq as usize) < MOST_CALLS, "no call has recorded {seq}");
-            assert!(!std::mem::replace(&mut self.seen[seq as usize], true), "record {seq} came twice");
+            assert!(
+                !std::mem::replace(&mut self.seen[seq as usize], true),
+                "record {seq} came twice"
+            );
             if self.in_order {
-                assert!(self.last.is_none_or(|last| last < seq), "record {seq} came after {:?}", self.last);
+                assert!(
+                    self.last.is_none_or(|last| last < seq),
+                    "record {seq} came after {:?}",
+                    self.last
+                );
             }
             self.last = Some(seq);
-            assert!(record.time >= self.time, "time stepped back before record {seq}");
+            assert!(
+                record.time >= self.time,
+                "time stepped back before record {seq}"
+            );
             self.time = record.time;
             let read = TIMES.with_borrow(|times| times[seq as usize]);
             assert_eq!(record.time, read, "time of record {seq}");
@@ -305,11 +384,29 @@ impl Reading {
     /// At rest, everything is read or counted; nothing is counted that has no reason.
     fn settle(&mut self, source: &impl Source, view: View, calls: u32) {
         self.read_all(source, view);
-        self.reader.refresh_dropped(source).expect("inside of the memory");
+        self.reader
+            .refresh_dropped(source)
+            .expect("inside of the memory");
         let losses = self.reader.losses();
-        assert!(!self.discard || losses.overwritten == 0, "in Discard nothing is overwritten: {losses:?}");
-        assert_eq!(self.reader.emitted() + losses.events(), u64::from(calls), "{losses:?}");
-        assert_eq!((losses.clamped, losses.clock_back, losses.abandoned, losses.unreadable, losses.too_large), (0, 0, 0, 0, 0));
+        assert!(
+            !self.discard || losses.overwritten == 0,
+            "in Discard nothing is overwritten: {losses:?}"
+        );
+        assert_eq!(
+            self.reader.emitted() + losses.events(),
+            u64::from(calls),
+            "{losses:?}"
+        );
+        assert_eq!(
+            (
+                losses.clamped,
+                losses.clock_back,
+                losses.abandoned,
+                losses.unreadable,
+                losses.too_large
+            ),
+            (0, 0, 0, 0, 0)
+        );
     }
 }
 
@@ -317,7 +414,8 @@ impl Reading {
 
 /// Explores `run` with so many pre-emptions; `KYMO_MODEL_PREEMPTIONS` adds to them.
 fn explore(name: &str, preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
-    let more: usize = std::env::var("KYMO_MODEL_PREEMPTIONS").map_or(0, |more| more.parse().expect("a number"));
+    let more: usize =
+        std::env::var("KYMO_MODEL_PREEMPTIONS").map_or(0, |more| more.parse().expect("a number"));
     let executions = Arc::new(AtomicU64::new(0));
     let count = executions.clone();
     let mut builder = loom::model::Builder::new();
@@ -330,5 +428,9 @@ fn explore(name: &str, preemptions: usize, run: impl Fn() + Send + Sync + 'stati
         run();
     });
     modelled::end_model();
-    println!("{name}: {} executions, {:.1} s", executions.load(Relaxed), begin.elapsed().as_secs_f64());
+    println!(
+        "{name}: {} executions, {:.1} s",
+        executions.load(Relaxed),
+        begin.elapsed().as_secs_f64()
+    );
 }

@@ -4,14 +4,18 @@ use super::*;
 use crate::name_epoch::NameEpoch;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Whoever sees that a thing was used sees its name, on whichever CPU it was told: a third CPU's reader, or a dump.
+/// Whoever sees that a thing was used sees its name, on whichever CPU it was told: a third CPU's
+/// reader, or a dump.
 #[test]
 fn a_use_is_not_seen_before_the_name() {
     explore("names", 3, || {
         let named = Arc::new(NameEpoch::new());
-        // By CPU: the name, and the use. The record of the name has no order of its own here: the ring's is not relied on.
-        let words: Arc<[[AtomicU32; 2]; 2]> =
-            Arc::new([[AtomicU32::new(0), AtomicU32::new(0)], [AtomicU32::new(0), AtomicU32::new(0)]]);
+        // By CPU: the name, and the use. The record of the name has no order of its own here: the
+        // ring's is not relied on.
+        let words: Arc<[[AtomicU32; 2]; 2]> = Arc::new([
+            [AtomicU32::new(0), AtomicU32::new(0)],
+            [AtomicU32::new(0), AtomicU32::new(0)],
+        ]);
         // SAFETY: its one word; the `Arc` lives as long as the execution.
         unsafe { (*Arc::as_ptr(&named).cast::<AtomicU32>()).watch() };
         words.iter().flatten().for_each(AtomicU32::watch);
@@ -26,10 +30,21 @@ fn a_use_is_not_seen_before_the_name() {
                 used.store(1, Ordering::Release);
             }
         };
-        let threads = [loom::thread::spawn(use_it(0)), loom::thread::spawn(use_it(1))];
-        let used = words.each_ref().map(|[_, used]| used.load(Ordering::Acquire)).contains(&1);
-        let told = words.each_ref().map(|[name, _]| name.load(Ordering::Relaxed)).contains(&1);
+        let threads = [
+            loom::thread::spawn(use_it(0)),
+            loom::thread::spawn(use_it(1)),
+        ];
+        let used = words
+            .each_ref()
+            .map(|[_, used]| used.load(Ordering::Acquire))
+            .contains(&1);
+        let told = words
+            .each_ref()
+            .map(|[name, _]| name.load(Ordering::Relaxed))
+            .contains(&1);
         assert!(told || !used, "a use without a name");
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
     });
 }

@@ -1,7 +1,9 @@
 //! One CPU: at every step of a writer come nested writers, a dump, or a reader.
 //!
-//! A step is an atomic operation, a fence, or a reading of the clock. What comes at it runs to its end before the step is done, as an interrupt does. All combinations are tried: at
-//! step i of the outer call a burst of nested calls, at step j of the last of these another burst, at step k of the last of those a third one.
+//! A step is an atomic operation, a fence, or a reading of the clock. What comes at it runs to its
+//! end before the step is done, as an interrupt does. All combinations are tried: at step i of the
+//! outer call a burst of nested calls, at step j of the last of these another burst, at step k of
+//! the last of those a third one.
 
 use super::*;
 use crate::sync::Ordering;
@@ -65,7 +67,11 @@ fn at_step<R: Reserve + 'static>(_: Step) {
         if !matches!(machine.look, Look::After) {
             machine.look();
         }
-        if machine.at.get(depth) == Some(&step) { machine.bursts.get(depth).copied() } else { None }
+        if machine.at.get(depth) == Some(&step) {
+            machine.bursts.get(depth).copied()
+        } else {
+            None
+        }
     });
     if let Some(burst) = burst {
         DEPTH.set(depth as u32 + 1);
@@ -82,7 +88,8 @@ fn at_step<R: Reserve + 'static>(_: Step) {
 }
 
 impl Machine {
-    /// Whatever is read, and counted as lost, lies between the calls that returned and those besides that are under way.
+    /// Whatever is read, and counted as lost, lies between the calls that returned and those
+    /// besides that are under way.
     fn look(&mut self) {
         let live = self.world.live();
         match self.look {
@@ -94,9 +101,18 @@ impl Machine {
                 dump.reader.refresh_dropped(&live).unwrap();
                 let losses = dump.reader.losses();
                 let sum = dump.reader.emitted() + losses.events();
-                let (least, most) = (u64::from(self.returned), u64::from(self.returned + self.in_flight));
-                assert!((least..=most).contains(&sum), "a dump has {sum} of {least} to {most}: {losses:?}");
-                assert_eq!((losses.clamped, losses.abandoned, losses.clock_back), (0, 0, 0));
+                let (least, most) = (
+                    u64::from(self.returned),
+                    u64::from(self.returned + self.in_flight),
+                );
+                assert!(
+                    (least..=most).contains(&sum),
+                    "a dump has {sum} of {least} to {most}: {losses:?}"
+                );
+                assert_eq!(
+                    (losses.clamped, losses.abandoned, losses.clock_back),
+                    (0, 0, 0)
+                );
                 if self.bursts.is_empty() {
                     assert_eq!(losses.unreadable, 0, "{losses:?}");
                 }
@@ -108,7 +124,10 @@ impl Machine {
                 }
                 let losses = self.reading.reader.losses();
                 let sum = self.reading.reader.emitted() + losses.events();
-                assert!(sum <= u64::from(self.returned + self.in_flight), "{sum} read or lost: {losses:?}");
+                assert!(
+                    sum <= u64::from(self.returned + self.in_flight),
+                    "{sum} read or lost: {losses:?}"
+                );
             }
         }
     }
@@ -174,8 +193,11 @@ impl Nested {
                 dump.settle(&live, View::PostMortem, CALLS.get());
                 machine.steps
             });
-            // The next combination: the innermost point that was reached moves on. What comes at a point changes how many follow, not those before.
-            let Some(next) = (0..depth).rev().find(|&depth| at[depth] < steps[depth]) else { break };
+            // The next combination: the innermost point that was reached moves on. What comes at a
+            // point changes how many follow, not those before.
+            let Some(next) = (0..depth).rev().find(|&depth| at[depth] < steps[depth]) else {
+                break;
+            };
             at[next] += 1;
             at[next + 1..].fill(0);
         }
@@ -185,26 +207,53 @@ impl Nested {
 }
 
 /// Every number of calls before, to more than a lap.
-fn everywhere<R: Reserve + 'static>(setting: Setting, pattern: &'static [Kind], nested: Nested) -> u64 {
+fn everywhere<R: Reserve + 'static>(
+    setting: Setting,
+    pattern: &'static [Kind],
+    nested: Nested,
+) -> u64 {
     (0..=pattern.len())
         .map(|count| {
             let (before, outer) = (&pattern[..count], pattern[count % pattern.len()]);
-            Nested { setting, before, outer, ..nested }.run::<R>()
+            Nested {
+                setting,
+                before,
+                outer,
+                ..nested
+            }
+            .run::<R>()
         })
         .sum()
 }
 
 /// Six packets: more than a lap of four.
 const PATTERN: &[Kind] = &[F, S, S, F, S, S, F, S, S, F, S, S, F, S, S, F, M, S];
-const ALONE: Nested = Nested { setting: OVERWRITE, before: &[], outer: S, bursts: &[], look: Look::Never, read: 0 };
+const ALONE: Nested = Nested {
+    setting: OVERWRITE,
+    before: &[],
+    outer: S,
+    bursts: &[],
+    look: Look::Never,
+    read: 0,
+};
 const WINDOWS: u64 = 1 << 27;
 
 fn settings() -> Vec<Setting> {
-    let policies =
-        [(Overflow::Overwrite, Consumer::None), (Overflow::Discard, Consumer::None), (Overflow::Discard, Consumer::Host)];
+    let policies = [
+        (Overflow::Overwrite, Consumer::None),
+        (Overflow::Discard, Consumer::None),
+        (Overflow::Discard, Consumer::Host),
+    ];
     policies
         .into_iter()
-        .flat_map(|(overflow, consumer)| [1, WINDOWS / 2, WINDOWS].map(|rate| Setting { overflow, consumer, rate, ..OVERWRITE }))
+        .flat_map(|(overflow, consumer)| {
+            [1, WINDOWS / 2, WINDOWS].map(|rate| Setting {
+                overflow,
+                consumer,
+                rate,
+                ..OVERWRITE
+            })
+        })
         .collect()
 }
 
@@ -220,7 +269,12 @@ fn a_dump_or_a_reader_at_every_step() {
     // In the third lap slots have been used twice.
     const LAPS: &[Kind] = &[F, F, F, F, F, F, F, F, F, S, S];
     for count in 7..LAPS.len() {
-        let nested = Nested { before: &LAPS[..count], outer: LAPS[count], look: Look::Dump, ..ALONE };
+        let nested = Nested {
+            before: &LAPS[..count],
+            outer: LAPS[count],
+            look: Look::Dump,
+            ..ALONE
+        };
         trials += nested.run::<LocalCas>() + nested.run::<Masked>();
     }
     println!("{trials} trials");
@@ -230,11 +284,26 @@ fn a_dump_or_a_reader_at_every_step() {
 #[test]
 fn a_packet_is_never_filled_to_its_last_word() {
     const FULL: &[Kind] = &[F, S, M, F, S, M, F, S, M, F, S, M, F, S, M];
-    everywhere::<LocalCas>(OVERWRITE, FULL, Nested { look: Look::Dump, ..ALONE });
-    everywhere::<Masked>(OVERWRITE, FULL, Nested { look: Look::Dump, ..ALONE });
+    everywhere::<LocalCas>(
+        OVERWRITE,
+        FULL,
+        Nested {
+            look: Look::Dump,
+            ..ALONE
+        },
+    );
+    everywhere::<Masked>(
+        OVERWRITE,
+        FULL,
+        Nested {
+            look: Look::Dump,
+            ..ALONE
+        },
+    );
 }
 
-/// A consumer that says it has read what is not written yet: the writer reuses what it may, and the count is exact.
+/// A consumer that says it has read what is not written yet: the writer reuses what it may, and the
+/// count is exact.
 #[test]
 fn a_consumer_that_claims_too_much() {
     for claim in [2, 3, 4, 5, 1 << 20, u64::MAX] {
@@ -260,7 +329,17 @@ fn a_nested_writer_at_every_step() {
         for burst in &BURSTS {
             let bursts = std::slice::from_ref(burst);
             let trials: u64 = [Look::Dump, Look::Live]
-                .map(|look| everywhere::<LocalCas>(setting, PATTERN, Nested { bursts, look, ..ALONE }))
+                .map(|look| {
+                    everywhere::<LocalCas>(
+                        setting,
+                        PATTERN,
+                        Nested {
+                            bursts,
+                            look,
+                            ..ALONE
+                        },
+                    )
+                })
                 .into_iter()
                 .sum();
             println!("{setting:?} {burst:?}: {trials} trials");
@@ -270,25 +349,49 @@ fn a_nested_writer_at_every_step() {
 
 fn at_places(name: &str, setting: Setting, places: &[usize], bursts: &'static [Burst]) {
     let begin = std::time::Instant::now();
-    let run =
-        |&count: &usize| Nested { setting, before: &PATTERN[..count], outer: PATTERN[count], bursts, ..ALONE }.run::<LocalCas>();
+    let run = |&count: &usize| {
+        Nested {
+            setting,
+            before: &PATTERN[..count],
+            outer: PATTERN[count],
+            bursts,
+            ..ALONE
+        }
+        .run::<LocalCas>()
+    };
     let trials: u64 = places.iter().map(run).sum();
-    println!("{name} {setting:?} {bursts:?} at {places:?}: {trials} trials, {:.1} s", begin.elapsed().as_secs_f64());
+    println!(
+        "{name} {setting:?} {bursts:?} at {places:?}: {trials} trials, {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
 }
 
-/// A reader is lapped while a writer stands still in what is the oldest packet then: its count is not final.
+/// A reader is lapped while a writer stands still in what is the oldest packet then: its count is
+/// not final.
 #[test]
 fn a_reader_is_lapped_while_a_writer_is_interrupted() {
     for burst in &BURSTS {
-        everywhere::<LocalCas>(OVERWRITE, PATTERN, Nested { bursts: std::slice::from_ref(burst), look: Look::After, ..ALONE });
+        everywhere::<LocalCas>(
+            OVERWRITE,
+            PATTERN,
+            Nested {
+                bursts: std::slice::from_ref(burst),
+                look: Look::After,
+                ..ALONE
+            },
+        );
     }
 }
 
-/// Two deep: at every step of a nested writer a further one. Where a packet opens, and in a lap after it.
+/// Two deep: at every step of a nested writer a further one. Where a packet opens, and in a lap
+/// after it.
 #[test]
 fn a_nested_writer_at_every_step_of_a_nested_writer() {
     let places = [3, 6, 11, 12, 15];
-    const SLOW: Setting = Setting { rate: WINDOWS / 2, ..OVERWRITE };
+    const SLOW: Setting = Setting {
+        rate: WINDOWS / 2,
+        ..OVERWRITE
+    };
     at_places("two deep", OVERWRITE, &places, &[&[S], &[S]]);
     at_places("two deep", OVERWRITE, &places, &[&[F], &[F]]);
     at_places("two deep", OVERWRITE, &places, &[&[F, S, S, F], &[S]]);

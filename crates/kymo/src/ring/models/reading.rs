@@ -11,22 +11,39 @@ type Witnesses = &'static [usize];
 /// Words that both sides use, and the witnesses in every slot.
 fn watch(world: &World, witnesses: Witnesses) {
     let control = world.control();
-    for word in [&control.cursor, &control.prep, &control.open, &control.discarded, &control.consumed] {
+    for word in [
+        &control.cursor,
+        &control.prep,
+        &control.open,
+        &control.discarded,
+        &control.consumed,
+    ] {
         word.watch();
     }
-    let ring = world.base().wrapping_add(control.ring_offset.load(Relaxed) as usize);
+    let ring = world
+        .base()
+        .wrapping_add(control.ring_offset.load(Relaxed) as usize);
     let packets = control.packets.load(Relaxed) as usize;
     for slot in 0..packets {
         let begin = ring.addr() + 256 * slot;
         modelled::blur(begin..begin + 256);
-        for &index in [word::COMMIT, word::EVENTS_BEFORE, word::EVENTS_BEFORE + 1].iter().chain(witnesses) {
+        for &index in [word::COMMIT, word::EVENTS_BEFORE, word::EVENTS_BEFORE + 1]
+            .iter()
+            .chain(witnesses)
+        {
             // SAFETY: a word of the ring, which is leaked.
-            unsafe { (*ring.wrapping_add(256 * slot + 4 * index).cast::<AtomicU32>()).watch() };
+            unsafe {
+                (*ring
+                    .wrapping_add(256 * slot + 4 * index)
+                    .cast::<AtomicU32>())
+                .watch()
+            };
         }
     }
 }
 
-/// Calls were made `before`, the reader read so many packets, further calls came; then the calls `now`, while another thread reads `reads` times.
+/// Calls were made `before`, the reader read so many packets, further calls came; then the calls
+/// `now`, while another thread reads `reads` times.
 #[derive(Clone, Copy)]
 struct Race {
     setting: Setting,
@@ -53,7 +70,10 @@ thread_local! {
 }
 
 fn interrupt<R: Reserve + 'static>(step: Step) {
-    if step == Step::Private || DEPTH.get() > 0 || WRITER.get() != Some(loom::thread::current().id()) {
+    if step == Step::Private
+        || DEPTH.get() > 0
+        || WRITER.get() != Some(loom::thread::current().id())
+    {
         return;
     }
     let (at, calls) = NEST.get();
@@ -81,14 +101,27 @@ impl Race {
         begin.in_order = self.nested.is_empty();
         for at in 0.. {
             REACHED.set(false);
-            self.explore::<R>(&format!("{name} {witnesses:?} {at}"), witnesses, world.clone(), begin.clone(), at);
+            self.explore::<R>(
+                &format!("{name} {witnesses:?} {at}"),
+                witnesses,
+                world.clone(),
+                begin.clone(),
+                at,
+            );
             if !REACHED.get() {
                 break;
             }
         }
     }
 
-    fn explore<R: Reserve + 'static>(self, name: &str, witnesses: Witnesses, world: Arc<World>, begin: Reading, at: u32) {
+    fn explore<R: Reserve + 'static>(
+        self,
+        name: &str,
+        witnesses: Witnesses,
+        world: Arc<World>,
+        begin: Reading,
+        at: u32,
+    ) {
         let consumes = self.setting.consumer != Consumer::None;
         explore(name, self.preemptions, move || {
             world.restore();
@@ -107,7 +140,11 @@ impl Race {
                 reading
             });
             STEPS.set(0);
-            modelled::on_step(if self.nested.is_empty() { None } else { Some(interrupt::<R>) });
+            modelled::on_step(if self.nested.is_empty() {
+                None
+            } else {
+                Some(interrupt::<R>)
+            });
             self.now.iter().for_each(|&kind| call::<R>(kind));
             modelled::on_step(None);
             let mut reading = reader.join().unwrap();
@@ -138,12 +175,26 @@ const QUIET: Race = Race {
     then_check: |_| {},
 };
 
-/// The writer takes the slot of the packet that is copied. `LocalCas` does so a packet ahead, when the one before opens.
+/// The writer takes the slot of the packet that is copied. `LocalCas` does so a packet ahead, when
+/// the one before opens.
 fn lapped(witnesses: Witnesses) {
     let preemptions = 1;
-    Race { preemptions, before: THREE, read: 1, then: &[F, S, S], now: &[F], ..QUIET }
-        .run::<LocalCas>("lapped, local cas", witnesses);
-    Race { preemptions, before: FOUR, now: &[F], ..QUIET }.run::<Masked>("lapped, masked", witnesses);
+    Race {
+        preemptions,
+        before: THREE,
+        read: 1,
+        then: &[F, S, S],
+        now: &[F],
+        ..QUIET
+    }
+    .run::<LocalCas>("lapped, local cas", witnesses);
+    Race {
+        preemptions,
+        before: FOUR,
+        now: &[F],
+        ..QUIET
+    }
+    .run::<Masked>("lapped, masked", witnesses);
 }
 
 /// The number is a witness too: where it is seen to have gone, nothing else is looked at.
@@ -161,8 +212,20 @@ fn a_header_that_is_overwritten_while_it_is_copied() {
 
 /// The reader goes to the oldest packet, and that is overwritten too.
 fn skipping(witnesses: Witnesses) {
-    Race { before: THREE, then: &[F, S, S, F, S, S], now: &[F], ..QUIET }.run::<LocalCas>("skipping, local cas", witnesses);
-    Race { before: FOUR, then: &[F, S, S], now: &[F], ..QUIET }.run::<Masked>("skipping, masked", witnesses);
+    Race {
+        before: THREE,
+        then: &[F, S, S, F, S, S],
+        now: &[F],
+        ..QUIET
+    }
+    .run::<LocalCas>("skipping, local cas", witnesses);
+    Race {
+        before: FOUR,
+        then: &[F, S, S],
+        now: &[F],
+        ..QUIET
+    }
+    .run::<Masked>("skipping, masked", witnesses);
 }
 
 #[test]
@@ -173,8 +236,20 @@ fn a_reader_that_was_lapped_counts_exactly() {
 
 /// Records are added to the packet that is read.
 fn growing(witnesses: Witnesses) {
-    Race { before: &[F], now: &[S, S], reads: 2, ..QUIET }.run::<LocalCas>("growing, local cas", witnesses);
-    Race { before: &[F], now: &[S, S], reads: 2, ..QUIET }.run::<Masked>("growing, masked", witnesses);
+    Race {
+        before: &[F],
+        now: &[S, S],
+        reads: 2,
+        ..QUIET
+    }
+    .run::<LocalCas>("growing, local cas", witnesses);
+    Race {
+        before: &[F],
+        now: &[S, S],
+        reads: 2,
+        ..QUIET
+    }
+    .run::<Masked>("growing, masked", witnesses);
 }
 
 #[test]
@@ -187,7 +262,16 @@ fn a_packet_that_grows_while_it_is_read() {
 /// The same by way of the slow path.
 #[test]
 fn a_packet_that_grows_by_a_record_in_another_window() {
-    let race = Race { setting: Setting { rate: 1 << 27, ..OVERWRITE }, before: &[S, S], now: &[S, S], reads: 2, ..QUIET };
+    let race = Race {
+        setting: Setting {
+            rate: 1 << 27,
+            ..OVERWRITE
+        },
+        before: &[S, S],
+        now: &[S, S],
+        reads: 2,
+        ..QUIET
+    };
     race.run::<LocalCas>("growing, local cas", &[SLOW_SECOND + 3, SLOW_SECOND + 4]);
     race.run::<Masked>("growing, masked", &[SLOW_SECOND + 3, SLOW_SECOND + 4]);
 }
@@ -195,27 +279,57 @@ fn a_packet_that_grows_by_a_record_in_another_window() {
 /// A writer is interrupted, and the packet read meanwhile.
 #[test]
 fn a_nested_writer_while_the_packet_is_read() {
-    let race = Race { before: &[S], now: &[S], nested: &[S], reads: 2, ..QUIET };
+    let race = Race {
+        before: &[S],
+        now: &[S],
+        nested: &[S],
+        reads: 2,
+        ..QUIET
+    };
     race.run::<LocalCas>("nested, local cas", &[HEADER + 3, PAYLOAD + 3]);
 }
 
 /// It is interrupted by one that closes the packet.
 #[test]
 fn a_nested_writer_while_the_packet_is_closed() {
-    let race = Race { before: &[F], now: &[S], nested: &[F], reads: 2, ..QUIET };
+    let race = Race {
+        before: &[F],
+        now: &[S],
+        nested: &[F],
+        reads: 2,
+        ..QUIET
+    };
     race.run::<LocalCas>("nested, local cas", &[SECOND, SECOND + 1]);
 }
 
 /// The packet that is read is closed, the next one opens.
 fn switching(witnesses: Witnesses) {
-    Race { before: &[F, S], now: &[S, F], reads: 2, ..QUIET }.run::<LocalCas>("switching, local cas", witnesses);
-    Race { before: &[F, S], now: &[S, F], reads: 2, ..QUIET }.run::<Masked>("switching, masked", witnesses);
+    Race {
+        before: &[F, S],
+        now: &[S, F],
+        reads: 2,
+        ..QUIET
+    }
+    .run::<LocalCas>("switching, local cas", witnesses);
+    Race {
+        before: &[F, S],
+        now: &[S, F],
+        reads: 2,
+        ..QUIET
+    }
+    .run::<Masked>("switching, masked", witnesses);
 }
 
 /// As before, where the slot holds records of a lap ago.
 #[test]
 fn a_packet_opens_over_an_old_one_while_it_is_read() {
-    let race = Race { before: FOUR, read: 4, now: &[F], reads: 2, ..QUIET };
+    let race = Race {
+        before: FOUR,
+        read: 4,
+        now: &[F],
+        reads: 2,
+        ..QUIET
+    };
     race.run::<LocalCas>("switching, local cas", &[word::NUMBER, HEADER]);
     race.run::<Masked>("switching, masked", &[word::NUMBER, HEADER]);
 }
@@ -223,7 +337,16 @@ fn a_packet_opens_over_an_old_one_while_it_is_read() {
 /// As before, where a window begins.
 #[test]
 fn a_packet_opens_in_another_window_while_it_is_read() {
-    let race = Race { setting: Setting { rate: 1 << 27, ..OVERWRITE }, before: &[F], now: &[F], reads: 2, ..QUIET };
+    let race = Race {
+        setting: Setting {
+            rate: 1 << 27,
+            ..OVERWRITE
+        },
+        before: &[F],
+        now: &[F],
+        reads: 2,
+        ..QUIET
+    };
     race.run::<LocalCas>("switching, local cas", &[word::NUMBER, word::BEGIN]);
     race.run::<Masked>("switching, masked", &[word::NUMBER, word::BEGIN]);
 }
@@ -238,7 +361,12 @@ fn a_packet_that_is_closed_while_it_is_read() {
 
 /// A full ring, of which the consumer frees a packet while the writer looks for one.
 fn consumed(witnesses: Witnesses) {
-    let race = Race { setting: DISCARD, before: FOUR, now: &[F, S], ..QUIET };
+    let race = Race {
+        setting: DISCARD,
+        before: FOUR,
+        now: &[F, S],
+        ..QUIET
+    };
     race.run::<LocalCas>("consumed, local cas", witnesses);
     race.run::<Masked>("consumed, masked", witnesses);
 }
@@ -246,7 +374,13 @@ fn consumed(witnesses: Witnesses) {
 /// The writer dropped an event, and closes the packet afterwards.
 #[test]
 fn a_closed_packet_says_what_was_dropped_before_it() {
-    let then_check: fn(&Reading) = |reading| assert!(reading.closed < 4 || reading.losses.dropped == 1, "{:?}", reading.losses);
+    let then_check: fn(&Reading) = |reading| {
+        assert!(
+            reading.closed < 4 || reading.losses.dropped == 1,
+            "{:?}",
+            reading.losses
+        )
+    };
     let race = Race {
         setting: DISCARD,
         before: &[F, S, S, F, S, S, F, S, S, F, S, S, S],

@@ -1,8 +1,10 @@
 //! `start` and `stop` against writers and readers on other CPUs.
 //!
-//! `synchronize` is what the platform promises and no more: every pinned stretch of the other CPU lies before it or after it. The model has a word that is set from `pin` to `unpin`;
-//! `synchronize` waits until it finds the word clear. All are read-modify-write operations, so whatever lies before sees nothing of, and whatever lies after sees all that stands in
-//! front of it, as with an interrupt that the other CPU answers between two pinned stretches.
+//! `synchronize` is what the platform promises and no more: every pinned stretch of the other CPU
+//! lies before it or after it. The model has a word that is set from `pin` to `unpin`;
+//! `synchronize` waits until it finds the word clear. All are read-modify-write operations, so
+//! whatever lies before sees nothing of, and whatever lies after sees all that stands in front of
+//! it, as with an interrupt that the other CPU answers between two pinned stretches.
 //!
 //! There is no `finish` yet.
 
@@ -83,7 +85,10 @@ fn is_on<R: Reserve + 'static>() -> bool {
 fn short() -> Short {
     let seq = CALLS.replace(CALLS.get() + 1);
     CURRENT.set(seq as usize);
-    Short { seq, check: check_of(seq) }
+    Short {
+        seq,
+        check: check_of(seq),
+    }
 }
 
 /// Two tracepoints: `trace!` of a `Short`.
@@ -114,7 +119,14 @@ fn watch(world: &World, ring: bool) {
     PINNED.set(Some(Rc::new(loom::sync::atomic::AtomicU32::new(0))));
     ON.set(0);
     let control = world.control();
-    for word in [&control.cursor, &control.prep, &control.ready, &control.open, &control.discarded, &control.consumed] {
+    for word in [
+        &control.cursor,
+        &control.prep,
+        &control.ready,
+        &control.open,
+        &control.discarded,
+        &control.consumed,
+    ] {
         word.watch();
     }
     for word in [&control.epoch, &control.first_packet] {
@@ -136,7 +148,9 @@ fn watch(world: &World, ring: bool) {
 }
 
 fn watch_ring(world: &World) {
-    let ring = world.base().wrapping_add(world.control().ring_offset.load(Ordering::Relaxed) as usize);
+    let ring = world
+        .base()
+        .wrapping_add(world.control().ring_offset.load(Ordering::Relaxed) as usize);
     let begin = ring.addr();
     modelled::blur(begin..begin + 256 * 4);
     // SAFETY: a word of the ring, which is leaked.
@@ -144,12 +158,18 @@ fn watch_ring(world: &World) {
 }
 
 fn start<R: Reserve + 'static>(world: &World) -> Session<Remote<R>> {
-    Tracer::<Remote<R>>::start(world.memory, &config(OVERWRITE), &VOCABULARY).expect("no session runs")
+    Tracer::<Remote<R>>::start(world.memory, &config(OVERWRITE), &VOCABULARY)
+        .expect("no session runs")
 }
 
 fn channel(world: &World) -> Reading {
     let live = world.live();
-    Reading::new(Region::open(&live).expect("a session was started").channel(&live, 0, ChannelKind::Events).expect("it has a ring"))
+    Reading::new(
+        Region::open(&live)
+            .expect("a session was started")
+            .channel(&live, 0, ChannelKind::Events)
+            .expect("it has a ring"),
+    )
 }
 
 /// Memory in which a session ran and was stopped, or runs, or none was.
@@ -179,7 +199,11 @@ fn stopping<R: Reserve + Send + Sync + 'static>(name: &str) {
         reading.read_all(&world.live(), View::Live);
         let at_stop = reading.reader.emitted();
         writer.join().unwrap();
-        assert_eq!(at_stop, u64::from(1 + ON.get()), "records when `stop` returned");
+        assert_eq!(
+            at_stop,
+            u64::from(1 + ON.get()),
+            "records when `stop` returned"
+        );
         reading.settle(&world.live(), View::Live, 1 + ON.get());
     });
 }
@@ -238,10 +262,22 @@ fn restarting<R: Reserve + Send + Sync + 'static>(name: &str, place: Place, befo
         let (read, later) = (second.reader.emitted(), u64::from(ON.get() - on));
         match place {
             Place::Pinned => assert_eq!(read + losses.events(), later, "{losses:?}"),
-            // A call that found the switch of the first session on may come as late as it likes. It is recorded in the first, in the second, or not at all.
-            Place::Anywhere => assert!(read + losses.events() <= later + 2, "{read} records, {losses:?}"),
+            // A call that found the switch of the first session on may come as late as it likes. It
+            // is recorded in the first, in the second, or not at all.
+            Place::Anywhere => assert!(
+                read + losses.events() <= later + 2,
+                "{read} records, {losses:?}"
+            ),
         }
-        assert_eq!((losses.clamped, losses.unreadable, losses.abandoned, losses.too_large), (0, 0, 0, 0));
+        assert_eq!(
+            (
+                losses.clamped,
+                losses.unreadable,
+                losses.abandoned,
+                losses.too_large
+            ),
+            (0, 0, 0, 0)
+        );
         // And it goes on.
         for _ in 0..40 {
             call::<R>(S);
@@ -260,13 +296,25 @@ fn a_session_follows_another_under_a_writer() {
 #[test]
 fn a_session_follows_another_under_a_writer_that_comes_late() {
     restarting::<LocalCas>("restart, local cas, anywhere", Place::Anywhere, &[F, S]);
-    restarting::<LocalCas>("restart, local cas, anywhere, slow", Place::Anywhere, &[F, S, S]);
+    restarting::<LocalCas>(
+        "restart, local cas, anywhere, slow",
+        Place::Anywhere,
+        &[F, S, S],
+    );
     restarting::<RemoteMasked>("restart, masked, anywhere", Place::Anywhere, &[F, S]);
-    restarting::<RemoteMasked>("restart, masked, anywhere, slow", Place::Anywhere, &[F, S, S]);
+    restarting::<RemoteMasked>(
+        "restart, masked, anywhere, slow",
+        Place::Anywhere,
+        &[F, S, S],
+    );
 }
 
 /// A reader of the first session reads while the second one begins and records.
-fn reading_on<R: Reserve + Send + Sync + 'static>(name: &str, witnesses: &'static [usize], now: &'static [Kind]) {
+fn reading_on<R: Reserve + Send + Sync + 'static>(
+    name: &str,
+    witnesses: &'static [usize],
+    now: &'static [Kind],
+) {
     let (world, session) = world::<R>(&[F, S, S, F, S]);
     session.stop().expect("it runs");
     let world = world.taken_anew();
@@ -274,7 +322,9 @@ fn reading_on<R: Reserve + Send + Sync + 'static>(name: &str, witnesses: &'stati
     explore(&format!("{name} {witnesses:?}"), 1, move || {
         world.restore();
         watch(&world, true);
-        let ring = world.base().wrapping_add(world.control().ring_offset.load(Ordering::Relaxed) as usize);
+        let ring = world
+            .base()
+            .wrapping_add(world.control().ring_offset.load(Ordering::Relaxed) as usize);
         for &index in witnesses {
             // SAFETY: a word of the ring, which is leaked.
             unsafe { (*ring.wrapping_add(4 * index).cast::<AtomicU32>()).watch() };
@@ -289,8 +339,15 @@ fn reading_on<R: Reserve + Send + Sync + 'static>(name: &str, witnesses: &'stati
         start::<R>(&world);
         now.iter().for_each(|&kind| call::<R>(kind));
         let reading = reader.join().unwrap();
-        assert!(reading.last.is_none_or(|last| last < calls), "a record of the second session");
-        assert_eq!(reading.reader.losses(), Losses::default(), "the first session lost nothing");
+        assert!(
+            reading.last.is_none_or(|last| last < calls),
+            "a record of the second session"
+        );
+        assert_eq!(
+            reading.reader.losses(),
+            Losses::default(),
+            "the first session lost nothing"
+        );
     });
 }
 
@@ -305,7 +362,8 @@ fn a_reader_of_one_session_takes_nothing_of_the_next() {
     reading_on::<RemoteMasked>("two sessions, masked", &[], &[F, F, F, F, F]);
 }
 
-/// The second session drops events; a reader of the first one, which dropped none, asks for the counts.
+/// The second session drops events; a reader of the first one, which dropped none, asks for the
+/// counts.
 fn dropping<R: Reserve + Send + Sync + 'static>(name: &str) {
     let (world, session) = world::<R>(&[F, S]);
     session.stop().expect("it runs");
@@ -317,13 +375,18 @@ fn dropping<R: Reserve + Send + Sync + 'static>(name: &str) {
         let (mut reading, source) = (begin.clone(), world.live());
         let memory = world.memory;
         let writer = loom::thread::spawn(move || {
-            let setting = Setting { consumer: Consumer::None, ..DISCARD };
-            let _second = Tracer::<Remote<R>>::start(memory, &config(setting), &VOCABULARY).expect("no session runs");
+            let setting = Setting {
+                consumer: Consumer::None,
+                ..DISCARD
+            };
+            let _second = Tracer::<Remote<R>>::start(memory, &config(setting), &VOCABULARY)
+                .expect("no session runs");
             for _ in 0..5 {
                 call::<R>(F);
             }
         });
-        // In the main thread, which loom lets go first: one pre-emption brings the second session between any two loads.
+        // In the main thread, which loom lets go first: one pre-emption brings the second session
+        // between any two loads.
         reading.read(&source, View::Live);
         reading.reader.refresh_dropped(&source).unwrap();
         writer.join().unwrap();
@@ -345,7 +408,9 @@ fn opening<R: Reserve + Send + Sync + 'static>(name: &str) {
     explore(name, 2, move || {
         world.restore();
         watch(&world, false);
-        modelled::blur(world.base().addr()..world.base().addr() + 4 * crate::ring::layout::HEADER_WORDS);
+        modelled::blur(
+            world.base().addr()..world.base().addr() + 4 * crate::ring::layout::HEADER_WORDS,
+        );
         let source = world.live();
         let reader = loom::thread::spawn(move || {
             let region = Region::open(&source).ok()?;
@@ -354,8 +419,19 @@ fn opening<R: Reserve + Send + Sync + 'static>(name: &str) {
         });
         start::<R>(&world);
         if let Some((id, state, channel)) = reader.join().unwrap() {
-            let old = Region::open(&world.live()).expect("it runs").header().session_id != id;
-            assert_eq!(state, if old { State::Stopped as u32 } else { State::Running as u32 });
+            let old = Region::open(&world.live())
+                .expect("it runs")
+                .header()
+                .session_id
+                != id;
+            assert_eq!(
+                state,
+                if old {
+                    State::Stopped as u32
+                } else {
+                    State::Running as u32
+                }
+            );
             assert!(old || channel.is_ok(), "a session that runs has a ring");
         }
     });

@@ -1,6 +1,8 @@
-//! One packet after another where it lies, record by record: for readers that have no room for a copy.
+//! One packet after another where it lies, record by record: for readers that have no room for a
+//! copy.
 //!
-//! The rule is that of [`ChannelReader::read`]: what was loaded is worth something once [`ChannelReader::holds`] has said so *afterwards*.
+//! The rule is that of [`ChannelReader::read`]: what was loaded is worth something once
+//! [`ChannelReader::holds`] has said so *afterwards*.
 
 use core::mem::offset_of;
 use core::ops::Range;
@@ -56,34 +58,59 @@ impl Packet {
     pub fn next_place(&mut self, source: &impl Source, shapes: &impl Shapes) -> Option<Place> {
         let left = self.words.checked_sub(self.done)?;
         let at = self.slot + 4 * self.done as u64;
-        let load = |index: usize| if index < left { source.load(at + 4 * index as u64).ok() } else { None };
+        let load = |index: usize| {
+            if index < left {
+                source.load(at + 4 * index as u64).ok()
+            } else {
+                None
+            }
+        };
         let found = extent(left, load, self.time, shapes)?;
         let word = self.done as u32;
         self.time = self.time.max(found.time);
         self.done += found.header + found.bytes.div_ceil(4);
         let time = self.time.min(self.end());
-        Some(Place { time, id: found.id, word, payload: at + 4 * found.header as u64, bytes: found.bytes })
+        Some(Place {
+            time,
+            id: found.id,
+            word,
+            payload: at + 4 * found.header as u64,
+            bytes: found.bytes,
+        })
     }
 }
 
 impl ChannelReader {
-    /// Numbers of the packets that are there now, oldest first. The last of them need not have begun.
+    /// Numbers of the packets that are there now, oldest first. The last of them need not have
+    /// begun.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
     pub fn numbers(&self, source: &impl Source) -> Result<Range<u64>, Outside> {
-        let end = self.load_control(source, offset_of!(Control, prep))?.saturating_add(1);
+        let end = self
+            .load_control(source, offset_of!(Control, prep))?
+            .saturating_add(1);
         let oldest = end.saturating_sub(self.packets).max(self.first);
         Ok(oldest..if self.is_ours(source)? { end } else { oldest })
     }
 
-    /// Packet `number`, at its first record. `None` where it is gone, or has not begun, or a writer is at work in it.
+    /// Packet `number`, at its first record. `None` where it is gone, or has not begun, or a writer
+    /// is at work in it.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
-    pub fn packet(&self, source: &impl Source, view: View, number: u64) -> Result<Option<Packet>, Outside> {
-        let reader = ChannelReader { next: number, ..self.clone() };
-        // `Masked`: the writer opens the packet just now. `LocalCas`: it was interrupted, perhaps for long.
+    pub fn packet(
+        &self,
+        source: &impl Source,
+        view: View,
+        number: u64,
+    ) -> Result<Option<Packet>, Outside> {
+        let reader = ChannelReader {
+            next: number,
+            ..self.clone()
+        };
+        // `Masked`: the writer opens the packet just now. `LocalCas`: it was interrupted, perhaps
+        // for long.
         let mut turns = if self.masked { 8 } else { 1 };
         let (words, closed) = loop {
             match reader.standing(source, view)? {
@@ -105,7 +132,14 @@ impl ChannelReader {
         let words = words.min(self.scratch_words());
         // (A clock that stepped back can close it before its beginning.)
         let end = closed.then_some(close.max(begin));
-        Ok(Some(Packet { slot, begin, end, words, done: SLOT_HEADER_WORDS, time: begin }))
+        Ok(Some(Packet {
+            slot,
+            begin,
+            end,
+            words,
+            done: SLOT_HEADER_WORDS,
+            time: begin,
+        }))
     }
 
     /// Whether a packet is still there: then everything that was loaded of it before is right.
@@ -118,7 +152,8 @@ impl ChannelReader {
         Ok(self.is_ours(source)? && self.intact(source, number)?)
     }
 
-    /// Events in the packets that are there, and in those that were overwritten. Of one moment, if the writer leaves one.
+    /// Events in the packets that are there, and in those that were overwritten. Of one moment, if
+    /// the writer leaves one.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
@@ -126,7 +161,9 @@ impl ChannelReader {
         let mut events = (0, 0);
         for _ in 0..8 {
             let numbers = self.numbers(source)?;
-            let Some(overwritten) = self.events_before(source, view, numbers.start)? else { continue };
+            let Some(overwritten) = self.events_before(source, view, numbers.start)? else {
+                continue;
+            };
             let mut retained = 0;
             for number in numbers.clone() {
                 retained += u64::from(self.events_in(source, number)?);
@@ -148,7 +185,11 @@ impl ChannelReader {
         if self.masked && number >= self.load_control(source, offset_of!(Control, prep))? {
             // The last one: open, or just being opened.
             let is_open = self.load_control(source, offset_of!(Control, open))? == number;
-            return if is_open { source.load(self.control + offset_of!(Control, events) as u64) } else { Ok(0) };
+            return if is_open {
+                source.load(self.control + offset_of!(Control, events) as u64)
+            } else {
+                Ok(0)
+            };
         }
         Ok(self.slot_word(source, number, word::COMMIT)? >> 16)
     }

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The machine dies while a writer opens a packet: what interrupts dropped then stands in no packet, and is told all the same.
+/// The machine dies while a writer opens a packet: what interrupts dropped then stands in no
+/// packet, and is told all the same.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn the_last_packet_tells_what_was_dropped_when_the_machine_died() {
@@ -26,7 +27,16 @@ fn the_last_packet_tells_what_was_dropped_when_the_machine_died() {
     let mut stream = crate::ctf::stream::Stream::new(reader, [7; 16], 0);
     let mut buffer = vec![0; 1024];
     let mut read = |view| {
-        let words = stream.read(&source, &VOCABULARY, (view, 99), VOCABULARY.max_record_words(), &mut buffer, |_| Ok(())).unwrap();
+        let words = stream
+            .read(
+                &source,
+                &VOCABULARY,
+                (view, 99),
+                VOCABULARY.max_record_words(),
+                &mut buffer,
+                |_| Ok(()),
+            )
+            .unwrap();
         // Words, end, number, and events discarded.
         (words, buffer[10], buffer[16], buffer[18])
     };
@@ -42,7 +52,10 @@ fn dropped_behind<R: Reserve + 'static>() {
     CLOCK.set(0);
     let session = start::<R>(memory(), &config(Overflow::Discard, Consumer::Host, 256, 4));
     let live = session.live();
-    let mut reader = Region::open(&live).unwrap().channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, ChannelKind::Events)
+        .unwrap();
     let mut scratch = vec![0; reader.scratch_words()];
     let mut told = |reader: &mut ChannelReader| {
         let mut told = Vec::new();
@@ -55,14 +68,20 @@ fn dropped_behind<R: Reserve + 'static>() {
     };
     // Seventeen records fill a packet; five find all four full.
     (0..4 * 17 + 5).for_each(|seq| emit::<R>(2, seq));
-    assert_eq!(told(&mut reader), [0; 4], "{}: they were dropped behind all records", std::any::type_name::<R>());
+    assert_eq!(
+        told(&mut reader),
+        [0; 4],
+        "{}: they were dropped behind all records",
+        std::any::type_name::<R>()
+    );
     assert_eq!(reader.losses().dropped, 5);
     emit::<R>(2, 100);
     assert_eq!(told(&mut reader).last(), Some(&5), "and before this one");
     session.stop().unwrap();
 }
 
-/// A packet that was full when events were dropped tells how many; they lie behind its records, not before them.
+/// A packet that was full when events were dropped tells how many; they lie behind its records, not
+/// before them.
 #[test]
 fn what_a_full_ring_drops_lies_behind_its_records() {
     dropped_behind::<Masked<NoInterrupts>>();
@@ -71,9 +90,16 @@ fn what_a_full_ring_drops_lies_behind_its_records() {
 }
 
 /// Everything that a channel gives to a reader that comes last, id and payload.
-fn records_of(session: &Session<Test<impl Reserve + 'static>>, kind: ChannelKind, vocabulary: &Vocabulary) -> Vec<(u32, Vec<u32>)> {
+fn records_of(
+    session: &Session<Test<impl Reserve + 'static>>,
+    kind: ChannelKind,
+    vocabulary: &Vocabulary,
+) -> Vec<(u32, Vec<u32>)> {
     let live = session.live();
-    let mut reader = Region::open(&live).unwrap().channel(&live, 0, kind).unwrap();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, kind)
+        .unwrap();
     let (mut records, mut scratch) = (Vec::new(), vec![0; reader.scratch_words()]);
     while let Some(mut batch) = reader.read(&live, View::PostMortem, &mut scratch).unwrap() {
         while let Some(record) = batch.next_record(vocabulary) {
@@ -86,10 +112,16 @@ fn records_of(session: &Session<Test<impl Reserve + 'static>>, kind: ChannelKind
 fn diagnostics<R: Reserve + 'static>() {
     use crate::vocabulary::{ClockBack, SessionEnd};
     crate::event! { #[id(41)] #[channel(Names)] struct Name { seq: u32 } }
-    static VOCABULARY: Vocabulary = crate::vocabulary![Short, Tiny, Long, Name, ClockBack, SessionEnd];
+    static VOCABULARY: Vocabulary =
+        crate::vocabulary![Short, Tiny, Long, Name, ClockBack, SessionEnd];
     CLOCK.set(5);
     let memory = memory();
-    let session = Tracer::<Test<R>>::start(memory, &config(Overflow::Overwrite, Consumer::None, 256, 4), &VOCABULARY).unwrap();
+    let session = Tracer::<Test<R>>::start(
+        memory,
+        &config(Overflow::Overwrite, Consumer::None, 256, 4),
+        &VOCABULARY,
+    )
+    .unwrap();
     BLOCK.set(memory.control(0));
     let mut calls = 0;
     let mut at = |time: u64, record: &dyn Fn(u32)| {
@@ -97,7 +129,10 @@ fn diagnostics<R: Reserve + 'static>() {
         calls += 1;
         record(calls);
     };
-    let (short, name) = (|seq| emit::<R>(2, seq), |seq| Tracer::<Test<R>>::record(Name { seq }));
+    let (short, name) = (
+        |seq| emit::<R>(2, seq),
+        |seq| Tracer::<Test<R>>::record(Name { seq }),
+    );
     at(5 << TIME_BITS, &short);
     // Within the window of the record before the reader finds it out.
     at((5 << TIME_BITS) + 9, &short);
@@ -111,16 +146,32 @@ fn diagnostics<R: Reserve + 'static>() {
     (0..200).for_each(|_| at(7 << TIME_BITS, &short));
     session.stop().unwrap();
     let names = records_of(&session, ChannelKind::Names, &VOCABULARY);
-    let told: Vec<_> = names.iter().filter(|(id, _)| *id == ClockBack::ID).map(|(_, payload)| &payload[..]).collect();
+    let told: Vec<_> = names
+        .iter()
+        .filter(|(id, _)| *id == ClockBack::ID)
+        .map(|(_, payload)| &payload[..])
+        .collect();
     let behind = |step: u32| (1 << TIME_BITS) - 100 * step;
-    let expected: [&[u32]; 5] =
-        [&[0, 1, behind(0), 0], &[0, 2, behind(1), 0], &[0, 4, behind(3), 0], &[0, 8, behind(7), 0], &[1, 1, 1, 0]];
+    let expected: [&[u32]; 5] = [
+        &[0, 1, behind(0), 0],
+        &[0, 2, behind(1), 0],
+        &[0, 4, behind(3), 0],
+        &[0, 8, behind(7), 0],
+        &[1, 1, 1, 0],
+    ];
     assert_eq!(told[..5], expected);
     // (The last of them is in the later window already, as far as the names are concerned.)
     assert_eq!(told[5..], [] as [&[u32]; 0]);
     let (last, payload) = names.last().unwrap();
     let long = |index: usize| u64::from(payload[index]) | u64::from(payload[index + 1]) << 32;
-    let [recorded, reused, discarded, too_large, clock_back, abandoned] = [0, 2, 4, 6, 8, 10].map(long);
+    let [
+        recorded,
+        reused,
+        discarded,
+        too_large,
+        clock_back,
+        abandoned,
+    ] = [0, 2, 4, 6, 8, 10].map(long);
     assert_eq!(*last, SessionEnd::ID);
     assert_eq!((discarded, too_large, abandoned), (0, 0, 0));
     // The calls, and what was told meanwhile.
@@ -132,7 +183,12 @@ fn diagnostics<R: Reserve + 'static>() {
     assert_eq!(clock_back, 10 + 2);
 
     // Off, or not in the vocabulary: nothing of it.
-    let session = Tracer::<Test<R>>::start(memory, &config(Overflow::Discard, Consumer::None, 256, 4), &VOCABULARY).unwrap();
+    let session = Tracer::<Test<R>>::start(
+        memory,
+        &config(Overflow::Discard, Consumer::None, 256, 4),
+        &VOCABULARY,
+    )
+    .unwrap();
     session.switch(&ClockBack::SCHEMA, false).unwrap();
     session.switch(&SessionEnd::SCHEMA, false).unwrap();
     CLOCK.set(9 << TIME_BITS);
@@ -141,7 +197,10 @@ fn diagnostics<R: Reserve + 'static>() {
     short(2);
     session.stop().unwrap();
     assert_eq!(records_of(&session, ChannelKind::Names, &VOCABULARY), []);
-    assert_eq!(records_of(&session, ChannelKind::Events, &VOCABULARY).len(), 2);
+    assert_eq!(
+        records_of(&session, ChannelKind::Events, &VOCABULARY).len(),
+        2
+    );
 }
 
 #[test]
@@ -157,7 +216,12 @@ fn a_session_ends_with_its_totals() {
     static VOCABULARY: Vocabulary = crate::vocabulary![Short, SessionEnd];
     crate::event! { #[id(42)] struct Huge { data: [u32; 100] } }
     let memory = memory();
-    let session = Tracer::<Test<LocalCas>>::start(memory, &config(Overflow::Discard, Consumer::None, 256, 4), &VOCABULARY).unwrap();
+    let session = Tracer::<Test<LocalCas>>::start(
+        memory,
+        &config(Overflow::Discard, Consumer::None, 256, 4),
+        &VOCABULARY,
+    )
+    .unwrap();
     for cpu in [1, 0] {
         BLOCK.set(memory.control(cpu));
         (0..100).for_each(|seq| emit::<LocalCas>(2, seq));

@@ -10,7 +10,8 @@ unsafe extern "C" {
     fn leave_trap() -> !;
 }
 
-/// The top of every kernel stack is kept free for the frame of a trap from user mode, and for the hart's `tp` meanwhile: trap.s.
+/// The top of every kernel stack is kept free for the frame of a trap from user mode, and for the
+/// hart's `tp` meanwhile: trap.s.
 const RESERVED: usize = size_of::<Frame>() + 16;
 
 /// What is kept of a thread that does not run: its stack pointer. All else is on its stack.
@@ -29,8 +30,8 @@ impl Context {
     /// The stack belongs to that thread alone, and is 16-byte aligned.
     pub unsafe fn new(top: usize, entry: extern "C" fn() -> !) -> Context {
         let frame = top - RESERVED - 14 * size_of::<usize>();
-        // SAFETY: inside of the stack. `switch_stacks` takes the first word for the return address; s0 is 0, where a walk of the
-        // frame pointers ends.
+        // SAFETY: inside of the stack. `switch_stacks` takes the first word for the return address;
+        // s0 is 0, where a walk of the frame pointers ends.
         unsafe {
             core::ptr::write_bytes(frame as *mut usize, 0, 14);
             (frame as *mut usize).write(entry as usize);
@@ -39,17 +40,20 @@ impl Context {
     }
 }
 
-/// Leaves the running thread, whose context goes to `old`, for the thread of `new`. Returns when a switch comes back, perhaps on another hart.
+/// Leaves the running thread, whose context goes to `old`, for the thread of `new`. Returns when a
+/// switch comes back, perhaps on another hart.
 ///
 /// # Safety
-/// Interrupts are masked; `old` is valid until then; `new` is of a thread that runs nowhere, and no other hart can switch to it; nobody can switch
-/// to the old thread before this hart has left it: the scheduler's lock is held.
+/// Interrupts are masked; `old` is valid until then; `new` is of a thread that runs nowhere, and no
+/// other hart can switch to it; nobody can switch to the old thread before this hart has left it:
+/// the scheduler's lock is held.
 pub unsafe fn switch(old: *mut Context, new: Context) {
     // SAFETY: as promised; a `Context` is one word.
     unsafe { switch_stacks(old.cast(), new.0) };
 }
 
-/// Goes to user mode, from the thread whose kernel stack ends at `top`; what the thread has on that stack is given up.
+/// Goes to user mode, from the thread whose kernel stack ends at `top`; what the thread has on that
+/// stack is given up.
 ///
 /// # Safety
 /// Interrupts are masked; the stack is the running thread's own, which began with [`Context::new`].
@@ -57,7 +61,8 @@ pub unsafe fn enter_user(top: usize, start: Start) -> ! {
     /// Interrupts are on after `sret`, which goes to user mode.
     const SPIE: usize = 1 << 5;
     let frame = (top - RESERVED) as *mut Frame;
-    // SAFETY: `Context::new` has left this place free; the frames of the functions below it are not used any more.
+    // SAFETY: `Context::new` has left this place free; the frames of the functions below it are not
+    // used any more.
     unsafe {
         frame.write(Frame::at(start, SPIE));
         core::arch::asm!("mv sp, {frame}", "j {leave}", frame = in(reg) frame, leave = sym leave_trap, options(noreturn));

@@ -37,8 +37,8 @@ core::arch::global_asm!(include_str!("trap.s"), trap = sym trap::trap);
 /// Kymo's view of the machine.
 pub struct Virt;
 
-// SAFETY: in the kernel, `tp` leads to the hart's control block, from boot.s on: trap.s sets it at every entry, and no switch of threads
-// changes it. Interrupts are masked by `sstatus` alone.
+// SAFETY: in the kernel, `tp` leads to the hart's control block, from boot.s on: trap.s sets it at
+// every entry, and no switch of threads changes it. Interrupts are masked by `sstatus` alone.
 unsafe impl kymo::Platform for Virt {
     type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
@@ -106,8 +106,11 @@ fn disarm_software() {
 }
 
 /// The names of this machine's interrupts.
-pub const INTERRUPTS: [(u32, &str); 3] =
-    [(trap::SOFTWARE as u32, "ipi"), (trap::TIMER as u32, "timer"), (trap::FIRST_SOURCE + uart::SOURCE, "uart")];
+pub const INTERRUPTS: [(u32, &str); 3] = [
+    (trap::SOFTWARE as u32, "ipi"),
+    (trap::TIMER as u32, "timer"),
+    (trap::FIRST_SOURCE + uart::SOURCE, "uart"),
+];
 
 /// Where devices of virtio may be.
 pub fn virtio() -> impl Iterator<Item = usize> {
@@ -141,7 +144,11 @@ static READY: AtomicBool = AtomicBool::new(false);
 
 /// Ends QEMU with this exit code.
 pub fn exit(code: u32) -> ! {
-    let word = if code == 0 { 0x5555 } else { code << 16 | 0x3333 };
+    let word = if code == 0 {
+        0x5555
+    } else {
+        code << 16 | 0x3333
+    };
     // SAFETY: the device's only register, which is mapped.
     unsafe { (POWER as *mut u32).write_volatile(word) };
     unreachable!("QEMU goes on")
@@ -155,12 +162,15 @@ fn enter(id: usize) {
     unsafe { paging::activate(paging::kernel_space()) };
     plic::open();
     // SAFETY: the trap entry is in place; interrupts are masked as yet.
-    unsafe { asm!("csrs sie, {}", in(reg) 1 << trap::TIMER | 1 << trap::SOFTWARE | 1 << trap::EXTERNAL) };
+    unsafe {
+        asm!("csrs sie, {}", in(reg) 1 << trap::TIMER | 1 << trap::SOFTWARE | 1 << trap::EXTERNAL)
+    };
 }
 
 /// The hart that the firmware chose to boot; it need not be hart 0.
 extern "C" fn boot_hart(id: usize, device_tree: *const [u32; 2]) -> ! {
-    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one went, instead of where it was told to.
+    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one
+    // went, instead of where it was told to.
     if BOOTED.swap(true, Relaxed) {
         while !READY.load(Acquire) {
             core::hint::spin_loop();
@@ -169,7 +179,8 @@ extern "C" fn boot_hart(id: usize, device_tree: *const [u32; 2]) -> ! {
     }
     paging::prepare();
     enter(id);
-    // SAFETY: the firmware passes a device tree, nobody changes it, and its second word is its size (big-endian).
+    // SAFETY: the firmware passes a device tree, nobody changes it, and its second word is its size
+    // (big-endian).
     let tree = unsafe {
         let size = u32::from_be((*device_tree)[1]) as usize;
         core::slice::from_raw_parts(device_tree.cast::<u8>(), size)

@@ -1,4 +1,5 @@
-//! Sv39. The kernel sees memory where it is; a process has the second gigabyte for itself, and the kernel's mappings beside, which it cannot use.
+//! Sv39. The kernel sees memory where it is; a process has the second gigabyte for itself, and the
+//! kernel's mappings beside, which it cannot use.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -84,7 +85,11 @@ pub fn prepare() {
     ROOT.point(index(RAM, 2), &MEMORY);
     DEVICES.point(0, &FIRST);
     FIRST.0[index(super::POWER, 0)].store(entry(super::POWER, kernel | READ | WRITE), Relaxed);
-    for device in [super::plic::BASE, super::plic::BASE + MEGAPAGE, super::uart::BASE] {
+    for device in [
+        super::plic::BASE,
+        super::plic::BASE + MEGAPAGE,
+        super::uart::BASE,
+    ] {
         DEVICES.0[index(device, 1)].store(entry(device, kernel | READ | WRITE), Relaxed);
     }
     for address in (RAM + MEGAPAGE..RAM + GIGAPAGE).step_by(MEGAPAGE) {
@@ -105,14 +110,16 @@ pub fn kernel_space() -> usize {
 /// Makes the space with this root the one that this hart sees.
 ///
 /// # Safety
-/// `root` is [`kernel_space`], or a process's root from [`new_space`] that stays until another space is made the hart's.
+/// `root` is [`kernel_space`], or a process's root from [`new_space`] that stays until another
+/// space is made the hart's.
 pub unsafe fn activate(root: usize) {
     let satp = SV39 | root >> 12;
     let before: usize;
     // SAFETY: reads a register.
     unsafe { asm!("csrr {}, satp", out(reg) before) };
     if before != satp {
-        // SAFETY: every space maps the kernel alike. What this hart remembers of the one before is forgotten.
+        // SAFETY: every space maps the kernel alike. What this hart remembers of the one before is
+        // forgotten.
         unsafe { asm!("csrw satp, {}", "sfence.vma", in(reg) satp) };
     }
 }
@@ -129,8 +136,13 @@ pub unsafe fn new_space(frame: usize) {
     }
 }
 
-/// The page's entry in the space of `root`, with the tables on the way to it made of frames from `zeroed_frame`. `None` where there are none left.
-fn walk<'a>(root: usize, page: usize, mut zeroed_frame: impl FnMut() -> Option<usize>) -> Option<&'a AtomicU64> {
+/// The page's entry in the space of `root`, with the tables on the way to it made of frames from
+/// `zeroed_frame`. `None` where there are none left.
+fn walk<'a>(
+    root: usize,
+    page: usize,
+    mut zeroed_frame: impl FnMut() -> Option<usize>,
+) -> Option<&'a AtomicU64> {
     // SAFETY: the caller's root, which is a process's that lives.
     let mut table: &Table = unsafe { Table::at(root) };
     for level in [2, 1] {
@@ -147,7 +159,8 @@ fn walk<'a>(root: usize, page: usize, mut zeroed_frame: impl FnMut() -> Option<u
 /// Maps a page of a process onto a frame. `None` where no frame for a table is left.
 ///
 /// # Safety
-/// `root` is a process's space that lives, and only this hart changes it now; `page` is in [`USER`].
+/// `root` is a process's space that lives, and only this hart changes it now; `page` is in
+/// [`USER`].
 pub unsafe fn map(
     root: usize,
     page: usize,
@@ -161,7 +174,8 @@ pub unsafe fn map(
         Access::ReadWrite => READ | WRITE,
     };
     walk(root, page, zeroed_frame)?.store(entry(frame, VALID | TOUCHED | USER_MAY | bits), Relaxed);
-    // SAFETY: this hart may remember that the page was not there; a process runs on one hart at a time.
+    // SAFETY: this hart may remember that the page was not there; a process runs on one hart at a
+    // time.
     unsafe { asm!("sfence.vma {}, zero", in(reg) page) };
     Some(())
 }
@@ -175,7 +189,8 @@ pub unsafe fn translate(root: usize, page: usize) -> Option<(usize, bool)> {
     (found & VALID != 0).then(|| (address_of(found), found & WRITE != 0))
 }
 
-/// Calls `free` with the frame of every writable page of a process and of every table, the root last.
+/// Calls `free` with the frame of every writable page of a process and of every table, the root
+/// last.
 ///
 /// # Safety
 /// No hart sees the space any more.
@@ -183,9 +198,18 @@ pub unsafe fn dismantle(root: usize, mut free: impl FnMut(usize)) {
     let valid = |slot: &AtomicU64| Some(slot.load(Relaxed)).filter(|entry| entry & VALID != 0);
     // SAFETY: as promised, nobody else uses the tables; each is given back after its entries are.
     let table = |frame| unsafe { Table::at(frame) };
-    for middle in table(root).0[index(USER.start, 2)..index(USER.end, 2)].iter().filter_map(valid).map(address_of) {
+    for middle in table(root).0[index(USER.start, 2)..index(USER.end, 2)]
+        .iter()
+        .filter_map(valid)
+        .map(address_of)
+    {
         for bottom in table(middle).0.iter().filter_map(valid).map(address_of) {
-            for page in table(bottom).0.iter().filter_map(valid).filter(|page| page & WRITE != 0) {
+            for page in table(bottom)
+                .0
+                .iter()
+                .filter_map(valid)
+                .filter(|page| page & WRITE != 0)
+            {
                 free(address_of(page));
             }
             free(bottom);

@@ -1,8 +1,10 @@
-//! The platform's interrupt controller (RISC-V PLIC specification 1.0): which device's interrupt goes to which hart.
+//! The platform's interrupt controller (RISC-V PLIC specification 1.0): which device's interrupt
+//! goes to which hart.
 
 /// Its registers.
 pub const BASE: usize = 0x0c00_0000;
-/// By hart: which sources may interrupt it, a bit each; then its threshold, and the claim register behind.
+/// By hart: which sources may interrupt it, a bit each; then its threshold, and the claim register
+/// behind.
 const ENABLE: usize = BASE + 0x2000;
 const THRESHOLD: usize = BASE + 0x20_0000;
 
@@ -35,7 +37,8 @@ pub fn route(source: u32, from: usize, to: usize) {
     }
 }
 
-/// The source that interrupts this hart, if no other hart has claimed it; it does not interrupt again before [`complete`].
+/// The source that interrupts this hart, if no other hart has claimed it; it does not interrupt
+/// again before [`complete`].
 pub fn claim() -> Option<u32> {
     // SAFETY: a register of this hart's; the read claims the source.
     let source = unsafe { claim_register().read_volatile() };

@@ -1,4 +1,5 @@
-//! The firmware calls this kernel needs (RISC-V SBI; the console is the legacy one, because OpenSBI 1.1 has no other).
+//! The firmware calls this kernel needs (RISC-V SBI; the console is the legacy one, because OpenSBI
+//! 1.1 has no other).
 
 /// Returns the error code, 0 for none.
 fn call(extension: usize, function: usize, arguments: [usize; 3]) -> isize {

@@ -10,8 +10,9 @@ pub fn time() -> u64 {
     kymo::arch::riscv::time()
 }
 
-/// Asks for this hart's next tick, and takes back the one that is pending. The harts take turns, `phase` ticks of the clock apart: QEMU with `-icount`
-/// runs one hart at a time, from the tick of one hart to the next tick of any.
+/// Asks for this hart's next tick, and takes back the one that is pending. The harts take turns,
+/// `phase` ticks of the clock apart: QEMU with `-icount` runs one hart at a time, from the tick of
+/// one hart to the next tick of any.
 pub fn arm(period: u64, phase: u64) {
     sbi::set_timer(((time() - phase) / period + 1) * period + phase);
 }

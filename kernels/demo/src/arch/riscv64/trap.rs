@@ -26,8 +26,13 @@ impl Frame {
     /// With which a program begins.
     pub fn at(start: Start, status: usize) -> Frame {
         let mut registers = [0; 32];
-        [registers[SP], registers[A0], registers[A0 + 1]] = [start.stack, start.arguments[0], start.arguments[1]];
-        Frame { registers, pc: start.entry, status }
+        [registers[SP], registers[A0], registers[A0 + 1]] =
+            [start.stack, start.arguments[0], start.arguments[1]];
+        Frame {
+            registers,
+            pc: start.entry,
+            status,
+        }
     }
 }
 
@@ -65,7 +70,10 @@ pub extern "C" fn trap(frame: &mut Frame, cause: usize, value: usize) {
         },
         _ => {
             let pc = frame.pc;
-            panic!("exception {cause} on hart {} at {pc:#x}, value {value:#x}", hart());
+            panic!(
+                "exception {cause} on hart {} at {pc:#x}, value {value:#x}",
+                hart()
+            );
         }
     }
     interrupt::leave();
@@ -86,7 +94,10 @@ fn fault_cause(cause: usize) -> Option<FaultCause> {
 /// A system call: its number is in a7, arguments in a0 to a4, its result goes to a0.
 fn call(frame: &mut Frame) {
     let registers = &frame.registers;
-    match syscall::call(registers[A0 + 7], core::array::from_fn(|index| registers[A0 + index])) {
+    match syscall::call(
+        registers[A0 + 7],
+        core::array::from_fn(|index| registers[A0 + index]),
+    ) {
         Outcome::Value(value) => {
             frame.registers[A0] = value as usize;
             frame.pc += 4;

@@ -25,7 +25,11 @@ struct Output {
     len: usize,
 }
 
-static OUTPUT: Spin<Output> = Spin::new(Output { line: [0; LINE], sent: 0, len: 0 });
+static OUTPUT: Spin<Output> = Spin::new(Output {
+    line: [0; LINE],
+    sent: 0,
+    len: 0,
+});
 /// Who sends a line.
 static SENDER: Mutex = Mutex::new("uart");
 /// A line is sent.
@@ -45,7 +49,8 @@ pub fn init(harts: usize) {
     plic::route(SOURCE, super::hart(), super::hart());
 }
 
-/// Has the handler compute besides, for so many microseconds: a driver that does in it what it should do later.
+/// Has the handler compute besides, for so many microseconds: a driver that does in it what it
+/// should do later.
 pub fn burden(us: u64) {
     WORK.store(us, Relaxed);
 }

@@ -12,7 +12,13 @@ fn main(mut words: Words) -> u8 {
     while got < count {
         let mut buffer = [0; 32];
         let len = sys::pipe_read(0, &mut buffer).expect("the pipe gives some");
-        assert!(buffer[..len].iter().enumerate().all(|(at, &byte)| byte == (got + at) as u8), "wrong bytes behind {got}");
+        assert!(
+            buffer[..len]
+                .iter()
+                .enumerate()
+                .all(|(at, &byte)| byte == (got + at) as u8),
+            "wrong bytes behind {got}"
+        );
         got += len;
     }
     0

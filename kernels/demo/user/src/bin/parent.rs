@@ -39,7 +39,10 @@ struct Line {
 impl core::fmt::Write for Line {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         let end = self.len + text.len();
-        self.bytes.get_mut(self.len..end).ok_or(core::fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.bytes
+            .get_mut(self.len..end)
+            .ok_or(core::fmt::Error)?
+            .copy_from_slice(text.as_bytes());
         self.len = end;
         Ok(())
     }

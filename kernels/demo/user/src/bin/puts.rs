@@ -11,7 +11,8 @@ fn main(mut words: Words) -> u8 {
     let mut put = 0;
     while put < count {
         let bytes: [u8; 24] = core::array::from_fn(|at| (put + at) as u8);
-        put += sys::pipe_write(0, &bytes[..bytes.len().min(count - put)]).expect("the pipe takes some");
+        put += sys::pipe_write(0, &bytes[..bytes.len().min(count - put)])
+            .expect("the pipe takes some");
     }
     0
 }

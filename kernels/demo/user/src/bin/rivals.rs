@@ -1,4 +1,5 @@
-//! rivals: while one `perf` sends, no other one can; when it was killed, another one can gather what is left.
+//! rivals: while one `perf` sends, no other one can; when it was killed, another one can gather
+//! what is left.
 #![no_std]
 #![no_main]
 
@@ -16,7 +17,9 @@ fn perf(line: &str) -> usize {
 }
 
 fn state() -> u64 {
-    sys::perf_status().expect("this process has the right").state
+    sys::perf_status()
+        .expect("this process has the right")
+        .state
 }
 
 fn main(_: Words) -> u8 {

@@ -1,4 +1,5 @@
-//! RISC-V with 32 bits, without a firmware: everything in M-mode. The clock takes two reads, and a carry may come between.
+//! RISC-V with 32 bits, without a firmware: everything in M-mode. The clock takes two reads, and a
+//! carry may come between.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::Release};
@@ -66,7 +67,8 @@ pub fn arm(microseconds: u32) {
     set_timer(time() + 10 * u64::from(microseconds));
 }
 
-/// At this time the timer's interrupt comes. The high half goes up first, so that none comes meanwhile.
+/// At this time the timer's interrupt comes. The high half goes up first, so that none comes
+/// meanwhile.
 fn set_timer(at: u64) {
     let register = TIMERS + 8 * hart();
     write(register + 4, u32::MAX);

@@ -1,7 +1,9 @@
 //! RISC-V with 64 bits, in S-mode over OpenSBI.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{
+    AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 pub use kymo::arch::riscv::{Sstatus as Status, time as quick_time};
 
@@ -35,7 +37,12 @@ core::arch::global_asm!(
 pub fn cpus() -> usize {
     static CPUS: AtomicUsize = AtomicUsize::new(0);
     if CPUS.load(Relaxed) == 0 {
-        CPUS.store((0..).take_while(|&id| sbi(0x48_534D, 2, [id, 0, 0]) == 0).count(), Relaxed);
+        CPUS.store(
+            (0..)
+                .take_while(|&id| sbi(0x48_534D, 2, [id, 0, 0]) == 0)
+                .count(),
+            Relaxed,
+        );
     }
     CPUS.load(Relaxed)
 }
@@ -58,7 +65,11 @@ pub fn unmask() {
 
 /// Asks for a timer interrupt.
 pub fn arm(microseconds: u32) {
-    sbi(0x5449_4D45, 0, [(time() + 10 * u64::from(microseconds)) as usize, 0, 0]);
+    sbi(
+        0x5449_4D45,
+        0,
+        [(time() + 10 * u64::from(microseconds)) as usize, 0, 0],
+    );
 }
 
 /// Interrupts another hart.
@@ -75,7 +86,11 @@ pub fn start_others(cpu: usize, settings: &'static Settings) {
     PASSED_ON.store(core::ptr::from_ref(settings).cast_mut(), Release);
     let entry = start_hart as *const () as usize;
     for other in (0..cpus()).filter(|&other| other != cpu) {
-        let error = sbi(0x48_534D, 0, [other, entry, core::ptr::from_ref(settings) as usize]);
+        let error = sbi(
+            0x48_534D,
+            0,
+            [other, entry, core::ptr::from_ref(settings) as usize],
+        );
         assert_eq!(error, 0, "the firmware does not start hart {other}");
     }
 }
@@ -90,7 +105,8 @@ static BOOTED: AtomicBool = AtomicBool::new(false);
 
 /// The hart that the firmware chose to boot.
 extern "C" fn boot_hart(cpu: usize, device_tree: *const [u32; 2]) -> ! {
-    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one went, instead of where it was told to.
+    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one
+    // went, instead of where it was told to.
     if BOOTED.swap(true, Relaxed) {
         loop {
             // SAFETY: the first hart stores what stays.

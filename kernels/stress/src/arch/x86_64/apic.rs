@@ -37,7 +37,8 @@ mod register {
 }
 
 fn write(register: usize, value: u32) {
-    // SAFETY: every CPU has its local APIC there, mapped, and no register that is written here touches memory.
+    // SAFETY: every CPU has its local APIC there, mapped, and no register that is written here
+    // touches memory.
     unsafe { ((0xFEE0_0000 + register) as *mut u32).write_volatile(value) };
 }
 
@@ -68,7 +69,13 @@ fn fill_table() {
 /// Lets this CPU's interrupts come, as soon as they are unmasked.
 pub fn enable() {
     let table = &raw const TABLE as u64;
-    let pointer = [4095, table as u16, (table >> 16) as u16, (table >> 32) as u16, (table >> 48) as u16];
+    let pointer = [
+        4095,
+        table as u16,
+        (table >> 16) as u16,
+        (table >> 32) as u16,
+        (table >> 48) as u16,
+    ];
     // SAFETY: the table is filled in and stays; the processor copies the pointer.
     unsafe { asm!("lidt [{}]", in(reg) &pointer) };
     write(register::SPURIOUS, 0x100 | SPURIOUS);
@@ -84,7 +91,14 @@ pub fn arm(microseconds: u32) {
 /// Interrupts another CPU: in turn by an interrupt and by an NMI.
 pub fn poke(cpu: usize, turn: u64) {
     write(register::DESTINATION, (cpu as u32) << 24);
-    write(register::COMMAND, if turn.is_multiple_of(2) { 0x4000 | VECTOR } else { 0x4400 });
+    write(
+        register::COMMAND,
+        if turn.is_multiple_of(2) {
+            0x4000 | VECTOR
+        } else {
+            0x4400
+        },
+    );
 }
 
 /// What the other CPUs are to do; the address of `Settings`.
@@ -119,7 +133,11 @@ extern "C" fn enter(cpu: usize, start_information: *const u32) -> ! {
     // SAFETY: so QEMU passes it: the address of the command line, of 64 bits, is at byte 24.
     let command_line = unsafe {
         let address = start_information.add(6).cast::<u64>().read_unaligned();
-        if address == 0 { c"" } else { core::ffi::CStr::from_ptr(address as *const core::ffi::c_char) }
+        if address == 0 {
+            c""
+        } else {
+            core::ffi::CStr::from_ptr(address as *const core::ffi::c_char)
+        }
     };
     crate::boot(cpu, command_line.to_str().unwrap_or("?"))
 }

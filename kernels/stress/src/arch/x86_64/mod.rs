@@ -1,6 +1,7 @@
 //! x86-64, QEMU's `q35`: interrupts and NMIs come inside of the writer.
 //!
-//! Two tracers: `TscCas`, whose clock is the time stamp counter; and, when the clock must jump, `LocalCas` with a clock of this kernel's own.
+//! Two tracers: `TscCas`, whose clock is the time stamp counter; and, when the clock must jump,
+//! `LocalCas` with a clock of this kernel's own.
 
 mod apic;
 mod machine;
@@ -18,7 +19,8 @@ use crate::{MAX_CPUS, REGION, VOCABULARY};
 pub use apic::{arm, poke, start_others};
 pub use machine::{cpus, exit, frequency, put};
 
-/// What `gs` leads to on each CPU, from before its first tracepoint on and for good: an NMI finds it too.
+/// What `gs` leads to on each CPU, from before its first tracepoint on and for good: an NMI finds
+/// it too.
 #[repr(C)]
 struct PerCpu {
     kymo: *const kymo::Control,
@@ -30,7 +32,8 @@ type Block = kymo::ByPointer<AtGs<{ offset_of!(PerCpu, kymo) }>>;
 /// The clock is the time stamp counter.
 pub struct Tsc;
 
-// SAFETY: `adopt` sets `gs` before anything can trace; each CPU has its own block, and no code moves to another CPU.
+// SAFETY: `adopt` sets `gs` before anything can trace; each CPU has its own block, and no code
+// moves to another CPU.
 unsafe impl kymo::Platform for Tsc {
     type Reserve = TscCas;
     type Local = Block;
@@ -40,7 +43,8 @@ unsafe impl kymo::Platform for Tsc {
         tsc()
     }
 
-    /// Nothing to wait for: the other CPUs enter the kernel after the start, and record no more before the stop.
+    /// Nothing to wait for: the other CPUs enter the kernel after the start, and record no more
+    /// before the stop.
     fn synchronize() {}
 
     fn nesting() -> u32 {
@@ -98,7 +102,11 @@ pub fn start(config: &kymo::Config, jumps: bool) -> Result<Recording, kymo::Erro
 
 /// Records an event.
 pub fn record<E: Event>(event: E) {
-    if JUMPS.load(Relaxed) { writer_local_cas(event) } else { writer_tsc_cas(event) }
+    if JUMPS.load(Relaxed) {
+        writer_local_cas(event)
+    } else {
+        writer_tsc_cas(event)
+    }
 }
 
 /// A function of its own, so that tests see where in it interrupts come.
@@ -126,24 +134,39 @@ pub fn time() -> u64 {
 pub fn cpu() -> &'static Cpu {
     let cpu: *const Cpu;
     // SAFETY: reads what `adopt` wrote.
-    unsafe { asm!("mov {}, gs:[{}]", out(reg) cpu, const offset_of!(PerCpu, cpu), options(pure, readonly, nostack)) };
+    unsafe {
+        asm!("mov {}, gs:[{}]", out(reg) cpu, const offset_of!(PerCpu, cpu), options(pure, readonly, nostack))
+    };
     // SAFETY: it stays, so `adopt` was promised.
     unsafe { &*cpu }
 }
 
-/// Makes `cpu` what [`cpu`] gives on this CPU, number `id`, and lets NMIs and, when unmasked, interrupts come.
+/// Makes `cpu` what [`cpu`] gives on this CPU, number `id`, and lets NMIs and, when unmasked,
+/// interrupts come.
 ///
 /// # Safety
 /// It stays where it is.
 pub unsafe fn adopt(id: usize, cpu: &Cpu) {
-    static mut PER_CPU: [PerCpu; MAX_CPUS] = [const { PerCpu { kymo: core::ptr::null(), cpu: core::ptr::null() } }; MAX_CPUS];
+    static mut PER_CPU: [PerCpu; MAX_CPUS] = [const {
+        PerCpu {
+            kymo: core::ptr::null(),
+            cpu: core::ptr::null(),
+        }
+    }; MAX_CPUS];
     assert!(id < MAX_CPUS, "CPU {id} is one too many");
     // SAFETY: only this CPU uses this element, and comes here once.
     let mine = unsafe { &raw mut PER_CPU[id] };
     // SAFETY: as above.
-    unsafe { mine.write(PerCpu { kymo: REGION.control(id as u32), cpu }) };
+    unsafe {
+        mine.write(PerCpu {
+            kymo: REGION.control(id as u32),
+            cpu,
+        })
+    };
     // SAFETY: MSR 0xC0000101 is the base of `gs`, which nobody else uses.
-    unsafe { asm!("wrmsr", in("ecx") 0xC000_0101_u32, in("eax") mine as u32, in("edx") (mine as u64 >> 32) as u32) };
+    unsafe {
+        asm!("wrmsr", in("ecx") 0xC000_0101_u32, in("eax") mine as u32, in("edx") (mine as u64 >> 32) as u32)
+    };
     apic::enable();
 }
 

@@ -42,7 +42,8 @@ fn read(channels: u32) -> usize {
     for channel in 0..channels {
         // While recording goes on, reading makes something new to be read.
         for _ in 0..100 {
-            let len = with_buffer(|buffer| sys::perf_read(TRACE, channel, buffer)).expect("there is a session");
+            let len = with_buffer(|buffer| sys::perf_read(TRACE, channel, buffer))
+                .expect("there is a session");
             if len == 0 {
                 break;
             }
@@ -56,9 +57,16 @@ pub fn start_read_finish(cells: &mut Cells) {
     for cycle in 1..=CYCLES {
         let channels = begin();
         let bytes = read(channels);
-        cells.is(format_args!("cycle {cycle}: {bytes} bytes were read while it ran"), bytes > 0);
+        cells.is(
+            format_args!("cycle {cycle}: {bytes} bytes were read while it ran"),
+            bytes > 0,
+        );
         let totals = sys::perf_finish(TRACE);
-        cells.equal(format_args!("finish of cycle {cycle}"), totals, Ok(Default::default()));
+        cells.equal(
+            format_args!("finish of cycle {cycle}"),
+            totals,
+            Ok(Default::default()),
+        );
     }
 }
 
@@ -66,17 +74,39 @@ pub fn start_read_finish(cells: &mut Cells) {
 pub fn start_stop_read_finish(cells: &mut Cells) {
     for cycle in 1..=CYCLES {
         let channels = begin();
-        cells.equal(format_args!("stop of cycle {cycle}"), sys::perf_stop(TRACE), Ok(channels as usize));
+        cells.equal(
+            format_args!("stop of cycle {cycle}"),
+            sys::perf_stop(TRACE),
+            Ok(channels as usize),
+        );
         let retained = || sys::perf_status().map(|status| status.retained);
         let before = retained();
         something();
         let bytes = read(channels);
-        cells.is(format_args!("cycle {cycle}: {bytes} bytes were read behind its end"), bytes > 0);
-        cells.is(format_args!("cycle {cycle}: {before:?} events in it"), before.is_ok_and(|events| events >= 100));
+        cells.is(
+            format_args!("cycle {cycle}: {bytes} bytes were read behind its end"),
+            bytes > 0,
+        );
+        cells.is(
+            format_args!("cycle {cycle}: {before:?} events in it"),
+            before.is_ok_and(|events| events >= 100),
+        );
         something();
-        cells.equal(format_args!("what is read after everything was read, in cycle {cycle}"), read(channels), 0);
-        cells.equal(format_args!("events of cycle {cycle} after they were read"), retained(), before);
+        cells.equal(
+            format_args!("what is read after everything was read, in cycle {cycle}"),
+            read(channels),
+            0,
+        );
+        cells.equal(
+            format_args!("events of cycle {cycle} after they were read"),
+            retained(),
+            before,
+        );
         let totals = sys::perf_finish(TRACE);
-        cells.equal(format_args!("finish of cycle {cycle} after its stop"), totals, Ok(Default::default()));
+        cells.equal(
+            format_args!("finish of cycle {cycle} after its stop"),
+            totals,
+            Ok(Default::default()),
+        );
     }
 }

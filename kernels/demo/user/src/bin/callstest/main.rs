@@ -1,7 +1,9 @@
-//! callstest: asks for every recording call in every state of the session, with every error that it can have, and in cycles. Each answer is a cell; those
-//! that are not as they must be are printed, and the program ends with 1 if there is one.
+//! callstest: asks for every recording call in every state of the session, with every error that it
+//! can have, and in cycles. Each answer is a cell; those that are not as they must be are printed,
+//! and the program ends with 1 if there is one.
 //!
-//! `callstest denied` is the same program without the right to record: each call is refused, in each state that the first one has brought about. `callstest asleep` sleeps for ever.
+//! `callstest denied` is the same program without the right to record: each call is refused, in
+//! each state that the first one has brought about. `callstest asleep` sleeps for ever.
 #![no_std]
 #![no_main]
 

@@ -13,7 +13,8 @@ const PATTERNS: [u8; 2] = [0x5a, 0xa5];
 
 pub fn nothing_behind_what_was_read(cells: &mut Cells) {
     for pattern in PATTERNS {
-        let channels = sys::perf_start(TRACE, 0, &Rings::default(), "").expect("nothing is recorded") as u32;
+        let channels =
+            sys::perf_start(TRACE, 0, &Rings::default(), "").expect("nothing is recorded") as u32;
         (0..1000).for_each(|value| sys::mark(1, value));
         sys::perf_stop(TRACE).expect("it runs");
         for channel in 0..channels {
@@ -29,7 +30,12 @@ pub fn nothing_behind_what_was_read(cells: &mut Cells) {
                     break;
                 }
             }
-            cells.is(format_args!("channel {channel} into {pattern:#x}: nothing was written behind what was read"), whole);
+            cells.is(
+                format_args!(
+                    "channel {channel} into {pattern:#x}: nothing was written behind what was read"
+                ),
+                whole,
+            );
         }
         sys::perf_finish(TRACE).expect("it was stopped");
     }
@@ -37,10 +43,19 @@ pub fn nothing_behind_what_was_read(cells: &mut Cells) {
     let answers = PATTERNS.map(|pattern| {
         let mut status = Status::from_words([u64::from_ne_bytes([pattern; 8]); 6]);
         // SAFETY: it writes the status.
-        let answered = unsafe { sys::any(Call::PerfStatus as usize, [&raw mut status as usize, 0, 0, 0, 0]) };
+        let answered = unsafe {
+            sys::any(
+                Call::PerfStatus as usize,
+                [&raw mut status as usize, 0, 0, 0, 0],
+            )
+        };
         answered.map(|_| status)
     });
-    cells.equal(format_args!("status into two patterns"), answers[0], answers[1]);
+    cells.equal(
+        format_args!("status into two patterns"),
+        answers[0],
+        answers[1],
+    );
 }
 
 /// A call with a bad pointer changes nothing.
@@ -50,9 +65,17 @@ pub fn nothing_is_taken_for_nowhere(cells: &mut Cells) {
         let _ = sys::pipe_write(PIPE, b"four");
         // SAFETY: what it would write to is nobody's.
         let read = unsafe { sys::any(Call::PipeRead as usize, [PIPE, address, 8, 0, 0]) };
-        cells.equal(format_args!("pipe_read to {address:#x}"), read, Err(Error::Fault));
+        cells.equal(
+            format_args!("pipe_read to {address:#x}"),
+            read,
+            Err(Error::Fault),
+        );
         let _ = sys::pipe_write(PIPE, b"!");
-        cells.equal(format_args!("pipe_read behind that"), sys::pipe_read(PIPE, &mut [0; 8]), Ok(5));
+        cells.equal(
+            format_args!("pipe_read behind that"),
+            sys::pipe_read(PIPE, &mut [0; 8]),
+            Ok(5),
+        );
     }
 }
 
@@ -61,5 +84,9 @@ pub fn the_longest_sleep(cells: &mut Cells) {
     let pid = sys::spawn("callstest asleep", 0).expect("there is room for a process");
     sys::sleep(1_000_000);
     let _ = sys::kill(pid);
-    cells.equal(format_args!("how the one that sleeps for ever has ended"), sys::wait(pid), Ok(status::KILLED));
+    cells.equal(
+        format_args!("how the one that sleeps for ever has ended"),
+        sys::wait(pid),
+        Ok(status::KILLED),
+    );
 }

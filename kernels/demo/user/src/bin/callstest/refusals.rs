@@ -1,4 +1,5 @@
-//! The errors, in their order: each call is made with one thing wrong, and with all that comes later wrong as well.
+//! The errors, in their order: each call is made with one thing wrong, and with all that comes
+//! later wrong as well.
 
 use demo_user::abi::{self, Error, Rings};
 use demo_user::sys;
@@ -7,7 +8,8 @@ use kymo::State;
 use crate::cells::Cells;
 use crate::states::{Call, STATES, TRACE, enter};
 
-/// Addresses that a program may not write to: page 0, the kernel's, its own code, where nothing is, from the heap's end on.
+/// Addresses that a program may not write to: page 0, the kernel's, its own code, where nothing is,
+/// from the heap's end on.
 pub const NOT_WRITABLE: [usize; 5] = [0, 0x8020_0000, 0x4000_0000, 0x4800_0000, usize::MAX - 7];
 /// And that it may not read.
 const NOT_READABLE: [usize; 4] = [0, 0x8020_0000, 0x4800_0000, usize::MAX - 7];
@@ -16,7 +18,11 @@ const UNKNOWN: [u32; 3] = [3, 9, u32::MAX];
 const NOT_BUILT: [u32; 2] = [1, 2];
 const NO_FLAG: usize = 1 << 5;
 /// Rings that no memory holds.
-static LARGE: Rings = Rings { packet_size: 65536, packets: 1 << 20, names_packets: 4 };
+static LARGE: Rings = Rings {
+    packet_size: 65536,
+    packets: 1 << 20,
+    names_packets: 4,
+};
 
 fn raw(call: abi::Call, arguments: [usize; 5]) -> Result<usize, Error> {
     // SAFETY: what the calls below may write to is nobody's, or theirs.
@@ -25,7 +31,16 @@ fn raw(call: abi::Call, arguments: [usize; 5]) -> Result<usize, Error> {
 
 fn start(mode: u32, flags: usize, rings: &Rings, events: &str) -> Result<usize, Error> {
     let rings = &raw const *rings as usize;
-    raw(abi::Call::PerfStart, [mode as usize, flags, rings, events.as_ptr() as usize, events.len()])
+    raw(
+        abi::Call::PerfStart,
+        [
+            mode as usize,
+            flags,
+            rings,
+            events.as_ptr() as usize,
+            events.len(),
+        ],
+    )
 }
 
 /// Calls with a pointer that leads nowhere, and else all wrong.
@@ -35,17 +50,37 @@ fn with_bad_pointers(cells: &mut Cells, state: State) {
         let mode = mode as usize;
         for address in NOT_READABLE {
             let what = format_args!("start while {state:?}, mode {mode}, rings at {address:#x}");
-            cells.equal(what, raw(abi::Call::PerfStart, [mode, NO_FLAG, address, 0, 0]), Err(Error::Fault));
+            cells.equal(
+                what,
+                raw(abi::Call::PerfStart, [mode, NO_FLAG, address, 0, 0]),
+                Err(Error::Fault),
+            );
             let what = format_args!("start while {state:?}, mode {mode}, names at {address:#x}");
-            cells.equal(what, raw(abi::Call::PerfStart, [mode, NO_FLAG, rings, address, 4]), Err(Error::Fault));
+            cells.equal(
+                what,
+                raw(abi::Call::PerfStart, [mode, NO_FLAG, rings, address, 4]),
+                Err(Error::Fault),
+            );
             let what = format_args!("switch while {state:?}, mode {mode}, name at {address:#x}");
-            cells.equal(what, raw(abi::Call::PerfSwitch, [mode, address, 4, 1, 0]), Err(Error::Fault));
+            cells.equal(
+                what,
+                raw(abi::Call::PerfSwitch, [mode, address, 4, 1, 0]),
+                Err(Error::Fault),
+            );
         }
         for address in NOT_WRITABLE {
             let what = format_args!("read while {state:?}, mode {mode}, buffer at {address:#x}");
-            cells.equal(what, raw(abi::Call::PerfRead, [mode, 99, address, 64, 0]), Err(Error::Fault));
+            cells.equal(
+                what,
+                raw(abi::Call::PerfRead, [mode, 99, address, 64, 0]),
+                Err(Error::Fault),
+            );
             let what = format_args!("finish while {state:?}, mode {mode}, totals at {address:#x}");
-            cells.equal(what, raw(abi::Call::PerfFinish, [mode, address, 0, 0, 0]), Err(Error::Fault));
+            cells.equal(
+                what,
+                raw(abi::Call::PerfFinish, [mode, address, 0, 0, 0]),
+                Err(Error::Fault),
+            );
         }
     }
     for address in NOT_WRITABLE {
@@ -59,12 +94,18 @@ fn with_bad_pointers(cells: &mut Cells, state: State) {
     let heap = sys::map(1).expect("there is room") as usize;
     cells.equal(
         format_args!("read while {state:?} beyond the heap"),
-        raw(abi::Call::PerfRead, [TRACE as usize, 0, heap + 4000, 200, 0]),
+        raw(
+            abi::Call::PerfRead,
+            [TRACE as usize, 0, heap + 4000, 200, 0],
+        ),
         Err(Error::Fault),
     );
     cells.equal(
         format_args!("read while {state:?} of all addresses"),
-        raw(abi::Call::PerfRead, [TRACE as usize, 0, heap, usize::MAX, 0]),
+        raw(
+            abi::Call::PerfRead,
+            [TRACE as usize, 0, heap, usize::MAX, 0],
+        ),
         Err(Error::Fault),
     );
 }
@@ -74,9 +115,17 @@ fn with_bad_modes(cells: &mut Cells, state: State) {
     let unknown = UNKNOWN.map(|mode| (mode, Error::NoCall));
     let not_built = NOT_BUILT.map(|mode| (mode, Error::NotBuilt));
     for (mode, error) in unknown.into_iter().chain(not_built) {
-        cells.equal(format_args!("start of mode {mode} while {state:?}"), start(mode, NO_FLAG, &LARGE, "no_event"), Err(error));
+        cells.equal(
+            format_args!("start of mode {mode} while {state:?}"),
+            start(mode, NO_FLAG, &LARGE, "no_event"),
+            Err(error),
+        );
         for call in Call::ALL {
-            cells.equal(format_args!("{call:?} of mode {mode} while {state:?}"), call.make(mode), Err(error));
+            cells.equal(
+                format_args!("{call:?} of mode {mode} while {state:?}"),
+                call.make(mode),
+                Err(error),
+            );
         }
     }
 }
@@ -84,22 +133,54 @@ fn with_bad_modes(cells: &mut Cells, state: State) {
 /// Arguments out of their range, which is found before the state is.
 fn with_bad_arguments(cells: &mut Cells, state: State) {
     let invalid = Err(Error::Invalid);
-    cells.equal(format_args!("start with a flag that there is not, while {state:?}"), start(TRACE, NO_FLAG, &LARGE, ""), invalid);
-    cells.equal(format_args!("start with flags of 64 bits, while {state:?}"), start(TRACE, 1 << 32, &LARGE, ""), invalid);
-    cells.equal(format_args!("start with an event that there is not, while {state:?}"), start(TRACE, 0, &LARGE, "mark:x"), invalid);
-    cells.equal(format_args!("switch of no event while {state:?}"), sys::perf_switch(TRACE, "no_event", true), invalid);
-    cells.equal(format_args!("switch of \"\" while {state:?}"), sys::perf_switch(TRACE, "*x", true), invalid);
+    cells.equal(
+        format_args!("start with a flag that there is not, while {state:?}"),
+        start(TRACE, NO_FLAG, &LARGE, ""),
+        invalid,
+    );
+    cells.equal(
+        format_args!("start with flags of 64 bits, while {state:?}"),
+        start(TRACE, 1 << 32, &LARGE, ""),
+        invalid,
+    );
+    cells.equal(
+        format_args!("start with an event that there is not, while {state:?}"),
+        start(TRACE, 0, &LARGE, "mark:x"),
+        invalid,
+    );
+    cells.equal(
+        format_args!("switch of no event while {state:?}"),
+        sys::perf_switch(TRACE, "no_event", true),
+        invalid,
+    );
+    cells.equal(
+        format_args!("switch of \"\" while {state:?}"),
+        sys::perf_switch(TRACE, "*x", true),
+        invalid,
+    );
     let channels = sys::perf_status().map_or(0, |status| status.channels as u32);
     for channel in [channels, 99, u32::MAX] {
         let read = sys::perf_read(TRACE, channel, &mut [0; 64]);
-        cells.equal(format_args!("read of channel {channel} while {state:?}"), read, invalid);
+        cells.equal(
+            format_args!("read of channel {channel} while {state:?}"),
+            read,
+            invalid,
+        );
     }
     // The metadata takes any buffer with a word, a packet does not; 0 would say that all was read.
     for len in [0, 3] {
         let read = sys::perf_read(TRACE, 0, &mut [0; 4][..len]);
-        cells.equal(format_args!("read of the metadata to {len} bytes while {state:?}"), read, invalid);
+        cells.equal(
+            format_args!("read of the metadata to {len} bytes while {state:?}"),
+            read,
+            invalid,
+        );
     }
-    cells.equal(format_args!("read to a small buffer while {state:?}"), sys::perf_read(TRACE, 1, &mut [0; 64]), invalid);
+    cells.equal(
+        format_args!("read to a small buffer while {state:?}"),
+        sys::perf_read(TRACE, 1, &mut [0; 64]),
+        invalid,
+    );
 }
 
 pub fn every_refusal_before_the_later_ones(cells: &mut Cells) {
@@ -109,12 +190,33 @@ pub fn every_refusal_before_the_later_ones(cells: &mut Cells) {
         with_bad_modes(cells, state);
         with_bad_arguments(cells, state);
         // Rings are looked at last: numbers that cannot be, and then those that are too large.
-        let error = |of_rings| Err(if state == State::Idle { of_rings } else { Error::InProgress });
-        let odd = Rings { packet_size: 5000, ..LARGE };
-        cells.equal(format_args!("start with odd rings while {state:?}"), start(TRACE, 0, &odd, ""), error(Error::Invalid));
-        cells.equal(format_args!("start with large rings while {state:?}"), start(TRACE, 0, &LARGE, ""), error(Error::NoMemory));
+        let error = |of_rings| {
+            Err(if state == State::Idle {
+                of_rings
+            } else {
+                Error::InProgress
+            })
+        };
+        let odd = Rings {
+            packet_size: 5000,
+            ..LARGE
+        };
+        cells.equal(
+            format_args!("start with odd rings while {state:?}"),
+            start(TRACE, 0, &odd, ""),
+            error(Error::Invalid),
+        );
+        cells.equal(
+            format_args!("start with large rings while {state:?}"),
+            start(TRACE, 0, &LARGE, ""),
+            error(Error::NoMemory),
+        );
         let still = sys::perf_status().map(|status| status.state);
-        cells.equal(format_args!("the state after refusals while {state:?}"), still, Ok(state as u64));
+        cells.equal(
+            format_args!("the state after refusals while {state:?}"),
+            still,
+            Ok(state as u64),
+        );
     }
     enter(State::Idle);
 }
@@ -124,9 +226,17 @@ pub fn no_right(cells: &mut Cells) {
     for state in STATES {
         enter(state);
         let denied = sys::spawn("callstest denied", 0).expect("there is room for a process");
-        cells.equal(format_args!("callstest denied while {state:?}"), sys::wait(denied), Ok(0));
+        cells.equal(
+            format_args!("callstest denied while {state:?}"),
+            sys::wait(denied),
+            Ok(0),
+        );
         let still = sys::perf_status().map(|status| status.state);
-        cells.equal(format_args!("the state after callstest denied while {state:?}"), still, Ok(state as u64));
+        cells.equal(
+            format_args!("the state after callstest denied while {state:?}"),
+            still,
+            Ok(state as u64),
+        );
     }
     enter(State::Idle);
 }
@@ -135,18 +245,58 @@ pub fn no_right(cells: &mut Cells) {
 pub fn denied(cells: &mut Cells) {
     let denied = Err(Error::NotPermitted);
     for call in Call::ALL {
-        cells.equal(format_args!("{call:?} without the right"), call.make(TRACE), denied);
-        cells.equal(format_args!("{call:?} of a mode that is not built"), call.make(NOT_BUILT[0]), Err(Error::NotBuilt));
-        cells.equal(format_args!("{call:?} of a mode that there is not"), call.make(UNKNOWN[0]), Err(Error::NoCall));
+        cells.equal(
+            format_args!("{call:?} without the right"),
+            call.make(TRACE),
+            denied,
+        );
+        cells.equal(
+            format_args!("{call:?} of a mode that is not built"),
+            call.make(NOT_BUILT[0]),
+            Err(Error::NotBuilt),
+        );
+        cells.equal(
+            format_args!("{call:?} of a mode that there is not"),
+            call.make(UNKNOWN[0]),
+            Err(Error::NoCall),
+        );
     }
-    cells.equal(format_args!("start with all else wrong"), start(TRACE, NO_FLAG, &LARGE, "no_event"), denied);
-    cells.equal(format_args!("read of no channel"), sys::perf_read(TRACE, u32::MAX, &mut [0; 4]), denied);
-    cells.equal(format_args!("switch of no event"), sys::perf_switch(TRACE, "no_event", true), denied);
-    cells.equal(format_args!("start with rings nowhere"), raw(abi::Call::PerfStart, [0, NO_FLAG, 0, 0, 0]), Err(Error::Fault));
-    cells.equal(format_args!("finish with totals nowhere"), raw(abi::Call::PerfFinish, [0, 0, 0, 0, 0]), Err(Error::Fault));
-    cells.equal(format_args!("status"), sys::perf_status().map(|status| status.state), Err(Error::NotPermitted));
+    cells.equal(
+        format_args!("start with all else wrong"),
+        start(TRACE, NO_FLAG, &LARGE, "no_event"),
+        denied,
+    );
+    cells.equal(
+        format_args!("read of no channel"),
+        sys::perf_read(TRACE, u32::MAX, &mut [0; 4]),
+        denied,
+    );
+    cells.equal(
+        format_args!("switch of no event"),
+        sys::perf_switch(TRACE, "no_event", true),
+        denied,
+    );
+    cells.equal(
+        format_args!("start with rings nowhere"),
+        raw(abi::Call::PerfStart, [0, NO_FLAG, 0, 0, 0]),
+        Err(Error::Fault),
+    );
+    cells.equal(
+        format_args!("finish with totals nowhere"),
+        raw(abi::Call::PerfFinish, [0, 0, 0, 0, 0]),
+        Err(Error::Fault),
+    );
+    cells.equal(
+        format_args!("status"),
+        sys::perf_status().map(|status| status.state),
+        Err(Error::NotPermitted),
+    );
     cells.equal(format_args!("dump"), sys::perf_dump(1), denied);
     cells.equal(format_args!("clear"), sys::perf_clear(), denied);
     let status = sys::spawn("perf status", abi::rights::PERF).and_then(sys::wait);
-    cells.equal(format_args!("perf, spawned with a right that this process does not have"), status, Ok(1));
+    cells.equal(
+        format_args!("perf, spawned with a right that this process does not have"),
+        status,
+        Ok(1),
+    );
 }

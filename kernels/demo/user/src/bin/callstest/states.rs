@@ -19,7 +19,13 @@ pub enum Call {
 }
 
 impl Call {
-    pub const ALL: [Call; 5] = [Call::Start, Call::Read, Call::Switch, Call::Stop, Call::Finish];
+    pub const ALL: [Call; 5] = [
+        Call::Start,
+        Call::Read,
+        Call::Switch,
+        Call::Stop,
+        Call::Finish,
+    ];
 
     pub fn make(self, mode: u32) -> Result<usize, Error> {
         match self {
@@ -71,10 +77,21 @@ pub fn every_call_in_every_state(cells: &mut Cells) {
             enter(state);
             let (expected, next) = answer(state, call);
             let got = call.make(TRACE);
-            cells.equal(format_args!("{call:?} while {state:?}"), got.map(drop), expected);
-            cells.equal(format_args!("the state after {call:?} while {state:?}"), current(), next as u64);
+            cells.equal(
+                format_args!("{call:?} while {state:?}"),
+                got.map(drop),
+                expected,
+            );
+            cells.equal(
+                format_args!("the state after {call:?} while {state:?}"),
+                current(),
+                next as u64,
+            );
             if let (Ok(channels), Call::Start | Call::Stop) = (got, call) {
-                cells.is(format_args!("{call:?} gives {channels} channels"), channels % 2 == 1 && channels >= 3);
+                cells.is(
+                    format_args!("{call:?} gives {channels} channels"),
+                    channels % 2 == 1 && channels >= 3,
+                );
             }
         }
     }

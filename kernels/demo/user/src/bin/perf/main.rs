@@ -22,15 +22,19 @@ const REFUSED: u8 = 1;
 const USAGE: u8 = 2;
 
 const HELP: [&str; 10] = [
-    "perf record [OPTION ..] [-- PROGRAM WORD ..]   record while that runs, and send; else until the host says stop",
+    "perf record [OPTION ..] [-- PROGRAM WORD ..]   record while that runs, and send; else until \
+     the host says stop",
     "perf record [OPTION ..] workload NAME          the same with a workload of the kernel's",
     "perf start [OPTION ..]                         begin to record",
     "perf stop                                      end, and send what there is, whoever has begun",
-    "perf on EVENT ..  |  perf off EVENT ..         switch events while they are recorded; EVENT may end with *",
+    "perf on EVENT ..  |  perf off EVENT ..         switch events while they are recorded; EVENT \
+     may end with *",
     "perf status                                    where recording stands",
     "perf dump [N]                                  print the newest N records (20 unless told)",
-    "perf clear                                     status and dump forget what was recorded until now",
-    "OPTION: --rolling (a full ring loses its oldest packet), --events EVENT:EVENT.., --packets N, --names-packets N, --packet-size N",
+    "perf clear                                     status and dump forget what was recorded until \
+     now",
+    "OPTION: --rolling (a full ring loses its oldest packet), --events EVENT:EVENT.., --packets N, \
+     --names-packets N, --packet-size N",
     "ends with 0: done; 1: refused; 2: wrong usage; or as what was recorded has ended",
 ];
 
@@ -99,22 +103,39 @@ struct Options {
 impl Options {
     /// What stands first, and the word behind it.
     fn of(words: &mut Words) -> Result<(Options, Option<&'static str>), Failed> {
-        let number = |word: Option<&str>| word.and_then(|word| word.parse().ok()).filter(|&number| number > 0);
-        let mut options = Options { flags: 0, events: "", rings: Rings::default() };
+        let number = |word: Option<&str>| {
+            word.and_then(|word| word.parse().ok())
+                .filter(|&number| number > 0)
+        };
+        let mut options = Options {
+            flags: 0,
+            events: "",
+            rings: Rings::default(),
+        };
         loop {
             match words.next() {
                 Some("--rolling") => options.flags |= kymo::flags::ROLLING,
                 Some("--events") => options.events = words.next().ok_or(Failed::Usage)?,
-                Some("--packets") => options.rings.packets = number(words.next()).ok_or(Failed::Usage)?,
-                Some("--names-packets") => options.rings.names_packets = number(words.next()).ok_or(Failed::Usage)?,
-                Some("--packet-size") => options.rings.packet_size = number(words.next()).ok_or(Failed::Usage)?,
+                Some("--packets") => {
+                    options.rings.packets = number(words.next()).ok_or(Failed::Usage)?
+                }
+                Some("--names-packets") => {
+                    options.rings.names_packets = number(words.next()).ok_or(Failed::Usage)?
+                }
+                Some("--packet-size") => {
+                    options.rings.packet_size = number(words.next()).ok_or(Failed::Usage)?
+                }
                 other => return Ok((options, other)),
             }
         }
     }
 
     fn start(&self) -> Result<(), Failed> {
-        refused("start", sys::perf_start(TRACE, self.flags, &self.rings, self.events)).map(drop)
+        refused(
+            "start",
+            sys::perf_start(TRACE, self.flags, &self.rings, self.events),
+        )
+        .map(drop)
     }
 }
 
@@ -140,10 +161,13 @@ impl Subject {
     fn of(word: Option<&str>, words: &mut Words) -> Result<Subject, Failed> {
         match word {
             None => Some(Subject::Everything),
-            Some("--") => Some(words.rest()).filter(|line| !line.is_empty()).map(Subject::Program),
+            Some("--") => Some(words.rest())
+                .filter(|line| !line.is_empty())
+                .map(Subject::Program),
             Some("workload") => {
                 let name = words.next();
-                name.filter(|_| words.next().is_none()).map(Subject::Workload)
+                name.filter(|_| words.next().is_none())
+                    .map(Subject::Workload)
             }
             Some(_) => None,
         }
@@ -153,8 +177,12 @@ impl Subject {
     fn begin(self) -> Result<Running, Failed> {
         match self {
             Subject::Everything => Ok(Running::Everything),
-            Subject::Program(line) => refused("run that program", sys::spawn(line, 0)).map(Running::Process),
-            Subject::Workload(name) => refused("run that workload", sys::workload(name)).map(Running::Thread),
+            Subject::Program(line) => {
+                refused("run that program", sys::spawn(line, 0)).map(Running::Process)
+            }
+            Subject::Workload(name) => {
+                refused("run that workload", sys::workload(name)).map(Running::Thread)
+            }
         }
     }
 }
@@ -226,7 +254,10 @@ fn stop(_: ()) -> Result<u8, Failed> {
     let sender = Sender::new();
     if let Err(Error::NoDevice) = sender {
         refused("finish", sys::perf_finish(TRACE))?;
-        println!("perf: stopped. The machine has no port to send by; perf dump shows what was recorded last");
+        println!(
+            "perf: stopped. The machine has no port to send by; perf dump shows what was recorded \
+             last"
+        );
         return Ok(0);
     }
     let mut sender = refused("send", sender)?;
@@ -242,23 +273,45 @@ fn switch(words: Words, on: bool) -> Result<u8, Failed> {
     }
     for name in words {
         let count = refused("switch", sys::perf_switch(TRACE, name, on))?;
-        println!("perf: {name}: {count} events are {}", if on { "on" } else { "off" });
+        println!(
+            "perf: {name}: {count} events are {}",
+            if on { "on" } else { "off" }
+        );
     }
     Ok(0)
 }
 
 fn status(_: ()) -> Result<u8, Failed> {
     let status = refused("ask", sys::perf_status())?;
-    let state = ["idle", "starting", "running", "stopping", "stopped", "finishing"];
-    let state = state.get(status.state as usize).copied().unwrap_or("in an unknown state");
-    let rolling = if status.flags & u64::from(kymo::flags::ROLLING) != 0 { ", rolling" } else { "" };
+    let state = [
+        "idle",
+        "starting",
+        "running",
+        "stopping",
+        "stopped",
+        "finishing",
+    ];
+    let state = state
+        .get(status.state as usize)
+        .copied()
+        .unwrap_or("in an unknown state");
+    let rolling = if status.flags & u64::from(kymo::flags::ROLLING) != 0 {
+        ", rolling"
+    } else {
+        ""
+    };
     println!("perf: {state}, {} channels{rolling}", status.channels);
-    println!("perf: {} retained, {} overwritten, {} discarded", status.retained, status.overwritten, status.discarded);
+    println!(
+        "perf: {} retained, {} overwritten, {} discarded",
+        status.retained, status.overwritten, status.discarded
+    );
     Ok(0)
 }
 
 fn dump(mut words: Words) -> Result<u8, Failed> {
-    let newest = words.next().map_or(Ok(20), |word| word.parse().map_err(|_| Failed::Usage))?;
+    let newest = words
+        .next()
+        .map_or(Ok(20), |word| word.parse().map_err(|_| Failed::Usage))?;
     end(words)?;
     refused("print", sys::perf_dump(newest)).map(|_| 0)
 }

@@ -50,7 +50,13 @@ impl Sender {
         listens?;
         // SAFETY: this is called once.
         let frame = unsafe { &mut *FRAME.0.get() };
-        Ok(Sender { frame, sent: 0, channels: 0, heard: [0; 2 * HEADER_LEN], len: 0 })
+        Ok(Sender {
+            frame,
+            sent: 0,
+            channels: 0,
+            heard: [0; 2 * HEADER_LEN],
+            len: 0,
+        })
     }
 
     /// Sends the frame whose payload is in its place.
@@ -69,19 +75,39 @@ impl Sender {
     /// The first frame.
     pub fn open(&mut self, status: &Status) -> Result<(), Error> {
         self.channels = status.channels as u32;
-        self.send_payload(Kind::Open, &Open { channels: self.channels, flags: status.flags as u32 }.to_bytes())
+        self.send_payload(
+            Kind::Open,
+            &Open {
+                channels: self.channels,
+                flags: status.flags as u32,
+            }
+            .to_bytes(),
+        )
     }
 
     /// The last one.
     pub fn close(&mut self, totals: &Diagnostics) -> Result<(), Error> {
-        let Diagnostics { discarded, too_large, overwritten, clock_back, abandoned } = *totals;
+        let Diagnostics {
+            discarded,
+            too_large,
+            overwritten,
+            clock_back,
+            abandoned,
+        } = *totals;
         self.send_payload(
             Kind::Close,
-            &wire::close(&kymo::Diagnostics { discarded, too_large, overwritten, clock_back, abandoned }),
+            &wire::close(&kymo::Diagnostics {
+                discarded,
+                too_large,
+                overwritten,
+                clock_back,
+                abandoned,
+            }),
         )
     }
 
-    /// Sends what is new in every channel, but of one that does not end to be new only so much. Gives whether there was anything.
+    /// Sends what is new in every channel, but of one that does not end to be new only so much.
+    /// Gives whether there was anything.
     pub fn pass(&mut self) -> Result<bool, Error> {
         let before = self.sent;
         for channel in 0..self.channels {

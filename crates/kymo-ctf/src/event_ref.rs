@@ -119,7 +119,7 @@ impl<'a> EventRef<'a> {
         self.class_of_stream
     }
 
-    fn part(&self, place: usize) -> StructRef<'a> {
+    pub(crate) fn part(&self, place: usize) -> StructRef<'a> {
         self.stream.part(&self.plan.class, place)
     }
 }

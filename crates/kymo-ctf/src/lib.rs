@@ -61,6 +61,7 @@
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
 
+mod access;
 #[cfg(test)]
 mod agreement;
 mod attribute;
@@ -101,6 +102,7 @@ mod walk;
 mod wide;
 mod write;
 
+pub use access::FieldAccess;
 pub use attribute::{AttributeValue, Attributes};
 pub use class::{
     ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, Encoding, EnumClass, FieldClass,

@@ -655,7 +655,7 @@ impl Compiler {
 
 /// The bits that a field takes from its own alignment on, where these are the same for all and
 /// nothing of it is needed later.
-fn fixed_size(class: &FieldClass) -> Option<u64> {
+pub(crate) fn fixed_size(class: &FieldClass) -> Option<u64> {
     match class {
         FieldClass::Float(class) => Some(class.size.into()),
         FieldClass::Wide(class) => Some(class.size).filter(|_| class.slot == NO_SLOT),

@@ -106,6 +106,13 @@ fn from_128(raw: u128) -> f64 {
     sign * size
 }
 
+/// The text in an array of characters: up to its first zero byte. Bytes that are not text are shown
+/// as U+FFFD.
+pub(crate) fn characters(bytes: &[u8]) -> Cow<'_, str> {
+    let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

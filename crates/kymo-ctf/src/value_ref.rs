@@ -236,11 +236,12 @@ impl<'a> StructRef<'a> {
 
     /// The member that is shown as `name`. Members before it are stepped over.
     pub fn get(&self, name: &str) -> Option<ValueRef<'a>> {
-        let index = self
-            .class
-            .members
-            .iter()
-            .position(|member| &*member.name == name)?;
+        let members = &self.class.members;
+        self.member(members.iter().position(|member| &*member.name == name)?)
+    }
+
+    /// The member at `index`, in declared order. Members before it are stepped over.
+    pub(crate) fn member(&self, index: usize) -> Option<ValueRef<'a>> {
         let (before, from) = self.class.members.split_at_checked(index)?;
         let mut place = self.place.clone();
         place
@@ -424,10 +425,7 @@ impl<'a> Place<'a> {
         .ok()?;
         if class.text {
             let bytes = self.walk(|walker| walker.cursor.take_bytes(length)).ok()?;
-            let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
-            return Some(ValueRef::Str(String::from_utf8_lossy(
-                bytes.get(..end).unwrap_or(bytes),
-            )));
+            return Some(ValueRef::Str(text::characters(bytes)));
         }
         let place = self.clone();
         self.walk(|walker| (0..length).try_for_each(|_| walker.field(&class.element)))

@@ -303,6 +303,22 @@ macro_rules! enumeration {
         $vis enum $name {
             $( $(#[$vmeta])* #[allow(missing_docs)] $label = $value ),+
         }
+        impl $crate::event::Enumeration for $name {
+            #[inline]
+            fn from_value(value: u64) -> Option<Self> {
+                match value {
+                    $( $value => Some($name::$label), )+
+                    _ => None,
+                }
+            }
+        }
+        impl<V: $crate::event::FieldValues> $crate::event::ReadField<V> for $name {
+            type Value = Self;
+            #[inline]
+            fn read(values: &V, place: usize) -> Option<Self> {
+                <$name as $crate::event::Enumeration>::from_value(values.unsigned(place)?)
+            }
+        }
         impl $crate::event::Field for $name {
             const TYPE: $crate::event::FieldType = $crate::event::FieldType::Enumeration {
                 bits: 8 * ::core::mem::size_of::<$repr>() as u8,

@@ -4,11 +4,14 @@ mod field;
 mod schema;
 mod sequence;
 mod text;
+mod view;
 
 pub use field::{Encoder, Field, FieldType, LENGTH_MASK};
 pub use schema::{EventSchema, FieldSchema, MAX_TAILS, Shape, Vocabulary};
 pub use sequence::Sequence;
 pub use text::Text;
+pub(crate) use view::read_integers;
+pub use view::{Enumeration, FieldValues, ReadField};
 
 use crate::ring::layout::ChannelKind;
 
@@ -25,6 +28,11 @@ pub trait Event: Sized {
     type Words: AsRef<[u32]>;
     /// The payload, and how many of its words are used.
     fn encode(self) -> (Self::Words, usize);
+    /// What a reader of a trace sees of a record: one method a field, of the field's name, which
+    /// gives `None` where the trace does not have it.
+    type View<V: FieldValues>;
+    /// A view of one record's values.
+    fn view<V: FieldValues>(values: V) -> Self::View<V>;
 }
 
 /// Declares an event: a struct whose doc comments, fields and types give the encoder, the metadata
@@ -55,35 +63,58 @@ macro_rules! event {
         #[derive(Clone, Copy, Debug)]
         $vis struct $name { $( $(#[doc = $fdoc])* #[allow(missing_docs)] $fvis $field: $ty ),* }
 
-        impl $crate::event::Event for $name {
-            const SCHEMA: $crate::event::EventSchema = {
-                const SNAKE: [u8; $crate::event::snake_case_len(stringify!($name))] =
-                    $crate::event::snake_case(stringify!($name));
-                $crate::event::EventSchema {
-                    id: $id,
-                    name: $crate::event::first_text(&[$($ctf,)? $crate::event::ascii(&SNAKE)]),
-                    doc: concat!($($doc, "\n"),*),
-                    channel: $crate::event::first_channel(&[
-                        $($crate::ChannelKind::$channel,)? $crate::ChannelKind::Events,
-                    ]),
-                    fields: &[$($crate::event::FieldSchema {
-                        name: stringify!($field),
-                        ty: <$ty as $crate::event::Field>::TYPE,
-                        doc: concat!($($fdoc, "\n"),*),
-                    }),*],
+        const _: () = {
+            /// The fields' places in the declaration.
+            #[allow(non_camel_case_types, dead_code)]
+            enum Place { $($field),* }
+
+            /// A record of the event, read back from a trace.
+            #[derive(Clone, Copy, Debug)]
+            pub struct View<V>(V);
+
+            #[allow(dead_code)]
+            impl<V: $crate::event::FieldValues> View<V> { $(
+                $(#[doc = $fdoc])*
+                #[allow(missing_docs)]
+                #[inline]
+                pub fn $field(&self) -> Option<<$ty as $crate::event::ReadField<V>>::Value> {
+                    <$ty as $crate::event::ReadField<V>>::read(&self.0, Place::$field as usize)
                 }
-            };
-            type Words = [u32; <$name as $crate::event::Event>::SCHEMA.max_payload_words()];
-            #[inline(always)]
-            fn encode(self) -> (Self::Words, usize) {
-                let mut words = [0; <$name as $crate::event::Event>::SCHEMA.max_payload_words()];
-                #[allow(unused_mut)]
-                let mut out = $crate::event::Encoder::new(&mut words);
-                $( $crate::event::Field::encode(self.$field, &mut out); )*
-                let used = out.words_used();
-                (words, used)
+            )* }
+
+            impl $crate::event::Event for $name {
+                const SCHEMA: $crate::event::EventSchema = {
+                    const SNAKE: [u8; $crate::event::snake_case_len(stringify!($name))] =
+                        $crate::event::snake_case(stringify!($name));
+                    $crate::event::EventSchema {
+                        id: $id,
+                        name: $crate::event::first_text(&[$($ctf,)? $crate::event::ascii(&SNAKE)]),
+                        doc: concat!($($doc, "\n"),*),
+                        channel: $crate::event::first_channel(&[
+                            $($crate::ChannelKind::$channel,)? $crate::ChannelKind::Events,
+                        ]),
+                        fields: &[$($crate::event::FieldSchema {
+                            name: stringify!($field),
+                            ty: <$ty as $crate::event::Field>::TYPE,
+                            doc: concat!($($fdoc, "\n"),*),
+                        }),*],
+                    }
+                };
+                type Words = [u32; <$name as $crate::event::Event>::SCHEMA.max_payload_words()];
+                #[inline(always)]
+                fn encode(self) -> (Self::Words, usize) {
+                    let mut words = [0; <$name as $crate::event::Event>::SCHEMA.max_payload_words()];
+                    #[allow(unused_mut)]
+                    let mut out = $crate::event::Encoder::new(&mut words);
+                    $( $crate::event::Field::encode(self.$field, &mut out); )*
+                    let used = out.words_used();
+                    (words, used)
+                }
+                type View<V: $crate::event::FieldValues> = View<V>;
+                #[inline]
+                fn view<V: $crate::event::FieldValues>(values: V) -> View<V> { View(values) }
             }
-        }
+        };
     };
 }
 
@@ -289,6 +320,40 @@ mod tests {
         assert_eq!(schema.shape(), Shape::new(52, &[0, 0]));
         assert_eq!(schema.shape().payload_bytes(&words), Some(4 * used - 3));
         assert_eq!(schema.max_payload_words(), 13 + 3 + 3);
+    }
+
+    /// A record as a list of values: the place's number, or text where that is asked for.
+    struct Listed(&'static [Option<u64>]);
+
+    impl FieldValues for Listed {
+        type Text = &'static str;
+        type Elements = usize;
+        fn unsigned(&self, place: usize) -> Option<u64> {
+            self.0[place]
+        }
+        fn signed(&self, place: usize) -> Option<i64> {
+            self.0[place].map(|value| -(value as i64))
+        }
+        fn text(&self, place: usize) -> Option<&'static str> {
+            self.0[place].map(|_| "text")
+        }
+        fn elements(&self, place: usize) -> Option<usize> {
+            self.0[place].map(|_| place)
+        }
+    }
+
+    #[test]
+    fn a_view_reads_each_field_by_its_place_and_type() {
+        let mut values = [Some(0); 14];
+        (values[2], values[4], values[8]) = (Some(u64::MAX), Some(7), Some(300));
+        (values[9], values[13]) = (Some(2), None);
+        let view = AllKinds::view(Listed(Box::leak(Box::new(values))));
+        // Wider than declared, as another tracer may write it.
+        assert_eq!((view.c(), view.e()), (Some(u64::MAX), Some(-7)));
+        assert!(matches!(view.colour(), Some(Colour::Blue)));
+        assert_eq!((view.on(), view.three()), (Some(true), Some(11)));
+        assert_eq!((view.name(), view.path()), (Some("text"), None));
+        assert!(Colour::from_value(2).is_none());
     }
 
     event! { #[id(42)] struct Many { a: u8, ids: Sequence<u16, 3>, name: Text<8>, at: Sequence<crate::Address, 2>, flags: Sequence<u8, 5> } }

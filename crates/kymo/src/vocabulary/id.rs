@@ -1,6 +1,6 @@
 //! Ids as types. Full width, never truncated.
 
-use crate::event::{Encoder, Field, FieldType};
+use crate::event::{Encoder, Field, FieldType, FieldValues, ReadField};
 
 macro_rules! id {
     ($($(#[$doc:meta])* $name:ident($inner:ty), $ty:expr;)*) => {$(
@@ -15,6 +15,8 @@ macro_rules! id {
                 self.0.encode(out);
             }
         }
+
+        crate::event::read_integers! { unsigned -> u64: $name; }
     )*};
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::wide::WideInt;
+use crate::class::wide_int::WideInt;
 
 /// A place in a metadata text. Both numbers count from 1; a column is a character, not a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

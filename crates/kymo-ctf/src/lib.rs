@@ -61,73 +61,40 @@
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
 
-mod access;
-#[cfg(test)]
-mod agreement;
-mod attribute;
-mod bits;
 mod class;
-mod clock;
-mod draft;
+mod decode;
 mod error;
-mod event_ref;
-mod funnel;
-mod header;
-mod index;
-mod item;
-mod json;
-mod link;
-mod map;
-mod merge;
-mod merged;
 mod metadata;
-mod metadata_packets;
-mod packet;
-mod plan;
-mod reader;
-mod roles;
-mod source;
-mod state;
-mod steps;
 mod stream;
-mod tally;
-mod text;
-mod tournament;
 mod trace;
-mod tsdl;
-mod value;
-mod value_ref;
-mod visit;
-mod walk;
-mod wide;
 mod write;
 
-pub use access::FieldAccess;
-pub use attribute::{AttributeValue, Attributes};
+pub use class::attribute::{AttributeValue, Attributes};
+pub use class::wide_int::WideInt;
 pub use class::{
     ArrayClass, Base, BitMapClass, BitOrder, BlobClass, ByteOrder, Encoding, EnumClass, FieldClass,
     FieldLocation, FloatClass, IntRange, IntegerClass, Length, Mapping, Member, OptionalClass,
     Origin, Role, Roles, Scope, StringClass, StringLength, StructClass, TextEncoding, VarIntClass,
     VariantClass, WideClass, WideKind,
 };
-pub use clock::{ClockClass, ClockOrigin, Ticks};
-pub use error::{DecodeError, Error, MetadataError, Position};
-pub use event_ref::{EventRef, ItemRef};
-pub use item::{Consequence, Event, Item, Loss, LossKind, Problem};
-pub use merge::Merge;
-pub use merged::Reader;
-pub use metadata::{EnvValue, EventClass, Metadata, StreamClass, TraceClass};
-pub use packet::Packet;
-pub use reader::StreamReader;
-pub use tally::{StreamTally, Tally};
-pub use trace::{Events, Part, Trace, TraceMap};
-pub use value::{Fields, Value};
-pub use value_ref::{
+pub use decode::value::{Fields, Value};
+pub use decode::value_ref::{
     ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef, WideBitMapRef,
     WideEnumRef,
 };
-pub use visit::{Compound, Visitor};
-pub use wide::WideInt;
+pub use decode::visit::{Compound, Visitor};
+pub use error::{DecodeError, Error, MetadataError, Position};
+pub use metadata::clock::{ClockClass, ClockOrigin, Ticks};
+pub use metadata::{EnvValue, EventClass, Metadata, StreamClass, TraceClass};
+pub use stream::access::FieldAccess;
+pub use stream::event_ref::{EventRef, ItemRef};
+pub use stream::item::{Consequence, Event, Item, Loss, LossKind, Problem};
+pub use stream::packet::Packet;
+pub use stream::reader::StreamReader;
+pub use trace::merge::Merge;
+pub use trace::merged::Reader;
+pub use trace::tally::{StreamTally, Tally};
+pub use trace::{Events, Part, Trace, TraceMap};
 pub use write::{Converted, Format, Keep, WriteError, convert, discard};
 
 /// The versions of the format that are read: major and minor number.

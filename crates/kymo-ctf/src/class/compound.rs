@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{FieldClass, FieldLocation, IntRange, Roles};
-use crate::attribute::Attributes;
+use crate::class::attribute::Attributes;
+use crate::class::wide_int::WideInt;
+use crate::decode::state::{Slots, WIDE};
 use crate::error::Position;
-use crate::state::{Slots, WIDE};
-use crate::wide::WideInt;
 
 /// Fields one after another.
 #[derive(Debug, Clone, Default)]

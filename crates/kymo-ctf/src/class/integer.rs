@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::IntRange;
-use crate::attribute::Attributes;
+use crate::class::attribute::Attributes;
 
 /// Which end of an integer comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::class::wide_int::WideInt;
+use crate::decode::state::LEAST;
 use crate::error::Position;
-use crate::state::LEAST;
-use crate::wide::WideInt;
 
 /// A part of a packet or of an event record, in the order they are read in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

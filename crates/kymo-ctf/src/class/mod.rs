@@ -5,15 +5,17 @@
 //! each located integer a *slot*, a cell that reading the one field fills and reading the other
 //! uses.
 
+pub(crate) mod attribute;
 mod compound;
 mod integer;
 mod location;
 mod text;
 mod wide;
+pub(crate) mod wide_int;
 
 use std::sync::Arc;
 
-use crate::wide::WideInt;
+use crate::class::wide_int::WideInt;
 
 pub use compound::{ArrayClass, Length, Member, OptionalClass, StructClass, VariantClass};
 pub(crate) use compound::{Choice, LinkedLength, choose, is_there};

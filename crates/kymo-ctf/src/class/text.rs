@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{FieldLocation, Roles};
-use crate::attribute::Attributes;
+use crate::class::attribute::Attributes;
 
 /// How characters are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,7 +37,7 @@ impl TextEncoding {
     /// The text in `bytes`, up to the first code unit of zero if there is one. What is not text is
     /// shown as U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
-        crate::text::decode(bytes, self)
+        crate::decode::text::decode(bytes, self)
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Base, BitOrder, ByteOrder, Mapping, NO_SLOT, Roles};
-use crate::attribute::Attributes;
-use crate::wide::WideInt;
+use crate::class::attribute::Attributes;
+use crate::class::wide_int::WideInt;
 
 /// Bits of a fixed number, more than 64.
 #[derive(Debug, Clone)]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{Note, Previous, Stream, wants_more};
-use crate::bits::low_mask;
-use crate::clock::Ticks;
+use crate::decode::bits::low_mask;
+use crate::decode::state::{Slots, Tick, tick};
 use crate::error::DecodeError;
-use crate::item::{Consequence, Loss, LossKind, Problem};
-use crate::packet::{self, Head, HeaderError, Packet};
-use crate::source::Source;
-use crate::state::{Slots, Tick, tick};
+use crate::metadata::clock::Ticks;
+use crate::stream::item::{Consequence, Loss, LossKind, Problem};
+use crate::stream::packet::{self, Head, HeaderError, Packet};
+use crate::stream::source::Source;
 
 /// How much of a packet is read before its size is known, in bytes. More is read when its context
 /// is longer.

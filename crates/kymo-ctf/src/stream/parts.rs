@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::Stream;
 use crate::class::StructClass;
-use crate::clock::Ticks;
-use crate::header::Header;
-use crate::item::Event;
+use crate::decode::header::Header;
+use crate::decode::state::Slots;
+use crate::decode::value::Fields;
+use crate::decode::value_ref::{Place, StructRef};
 use crate::metadata::EventClass;
-use crate::packet::Packet;
-use crate::source::Source;
-use crate::state::Slots;
-use crate::value::Fields;
-use crate::value_ref::{Place, StructRef};
+use crate::metadata::clock::Ticks;
+use crate::stream::item::Event;
+use crate::stream::packet::Packet;
+use crate::stream::source::Source;
 
 impl<S: Source> Stream<S> {
     /// Where the record's contexts and fields begin, and their classes: common context, own

@@ -2,11 +2,11 @@
 //! settled before.
 
 use super::{NAMELESS, Record, Stream};
-use crate::header::{Branch, Header, Id, Load, Switch, WORD, Word};
-use crate::plan::{Quick, StreamPlan};
-use crate::source::Source;
-use crate::state::{Tick, tick_masked};
-use crate::steps::aligned;
+use crate::decode::header::{Branch, Header, Id, Load, Switch, WORD, Word};
+use crate::decode::plan::{Quick, StreamPlan};
+use crate::decode::state::{Tick, tick_masked};
+use crate::decode::steps::aligned;
+use crate::stream::source::Source;
 
 impl<S: Source> Stream<S> {
     /// Over the next records of the packet, `most` at most, as far as nothing is odd about them;

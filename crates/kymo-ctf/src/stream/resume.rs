@@ -11,11 +11,11 @@ use memchr::memmem;
 use super::packets::FIRST_READ;
 use super::{Stream, wants_more};
 use crate::class::{ByteOrder, Role};
+use crate::decode::state::Slots;
 use crate::error::DecodeError;
-use crate::item::Consequence;
-use crate::packet::{HeaderError, MAGIC};
-use crate::source::Source;
-use crate::state::Slots;
+use crate::stream::item::Consequence;
+use crate::stream::packet::{HeaderError, MAGIC};
+use crate::stream::source::Source;
 
 /// How much is searched at a time, in bytes.
 const STRETCH: u64 = 1 << 16;
@@ -163,7 +163,7 @@ impl<S: Source> Stream<S> {
         match behind {
             // It ends with the stream, or the stream ends inside it.
             None | Some([]) => true,
-            Some(behind) => match crate::packet::read(behind, &self.metadata, &mut slots) {
+            Some(behind) => match crate::stream::packet::read(behind, &self.metadata, &mut slots) {
                 Ok(next) => self.is_of_this_stream(&next),
                 Err(error) => wants_more(&error.reason),
             },

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use super::Format;
-use crate::attribute::Attributes;
+use crate::class::attribute::Attributes;
 use crate::class::{
     ArrayClass, Base, BlobClass, ByteOrder, FieldClass, IntegerClass, Length, Member, Role, Roles,
     StringLength, StructClass,
 };
-use crate::clock::ClockClass;
-use crate::packet::MAGIC;
+use crate::metadata::clock::ClockClass;
+use crate::stream::packet::MAGIC;
 
 /// What every packet of a trace begins with.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use super::Format;
 use super::names::{Names, identifier};
 use super::ranges::disjoint;
 use super::value::{Copy, MemberWrite, StructWrite, Test, Write};
-use crate::attribute::Attributes;
+use crate::class::attribute::Attributes;
 use crate::class::{
     ArrayClass, Base, BitOrder, BlobClass, ByteOrder, Choice, Encoding, EnumClass, FieldClass,
     FieldLocation, FloatClass, IntRange, IntegerClass, Length, Mapping, Member, NO_SLOT,
@@ -19,7 +19,7 @@ use crate::class::{
     VarIntClass, VariantClass, WideClass, WideKind,
 };
 use crate::error::Position;
-use crate::tsdl::shown_name;
+use crate::metadata::tsdl::shown_name;
 
 /// Where a field that others depend on is written, if it is.
 #[derive(Debug, Clone)]

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::lower::possible;
-use crate::attribute::{AttributeValue as Json, Attributes, BABELTRACE};
+use crate::class::attribute::{AttributeValue as Json, Attributes, BABELTRACE};
 use crate::class::{
     Base, BitOrder, ByteOrder, FieldClass, FieldLocation, IntRange, IntegerClass, Length, Mapping,
     Member, Origin, Role, Roles, StringLength, StructClass, TextEncoding, WideClass, WideKind,
 };
-use crate::clock::ClockClass;
-use crate::json::{ENCODINGS, LOG_LEVELS, OF_BLOBS, OF_INTEGERS, log_level};
+use crate::metadata::clock::ClockClass;
+use crate::metadata::json::{ENCODINGS, LOG_LEVELS, OF_BLOBS, OF_INTEGERS, log_level};
 use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass};
 
 /// The text.

@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 
 use super::lower::possible;
-use crate::attribute::AttributeValue;
+use crate::class::attribute::AttributeValue;
 use crate::class::{
     Base, Encoding, FieldClass, FieldLocation, FloatClass, IntRange, IntegerClass, Length, Mapping,
     Member, Origin, StructClass,
 };
-use crate::clock::ClockClass;
+use crate::metadata::clock::ClockClass;
 use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass};
 
 /// The text. All classes must be such that CTF 1.8 has.
@@ -139,10 +139,11 @@ impl Text {
         if let Some(level) = event.log_level {
             self.line(1, &format!("loglevel = {level};"));
         }
-        if let Some(AttributeValue::Map(more)) = event.attributes.get(crate::attribute::BABELTRACE)
+        if let Some(AttributeValue::Map(more)) =
+            event.attributes.get(crate::class::attribute::BABELTRACE)
             && let Some((_, AttributeValue::Text(uri))) = more
                 .iter()
-                .find(|(name, _)| name == crate::attribute::EMF_URI)
+                .find(|(name, _)| name == crate::class::attribute::EMF_URI)
         {
             self.line(1, &format!("model.emf.uri = {};", quoted(uri)));
         }

@@ -25,15 +25,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::class::wide_int::WideInt;
 use crate::error::{DecodeError, Error};
-use crate::event_ref::ItemRef;
-use crate::item::{Consequence, Problem};
-use crate::merged::Reader;
 use crate::metadata::Metadata;
-use crate::source::Slice;
+use crate::stream::event_ref::ItemRef;
+use crate::stream::item::{Consequence, Problem};
+use crate::stream::source::Slice;
 use crate::stream::{Next, Note, Stream};
 use crate::trace::Trace;
-use crate::wide::WideInt;
+use crate::trace::merged::Reader;
 
 use packets::Packets;
 use part::Part;

@@ -12,8 +12,8 @@ pub(super) fn identifier(text: &str) -> String {
 /// The same for a name that is not preceded by an underscore, such as a clock's.
 pub(super) fn word(text: &str) -> String {
     let word = identifier(text);
-    let plain =
-        word.starts_with(|c: char| c.is_ascii_alphabetic()) && !crate::tsdl::is_keyword(&word);
+    let plain = word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !crate::metadata::tsdl::is_keyword(&word);
     if plain { word } else { format!("_{word}") }
 }
 

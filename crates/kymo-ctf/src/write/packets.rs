@@ -8,10 +8,10 @@ use super::framing::{self, Values};
 use super::part::SourcePacket;
 use super::value::Unwritten;
 use super::{WriteError, index};
-use crate::item::{Loss, LossKind};
-use crate::source::{Slice, Source as _};
+use crate::decode::walk::Walker;
 use crate::stream::Stream;
-use crate::walk::Walker;
+use crate::stream::item::{Loss, LossKind};
+use crate::stream::source::{Slice, Source as _};
 
 /// A packet that has so many bytes is ended.
 const LARGE: usize = 1 << 20;

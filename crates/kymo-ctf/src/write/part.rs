@@ -10,14 +10,14 @@ use super::names::{Names, word};
 use super::value::{StructWrite, Unwritten};
 use super::{metadata_json, metadata_tsdl};
 use crate::class::{ByteOrder, FieldClass, Role, Scope, StructClass};
-use crate::clock::ClockClass;
+use crate::decode::state::Slots;
+use crate::decode::walk::Walker;
 use crate::error::DecodeError;
+use crate::metadata::clock::ClockClass;
 use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass, TraceClass};
-use crate::packet::Head;
-use crate::source::{Slice, Source as _};
-use crate::state::Slots;
 use crate::stream::Stream;
-use crate::walk::Walker;
+use crate::stream::packet::Head;
+use crate::stream::source::{Slice, Source as _};
 
 /// One trace of the source.
 #[derive(Debug)]

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use super::framing::put;
-use crate::bits::{Leb, sign_extend};
+use crate::class::wide_int::WideInt;
 use crate::class::{
     BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength,
     StringLength, TextEncoding, WideClass, choose, is_there,
 };
+use crate::decode::bits::{Leb, sign_extend};
+use crate::decode::state::ABSENT;
+use crate::decode::text;
+use crate::decode::walk::{Walker, in_order, widened};
 use crate::error::DecodeError;
-use crate::state::ABSENT;
-use crate::text;
-use crate::walk::{Walker, in_order, widened};
-use crate::wide::WideInt;
 
 /// How one field is written.
 #[derive(Debug)]
@@ -376,7 +376,7 @@ fn put_wide_leb(out: &mut Vec<u8>, value: &WideInt, signed: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::{leb128, leb128_wide};
+    use crate::decode::bits::{leb128, leb128_wide};
 
     #[test]
     fn leb128_is_read_as_it_was_written() {

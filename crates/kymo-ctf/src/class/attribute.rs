@@ -1,0 +1,60 @@
+//! Attributes: what metadata says beyond what decoding needs (CTF 2's `attributes`).
+
+use std::sync::Arc;
+
+use crate::class::wide_int::WideInt;
+
+/// The namespace in which babeltrace2 keeps what CTF 1.8 says of events and CTF 2 has no property
+/// for.
+pub(crate) const BABELTRACE: &str = "babeltrace.org,2020";
+
+/// What `model.emf.uri` of CTF 1.8 is called in it.
+pub(crate) const EMF_URI: &str = "emf-uri";
+
+/// Attributes of one thing by namespace and name, as written; usually none.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Attributes(pub(crate) Option<Arc<Vec<(String, AttributeValue)>>>);
+
+impl Attributes {
+    /// The attributes of a namespace (`""` is the empty one).
+    pub fn get(&self, namespace: &str) -> Option<&AttributeValue> {
+        self.iter()
+            .find(|(name, _)| *name == namespace)
+            .map(|(_, value)| value)
+    }
+
+    /// All, in the order of the text.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &AttributeValue)> {
+        self.0
+            .iter()
+            .flat_map(|all| all.iter())
+            .map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// Any JSON value.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum AttributeValue {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number without a fraction.
+    Integer(i128),
+    /// The same, where it is in no `i128`.
+    Wide(WideInt),
+    /// Any other number.
+    Real(f64),
+    /// A string.
+    Text(String),
+    /// An array.
+    List(Vec<AttributeValue>),
+    /// An object, in the order of the text.
+    Map(Vec<(String, AttributeValue)>),
+}

@@ -1,0 +1,284 @@
+//! A record's fields told one after another, in one pass.
+//!
+//! [`StructRef`](crate::StructRef) gives any field at any time, and pays for it: what is before a
+//! field is stepped over again. Who wants all fields in their order, to print them, has each told
+//! once here.
+
+use crate::class::wide_int::WideInt;
+use crate::class::{
+    ArrayClass, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Member, NO_SLOT,
+    Scope, StructClass, TextEncoding, VarIntClass, choose,
+};
+use crate::decode::bits::Leb;
+use crate::decode::steps::is_natural;
+use crate::decode::value_ref::Place;
+use crate::stream::event_ref::EventRef;
+use crate::stream::source::Source as _;
+
+/// Is told every field of a record.
+///
+/// Every [`structure`](Visitor::structure), [`array`](Visitor::array) and
+/// [`variant`](Visitor::variant) is closed by [`end`](Visitor::end).
+pub trait Visitor<'a> {
+    /// A part of the record begins: a structure, which is told next.
+    fn scope(&mut self, scope: Scope);
+
+    /// A structure.
+    fn structure(&mut self, class: &'a StructClass);
+
+    /// The next member of the structure. What it is comes next, unless the answer is `false`: then
+    /// it is left out.
+    fn member(&mut self, member: &'a Member) -> bool;
+
+    /// An array of `length` elements, each told after an [`element`](Visitor::element). Arrays of
+    /// characters are [`text`](Visitor::text).
+    fn array(&mut self, class: &'a ArrayClass, length: u64);
+
+    /// The next element, counted from 0.
+    fn element(&mut self, index: u64);
+
+    /// A variant, whose option is told next.
+    fn variant(&mut self, option: &'a Member);
+
+    /// The innermost structure, array or variant is over.
+    fn end(&mut self, of: Compound);
+
+    /// An integer or what is stored as one: an enumeration, a boolean, a bit array, a bit map.
+    /// `class` says which. `bits` are its [size](IntegerClass::size) low bits, not sign-extended.
+    fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64);
+
+    /// A LEB128 integer of 64 bits at most, sign-extended to these if it is signed.
+    fn var_int(&mut self, class: &'a VarIntClass, bits: u64);
+
+    /// A LEB128 integer of more than 64 bits, or a field of a [`WideClass`](crate::WideClass),
+    /// whatever its value. `class` says which.
+    fn wide(&mut self, class: &'a FieldClass, value: WideInt);
+
+    /// A floating-point number; smaller ones are widened.
+    fn float(&mut self, class: &'a FloatClass, value: f64);
+
+    /// Text as it is stored, whatever is in it: a terminator and what follows it belong to `bytes`
+    /// where the length is stated.
+    fn text(&mut self, bytes: &'a [u8], encoding: TextEncoding);
+
+    /// Bytes.
+    fn blob(&mut self, bytes: &'a [u8]);
+
+    /// An optional field that is not there.
+    fn absent(&mut self);
+}
+
+/// What fields are inside of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compound {
+    /// A structure.
+    Structure,
+    /// An array.
+    Array,
+    /// A variant.
+    Variant,
+}
+
+impl<'a> EventRef<'a> {
+    /// Tells the record's contexts and fields: those that its class has.
+    pub fn visit<V: Visitor<'a>>(&self, visitor: &mut V) {
+        let (mut place, parts) = self.stream.body(&self.plan.class);
+        let scopes = [
+            Scope::EventCommonContext,
+            Scope::EventContext,
+            Scope::EventFields,
+        ];
+        for (part, scope) in parts.into_iter().zip(scopes) {
+            if let Some(class) = part {
+                visitor.scope(scope);
+                // Records are handed out only after they were stepped over without an error.
+                let _ = place.tell_structure(class, visitor);
+            }
+        }
+    }
+
+    /// Tells the context of the record's packet, if there is one.
+    pub fn visit_packet_context<V: Visitor<'a>>(&self, visitor: &mut V) {
+        let head = self.stream.head.as_ref();
+        if let Some((mut place, class)) =
+            head.and_then(|head| head.context(self.stream.source.bytes(), &self.stream.metadata))
+        {
+            visitor.scope(Scope::PacketContext);
+            let _ = place.tell_structure(class, visitor);
+        }
+    }
+
+    /// Counts packets of the stream as they are read: events of the same stream and count are in
+    /// the same packet.
+    pub fn packet_count(&self) -> u64 {
+        self.stream.packets
+    }
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn tell_structure<V: Visitor<'a>>(
+        &mut self,
+        class: &'a StructClass,
+        visitor: &mut V,
+    ) -> Option<()> {
+        self.align(class.alignment);
+        visitor.structure(class);
+        for member in &class.members {
+            if visitor.member(member) {
+                self.tell(&member.class, visitor)?;
+            } else {
+                self.walk(|walker| walker.field(&member.class)).ok()?;
+            }
+        }
+        visitor.end(Compound::Structure);
+        Some(())
+    }
+
+    #[inline]
+    fn tell<V: Visitor<'a>>(&mut self, class: &'a FieldClass, visitor: &mut V) -> Option<()> {
+        match class {
+            FieldClass::Integer(integer) | FieldClass::BitArray(integer) => {
+                let bits = self.integer(integer)?;
+                visitor.integer(class, integer, bits);
+            }
+            FieldClass::Enum(of) => {
+                let bits = self.integer(&of.integer)?;
+                visitor.integer(class, &of.integer, bits);
+            }
+            FieldClass::BitMap(of) => {
+                let bits = self.integer(&of.integer)?;
+                visitor.integer(class, &of.integer, bits);
+            }
+            FieldClass::Bool(integer) => {
+                let bits = self.integer(integer)?;
+                self.slots.set(integer.slot, i128::from(bits != 0));
+                visitor.integer(class, integer, bits);
+            }
+            FieldClass::VarInt(of) => match self.var_int(of)? {
+                Leb::Small(bits) => visitor.var_int(of, bits),
+                Leb::Wide(value) => visitor.wide(class, value),
+            },
+            FieldClass::Wide(of) => {
+                let value = self.wide(of)?;
+                visitor.wide(class, value);
+            }
+            FieldClass::Float(of) => {
+                let value = self.float(of)?;
+                visitor.float(of, value);
+            }
+            FieldClass::String(of) => {
+                let bytes = self.bytes(&of.length, of.encoding.unit())?;
+                visitor.text(bytes, of.encoding);
+            }
+            FieldClass::Blob(of) => {
+                let bytes = self.bytes(&of.length, 1)?;
+                visitor.blob(bytes);
+            }
+            FieldClass::Struct(of) => self.tell_structure(of, visitor)?,
+            FieldClass::Array(of) => self.tell_array(of, visitor)?,
+            FieldClass::Variant(of) => {
+                let option = choose(&of.choices, &self.slots, of.selector.slot)?;
+                self.slots.clear(&of.clears);
+                let option = of.options.get(option)?;
+                visitor.variant(option);
+                self.tell(&option.class, visitor)?;
+                visitor.end(Compound::Variant);
+            }
+            FieldClass::Optional(of) => {
+                let is_there = of.is_there(&self.slots);
+                self.slots.clear(&of.clears);
+                if is_there {
+                    self.tell(&of.class, visitor)?;
+                } else {
+                    visitor.absent();
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn tell_array<V: Visitor<'a>>(&mut self, class: &'a ArrayClass, visitor: &mut V) -> Option<()> {
+        let length = match class.linked_length() {
+            LinkedLength::Fixed(length) => length,
+            LinkedLength::Slot(slot) => self.slots.length(slot)?,
+        };
+        self.align(class.element.alignment().max(class.minimum_alignment));
+        if class.text {
+            let bytes = self.walk(|walker| walker.cursor.take_bytes(length)).ok()?;
+            visitor.text(bytes, TextEncoding::Utf8);
+            return Some(());
+        }
+        visitor.array(class, length);
+        if let FieldClass::Integer(integer) = &*class.element {
+            return self.tell_integers(&class.element, integer, length, visitor);
+        }
+        for index in 0..length {
+            visitor.element(index);
+            self.tell(&class.element, visitor)?;
+        }
+        visitor.end(Compound::Array);
+        Some(())
+    }
+
+    /// The elements of an array, of the kind that most arrays have.
+    fn tell_integers<V: Visitor<'a>>(
+        &mut self,
+        class: &'a FieldClass,
+        integer: &'a IntegerClass,
+        length: u64,
+        visitor: &mut V,
+    ) -> Option<()> {
+        if let Some(bytes) = self.whole_bytes(integer, length) {
+            for (index, element) in (0..).zip(bytes.chunks_exact(usize::from(integer.size / 8))) {
+                visitor.element(index);
+                visitor.integer(class, integer, of_bytes(element, integer.byte_order));
+            }
+        } else {
+            for index in 0..length {
+                visitor.element(index);
+                let bits = self.integer(integer)?;
+                visitor.integer(class, integer, bits);
+            }
+        }
+        visitor.end(Compound::Array);
+        Some(())
+    }
+
+    /// The bytes of `length` integers, if each is so many whole bytes and there is nothing between
+    /// them; the place goes on behind them.
+    fn whole_bytes(&mut self, class: &IntegerClass, length: u64) -> Option<&'a [u8]> {
+        let is_whole = matches!(class.size, 8 | 16 | 32 | 64)
+            && u32::from(class.size).is_multiple_of(class.alignment.max(1));
+        if !is_whole
+            || !is_natural(class)
+            || class.slot != NO_SLOT
+            || !self.position.is_multiple_of(8)
+        {
+            return None;
+        }
+        let end = length
+            .checked_mul(class.size.into())?
+            .checked_add(self.position)
+            .filter(|end| *end <= self.limit)?;
+        let range = usize::try_from(self.position / 8).ok()?..usize::try_from(end / 8).ok()?;
+        let bytes = self.bytes.get(range)?;
+        self.position = end;
+        Some(bytes)
+    }
+}
+
+/// The integer of 1, 2, 4 or 8 bytes.
+#[inline]
+fn of_bytes(bytes: &[u8], order: ByteOrder) -> u64 {
+    let little = match *bytes {
+        [a] => return a.into(),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    };
+    match order {
+        ByteOrder::Little => little,
+        ByteOrder::Big => little.swap_bytes() >> (64 - 8 * bytes.len().clamp(1, 8)),
+    }
+}

@@ -1,0 +1,283 @@
+//! Properties of JSON objects, with what a wrong one is answered.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::Checked;
+use super::syntax::{Json, Name, Node};
+use crate::class::attribute::{AttributeValue, Attributes};
+use crate::class::wide_int::WideInt;
+use crate::error::{MetadataError, Position};
+
+/// A JSON object and what it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Object<'a> {
+    pub(super) at: Position,
+    properties: &'a [(Name, Node)],
+    /// As messages name it: "a clock class".
+    of: &'a str,
+}
+
+/// A refusal of `node`.
+pub(super) fn wrong<T>(node: &Node, message: impl Into<String>) -> Checked<T> {
+    Err(MetadataError::new(node.at, message))
+}
+
+/// The properties of what must be an object.
+pub(super) fn map<'a>(node: &'a Node, what: &str) -> Checked<&'a [(Name, Node)]> {
+    match &node.value {
+        Json::Map(properties) => Ok(properties),
+        _ => wrong(
+            node,
+            format!("{what} must be an object, not {}", node.kind()),
+        ),
+    }
+}
+
+/// The elements of what must be an array.
+pub(super) fn list<'a>(node: &'a Node, what: &str) -> Checked<&'a [Node]> {
+    match &node.value {
+        Json::List(elements) => Ok(elements),
+        _ => wrong(
+            node,
+            format!("{what} must be an array, not {}", node.kind()),
+        ),
+    }
+}
+
+/// What must be a string.
+pub(super) fn text<'a>(node: &'a Node, what: &str) -> Checked<&'a str> {
+    match &node.value {
+        Json::Text(text) => Ok(text),
+        _ => wrong(
+            node,
+            format!("{what} must be a string, not {}", node.kind()),
+        ),
+    }
+}
+
+/// What must be an integer in a range.
+pub(super) fn integer(
+    node: &Node,
+    what: impl Display,
+    range: RangeInclusive<i128>,
+) -> Checked<i128> {
+    let outside = |value: &dyn Display| {
+        wrong(
+            node,
+            format!(
+                "{what} is {value}; it must be an integer from {} to {}",
+                range.start(),
+                range.end()
+            ),
+        )
+    };
+    match &node.value {
+        Json::Integer(value) if range.contains(value) => Ok(*value),
+        Json::Integer(value) => outside(value),
+        Json::Wide(value) => outside(&value.brief()),
+        _ => wrong(
+            node,
+            format!("{what} must be an integer, not {}", node.kind()),
+        ),
+    }
+}
+
+/// What must be an integer, of any size.
+pub(super) fn any_integer(node: &Node, what: &str) -> Checked<WideInt> {
+    match &node.value {
+        Json::Integer(value) => Ok((*value).into()),
+        Json::Wide(value) => Ok(value.clone()),
+        _ => wrong(
+            node,
+            format!("{what} must be an integer, not {}", node.kind()),
+        ),
+    }
+}
+
+/// What must be an integer of 64 bits without a sign, and not below `least`.
+pub(super) fn unsigned(node: &Node, what: impl Display, least: u64) -> Checked<u64> {
+    let value = integer(node, what, least.into()..=u64::MAX.into())?;
+    Ok(u64::try_from(value).unwrap_or(u64::MAX))
+}
+
+/// What must be one of a few words.
+pub(super) fn one_of<T: Copy>(node: &Node, what: &str, words: &[(&str, T)]) -> Checked<T> {
+    let word = text(node, what)?;
+    let found = words.iter().find(|(known, _)| *known == word);
+    found.map(|(_, value)| *value).map_or_else(
+        || {
+            let known: Vec<String> = words
+                .iter()
+                .map(|(known, _)| format!("`{known}`"))
+                .collect();
+            wrong(
+                node,
+                format!("{what} is `{word}`, which is none of {}", known.join(", ")),
+            )
+        },
+        Ok,
+    )
+}
+
+impl<'a> Object<'a> {
+    /// What must be an object and is `of`.
+    pub(super) fn new(node: &'a Node, of: &'a str) -> Checked<Self> {
+        Ok(Object {
+            at: node.at,
+            properties: map(node, of)?,
+            of,
+        })
+    }
+
+    /// The same object, now that it is known what it is.
+    pub(super) fn named(self, of: &'a str) -> Self {
+        Object { of, ..self }
+    }
+
+    /// Refuses properties that are not among `known`.
+    pub(super) fn only(self, known: &[&str]) -> Checked<Self> {
+        match self
+            .properties
+            .iter()
+            .find(|(name, _)| !known.contains(&name.text.as_str()))
+        {
+            Some((name, _)) => {
+                let message = format!("`{}` is not a known property of {}", name.text, self.of);
+                Err(MetadataError::new(name.at, message))
+            }
+            None => Ok(self),
+        }
+    }
+
+    /// The same for an object that may have attributes and extensions besides. An extension is
+    /// refused: none is known here, and what an unknown one changes is unknown too.
+    pub(super) fn known(self, known: &[&str]) -> Checked<Self> {
+        let beyond = |name: &Name| {
+            matches!(name.text.as_str(), "attributes" | "extensions")
+                || known.contains(&name.text.as_str())
+        };
+        match self.properties.iter().find(|(name, _)| !beyond(name)) {
+            Some((name, _)) => Err(MetadataError::new(
+                name.at,
+                format!("`{}` is not a known property of {}", name.text, self.of),
+            )),
+            None => self.extensions("used, but not declared in the preamble"),
+        }
+    }
+
+    /// Refuses extensions, saying what they are.
+    pub(super) fn extensions(self, are: &str) -> Checked<Self> {
+        let Some(node) = self.get("extensions") else {
+            return Ok(self);
+        };
+        for (namespace, extensions) in map(node, "`extensions`")? {
+            if let Some((name, _)) = map(extensions, "a namespace's extensions")?.first() {
+                let message = format!(
+                    "the extension `{}` of `{}` is {are}",
+                    name.text, namespace.text
+                );
+                return Err(MetadataError::new(name.at, message));
+            }
+        }
+        Ok(self)
+    }
+
+    /// The property of this name, if it is there.
+    pub(super) fn get(&self, name: &str) -> Option<&'a Node> {
+        self.properties
+            .iter()
+            .find(|(have, _)| have.text == name)
+            .map(|(_, value)| value)
+    }
+
+    /// Where the property of this name is, or else the object that lacks it.
+    pub(super) fn place(&self, name: &str) -> Position {
+        self.get(name).map_or(self.at, |node| node.at)
+    }
+
+    /// The property of this name.
+    pub(super) fn need(&self, name: &str) -> Checked<&'a Node> {
+        self.get(name)
+            .ok_or_else(|| MetadataError::new(self.at, format!("{} needs `{name}`", self.of)))
+    }
+
+    /// A string, if it is there.
+    pub(super) fn text(&self, name: &str) -> Checked<Option<String>> {
+        self.get(name)
+            .map(|node| text(node, &format!("`{name}`")).map(str::to_owned))
+            .transpose()
+    }
+
+    /// A string.
+    pub(super) fn need_text(&self, name: &str) -> Checked<&'a str> {
+        text(self.need(name)?, &format!("`{name}`"))
+    }
+
+    /// An unsigned integer, if it is there.
+    pub(super) fn unsigned(&self, name: &str, least: u64) -> Checked<Option<u64>> {
+        self.get(name)
+            .map(|node| unsigned(node, format_args!("`{name}`"), least))
+            .transpose()
+    }
+
+    /// An unsigned integer.
+    pub(super) fn need_unsigned(&self, name: &str, least: u64) -> Checked<u64> {
+        unsigned(self.need(name)?, format_args!("`{name}`"), least)
+    }
+
+    /// A power of two, 1 if it is not there.
+    pub(super) fn alignment(&self, name: &str) -> Checked<u32> {
+        let Some(node) = self.get(name) else {
+            return Ok(1);
+        };
+        let value = unsigned(node, format_args!("`{name}`"), 1)?;
+        match u32::try_from(value) {
+            _ if !value.is_power_of_two() => wrong(
+                node,
+                format!("`{name}` is {value}, which is not a power of two"),
+            ),
+            Ok(value) => Ok(value),
+            Err(_) => wrong(
+                node,
+                format!(
+                    "`{name}` is {value}; more than {} is not supported",
+                    1_u32 << 31
+                ),
+            ),
+        }
+    }
+
+    /// The attributes.
+    pub(super) fn attributes(&self) -> Checked<Attributes> {
+        let Some(node) = self.get("attributes") else {
+            return Ok(Attributes::default());
+        };
+        let attributes = map(node, "`attributes`")?;
+        if attributes.is_empty() {
+            return Ok(Attributes::default());
+        }
+        Ok(Attributes(Some(Arc::new(attribute_map(attributes)))))
+    }
+}
+
+fn attribute_map(properties: &[(Name, Node)]) -> Vec<(String, AttributeValue)> {
+    properties
+        .iter()
+        .map(|(name, value)| (name.text.clone(), attribute(value)))
+        .collect()
+}
+
+fn attribute(node: &Node) -> AttributeValue {
+    match &node.value {
+        Json::Null => AttributeValue::Null,
+        Json::Bool(value) => AttributeValue::Bool(*value),
+        Json::Integer(value) => AttributeValue::Integer(*value),
+        Json::Wide(value) => AttributeValue::Wide(value.clone()),
+        Json::Real(value) => AttributeValue::Real(*value),
+        Json::Text(text) => AttributeValue::Text(text.clone()),
+        Json::List(elements) => AttributeValue::List(elements.iter().map(attribute).collect()),
+        Json::Map(properties) => AttributeValue::Map(attribute_map(properties)),
+    }
+}

@@ -1,0 +1,306 @@
+//! Where a field of an event class is, found once: reading it from a record is then one load.
+//!
+//! A name is looked up and the fields before it are measured when a [`FieldAccess`] is made, once
+//! for each event class. Fields at a fixed distance from the record's begin are loaded from there;
+//! behind a text, or where the layout depends on other fields, the fields before are stepped over
+//! for each record.
+
+use std::borrow::Cow;
+
+use crate::class::{ByteOrder, FieldClass, IntegerClass, Scope, StructClass};
+use crate::decode::bits::{load, sign_extend};
+use crate::decode::steps::{aligned, fixed_size, is_natural};
+use crate::decode::text;
+use crate::decode::value_ref::ValueRef;
+use crate::metadata::{EventClass, StreamClass};
+use crate::stream::event_ref::EventRef;
+use crate::stream::source::Source as _;
+
+/// Where a field is in the records of one event class. Of records of another class it reads some
+/// value or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldAccess {
+    /// The part of the record, and the member's place in it.
+    part: u8,
+    index: u32,
+    /// `None` where the fields before it have to be stepped over.
+    fixed: Option<Fixed>,
+}
+
+/// A place that is the same in every record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fixed {
+    /// An integer of `size` bits, `offset` bits behind the record's body, which is aligned to
+    /// `mask + 1` bits.
+    Integer {
+        mask: u64,
+        offset: u64,
+        size: u8,
+        signed: bool,
+        order: ByteOrder,
+    },
+    /// Text in an array of `length` bytes, likewise.
+    Characters { mask: u64, offset: u64, length: u64 },
+}
+
+/// The parts of a record behind its header, in their order.
+const PARTS: [Scope; 3] = [
+    Scope::EventCommonContext,
+    Scope::EventContext,
+    Scope::EventFields,
+];
+
+impl FieldAccess {
+    /// Finds the field that is shown as `name` in a part of the event's records: its own fields, its
+    /// context, or the context that all events of the stream have. `None` if there is none, and for
+    /// scopes outside of event records.
+    pub fn find(
+        stream: &StreamClass,
+        event: &EventClass,
+        scope: Scope,
+        name: &str,
+    ) -> Option<FieldAccess> {
+        let parts = [
+            stream.event_context.as_deref(),
+            event.context.as_deref(),
+            event.fields.as_deref(),
+        ];
+        let part = PARTS.iter().position(|part| *part == scope)?;
+        let class = (*parts.get(part)?)?;
+        let index = class.members.iter().position(|m| &*m.name == name)?;
+        let member = &class.members.get(index)?.class;
+        Some(FieldAccess {
+            part: part as u8,
+            index: u32::try_from(index).ok()?,
+            fixed: Offset::of(parts.get(..part)?, class, index).and_then(|at| at.place(member)),
+        })
+    }
+}
+
+/// A distance from the begin of a record's body, as far as it is the same in all records.
+#[derive(Debug, Clone, Copy)]
+struct Offset {
+    /// The body is aligned to this many bits before anything is counted.
+    alignment: u64,
+    bits: u64,
+}
+
+impl Offset {
+    /// Where the member at `index` of `class` begins, behind all of the parts before.
+    fn of(before: &[Option<&StructClass>], class: &StructClass, index: usize) -> Option<Offset> {
+        let mut at = Offset {
+            alignment: 1,
+            bits: 0,
+        };
+        for class in before.iter().flatten() {
+            at.align(class.alignment)?;
+            at.step_over(class, class.members.len())?;
+        }
+        at.align(class.alignment)?;
+        at.step_over(class, index)?;
+        at.align(class.members.get(index)?.class.alignment())?;
+        Some(at)
+    }
+
+    /// An alignment larger than what is known of the begin moves the begin, if nothing was counted.
+    fn align(&mut self, to: u32) -> Option<()> {
+        let to = u64::from(to.max(1));
+        if to > self.alignment {
+            if self.bits > 0 {
+                return None;
+            }
+            self.alignment = to;
+        }
+        self.bits = self.bits.checked_next_multiple_of(to)?;
+        Some(())
+    }
+
+    fn step_over(&mut self, class: &StructClass, members: usize) -> Option<()> {
+        for member in class.members.get(..members)? {
+            let size = match member.class.storage() {
+                // Padding of C's bit-fields depends on the place.
+                Some(integer) if integer.unit.is_some() => return None,
+                Some(integer) => u64::from(integer.size),
+                None => fixed_size(&member.class)?,
+            };
+            self.align(member.class.alignment())?;
+            self.bits = self.bits.checked_add(size)?;
+        }
+        Some(())
+    }
+
+    fn place(self, class: &FieldClass) -> Option<Fixed> {
+        let (mask, offset) = (self.alignment - 1, self.bits);
+        match class {
+            FieldClass::Integer(integer) => Fixed::integer(mask, offset, integer),
+            FieldClass::Enum(class) => Fixed::integer(mask, offset, &class.integer),
+            FieldClass::Array(class) if class.text && mask & 7 == 7 && offset % 8 == 0 => {
+                let length = class.fixed_length()?;
+                Some(Fixed::Characters {
+                    mask,
+                    offset,
+                    length,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Fixed {
+    fn integer(mask: u64, offset: u64, class: &IntegerClass) -> Option<Fixed> {
+        (is_natural(class) && class.unit.is_none()).then_some(Fixed::Integer {
+            mask,
+            offset,
+            size: class.size,
+            signed: class.signed,
+            order: class.byte_order,
+        })
+    }
+}
+
+impl<'a> EventRef<'a> {
+    /// The field's value as an unsigned integer, if it is an integer or enumeration and not
+    /// negative.
+    #[inline]
+    pub fn unsigned(&self, field: &FieldAccess) -> Option<u64> {
+        match self.load(field) {
+            Some((raw, size, true)) => u64::try_from(sign_extend(raw, size)).ok(),
+            Some((raw, ..)) => Some(raw),
+            None => self.value(field)?.as_u64(),
+        }
+    }
+
+    /// The field's value as a signed integer, if it is an integer or enumeration that fits.
+    #[inline]
+    pub fn signed(&self, field: &FieldAccess) -> Option<i64> {
+        match self.load(field) {
+            Some((raw, size, true)) => Some(sign_extend(raw, size)),
+            Some((raw, ..)) => i64::try_from(raw).ok(),
+            None => self.value(field)?.as_i64(),
+        }
+    }
+
+    /// The field's text, if it is text. Bytes that are not text are shown as U+FFFD.
+    pub fn text(&self, field: &FieldAccess) -> Option<Cow<'a, str>> {
+        if let Some(Fixed::Characters {
+            mask,
+            offset,
+            length,
+        }) = field.fixed
+        {
+            let begin = aligned(self.stream.record.body, mask).checked_add(offset)? / 8;
+            let end = begin.checked_add(length)?;
+            let range = usize::try_from(begin).ok()?..usize::try_from(end).ok()?;
+            return Some(text::characters(self.stream.source.bytes().get(range)?));
+        }
+        match self.value(field)? {
+            ValueRef::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The field's value. The fields before it are stepped over.
+    #[inline(never)]
+    pub fn value(&self, field: &FieldAccess) -> Option<ValueRef<'a>> {
+        self.part(field.part.into()).member(field.index as usize)
+    }
+
+    /// The bits of an integer at a fixed place, how many they are, and whether they have a sign.
+    #[inline]
+    fn load(&self, field: &FieldAccess) -> Option<(u64, u8, bool)> {
+        let Some(Fixed::Integer {
+            mask,
+            offset,
+            size,
+            signed,
+            order,
+        }) = field.fixed
+        else {
+            return None;
+        };
+        let at = aligned(self.stream.record.body, mask).checked_add(offset)?;
+        let raw = load(self.stream.source.bytes(), at, size, order)?;
+        Some((raw, size, signed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{ItemRef, Metadata, Reader};
+
+    /// A context of the stream, one of the event, integers of several sizes, texts, a sequence.
+    const METADATA: &str = "/* CTF 1.8 */
+        typealias integer { size = 8; align = 8; } := u8;
+        typealias integer { size = 16; align = 8; } := u16;
+        typealias integer { size = 32; align = 8; signed = true; } := i32;
+        typealias integer { size = 5; align = 1; } := u5;
+        typealias integer { size = 32; align = 8; byte_order = be; } := be32;
+        typealias integer { size = 8; align = 8; encoding = UTF8; } := char;
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1000; };
+        stream {
+            event.header := struct { integer { size = 8; map = clock.c.value; } t; };
+            event.context := struct { u8 cpu; };
+        };
+        event {
+            name = all;
+            context := struct { u5 low; u5 high; };
+            fields := struct {
+                i32 tid; be32 big; char comm[4]; enum : u8 { A, B } state; string path; u16 behind;
+                u8 length; u8 list[length]; u8 last;
+            };
+        };";
+
+    #[test]
+    fn a_field_reads_as_its_structure_gives_it() {
+        let metadata = Arc::new(Metadata::parse(METADATA).unwrap());
+        let mut record = vec![7, 9, 0b0110_0101, 0b01];
+        record.extend((-5i32).to_le_bytes());
+        record.extend(0x0102_0304u32.to_be_bytes());
+        record.extend(*b"ab\0c");
+        record.extend([1, b'/', b'x', 0]);
+        record.extend(0x1234u16.to_le_bytes());
+        record.extend([2, 40, 41, 42]);
+        let mut reader = Reader::new([(&metadata, "s", &record[..])]);
+        let Some(ItemRef::Event(event)) = reader.next() else {
+            panic!("there is one event");
+        };
+        let stream = metadata.streams().next().unwrap();
+        let find = |scope, name| FieldAccess::find(stream, event.class(), scope, name);
+        let mut fixed = 0;
+        for (scope, part) in [
+            (Scope::EventCommonContext, event.stream_context()),
+            (Scope::EventContext, event.context()),
+            (Scope::EventFields, event.fields()),
+        ] {
+            for field in part.iter() {
+                let access = find(scope, field.name).unwrap();
+                fixed += usize::from(access.fixed.is_some());
+                assert_eq!(
+                    event.unsigned(&access),
+                    field.value.as_u64(),
+                    "{}",
+                    field.name
+                );
+                assert_eq!(
+                    event.signed(&access),
+                    field.value.as_i64(),
+                    "{}",
+                    field.name
+                );
+                let text = event.text(&access);
+                assert_eq!(text.as_deref(), field.value.as_str(), "{}", field.name);
+            }
+        }
+        // cpu; low and high; tid, big, comm, state. The path ends where its zero byte is.
+        assert_eq!(fixed, 1 + 2 + 4);
+        assert_eq!(find(Scope::EventFields, "nothing"), None);
+        assert_eq!(find(Scope::EventHeader, "t"), None);
+        let tid = find(Scope::EventFields, "tid").unwrap();
+        assert_eq!((event.unsigned(&tid), event.signed(&tid)), (None, Some(-5)));
+    }
+}

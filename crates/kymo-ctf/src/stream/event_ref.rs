@@ -1,0 +1,125 @@
+//! Event records where they are: borrowed from the trace, fields read when they are asked for.
+
+use std::sync::Arc;
+
+use crate::decode::plan::EventPlan;
+use crate::decode::value_ref::{StructRef, ValueRef};
+use crate::metadata::clock::{ClockClass, Ticks};
+use crate::metadata::{EventClass, StreamClass};
+use crate::stream::Stream;
+use crate::stream::item::{Event, Loss, Problem};
+use crate::stream::packet::Packet;
+use crate::stream::source::Slice;
+
+/// What reading a trace gives, borrowed until the next is asked for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ItemRef<'a> {
+    /// An event record.
+    Event(EventRef<'a>),
+    /// Something that is not in the trace, and is known not to be.
+    Loss(&'a Loss),
+    /// Something that cannot be right.
+    Problem(&'a Problem),
+}
+
+/// One event record, not decoded yet but for its header.
+#[derive(Debug, Clone, Copy)]
+pub struct EventRef<'a> {
+    pub(crate) stream: &'a Stream<Slice<'a>>,
+    pub(crate) index: usize,
+    pub(crate) plan: &'a EventPlan,
+    pub(crate) class_of_stream: &'a StreamClass,
+}
+
+impl<'a> EventRef<'a> {
+    /// The clock's value, or `None` in a stream without a clock.
+    pub fn time(&self) -> Option<Ticks> {
+        self.stream_class().clock.as_ref()?;
+        Some(Ticks(self.stream.clock))
+    }
+
+    /// Nanoseconds from the clock's origin, or `None` in a stream without a clock.
+    pub fn nanos(&self) -> Option<i128> {
+        let clock = self.stream_class().clock.as_ref()?;
+        Some(clock.nanos_from_origin(Ticks(self.stream.clock)))
+    }
+
+    /// The clock that its time is of.
+    pub fn clock(&self) -> Option<&'a Arc<ClockClass>> {
+        self.class_of_stream.clock.as_ref()
+    }
+
+    /// What the metadata says about this kind of event.
+    pub fn class(&self) -> &'a Arc<EventClass> {
+        &self.plan.class
+    }
+
+    /// Name of the event.
+    pub fn name(&self) -> &'a str {
+        &self.plan.class.name
+    }
+
+    /// Name of the stream file.
+    pub fn stream(&self) -> &'a Arc<str> {
+        &self.stream.name
+    }
+
+    /// The stream's place among those read, from 0.
+    pub fn stream_index(&self) -> usize {
+        self.index
+    }
+
+    /// The CPU, if the packet says which.
+    pub fn cpu(&self) -> Option<u64> {
+        self.stream.head.as_ref()?.cpu
+    }
+
+    /// The packet's place in its file, from 0.
+    pub fn packet_number(&self) -> u64 {
+        self.stream.number
+    }
+
+    /// Offset of the packet's first byte in the file.
+    pub fn packet_offset(&self) -> u64 {
+        self.stream.offset
+    }
+
+    /// The packet that the record is in, with its header and context decoded.
+    pub fn packet(&self) -> Option<Packet> {
+        self.stream.packet()
+    }
+
+    /// The context that every event of the stream has; empty if there is none.
+    pub fn stream_context(&self) -> StructRef<'a> {
+        self.part(0)
+    }
+
+    /// The event's own context; empty if there is none.
+    pub fn context(&self) -> StructRef<'a> {
+        self.part(1)
+    }
+
+    /// The event's fields.
+    pub fn fields(&self) -> StructRef<'a> {
+        self.part(2)
+    }
+
+    /// The field that is shown as `name`.
+    pub fn field(&self, name: &str) -> Option<ValueRef<'a>> {
+        self.fields().get(name)
+    }
+
+    /// All of it, owned, in `packet`.
+    pub fn to_event(&self, packet: Arc<Packet>) -> Event {
+        self.stream.to_event(packet, &self.plan.class)
+    }
+
+    fn stream_class(&self) -> &'a StreamClass {
+        self.class_of_stream
+    }
+
+    pub(crate) fn part(&self, place: usize) -> StructRef<'a> {
+        self.stream.part(&self.plan.class, place)
+    }
+}

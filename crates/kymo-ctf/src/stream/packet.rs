@@ -1,0 +1,256 @@
+//! Packet headers and contexts.
+
+use std::sync::Arc;
+
+use crate::class::{ByteOrder, Role, StructClass};
+use crate::decode::bits::load;
+use crate::decode::plan::StreamPlan;
+use crate::decode::state::{Seen, Slots};
+use crate::decode::value::Fields;
+use crate::decode::value_ref::Place;
+use crate::decode::walk::Walker;
+use crate::error::DecodeError;
+use crate::metadata::clock::Ticks;
+use crate::metadata::{Metadata, StreamClass};
+
+/// The magic number of CTF packets.
+pub(crate) const MAGIC: u64 = 0xc1fc_1fc1;
+
+/// What a packet says about itself.
+#[derive(Debug, Clone)]
+pub struct Packet {
+    /// Name of the stream file.
+    pub stream: Arc<str>,
+    /// The packet's place in its file, from 0.
+    pub number: u64,
+    /// Offset of its first byte in the file.
+    pub offset: u64,
+    /// The class of its stream.
+    pub class: Arc<StreamClass>,
+    /// The packet header's fields.
+    pub header: Fields,
+    /// The packet context's fields.
+    pub context: Fields,
+    /// The clock at its beginning (`timestamp_begin`).
+    pub begin: Option<Ticks>,
+    /// The clock at its end (`timestamp_end`).
+    pub end: Option<Ticks>,
+    /// The CPU it is from (`cpu_id`).
+    pub cpu: Option<u64>,
+    /// Bits of header, context and records; `None` if only the end of the file ends the packet.
+    pub content_size: Option<u64>,
+    /// Bits of all that and the padding after it; `None` if only the end of the file ends the
+    /// packet.
+    pub packet_size: Option<u64>,
+}
+
+impl Packet {
+    pub(crate) fn nanos(&self, ticks: Ticks) -> Option<i128> {
+        let clock = self.class.clock.as_ref()?;
+        Some(clock.nanos_from_origin(ticks))
+    }
+}
+
+/// What is needed of a packet while it is read.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) plan: Arc<StreamPlan>,
+    /// Bits of the packet header, and of header and context.
+    pub(crate) header_bits: u64,
+    pub(crate) bits: u64,
+    /// Byte order of the context's last field, whose byte the first record may begin in.
+    pub(crate) order: Option<ByteOrder>,
+    pub(crate) content_size: Option<u64>,
+    pub(crate) packet_size: Option<u64>,
+    /// It says that it is 0 bits long: nobody closed it.
+    pub(crate) never_closed: bool,
+    /// Low bits of the clock, and how many.
+    pub(crate) begin: Option<(u64, u8)>,
+    pub(crate) end: Option<(u64, u8)>,
+    pub(crate) cpu: Option<u64>,
+    pub(crate) instance: Option<u64>,
+    pub(crate) sequence: Option<(u64, u8)>,
+    pub(crate) discarded: Option<(u64, u8)>,
+}
+
+/// Why a packet's beginning could not be read, and the bit that could not.
+#[derive(Debug, Clone)]
+pub(crate) struct HeaderError {
+    pub(crate) reason: DecodeError,
+    pub(crate) position: u64,
+}
+
+/// Reads header and context at the beginning of `bytes`.
+///
+/// [`DecodeError::UnexpectedEnd`] and [`DecodeError::LengthTooLarge`] mean that more bytes may
+/// help: nothing is known about the packet's length before its context was read.
+pub(crate) fn read(
+    bytes: &[u8],
+    metadata: &Metadata,
+    slots: &mut Slots,
+) -> Result<Head, HeaderError> {
+    let mut seen = Seen::default();
+    let mut walker = Walker::new(bytes, 0, u64::MAX, slots, Some(&mut seen));
+    if let Some(class) = &metadata.trace.packet_header {
+        let walked = walker.structure(class);
+        let position = walker.cursor.position();
+        walked.map_err(|reason| HeaderError { reason, position })?;
+    }
+    let header_bits = walker.cursor.position();
+    let order = walker.cursor.order();
+    let at_header = |reason| HeaderError {
+        reason,
+        position: 0,
+    };
+    if let Some(magic) = seen.value(Role::PacketMagic)
+        && magic != MAGIC
+    {
+        return Err(at_header(DecodeError::BadMagic(magic)));
+    }
+    if let Some(uuid) = metadata.trace.uuid
+        && let Some(&at) = seen.uuids.iter().find(|&&at| !is_uuid(bytes, at, uuid))
+    {
+        return Err(HeaderError {
+            reason: DecodeError::UuidMismatch,
+            position: at,
+        });
+    }
+    let plan = match seen.value(Role::StreamClassId) {
+        Some(id) => metadata
+            .plans
+            .get(&id)
+            .ok_or(DecodeError::UnknownStream(id)),
+        // By CTF 1.8 a stream that is alone needs no id in its packets; by CTF 2 packets that say
+        // none say 0.
+        None if metadata.plans.len() == 1 && metadata.trace.major == 1 => metadata
+            .plans
+            .values()
+            .next()
+            .ok_or(DecodeError::UnknownStream(0)),
+        None => metadata.plans.get(&0).ok_or(DecodeError::UnknownStream(0)),
+    };
+    let plan = Arc::clone(plan.map_err(at_header)?);
+
+    let mut walker = Walker::new(bytes, header_bits, u64::MAX, slots, Some(&mut seen)).after(order);
+    if let Some(class) = &plan.class.packet_context {
+        let walked = walker.structure(class);
+        let position = walker.cursor.position();
+        walked.map_err(|reason| HeaderError { reason, position })?;
+    }
+    let bits = walker.cursor.position();
+    let head = Head {
+        header_bits,
+        bits,
+        order: walker.cursor.order(),
+        packet_size: seen.value(Role::PacketTotalLength),
+        content_size: seen.value(Role::PacketContentLength),
+        never_closed: false,
+        begin: seen.time(0),
+        end: seen.get(Role::PacketEndTimestamp),
+        cpu: seen.value(Role::CpuId),
+        instance: seen.value(Role::StreamId),
+        sequence: seen.get(Role::PacketSequenceNumber),
+        discarded: seen.get(Role::DiscardedEvents),
+        plan,
+    };
+    head.sized(metadata.trace.major)
+        .map_err(|reason| HeaderError {
+            reason,
+            position: bits,
+        })
+}
+
+fn is_uuid(bytes: &[u8], at: u64, uuid: [u8; 16]) -> bool {
+    (0..)
+        .zip(uuid)
+        .all(|(index, byte)| load(bytes, at + index * 8, 8, ByteOrder::Little) == Some(byte.into()))
+}
+
+impl Head {
+    /// With both sizes, if they can be.
+    fn sized(mut self, major: u64) -> Result<Head, DecodeError> {
+        let header = self.bits;
+        if self.packet_size.or(self.content_size) == Some(0)
+            && self.content_size.unwrap_or(0) == 0
+            && header > 0
+        {
+            (self.packet_size, self.content_size, self.never_closed) = (None, None, true);
+            return Ok(self);
+        }
+        let content_size = self.content_size.or(self.packet_size);
+        // A packet that only says how much of it is content is by CTF 1.8 (section 5.2) the
+        // stream's only one. By CTF 2 it has no padding, but for the last byte's.
+        let packet_size = match content_size {
+            Some(size) if major >= 2 => self
+                .packet_size
+                .or(Some(size.div_ceil(8).saturating_mul(8))),
+            _ => self.packet_size,
+        };
+        if let (None, Some(content_size)) = (packet_size, content_size)
+            && content_size < header
+        {
+            return Err(DecodeError::BadContentSize {
+                content_size,
+                packet_size: content_size,
+                header,
+            });
+        }
+        if let (Some(packet_size), Some(content_size)) = (packet_size, content_size) {
+            if packet_size < header || !packet_size.is_multiple_of(8) || packet_size == 0 {
+                return Err(DecodeError::BadPacketSize {
+                    packet_size,
+                    header,
+                });
+            }
+            if content_size > packet_size || content_size < header {
+                return Err(DecodeError::BadContentSize {
+                    content_size,
+                    packet_size,
+                    header,
+                });
+            }
+        }
+        (self.packet_size, self.content_size) = (packet_size, content_size);
+        Ok(self)
+    }
+
+    /// Header and context as fields; `bytes` are the packet's.
+    pub(crate) fn fields(&self, bytes: &[u8], metadata: &Metadata) -> (Fields, Fields) {
+        let place = Place {
+            bytes,
+            position: 0,
+            limit: self.header_bits,
+            slots: Slots::new(self.plan.slots),
+        };
+        let header = metadata.trace.packet_header.as_deref();
+        let header =
+            header.map_or_else(Fields::default, |class| place.structure(class).to_fields());
+        let context = self.context(bytes, metadata);
+        (
+            header,
+            context.map_or_else(Fields::default, |(place, class)| {
+                place.structure(class).to_fields()
+            }),
+        )
+    }
+
+    /// Where the context is, and its class.
+    pub(crate) fn context<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        metadata: &Metadata,
+    ) -> Option<(Place<'a>, &'a StructClass)> {
+        let class = self.plan.class.packet_context.as_deref()?;
+        let mut place = Place {
+            bytes,
+            position: 0,
+            limit: self.header_bits,
+            slots: Slots::new(self.plan.slots),
+        };
+        if let Some(header) = &metadata.trace.packet_header {
+            place.step_over(header);
+        }
+        (place.position, place.limit) = (self.header_bits, self.bits);
+        Some((place, class))
+    }
+}

@@ -1,0 +1,341 @@
+//! Trace directories.
+
+pub(crate) mod funnel;
+pub(crate) mod index;
+pub(crate) mod map;
+pub(crate) mod merge;
+pub(crate) mod merged;
+pub(crate) mod tally;
+pub(crate) mod tournament;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::metadata::Metadata;
+use crate::stream::Stream;
+use crate::stream::reader::StreamReader;
+use crate::stream::source::Slice;
+use crate::trace::map::Mapped;
+use crate::trace::merge::Merge;
+use crate::trace::merged::Reader;
+
+/// A trace: a directory of one `metadata` file and stream files, or a tree of directories with
+/// several of these.
+///
+/// Every file beside `metadata` is a stream, except those whose names begin with a dot;
+/// sub-directories (such as LTTng's `index`) are not looked into but for `index/`, whose files are
+/// used where they are right. An empty stream file is a stream without packets. A directory without
+/// `metadata` is searched for traces in its sub-directories, as LTTng makes one for every user and
+/// domain.
+#[derive(Debug)]
+pub struct Trace {
+    root: PathBuf,
+    metadata: Arc<Metadata>,
+    parts: Vec<Part>,
+    streams: Vec<PathBuf>,
+}
+
+/// One of the traces in a tree.
+#[derive(Debug)]
+pub struct Part {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// What it says about itself.
+    pub metadata: Arc<Metadata>,
+    streams: Vec<StreamFile>,
+}
+
+#[derive(Debug)]
+struct StreamFile {
+    path: PathBuf,
+    name: String,
+}
+
+/// The items of a whole trace in the order of time.
+pub type Events = Merge<File>;
+
+/// Directories nested deeper than this are not searched, so that links in circles end.
+const MAX_DEPTH: u32 = 16;
+
+impl Trace {
+    /// Reads the metadata of the trace in `directory` and finds its stream files.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a directory or metadata cannot be read, [`Error::Metadata`] if metadata
+    /// cannot be used.
+    pub fn open(directory: &Path) -> Result<Trace, Error> {
+        let mut found = Vec::new();
+        if directory.join("metadata").exists()
+            || !find_parts(directory, &mut found, 0)?
+            || found.is_empty()
+        {
+            found = vec![directory.to_owned()];
+        }
+        found.sort();
+        let mut parts = Vec::new();
+        for part in &found {
+            parts.push(open_part(directory, part)?);
+        }
+        let first: Option<&Part> = parts.first();
+        let missing = || Error::Io {
+            path: directory.join("metadata"),
+            source: std::io::ErrorKind::NotFound.into(),
+        };
+        let metadata = first
+            .map(|part| Arc::clone(&part.metadata))
+            .ok_or_else(missing)?;
+        let streams = parts
+            .iter()
+            .flat_map(|part| &part.streams)
+            .map(|file| file.path.clone())
+            .collect();
+        Ok(Trace {
+            root: directory.to_owned(),
+            metadata,
+            parts,
+            streams,
+        })
+    }
+
+    /// What the trace says about itself; of several, what the first does.
+    pub fn metadata(&self) -> &Arc<Metadata> {
+        &self.metadata
+    }
+
+    /// Whether the metadata of the first trace is that of all, word for word.
+    pub fn is_one(&self) -> bool {
+        let text = |part: &Part| fs::read(part.directory.join("metadata")).ok();
+        match self.parts.split_first() {
+            Some((first, others)) if !others.is_empty() => {
+                let wanted = text(first);
+                others.iter().all(|other| text(other) == wanted)
+            }
+            _ => true,
+        }
+    }
+
+    /// The traces, by their directories: one, unless the directory is a tree of several.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The stream files, in the order that decides between events of the same time: by name.
+    pub fn stream_files(&self) -> &[PathBuf] {
+        &self.streams
+    }
+
+    /// The names of the streams in items, in the same order: the files' names, from the directory
+    /// that was opened.
+    pub fn stream_names(&self) -> impl Iterator<Item = &str> {
+        self.files().map(|(_, file)| file.name.as_str())
+    }
+
+    fn files(&self) -> impl Iterator<Item = (&Arc<Metadata>, &StreamFile)> {
+        self.parts
+            .iter()
+            .flat_map(|part| part.streams.iter().map(|file| (&part.metadata, file)))
+    }
+
+    /// The traces' directories, from the one that was opened.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&Path, &Arc<Metadata>)> {
+        self.parts
+            .iter()
+            .map(|part| (self.relative(&part.directory), &part.metadata))
+    }
+
+    /// The stream files from the directory that was opened, with their lengths, in the order in
+    /// which they are read.
+    pub(crate) fn relative_files(&self) -> impl Iterator<Item = (&Arc<Metadata>, &Path, u64)> {
+        self.files().map(|(metadata, file)| {
+            let length = fs::metadata(&file.path).map_or(0, |file| file.len());
+            (metadata, self.relative(&file.path), length)
+        })
+    }
+
+    fn relative<'p>(&self, path: &'p Path) -> &'p Path {
+        path.strip_prefix(&self.root).unwrap_or(path)
+    }
+
+    /// All events and losses of all streams, in the order of time. Files are opened here and read
+    /// as the iterator goes.
+    ///
+    /// Errors are items: a stream that is damaged gives one and goes on with its next packet, if
+    /// there is one.
+    pub fn events(&self) -> Events {
+        self.events_strictly(false)
+    }
+
+    /// The same; if `strict`, every [problem](crate::Problem) is an error that ends its stream.
+    pub fn events_strictly(&self, strict: bool) -> Events {
+        Merge::new(self.files().map(|(metadata, StreamFile { path, name })| {
+            let file = File::open(path).map_err(|source| Error::Io {
+                path: path.clone(),
+                source,
+            })?;
+            let length = file.metadata().map_or(0, |file| file.len());
+            let index = fs::read(index_of(path)).unwrap_or_default();
+            Ok(StreamReader::new(Arc::clone(metadata), name, file)
+                .strict(strict)
+                .index(&index, length))
+        }))
+    }
+
+    /// Maps all stream files into memory, to be read without a copy.
+    ///
+    /// The files must not be made shorter while they are mapped: on most systems the process is
+    /// then ended by a signal. A trace that is still being written only grows, and its new packets
+    /// are not seen.
+    pub fn map(&self) -> TraceMap {
+        let (mut streams, mut failed) = (Vec::new(), Vec::new());
+        for (metadata, file) in self.files() {
+            let (bytes, error) = match Mapped::open(&file.path) {
+                Ok(bytes) => (Some(bytes), None),
+                Err(error) => (None, Some(error)),
+            };
+            failed.extend(error);
+            let length = bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            let index = fs::read(index_of(&file.path))
+                .ok()
+                .and_then(|index| crate::trace::index::packets(&index, length));
+            let index = index.unwrap_or_else(|| Arc::from([]));
+            streams.push(MappedStream {
+                metadata: Arc::clone(metadata),
+                name: file.name.clone(),
+                bytes,
+                index,
+            });
+        }
+        TraceMap { streams, failed }
+    }
+}
+
+/// The index file that LTTng writes for a stream file.
+pub(crate) fn index_of(stream: &Path) -> PathBuf {
+    let mut name = stream.file_name().unwrap_or_default().to_owned();
+    name.push(".idx");
+    stream.with_file_name("index").join(name)
+}
+
+/// Whether this is a directory; puts those below that have metadata into `found`.
+fn find_parts(directory: &Path, found: &mut Vec<PathBuf>, depth: u32) -> Result<bool, Error> {
+    let fail = |source| Error::Io {
+        path: directory.to_owned(),
+        source,
+    };
+    if !directory.is_dir() || depth > MAX_DEPTH {
+        return Ok(false);
+    }
+    if directory.join("metadata").is_file() {
+        found.push(directory.to_owned());
+        return Ok(true);
+    }
+    for entry in fs::read_dir(directory).map_err(fail)? {
+        find_parts(&entry.map_err(fail)?.path(), found, depth + 1)?;
+    }
+    Ok(true)
+}
+
+fn open_part(root: &Path, directory: &Path) -> Result<Part, Error> {
+    let path = directory.join("metadata");
+    let bytes = fs::read(&path).map_err(|source| Error::Io { path, source })?;
+    let metadata = Arc::new(Metadata::from_bytes(&bytes)?);
+
+    let fail = |source| Error::Io {
+        path: directory.to_owned(),
+        source,
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        if name.starts_with(b".") || name == b"metadata" {
+            continue;
+        }
+        let file = fs::metadata(&path).map_err(|source| Error::Io {
+            path: path.clone(),
+            source,
+        })?;
+        if file.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let streams = paths.into_iter().map(|path| {
+        let name = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .to_string_lossy()
+            .into_owned();
+        StreamFile { path, name }
+    });
+    Ok(Part {
+        directory: directory.to_owned(),
+        metadata,
+        streams: streams.collect(),
+    })
+}
+
+/// A trace in memory.
+#[derive(Debug)]
+pub struct TraceMap {
+    streams: Vec<MappedStream>,
+    failed: Vec<Error>,
+}
+
+#[derive(Debug)]
+struct MappedStream {
+    metadata: Arc<Metadata>,
+    name: String,
+    /// `None` if it could not be mapped.
+    bytes: Option<Mapped>,
+    index: Arc<[u64]>,
+}
+
+impl TraceMap {
+    /// What could not be mapped, and why.
+    pub fn failed(&self) -> &[Error] {
+        &self.failed
+    }
+
+    /// The same, to be kept.
+    pub fn into_failed(self) -> Vec<Error> {
+        self.failed
+    }
+
+    /// Of each stream its metadata, its name and its bytes.
+    pub fn streams(&self) -> impl Iterator<Item = (&Arc<Metadata>, &str, &[u8])> {
+        self.streams.iter().map(|stream| {
+            (
+                &stream.metadata,
+                stream.name.as_str(),
+                stream.bytes.as_deref().unwrap_or(&[]),
+            )
+        })
+    }
+
+    /// Reads all streams in the order of time.
+    pub fn read(&self) -> Reader<'_> {
+        Reader::of(self.unread())
+    }
+
+    /// Says that the stream at `place` was read to its end.
+    pub(crate) fn read_through(&self, place: usize) {
+        if let Some(bytes) = self.streams.get(place).and_then(|of| of.bytes.as_ref()) {
+            bytes.read_through();
+        }
+    }
+
+    /// The streams, nothing read of them.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = Stream<Slice<'_>>> {
+        self.streams.iter().map(|of| {
+            let mut stream = Stream::new(
+                Arc::clone(&of.metadata),
+                &of.name,
+                Slice::new(of.bytes.as_deref().unwrap_or(&[])),
+            );
+            stream.index = Arc::clone(&of.index);
+            stream
+        })
+    }
+}

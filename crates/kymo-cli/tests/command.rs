@@ -68,12 +68,7 @@ fn the_version_names_the_formats() {
         assert!(text.contains(part), "{part}: {text}");
     }
     // What is written says so itself.
-    let clock = kymo::Clock {
-        frequency_hz: 1,
-        offset_seconds: 0,
-        offset_ticks: 0,
-        absolute: false,
-    };
+    let clock = kymo::Clock::at(1);
     let mut metadata = String::new();
     let session = kymo::ctf::tsdl::Session {
         uuid: [0; 16],

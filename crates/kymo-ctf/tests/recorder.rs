@@ -2,19 +2,20 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../kymo/tests/ground/mod.rs"]
-mod ground;
+#[path = "../../kymo/tests/thread_cpu/mod.rs"]
+mod thread_cpu;
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ground::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use kymo::ctf::directory::TraceWriter;
+use kymo::platform::{ByPointer, Masked};
 use kymo::ring::reader::{Region, View};
-use kymo::{ByPointer, Clock, Config, Consumer, Masked, Memory, Recorder, Text, Tracer};
+use kymo::{Clock, Config, Memory, Recorder, Text, Tracer};
 use kymo_ctf::{Item, LossKind, Trace, Value};
+use thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 
 kymo::event! { #[id(21)] pub struct Beat { pub cpu: u32, pub seq: u32 } }
 kymo::event! { #[id(40)] pub struct Word { pub cpu: u32, pub seq: u32, pub text: Text<20> } }
@@ -23,7 +24,7 @@ static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![Beat, Word, Name];
 
 struct Test;
 // SAFETY: one thread plays all CPUs of a memory, one after the other.
-unsafe impl kymo::Platform for Test {
+unsafe impl kymo::platform::Platform for Test {
     type Reserve = Masked<NoInterrupts>;
     type Local = ByPointer<Block>;
     fn clock() -> u64 {
@@ -42,17 +43,9 @@ fn config(cpus: usize) -> Config {
         packets: 8,
         names_packets: 4,
         overflow: kymo::Overflow::Discard,
-        consumer: Consumer::None,
-        clock: Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
-        phys: 0,
-        build_id: [0; 20],
-        seed: 0,
+        clock: Clock::at(1_000_000_000),
         hosted: true,
+        ..Config::DEFAULT
     }
 }
 

@@ -16,14 +16,16 @@
 //! counting it, or let a reader stop a writer.
 //!
 //! # Invariants
-//! Those of the ring stand in [`ring`]; those that a kernel must keep, in [`Platform`].
+//! Those of the ring stand in [`ring`]; those that a kernel must keep, in
+//! [`platform::Platform`].
 //!
 //! # Example
 //! A kernel on x86-64 that keeps a pointer to its Kymo block in its per-CPU data (`kernels/hello`
 //! is a whole one, on RISC-V):
 //! ```no_run
 //! use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, SwitchReason, ThreadState};
-//! use kymo::{Control, Tid, trace};
+//! use kymo::platform::{ByPointer, Control, ControlPointer, LocalCas, Platform};
+//! use kymo::{Clock, Config, Tid, trace};
 //!
 //! kymo::event! {
 //!     /// A block came back from the disk.
@@ -39,13 +41,13 @@
 //! # fn interrupt_every_cpu_and_wait() {}
 //! # fn clock_ticks() -> u64 { 0 }
 //! // SAFETY: each CPU's block is its own, and tracepoints stand only where pre-emption is off.
-//! unsafe impl kymo::ControlPointer for MyKernel {
+//! unsafe impl ControlPointer for MyKernel {
 //!     fn get() -> *const Control { this_cpu_kymo_block() }
 //! }
 //! // SAFETY: as above.
-//! unsafe impl kymo::Platform for MyKernel {
-//!     type Reserve = kymo::LocalCas;
-//!     type Local = kymo::ByPointer<MyKernel>;
+//! unsafe impl Platform for MyKernel {
+//!     type Reserve = LocalCas;
+//!     type Local = ByPointer<MyKernel>;
 //!     fn clock() -> u64 { clock_ticks() }
 //!     fn synchronize() { interrupt_every_cpu_and_wait() }
 //! }
@@ -57,11 +59,7 @@
 //! }
 //!
 //! fn main() {
-//!     let clock = kymo::Clock { frequency_hz: 1_000_000_000, offset_seconds: 0, offset_ticks: 0, absolute: false };
-//!     let config = kymo::Config {
-//!         cpus: 4, packet_size: 4096, packets: 256, names_packets: 4, overflow: kymo::Overflow::Overwrite,
-//!         consumer: kymo::Consumer::None, clock, phys: 0x10_0000, build_id: [0; 20], seed: 0, hosted: false,
-//!     };
+//!     let config = Config { cpus: 4, clock: Clock::at(1_000_000_000), phys: 0x10_0000, ..Config::DEFAULT };
 //!     let session = Kymo::start(REGION.memory(), &config, &VOCABULARY).expect("the region holds the rings");
 //!     switch_to(Tid(1), Tid(2));
 //!     session.stop().expect("it runs");
@@ -75,7 +73,7 @@ compile_error!("Kymo runs on 64-bit and on 32-bit processors");
 #[cfg(target_endian = "big")]
 compile_error!("Kymo runs on little-endian processors so far");
 
-// `ground` calls the crate by its name, as tests beside it do.
+// `thread_cpu` calls the crate by its name, as tests beside it do.
 #[cfg(all(test, not(loom)))]
 extern crate self as kymo;
 
@@ -83,36 +81,26 @@ pub mod arch;
 pub mod boot;
 pub mod ctf;
 pub mod event;
-#[cfg(all(test, not(loom)))]
-#[path = "../tests/ground/mod.rs"]
-mod ground;
 mod history;
 #[cfg(feature = "std")]
 pub mod hosted;
-mod name_epoch;
-mod platform;
+pub mod platform;
 mod recorder;
 pub mod ring;
 mod session;
 mod sync;
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/thread_cpu/mod.rs"]
+mod thread_cpu;
 mod tracer;
 pub mod vocabulary;
 pub mod wire;
 
 pub use event::{Sequence, Text, Vocabulary};
 pub use history::{Counts, Entry, History};
-pub use name_epoch::NameEpoch;
-pub use platform::{
-    Base, Blocks, ByPointer, ControlPointer, ControlWord, Cursor, Epoch, Events, Limit, Local,
-    Mask, Platform, Switch, Switches,
-};
-pub use recorder::{
-    Call, Diagnostics, Mode, Recorder, Refused, Started, State, flags, write_file_name,
-};
-pub use ring::layout::{ChannelKind, Clock, Consumer, Control, Overflow};
-#[cfg(target_pointer_width = "64")]
-pub use ring::local_cas::LocalCas;
-pub use ring::masked::{Interrupts, Masked};
+pub use recorder::{Diagnostics, Mode, Recorder, Refused, Started, State, flags, write_file_name};
+pub use ring::layout::{ChannelKind, Clock, Consumer, Overflow};
+pub use ring::name_epoch::NameEpoch;
 pub use session::{Config, Error, Memory, RegionMemory, Session};
 pub use tracer::{COMPILED_IN, Tracer};
 pub use vocabulary::{Address, Irq, Tid};

@@ -1,15 +1,40 @@
-//! What a kernel must provide.
+//! What a kernel must provide: [`Platform`], and what it is put together from.
+//!
+//! A port names a clock, how space is reserved ([`Masked`] or [`LocalCas`]), how code reaches the
+//! control blocks of its CPU ([`ByPointer`], or [`arch`](crate::arch)'s own ways), and how to wait
+//! for the writers of other CPUs. Everything else has a default.
 
 use crate::sync::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::Release};
 use core::mem::offset_of;
 
 use crate::event::Event;
-use crate::recorder::Call;
 use crate::ring::Reserve;
+pub use crate::ring::layout::Control;
 use crate::ring::layout::{
-    CHANNEL_KINDS, CONTROL_SIZE, ChannelKind, Control, MORE_SWITCHES, SWITCHES, switch,
+    CHANNEL_KINDS, CONTROL_SIZE, ChannelKind, MORE_SWITCHES, SWITCHES, switch,
 };
+#[cfg(target_pointer_width = "64")]
+pub use crate::ring::local_cas::LocalCas;
 use crate::ring::long::Native;
+pub use crate::ring::masked::{Interrupts, Masked};
+
+/// Which call asks for permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Call {
+    /// `start`.
+    Start,
+    /// `read`: what was recorded goes to the caller, kernel addresses among it.
+    Read,
+    /// `stop`.
+    Stop,
+    /// `finish`.
+    Finish,
+    /// `switch`: what is recorded changes.
+    Switch,
+    /// `snapshot`: the kernel's state is recorded again.
+    Snapshot,
+}
 
 /// The one trait of a port: clock, this CPU's control blocks, how space is reserved, and how to
 /// wait for writers.

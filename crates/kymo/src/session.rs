@@ -10,7 +10,6 @@ use core::marker::PhantomData;
 
 use crate::ctf::tsdl;
 use crate::event::{Event, EventSchema, Vocabulary};
-use crate::name_epoch;
 use crate::platform::{BitSwitches, ByteSwitches, Platform};
 use crate::ring::layout::{
     CONTROL_OFFSET, CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Crc32, HEADER_WORDS,
@@ -19,6 +18,7 @@ use crate::ring::layout::{
 };
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas;
+use crate::ring::name_epoch;
 use crate::ring::reader::{Region, View};
 use crate::ring::source::Live;
 use crate::ring::{Reserve, masked};
@@ -150,32 +150,39 @@ impl Memory {
     }
 }
 
-/// How a session is to be.
+/// How a session is to be. A port sets the number of CPUs, the clock and the memory's physical
+/// address, and takes [`DEFAULT`](Config::DEFAULT) for the rest:
+/// ```
+/// use kymo::{Clock, Config};
+/// let config = Config { cpus: 4, clock: Clock::at(10_000_000), phys: 0x8020_0000, ..Config::DEFAULT };
+/// # assert_eq!(config.clock.frequency_hz, 10_000_000);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// CPUs that record.
+    /// CPUs that record. Default: 1.
     pub cpus: u32,
-    /// Bytes of a packet: a power of two, 256 to 131,072.
+    /// Bytes of a packet: a power of two, 256 to 131,072. Default: 4,096.
     pub packet_size: u32,
     /// Packets in the ring of each CPU's events; at least 4, a power of two for `LocalCas`.
+    /// Default: 64.
     pub packets: u32,
-    /// Packets in the ring of each CPU's names; as above.
+    /// Packets in the ring of each CPU's names; the rules are those of `packets`. Default: 8.
     pub names_packets: u32,
-    /// What a full ring does.
+    /// What a full ring does. Default: the oldest packet is reused.
     pub overflow: Overflow,
-    /// Who frees packets in `Discard`.
+    /// Who frees packets in `Discard`. Default: nobody.
     pub consumer: Consumer,
-    /// The clock.
+    /// The clock. Has no default: a session does not start with a frequency of 0.
     pub clock: Clock,
     /// Physical address of the memory: tells a reader of a memory image the region from a copy of
-    /// it. 0 in a user-space program.
+    /// it. Default: 0, for a user-space program.
     pub phys: u64,
-    /// The kernel's build id, zeros where it has none.
+    /// The kernel's build id. Default: zeros, for a kernel that has none.
     pub build_id: [u8; 20],
     /// Goes into the trace's UUID: a hash of the command line, or anything else that tells two runs
-    /// apart.
+    /// apart. Default: 0.
     pub seed: u64,
-    /// Whether this is a user-space program.
+    /// Whether this is a user-space program. Default: no.
     pub hosted: bool,
 }
 
@@ -261,6 +268,22 @@ impl fmt::Write for Text<'_> {
 }
 
 impl Config {
+    /// One CPU with 256 KiB of events and 32 KiB of names, of which the newest are kept, and no
+    /// clock.
+    pub const DEFAULT: Config = Config {
+        cpus: 1,
+        packet_size: 4096,
+        packets: 64,
+        names_packets: 8,
+        overflow: Overflow::Overwrite,
+        consumer: Consumer::None,
+        clock: Clock::at(0),
+        phys: 0,
+        build_id: [0; 20],
+        seed: 0,
+        hosted: false,
+    };
+
     fn packets_of(&self, kind: ChannelKind) -> u32 {
         match kind {
             ChannelKind::Events => self.packets,

@@ -3,10 +3,10 @@
 use core::marker::PhantomData;
 
 use crate::event::Event;
-use crate::name_epoch::NameEpoch;
 use crate::platform::{Local, Platform, Switch};
 use crate::ring::Reserve;
 use crate::ring::layout::ChannelKind;
+use crate::ring::name_epoch::NameEpoch;
 
 /// Tracing over one platform. A kernel names it once, at its crate's root, as `Kymo`;
 /// [`trace!`](crate::trace) finds it there.

@@ -6,22 +6,22 @@
 //! blocks and rings are.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod ground;
+mod thread_cpu;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use ground::{BLOCK, Block, NoInterrupts};
+use kymo::platform::{ByPointer, LocalCas, Masked, Platform};
 use kymo::ring::Reserve;
 use kymo::ring::layout::{CONTROL_OFFSET, CONTROL_SIZE, REGION_ALIGN};
 use kymo::ring::reader::{Region, View};
 use kymo::ring::source::{Consume, Live, Outside, Source};
 use kymo::{
-    ByPointer, ChannelKind, Clock, Config, Consumer, Error, LocalCas, Masked, Memory, Overflow,
-    Platform, RegionMemory, Tracer, Vocabulary,
+    ChannelKind, Clock, Config, Consumer, Error, Memory, Overflow, RegionMemory, Tracer, Vocabulary,
 };
+use thread_cpu::{BLOCK, Block, NoInterrupts};
 
 const LINE: u64 = 128;
 const CPUS: u32 = 3;
@@ -109,16 +109,9 @@ fn config(overflow: Overflow, packets: u32, names_packets: u32) -> Config {
         names_packets,
         overflow,
         consumer: Consumer::Kernel,
-        clock: Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
-        phys: 0,
-        build_id: [0; 20],
-        seed: 0,
+        clock: Clock::at(1_000_000_000),
         hosted: true,
+        ..Config::DEFAULT
     }
 }
 

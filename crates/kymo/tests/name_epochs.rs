@@ -3,19 +3,17 @@
 #![cfg(all(feature = "std", feature = "trace", target_pointer_width = "64"))]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod ground;
+mod thread_cpu;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ground::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
+use kymo::platform::{ByPointer, LocalCas, Masked, Platform};
 use kymo::ring::Reserve;
 use kymo::ring::reader::{Region, View};
-use kymo::{
-    ByPointer, ChannelKind, Clock, Config, Consumer, LocalCas, Masked, Memory, NameEpoch, Overflow,
-    Platform, Session, Text, Tracer,
-};
+use kymo::{ChannelKind, Clock, Config, Memory, NameEpoch, Overflow, Session, Text, Tracer};
+use thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 
 kymo::event! { #[id(21)] pub struct Use { pub object: u32 } }
 kymo::event! { #[id(40)] #[channel(Names)] pub struct Name { pub object: u32, pub name: Text<16> } }
@@ -56,17 +54,9 @@ fn start<R: Reserve + 'static>(
         packets: 8,
         names_packets,
         overflow,
-        consumer: Consumer::None,
-        clock: Clock {
-            frequency_hz: 1_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
-        phys: 0,
-        build_id: [0; 20],
-        seed: 0,
+        clock: Clock::at(1_000_000),
         hosted: true,
+        ..Config::DEFAULT
     };
     Tracer::<Test<R>>::start(memory, &config, &VOCABULARY).unwrap()
 }

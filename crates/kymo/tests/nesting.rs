@@ -44,14 +44,12 @@ use std::time::{Duration, Instant};
 
 use kymo::arch::x86_64::{TscCas, tsc};
 use kymo::event::Event;
+use kymo::platform::{ByPointer, Control, ControlPointer, Interrupts, LocalCas, Masked, Platform};
 use kymo::ring::Reserve;
 use kymo::ring::layout::CONTROL_OFFSET;
 use kymo::ring::reader::{ChannelReader, Losses, Region, View};
 use kymo::ring::source::{Consume, Live, Source};
-use kymo::{
-    ByPointer, ChannelKind, Clock, Config, Consumer, Control, ControlPointer, Interrupts, LocalCas,
-    Masked, Memory, Overflow, Platform, Tracer, Vocabulary,
-};
+use kymo::{ChannelKind, Clock, Config, Consumer, Memory, Overflow, Tracer, Vocabulary};
 
 // --- What is recorded.
 
@@ -277,16 +275,10 @@ impl Plan {
             names_packets: 4,
             overflow: self.overflow,
             consumer: self.consumer,
-            clock: Clock {
-                frequency_hz: 1_000_000_000,
-                offset_seconds: 0,
-                offset_ticks: 0,
-                absolute: false,
-            },
-            phys: 0,
-            build_id: [0; 20],
+            clock: Clock::at(1_000_000_000),
             seed: 1,
             hosted: true,
+            ..Config::DEFAULT
         }
     }
 }

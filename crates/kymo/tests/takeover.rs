@@ -3,24 +3,25 @@
 #![cfg(all(feature = "std", feature = "trace", target_pointer_width = "64"))]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod ground;
+mod thread_cpu;
 
 use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 
-use ground::{BLOCK, Block, CLOCK, leaked};
 use kymo::ctf::directory::TraceWriter;
+use kymo::platform::{ByPointer, LocalCas};
 use kymo::ring::reader::View;
 use kymo::ring::source::{Consume, Live, Outside, Source};
-use kymo::{ByPointer, Clock, Config, Consumer, LocalCas, Overflow, Tracer};
+use kymo::{Clock, Config, Consumer, Overflow, Tracer};
+use thread_cpu::{BLOCK, Block, CLOCK, leaked};
 
 kymo::event! { #[id(21)] pub struct Beat { pub seq: u32 } }
 static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![Beat];
 
 struct Test;
 // SAFETY: one thread is the CPU.
-unsafe impl kymo::Platform for Test {
+unsafe impl kymo::platform::Platform for Test {
     type Reserve = LocalCas;
     type Local = ByPointer<Block>;
     fn clock() -> u64 {
@@ -74,16 +75,9 @@ fn who_takes_over_takes_nothing_back_that_is_free() {
         names_packets: 4,
         overflow: Overflow::Discard,
         consumer: Consumer::Host,
-        clock: Clock {
-            frequency_hz: 1_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
-        phys: 0,
-        build_id: [0; 20],
-        seed: 0,
+        clock: Clock::at(1_000_000),
         hosted: true,
+        ..Config::DEFAULT
     };
     let _session = Tracer::<Test>::start(memory, &config, &VOCABULARY).unwrap();
     BLOCK.set(memory.control(0));

@@ -44,18 +44,11 @@ pub fn config(settings: &Settings, rings: &Rings) -> Config {
         packets: either(rings.packets, settings.packets),
         names_packets: either(rings.names_packets, 16),
         // This, and the reader, follow from the flags of `start`.
-        overflow: Overflow::Overwrite,
-        consumer: Consumer::None,
-        clock: kymo::Clock {
-            frequency_hz: arch::timer::FREQUENCY,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
+        clock: kymo::Clock::at(arch::timer::FREQUENCY),
         phys: &raw const REGION as u64, // memory is mapped where it is
         build_id: __build_id,
         seed: settings.line.bytes().fold(0xCBF2_9CE4_8422_2325, hash),
-        hosted: false,
+        ..Config::DEFAULT
     }
 }
 

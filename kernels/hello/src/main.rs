@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering
 
 use cmdline::Settings;
 use kymo::Tid;
+use kymo::platform::{Control, Masked, Platform};
 use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, ThreadName};
 
 // ---- Kymo: from here ----
@@ -39,8 +40,8 @@ struct Virt;
 // SAFETY: boot.s points `tp` at the hart's control block before anything can trace, and nothing
 // changes it afterwards; interrupts are masked by `sstatus` alone, and no thread moves to another
 // hart.
-unsafe impl kymo::Platform for Virt {
-    type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
+unsafe impl Platform for Virt {
+    type Reserve = Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
 
     fn clock() -> u64 {
@@ -69,7 +70,7 @@ fn this_hart() -> u32 {
 
 /// What `tp` holds on hart `cpu`. boot.s asks for it first of all: the block is there before the
 /// session, with all switches off.
-extern "C" fn kymo_block(cpu: u32) -> *const kymo::Control {
+extern "C" fn kymo_block(cpu: u32) -> *const Control {
     REGION.control(cpu)
 }
 
@@ -90,8 +91,6 @@ fn start_kymo(settings: &Settings, command_line: &str) -> Result<kymo::Session<V
         packet_size: settings.packet_size,
         packets: settings.packets,
         names_packets: 4,
-        overflow: kymo::Overflow::Overwrite,
-        consumer: kymo::Consumer::None,
         clock: kymo::Clock {
             frequency_hz: 10_000_000,
             offset_seconds: settings.offset_s,
@@ -101,7 +100,7 @@ fn start_kymo(settings: &Settings, command_line: &str) -> Result<kymo::Session<V
         phys: &raw const REGION as u64, // there is no paging
         build_id: __build_id,
         seed,
-        hosted: false,
+        ..kymo::Config::DEFAULT
     };
     Kymo::start_with(
         REGION.memory(),
@@ -185,7 +184,7 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
         Some(_) => println!("hello: recording on {cpus} harts"),
         None => {}
     }
-    let begin = <Virt as kymo::Platform>::clock();
+    let begin = <Virt as Platform>::clock();
 
     let settings = &raw const settings;
     // SAFETY: this frame is never left.
@@ -199,9 +198,9 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
         );
     }
     sched::run(cpu, settings);
-    END.fetch_max(<Virt as kymo::Platform>::clock(), Ordering::Relaxed);
+    END.fetch_max(<Virt as Platform>::clock(), Ordering::Relaxed);
     while DONE.load(Ordering::Acquire) < cpus - 1 {
-        sched::sleep_until(<Virt as kymo::Platform>::clock() + 10_000);
+        sched::sleep_until(<Virt as Platform>::clock() + 10_000);
     }
     if let Some(session) = session.filter(|_| !settings.stopped) {
         session.stop().expect("nobody else has stopped it");
@@ -230,7 +229,7 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
 /// Every other hart.
 extern "C" fn hart_main(cpu: usize, settings: &'static Settings) -> ! {
     sched::run(cpu, settings);
-    END.fetch_max(<Virt as kymo::Platform>::clock(), Ordering::Relaxed);
+    END.fetch_max(<Virt as Platform>::clock(), Ordering::Relaxed);
     DONE.fetch_add(1, Ordering::Release);
     loop {
         sched::sleep_until(u64::MAX);

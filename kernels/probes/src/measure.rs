@@ -21,26 +21,16 @@ static REGION: RegionMemory<{ 1 << 20 }, 1> = RegionMemory::new();
 fn measure() -> bool {
     let config = Config {
         cpus: 1,
-        packet_size: 4096,
         packets: 128,
         names_packets: 4,
-        overflow: Overflow::Overwrite,
-        consumer: Consumer::None,
-        clock: Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
+        clock: Clock::at(1_000_000_000),
         // There is no paging; of a program it is not known.
         phys: if cfg!(target_os = "none") {
             &raw const REGION as u64
         } else {
             0
         },
-        build_id: [0; 20],
-        seed: 0,
-        hosted: false,
+        ..Config::DEFAULT
     };
     let Ok(session) = Kymo::start(REGION.memory(), &config, &VOCABULARY) else {
         return false;

@@ -1,7 +1,8 @@
 //! The functions, and the platform that they record on: one CPU.
 
+use kymo::platform::{ByPointer, Masked, Platform, Switches};
 use kymo::vocabulary::IrqEnter;
-use kymo::{Irq, Platform, trace, trace_masked};
+use kymo::{Irq, trace, trace_masked};
 
 kymo::event! {
     /// Two words, as most events have.
@@ -19,7 +20,7 @@ pub struct Probe;
 // masked.
 #[cfg(target_arch = "riscv64")]
 unsafe impl Platform for Probe {
-    type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
+    type Reserve = Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
 
     #[inline(always)]
@@ -33,7 +34,7 @@ unsafe impl Platform for Probe {
 // SAFETY: as above.
 #[cfg(target_arch = "riscv32")]
 unsafe impl Platform for Probe {
-    type Reserve = kymo::Masked<kymo::arch::riscv::Mstatus>;
+    type Reserve = Masked<kymo::arch::riscv::Mstatus>;
     type Local = kymo::arch::riscv::AtTp;
 
     #[inline(always)]
@@ -53,7 +54,7 @@ unsafe impl Platform for Probe {
 #[cfg(target_arch = "x86_64")]
 unsafe impl Platform for Probe {
     type Reserve = kymo::arch::x86_64::TscCas;
-    type Local = kymo::ByPointer<kymo::arch::x86_64::AtGs<0>>;
+    type Local = ByPointer<kymo::arch::x86_64::AtGs<0>>;
 
     #[inline(always)]
     fn clock() -> u64 {
@@ -61,7 +62,7 @@ unsafe impl Platform for Probe {
     }
 
     #[inline(always)]
-    fn switches() -> Option<&'static kymo::Switches> {
+    fn switches() -> Option<&'static Switches> {
         Some(&SWITCHES)
     }
 
@@ -69,13 +70,13 @@ unsafe impl Platform for Probe {
 }
 
 #[cfg(target_arch = "x86_64")]
-static SWITCHES: kymo::Switches = kymo::Switches::new();
+static SWITCHES: Switches = Switches::new();
 
 /// As something does that starts a session: it makes the compiler believe that the switches can be
 /// on.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
-pub extern "C" fn kymo_probe_switches() -> &'static kymo::Switches {
+pub extern "C" fn kymo_probe_switches() -> &'static Switches {
     &SWITCHES
 }
 

@@ -60,16 +60,11 @@ fn config(settings: &Settings, command_line: &str) -> kymo::Config {
         names_packets: 4,
         overflow: settings.overflow,
         consumer: settings.consumer,
-        clock: kymo::Clock {
-            frequency_hz: arch::frequency(),
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
+        clock: kymo::Clock::at(arch::frequency()),
         phys: &raw const REGION as u64, // memory is where its address says
         build_id: __build_id,
         seed,
-        hosted: false,
+        ..kymo::Config::DEFAULT
     }
 }
 

@@ -5,10 +5,9 @@ use std::cell::Cell;
 
 use kymo::arch::x86_64::{TscCas, tsc};
 use kymo::hosted::{self, Hosted, HostedLocal, Options};
+use kymo::platform::{ByPointer, LocalCas, Platform};
 use kymo::ring::source::Live;
-use kymo::{
-    ByPointer, Clock, Config, Consumer, LocalCas, Overflow, Platform, RegionMemory, Tracer,
-};
+use kymo::{Clock, Config, Consumer, Overflow, RegionMemory, Tracer};
 
 use crate::event::{Call, Long, Medium, Short, THREADS, VOCABULARY, Wide};
 
@@ -165,12 +164,7 @@ impl Writer for AtGs {
     const RING: u64 = 256 * SMALL_PACKETS as u64;
 
     fn start(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
-        let clock = Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        };
+        let clock = Clock::at(1_000_000_000);
         let config = Config {
             cpus: THREADS as u32,
             packet_size: 256,
@@ -179,10 +173,8 @@ impl Writer for AtGs {
             overflow,
             consumer: Consumer::Kernel,
             clock,
-            phys: 0,
-            build_id: [0; 20],
-            seed: 0,
             hosted: true,
+            ..Config::DEFAULT
         };
         let session =
             Tracer::<AtGs>::start(REGION.memory(), &config, &VOCABULARY).expect("a session");

@@ -54,12 +54,7 @@ impl Writer {
     /// In this folder, which is new.
     pub(super) fn new(folder: &Path) -> Result<Writer> {
         std::fs::create_dir_all(folder)?;
-        let clock = Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        };
+        let clock = Clock::at(1_000_000_000);
         let mut metadata = String::new();
         tsdl::write(
             &mut metadata,

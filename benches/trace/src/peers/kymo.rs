@@ -8,10 +8,9 @@ use kymo::arch::x86_64::{AtGs, TscCas, tsc};
 use kymo::ctf::directory::{Summary, TraceWriter};
 use kymo::event::Event;
 use kymo::hosted::{self, Hosted, HostedSession, Options};
+use kymo::platform::{ByPointer, Platform, Switches};
 use kymo::ring::reader::View;
-use kymo::{
-    ByPointer, Clock, Config, Consumer, Overflow, Platform, RegionMemory, Session, Switches, Tracer,
-};
+use kymo::{Clock, Config, Consumer, Overflow, RegionMemory, Session, Tracer};
 
 use crate::peer::{Peer, RING_BYTES, THREADS, babeltrace};
 
@@ -115,18 +114,9 @@ pub fn peers() -> Result<Vec<Peer>> {
         packet_size: PACKET_SIZE,
         packets: PACKETS,
         names_packets: 4,
-        overflow: Overflow::Overwrite,
-        consumer: Consumer::None,
-        clock: Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
-        phys: 0,
-        build_id: [0; 20],
-        seed: 0,
+        clock: Clock::at(1_000_000_000),
         hosted: true,
+        ..Config::DEFAULT
     };
     let kernel = Tracer::<Kernel>::start(REGION.memory(), &config, &VOCABULARY)?;
     let options = Options {

@@ -91,12 +91,7 @@ impl Made {
         let path = std::env::temp_dir().join(format!("kymo-made-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
-        let clock = Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        };
+        let clock = Clock::at(1_000_000_000);
         let mut metadata = String::new();
         tsdl::write(
             &mut metadata,

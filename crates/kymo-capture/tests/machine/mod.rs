@@ -10,11 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use kymo::boot::Options;
+use kymo::platform::{Blocks, ByPointer, Control, ControlPointer, ControlWord, Local, LocalCas};
 use kymo::vocabulary::{self, Mark};
-use kymo::{
-    Blocks, ByPointer, ChannelKind, Clock, Config, Consumer, Control, ControlPointer, ControlWord,
-    Local, LocalCas, Memory, Overflow, Recorder, trace,
-};
+use kymo::{ChannelKind, Clock, Config, Memory, Overflow, Recorder, trace};
 
 /// Where the child finds the file, and what its command line says of recording.
 const RAM: &str = "KYMO_TEST_RAM";
@@ -175,7 +173,7 @@ pub struct Guest;
 pub type Kymo = kymo::Tracer<Guest>;
 
 // SAFETY: see `Block`.
-unsafe impl kymo::Platform for Guest {
+unsafe impl kymo::platform::Platform for Guest {
     type Reserve = LocalCas;
     type Local = Mortal;
     fn clock() -> u64 {
@@ -189,21 +187,12 @@ unsafe impl kymo::Platform for Guest {
 fn config(phys: u64) -> Config {
     Config {
         cpus: 1,
-        packet_size: 4096,
         packets: 4,
         names_packets: 4,
         overflow: Overflow::Discard,
-        consumer: Consumer::None,
-        clock: Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
+        clock: Clock::at(1_000_000_000),
         phys,
-        build_id: [0; 20],
-        seed: 0,
-        hosted: false,
+        ..Config::DEFAULT
     }
 }
 

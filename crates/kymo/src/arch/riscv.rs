@@ -32,7 +32,7 @@ pub fn time() -> u64 {
 }
 
 /// The `time` CSR, low half first: 2^32 ticks too late where a carry came between. For
-/// [`Platform::quick_clock`](crate::Platform::quick_clock).
+/// [`Platform::quick_clock`](crate::platform::Platform::quick_clock).
 #[cfg(target_arch = "riscv32")]
 #[inline(always)]
 pub fn quick_time() -> u64 {

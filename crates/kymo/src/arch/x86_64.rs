@@ -38,7 +38,7 @@ unsafe impl<const OFFSET: usize> ControlPointer for AtGs<OFFSET> {
     }
 }
 
-/// [`LocalCas`](crate::LocalCas) for platforms whose `clock` is [`tsc`] and nothing else: the same
+/// [`LocalCas`](crate::platform::LocalCas) for platforms whose `clock` is [`tsc`] and nothing else: the same
 /// steps in the same order, in 20 instructions where the compiler makes 35. Records of more than
 /// four words of payload go the ordinary way.
 #[derive(Debug)]

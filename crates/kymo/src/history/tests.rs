@@ -8,16 +8,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::mark::Mark;
 use super::*;
 use crate::event::{Event, Sequence, Text};
-use crate::ground::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use crate::platform::{ByPointer, Platform};
 use crate::ring::Reserve;
-use crate::ring::layout::{ChannelKind, Clock, Consumer, Overflow, TIME_BITS};
+use crate::ring::layout::{ChannelKind, Clock, Overflow, TIME_BITS};
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas::LocalCas;
 use crate::ring::masked::Masked;
 use crate::ring::reader::View;
 use crate::ring::source::{Bytes, Live, Outside};
 use crate::session::{Config, Session};
+use crate::thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use crate::tracer::Tracer;
 use crate::vocabulary::*;
 
@@ -83,24 +83,17 @@ impl<R: Reserve + 'static> Setting<R> {
         let cpus = (0..)
             .take_while(|&cpu| !memory.control(cpu).is_null())
             .count() as u32;
-        let clock = Clock {
-            frequency_hz: 10_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        };
+        let clock = Clock::at(10_000_000);
         let config = Config {
             cpus,
             packet_size,
             packets,
             names_packets: 4,
             overflow,
-            consumer: Consumer::None,
             clock,
-            phys: 0,
-            build_id: [0; 20],
             seed: 1,
             hosted: true,
+            ..Config::DEFAULT
         };
         Tracer::<Test<R>>::start(memory, &config, vocabulary).unwrap()
     }

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::ground::{BLOCK, Block, NoInterrupts, leaked};
 use crate::platform::ByPointer;
 use crate::ring::layout::Clock;
 use crate::ring::masked::Masked;
+use crate::thread_cpu::{BLOCK, Block, NoInterrupts, leaked};
 
 crate::event! { #[id(21)] struct Beat { seq: u32 } }
 static VOCABULARY: Vocabulary = crate::vocabulary![Beat];
@@ -65,17 +65,9 @@ const CONFIG: Config = Config {
     packets: 8,
     names_packets: 4,
     overflow: Overflow::Discard,
-    consumer: Consumer::None,
-    clock: Clock {
-        frequency_hz: 1_000_000,
-        offset_seconds: 0,
-        offset_ticks: 0,
-        absolute: false,
-    },
-    phys: 0,
-    build_id: [0; 20],
-    seed: 0,
+    clock: Clock::at(1_000_000),
     hosted: true,
+    ..Config::DEFAULT
 };
 const TRACE: u32 = Mode::Trace as u32;
 

@@ -281,6 +281,18 @@ pub struct Clock {
     pub absolute: bool,
 }
 
+impl Clock {
+    /// A clock of so many ticks a second, whose tick 0 is at no particular time.
+    pub const fn at(frequency_hz: u64) -> Clock {
+        Clock {
+            frequency_hz,
+            offset_seconds: 0,
+            offset_ticks: 0,
+            absolute: false,
+        }
+    }
+}
+
 /// The region header, as values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {

@@ -20,11 +20,11 @@ use super::layout::{
     COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind, SLOT_HEADER_WORDS,
     TIME_BITS, compact_header,
 };
+use super::name_epoch;
 use super::slot::{Slot, word};
 use super::{Reserve, step_back};
 use crate::arch::local;
 use crate::event::Event;
-use crate::name_epoch;
 use crate::platform::{Base, Cursor, Epoch, Limit, Local, Mask, Platform};
 use crate::vocabulary::ClockBack;
 

@@ -11,10 +11,10 @@ use super::layout::{
     COMPACT_IDS, ChannelKind, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind,
     SLOT_HEADER_WORDS, TIME_BITS, compact_header,
 };
+use super::name_epoch;
 use super::slot::{Slot, word};
 use super::{Reserve, step_back};
 use crate::event::Event;
-use crate::name_epoch;
 use crate::platform::{Cursor, Epoch, Events, Limit, Local, Platform};
 use crate::vocabulary::ClockBack;
 

@@ -24,6 +24,7 @@ pub mod masked;
 #[cfg(test)]
 #[cfg(loom)]
 mod models;
+pub(crate) mod name_epoch;
 pub mod reader;
 mod slot;
 pub mod source;

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use kymo::arch::riscv::kernel_word;
 use kymo::event::Event;
+use kymo::platform::{Control, Masked, Platform};
 
 #[cfg(target_arch = "riscv32")]
 use super::riscv32 as machine;
@@ -27,8 +28,8 @@ pub struct Virt;
 // SAFETY: boot.s points `tp` at the hart's control block before anything can trace, and nothing
 // changes it afterwards; interrupts are masked by the mode's status register alone, and no code
 // moves to another hart.
-unsafe impl kymo::Platform for Virt {
-    type Reserve = kymo::Masked<machine::Status>;
+unsafe impl Platform for Virt {
+    type Reserve = Masked<machine::Status>;
     type Local = kymo::arch::riscv::AtTp;
 
     #[inline(always)]
@@ -52,7 +53,7 @@ type Kymo = kymo::Tracer<Virt>;
 pub type Recording = kymo::Session<Virt>;
 
 /// What `tp` holds on hart `cpu`.
-pub extern "C" fn kymo_block(cpu: u32) -> *const kymo::Control {
+pub extern "C" fn kymo_block(cpu: u32) -> *const Control {
     REGION.control(cpu)
 }
 

@@ -26,11 +26,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use kymo::boot;
+use kymo::platform::{Control, LocalCas};
 use kymo::vocabulary::{self, Mark, ThreadName};
 use kymo::wire::{self, Kind, Open};
-use kymo::{
-    Clock, Config, Consumer, Control, LocalCas, Memory, Overflow, Recorder, Text, Tid, flags, trace,
-};
+use kymo::{Clock, Config, Consumer, Memory, Overflow, Recorder, Text, Tid, flags, trace};
 
 const CPUS: usize = 2;
 /// Where the region lies in the RAM file, and where that begins.
@@ -48,16 +47,16 @@ struct Sender;
 type Kymo = kymo::Tracer<Sender>;
 
 // SAFETY: one thread records, on one CPU after the other.
-unsafe impl kymo::ControlPointer for Sender {
+unsafe impl kymo::platform::ControlPointer for Sender {
     fn get() -> *const Control {
         BLOCK.get()
     }
 }
 
 // SAFETY: as above.
-unsafe impl kymo::Platform for Sender {
+unsafe impl kymo::platform::Platform for Sender {
     type Reserve = LocalCas;
-    type Local = kymo::ByPointer<Sender>;
+    type Local = kymo::platform::ByPointer<Sender>;
     fn clock() -> u64 {
         BEGAN.with(|began| began.elapsed().as_nanos() as u64)
     }
@@ -173,21 +172,14 @@ fn session(
     let flags = if deaf { 0 } else { boot.flags(0) };
     let config = Config {
         cpus: CPUS as u32,
-        packet_size: 4096,
         packets: 1024,
         names_packets: 16,
         overflow: Overflow::Discard,
         consumer: Consumer::Kernel,
-        clock: Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
+        clock: Clock::at(1_000_000_000),
         phys: BASE + OFFSET as u64,
-        build_id: [0; 20],
         seed: u64::from(std::process::id()),
-        hosted: false,
+        ..Config::DEFAULT
     };
     BLOCK.set(memory.control(0));
     let started = recorder

@@ -191,16 +191,10 @@ fn config(setting: Setting) -> Config {
         names_packets: 4,
         overflow: setting.overflow,
         consumer: setting.consumer,
-        clock: Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
-        phys: 0,
-        build_id: [0; 20],
+        clock: Clock::at(1_000_000_000),
         seed: 1,
         hosted: true,
+        ..Config::DEFAULT
     }
 }
 

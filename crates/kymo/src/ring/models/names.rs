@@ -1,7 +1,7 @@
 //! A name that one CPU has told, and on which another one relies.
 
 use super::*;
-use crate::name_epoch::NameEpoch;
+use crate::ring::name_epoch::NameEpoch;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Whoever sees that a thing was used sees its name, on whichever CPU it was told: a third CPU's

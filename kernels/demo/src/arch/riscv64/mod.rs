@@ -12,6 +12,7 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use kymo::arch::riscv::kernel_word;
+use kymo::platform::{Call, Control, Masked, Platform};
 
 pub use sbi::put;
 
@@ -39,8 +40,8 @@ pub struct Virt;
 
 // SAFETY: in the kernel, `tp` leads to the hart's control block, from boot.s on: trap.s sets it at
 // every entry, and no switch of threads changes it. Interrupts are masked by `sstatus` alone.
-unsafe impl kymo::Platform for Virt {
-    type Reserve = kymo::Masked<kymo::arch::riscv::Sstatus>;
+unsafe impl Platform for Virt {
+    type Reserve = Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
 
     #[inline(always)]
@@ -56,13 +57,13 @@ unsafe impl kymo::Platform for Virt {
         recording::dump_state();
     }
 
-    fn permits(_: kymo::Call) -> bool {
+    fn permits(_: Call) -> bool {
         recording::is_permitted()
     }
 }
 
 /// What `tp` holds on hart `id` while it is in the kernel.
-extern "C" fn kymo_block(id: u32) -> *const kymo::Control {
+extern "C" fn kymo_block(id: u32) -> *const Control {
     REGION.control(id)
 }
 

@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use kymo::arch::x86_64::{AtGs, TscCas, tsc};
 use kymo::event::Event;
+use kymo::platform::{ByPointer, Control, LocalCas, Platform};
 
 use crate::cpu::Cpu;
 use crate::{MAX_CPUS, REGION, VOCABULARY};
@@ -23,18 +24,18 @@ pub use machine::{cpus, exit, frequency, put};
 /// it too.
 #[repr(C)]
 struct PerCpu {
-    kymo: *const kymo::Control,
+    kymo: *const Control,
     cpu: *const Cpu,
 }
 
-type Block = kymo::ByPointer<AtGs<{ offset_of!(PerCpu, kymo) }>>;
+type Block = ByPointer<AtGs<{ offset_of!(PerCpu, kymo) }>>;
 
 /// The clock is the time stamp counter.
 pub struct Tsc;
 
 // SAFETY: `adopt` sets `gs` before anything can trace; each CPU has its own block, and no code
 // moves to another CPU.
-unsafe impl kymo::Platform for Tsc {
+unsafe impl Platform for Tsc {
     type Reserve = TscCas;
     type Local = Block;
 
@@ -56,8 +57,8 @@ unsafe impl kymo::Platform for Tsc {
 pub struct Jumping;
 
 // SAFETY: as for `Tsc`.
-unsafe impl kymo::Platform for Jumping {
-    type Reserve = kymo::LocalCas;
+unsafe impl Platform for Jumping {
+    type Reserve = LocalCas;
     type Local = Block;
 
     #[inline(always)]

@@ -14,9 +14,9 @@ use super::masked::Masked;
 use super::reader::{ChannelReader, Losses, Region, View};
 use super::source::{Bytes, Source};
 use crate::event::{Event, Text, Vocabulary};
-use crate::ground::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use crate::platform::{ByPointer, Platform};
 use crate::session::{Config, Error, Memory, Session};
+use crate::thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use crate::tracer::Tracer;
 
 crate::event! { #[id(21)] struct Short { seq: u32, check: u32 } }
@@ -55,16 +55,10 @@ fn config(overflow: Overflow, consumer: Consumer, packet_size: u32, packets: u32
         names_packets: 4,
         overflow,
         consumer,
-        clock: Clock {
-            frequency_hz: 1_000_000_000,
-            offset_seconds: 0,
-            offset_ticks: 0,
-            absolute: false,
-        },
-        phys: 0,
-        build_id: [0; 20],
+        clock: Clock::at(1_000_000_000),
         seed: 1,
         hosted: true,
+        ..Config::DEFAULT
     }
 }
 

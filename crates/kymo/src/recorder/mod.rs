@@ -14,7 +14,7 @@ use core::fmt;
 use crate::ctf::stream::Stream;
 use crate::event::{Vocabulary, name_fits};
 use crate::history::History;
-use crate::platform::Platform;
+use crate::platform::{Call, Platform};
 use crate::ring::layout::{ChannelKind, Consumer, Overflow};
 use crate::ring::reader::{Losses, Region, View};
 use crate::ring::source::Source;
@@ -50,24 +50,6 @@ pub mod flags {
     pub const ROLLING: u32 = 1;
     /// All flags there are.
     pub const ALL: u32 = ROLLING;
-}
-
-/// Which call asks for permission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Call {
-    /// `start`.
-    Start,
-    /// `read`: what was recorded goes to the caller, kernel addresses among it.
-    Read,
-    /// `stop`.
-    Stop,
-    /// `finish`.
-    Finish,
-    /// `switch`: what is recorded changes.
-    Switch,
-    /// `snapshot`: the state is told again.
-    Snapshot,
 }
 
 /// What `start` gives.

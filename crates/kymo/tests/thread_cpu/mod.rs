@@ -4,7 +4,8 @@
 
 use std::cell::Cell;
 
-use kymo::{Control, ControlPointer, Interrupts, Memory};
+use kymo::Memory;
+use kymo::platform::{Control, ControlPointer, Interrupts};
 
 thread_local! {
     /// The block of the CPU that the thread is.

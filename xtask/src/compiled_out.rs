@@ -17,9 +17,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind};
 use proc_macro2::{TokenStream, TokenTree};
 
+use crate::failure::Usage;
+use crate::kernel;
 use crate::process::{quiet, target};
 use crate::setup::{self, RISCV64};
-use crate::{Usage, kernel};
 
 /// The tracepoints of every kernel.
 const MACROS: [&str; 2] = ["trace", "trace_masked"];

@@ -11,8 +11,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::process::{cargo, root, run as run_command, target};
-use crate::{big_trace, python, setup};
+use crate::process::{cargo, program, root, run as run_command, target, told as output};
+use crate::{python, setup};
 
 /// Length of the trace that is exported, in megabytes.
 const MEGABYTES: u64 = 2;
@@ -53,7 +53,10 @@ pub(crate) fn run() -> Result<()> {
     run_command(Command::new(&python).arg(&script).args(&files))?;
 
     let trace = folder.join("trace");
-    let counts: BTreeMap<&str, u64> = big_trace::made(&trace, MEGABYTES)?;
+    let mut write = program("kymo-big-trace")?;
+    write.arg("write").arg(&trace);
+    let counts = output(write.args(["--megabytes", &MEGABYTES.to_string()]))?;
+    let counts: BTreeMap<String, u64> = serde_json::from_str(&counts)?;
     run_command(&mut cargo(&[
         "build",
         "-p",

@@ -21,6 +21,11 @@ pub(crate) fn hello(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("hello", RISCV64, toolchain)?.join("hello"))
 }
 
+/// Builds kernels/demo. Returns its ELF image.
+pub(crate) fn demo(toolchain: Toolchain) -> Result<PathBuf> {
+    Ok(build("demo", RISCV64, toolchain)?.join("demo"))
+}
+
 /// Builds all of them. Returns what was built, each with the environment variable by which the
 /// end-to-end tests find it.
 pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> {
@@ -29,7 +34,7 @@ pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> 
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     Ok(vec![
         ("KYMO_HELLO", hello(toolchain)?),
-        ("KYMO_DEMO", build("demo", RISCV64, toolchain)?.join("demo")),
+        ("KYMO_DEMO", demo(toolchain)?),
         ("KYMO_DEMO_WITHOUT_TRACE", demo_without_trace(toolchain)?),
         ("KYMO_PROBES_RISCV64", probes(RISCV64)?),
         ("KYMO_PROBES_RISCV32", probes(RISCV32)?),

@@ -1,17 +1,13 @@
 //! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
 
 mod bench;
-mod bench_ctf;
-mod big_trace;
-mod book;
 mod compiled_out;
 mod conformance;
 mod demo;
 mod export;
+mod failure;
 mod fuzz;
 mod kernel;
-mod lttng;
-mod memory;
 mod mistakes;
 mod overhead;
 mod package;
@@ -21,152 +17,258 @@ mod rules;
 mod setup;
 mod step;
 mod stress;
-mod stress_qemu;
 mod test;
 mod tracers;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
-const HELP: &str = "\
-cargo xtask COMMAND
+use bench::{trace, verbs};
 
-  demo                 boot the example kernel on 4 cores, record it, show what was recorded
-  test [STEP ..]       all checks and tests, or only these steps: setup fmt rules clippy unit conformance doc kernels cli package
-                       big-trace export models mistakes cost bench compiled-out overhead stress e2e babeltrace2 tracers
-                       fuzz;
-                       e2e:FILE is one file of the end-to-end tests (tests/e2e/tests/FILE.rs)
-  kill-test [N]        kill QEMU at N random moments (100 unless told) and recover the trace each time;
-                       KYMO_SEED=S repeats a run (each prints its own)
-  models [N]           run the models of the ring under loom, with N more pre-emptions than in xtask test (1 unless told)
-  mistakes [NAME ..]   make each deliberate mistake of crates/kymo/mistakes (or those with NAME in their name) in a copy of the ring,
-                       and see that the test that is there for it fails
-  overhead [--book]    count what tracing costs a whole kernel, in instructions a unit of work; --book writes the table into the book
-  stress [EVENTS]      let signals nest writers while readers drain, until EVENTS (a thousand million unless told) were verified
-  stress qemu [EVENTS] interrupts inside of writers under QEMU, RISC-V and x86-64, about EVENTS calls each (20000000 unless told)
-  compiled-out [KERNEL]
-                       show that tracepoints which are compiled out leave nothing in the kernel (hello unless told)
-  bench trace          what an event costs in Kymo and in other tracers, side by side; writes the table into the book
-  bench trace --short  the same with few rounds, for CI: holds instructions and bytes against budgets.toml
-  bench ctf            how fast LTTng traces are read, beside babeltrace2; --book writes the table into the book, --short takes small traces
-  ctf-sections         print the sections of both CTF specifications that no case of the conformance set names
-  fuzz ctf [--minutes N]
-                       fuzz the reader of traces and kymo convert, each parser for N minutes (20 s unless told), and print the lines reached
-  big-trace [--mb N]   write a trace of N megabytes (1100 unless told) whose counts are known; report, check and count it, and hold the
-                       answers and the most memory that each took against what they must be
-  build-kernels        build what is under kernels/ and print where it is
-  setup                see that all tools are there; install what is missing, where this process may
+const AFTER: &str = "\
+demo, test and kill-test set up what they need by themselves.
 
-The first three set up what they need by themselves.
-
-  KYMO_TOOLCHAIN=rustup|debian   build kernels with this tool chain only (unset: rustup's, and Debian's if that cannot)
+KYMO_TOOLCHAIN=rustup|debian   build kernels with this tool chain only
+                               (default: rustup's, and Debian's where rustup cannot add targets)
 
 Exit codes: 0 done; 1 a check failed; 2 wrong usage; 4 a tool is missing and cannot be installed from here.";
 
-/// The machine lacks something, and the message says what to type.
-#[derive(Debug)]
-struct Environment(String);
-
-impl std::fmt::Display for Environment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+/// What a person or a CI machine does with this repository, set-up included
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask", after_help = AFTER)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
 }
 
-impl std::error::Error for Environment {}
-
-/// The command line is wrong, and the message says how.
-#[derive(Debug)]
-struct Usage(String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}\n\n{HELP}", self.0)
-    }
+#[derive(Subcommand)]
+enum Command {
+    /// Boot the example kernel on 4 cores, record it, and show what was recorded
+    #[command(after_help = "Example: cargo xtask demo")]
+    Demo,
+    /// Run all checks and tests, or only these steps
+    #[command(after_help = test::help())]
+    Test {
+        /// Names of steps; e2e:FILE is one file of the end-to-end tests (tests/e2e/tests/FILE.rs)
+        #[arg(value_name = "STEP", value_parser = test::step_name)]
+        steps: Vec<String>,
+    },
+    /// Kill QEMU at random moments and recover the trace each time
+    #[command(after_help = "Example: cargo xtask kill-test 20\n\n\
+                            KYMO_SEED=S repeats a run (each prints its own).")]
+    KillTest {
+        /// How often
+        #[arg(value_name = "N", default_value_t = 100)]
+        count: u32,
+    },
+    /// Run the models of the ring under loom
+    #[command(after_help = "Example: cargo xtask models 2")]
+    Models {
+        /// Pre-emptions more than in `cargo xtask test models`
+        #[arg(value_name = "N", default_value_t = 1)]
+        more: u32,
+    },
+    /// Make each deliberate mistake of crates/kymo/mistakes in a copy of the ring, and see that the
+    /// test that is there for it fails
+    #[command(after_help = "Example: cargo xtask mistakes lap")]
+    Mistakes {
+        /// Only mistakes with one of these in their name
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Count what tracing costs a whole kernel, in instructions a unit of work
+    #[command(after_help = "Example: cargo xtask overhead --book")]
+    Overhead {
+        /// Write the table into the book
+        #[arg(long)]
+        book: bool,
+    },
+    /// Let signals nest writers while readers drain
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "Examples:\n  cargo xtask stress 50000000\n  cargo xtask stress qemu"
+    )]
+    Stress(Stress),
+    /// Show that tracepoints which are compiled out leave nothing in a kernel
+    #[command(after_help = "Example: cargo xtask compiled-out demo")]
+    CompiledOut {
+        /// A folder under kernels/
+        #[arg(default_value = "hello")]
+        kernel: String,
+    },
+    /// Measure Kymo beside other programs
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  cargo xtask bench trace --short\n  cargo xtask bench verbs --book"
+    )]
+    Bench(Bench),
+    /// Print the sections of both CTF specifications that no case of the conformance set names
+    #[command(after_help = "Example: cargo xtask ctf-sections")]
+    CtfSections,
+    /// Fuzz a parser of foreign bytes
+    #[command(subcommand, after_help = "Example: cargo xtask fuzz ctf --minutes 30")]
+    Fuzz(Fuzz),
+    /// Write a trace whose counts are known, and compare the answers and the memory of each verb
+    /// with what they must be
+    #[command(after_help = "Example: cargo xtask big-trace --mb 200")]
+    BigTrace {
+        /// Megabytes of the trace
+        #[arg(
+            long = "mb",
+            value_name = "N",
+            default_value_t = 1100,
+            value_parser = clap::value_parser!(u64).range(1..=100_000)
+        )]
+        megabytes: u64,
+    },
+    /// Build what is under kernels/, and print where it is
+    #[command(after_help = "Example: cargo xtask build-kernels")]
+    BuildKernels,
+    /// Find the tools; install what is missing, where this process may
+    #[command(after_help = "Example: cargo xtask setup")]
+    Setup,
 }
 
-impl std::error::Error for Usage {}
+#[derive(Args)]
+struct Stress {
+    /// How many events are verified
+    #[arg(default_value_t = 1_000_000_000)]
+    events: u64,
+    #[command(subcommand)]
+    place: Option<StressPlace>,
+}
+
+#[derive(Subcommand)]
+enum StressPlace {
+    /// Interrupts inside of writers under QEMU, RISC-V and x86-64
+    #[command(after_help = "Example: cargo xtask stress qemu 2000000")]
+    Qemu {
+        /// About how many calls each
+        #[arg(default_value_t = 20_000_000)]
+        events: u64,
+    },
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// What an event costs in Kymo and in other tracers; writes the table into the book
+    #[command(after_help = "Example: cargo xtask bench trace --short")]
+    Trace {
+        /// Few rounds, for CI: compare instructions and bytes with budgets.toml, and write nothing
+        #[arg(long)]
+        short: bool,
+    },
+    /// How fast each verb of `kymo` reads traces, beside babeltrace2, and its memory
+    #[command(after_help = "Examples:\n  cargo xtask bench verbs --book\n  \
+                            cargo xtask bench verbs --only demo --verb 'export --to csv'")]
+    Verbs {
+        /// Write the tables into the book
+        #[arg(long, conflicts_with_all = ["short", "only", "verb", "kymo"])]
+        book: bool,
+        /// Small traces, for CI: everything runs, and no figure is compared with its goal
+        #[arg(long)]
+        short: bool,
+        #[command(flatten)]
+        choice: verbs::Choice,
+    },
+}
+
+#[derive(Subcommand)]
+enum Fuzz {
+    /// The reader of traces, and `kymo convert`; print the lines reached
+    #[command(after_help = "Example: cargo xtask fuzz ctf --minutes 30")]
+    Ctf {
+        /// Minutes for each target [default: 20 seconds]
+        #[arg(long, value_name = "N")]
+        minutes: Option<u64>,
+    },
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let Err(error) = run(&arguments) else {
+    let Some(command) = Arguments::parse().command else {
+        // Where standard output is closed, there is nobody to read it.
+        let _ = Arguments::command().print_help();
         return ExitCode::SUCCESS;
     };
-    eprintln!("xtask: {error:#}");
-    ExitCode::from(match () {
-        () if error.is::<Usage>() => 2,
-        () if error.is::<Environment>() => 4,
-        () => 1,
-    })
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(failure::exit_code(&error))
+        }
+    }
 }
 
-fn run(arguments: &[&str]) -> Result<()> {
-    match arguments {
-        [] | ["help" | "-h" | "--help"] | [_, "-h" | "--help"] => println!("{HELP}"),
-        ["setup"] => {
-            setup::run()?;
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Demo => demo::run(),
+        Command::Test { steps } => test::run(&steps),
+        Command::KillTest { count } => test::kill(count),
+        Command::Models { more } => mistakes::models(more),
+        Command::Mistakes { names } => mistakes::run(&names, mistakes::Tests::Untried),
+        Command::Overhead { book } => overhead::run(book),
+        Command::Stress(Stress { events, place }) => match place {
+            Some(StressPlace::Qemu { events }) => stress::qemu(events),
+            None => stress::run(events),
+        },
+        Command::CompiledOut { kernel } => compiled_out::run(&kernel),
+        Command::Bench(Bench::Trace { short }) => trace::measure_all(if short {
+            trace::Form::Short
+        } else {
+            trace::Form::Full
+        }),
+        Command::Bench(Bench::Verbs {
+            book,
+            short,
+            choice,
+        }) => {
+            let form = match (book, short) {
+                (true, _) => verbs::Form::Book,
+                (_, true) => verbs::Form::Short,
+                _ => verbs::Form::Full,
+            };
+            verbs::run(form, &choice)
         }
-        ["build-kernels"] => test::kernels()?
-            .iter()
-            .for_each(|(_, file)| println!("{}", file.display())),
-        ["bench", "trace"] => bench::trace(bench::Form::Full)?,
-        ["bench", "ctf"] => bench_ctf::run(bench_ctf::Form::Full)?,
-        ["bench", "ctf", "--book"] => bench_ctf::run(bench_ctf::Form::Book)?,
-        ["bench", "ctf", "--short"] => bench_ctf::run(bench_ctf::Form::Short)?,
-        ["bench", "trace", "--short"] => bench::trace(bench::Form::Short)?,
-        ["ctf-sections"] => conformance::sections()?,
-        ["fuzz", "ctf"] => fuzz::ctf(20, false)?,
-        ["fuzz", "ctf", "--minutes", minutes] => match minutes.parse::<u64>() {
-            Ok(minutes) => fuzz::ctf(minutes.saturating_mul(60), true)?,
-            Err(_) => bail!(Usage(format!(
-                "--minutes takes a number, and \"{minutes}\" is none."
-            ))),
-        },
-        ["big-trace"] => big_trace::long(1100)?,
-        ["big-trace", "--mb", megabytes] => match megabytes.parse() {
-            Ok(megabytes @ 1..=100_000) => big_trace::long(megabytes)?,
-            _ => bail!(Usage(format!(
-                "--mb takes a number of megabytes, and \"{megabytes}\" is none."
-            ))),
-        },
-        [memory::MEASURED, figure, program, arguments @ ..] => {
-            memory::measured(figure, program, arguments)?
+        Command::CtfSections => conformance::sections(),
+        Command::Fuzz(Fuzz::Ctf { minutes: None }) => fuzz::ctf(20, false),
+        Command::Fuzz(Fuzz::Ctf {
+            minutes: Some(minutes),
+        }) => fuzz::ctf(minutes.saturating_mul(60), true),
+        Command::BigTrace { megabytes } => test::big_trace(megabytes),
+        Command::BuildKernels => {
+            for (_, file) in test::kernels()? {
+                println!("{}", file.display());
+            }
+            Ok(())
         }
-        ["demo"] => demo::run()?,
-        ["test", steps @ ..] => test::run(steps)?,
-        ["kill-test"] => test::kill(100)?,
-        ["kill-test", count] => match count.parse() {
-            Ok(count) => test::kill(count)?,
-            Err(_) => bail!(Usage(format!(
-                "kill-test takes a number, and \"{count}\" is none."
-            ))),
-        },
-        ["models"] => mistakes::models(1)?,
-        ["models", more] => match more.parse() {
-            Ok(more) => mistakes::models(more)?,
-            Err(_) => bail!(Usage(format!(
-                "models takes a number of pre-emptions, and \"{more}\" is none."
-            ))),
-        },
-        ["mistakes", names @ ..] => mistakes::run(names, mistakes::Tests::Untried)?,
-        ["stress", "qemu"] => stress_qemu::run(None)?,
-        ["stress", "qemu", events] => stress_qemu::run(Some(events))?,
-        ["compiled-out"] => compiled_out::run("hello")?,
-        ["compiled-out", kernel] => compiled_out::run(kernel)?,
-        ["overhead"] => overhead::run(false)?,
-        ["overhead", "--book"] => overhead::run(true)?,
-        ["stress"] => stress::run(1_000_000_000)?,
-        ["stress", events] => match events.parse() {
-            Ok(events) => stress::run(events)?,
-            Err(_) => bail!(Usage(format!(
-                "stress takes a number of events, and \"{events}\" is none."
-            ))),
-        },
-        [other, ..] => bail!(Usage(format!(
-            "There is no command \"{other}\" with these arguments."
-        ))),
+        Command::Setup => setup::run().map(drop),
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_described_without_contradictions() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_has_an_example() {
+        fn visit(command: &clap::Command, path: &str) {
+            for inner in command.get_subcommands() {
+                let path = format!("{path} {}", inner.get_name());
+                let help = inner.get_after_help().map(ToString::to_string);
+                assert!(
+                    help.is_some_and(|help| help.contains("cargo xtask")),
+                    "{path} has no example"
+                );
+                visit(inner, &path);
+            }
+        }
+        visit(&Arguments::command(), "cargo xtask");
+    }
 }

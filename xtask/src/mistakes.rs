@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::Usage;
+use crate::failure::Usage;
 use crate::process::{cargo, quiet, root, target};
 
 /// A test that takes longer does not notice the mistake: it hangs on it. (The slowest one needs
@@ -118,14 +118,22 @@ pub(crate) enum Tests {
 }
 
 /// Tries those whose names contain one of `names`, or all.
-pub(crate) fn run(names: &[&str], tests_are: Tests) -> Result<()> {
+pub(crate) fn run(names: &[String], tests_are: Tests) -> Result<()> {
     let mut list = read_list()?;
     for name in names {
-        if !list.iter().any(|mistake| mistake.name.contains(name)) {
+        if !list
+            .iter()
+            .any(|mistake| mistake.name.contains(name.as_str()))
+        {
             bail!(Usage(format!("No mistake has \"{name}\" in its name.")));
         }
     }
-    list.retain(|mistake| names.is_empty() || names.iter().any(|name| mistake.name.contains(name)));
+    list.retain(|mistake| {
+        names.is_empty()
+            || names
+                .iter()
+                .any(|name| mistake.name.contains(name.as_str()))
+    });
     let (mut seen, unseen): (Vec<_>, Vec<_>) = list
         .into_iter()
         .partition(|mistake| mistake.unseen.is_none());

@@ -13,9 +13,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::bench::book;
 use crate::process::{root, target};
 use crate::setup::{self, RISCV64};
-use crate::{book, kernel, process};
+use crate::{kernel, process};
 
 const HARTS: u32 = 4;
 /// Instructions in a tick of the clock: a nanosecond each, 10 MHz.

@@ -38,6 +38,30 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs it and returns its standard output; its standard error goes where ours goes.
+pub(crate) fn told(command: &mut Command) -> Result<String> {
+    let line = line(command);
+    eprintln!("$ {line}");
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start: {line}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        bail!("this failed ({}): {line}\n{text}", output.status);
+    }
+    Ok(text)
+}
+
+/// A program of this workspace, built.
+pub(crate) fn program(package: &str) -> Result<Command> {
+    run(&mut cargo(&["build", "-p", package]))?;
+    let mut command = Command::new(target().join("debug").join(package));
+    command.current_dir(root());
+    Ok(command)
+}
+
 /// Its standard output, or `None` if it cannot be started or fails. Says nothing.
 pub(crate) fn quiet(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;

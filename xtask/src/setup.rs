@@ -9,8 +9,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::failure::{Environment, Usage};
 use crate::process::{exists, quiet, run as run_command};
-use crate::{Environment, Usage};
 
 /// The target of kernels/hello.
 pub(crate) const RISCV64: &str = "riscv64imac-unknown-none-elf";

@@ -1,13 +1,15 @@
-//! `cargo xtask stress`: the long form of the step `stress` of `cargo xtask test`.
+//! `cargo xtask stress`: the long forms of the stress tests.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
+use crate::failure::Usage;
 use crate::process::{cargo, run as run_command};
+use crate::{setup, test};
 
-/// Signals nest writers while readers drain, until so many events were verified: tests/stress.
+/// Runs tests/stress until so many events were verified: signals nest writers while readers drain.
 pub(crate) fn run(events: u64) -> Result<()> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        println!("Not run: it sends signals into the writers of x86-64, on Linux.");
+        println!("NOT RUN: it sends signals into the writers of x86-64, on Linux.");
         return Ok(());
     }
     let mut command = cargo(&[
@@ -20,4 +22,28 @@ pub(crate) fn run(events: u64) -> Result<()> {
         "--nocapture",
     ]);
     run_command(command.env("KYMO_STRESS_EVENTS", events.to_string()))
+}
+
+/// The long form of tests/e2e/tests/stress.rs: interrupts nest writers under QEMU, with so many
+/// calls for each processor.
+pub(crate) fn qemu(events: u64) -> Result<()> {
+    if events < 100_000 {
+        bail!(Usage(format!(
+            "stress qemu takes 100000 events or more, not {events}."
+        )));
+    }
+    setup::run()?;
+    let options = [
+        "--test",
+        "stress",
+        "--",
+        "--include-ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ];
+    run_command(
+        test::e2e()?
+            .env("KYMO_QEMU_STRESS_EVENTS", events.to_string())
+            .args(options),
+    )
 }

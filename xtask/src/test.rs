@@ -1,201 +1,323 @@
-//! `cargo xtask test`: everything that must hold before a commit; CI runs the same.
+//! `cargo xtask test`: everything that must hold before a commit; CI runs all of it.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use crate::process::{cargo, run as run_command, target};
+use crate::bench::{trace, verbs};
+use crate::process::{cargo, program, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::{
-    Usage, bench, bench_ctf, big_trace, compiled_out, conformance, export, fuzz, kernel, mistakes,
-    overhead, package, rules, stress, tracers,
+    compiled_out, conformance, export, fuzz, kernel, mistakes, overhead, package, rules, stress,
+    tracers,
 };
 
+/// A step of `cargo xtask test`.
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    /// What it does, for the help.
+    what: &'static str,
+    run: fn() -> Result<()>,
+    /// The command that does more of it than CI has time for.
+    long: Option<&'static str>,
+}
+
+const fn step(name: &'static str, what: &'static str, run: fn() -> Result<()>) -> Step {
+    Step {
+        name,
+        what,
+        run,
+        long: None,
+    }
+}
+
+impl Step {
+    const fn long(self, command: &'static str) -> Step {
+        Step {
+            long: Some(command),
+            ..self
+        }
+    }
+}
+
 /// In the order in which they run: what fails fast comes first.
-pub(crate) const STEPS: [&str; 23] = [
-    "setup",
-    "fmt",
-    "rules",
-    "clippy",
-    "unit",
-    "conformance",
-    "doc",
-    "kernels",
-    "cli",
-    "package",
-    "big-trace",
-    "export",
-    "models",
-    "mistakes",
-    "cost",
-    "bench",
-    "compiled-out",
-    "overhead",
-    "stress",
-    "e2e",
-    "babeltrace2",
-    "tracers",
-    "fuzz",
+pub(crate) const STEPS: [Step; 23] = [
+    step("setup", "finds the tools, installs what is missing", || {
+        setup::run().map(drop)
+    }),
+    step("fmt", "formatting, of the kernels too", fmt),
+    step(
+        "rules",
+        "every rule of docs/rules.md has a test",
+        rules::run,
+    ),
+    step("clippy", "lints as errors, of the kernels too", clippy),
+    step("unit", "cargo test, with all features and with none", unit),
+    step(
+        "conformance",
+        "the specifications of CTF, case by case",
+        conformance::run,
+    ),
+    step("doc", "the API documentation, warnings as errors", doc),
+    step("kernels", "builds the kernels, for all processors", || {
+        kernels().map(drop)
+    }),
+    step("cli", "builds kymo and QEMU's plugin", || cli().map(drop)),
+    step(
+        "package",
+        "each crate builds from its package, and installs",
+        package::run,
+    ),
+    step(
+        "big-trace",
+        "memory and answers of the verbs on known traces",
+        short_traces,
+    )
+    .long("cargo xtask big-trace"),
+    step("export", "other tools read what is exported", export::run),
+    step("models", "the ring under a model checker", || {
+        mistakes::models(0)
+    })
+    .long("cargo xtask models"),
+    // Those of their tests that are no models are in `unit`.
+    step(
+        "mistakes",
+        "a third of the deliberate mistakes: tests notice them",
+        || mistakes::run(&[], mistakes::Tests::Passed),
+    )
+    .long("cargo xtask mistakes"),
+    step("cost", "counts the instructions of an event", cost),
+    step("bench", "the short forms of the benchmarks", bench)
+        .long("cargo xtask bench trace, cargo xtask bench verbs"),
+    step(
+        "compiled-out",
+        "tracepoints that are compiled out leave nothing",
+        || {
+            ["hello", "demo"]
+                .into_iter()
+                .try_for_each(compiled_out::run)
+        },
+    ),
+    step(
+        "overhead",
+        "counts what tracing costs a whole kernel",
+        || overhead::run(false),
+    ),
+    step("stress", "signals nest writers while readers drain", || {
+        stress::run(10_000_000)
+    })
+    .long("cargo xtask stress"),
+    step("e2e", "kernels under QEMU, and what users see", all_e2e)
+        .long("cargo xtask kill-test, cargo xtask stress qemu"),
+    step(
+        "babeltrace2",
+        "the reader of traces beside babeltrace2",
+        babeltrace2,
+    ),
+    step("tracers", "traces by other tracers", tracers::run),
+    step("fuzz", "each parser of foreign bytes, for 20 s", || {
+        fuzz::ctf(20, false)
+    })
+    .long("cargo xtask fuzz ctf --minutes 30"),
 ];
 
 /// How the name of one file of the end-to-end tests begins.
 const ONE_FILE: &str = "e2e:";
 
+/// The steps, one a line, as the help has them.
+pub(crate) fn help() -> String {
+    let mut help = "Steps, in their order:\n".to_owned();
+    for Step {
+        name, what, long, ..
+    } in &STEPS
+    {
+        help.push_str(&format!("  {name:<12} {what}"));
+        if let Some(long) = long {
+            help.push_str(&format!("; more of it: {long}"));
+        }
+        help.push('\n');
+    }
+    help.push_str("\nExample: cargo xtask test unit clippy e2e:demo");
+    help
+}
+
+/// Checks the name of a step on the command line.
+pub(crate) fn step_name(name: &str) -> Result<String, String> {
+    if name.starts_with(ONE_FILE) || STEPS.iter().any(|step| step.name == name) {
+        return Ok(name.to_owned());
+    }
+    let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+    Err(format!(
+        "there is no such step; the steps are: {}",
+        names.join(" ")
+    ))
+}
+
 /// Runs the steps with these names, or all; stops at the first that fails. `e2e:FILE` is one file
 /// of the end-to-end tests.
-pub(crate) fn run(only: &[&str]) -> Result<()> {
-    let is_step = |name: &str| STEPS.contains(&name) || name.starts_with(ONE_FILE);
-    if let Some(unknown) = only.iter().find(|name| !is_step(name)) {
-        bail!(Usage(format!(
-            "There is no step \"{unknown}\". The steps are: {}.",
-            STEPS.join(" ")
-        )));
-    }
+pub(crate) fn run(only: &[String]) -> Result<()> {
     let mut steps = Steps::default();
-    for name in STEPS {
-        if only.is_empty() || only.contains(&name) {
-            steps.run(name, || step(name))?;
+    for step in &STEPS {
+        if only.is_empty() || only.iter().any(|name| name == step.name) {
+            steps.run(step.name, step.run)?;
         }
     }
-    for name in only.iter().filter(|name| name.starts_with(ONE_FILE)) {
-        steps.run(name, || step(name))?;
+    for name in only {
+        if let Some(file) = name.strip_prefix(ONE_FILE) {
+            steps.run(name, || one_e2e(file))?;
+        }
     }
     Ok(())
 }
 
-fn step(name: &str) -> Result<()> {
-    match name {
-        "setup" => setup::run().map(drop),
-        "fmt" => {
-            run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
-            run_command(cargo(&["fmt", "--check"]).current_dir(bench::folder()))?;
-            kernel::ALL.into_iter().try_for_each(|name| {
-                run_command(cargo(&["fmt", "--check"]).current_dir(kernel::folder(name)))
-            })
-        }
-        "clippy" => {
-            run_command(&mut cargo(&[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--all-features",
-                "--",
-                "-Dwarnings",
-            ]))?;
-            // With all features the plugin is that for QEMU 9.2 and later.
-            run_command(&mut cargo(&[
-                "clippy",
-                "-p",
-                "kymo-cost",
-                "--",
-                "-Dwarnings",
-            ]))?;
-            // The library's other feature sets: a kernel's, and tracepoints compiled out.
-            for features in [
-                &["--no-default-features"][..],
-                &["--no-default-features", "--features", "std"],
-                &[],
-            ] {
-                let mut clippy = cargo(&["clippy", "-p", "kymo"]);
-                run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
-            }
-            mistakes::clippy()?;
-            bench::clippy()?;
-            match setup::toolchain()? {
-                Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),
-                Toolchain::Debian => {
-                    println!("The kernels are not linted: Debian's compiler comes without clippy.");
-                    Ok(())
-                }
-            }
-        }
-        "unit" => {
-            run_command(&mut cargo(&["test", "--all-features"]))?;
-            // Compiled out: fields are checked and not evaluated.
-            for tests in [&["--doc"][..], &["--test", "evaluation"]] {
-                run_command(
-                    cargo(&[
-                        "test",
-                        "-p",
-                        "kymo",
-                        "--no-default-features",
-                        "--features",
-                        "std",
-                    ])
-                    .args(tests),
-                )?;
-            }
-            unit_32_bits()
-        }
-        "conformance" => conformance::run(),
-        "doc" => run_command(
-            cargo(&["doc", "--workspace", "--no-deps", "--all-features"])
-                .env("RUSTDOCFLAGS", "-Dwarnings"),
-        ),
-        "kernels" => kernels().map(drop),
-        "cli" => cli().map(drop),
-        "rules" => rules::run(),
-        "package" => package::run(),
-        "big-trace" => big_trace::short(),
-        "export" => export::run(),
-        "models" => mistakes::models(0),
-        // Those of their tests that are no models are in `unit`.
-        "mistakes" => mistakes::run(&[], mistakes::Tests::Passed),
-        // The one test whose figures are to be read.
-        "cost" => {
-            run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"]))
-        }
-        "bench" => {
-            bench::trace(bench::Form::Short)?;
-            bench_ctf::run(bench_ctf::Form::Short)
-        }
-        "compiled-out" => ["hello", "demo"]
-            .into_iter()
-            .try_for_each(compiled_out::run),
-        "overhead" => overhead::run(false),
-        "stress" => stress::run(10_000_000),
-        // One at a time: each has a machine of four harts of its own.
-        "e2e" => run_command(e2e()?.args([
-            "--no-fail-fast",
-            "--",
-            "--include-ignored",
-            "--test-threads=1",
-        ])),
-        "babeltrace2" => {
-            let packages = [
-                "test",
-                "--all-features",
-                "-p",
-                "kymo-ctf",
-                "-p",
-                "kymo-cli",
-                "--",
-                "--ignored",
-            ];
-            // Those that need traces are in `tracers`.
-            let others = [
-                "--skip",
-                "values_are_the_same",
-                "--skip",
-                "lines_of_tracers_are_the_same",
-            ];
-            run_command(&mut cargo(&[&packages[..], &others].concat()))
-        }
-        "tracers" => tracers::run(),
-        "fuzz" => fuzz::ctf(20, false),
-        other => match other.strip_prefix(ONE_FILE) {
-            Some(file) => run_command(e2e()?.args([
-                "--test",
-                file,
-                "--",
-                "--include-ignored",
-                "--test-threads=1",
-            ])),
-            None => bail!("step {other} has no command"),
-        },
+fn fmt() -> Result<()> {
+    run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+    run_command(cargo(&["fmt", "--check"]).current_dir(trace::folder()))?;
+    kernel::ALL.into_iter().try_for_each(|name| {
+        run_command(cargo(&["fmt", "--check"]).current_dir(kernel::folder(name)))
+    })
+}
+
+fn clippy() -> Result<()> {
+    run_command(&mut cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "-Dwarnings",
+    ]))?;
+    // With all features the plugin is that for QEMU 9.2 and later.
+    run_command(&mut cargo(&[
+        "clippy",
+        "-p",
+        "kymo-cost",
+        "--",
+        "-Dwarnings",
+    ]))?;
+    // The library's other feature sets: a kernel's, and tracepoints compiled out.
+    for features in [
+        &["--no-default-features"][..],
+        &["--no-default-features", "--features", "std"],
+        &[],
+    ] {
+        let mut clippy = cargo(&["clippy", "-p", "kymo"]);
+        run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
     }
+    mistakes::clippy()?;
+    trace::clippy()?;
+    match setup::toolchain()? {
+        Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),
+        Toolchain::Debian => {
+            println!("The kernels are not linted: Debian's compiler comes without clippy.");
+            Ok(())
+        }
+    }
+}
+
+fn unit() -> Result<()> {
+    run_command(&mut cargo(&["test", "--all-features"]))?;
+    // Compiled out: fields are checked and not evaluated.
+    for tests in [&["--doc"][..], &["--test", "evaluation"]] {
+        run_command(
+            cargo(&[
+                "test",
+                "-p",
+                "kymo",
+                "--no-default-features",
+                "--features",
+                "std",
+            ])
+            .args(tests),
+        )?;
+    }
+    unit_32_bits()
+}
+
+fn doc() -> Result<()> {
+    run_command(
+        cargo(&["doc", "--workspace", "--no-deps", "--all-features"])
+            .env("RUSTDOCFLAGS", "-Dwarnings"),
+    )
+}
+
+/// Prints the figures, which are to be read.
+fn cost() -> Result<()> {
+    run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"]))
+}
+
+fn bench() -> Result<()> {
+    trace::measure_all(trace::Form::Short)?;
+    verbs::run(verbs::Form::Short, &verbs::Choice::default())
+}
+
+/// One test at a time: each has a machine of four harts of its own.
+fn all_e2e() -> Result<()> {
+    run_command(e2e()?.args([
+        "--no-fail-fast",
+        "--",
+        "--include-ignored",
+        "--test-threads=1",
+    ]))
+}
+
+fn one_e2e(file: &str) -> Result<()> {
+    run_command(e2e()?.args([
+        "--test",
+        file,
+        "--",
+        "--include-ignored",
+        "--test-threads=1",
+    ]))
+}
+
+fn babeltrace2() -> Result<()> {
+    let packages = [
+        "test",
+        "--all-features",
+        "-p",
+        "kymo-ctf",
+        "-p",
+        "kymo-cli",
+        "--",
+        "--ignored",
+    ];
+    // Those that need traces are in `tracers`.
+    let others = [
+        "--skip",
+        "values_are_the_same",
+        "--skip",
+        "lines_of_tracers_are_the_same",
+    ];
+    run_command(&mut cargo(&[&packages[..], &others].concat()))
+}
+
+/// Two short traces of known counts.
+fn short_traces() -> Result<()> {
+    if !cfg!(target_os = "linux") {
+        println!("NOT RUN: the memory that a command takes is measured on Linux only.");
+        return Ok(());
+    }
+    let kymo = cli()?;
+    let mut compare = program("kymo-big-trace")?;
+    compare.arg("compare").arg("--kymo").arg(kymo);
+    run_command(
+        compare
+            .arg("--folder")
+            .arg(target().join("big-trace/short")),
+    )
+}
+
+/// A trace of known counts, this long.
+pub(crate) fn big_trace(megabytes: u64) -> Result<()> {
+    let kymo = cli()?;
+    let name = megabytes.to_string();
+    let mut read = program("kymo-big-trace")?;
+    read.args(["read", "--megabytes", &name]);
+    read.arg("--kymo").arg(kymo).arg("--folder");
+    run_command(read.arg(target().join("big-trace").join(&name)))
 }
 
 /// Builds the `kymo` command, and the plugin beside it. Returns the command's path.
@@ -248,7 +370,7 @@ pub(crate) fn e2e() -> Result<Command> {
     Ok(command)
 }
 
-/// The long form of the end-to-end tests in tests/e2e/tests/kill.rs: the same, more often.
+/// Runs the end-to-end tests of tests/e2e/tests/kill.rs with so many kills.
 pub(crate) fn kill(count: u32) -> Result<()> {
     setup::run()?;
     run_command(e2e()?.env("KYMO_KILLS", count.to_string()).args([

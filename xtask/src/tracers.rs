@@ -6,8 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::bench::{lttng, trace};
+use crate::failure::Environment;
 use crate::process::{cargo, root, run as run_command, target};
-use crate::{Environment, bench, lttng, setup};
+use crate::setup;
 
 /// How many events of every kind LTTng records; its numbers stay below what babeltrace2 prints
 /// exactly.
@@ -73,7 +75,7 @@ fn lttng_trace(folder: &Path) -> Result<PathBuf> {
 
 /// A tracer that barectf generates, of this byte order.
 fn barectf(folder: &Path, order: &str) -> Result<PathBuf> {
-    let command = bench::barectf_command()?;
+    let command = trace::barectf_command()?;
     let source = root().join("benches/ctf/barectf");
     let (folder, trace) = (folder.join(order), folder.join(order).join("trace"));
     fs::create_dir_all(&trace)?;

@@ -1,21 +1,17 @@
-//! `cargo xtask big-trace`: a long trace whose counts are known, and what reading it takes.
-
-mod kernel;
-mod stream;
+//! What each verb answers on a trace whose counts are known, and the time and memory that it takes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::process::target;
-use crate::{memory, test};
-use kernel::{Kernel, Known};
-use stream::Writer;
+use crate::kernel::{self, Kernel, Known};
+use crate::memory;
+use crate::stream::Writer;
 
 /// Most memory that a verb may take, whatever the trace's length, in kilobytes.
 const LIMIT_KB: u64 = 200_000;
@@ -56,8 +52,8 @@ struct Cost {
 }
 
 /// One long trace.
-pub(crate) fn long(megabytes: u64) -> Result<()> {
-    let costs = measure(megabytes)?;
+pub(super) fn long(kymo: &Path, folder: &Path, megabytes: u64) -> Result<()> {
+    let costs = measure(kymo, folder, megabytes)?;
     let least = costs
         .values()
         .map(|cost| cost.time)
@@ -77,17 +73,18 @@ pub(crate) fn long(megabytes: u64) -> Result<()> {
             seconds / least
         );
     }
-    println!("The trace is in {}", folder(megabytes).display());
+    println!("The trace is in {}", folder.display());
     Ok(())
 }
 
 /// Two short ones, of which the longer one must not take more memory.
-pub(crate) fn short() -> Result<()> {
+pub(super) fn short(kymo: &Path, folder: &Path) -> Result<()> {
     if !cfg!(target_os = "linux") {
         println!("NOT RUN: the memory that a command takes is measured on Linux only.");
         return Ok(());
     }
-    let [small, large] = SHORT.map(measure);
+    let [small, large] =
+        SHORT.map(|megabytes| measure(kymo, &folder.join(megabytes.to_string()), megabytes));
     let (small, large) = (small?, large?);
     for (verb, cost) in &large {
         let before = small.get(verb).map_or(0, |cost| cost.kilobytes);
@@ -99,21 +96,13 @@ pub(crate) fn short() -> Result<()> {
             bail!("kymo {verb} takes more memory for a longer trace");
         }
     }
-    SHORT.iter().try_for_each(|&megabytes| {
-        fs::remove_dir_all(folder(megabytes)).context("the trace cannot be removed")
-    })
+    fs::remove_dir_all(folder).context("the traces cannot be removed")
 }
 
-fn folder(megabytes: u64) -> PathBuf {
-    target().join(format!("big-trace/{megabytes}"))
-}
-
-/// Writes the trace, reads it by each verb, and holds the answers against what was written.
-fn measure(megabytes: u64) -> Result<BTreeMap<&'static str, Cost>> {
-    let kymo = test::cli()?;
-    let folder = folder(megabytes);
+/// Writes the trace, reads it with each verb, and compares the answers with what was written.
+fn measure(kymo: &Path, folder: &Path, megabytes: u64) -> Result<BTreeMap<&'static str, Cost>> {
     if folder.exists() {
-        fs::remove_dir_all(&folder).context("the old trace cannot be removed")?;
+        fs::remove_dir_all(folder).context("the old trace cannot be removed")?;
     }
     let trace = folder.join("trace");
     let (known, writer) = write(&trace, megabytes)?;
@@ -148,7 +137,7 @@ fn measure(megabytes: u64) -> Result<BTreeMap<&'static str, Cost>> {
             })
             .collect();
         let mut cost =
-            take(&kymo, &arguments, &trace, &answer).with_context(|| format!("kymo {verb}"))?;
+            take(kymo, &arguments, &trace, &answer).with_context(|| format!("kymo {verb}"))?;
         if arguments.first() == Some(&MAPS) {
             cost.kilobytes = cost.kilobytes.saturating_sub(writer.bytes() / 1024);
         }
@@ -200,8 +189,9 @@ fn measure(megabytes: u64) -> Result<BTreeMap<&'static str, Cost>> {
     Ok(costs)
 }
 
-/// Writes the trace.
-fn write(trace: &Path, megabytes: u64) -> Result<(Known, Writer)> {
+/// Writes a trace of this many megabytes. Returns what its kernel did, and how many events of each
+/// name it has.
+pub(super) fn write(trace: &Path, megabytes: u64) -> Result<(Known, Writer)> {
     let mut writer = Writer::new(trace)?;
     let mut kernel = Kernel::boot(&mut writer)?;
     while kernel.bytes() < megabytes * 1_000_000 {
@@ -212,11 +202,6 @@ fn write(trace: &Path, megabytes: u64) -> Result<(Known, Writer)> {
     let known = kernel.halt()?;
     writer.finish()?;
     Ok((known, writer))
-}
-
-/// Writes a trace of this many megabytes, and gives how many events of each name it has.
-pub(crate) fn made(trace: &Path, megabytes: u64) -> Result<BTreeMap<&'static str, u64>> {
-    Ok(write(trace, megabytes)?.1.counts)
 }
 
 /// All rows of a table for which `which` holds, added up.

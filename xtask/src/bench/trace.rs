@@ -7,9 +7,11 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::lttng::Daemon;
+use super::book;
+use super::lttng::Daemon;
+use crate::failure::Environment;
 use crate::process::{cargo, quiet, root, run, target};
-use crate::{Environment, book, python, setup};
+use crate::{python, setup};
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +51,7 @@ pub(crate) fn clippy() -> Result<()> {
 }
 
 /// Measures everything, prints the table, and in the full form writes it into the book.
-pub(crate) fn trace(form: Form) -> Result<()> {
+pub(crate) fn measure_all(form: Form) -> Result<()> {
     let obstacle = match std::thread::available_parallelism() {
         _ if !IS_HERE => {
             Some("it is for x86-64 processors under Linux, and this is another machine")

@@ -15,7 +15,7 @@ use kymo::vocabulary::{
     SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadState, Tid,
 };
 
-use super::stream::Writer;
+use crate::stream::Writer;
 
 /// CPUs.
 pub(super) const CPUS: u32 = 4;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::Environment;
+use crate::failure::Environment;
 use crate::process::{quiet, run};
 
 /// A session daemon of our own. Ends with this value, and its sessions with it.

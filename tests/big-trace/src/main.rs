@@ -1,0 +1,87 @@
+//! Long traces whose counts are known: written event by event, and read by each verb of `kymo`.
+//!
+//! `cargo xtask big-trace` reads one of a gigabyte, `cargo xtask test big-trace` two short ones; the
+//! step `export` and `cargo xtask bench verbs` write theirs by it.
+
+mod kernel;
+mod memory;
+mod reading;
+mod stream;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Writes long traces whose counts are known, and reads them with `kymo`.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Writes a trace, and prints how many events of each name it has, as a JSON object
+    Write {
+        /// The new trace directory
+        trace: PathBuf,
+        /// Its length
+        #[arg(long, value_name = "N")]
+        megabytes: u64,
+    },
+    /// Writes a trace, reads it with each verb, and compares the answers with what was written
+    Read {
+        /// The `kymo` command
+        #[arg(long)]
+        kymo: PathBuf,
+        /// A folder for the trace and the answers, which is replaced
+        #[arg(long)]
+        folder: PathBuf,
+        /// The trace's length
+        #[arg(long, value_name = "N")]
+        megabytes: u64,
+    },
+    /// Reads two short traces; the longer one must not take more memory
+    Compare {
+        /// The `kymo` command
+        #[arg(long)]
+        kymo: PathBuf,
+        /// A folder for the traces and the answers, which is replaced
+        #[arg(long)]
+        folder: PathBuf,
+    },
+    /// Runs a program, and writes the most memory that was resident, in kilobytes, to a file
+    #[command(hide = true, name = memory::MEASURED)]
+    Measured {
+        /// Where the figure goes
+        figure: PathBuf,
+        /// The program
+        program: OsString,
+        /// The program's arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().command {
+        Command::Write { trace, megabytes } => {
+            let (_, writer) = reading::write(&trace, megabytes)?;
+            println!("{}", serde_json::to_string(&writer.counts)?);
+            Ok(())
+        }
+        Command::Read {
+            kymo,
+            folder,
+            megabytes,
+        } => reading::long(&kymo, &folder, megabytes),
+        Command::Compare { kymo, folder } => reading::short(&kymo, &folder),
+        Command::Measured {
+            figure,
+            program,
+            arguments,
+        } => memory::measured(&figure, &program, &arguments),
+    }
+}

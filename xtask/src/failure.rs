@@ -1,0 +1,36 @@
+//! Errors that have an exit code of their own.
+
+/// The machine lacks something, and the message says what to type.
+#[derive(Debug)]
+pub(crate) struct Environment(pub(crate) String);
+
+impl std::fmt::Display for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Environment {}
+
+/// The command line is wrong, and the message says how.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}\n\nFor all commands: cargo xtask --help", self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// 1 for a check that failed, 2 for wrong usage, 4 for a missing tool.
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<Usage>() {
+        2
+    } else if error.is::<Environment>() {
+        4
+    } else {
+        1
+    }
+}

@@ -1,8 +1,8 @@
-//! Kymo in a user-space program: `cargo run -p kymo --features std --example hosted -- DIRECTORY`
+//! Kymo in a user-space program: `cargo run -p kymo-hosted --example hosted -- DIRECTORY`
 //! writes a trace that any CTF reader opens.
 
-use kymo::hosted::{self, Hosted, Options};
 use kymo::{Text, Tid, trace, vocabulary::ThreadName};
+use kymo_hosted::{Hosted, Options};
 
 kymo::event! {
     /// A worker finished a piece of work.
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = std::env::args_os()
         .nth(1)
         .ok_or("name a directory for the trace")?;
-    let session = hosted::start(&Options::default(), &VOCABULARY)?;
+    let session = kymo_hosted::start(&Options::default(), &VOCABULARY)?;
     std::thread::scope(|scope| {
         for worker in 0..4 {
             scope.spawn(move || {

@@ -8,8 +8,8 @@ use kymo::ring::reader::View;
 
 use crate::follow::{self, Follower, LOOK, POLL, Progress};
 use crate::image;
+use crate::region::Summary;
 use crate::users::{Identity, Users};
-use kymo::ctf::directory::Summary;
 
 /// How often it is looked whether the machine's process is there.
 const CHECK: Duration = Duration::from_millis(100);

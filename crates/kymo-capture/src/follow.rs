@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kymo::ctf::directory::{Summary, TraceWriter};
+use crate::region::{Summary, TraceWriter};
 use kymo::ring::layout::Overflow;
 use kymo::ring::reader::View;
 use kymo::ring::source::Live;
@@ -158,7 +158,7 @@ impl Follower {
         let only_looked = self.writer.is_host_consumer() && !self.consumes;
         let summary = self.writer.finish(&live).map_err(|source| Error::Write {
             out: self.out.display().to_string(),
-            source,
+            source: source.into(),
         })?;
         Ok(Followed {
             summary,

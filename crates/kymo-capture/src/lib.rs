@@ -10,20 +10,33 @@
 //! A machine whose memory is read is never asked for anything, and never stopped.
 #![deny(missing_docs)]
 
+#[cfg(feature = "machines")]
 pub mod attach;
+#[cfg(feature = "machines")]
 pub mod follow;
+#[cfg(feature = "machines")]
 pub mod image;
+#[cfg(feature = "machines")]
 mod mapping;
+#[cfg(feature = "machines")]
 mod packets;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "machines"))]
 mod port;
+#[cfg(feature = "machines")]
 pub mod qemu;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "machines"))]
 pub mod qmp;
+#[cfg(feature = "machines")]
 pub mod receive;
+#[cfg(feature = "machines")]
 pub mod record;
+#[cfg(feature = "machines")]
 pub mod recover;
+#[cfg(feature = "machines")]
 pub mod sent;
+#[cfg(feature = "machines")]
 mod users;
 
-pub use kymo::ctf::directory::{ChannelSummary, Summary};
+mod region;
+
+pub use region::{ChannelSummary, Summary, TraceError, TraceWriter};

@@ -10,7 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use kymo::ctf::directory::PAGE_BYTES;
+use crate::region::PAGE_BYTES;
 use kymo::ctf::packet::{HEADER_WORDS, MAGIC};
 
 /// Bytes of a packet's header and context, as [`kymo::ctf::packet`] writes them.

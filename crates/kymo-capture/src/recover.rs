@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use kymo::ctf::directory::{Summary, TraceWriter};
+use crate::region::{Summary, TraceError, TraceWriter};
 use kymo::ring::layout::{Header, State};
 use kymo::ring::reader::View;
 use kymo::ring::source::{Outside, Source};
@@ -115,17 +115,17 @@ pub fn recover(path: &Path, base: Option<u64>, out: &Path) -> Result<Recovered, 
         offset: found.offset,
         len: found.len,
     };
-    let write = |error: io::Error| match error.kind() {
-        io::ErrorKind::InvalidData => Error::Damaged {
-            path: path.display().to_string(),
-            reason: error.to_string(),
-        },
-        _ => Error::Write {
+    let write = |error: TraceError| match error {
+        TraceError::Io(source) => Error::Write {
             out: out.display().to_string(),
-            source: error,
+            source,
+        },
+        damaged => Error::Damaged {
+            path: path.display().to_string(),
+            reason: damaged.to_string(),
         },
     };
-    let mut writer = TraceWriter::create(out, &source).map_err(|error| write(error.into()))?;
+    let mut writer = TraceWriter::create(out, &source).map_err(write)?;
     writer.poll(&source, View::PostMortem).map_err(write)?;
     let summary = writer.finish(&source).map_err(write)?;
     Ok(Recovered {

@@ -10,10 +10,10 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kymo::ctf::directory::TraceWriter;
 use kymo::platform::{ByPointer, Masked};
 use kymo::ring::reader::{Region, View};
 use kymo::{Clock, Config, Memory, Recorder, Text, Tracer};
+use kymo_capture::TraceWriter;
 use kymo_ctf::{Item, LossKind, Trace, Value};
 use thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 

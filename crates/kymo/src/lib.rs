@@ -65,7 +65,7 @@
 //!     session.stop().expect("it runs");
 //! }
 //! ```
-#![cfg_attr(not(any(feature = "std", test)), no_std)]
+#![cfg_attr(not(test), no_std)]
 #![deny(missing_docs)]
 
 #[cfg(not(any(target_pointer_width = "64", target_pointer_width = "32")))]
@@ -82,8 +82,6 @@ pub mod boot;
 pub mod ctf;
 pub mod event;
 mod history;
-#[cfg(feature = "std")]
-pub mod hosted;
 pub mod platform;
 mod recorder;
 pub mod ring;

@@ -291,7 +291,12 @@ impl Config {
         }
     }
 
-    pub(crate) fn check(
+    /// Whether a session of `vocabulary` can be started over memory for `cpus` CPUs: what
+    /// [`Tracer::start`](crate::Tracer::start) checks first.
+    ///
+    /// # Errors
+    /// [`Error::Config`] or [`Error::Clock`].
+    pub fn check(
         &self,
         cpus: u32,
         vocabulary: &Vocabulary,

@@ -53,10 +53,19 @@ impl<P: Platform> Tracer<P> {
     ///
     /// Two loads and a comparison where there is nothing to tell; `name` is not called then.
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```ignore")] // It needs the hosted platform.
+    /// ```
     /// use kymo::{NameEpoch, Text, Tid, vocabulary::ThreadName};
-    /// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
+    /// # struct MyKernel;
+    /// # unsafe impl kymo::platform::ControlPointer for MyKernel {
+    /// #     fn get() -> *const kymo::platform::Control { core::ptr::null() }
+    /// # }
+    /// # unsafe impl kymo::platform::Platform for MyKernel {
+    /// #     type Reserve = kymo::platform::LocalCas;
+    /// #     type Local = kymo::platform::ByPointer<MyKernel>;
+    /// #     fn clock() -> u64 { 0 }
+    /// #     fn synchronize() {}
+    /// # }
+    /// type Kymo = kymo::Tracer<MyKernel>;
     /// struct Thread { tid: Tid, name: &'static str, named: NameEpoch }
     ///
     /// fn switch_to(next: &Thread) {
@@ -113,46 +122,3 @@ macro_rules! trace_masked {
         }
     };
 }
-
-/// Fields are checked, whether tracing is compiled in or out; these run both ways. What is right:
-/// ```
-/// use kymo::{Irq, trace, vocabulary::IrqEnter};
-/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
-/// fn main() {
-///     trace!(IrqEnter { irq: Irq(7) });
-/// }
-/// ```
-/// A wrong type:
-/// ```compile_fail,E0308
-/// use kymo::{Irq, trace, vocabulary::IrqEnter};
-/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
-/// fn main() {
-///     trace!(IrqEnter { irq: 7 });
-/// }
-/// ```
-/// A field left out:
-/// ```compile_fail,E0063
-/// use kymo::{Irq, trace, vocabulary::IrqEnter};
-/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
-/// fn main() {
-///     trace!(IrqEnter {});
-/// }
-/// ```
-/// A field that the event does not have:
-/// ```compile_fail,E0560
-/// use kymo::{Irq, trace, vocabulary::IrqEnter};
-/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
-/// fn main() {
-///     trace!(IrqEnter { irq: Irq(7), cpu: 1 });
-/// }
-/// ```
-/// A name that is not there:
-/// ```compile_fail,E0425
-/// use kymo::{Irq, trace, vocabulary::IrqEnter};
-/// type Kymo = kymo::Tracer<kymo::hosted::Hosted>;
-/// fn main() {
-///     trace!(IrqEnter { irq: Irq(number) });
-/// }
-/// ```
-#[cfg(all(doctest, feature = "std"))]
-mod fields_are_checked {}

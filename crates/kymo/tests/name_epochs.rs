@@ -1,6 +1,6 @@
 //! Name epochs: a flight recorder knows the names of what it shows, however long it has run.
 
-#![cfg(all(feature = "std", feature = "trace", target_pointer_width = "64"))]
+#![cfg(all(feature = "trace", target_pointer_width = "64"))]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod thread_cpu;

@@ -5,7 +5,6 @@
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use kymo::hosted::{self, Hosted, Options};
 use kymo::ring::reader::View;
 use kymo::vocabulary::{
     IrqEnter, IrqExit, IrqName, SchedSwitch, SwitchReason, Syscall, SyscallEnter, SyscallExit,
@@ -14,6 +13,7 @@ use kymo::vocabulary::{
 use kymo::{Address, Irq, Overflow, Sequence, Text, Tid, trace};
 use kymo_ctf::{Item, Trace, Value};
 use kymo_e2e::{babeltrace, scratch};
+use kymo_hosted::{Hosted, Options};
 
 kymo::enumeration! {
     /// Why it stopped.
@@ -96,7 +96,7 @@ fn a_program_records_itself() {
     };
 
     // While they write, a reader follows; what it is too slow for is counted.
-    let session = hosted::start(&options, &VOCABULARY).unwrap();
+    let session = kymo_hosted::start(&options, &VOCABULARY).unwrap();
     let (live, out) = (session.live(), folder.join("live"));
     let mut writer = session.writer(&out).unwrap();
     let calls = AtomicU64::new(0);
@@ -137,9 +137,9 @@ fn a_program_records_itself() {
     trace!(Nothing {}); // Off: goes nowhere.
 
     // Every kind of field, as babeltrace2 sees it too, in the same rings.
-    let session = hosted::start(&options, &VOCABULARY).unwrap();
+    let session = kymo_hosted::start(&options, &VOCABULARY).unwrap();
     assert!(
-        hosted::start(&options, &VOCABULARY).is_err(),
+        kymo_hosted::start(&options, &VOCABULARY).is_err(),
         "one session at a time"
     );
     (0..50).for_each(everything);
@@ -185,7 +185,7 @@ fn a_program_records_itself() {
     );
 
     // Numbers that do not fit into eight or sixteen bits (P-36).
-    let session = hosted::start(&options, &VOCABULARY).unwrap();
+    let session = kymo_hosted::start(&options, &VOCABULARY).unwrap();
     let (tid, id, irq) = (Tid(70_000), Syscall(300), Irq(300));
     let (prev_state, reason) = (ThreadState::Blocked, SwitchReason::Waits);
     trace!(ThreadName {
@@ -242,7 +242,7 @@ fn a_program_records_itself() {
     assert_eq!(found, expected);
 
     // More threads than rings: all at once, so that none can give its ring to another.
-    let session = hosted::start(&options, &VOCABULARY).unwrap();
+    let session = kymo_hosted::start(&options, &VOCABULARY).unwrap();
     let barrier = std::sync::Barrier::new(7);
     std::thread::scope(|scope| {
         for _ in 0..7 {
@@ -267,7 +267,7 @@ fn a_program_records_itself() {
     assert_eq!(summary.lost(), 8, "four threads found no ring: {summary:?}");
     babeltrace::compare(&out);
     assert!(
-        hosted::start(
+        kymo_hosted::start(
             &Options {
                 packets: 128,
                 ..options

@@ -13,9 +13,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use kymo::ctf::directory::Summary;
 use kymo::ring::layout::{ChannelKind, TIME_BITS};
 use kymo::ring::reader::Losses;
+use kymo_capture::Summary;
 use kymo_capture::qemu::Launch;
 use kymo_capture::record::{self, Ending, Options};
 use kymo_ctf::{Event, Item, LossKind, Trace};

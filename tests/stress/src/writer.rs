@@ -4,10 +4,10 @@
 use std::cell::Cell;
 
 use kymo::arch::x86_64::{TscCas, tsc};
-use kymo::hosted::{self, Hosted, HostedLocal, Options};
 use kymo::platform::{ByPointer, LocalCas, Platform};
 use kymo::ring::source::Live;
 use kymo::{Clock, Config, Consumer, Overflow, RegionMemory, Tracer};
+use kymo_hosted::{Hosted, HostedLocal, Options};
 
 use crate::event::{Call, Long, Medium, Short, THREADS, VOCABULARY, Wide};
 
@@ -76,7 +76,7 @@ fn start_hosted(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
         packets: PACKETS,
         overflow,
     };
-    let session = hosted::start(&options, &VOCABULARY).expect("a hosted session");
+    let session = kymo_hosted::start(&options, &VOCABULARY).expect("a hosted session");
     (
         session.live(),
         Box::new(move || session.stop().expect("it runs")),
@@ -84,7 +84,7 @@ fn start_hosted(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
 }
 
 fn enter_hosted() -> u32 {
-    hosted::ring_number().expect("a ring for each thread")
+    kymo_hosted::ring_number().expect("a ring for each thread")
 }
 
 /// The hosted platform as it is: the hot path in one piece of assembly.

@@ -5,12 +5,12 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail, ensure};
 use kymo::arch::x86_64::{AtGs, TscCas, tsc};
-use kymo::ctf::directory::{Summary, TraceWriter};
 use kymo::event::Event;
-use kymo::hosted::{self, Hosted, HostedSession, Options};
 use kymo::platform::{ByPointer, Platform, Switches};
 use kymo::ring::reader::View;
-use kymo::{Clock, Config, Consumer, Overflow, RegionMemory, Session, Tracer};
+use kymo::{Clock, Config, Overflow, RegionMemory, Session, Tracer};
+use kymo_capture::{Summary, TraceWriter};
+use kymo_hosted::{Hosted, HostedSession, Options};
 
 use crate::peer::{Peer, RING_BYTES, THREADS, babeltrace};
 
@@ -125,7 +125,7 @@ pub fn peers() -> Result<Vec<Peer>> {
         packets: PACKETS,
         overflow: Overflow::Overwrite,
     };
-    let hosted = hosted::start(&options, &VOCABULARY)?;
+    let hosted = kymo_hosted::start(&options, &VOCABULARY)?;
     put(&KERNEL, kernel)?;
     put(&HOSTED, hosted)?;
     let schema = TwoFields::SCHEMA;
@@ -149,12 +149,12 @@ pub fn peers() -> Result<Vec<Peer>> {
     };
     let hosted = Peer {
         name: "Kymo, hosted",
-        configuration: "`kymo::hosted`: the block by a thread-local pointer; 64 packets of 4 KiB, the oldest is overwritten",
+        configuration: "`kymo-hosted`: the block by a thread-local pointer; 64 packets of 4 KiB, the oldest is overwritten",
         version: kernel.version.clone(),
         record: hosted_record,
         off: Some(hosted_off),
         enter: |_| {
-            hosted::ring_number()
+            kymo_hosted::ring_number()
                 .map(drop)
                 .context("there is no ring for a thread")
         },

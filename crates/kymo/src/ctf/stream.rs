@@ -12,7 +12,7 @@ pub struct Stream {
     id: StreamId,
     /// What the last packet told of; `None` before the anchor, an empty packet at the session's
     /// start from which readers count losses.
-    told: Option<Told>,
+    told: Option<Reported>,
     /// When the last packet ended.
     end: u64,
 }
@@ -72,7 +72,7 @@ impl Stream {
             return Err(Outside);
         }
         let Some(before) = self.told else {
-            return Ok(self.seal(PacketBuilder::new(self.end), out, Told::default()));
+            return Ok(self.seal(PacketBuilder::new(self.end), out, Reported::default()));
         };
         let mut told = before.next();
         let mut packet = PacketBuilder::new(self.end);
@@ -120,7 +120,7 @@ impl Stream {
         Ok(self.seal(packet, out, told))
     }
 
-    fn seal(&mut self, packet: PacketBuilder, out: &mut [u32], told: Told) -> usize {
+    fn seal(&mut self, packet: PacketBuilder, out: &mut [u32], told: Reported) -> usize {
         self.end = self.end.max(packet.last());
         self.told = Some(told);
         packet.seal(out, &self.id, self.end, told.totals(), false)
@@ -129,17 +129,17 @@ impl Stream {
 
 /// What a packet tells of: its number, and what was lost before it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub struct Reported {
     totals: Totals,
     /// Ring packets lost before it.
     lost_packets: u64,
 }
 
-impl Told {
+impl Reported {
     /// Of the packet behind it, if nothing more is lost.
-    pub(super) fn next(self) -> Told {
+    pub fn next(self) -> Reported {
         let sequence = self.totals.sequence.saturating_add(1);
-        Told {
+        Reported {
             totals: Totals {
                 sequence,
                 ..self.totals
@@ -149,17 +149,17 @@ impl Told {
     }
 
     /// As the packet's context has it.
-    pub(super) fn totals(&self) -> Totals {
+    pub fn totals(&self) -> Totals {
         self.totals
     }
 
     /// Whether there were losses that it does not tell of.
-    pub(super) fn lacks(&self, losses: &Losses) -> bool {
+    pub fn lacks(&self, losses: &Losses) -> bool {
         losses.events() > self.totals.events_discarded || losses.packets > self.lost_packets
     }
 
     /// Makes it tell of them.
-    pub(super) fn take(&mut self, losses: &Losses) {
+    pub fn take(&mut self, losses: &Losses) {
         let packets = losses.packets.saturating_sub(self.lost_packets);
         self.totals.sequence = self.totals.sequence.saturating_add(packets);
         self.totals.events_discarded = self.totals.events_discarded.max(losses.events());

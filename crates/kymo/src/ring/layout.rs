@@ -5,7 +5,7 @@
 //! a reader refuses another one in a sentence.
 
 use super::long::Long;
-use crate::sync::{AtomicU8, AtomicU32, AtomicUsize};
+use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use core::mem::offset_of;
 
 /// First word of the region. Put together at run time by [`magic`], so that the constant itself
@@ -208,6 +208,20 @@ pub struct Control {
     /// Switches of all other events, a bit each.
     pub(crate) on_more: [AtomicU8; MORE_SWITCHES],
     _free: [u32; 32],
+}
+
+impl Control {
+    /// The CPU's number.
+    pub fn cpu(&self) -> u32 {
+        self.cpu.load(Relaxed)
+    }
+
+    /// Counts an event as dropped in a channel that nobody records into: for a platform some of
+    /// whose threads have no ring.
+    #[cfg(target_pointer_width = "64")]
+    pub fn count_discarded(&self) {
+        self.discarded.fetch_add(1, Relaxed);
+    }
 }
 
 /// Bytes from one control block to the next.

@@ -9,57 +9,35 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use crate::ctf::packet::{HEADER_WORDS, PacketBuilder, StreamId, widened};
-use crate::ctf::stream::Told;
-use crate::event::Shape;
-use crate::ring::layout::{
+use kymo::ctf::packet::{HEADER_WORDS, PacketBuilder, StreamId, widened};
+use kymo::ctf::stream::Reported;
+use kymo::event::Shape;
+use kymo::ring::layout::{
     ChannelKind, Consumer, Crc32, Header, Overflow, Refusal, SESSION_WORD, STATE_WORD, State,
 };
-use crate::ring::reader::{ChannelReader, Losses, Record, Region, Shapes, View};
-use crate::ring::source::{Consume, Outside, Source};
+use kymo::ring::reader::{ChannelReader, Losses, Record, Region, Shapes, View};
+use kymo::ring::source::{Consume, Outside, Source};
 
 /// Bytes of a page of a stream file.
 pub const PAGE_BYTES: usize = 4096;
 const PAGE_WORDS: usize = PAGE_BYTES / 4;
 
 /// Why a region could not be written as a trace.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
     /// The region cannot be read.
+    #[error("{0}")]
     Region(Refusal),
     /// The metadata in the region is damaged.
+    #[error("the metadata in the region is damaged (its checksum does not match)")]
     Metadata,
     /// The region declares an event whose record fits into no page of a stream file.
+    #[error("records of event {0} fit into no page of a stream file ({PAGE_BYTES} bytes)")]
     RecordTooLarge(u32),
-    /// The file system says no.
-    Io(io::Error),
-}
-
-impl std::fmt::Display for TraceError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            TraceError::Region(refusal) => refusal.fmt(f),
-            TraceError::Metadata => {
-                f.write_str("the metadata in the region is damaged (its checksum does not match)")
-            }
-            TraceError::RecordTooLarge(id) => {
-                write!(
-                    f,
-                    "records of event {id} fit into no page of a stream file ({PAGE_BYTES} bytes)"
-                )
-            }
-            TraceError::Io(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for TraceError {}
-
-impl From<io::Error> for TraceError {
-    fn from(error: io::Error) -> Self {
-        TraceError::Io(error)
-    }
+    /// The file system refuses something.
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 impl From<Refusal> for TraceError {
@@ -83,12 +61,6 @@ impl From<TraceError> for io::Error {
     }
 }
 
-impl From<Outside> for io::Error {
-    fn from(outside: Outside) -> Self {
-        TraceError::from(outside).into()
-    }
-}
-
 /// One stream file.
 #[derive(Debug)]
 struct StreamFile {
@@ -99,9 +71,9 @@ struct StreamFile {
     index: u64,
     packet: PacketBuilder,
     end: u64,
-    told: Told,
+    told: Reported,
     /// What the last page that is full and written told of.
-    settled: Told,
+    settled: Reported,
     dirty: bool,
     /// Records longer than a page; their texts are to blame.
     unwritable: u64,
@@ -121,8 +93,8 @@ impl StreamFile {
             index: 0,
             packet: PacketBuilder::new(clock_start),
             end: clock_start,
-            told: Told::default(),
-            settled: Told::default(),
+            told: Reported::default(),
+            settled: Reported::default(),
             dirty: false,
             unwritable: 0,
             events: 0,
@@ -364,7 +336,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// Those of the file system, and where the memory has shrunk.
-    pub fn poll(&mut self, source: &impl Source, view: View) -> io::Result<u64> {
+    pub fn poll(&mut self, source: &impl Source, view: View) -> Result<u64, TraceError> {
         let mut events = 0;
         for (reader, stream) in &mut self.channels {
             events += drain(
@@ -385,7 +357,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// As [`poll`](Self::poll).
-    pub fn consume(&mut self, source: &impl Consume, view: View) -> io::Result<u64> {
+    pub fn consume(&mut self, source: &impl Consume, view: View) -> Result<u64, TraceError> {
         let mut events = 0;
         for (reader, stream) in &mut self.channels {
             // Who begins behind an earlier consumer takes nothing back that is free.
@@ -396,9 +368,7 @@ impl TraceWriter {
                     reader.release(source)
                 }
             };
-            let release = |reader: &ChannelReader| {
-                release(reader).map_err(|outside: Outside| io::Error::from(outside))
-            };
+            let release = |reader: &ChannelReader| release(reader).map_err(TraceError::from);
             events += drain(
                 reader,
                 stream,
@@ -437,7 +407,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// As [`poll`](Self::poll).
-    pub fn finish(mut self, source: &impl Source) -> io::Result<Summary> {
+    pub fn finish(mut self, source: &impl Source) -> Result<Summary, TraceError> {
         let mut summary = Summary::default();
         // What was lost after a stream's last record was lost until the latest time that any stream
         // knows.
@@ -475,8 +445,8 @@ fn drain(
     view: View,
     shapes: &ShapeTable,
     scratch: &mut [u32],
-    mut after: impl FnMut(&ChannelReader) -> io::Result<()>,
-) -> io::Result<u64> {
+    mut after: impl FnMut(&ChannelReader) -> Result<(), TraceError>,
+) -> Result<u64, TraceError> {
     let before = stream.events;
     let mut batches = 0;
     while let Some(mut batch) = reader.read(source, view, scratch)? {

@@ -1,27 +1,54 @@
-//! User-space programs, and the tests: one ring a thread.
+//! Kymo in a user-space program: one ring a thread, and the trace written by the program itself.
 //!
 //! The "CPU" is the thread: it gets a ring at its first event and gives it back when it ends, so at
-//! most `max_threads` record at a time. Threads beyond that are counted, in a stream of their own.
-//! The clock is the time stamp counter on x86-64, else the monotonic clock in nanoseconds.
+//! most [`Options::max_threads`] record at a time. What further threads record is counted as lost,
+//! in a stream of its own. The clock is the time stamp counter on x86-64, elsewhere the monotonic
+//! clock in nanoseconds.
+//!
+//! # Invariants
+//! - A thread's block is written by that thread alone, from its first event to its end.
+//! - Rings are never unmapped: a thread that outlives a session writes to memory that stays.
+//! - A program has one session at a time; all its sessions have the sizes of the first.
+//!
+//! # Example
+//! ```
+//! use kymo::{Tid, trace};
+//! use kymo_hosted::{Hosted, Options};
+//!
+//! kymo::event! {
+//!     /// A worker finished a piece of work.
+//!     #[id(21)]
+//!     pub struct PieceDone { pub worker: Tid, pub piece: u32 }
+//! }
+//! static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![PieceDone];
+//! type Kymo = kymo::Tracer<Hosted>; // `trace!` finds it at the crate's root.
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let session = kymo_hosted::start(&Options::default(), &VOCABULARY)?;
+//!     trace!(PieceDone { worker: Tid(1), piece: 7 });
+//!     let directory = std::env::temp_dir().join(format!("trace-{}", std::process::id()));
+//!     println!("{} events written", session.save(&directory)?.events());
+//! #   std::fs::remove_dir_all(directory)?;
+//!     Ok(())
+//! }
+//! ```
+#![deny(missing_docs)]
 
 use std::cell::Cell;
-use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::ctf::directory::{Summary, TraceWriter};
-use crate::event::Vocabulary;
-use crate::platform::{Blocks, ByPointer, ControlPointer, ControlWord, Local, Platform, Switches};
-use crate::ring::Reserve;
-use crate::ring::layout::{
-    CONTROL_SIZE, ChannelKind, Clock, Consumer, Control, Overflow, REGION_ALIGN,
+use kymo::event::Vocabulary;
+use kymo::platform::{
+    Blocks, ByPointer, Control, ControlPointer, ControlWord, Local, LocalCas, Platform, Switches,
 };
-use crate::ring::local_cas::LocalCas;
-use crate::ring::reader::{Region, View};
-use crate::session::{Config, Error, Memory, Session};
-use crate::tracer::Tracer;
+use kymo::ring::Reserve;
+use kymo::ring::layout::{CONTROL_SIZE, REGION_ALIGN};
+use kymo::ring::reader::{Region, View};
+use kymo::ring::source::Live;
+use kymo::{ChannelKind, Clock, Config, Consumer, Error, Memory, Overflow, Session, Tracer};
+use kymo_capture::{Summary, TraceError, TraceWriter};
 
 /// The platform of a user-space program.
 #[derive(Debug)]
@@ -32,7 +59,7 @@ pub struct Hosted;
 // Regions are never unmapped.
 unsafe impl Platform for Hosted {
     #[cfg(target_arch = "x86_64")]
-    type Reserve = crate::arch::x86_64::TscCas;
+    type Reserve = kymo::arch::x86_64::TscCas;
     #[cfg(not(target_arch = "x86_64"))]
     type Reserve = LocalCas;
     type Local = HostedLocal;
@@ -40,7 +67,7 @@ unsafe impl Platform for Hosted {
     #[inline(always)]
     fn clock() -> u64 {
         #[cfg(target_arch = "x86_64")]
-        return crate::arch::x86_64::tsc();
+        return kymo::arch::x86_64::tsc();
         #[cfg(not(target_arch = "x86_64"))]
         return monotonic_nanos();
     }
@@ -202,11 +229,7 @@ pub fn ring_number() -> Option<u32> {
     } else {
         HostedLocal::cpu()
     };
-    cpu.map(|cpu| {
-        HostedLocal::control(cpu, ChannelKind::Events)
-            .cpu
-            .load(Relaxed)
-    })
+    cpu.map(|cpu| HostedLocal::control(cpu, ChannelKind::Events).cpu())
 }
 
 #[cold]
@@ -224,7 +247,7 @@ fn claim() -> Option<Blocks> {
         // added to, atomically.
         if let Some(uncounted) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() }
         {
-            uncounted.discarded.fetch_add(1, Relaxed);
+            uncounted.count_discarded();
         }
         return None;
     };
@@ -378,13 +401,13 @@ impl HostedSession {
     /// [`TraceWriter::consume`], which also frees what it has read.
     ///
     /// # Errors
-    /// Those of the file system.
-    pub fn writer(&self, directory: &Path) -> io::Result<TraceWriter> {
-        TraceWriter::create(directory, &self.session.live()).map_err(io::Error::from)
+    /// [`TraceError::Io`].
+    pub fn writer(&self, directory: &Path) -> Result<TraceWriter, TraceError> {
+        TraceWriter::create(directory, &self.session.live())
     }
 
     /// The memory, for a reader.
-    pub fn live(&self) -> crate::ring::source::Live {
+    pub fn live(&self) -> Live {
         self.session.live()
     }
 
@@ -400,8 +423,8 @@ impl HostedSession {
     /// written and lost.
     ///
     /// # Errors
-    /// Those of the file system.
-    pub fn save(&self, directory: &Path) -> io::Result<Summary> {
+    /// [`TraceError::Io`].
+    pub fn save(&self, directory: &Path) -> Result<Summary, TraceError> {
         // Stopped already is as good.
         let _ = self.stop();
         let mut writer = self.writer(directory)?;
@@ -413,3 +436,47 @@ impl HostedSession {
         writer.finish(&live)
     }
 }
+
+/// The fields of a tracepoint are checked, whether tracing is compiled in or out: `cargo xtask test
+/// unit` runs these both ways. What compiles:
+/// ```
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo_hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter { irq: Irq(7) });
+/// }
+/// ```
+/// A wrong type:
+/// ```compile_fail,E0308
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo_hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter { irq: 7 });
+/// }
+/// ```
+/// A field left out:
+/// ```compile_fail,E0063
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo_hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter {});
+/// }
+/// ```
+/// A field that the event does not have:
+/// ```compile_fail,E0560
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo_hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter { irq: Irq(7), cpu: 1 });
+/// }
+/// ```
+/// A name that is not there:
+/// ```compile_fail,E0425
+/// use kymo::{Irq, trace, vocabulary::IrqEnter};
+/// type Kymo = kymo::Tracer<kymo_hosted::Hosted>;
+/// fn main() {
+///     trace!(IrqEnter { irq: Irq(number) });
+/// }
+/// ```
+#[cfg(doctest)]
+mod fields_are_checked {}

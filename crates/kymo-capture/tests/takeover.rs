@@ -1,19 +1,20 @@
 //! A host that empties the rings, and another one that goes on where it left off.
 
-#![cfg(all(feature = "std", feature = "trace", target_pointer_width = "64"))]
+#![cfg(target_pointer_width = "64")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../../kymo/tests/thread_cpu/mod.rs"]
 mod thread_cpu;
 
 use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 
-use kymo::ctf::directory::TraceWriter;
 use kymo::platform::{ByPointer, LocalCas};
 use kymo::ring::reader::View;
 use kymo::ring::source::{Consume, Live, Outside, Source};
 use kymo::{Clock, Config, Consumer, Overflow, Tracer};
+use kymo_capture::TraceWriter;
 use thread_cpu::{BLOCK, Block, CLOCK, leaked};
 
 kymo::event! { #[id(21)] pub struct Beat { pub seq: u32 } }

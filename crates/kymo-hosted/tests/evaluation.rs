@@ -2,13 +2,12 @@
 //! when tracing is compiled out.
 //!
 //! `cargo xtask test unit` runs it with the feature `trace` and without.
-#![cfg(feature = "std")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::cell::Cell;
 
-use kymo::hosted::{self, Hosted, Options};
 use kymo::{COMPILED_IN, trace, trace_masked};
+use kymo_hosted::{Hosted, Options};
 
 kymo::event! { #[id(21)] pub struct Sum { pub a: u32, pub b: u32 } }
 
@@ -36,7 +35,7 @@ fn fields_are_evaluated_only_when_they_are_recorded() {
 
     call();
     assert_eq!(evaluations.get(), 0, "no session");
-    let session = hosted::start(
+    let session = kymo_hosted::start(
         &Options {
             packets: 4,
             ..Options::default()

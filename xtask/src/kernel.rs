@@ -1,5 +1,6 @@
 //! Kernels: workspaces of their own, each for its own target.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -19,6 +20,18 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 /// Builds kernels/hello. Returns its ELF image.
 pub(crate) fn hello(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("hello", RISCV64, toolchain)?.join("hello"))
+}
+
+/// Builds kernels/hello with its tracepoints compiled out.
+pub(crate) fn hello_compiled_out(toolchain: Toolchain) -> Result<PathBuf> {
+    let built = target().join("compiled-out");
+    let mut command = build_command(RISCV64, toolchain);
+    run(command
+        .current_dir(folder("hello"))
+        .args(["--no-default-features", "--target", RISCV64])
+        .arg("--target-dir")
+        .arg(&built))?;
+    Ok(built.join(RISCV64).join("release/hello"))
 }
 
 /// Builds kernels/demo. Returns its ELF image.
@@ -151,4 +164,27 @@ pub(crate) fn build_command(triple: &str, toolchain: Toolchain) -> Command {
             command
         }
     }
+}
+
+/// [`build_command`] as words, for programs that build kernels themselves: `env` sets what the
+/// command sets.
+pub(crate) fn build_words(triple: &str, toolchain: Toolchain) -> Vec<OsString> {
+    let command = build_command(triple, toolchain);
+    let mut words: Vec<OsString> = vec!["env".into()];
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => {
+                let mut set = name.to_owned();
+                set.push("=");
+                set.push(value);
+                words.push(set);
+            }
+            None => words
+                .splice(1..1, ["-u".into(), name.to_owned()])
+                .for_each(drop),
+        }
+    }
+    words.push(command.get_program().to_owned());
+    words.extend(command.get_args().map(OsString::from));
+    words
 }

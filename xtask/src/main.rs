@@ -9,6 +9,7 @@ mod failure;
 mod fuzz;
 mod kernel;
 mod mistakes;
+mod models;
 mod overhead;
 mod package;
 mod process;
@@ -206,7 +207,7 @@ fn run(command: Command) -> Result<()> {
         Command::Demo => demo::run(),
         Command::Test { steps } => test::run(&steps),
         Command::KillTest { count } => test::kill(count),
-        Command::Models { more } => mistakes::models(more),
+        Command::Models { more } => models::run(more),
         Command::Mistakes { names } => mistakes::run(&names, mistakes::Tests::Untried),
         Command::Overhead { book } => overhead::run(book),
         Command::Stress(Stress { events, place }) => match place {

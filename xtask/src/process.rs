@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::failure::Usage;
+
 /// The repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -54,12 +56,31 @@ pub(crate) fn told(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
+/// Builds a program of this workspace. Returns its path.
+pub(crate) fn build(package: &str) -> Result<PathBuf> {
+    run(&mut cargo(&["build", "-p", package]))?;
+    Ok(target().join("debug").join(package))
+}
+
 /// A program of this workspace, built.
 pub(crate) fn program(package: &str) -> Result<Command> {
-    run(&mut cargo(&["build", "-p", package]))?;
-    let mut command = Command::new(target().join("debug").join(package));
+    let mut command = Command::new(build(package)?);
     command.current_dir(root());
     Ok(command)
+}
+
+/// Runs a program of this workspace, whose exit codes mean what ours do.
+pub(crate) fn run_program(command: &mut Command) -> Result<()> {
+    let line = line(command);
+    eprintln!("$ {line}");
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start: {line}"))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(2) => bail!(Usage(format!("These arguments are wrong: {line}"))),
+        _ => bail!("this failed ({status}): {line}"),
+    }
 }
 
 /// Its standard output, or `None` if it cannot be started or fails. Says nothing.

@@ -10,8 +10,8 @@ use crate::process::{cargo, program, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::{
-    compiled_out, conformance, export, fuzz, kernel, mistakes, overhead, package, rules, stress,
-    tracers,
+    compiled_out, conformance, export, fuzz, kernel, mistakes, models, overhead, package, rules,
+    stress, tracers,
 };
 
 /// A step of `cargo xtask test`.
@@ -78,7 +78,7 @@ pub(crate) const STEPS: [Step; 23] = [
     .long("cargo xtask big-trace"),
     step("export", "other tools read what is exported", export::run),
     step("models", "the ring under a model checker", || {
-        mistakes::models(0)
+        models::run(0)
     })
     .long("cargo xtask models"),
     // Those of their tests that are no models are in `unit`.
@@ -205,7 +205,7 @@ fn clippy() -> Result<()> {
     // The writer of trace directories alone, as a program that records itself has it.
     let mut clippy = cargo(&["clippy", "-p", "kymo-capture", "--no-default-features"]);
     run_command(clippy.args(["--", "-Dwarnings"]))?;
-    mistakes::clippy()?;
+    models::clippy()?;
     trace::clippy()?;
     match setup::toolchain()? {
         Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),

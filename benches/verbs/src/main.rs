@@ -12,6 +12,7 @@ mod table;
 mod verb;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -58,8 +59,17 @@ fn named(text: &str) -> Result<(String, PathBuf)> {
     Ok((name.to_owned(), directory.into()))
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
     let verbs: Vec<&Verb> = VERBS
         .iter()
         .filter(|verb| {
@@ -68,10 +78,7 @@ fn main() -> Result<()> {
         })
         .collect();
     std::fs::create_dir_all(&arguments.scratch)?;
-    let bench = Bench {
-        arguments: &arguments,
-        verbs,
-    };
+    let bench = Bench { arguments, verbs };
     let mut speeds = Vec::new();
     let mut notes = Vec::new();
     for (name, directory) in &arguments.traces {

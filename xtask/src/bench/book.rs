@@ -16,7 +16,8 @@ pub(crate) fn write(page: &str, (begin, end): (&str, &str), table: &str) -> Resu
     let (_, tail) = rest
         .split_once(end)
         .with_context(|| format!("{page} has no line {end}"))?;
-    fs::write(&path, format!("{head}{begin}\n\n{table}\n{end}{tail}"))?;
+    let table = table.trim_end();
+    fs::write(&path, format!("{head}{begin}\n\n{table}\n\n{end}{tail}"))?;
     eprintln!("The table is in {page}.");
     Ok(())
 }

@@ -1,0 +1,249 @@
+//! Deliberate mistakes in the ring, of which each must be noticed by the test that is there for it.
+//!
+//! The list is `crates/kymo/mistakes/`. Each mistake is made in a copy of the crate; the test must
+//! build, and fail by a panic of its own.
+
+mod list;
+mod sandbox;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+
+use list::{Mistake, Suite, Test};
+use sandbox::{Outcome, Sandbox};
+
+/// Makes deliberate mistakes in copies of the ring, and sees that tests notice them.
+#[derive(Parser)]
+struct Arguments {
+    /// Only mistakes with one of these in their name
+    names: Vec<String>,
+    /// A folder for the copies, which stays for the next run
+    #[arg(long)]
+    scratch: PathBuf,
+    /// Take a third of the mistakes, which the commit determines, and rely on it that their tests
+    /// pass without a mistake
+    #[arg(long)]
+    third: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let selected = select(&arguments.names);
+    let done = match selected {
+        Ok(Ok(list)) => run(list, &arguments),
+        Ok(Err(name)) => {
+            eprintln!("No mistake has \"{name}\" in its name.");
+            return ExitCode::from(2);
+        }
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).args(arguments);
+    command
+}
+
+/// The mistakes whose names contain one of `names`, or all; or the name that no mistake has.
+fn select(names: &[String]) -> Result<Result<Vec<Mistake>, String>> {
+    let mut list = list::read(&root().join("crates/kymo/mistakes"))?;
+    for name in names {
+        if !list
+            .iter()
+            .any(|mistake| mistake.name.contains(name.as_str()))
+        {
+            return Ok(Err(name.clone()));
+        }
+    }
+    list.retain(|mistake| {
+        names.is_empty()
+            || names
+                .iter()
+                .any(|name| mistake.name.contains(name.as_str()))
+    });
+    Ok(Ok(list))
+}
+
+/// Makes each of these mistakes.
+fn run(list: Vec<Mistake>, arguments: &Arguments) -> Result<()> {
+    let (mut seen, unseen): (Vec<_>, Vec<_>) = list
+        .into_iter()
+        .partition(|mistake| mistake.unseen.is_none());
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(4));
+    let sandboxes = Sandbox::make(&arguments.scratch, cpus)?;
+    let [first, ..] = &sandboxes[..] else {
+        bail!("there is no processor")
+    };
+    // So that the list does not go stale.
+    for mistake in seen.iter().chain(&unseen) {
+        first
+            .make_mistake(mistake)
+            .with_context(|| mistake.name.clone())?
+            .undo()?;
+    }
+    if arguments.third {
+        keep_third(&mut seen);
+    }
+    let suites: BTreeSet<Suite> = seen
+        .iter()
+        .filter_map(|mistake| Some(mistake.test.as_ref()?.suite))
+        .collect();
+    for suite in suites {
+        if let Err(text) = first.build(suite)? {
+            bail!("the tests do not build, without a mistake:\n{text}");
+        }
+    }
+    if !arguments.third {
+        tests_pass(&sandboxes, &seen)?;
+    }
+    try_all(&sandboxes, &seen, &unseen)
+}
+
+fn keep_third(seen: &mut Vec<Mistake>) {
+    let third = third();
+    println!(
+        "Every third of {} mistakes, from number {third} on (the commit says which); all of them: \
+         cargo xtask mistakes",
+        seen.len()
+    );
+    let mut number = 0;
+    seen.retain(|_| {
+        number += 1;
+        number % THIRDS == third
+    });
+}
+
+/// Runs the tests without a mistake: they must pass.
+fn tests_pass(sandboxes: &[Sandbox], seen: &[Mistake]) -> Result<()> {
+    let tests: BTreeSet<&Test> = seen
+        .iter()
+        .filter_map(|mistake| mistake.test.as_ref())
+        .collect();
+    let tests: Vec<&Test> = tests.into_iter().collect();
+    eprintln!("{} tests without a mistake", tests.len());
+    let pass = in_parallel(sandboxes, &tests, |sandbox, test| {
+        let outcome = sandbox.run(test)?;
+        if !matches!(outcome, Outcome::Passed) {
+            println!("{} without a mistake: {outcome:?}", test.name);
+        }
+        Ok(matches!(outcome, Outcome::Passed))
+    })?;
+    if pass.contains(&false) {
+        bail!("tests must pass before mistakes are made");
+    }
+    Ok(())
+}
+
+/// Makes one mistake after the other in each sandbox, and prints what its test says.
+fn try_all(sandboxes: &[Sandbox], seen: &[Mistake], unseen: &[Mistake]) -> Result<()> {
+    let names = seen.iter().map(|mistake| mistake.name.len());
+    let width = names.max().unwrap_or(0);
+    let begin = Instant::now();
+    let caught = in_parallel(sandboxes, seen, |sandbox, mistake| {
+        let Some(test) = &mistake.test else {
+            bail!("{} names no test", mistake.name)
+        };
+        let made = sandbox
+            .make_mistake(mistake)
+            .with_context(|| mistake.name.clone())?;
+        let begin = Instant::now();
+        let outcome = sandbox.run(test)?;
+        made.undo()?;
+        println!(
+            "{:<width$}  {:>5.1} s  {}  {}",
+            mistake.name,
+            begin.elapsed().as_secs_f64(),
+            outcome.describe(),
+            test.name
+        );
+        if let Outcome::DoesNotBuild(text) | Outcome::Otherwise(text) = &outcome {
+            let lines = text
+                .lines()
+                .filter(|line| line.starts_with("error") || outcome.is_other());
+            println!("{}", lines.collect::<Vec<_>>().join("\n"));
+        }
+        Ok(matches!(outcome, Outcome::Caught))
+    })?;
+    for mistake in unseen {
+        println!(
+            "{:<width$}  not tried: {}",
+            mistake.name,
+            mistake.unseen.as_deref().unwrap_or("")
+        );
+    }
+    let missed = caught.iter().filter(|&&caught| !caught).count();
+    println!(
+        "{} mistakes, {} caught, {:.0} s",
+        seen.len(),
+        seen.len() - missed,
+        begin.elapsed().as_secs_f64()
+    );
+    if missed > 0 {
+        bail!("{missed} mistakes were not caught");
+    }
+    Ok(())
+}
+
+const THIRDS: usize = 3;
+
+/// Which third of the mistakes is this commit's: 0, 1 or 2.
+fn third() -> usize {
+    let head = Command::new("git")
+        .current_dir(root())
+        .args(["rev-parse", "HEAD"])
+        .output();
+    let head = head.map(|output| output.stdout).unwrap_or_default();
+    head.into_iter().map(usize::from).sum::<usize>() % THIRDS
+}
+
+/// Does `work` for each item, in as many threads as there are sandboxes; in the items' order.
+fn in_parallel<T: Sync>(
+    sandboxes: &[Sandbox],
+    items: &[T],
+    work: impl Fn(&Sandbox, &T) -> Result<bool> + Sync,
+) -> Result<Vec<bool>> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for sandbox in sandboxes {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
+                    let result = work(sandbox, item);
+                    if result.is_err() {
+                        // No use in going on.
+                        next.store(items.len(), Relaxed);
+                    }
+                    results
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .push(result);
+                }
+            });
+        }
+    });
+    results
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .into_iter()
+        .collect()
+}

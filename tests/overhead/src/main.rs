@@ -1,0 +1,354 @@
+//! What tracing costs a whole kernel, in instructions a unit of its work.
+//!
+//! kernels/hello does the same work on four harts: tracing compiled out; compiled in and never
+//! started; started and stopped; everything on. Under `-icount shift=0` the machine's clock
+//! advances by a nanosecond an instruction, whichever hart executes it, so that the kernel's own
+//! clock counts instructions, those of interrupts and of the firmware included. Every run is
+//! repeated, and must print the same to the last digit.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+
+/// What is allowed.
+const BUDGETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../budgets.toml");
+const HARTS: u32 = 4;
+/// Instructions in a tick of the clock: a nanosecond each, 10 MHz.
+const INSTRUCTIONS_PER_TICK: u64 = 100;
+/// A run takes seconds. One that takes this long, on however busy a machine, hangs.
+const SECONDS: &str = "300";
+/// What `timeout` of coreutils ends with when it had to end something.
+const TIMED_OUT: i32 = 124;
+/// How often each is run.
+const RUNS: usize = 3;
+/// Counts what tracing costs kernels/hello, in instructions a unit of its work; prints the table.
+#[derive(Parser)]
+struct Arguments {
+    /// The kernel with its tracepoints
+    #[arg(long)]
+    compiled_in: PathBuf,
+    /// The kernel with its tracepoints compiled out
+    #[arg(long)]
+    compiled_out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    let Arguments {
+        compiled_in,
+        compiled_out,
+    } = arguments;
+    let budget = Budget::read()?;
+    let measure = |image: &Path, words: &str| {
+        measure(image, &format!("units={} packets=16 {words}", budget.units))
+    };
+    let figures = Figures {
+        compiled_out: measure(&compiled_out, "kymo=off")?,
+        off: measure(&compiled_in, "kymo=off")?,
+        stopped: measure(&compiled_in, "stopped=yes")?,
+        on: measure(&compiled_in, "kymo=start")?,
+    };
+    println!("{}", figures.table());
+    let exceeded = budget.exceeded_by(&figures);
+    if !exceeded.is_empty() {
+        bail!("over the budget of budgets.toml: {}", exceeded.join("; "));
+    }
+    Ok(())
+}
+
+/// One way to run the kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Figure {
+    units: u64,
+    instructions: u64,
+    /// Calls of tracepoints, whether they record or not.
+    events: u64,
+}
+
+impl Figure {
+    fn per_unit(self) -> f64 {
+        self.instructions as f64 / self.units as f64
+    }
+
+    fn percent_over(self, base: Figure) -> f64 {
+        (self.per_unit() / base.per_unit() - 1.0) * 100.0
+    }
+}
+
+/// All four.
+#[derive(Clone, Copy)]
+struct Figures {
+    compiled_out: Figure,
+    off: Figure,
+    stopped: Figure,
+    on: Figure,
+}
+
+impl Figures {
+    fn table(&self) -> String {
+        let mut table =
+            "| tracing | instructions a unit of work | more | instructions an event |\n| --- | ---: | ---: | ---: |\n".to_owned();
+        let rows = [
+            ("compiled out", self.compiled_out),
+            ("compiled in, never started", self.off),
+            ("started and stopped", self.stopped),
+            ("every event recorded", self.on),
+        ];
+        for (name, figure) in rows {
+            let more = figure.instructions as f64 - self.compiled_out.instructions as f64;
+            // Writing to a string does not fail.
+            let _ = write!(table, "| {name} | {:.1} |", figure.per_unit());
+            let _ = match name {
+                "compiled out" => writeln!(table, " | |"),
+                _ => writeln!(
+                    table,
+                    " {:.2} % | {:.1} |",
+                    figure.percent_over(self.compiled_out),
+                    more / figure.events as f64
+                ),
+            };
+        }
+        table
+    }
+}
+
+/// Runs the kernel a few times; each run must be the same.
+fn measure(image: &Path, words: &str) -> Result<Figure> {
+    let first = output(image, words)?;
+    for _ in 1..RUNS {
+        let again = output(image, words)?;
+        if again != first {
+            bail!("two runs with \"{words}\" are not the same:\n{first}\nand\n{again}");
+        }
+    }
+    read(&first).with_context(|| format!("with \"{words}\" the kernel said:\n{first}"))
+}
+
+fn output(image: &Path, words: &str) -> Result<String> {
+    let mut qemu = Command::new("timeout");
+    qemu.args([
+        SECONDS,
+        "qemu-system-riscv64",
+        "-M",
+        "virt",
+        "-m",
+        "128M",
+        "-smp",
+        &HARTS.to_string(),
+        "-nographic",
+        "-no-reboot",
+        "-icount",
+        "shift=0,sleep=off",
+    ]);
+    let output = qemu
+        .arg("-kernel")
+        .arg(image)
+        .args(["-append", words])
+        .stdin(Stdio::null())
+        .output()
+        .context("QEMU cannot be started")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(TIMED_OUT) {
+        bail!("the kernel has not come to its end within {SECONDS} s with \"{words}\":\n{text}");
+    }
+    if !output.status.success() {
+        bail!(
+            "the kernel failed ({}) with \"{words}\":\n{text}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(text)
+}
+
+/// `hello: 80000 units of work in 2417000 ticks`, and a line `hart 0: switch=1 .. marker=2 last=..`
+/// a hart.
+fn read(output: &str) -> Result<Figure> {
+    let lines = output.lines();
+    let work = lines.clone().find_map(|line| {
+        line.strip_prefix("hello: ")?
+            .strip_suffix(" ticks")?
+            .split_once(" units of work in ")
+    });
+    let (units, ticks) = work.context("no line about its work")?;
+    let counts = lines
+        .filter(|line| line.starts_with("hart ") && line.contains(": switch="))
+        .flat_map(|line| line.split([' ', '=']));
+    let events = counts.filter_map(|word| word.parse::<u64>().ok()).sum();
+    let instructions = ticks.parse::<u64>()? * INSTRUCTIONS_PER_TICK;
+    if events == 0 {
+        bail!("no line about its events")
+    } else {
+        Ok(Figure {
+            units: units.parse()?,
+            instructions,
+            events,
+        })
+    }
+}
+
+/// The entry in `budgets.toml`.
+struct Budget {
+    /// Units of work a thread.
+    units: u32,
+    /// Instructions a unit.
+    compiled_out: f64,
+    /// Percent more than that, at most.
+    off: f64,
+    stopped: f64,
+    on: f64,
+}
+
+impl Budget {
+    fn read() -> Result<Budget> {
+        let text = fs::read_to_string(BUDGETS).context("budgets.toml")?;
+        let table: toml::Table = text.parse().context("budgets.toml")?;
+        let entries = table
+            .get("kernel")
+            .and_then(toml::Value::as_array)
+            .context("budgets.toml has no [[kernel]]")?;
+        let entry = entries
+            .iter()
+            .find(|entry| entry.get("kernel").and_then(toml::Value::as_str) == Some("hello"));
+        let entry = entry.context("budgets.toml has no budget for kernels/hello")?;
+        let number = |key: &str| {
+            let value = entry.get(key).and_then(|value| {
+                value
+                    .as_float()
+                    .or(value.as_integer().map(|value| value as f64))
+            });
+            value.with_context(|| {
+                format!("budgets.toml: the budget for kernels/hello has no number \"{key}\"")
+            })
+        };
+        Ok(Budget {
+            units: number("units")? as u32,
+            compiled_out: number("compiled_out")?,
+            off: number("off")?,
+            stopped: number("stopped")?,
+            on: number("on")?,
+        })
+    }
+
+    /// What exceeds it, in a sentence each.
+    fn exceeded_by(&self, figures: &Figures) -> Vec<String> {
+        let base = figures.compiled_out;
+        let mut all = Vec::new();
+        if base.per_unit() > self.compiled_out {
+            all.push(format!(
+                "{:.1} instructions a unit, and {} are allowed",
+                base.per_unit(),
+                self.compiled_out
+            ));
+        }
+        for (name, figure, allowed) in [
+            ("off", figures.off, self.off),
+            ("stopped", figures.stopped, self.stopped),
+            ("on", figures.on, self.on),
+        ] {
+            let more = figure.percent_over(base);
+            if more > allowed {
+                all.push(format!(
+                    "{name}: {more:.2} % more, and {allowed} % are allowed"
+                ));
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_read() {
+        let said = "OpenSBI v1.1\nhart count 4\nhello: recording on 2 harts\nhello: 400 units of work in 12000 ticks\n\
+            hart 0: switch=10 irq_enter=3 irq_exit=3 thread_name=2 marker=200 last=50,50\n\
+            hart 1: switch=11 irq_enter=4 irq_exit=4 thread_name=2 marker=200 last=50,50\n";
+        let figure = read(said).unwrap();
+        assert_eq!(
+            figure,
+            Figure {
+                units: 400,
+                instructions: 1_200_000,
+                events: 218 + 221
+            }
+        );
+        assert!(read("hello: recording on 2 harts\n").is_err());
+        assert!(read("hello: 400 units of work in 12000 ticks\n").is_err());
+    }
+
+    #[test]
+    fn a_budget_is_exceeded_by_one_instruction_in_a_hundred_units() {
+        let figure = |instructions| Figure {
+            units: 100,
+            instructions,
+            events: 130,
+        };
+        let budget = Budget {
+            units: 100,
+            compiled_out: 3000.0,
+            off: 0.1,
+            stopped: 0.1,
+            on: 1.0,
+        };
+        let figures = Figures {
+            compiled_out: figure(300_000),
+            off: figure(300_300),
+            stopped: figure(300_300),
+            on: figure(303_000),
+        };
+        // A bound met exactly may be missed by a rounding: a hair below it.
+        let below = Budget {
+            off: 0.1001,
+            stopped: 0.1001,
+            on: 1.0001,
+            ..budget
+        };
+        assert_eq!(below.exceeded_by(&figures), Vec::<String>::new());
+        let one_more = |figures: Figures| below.exceeded_by(&figures).len();
+        assert_eq!(
+            one_more(Figures {
+                compiled_out: figure(300_001),
+                ..figures
+            }),
+            1
+        );
+        assert_eq!(
+            one_more(Figures {
+                off: figure(300_301),
+                ..figures
+            }),
+            1
+        );
+        assert_eq!(
+            one_more(Figures {
+                stopped: figure(300_301),
+                ..figures
+            }),
+            1
+        );
+        assert_eq!(
+            one_more(Figures {
+                on: figure(303_001),
+                ..figures
+            }),
+            1
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! What would be published builds by itself, and `cargo install` gives a `kymo` that works.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use toml::{Table, Value};
+
+/// What every package must have, besides what cargo itself asks for.
+const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
+const FIELDS: [&str; 8] = [
+    "name",
+    "version",
+    "description",
+    "license",
+    "rust-version",
+    "readme",
+    "keywords",
+    "categories",
+];
+
+/// Warnings of cargo's that are in order: there is no public address yet, one example is shown at
+/// the repository's top, and the command's tests need another crate's.
+const IN_ORDER: [&str; 3] = [
+    "manifest has no documentation, homepage or repository",
+    "ignoring example `hosted`",
+    "ignoring test `",
+];
+
+/// Packages every crate under crates/, builds each from its package, and installs `kymo`.
+#[derive(Parser)]
+struct Arguments {
+    /// A folder for the packages, which is replaced
+    #[arg(long)]
+    packages: PathBuf,
+    /// A folder to install to, which is replaced
+    #[arg(long)]
+    installed: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    let Arguments {
+        packages,
+        installed,
+    } = arguments;
+    let crates = crates()?;
+    let names: Vec<&str> = crates.iter().map(|(name, _)| name.as_str()).collect();
+    println!("To be published: {}", names.join(" "));
+    for (name, manifest) in &crates {
+        fields(manifest).with_context(|| format!("crates/{name}/Cargo.toml"))?;
+        files(name)?;
+    }
+    forget(&packages, &crates)?;
+    // Every package is built from what it holds, and finds those beside it in a registry that cargo
+    // makes for the purpose.
+    let mut package = cargo(&["package", "--locked", "--allow-dirty", "--target-dir"]);
+    package.arg(&packages);
+    for name in &names {
+        package.args(["-p", name]);
+    }
+    eprintln!("$ cargo package --locked --allow-dirty, of each");
+    let output = package.output().context("cargo cannot be started")?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("cargo package fails:\n{told}");
+    }
+    let warnings: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with("warning"))
+        .collect();
+    if let Some(warning) = warnings
+        .iter()
+        .find(|warning| !IN_ORDER.iter().any(|known| warning.contains(known)))
+    {
+        bail!("cargo package warns: {warning}\n{told}");
+    }
+    forget_sources(&crates)?;
+    install(&installed)
+}
+
+/// The repository.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).args(arguments);
+    command
+}
+
+/// Removes what was built of an earlier state: cargo takes a package of a registry to be unchanged
+/// as long as its version is.
+fn forget(packages: &Path, crates: &[(String, Table)]) -> Result<()> {
+    if packages.exists() {
+        fs::remove_dir_all(packages).context("the packages made before cannot be removed")?;
+    }
+    forget_sources(crates)
+}
+
+/// Removes the copies of our own packages that cargo has unpacked from registries without a host,
+/// such as the one that it makes.
+fn forget_sources(crates: &[(String, Table)]) -> Result<()> {
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let Some(Ok(registries)) = home.map(|home| fs::read_dir(home.join("registry").join("src")))
+    else {
+        return Ok(());
+    };
+    for registry in registries {
+        let registry = registry?;
+        if !registry.file_name().to_string_lossy().starts_with('-') {
+            continue;
+        }
+        for (name, _) in crates {
+            let unpacked = registry
+                .path()
+                .join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
+            if unpacked.is_dir() {
+                fs::remove_dir_all(&unpacked)
+                    .with_context(|| format!("{} cannot be removed", unpacked.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Name and manifest of each crate that is not kept from being published.
+fn crates() -> Result<Vec<(String, Table)>> {
+    let folder = root().join("crates");
+    let mut folders: Vec<PathBuf> = fs::read_dir(&folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    folders.sort();
+    let mut crates = Vec::new();
+    for folder in folders {
+        let path = folder.join("Cargo.toml");
+        let manifest: Table = fs::read_to_string(&path)?
+            .parse()
+            .with_context(|| path.display().to_string())?;
+        let package = table(&manifest, "package")?;
+        if package.get("publish").and_then(Value::as_bool) != Some(false) {
+            let name = package
+                .get("name")
+                .and_then(Value::as_str)
+                .context("a package has a name")?;
+            crates.push((name.to_owned(), manifest));
+        }
+    }
+    Ok(crates)
+}
+
+fn table<'a>(of: &'a Table, name: &str) -> Result<&'a Table> {
+    of.get(name)
+        .and_then(Value::as_table)
+        .with_context(|| format!("no [{name}]"))
+}
+
+/// The fields are there, and every dependency within the repository has a version.
+fn fields(manifest: &Table) -> Result<()> {
+    let workspace: Table = fs::read_to_string(root().join("Cargo.toml"))?.parse()?;
+    let workspace = table(&workspace, "workspace")?;
+    let package = table(manifest, "package")?;
+    for field in FIELDS {
+        let value = match package.get(field) {
+            Some(Value::Table(inherited)) if inherited.contains_key("workspace") => {
+                table(workspace, "package")?.get(field)
+            }
+            value => value,
+        };
+        let is_empty = match value {
+            Some(Value::String(text)) => text.is_empty(),
+            Some(Value::Array(values)) => values.is_empty(),
+            _ => true,
+        };
+        if is_empty {
+            bail!("the field {field} is missing");
+        }
+    }
+    let Some(Value::Table(dependencies)) = manifest.get("dependencies") else {
+        return Ok(());
+    };
+    for (name, dependency) in dependencies {
+        let inherited = dependency.get("workspace").and_then(Value::as_bool) == Some(true);
+        let dependency = if inherited {
+            table(workspace, "dependencies")?.get(name)
+        } else {
+            Some(dependency)
+        };
+        if dependency.is_some_and(|dependency| {
+            dependency.get("path").is_some() && dependency.get("version").is_none()
+        }) {
+            bail!("the dependency {name} has a path and no version");
+        }
+    }
+    Ok(())
+}
+
+fn files(name: &str) -> Result<()> {
+    let output = cargo(&["package", "--list", "--allow-dirty", "-p", name])
+        .output()
+        .context("cargo cannot be started")?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let there: BTreeSet<&str> = told.lines().collect();
+    match FILES.into_iter().find(|file| !there.contains(file)) {
+        Some(missing) => bail!(
+            "the package {name} has no {missing}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Installs `kymo` as a user would, but to a folder of our own, and runs it.
+fn install(place: &Path) -> Result<()> {
+    if place.exists() {
+        fs::remove_dir_all(place).context("what was installed before cannot be removed")?;
+    }
+    let status = cargo(&["install", "--locked", "--path", "crates/kymo-cli", "--root"])
+        .arg(place)
+        .status()
+        .context("cargo cannot be started")?;
+    if !status.success() {
+        bail!("cargo install fails ({status})");
+    }
+    let kymo = place.join("bin").join("kymo");
+    let says = |arguments: &[&str], code: i32| -> Result<String> {
+        // Nothing of the repository may be needed.
+        let output = Command::new(&kymo)
+            .current_dir(place)
+            .args(arguments)
+            .output()
+            .with_context(|| kymo.display().to_string())?;
+        let told = String::from_utf8_lossy(if code == 0 {
+            &output.stdout
+        } else {
+            &output.stderr
+        })
+        .into_owned();
+        if output.status.code() != Some(code) {
+            bail!(
+                "the installed kymo {arguments:?} ends with {} instead of {code}: {told}",
+                output.status
+            );
+        }
+        Ok(told)
+    };
+    let version = says(&["--version"], 0)?;
+    if !version.starts_with(&format!("kymo {}", env!("CARGO_PKG_VERSION"))) {
+        bail!("the installed kymo says it is {version}");
+    }
+    says(&["man", "pages"], 0)?;
+    if !place.join("pages/kymo-dump.1").is_file() {
+        bail!("the installed kymo writes no manual pages");
+    }
+    let refusal = says(&["dump", "no-trace"], 3)?;
+    if !refusal.contains("no-trace") {
+        bail!("the installed kymo does not say what is wrong: {refusal}");
+    }
+    println!("cargo install gives a kymo that works.");
+    Ok(())
+}

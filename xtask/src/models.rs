@@ -1,0 +1,44 @@
+//! The models of the ring, under loom: crates/kymo/src/ring/models.
+
+use anyhow::Result;
+
+use crate::process::{cargo, run as run_command, target};
+
+/// Runs all models, with so many pre-emptions more than they ask for themselves.
+pub(crate) fn run(more: u32) -> Result<()> {
+    let mut command = cargo(&[
+        "test",
+        "--profile",
+        "models",
+        "-p",
+        "kymo",
+        "--lib",
+        "ring::models",
+        "--",
+        "--nocapture",
+    ]);
+    command
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("KYMO_MODEL_PREEMPTIONS", more.to_string());
+    run_command(command.env("CARGO_TARGET_DIR", target().join("loom")))
+}
+
+/// Lints the models.
+pub(crate) fn clippy() -> Result<()> {
+    let mut command = cargo(&[
+        "clippy",
+        "--profile",
+        "models",
+        "-p",
+        "kymo",
+        "--lib",
+        "--tests",
+        "--",
+        "-Dwarnings",
+    ]);
+    run_command(
+        command
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", target().join("loom")),
+    )
+}

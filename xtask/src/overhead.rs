@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::bench::book;
-use crate::process::{program, told};
+use crate::process::{output, program};
 use crate::{kernel, setup};
 
 /// The page of the book with the table, and the lines around it.
@@ -21,7 +21,7 @@ pub(crate) fn run(into_the_book: bool) -> Result<()> {
         .arg(kernel::hello(toolchain)?)
         .arg("--compiled-out")
         .arg(kernel::hello_compiled_out(toolchain)?);
-    let table = told(&mut overhead)?;
+    let table = output(&mut overhead)?;
     println!("{table}");
     if into_the_book {
         book::write(PAGE, (BEGIN, END), &table)?;

@@ -41,17 +41,17 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs it and returns its standard output; its standard error goes where ours goes.
-pub(crate) fn told(command: &mut Command) -> Result<String> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = line(command);
     eprintln!("$ {line}");
-    let output = command
+    let result = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("cannot start: {line}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        bail!("this failed ({}): {line}\n{text}", output.status);
+    let text = String::from_utf8_lossy(&result.stdout).into_owned();
+    if !result.status.success() {
+        bail!("this failed ({}): {line}\n{text}", result.status);
     }
     Ok(text)
 }

@@ -66,7 +66,7 @@ struct Cpu {
     running: Option<Thread>,
     since: u64,
     ready: VecDeque<Thread>,
-    /// When they wake.
+    /// Sleeping threads, and when each wakes.
     asleep: VecDeque<(u64, Thread)>,
     frames: Vec<u64>,
 }

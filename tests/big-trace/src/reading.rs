@@ -36,13 +36,13 @@ const VERBS: [(&str, &[&str]); 6] = [
     (EXPORT, &["export", "--to", "perfetto"]),
 ];
 const COUNT: &str = "dump --count";
-/// `kymo dump` maps the trace and reads all of it: what is resident of the file counts as the
-/// command's, and is not its own.
+/// `kymo dump` maps the trace and reads all of it: resident pages of the file are counted, and are
+/// not its own.
 const MAPS: &str = "dump";
-/// It answers with a file.
+/// Its answer is a file.
 const EXPORT: &str = "export";
 
-/// In the place of a file that says what the trace holds.
+/// Stands for the file of expectations in [`VERBS`].
 const EXPECTATIONS: &str = "expectations.toml";
 
 /// What a verb took.
@@ -51,7 +51,7 @@ struct Cost {
     time: Duration,
 }
 
-/// One long trace.
+/// Reads a trace of this length, and prints what each verb took.
 pub(super) fn long(kymo: &Path, folder: &Path, megabytes: u64) -> Result<()> {
     let costs = measure(kymo, folder, megabytes)?;
     let least = costs
@@ -77,7 +77,7 @@ pub(super) fn long(kymo: &Path, folder: &Path, megabytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Two short ones, of which the longer one must not take more memory.
+/// Reads two short traces, of which the longer one must not take more memory.
 pub(super) fn short(kymo: &Path, folder: &Path) -> Result<()> {
     if !cfg!(target_os = "linux") {
         println!("NOT RUN: the memory that a command takes is measured on Linux only.");

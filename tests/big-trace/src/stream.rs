@@ -17,7 +17,7 @@ const UUID: [u8; 16] = [9; 16];
 /// Words of a packet: as large as a ring's usual one.
 const PACKET_WORDS: usize = 1 << 10;
 
-/// One file.
+/// A file of the trace: the packets of one channel of one CPU.
 struct Stream {
     id: StreamId,
     file: BufWriter<File>,
@@ -78,7 +78,7 @@ impl Writer {
         self.streams.values().map(|stream| stream.bytes).sum()
     }
 
-    /// Those of one CPU must come in the order of time.
+    /// Writes an event. The events of one CPU must come in the order of time.
     pub(super) fn event<E: Event>(&mut self, cpu: u32, time: u64, event: E) -> Result<()> {
         *self.counts.entry(E::SCHEMA.name).or_default() += 1;
         let kind = E::CHANNEL;

@@ -73,7 +73,7 @@ fn find(tokens: TokenStream, macros: &[String], found: &mut Vec<Range<usize>>) {
                         first >= 3 && matches!(tokens.get(first - 3), Some(TokenTree::Ident(_)));
                     first -= if has_name { 3 } else { 2 };
                 }
-                // As in a macro's body: `$crate::trace!`.
+                // Inside of a macro: `$crate::trace!`.
                 let dollar = first >= 1
                     && matches!(tokens.get(first - 1), Some(TokenTree::Punct(sign)) if sign.as_char() == '$');
                 first -= usize::from(dollar);
@@ -145,7 +145,7 @@ mod tests {
         }
     "##;
 
-    /// Of a kernel that has no tracepoints of its own.
+    /// The macros of a kernel that names none of its own.
     fn every() -> Vec<String> {
         Own::read("[package]\nname = \"x\"").unwrap().macros
     }

@@ -70,8 +70,8 @@ pub fn compare(trace: &Path) -> (u64, Losses) {
     (events, ours.losses)
 }
 
-/// A stream as a line tells it: the CPU, and whether it is the names channel, which is told by its
-/// events.
+/// A stream as a line identifies it: the CPU, and whether it is the names channel, which its events
+/// show.
 type Stream = (String, bool);
 
 /// What we read, as lines, stream by stream.

@@ -11,7 +11,7 @@ use crate::{built, ledger};
 
 /// All operations since boot.
 pub const LEDGER: &str = "LEDGER";
-/// Those whose event was on.
+/// Operations since boot whose event was on.
 pub const RECORDED: &str = "RECORDED";
 
 /// Counters that a hart has, by the ids of events.
@@ -29,7 +29,7 @@ pub fn name_of(event: &Event) -> &'static str {
         .name
 }
 
-/// Whether Kymo tells this of itself: no operation of the kernel's.
+/// Whether Kymo reports this of itself: no operation of the kernel.
 pub fn is_the_librarys(event: &Event) -> bool {
     event.name().starts_with("kymo_")
 }

@@ -11,7 +11,7 @@ use object::{Object, ObjectSymbol, SymbolKind};
 
 use crate::run;
 
-/// One instruction of the kernel, and how often an interrupt came before it.
+/// An instruction of the kernel, and how often an interrupt came before it.
 #[derive(Clone, Debug)]
 pub struct Instruction {
     /// As objdump prints it.

@@ -10,7 +10,7 @@ use object::{Object, ObjectSymbol};
 /// Guest-physical address of the first byte of a RAM file of QEMU's riscv `virt`.
 const RAM_BASE: u64 = 0x8000_0000;
 
-/// One hart's calls that have returned.
+/// A hart's calls that have returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hart {
     /// `SchedSwitch`.

@@ -75,7 +75,7 @@ pub fn record(out: &Path, append: &str, more: &[&str]) -> Output {
     run(&mut command, 0)
 }
 
-/// The same numbers on every run (SplitMix64).
+/// Pseudo-random numbers, equal on every run (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {

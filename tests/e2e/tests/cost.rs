@@ -19,7 +19,7 @@ kymo::event! {
     struct TwoFields { a: u32, b: u32 }
 }
 
-/// One entry of `budgets.toml`.
+/// An entry of `budgets.toml`.
 #[derive(Clone)]
 struct Budget {
     arch: Arch,
@@ -82,7 +82,7 @@ fn budgets() -> Vec<Budget> {
     here
 }
 
-/// One instruction as objdump prints it.
+/// An instruction as objdump prints it.
 struct Instruction {
     address: u64,
     text: String,

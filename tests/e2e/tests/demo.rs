@@ -22,7 +22,7 @@ const EXEC: u64 = 6;
 /// Where processes map memory.
 const HEAP: std::ops::Range<u64> = 0x5000_0000..0x5400_0000;
 
-/// What is followed through a trace, hart by hart and thread by thread.
+/// The state that a trace is replayed into, hart by hart and thread by thread.
 #[derive(Default)]
 struct Machine {
     /// By hart: the thread that runs, the interrupts that are handled, whether the scheduler is

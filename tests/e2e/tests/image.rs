@@ -14,7 +14,7 @@ use kymo_capture::image;
 use kymo_capture::qemu::{Launch, Qemu};
 use kymo_e2e::{babeltrace, hello, kymo, run, scratch};
 
-/// One command to QEMU's monitor; waits for its answer.
+/// Sends a command to QEMU's monitor; waits for its answer.
 fn command(monitor: &mut BufReader<UnixStream>, text: &str) {
     monitor
         .get_mut()
@@ -80,7 +80,7 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
             path(&core)
         ),
     );
-    // A piece of the memory, from an odd place on.
+    // A piece of the memory, from an unaligned address on.
     let (base, size) = (0x8010_0000u64, 100u64 << 20);
     command(
         &mut monitor,

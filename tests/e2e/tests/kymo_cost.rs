@@ -93,7 +93,7 @@ fn every_events_calls_are_the_events_of_the_trace() {
         .sum::<u64>();
     assert!(slow > 0 && slow < 4000, "{slow}");
 
-    // The same again is the same.
+    // A second run prints the same bytes.
     assert_eq!(report, json(&hello(), &APPEND));
 }
 
@@ -200,7 +200,7 @@ fn functions_and_ranges() {
         .unwrap();
     assert_eq!(switch.size(), 0, "assembly says no sizes");
     let start = switch.address();
-    // Not the whole of it: a range is what it is told to be.
+    // Not the whole of it: the range on the command line counts.
     let range = format!("{start:#x}..{:#x}", start + 60);
     let report = json(
         &hello(),
@@ -400,7 +400,7 @@ fn damaged_kernels() {
     }
 }
 
-/// A machine that does not end by itself is ended, and what was counted up to then is told.
+/// A machine that does not end by itself is ended, and what was counted up to then is reported.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_time_limit_ends_the_machine_and_leaves_the_figures() {

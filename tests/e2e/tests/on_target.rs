@@ -80,7 +80,7 @@ fn by_the_host(trace: &Path) -> Vec<String> {
     lines
 }
 
-/// The same of a line that the kernel printed: seconds with seven digits are ticks of its clock.
+/// An event in a line that the kernel printed: seconds with seven digits are ticks of its clock.
 fn as_the_host_has_it(line: &str) -> String {
     let (time, rest) = line.trim().split_once(' ').unwrap();
     let (seconds, fraction) = time.split_once('.').unwrap();

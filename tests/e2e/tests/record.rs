@@ -85,7 +85,7 @@ fn account(name: &str, append: &str, more: &[&str]) -> (u64, u64) {
         assert_eq!(
             missing + others_lost,
             seen.lost,
-            "hart {hart}: the gaps in the numbers are the losses told"
+            "hart {hart}: the gaps in the numbers are the losses reported"
         );
     }
     let (events, losses) = babeltrace::compare(&out);

@@ -386,7 +386,7 @@ fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
         assert_eq!(
             seen.missing.iter().sum::<u64>(),
             seen.lost,
-            "{name}, cpu {cpu}: the numbers that are missing are the losses told"
+            "{name}, cpu {cpu}: the numbers that are missing are the losses reported"
         );
         let losses = losses(run, cpu);
         assert_eq!(losses.events(), seen.lost, "{name}, cpu {cpu}: {losses:?}");
@@ -409,10 +409,10 @@ fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
     let (written, lost) = seen
         .iter()
         .fold((0, 0), |sum, cpu| (sum.0 + cpu.events, sum.1 + cpu.lost));
-    let (read, told) = babeltrace::compare(&run.trace);
+    let (read, reported) = babeltrace::compare(&run.trace);
     assert_eq!(read, written, "{}", run.name);
     assert_eq!(
-        told.values().map(|lost| lost.0).sum::<u64>(),
+        reported.values().map(|lost| lost.0).sum::<u64>(),
         lost,
         "{}: babeltrace2 tells the same losses",
         run.name
@@ -674,7 +674,7 @@ fn overwrite_and_discard(machine: Machine, label: &str) {
 const ROOMY: u64 = 2048;
 const ROOM: u64 = ROOMY * PACKET_SIZE * CPUS as u64 / 40 / 2;
 
-/// Of a run whose rings held it all.
+/// A run whose rings held everything has no loss but the one that nested writers explain.
 fn no_other_losses(run: &Run, seen: &[Seen]) {
     let (lost, unexplained) = seen.iter().fold((0, 0), |sum, cpu| {
         (sum.0 + cpu.lost, sum.1 + cpu.unexplained)

@@ -112,7 +112,7 @@ fn both_ways_out_of_the_machine_give_the_same_events() {
     }
 }
 
-/// The same of `kernels/demo`, whose program `perf` sends over its virtio port.
+/// A run of `kernels/demo`, whose program `perf` sends over its virtio port.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn both_ways_out_of_the_demo_give_the_same_events() {
@@ -315,7 +315,7 @@ fn damage_on_the_way_is_counted_and_the_rest_is_read() {
         text.contains("1 frames are missing") && text.contains("no reader can open"),
         "{text}"
     );
-    // The session's opening: all is there, and the fault is told.
+    // The session's opening: all is there, and the fault is reported.
     let (trace, text) = recorded("no-opening", "flip=0", &["--via", "syscall"], 1);
     assert!(text.contains("1 frames are missing"), "{text}");
     assert_eq!(self::events(&trace).1.len(), 2000);

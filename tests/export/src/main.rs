@@ -155,7 +155,7 @@ fn of_known_counts(kymo: &Path, big_trace: &Path, python: &Path, folder: &Path) 
     )
 }
 
-/// One line a name, as the examples print it.
+/// A line for each name, as the examples print them.
 fn lines_of(counts: &BTreeMap<impl std::fmt::Display, u64>) -> String {
     counts
         .iter()
@@ -170,10 +170,10 @@ fn dumped(kymo: &Path, trace: &Path) -> Result<BTreeMap<String, u64>> {
         .arg(trace)
         .args(["--count", "--json"])
         .output();
-    let told: Value = serde_json::from_slice(&output.context("kymo cannot be started")?.stdout)
+    let counted: Value = serde_json::from_slice(&output.context("kymo cannot be started")?.stdout)
         .context("kymo dump --count")?;
     let mut counts = BTreeMap::new();
-    for row in told["events"].as_array().into_iter().flatten() {
+    for row in counted["events"].as_array().into_iter().flatten() {
         *counts
             .entry(row["name"].as_str().unwrap_or_default().to_owned())
             .or_default() += row["count"].as_u64().unwrap_or(0);
@@ -190,10 +190,10 @@ fn counted(python: &Path, example: &str, tables: &Path, expected: &str) -> Resul
         .arg(tables)
         .output()
         .context("python cannot be started")?;
-    let told = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() || told != expected {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || printed != expected {
         bail!(
-            "{example} says:\n{told}{}\nand this is right:\n{expected}",
+            "{example} prints:\n{printed}{}\ninstead of:\n{expected}",
             String::from_utf8_lossy(&output.stderr)
         );
     }

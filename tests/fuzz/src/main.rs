@@ -104,7 +104,7 @@ struct Fuzzer {
 impl Fuzzer {
     fn new(target: Target, corpus: &Path) -> Self {
         let hook = std::panic::take_hook();
-        // A panic inside of a run is told as a find.
+        // A panic inside of a run is reported as a find.
         std::panic::set_hook(Box::new(move |info| {
             if RUN.load(Ordering::Relaxed).is_multiple_of(2) {
                 hook(info);
@@ -204,7 +204,7 @@ impl Fuzzer {
         self.execute(&input)?;
         let mut new = false;
         counters::each(|place, count| {
-            // 1, 2, 3, 4 to 7, 8 to 15 and so on to 64 and more are told apart.
+            // 1, 2, 3, 4 to 7, 8 to 15 and so on to 64 and more are distinguished.
             let class = 1u8
                 << if count < 4 {
                     count - 1

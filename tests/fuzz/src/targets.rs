@@ -22,7 +22,7 @@ pub(crate) enum Target {
     Json,
     /// Metadata of either, and a stream.
     Stream,
-    /// The same, as a trace that is converted.
+    /// Metadata and streams, as a trace that is converted.
     Convert,
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// One entry of the list.
+/// A deliberate mistake: an entry of the list.
 #[derive(Debug, Default)]
 pub(crate) struct Mistake {
     pub(crate) name: String,

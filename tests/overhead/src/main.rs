@@ -23,7 +23,7 @@ const INSTRUCTIONS_PER_TICK: u64 = 100;
 const SECONDS: &str = "300";
 /// What `timeout` of coreutils ends with when it had to end something.
 const TIMED_OUT: i32 = 124;
-/// How often each is run.
+/// How often each way is run.
 const RUNS: usize = 3;
 /// Counts what tracing costs kernels/hello, in instructions a unit of its work; prints the table.
 #[derive(Parser)]
@@ -88,7 +88,7 @@ impl Figure {
     }
 }
 
-/// All four.
+/// A figure for each way to run the kernel.
 #[derive(Clone, Copy)]
 struct Figures {
     compiled_out: Figure,

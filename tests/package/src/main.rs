@@ -73,11 +73,11 @@ fn run(arguments: Arguments) -> Result<()> {
     }
     eprintln!("$ cargo package --locked --allow-dirty, of each");
     let output = package.output().context("cargo cannot be started")?;
-    let told = String::from_utf8_lossy(&output.stderr);
+    let messages = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        bail!("cargo package fails:\n{told}");
+        bail!("cargo package fails:\n{messages}");
     }
-    let warnings: Vec<&str> = told
+    let warnings: Vec<&str> = messages
         .lines()
         .filter(|line| line.starts_with("warning"))
         .collect();
@@ -85,7 +85,7 @@ fn run(arguments: Arguments) -> Result<()> {
         .iter()
         .find(|warning| !IN_ORDER.iter().any(|known| warning.contains(known)))
     {
-        bail!("cargo package warns: {warning}\n{told}");
+        bail!("cargo package warns: {warning}\n{messages}");
     }
     forget_sources(&crates)?;
     install(&installed)
@@ -214,8 +214,8 @@ fn files(name: &str) -> Result<()> {
     let output = cargo(&["package", "--list", "--allow-dirty", "-p", name])
         .output()
         .context("cargo cannot be started")?;
-    let told = String::from_utf8_lossy(&output.stdout);
-    let there: BTreeSet<&str> = told.lines().collect();
+    let list = String::from_utf8_lossy(&output.stdout);
+    let there: BTreeSet<&str> = list.lines().collect();
     match FILES.into_iter().find(|file| !there.contains(file)) {
         Some(missing) => bail!(
             "the package {name} has no {missing}: {}",
@@ -245,7 +245,7 @@ fn install(place: &Path) -> Result<()> {
             .args(arguments)
             .output()
             .with_context(|| kymo.display().to_string())?;
-        let told = String::from_utf8_lossy(if code == 0 {
+        let text = String::from_utf8_lossy(if code == 0 {
             &output.stdout
         } else {
             &output.stderr
@@ -253,11 +253,11 @@ fn install(place: &Path) -> Result<()> {
         .into_owned();
         if output.status.code() != Some(code) {
             bail!(
-                "the installed kymo {arguments:?} ends with {} instead of {code}: {told}",
+                "the installed kymo {arguments:?} ends with {} instead of {code}: {text}",
                 output.status
             );
         }
-        Ok(told)
+        Ok(text)
     };
     let version = says(&["--version"], 0)?;
     if !version.starts_with(&format!("kymo {}", env!("CARGO_PKG_VERSION"))) {

@@ -16,7 +16,7 @@ kymo::event! { #[id(40)] pub(crate) struct Medium { pub(crate) seq: u32, pub(cra
 /// Everything.
 pub(crate) static VOCABULARY: Vocabulary = kymo::vocabulary![Short, Long, Wide, Medium];
 
-/// One call of a tracepoint.
+/// A call of a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     /// The thread's number.

@@ -20,7 +20,7 @@
 //!   handler runs.
 //! - That it happened: signals inside of the writer's hot path at every depth, in the slow path,
 //!   three writers stopped at once, a reader that was lapped, a ring that was full. Where a signal
-//!   came is told by the instruction pointer in its context and the symbols of this program.
+//!   came is known from the instruction pointer in its context and the symbols of this program.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test.
 

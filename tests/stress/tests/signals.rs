@@ -8,8 +8,8 @@ use kymo_stress::{AtGs, Portable, Report, Tsc, run};
 
 type Run = fn(Overflow, u64, u64) -> Report;
 
-fn number(variable: &str, unless_told: u64) -> u64 {
-    std::env::var(variable).map_or(unless_told, |text| {
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| {
         text.parse()
             .unwrap_or_else(|_| panic!("{variable} is a number"))
     })

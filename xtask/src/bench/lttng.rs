@@ -52,7 +52,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// One command of `lttng`.
+    /// Runs a command of `lttng`.
     pub(crate) fn lttng(&self, arguments: &[&str]) -> Result<()> {
         let mut command = Command::new("lttng");
         self.environment(command.arg("--no-sessiond").args(arguments));

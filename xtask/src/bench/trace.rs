@@ -144,7 +144,7 @@ fn barectf(generated: &Path) -> Result<()> {
     run(command.arg(folder().join("c/barectf.yaml")))
 }
 
-/// One run of the program. `lttng`: with a session of LTTng, with this clock of ours if any.
+/// Runs the program once. `lttng`: with a session of LTTng, with this clock of ours if any.
 /// Returns its lines.
 fn measure(folder: &Path, lttng: Option<Option<&Path>>, arguments: &[&str]) -> Result<Vec<String>> {
     let traces = folder.join("traces");
@@ -273,7 +273,7 @@ fn table(lines: &[String], missing: &[&str]) -> Result<String> {
             scaling,
         ] = fields[..]
         else {
-            bail!("the benchmark prints a line that is none of a table: {line}");
+            bail!("malformed line of the benchmark: {line}");
         };
         let cells = [
             name,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{book, lttng};
 use crate::failure::Environment;
-use crate::process::{cargo, program, run as run_command, target, told};
+use crate::process::{cargo, output, program, run as run_command, target};
 use crate::{kernel, setup};
 
 /// How much is measured, and what becomes of it.
@@ -132,7 +132,7 @@ pub(crate) fn run(form: Form, choice: &Choice) -> Result<()> {
     if let Some(verb) = &choice.verb {
         bench.args(["--verb", verb]);
     }
-    let tables = told(&mut bench)?;
+    let tables = output(&mut bench)?;
     println!("\n{tables}");
     match form {
         Form::Book => book::write(PAGE, (BEGIN, END), &tables),
@@ -203,7 +203,7 @@ fn long(folder: &Path, name: &str, megabytes: u64) -> Result<PathBuf> {
     let home = once(folder, &format!("{name}-{megabytes}"), |home| {
         let mut write = program("kymo-big-trace")?;
         write.arg("write").arg(home.join("trace"));
-        told(write.args(["--megabytes", &megabytes.to_string()])).map(drop)
+        output(write.args(["--megabytes", &megabytes.to_string()])).map(drop)
     })?;
     Ok(home.join("trace"))
 }

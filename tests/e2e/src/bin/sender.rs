@@ -4,8 +4,8 @@
 //!
 //! | word | what it does |
 //! | --- | --- |
-//! | `events=N` | so many marks; 2,000 unless told |
-//! | `burst=N` | so many between two rounds of reading; 50 unless told |
+//! | `events=N` | so many marks; default: 2,000 |
+//! | `burst=N` | so many between two rounds of reading; default: 50 |
 //! | `until_stop` | goes on until it is asked to stop |
 //! | `stay` | does not end after it has closed |
 //! | `mute` | does not heed that it is asked to stop |

@@ -14,40 +14,31 @@ use kymo_ctf::{
     VarIntClass, Visitor, WideInt, WideKind,
 };
 
-use super::number::{self, decimal, element, nine_digits};
+use super::number::{self, decimal, element, hexadecimal_digits, nine_digits};
+use super::plan::{FieldWriter, Form, labels, sign_extended, value};
 use super::text::{consequence, lost};
 use super::wall::{Wall, Zone};
-use super::{Page, Printer, escape_controls};
+use super::{Page, escape_controls};
 
-/// Prints such lines.
-pub struct Lines {
+/// The form of babeltrace2.
+pub struct Babeltrace {
     wall: Wall,
     /// The time of the event before.
     last: Option<i128>,
     streams: Vec<Stream>,
 }
 
-/// What many lines of a stream have in common.
-#[derive(Default)]
+/// What all lines of a stream have in common.
 struct Stream {
     /// Where it was recorded: host, program and process, as far as the trace says so.
-    place: Vec<u8>,
-    /// `place` and the event's name, by event class; empty until the first of them comes.
-    heads: Vec<Vec<u8>>,
-    /// The packet that `context` is of, by the reader's count; what of it concerns its events.
-    packet: u64,
-    context: Vec<u8>,
-    /// The event class of the line before, and its head and context.
-    class: usize,
-    both: Vec<u8>,
+    origin: Vec<u8>,
     /// Whether names of fields may have any character in them (CTF 2).
     free_names: bool,
-    times: Option<Times>,
 }
 
 /// How a clock's ticks become nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Times {
+pub struct Times {
     base: i128,
     frequency: u64,
 }
@@ -77,14 +68,18 @@ impl Times {
     }
 }
 
-impl Lines {
-    pub fn new(map: &TraceMap, zone: Zone) -> Lines {
+impl Babeltrace {
+    pub fn new(map: &TraceMap, zone: Zone) -> Babeltrace {
         let streams = map.streams().map(|(metadata, _, _)| Stream::new(metadata));
-        Lines {
+        Babeltrace {
             wall: Wall::new(zone),
             last: None,
             streams: streams.collect(),
         }
+    }
+
+    fn stream(&self, event: &EventRef<'_>) -> Option<&Stream> {
+        self.streams.get(event.stream_index())
     }
 }
 
@@ -98,89 +93,75 @@ impl Stream {
                 .map(|(_, value)| value.to_string())
         };
         let process = get("vpid").map(|process| format!("({process})"));
-        let place: Vec<String> = [get("hostname"), get("procname"), process]
+        let origin: Vec<String> = [get("hostname"), get("procname"), process]
             .into_iter()
             .flatten()
             .collect();
-        let mut place = place.join(":");
-        if !place.is_empty() {
-            place.push(' ');
+        let mut origin = origin.join(":");
+        if !origin.is_empty() {
+            origin.push(' ');
         }
-        escape_controls(&mut place);
+        escape_controls(&mut origin);
         Stream {
-            place: place.into_bytes(),
-            heads: vec![Vec::new(); metadata.event_class_count()],
+            origin: origin.into_bytes(),
             free_names: metadata.trace().major > 1,
-            ..Stream::default()
         }
-    }
-
-    /// What comes between the times and the fields. Says whether the fields are the first in
-    /// braces.
-    #[inline]
-    fn write_head(&mut self, event: &EventRef<'_>, line: &mut Vec<u8>) -> bool {
-        let class = event.class().index();
-        if self.packet != event.packet_count() || self.class != class {
-            self.make_head(event, class);
-        }
-        line.extend_from_slice(&self.both);
-        self.context.is_empty()
-    }
-
-    #[inline(never)]
-    fn make_head(&mut self, event: &EventRef<'_>, class: usize) {
-        if self.packet != event.packet_count() {
-            self.packet = event.packet_count();
-            self.context.clear();
-            let mut fields = Fields {
-                line: &mut self.context,
-                first: true,
-                free_names: self.free_names,
-                packet: true,
-            };
-            event.visit_packet_context(&mut fields);
-            if self.context == b"{ }" {
-                self.context.clear();
-            }
-        }
-        self.class = class;
-        self.both.clear();
-        let Some(head) = self.heads.get_mut(class) else {
-            return;
-        };
-        if head.is_empty() {
-            let mut name = event.name().to_owned();
-            escape_controls(&mut name);
-            let name = if name.is_empty() { "<unknown>" } else { &name };
-            *head = [&self.place, name.as_bytes(), b": "].concat();
-        }
-        self.both.extend_from_slice(head);
-        self.both.extend_from_slice(&self.context);
     }
 }
 
-impl Printer for Lines {
-    fn event(&mut self, event: &EventRef<'_>, page: &mut Page) {
-        let Some(stream) = self.streams.get_mut(event.stream_index()) else {
-            return;
+impl Form for Babeltrace {
+    type Clock = Option<Times>;
+    type Writer<'b> = Fields<'b>;
+
+    const DECIMAL: bool = false;
+
+    fn clock(&self, clock: Option<&ClockClass>) -> Option<Times> {
+        clock.map(Times::of)
+    }
+
+    /// What of the packet concerns its events.
+    fn packet(&self, event: &EventRef<'_>, shared: &mut Vec<u8>) {
+        let mut fields = Fields {
+            line: shared,
+            is_first: true,
+            free_names: self.stream(event).is_none_or(|stream| stream.free_names),
+            of_packet: true,
         };
-        let line = &mut page.lines;
-        if let Some((clock, ticks)) = event.clock().zip(event.time()) {
-            let nanos = stream
-                .times
-                .get_or_insert_with(|| Times::of(clock))
-                .nanos(ticks);
+        event.visit_packet_context(&mut fields);
+        if shared == b"{ }" {
+            shared.clear();
+        }
+    }
+
+    #[inline]
+    fn time(&mut self, event: &EventRef<'_>, clock: &Option<Times>, line: &mut Vec<u8>) {
+        if let Some((times, ticks)) = clock.as_ref().zip(event.time()) {
+            let nanos = times.nanos(ticks);
             let last = self.last.replace(nanos);
             write_times(line, &mut self.wall, nanos, last.map(|last| nanos - last));
         }
-        let first = stream.write_head(event, line);
-        event.visit(&mut Fields {
+    }
+
+    fn head(&self, event: &EventRef<'_>, shared: &[u8], line: &mut Vec<u8>) {
+        if let Some(stream) = self.stream(event) {
+            line.extend_from_slice(&stream.origin);
+        }
+        let mut name = event.name().to_owned();
+        escape_controls(&mut name);
+        let name = if name.is_empty() { "<unknown>" } else { &name };
+        line.extend_from_slice(name.as_bytes());
+        line.extend_from_slice(b": ");
+        line.extend_from_slice(shared);
+    }
+
+    #[inline]
+    fn fields<'b>(&self, event: &EventRef<'_>, shared: &[u8], line: &'b mut Vec<u8>) -> Fields<'b> {
+        Fields {
             line,
-            first,
-            free_names: stream.free_names,
-            packet: false,
-        });
-        line.push(b'\n');
+            is_first: shared.is_empty(),
+            free_names: self.stream(event).is_none_or(|stream| stream.free_names),
+            of_packet: false,
+        }
     }
 
     fn loss(&mut self, loss: &Loss, page: &mut Page) {
@@ -240,13 +221,13 @@ fn write_times(line: &mut Vec<u8>, wall: &mut Wall, nanos: i128, delta: Option<i
 }
 
 /// Writes fields.
-struct Fields<'b> {
+pub struct Fields<'b> {
     line: &'b mut Vec<u8>,
     /// Whether nothing was written yet.
-    first: bool,
+    is_first: bool,
     free_names: bool,
-    /// Whether these are a packet's, of which only some say anything about its events.
-    packet: bool,
+    /// Whether these are a packet's, of which only some concern its events.
+    of_packet: bool,
 }
 
 /// Members of the packet context that say something of the packet and not of its events.
@@ -264,13 +245,24 @@ fn is_of_the_packet(member: &Member) -> bool {
     !roles.is_empty() && !roles.has(Role::CpuId) || OF_THE_PACKET.contains(&&*member.name)
 }
 
+impl<'a> FieldWriter<'a> for Fields<'_> {
+    fn line(&mut self) -> &mut Vec<u8> {
+        self.line
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.line.push(b'\n');
+    }
+}
+
 impl<'a> Visitor<'a> for Fields<'_> {
     #[inline]
     fn scope(&mut self, _: Scope) {
-        if !self.first {
+        if !self.is_first {
             self.line.extend_from_slice(b", ");
         }
-        self.first = false;
+        self.is_first = false;
     }
 
     #[inline]
@@ -280,7 +272,7 @@ impl<'a> Visitor<'a> for Fields<'_> {
 
     #[inline]
     fn member(&mut self, member: &'a Member) -> bool {
-        if self.packet && is_of_the_packet(member) {
+        if self.of_packet && is_of_the_packet(member) {
             return false;
         }
         // No value ends with this brace.
@@ -330,11 +322,7 @@ impl<'a> Visitor<'a> for Fields<'_> {
                     .extend_from_slice(if bits != 0 { b"true" } else { b"false" })
             }
             FieldClass::Enum(class) => {
-                let value = if integer.signed {
-                    sign_extended(bits, integer.size).into()
-                } else {
-                    bits.into()
-                };
+                let value = value(integer, bits);
                 self.labels(&class.mappings, |mapping| mapping.holds(value));
                 self.number(bits, integer.size, integer.signed, integer.base);
                 self.line.extend_from_slice(b" )");
@@ -345,7 +333,8 @@ impl<'a> Visitor<'a> for Fields<'_> {
                 let _ = write!(self.line, "0x{bits:X} )");
             }
             _ => {
-                let _ = write!(self.line, "0x{bits:X}");
+                self.line.extend_from_slice(b"0x");
+                hexadecimal_digits(self.line, bits, b'A');
             }
         }
     }
@@ -440,13 +429,17 @@ impl Fields<'_> {
         let low = |bits: u32| extended & 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
         let size = u32::from(size);
         let _ = match base {
-            Base::Hexadecimal => write!(self.line, "0x{:X}", low(size.next_multiple_of(4))),
+            Base::Hexadecimal => {
+                self.line.extend_from_slice(b"0x");
+                hexadecimal_digits(self.line, low(size.next_multiple_of(4)), b'A');
+                return;
+            }
             Base::Octal => write!(self.line, "0{:o}", low(size.next_multiple_of(3))),
             _ => write!(self.line, "0b{bits:0width$b}", width = size as usize),
         };
     }
 
-    /// The same of more than 64 bits; decimal has a sign.
+    /// An integer of more than 64 bits; decimal has a sign.
     fn wide_number(&mut self, value: &WideInt, base: Base, size: u64) {
         let whole = |digit: u64| value.twos_complement(size.next_multiple_of(digit));
         let _ = match base {
@@ -468,17 +461,12 @@ impl Fields<'_> {
     fn labels(&mut self, mappings: &[Mapping], holds: impl Fn(&Mapping) -> bool) {
         self.line.extend_from_slice(b"( ");
         let mut any = false;
-        for (index, mapping) in mappings.iter().enumerate() {
-            let mut before = mappings.iter().take(index);
-            if holds(mapping)
-                && !(any && before.any(|before| before.label == mapping.label && holds(before)))
-            {
-                if any {
-                    self.line.extend_from_slice(b", ");
-                }
-                quoted(self.line, mapping.label.as_bytes());
-                any = true;
+        for label in labels(mappings, holds) {
+            if any {
+                self.line.extend_from_slice(b", ");
             }
+            quoted(self.line, label.as_bytes());
+            any = true;
         }
         self.line.extend_from_slice(if any {
             b" : container = "
@@ -486,12 +474,6 @@ impl Fields<'_> {
             b"<unknown> : container = "
         });
     }
-}
-
-#[inline]
-fn sign_extended(bits: u64, size: u8) -> i64 {
-    let unused = 64 - u32::from(size.clamp(1, 64));
-    (bits << unused).cast_signed() >> unused
 }
 
 /// Text in quotes, with what C would escape escaped.

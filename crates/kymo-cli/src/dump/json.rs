@@ -3,43 +3,72 @@
 use std::fmt::Display;
 use std::io::Write as _;
 
-use kymo_ctf::{Event, EventRef, Loss, LossKind, Problem};
+use kymo_ctf::{
+    ArrayClass, ClockClass, Compound, EventRef, FieldClass, FloatClass, IntegerClass, Loss,
+    LossKind, Member, Problem, Scope, StructClass, TextEncoding, VarIntClass, Visitor, WideInt,
+    WideKind,
+};
 
-use super::shape::{Members, Shape, Shown};
-use super::{Page, Printer};
+use super::Page;
+use super::number::{decimal, nine_digits, signed};
+use super::plan::{FieldWriter, Form, labels, sign_extended, value};
+use super::time::Scale;
 
 /// Prints objects.
 pub struct Json;
 
+const NANOS: u64 = 1_000_000_000;
+
 // Writing to a `Vec` cannot fail; the results of `write!` are dropped here.
-impl Printer for Json {
-    fn event(&mut self, event: &EventRef<'_>, page: &mut Page) {
-        let line = &mut page.lines;
+impl Form for Json {
+    type Clock = Scale;
+    type Writer<'b> = Fields<'b>;
+
+    const DECIMAL: bool = true;
+
+    fn clock(&self, clock: Option<&ClockClass>) -> Scale {
+        Scale::new(clock, 0)
+    }
+
+    fn packet(&self, event: &EventRef<'_>, shared: &mut Vec<u8>) {
+        shared.extend_from_slice(br#","cpu":"#);
+        optional(shared, event.cpu());
+        shared.extend_from_slice(br#","stream":"#);
+        text(shared, event.stream());
+        shared.extend_from_slice(br#","name":"#);
+    }
+
+    #[inline]
+    fn time(&mut self, event: &EventRef<'_>, clock: &Scale, line: &mut Vec<u8>) {
         line.extend_from_slice(br#"{"type":"event","time_ns":"#);
-        match event.nanos().map(i64::try_from) {
-            Some(Ok(nanos)) => integer(line, nanos),
-            _ => optional(line, event.nanos()),
+        match clock.nanos(event) {
+            Some(nanos) if nanos >= NANOS => {
+                decimal(line, nanos / NANOS);
+                line.extend_from_slice(&nine_digits((nanos % NANOS) as u32));
+            }
+            Some(nanos) => decimal(line, nanos),
+            None => optional(line, clock.signed(event)),
         }
         line.extend_from_slice(br#","cycles":"#);
-        optional(line, event.time());
-        line.extend_from_slice(br#","cpu":"#);
-        optional(line, event.cpu());
-        line.extend_from_slice(br#","stream":"#);
-        text(line, event.stream());
-        line.extend_from_slice(br#","name":"#);
-        text(line, event.name());
-        for (name, fields) in [
-            ("stream_context", event.stream_context()),
-            ("context", event.context()),
-        ] {
-            if !fields.is_empty() {
-                let _ = write!(line, r#","{name}":"#);
-                members(line, &fields);
-            }
+        match event.time() {
+            Some(ticks) => decimal(line, ticks.0),
+            None => line.extend_from_slice(b"null"),
         }
-        line.extend_from_slice(br#","fields":"#);
-        members(line, &event.fields());
-        line.extend_from_slice(b"}\n");
+    }
+
+    fn head(&self, event: &EventRef<'_>, shared: &[u8], line: &mut Vec<u8>) {
+        line.extend_from_slice(shared);
+        text(line, event.name());
+    }
+
+    #[inline]
+    fn fields<'b>(&self, _: &EventRef<'_>, _: &[u8], line: &'b mut Vec<u8>) -> Fields<'b> {
+        Fields {
+            line,
+            scope: None,
+            has_fields: false,
+            is_empty_context: false,
+        }
     }
 
     fn loss(&mut self, loss: &Loss, page: &mut Page) {
@@ -83,17 +112,6 @@ fn message(line: &mut Vec<u8>, kind: &str, message: &str) {
     line.extend_from_slice(b"}\n");
 }
 
-/// An event's fields as a JSON object.
-pub fn fields_json(event: &Event) -> String {
-    let mut line = Vec::new();
-    members(&mut line, &event.fields);
-    String::from_utf8_lossy(&line).into_owned()
-}
-
-fn integer(line: &mut Vec<u8>, number: impl itoa::Integer) {
-    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
 fn optional(line: &mut Vec<u8>, number: Option<impl Display>) {
     let _ = match number {
         Some(number) => write!(line, "{number}"),
@@ -101,92 +119,210 @@ fn optional(line: &mut Vec<u8>, number: Option<impl Display>) {
     };
 }
 
+#[inline]
 fn text(line: &mut Vec<u8>, text: &str) {
-    let _ = serde_json::to_writer(line, text);
+    let is_plain = |byte: &u8| *byte >= b' ' && !matches!(*byte, b'"' | b'\\');
+    if text
+        .as_bytes()
+        .iter()
+        .fold(true, |plain, byte| plain & is_plain(byte))
+    {
+        line.push(b'"');
+        line.extend_from_slice(text.as_bytes());
+        line.push(b'"');
+    } else {
+        let _ = serde_json::to_writer(line, text);
+    }
 }
 
-/// An object with the fields in declared order.
-fn members<M: Members>(line: &mut Vec<u8>, fields: &M) {
-    line.push(b'{');
-    let mut first = true;
-    fields.each(&mut |name, value| {
-        if !first {
-            line.push(b',');
-        }
-        first = false;
-        text(line, name);
-        line.push(b':');
-        json_value(line, value);
-    });
-    line.push(b'}');
+/// Writes fields: an object for each part of the record.
+pub struct Fields<'b> {
+    line: &'b mut Vec<u8>,
+    /// The part that begins next.
+    scope: Option<Scope>,
+    /// Whether the event's own fields were written.
+    has_fields: bool,
+    /// A context without members is not written.
+    is_empty_context: bool,
 }
 
-/// A number and what its values or bits are called.
-fn labels<V: Shape>(line: &mut Vec<u8>, number: impl Display, value: &V) {
-    let _ = write!(line, r#"{{"value":{number},"labels":["#);
-    let mut first = true;
-    value.labels(&mut |label| {
-        if !first {
-            line.push(b',');
-        }
-        first = false;
-        text(line, label);
-    });
-    line.extend_from_slice(b"]}");
+impl<'a> FieldWriter<'a> for Fields<'_> {
+    fn line(&mut self) -> &mut Vec<u8> {
+        self.line
+    }
+
+    fn finish(&mut self) {
+        self.line.extend_from_slice(match self.has_fields {
+            true => b"}\n",
+            false => b",\"fields\":{}}\n",
+        });
+    }
 }
 
-fn json_value<V: Shape>(line: &mut Vec<u8>, value: &V) {
-    match value.shown() {
-        Shown::UInt(value) => integer(line, value),
-        Shown::Int(value) => integer(line, value),
-        // JSON has no infinities and no NaN; `null` stands for both.
-        Shown::Float(value) => {
-            let _ = write!(line, "{}", serde_json::Value::from(value));
-        }
-        Shown::Text(value) => text(line, value),
-        // What reads JSON keeps 64 bits at most of a number, and of text everything.
-        Shown::Wide(number) => {
-            let _ = write!(line, r#""{number}""#);
-        }
-        Shown::WideEnum(number) | Shown::WideBitMap(number) => {
-            labels(line, format_args!(r#""{number}""#), value)
-        }
-        Shown::Enum(number) if !(i64::MIN.into()..=u64::MAX.into()).contains(&number) => {
-            labels(line, format_args!(r#""{number}""#), value);
-        }
-        Shown::Enum(number) => labels(line, number, value),
-        Shown::BitMap(bits) => labels(line, bits, value),
-        Shown::Bool(value) => {
-            let _ = write!(line, "{value}");
-        }
-        Shown::Bytes(bytes) => {
-            let _ = serde_json::to_writer(line, bytes);
-        }
-        Shown::None => line.extend_from_slice(b"null"),
-        Shown::Struct => {
-            if let Some(fields) = value.members() {
-                members(line, fields);
+impl<'a> Visitor<'a> for Fields<'_> {
+    fn scope(&mut self, scope: Scope) {
+        self.scope = Some(scope);
+    }
+
+    #[inline]
+    fn structure(&mut self, class: &'a StructClass) {
+        if let Some(scope) = self.scope.take() {
+            let name: &[u8] = match scope {
+                Scope::EventCommonContext => br#","stream_context":"#,
+                Scope::EventContext => br#","context":"#,
+                _ => br#","fields":"#,
+            };
+            self.has_fields = scope == Scope::EventFields;
+            self.is_empty_context = !self.has_fields && class.members.is_empty();
+            if !self.is_empty_context {
+                self.line.extend_from_slice(name);
             }
         }
-        Shown::Variant(option) => {
-            line.push(b'{');
-            text(line, option);
-            line.push(b':');
-            value.elements(&mut |value| json_value(line, value));
-            line.push(b'}');
+        if !self.is_empty_context {
+            self.line.push(b'{');
         }
-        Shown::Array => {
-            line.push(b'[');
-            let mut first = true;
-            value.elements(&mut |value| {
-                if !first {
-                    line.push(b',');
-                }
-                first = false;
-                json_value(line, value);
-            });
-            line.push(b']');
+    }
+
+    #[inline]
+    fn member(&mut self, member: &'a Member) -> bool {
+        // No value ends with this brace.
+        if self.line.last() != Some(&b'{') {
+            self.line.push(b',');
         }
-        Shown::Other(other) => text(line, &other),
+        text(self.line, &member.name);
+        self.line.push(b':');
+        true
+    }
+
+    #[inline]
+    fn array(&mut self, _: &'a ArrayClass, _: u64) {
+        self.line.push(b'[');
+    }
+
+    #[inline]
+    fn element(&mut self, index: u64) {
+        if index > 0 {
+            self.line.push(b',');
+        }
+    }
+
+    fn variant(&mut self, option: &'a Member) {
+        self.line.push(b'{');
+        text(self.line, &option.name);
+        self.line.push(b':');
+    }
+
+    #[inline]
+    fn end(&mut self, of: Compound) {
+        match of {
+            Compound::Structure if self.is_empty_context => {}
+            Compound::Structure | Compound::Variant => self.line.push(b'}'),
+            Compound::Array => self.line.push(b']'),
+        }
+    }
+
+    #[inline]
+    fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64) {
+        match class {
+            FieldClass::Bool(_) => self.boolean(bits != 0),
+            FieldClass::BitMap(class) => {
+                let active = class.active(bits);
+                self.labelled(bits, active.iter().map(|label| &***label));
+            }
+            FieldClass::Enum(class) => {
+                let value = value(integer, bits);
+                self.labelled(
+                    value,
+                    labels(&class.mappings, |mapping| mapping.holds(value)),
+                );
+            }
+            FieldClass::Integer(_) if integer.signed => {
+                signed(self.line, sign_extended(bits, integer.size));
+            }
+            _ => decimal(self.line, bits),
+        }
+    }
+
+    fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
+        let value = if class.signed {
+            bits.cast_signed().into()
+        } else {
+            i128::from(bits)
+        };
+        match &class.mappings {
+            Some(mappings) => {
+                self.labelled(value, labels(mappings, |mapping| mapping.holds(value)));
+            }
+            None => {
+                let _ = write!(self.line, "{value}");
+            }
+        }
+    }
+
+    /// What reads JSON keeps 64 bits at most of a number, and of text everything.
+    fn wide(&mut self, class: &'a FieldClass, value: WideInt) {
+        let (kind, is_signed) = match class {
+            FieldClass::Wide(class) => (Some(&class.kind), class.signed),
+            FieldClass::VarInt(class) => (None, class.signed),
+            _ => (None, false),
+        };
+        if let Some(WideKind::Bool) = kind {
+            return self.boolean(!value.is_zero());
+        }
+        let fits = match kind {
+            Some(WideKind::Enum(_)) => value.to_i64().is_some() || value.to_u64().is_some(),
+            Some(WideKind::BitMap(_)) => value.to_u64().is_some(),
+            _ if is_signed => value.to_i64().is_some(),
+            _ => value.to_u64().is_some(),
+        };
+        let number = match fits {
+            true => value.to_string(),
+            false => format!("\"{value}\""),
+        };
+        if let Some(WideKind::BitMap(_)) = kind {
+            let active = class.active(&value);
+            self.labelled(number, active.iter().map(|label| &***label));
+        } else if let Some(mappings) = class.mappings() {
+            let labels = labels(mappings, |mapping| mapping.range.holds_wide(&value));
+            self.labelled(number, labels);
+        } else {
+            self.line.extend_from_slice(number.as_bytes());
+        }
+    }
+
+    /// JSON has no infinities and no NaN; `null` stands for both.
+    fn float(&mut self, _: &'a FloatClass, value: f64) {
+        let _ = serde_json::to_writer(&mut *self.line, &value);
+    }
+
+    #[inline]
+    fn text(&mut self, bytes: &'a [u8], encoding: TextEncoding) {
+        text(self.line, &encoding.decode(bytes));
+    }
+
+    fn blob(&mut self, bytes: &'a [u8]) {
+        let _ = serde_json::to_writer(&mut *self.line, bytes);
+    }
+
+    fn absent(&mut self) {
+        self.line.extend_from_slice(b"null");
+    }
+}
+
+impl Fields<'_> {
+    fn boolean(&mut self, value: bool) {
+        let _ = write!(self.line, "{value}");
+    }
+
+    /// A number and what its values or bits are called.
+    fn labelled<'m>(&mut self, number: impl Display, labels: impl Iterator<Item = &'m str>) {
+        let _ = write!(self.line, r#"{{"value":{number},"labels":["#);
+        for (index, label) in labels.enumerate() {
+            if index > 0 {
+                self.line.push(b',');
+            }
+            text(self.line, label);
+        }
+        self.line.extend_from_slice(b"]}");
     }
 }

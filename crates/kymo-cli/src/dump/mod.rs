@@ -4,21 +4,22 @@ mod babeltrace;
 mod count;
 mod json;
 mod number;
-mod shape;
+mod owned;
+mod plan;
 mod text;
+mod time;
 mod wall;
 
 use std::io::{self, Write};
 
 use anyhow::Context as _;
-use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem, Trace, TraceMap};
+use kymo_ctf::{Consequence, ItemRef, LossKind, Trace, TraceMap};
 
 pub use count::{Counts, count, table};
-pub use json::fields_json;
-pub use text::fields_text;
-
+pub use owned::{fields_json, fields_text};
 pub use wall::Zone;
 
+use self::plan::{Form, Lines};
 use crate::select::{Select, Verdict};
 
 /// What an event looks like.
@@ -59,16 +60,6 @@ impl Outcome {
     }
 }
 
-/// One of the forms: what becomes of each item. Lines end with a newline.
-trait Printer {
-    fn event(&mut self, event: &EventRef<'_>, page: &mut Page);
-    fn loss(&mut self, loss: &Loss, page: &mut Page);
-    /// Reading goes on after it as if nothing had been.
-    fn problem(&mut self, problem: &Problem, page: &mut Page);
-    /// Something cannot be read.
-    fn error(&mut self, error: &kymo_ctf::Error, page: &mut Page);
-}
-
 /// What is to be written.
 #[derive(Default)]
 struct Page {
@@ -105,26 +96,23 @@ pub fn run(
     match format {
         Format::Kymo => print(trace, text::Text::new, select, out, messages),
         Format::Json => print(trace, |_, _| json::Json, select, out, messages),
-        Format::Babeltrace => print(
-            trace,
-            |map, _| babeltrace::Lines::new(map, zone),
-            select,
-            out,
-            messages,
-        ),
+        Format::Babeltrace => {
+            let form = |map: &TraceMap, _| babeltrace::Babeltrace::new(map, zone);
+            print(trace, form, select, out, messages)
+        }
     }
 }
 
-fn print<P: Printer>(
+fn print<F: Form>(
     trace: &Trace,
-    printer: impl FnOnce(&TraceMap, Option<i128>) -> P,
+    form: impl FnOnce(&TraceMap, Option<i128>) -> F,
     select: &mut Select,
     out: &mut impl Write,
     messages: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let map = trace.map();
     let mut reader = map.read().strict(select.strict);
-    let mut printer = printer(&map, reader.begin_nanos());
+    let mut lines = Lines::new(&map, form(&map, reader.begin_nanos()));
     let (mut page, mut outcome) = (Page::default(), Outcome::default());
     let mut damage = None;
     // Strictly, the first of them is the end.
@@ -132,7 +120,7 @@ fn print<P: Printer>(
     map.failed()
         .iter()
         .take(if stops { 1 } else { usize::MAX })
-        .for_each(|error| printer.error(error, &mut page));
+        .for_each(|error| lines.error(error, &mut page));
     while let Some(item) = reader.next().filter(|_| !stops) {
         match select.judge(&item) {
             Verdict::Take => outcome.add(&item),
@@ -140,14 +128,14 @@ fn print<P: Printer>(
             Verdict::End => break,
         }
         match item {
-            ItemRef::Event(event) => printer.event(&event, &mut page),
-            ItemRef::Loss(loss) => printer.loss(loss, &mut page),
+            ItemRef::Event(event) => lines.event(&event, &mut page),
+            ItemRef::Loss(loss) => lines.loss(loss, &mut page),
             ItemRef::Problem(problem) if problem.consequence == Consequence::Clamped => {
-                printer.problem(problem, &mut page)
+                lines.problem(problem, &mut page)
             }
             ItemRef::Problem(problem) => {
                 let error = kymo_ctf::Error::from(problem.clone());
-                printer.error(&error, &mut page);
+                lines.error(&error, &mut page);
                 damage.get_or_insert(error);
                 if select.strict {
                     break;
@@ -199,7 +187,7 @@ pub fn deliver(out: &mut impl Write, bytes: &[u8]) -> anyhow::Result<bool> {
     }
 }
 
-/// The same for what is left in the buffer.
+/// Writes what is left in the buffer.
 pub fn flush(out: &mut impl Write) -> anyhow::Result<()> {
     match out.flush() {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(NO_OUTPUT),

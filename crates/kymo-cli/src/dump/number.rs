@@ -50,7 +50,30 @@ pub fn decimal(line: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// The same with a sign.
+/// A hexadecimal number behind `0x`, in small letters.
+#[inline]
+pub fn hexadecimal(line: &mut Vec<u8>, number: u64) {
+    line.extend_from_slice(b"0x");
+    hexadecimal_digits(line, number, b'a');
+}
+
+/// A hexadecimal number; `ten` is the digit that comes after 9.
+#[inline]
+pub fn hexadecimal_digits(line: &mut Vec<u8>, number: u64, ten: u8) {
+    let mut text = [0; 16];
+    for (index, digit) in text.iter_mut().enumerate() {
+        let value = (number >> (60 - 4 * index) & 0xf) as u8;
+        *digit = if value < 10 {
+            b'0' + value
+        } else {
+            ten + value - 10
+        };
+    }
+    let zeros = (number | 1).leading_zeros() as usize / 4;
+    line.extend_from_slice(text.get(zeros..).unwrap_or_default());
+}
+
+/// A decimal number with a sign.
 #[inline]
 pub fn signed(line: &mut Vec<u8>, number: i64) {
     if number < 0 {

@@ -75,6 +75,12 @@ impl FieldAccess {
             fixed: Offset::of(parts.get(..part)?, class, index).and_then(|at| at.place(member)),
         })
     }
+
+    /// Whether the field is an integer or enumeration that is at the same place in every record:
+    /// reading it is one load.
+    pub fn is_fixed_integer(&self) -> bool {
+        matches!(self.fixed, Some(Fixed::Integer { .. }))
+    }
 }
 
 /// A distance from the begin of a record's body, as far as it is the same in all records.

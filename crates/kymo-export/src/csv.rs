@@ -1,42 +1,101 @@
 //! Comma-separated values, after RFC 4180.
 
-use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use kymo_ctf::Event;
+use kymo_ctf::EventRef;
 
+use crate::cells::{Cells, Row, display, integer};
 use crate::column::Column;
 use crate::folder;
-use crate::value::Note;
 
-/// Cells of one line, and the line's end. What is missing is empty; text that is empty is `""`.
-pub(crate) fn row<'a>(cells: impl IntoIterator<Item = Option<Note<'a>>>) -> String {
-    let mut line = String::new();
-    for (index, cell) in cells.into_iter().enumerate() {
-        if index > 0 {
-            line.push(',');
-        }
-        let text: Cow<'_, str> = match cell {
-            None => continue,
-            Some(note) => note.into_text(),
-        };
-        if text.is_empty() || text.contains([',', '"', '\r', '\n']) {
-            line.push('"');
-            line.push_str(&text.replace('"', "\"\""));
-            line.push('"');
-        } else {
-            line.push_str(&text);
-        }
-    }
-    line.push_str("\r\n");
-    line
+/// A line under construction. What is missing is empty; text that is empty is `""`.
+pub(crate) struct Line<'b> {
+    to: &'b mut Vec<u8>,
+    is_first: bool,
 }
 
+impl Line<'_> {
+    pub(crate) fn new(to: &mut Vec<u8>) -> Line<'_> {
+        Line { to, is_first: true }
+    }
+
+    pub(crate) fn end(self) {
+        self.to.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn comma(&mut self) {
+        if !std::mem::replace(&mut self.is_first, false) {
+            self.to.push(b',');
+        }
+    }
+}
+
+impl Cells for Line<'_> {
+    #[inline]
+    fn unsigned(&mut self, value: u64) {
+        self.comma();
+        integer(self.to, value);
+    }
+
+    #[inline]
+    fn signed(&mut self, value: i64) {
+        self.comma();
+        integer(self.to, value);
+    }
+
+    fn float(&mut self, value: f64) {
+        self.comma();
+        display(self.to, value);
+    }
+
+    #[inline]
+    fn text(&mut self, value: &str) {
+        self.comma();
+        let needs_quotes = |byte: &u8| matches!(*byte, b',' | b'"' | b'\r' | b'\n');
+        let bytes = value.as_bytes();
+        if !bytes.is_empty()
+            && !bytes
+                .iter()
+                .fold(false, |any, byte| any | needs_quotes(byte))
+        {
+            self.to.extend_from_slice(bytes);
+            return;
+        }
+        self.to.push(b'"');
+        for byte in bytes {
+            if *byte == b'"' {
+                self.to.push(b'"');
+            }
+            self.to.push(*byte);
+        }
+        self.to.push(b'"');
+    }
+
+    #[inline]
+    fn missing(&mut self) {
+        self.comma();
+    }
+}
+
+/// Bytes that are written at once.
+const BLOCK: usize = 1 << 16;
+
 pub(crate) struct Table {
-    out: BufWriter<File>,
-    columns: Vec<Column>,
+    out: File,
+    buffer: Vec<u8>,
+    row: Row,
+    json: Vec<u8>,
+}
+
+impl Table {
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
 }
 
 impl folder::Table for Table {
@@ -49,45 +108,63 @@ impl folder::Table for Table {
         .into()
     }
 
-    fn create(path: &Path, columns: Vec<Column>) -> io::Result<Table> {
-        let mut out = BufWriter::new(File::create(path)?);
-        let head = row(columns
-            .iter()
-            .map(|column| Some(Note::Text(column.name.as_str().into()))));
-        out.write_all(head.as_bytes())?;
-        Ok(Table { out, columns })
+    fn create(path: &Path, columns: Vec<Column>, row: Row) -> io::Result<Table> {
+        let mut buffer = Vec::new();
+        let mut head = Line::new(&mut buffer);
+        columns.iter().for_each(|column| head.text(&column.name));
+        head.end();
+        Ok(Table {
+            out: File::create(path)?,
+            buffer,
+            row,
+            json: Vec::new(),
+        })
     }
 
-    fn add(&mut self, event: &Event) -> io::Result<()> {
-        self.out
-            .write_all(row(self.columns.iter().map(|column| column.value(event))).as_bytes())
+    #[inline]
+    fn add(&mut self, event: &EventRef<'_>) -> io::Result<()> {
+        let mut line = Line::new(&mut self.buffer);
+        folder::first_cells(event, &mut line);
+        self.row.write(event, &mut self.json, &mut line);
+        line.end();
+        match self.buffer.len() {
+            BLOCK.. => self.flush(),
+            _ => Ok(()),
+        }
     }
 
     fn finish(mut self) -> io::Result<()> {
-        self.out.flush()
+        self.flush()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::row;
-    use crate::value::Note;
+    use super::*;
+
+    fn written(fill: impl FnOnce(&mut Line<'_>)) -> String {
+        let mut text = Vec::new();
+        let mut line = Line::new(&mut text);
+        fill(&mut line);
+        line.end();
+        String::from_utf8(text).unwrap()
+    }
 
     #[test]
     fn cells_are_quoted_where_the_rules_ask_for_it() {
-        let text = |text: &'static str| Some(Note::Text(text.into()));
-        assert_eq!(
-            row([
-                Some(Note::Unsigned(7)),
-                None,
-                Some(Note::Signed(-1)),
-                text("a b")
-            ]),
-            "7,,-1,a b\r\n"
-        );
-        assert_eq!(
-            row([text(""), text("a,b"), text("say \"x\""), text("1\n2")]),
-            "\"\",\"a,b\",\"say \"\"x\"\"\",\"1\n2\"\r\n"
-        );
+        let line = written(|line| {
+            line.unsigned(7);
+            line.missing();
+            line.signed(-1);
+            line.text("a b");
+        });
+        assert_eq!(line, "7,,-1,a b\r\n");
+        let line = written(|line| {
+            for text in ["", "a,b", "say \"x\"", "1\n2"] {
+                line.text(text);
+            }
+        });
+        assert_eq!(line, "\"\",\"a,b\",\"say \"\"x\"\"\",\"1\n2\"\r\n");
+        assert_eq!(written(|line| line.missing()), "\r\n");
     }
 }

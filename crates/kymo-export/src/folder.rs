@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use kymo_ctf::{Event, Item, Loss, LossKind};
+use kymo_ctf::{EventRef, ItemRef, Loss, LossKind, Metadata, TraceMap};
 
+use crate::cells::{Cells, Row};
 use crate::column::{Column, columns};
-use crate::csv;
-use crate::value::Note;
+use crate::csv::Line;
 use crate::{Error, Export};
 
 /// A file of events of one kind.
@@ -18,9 +19,27 @@ pub(crate) trait Table: Sized {
     /// Where the file of the events of this name is. `number` tells kinds of one name apart, from
     /// 0.
     fn path(name: &str, number: usize) -> PathBuf;
-    fn create(path: &Path, columns: Vec<Column>) -> io::Result<Self>;
-    fn add(&mut self, event: &Event) -> io::Result<()>;
+    fn create(path: &Path, columns: Vec<Column>, row: Row) -> io::Result<Self>;
+    fn add(&mut self, event: &EventRef<'_>) -> io::Result<()>;
     fn finish(self) -> io::Result<()>;
+}
+
+/// The cells that all events have: time, cycles, CPU, stream.
+#[inline]
+pub(crate) fn first_cells(event: &EventRef<'_>, to: &mut impl Cells) {
+    match event.nanos().and_then(|nanos| i64::try_from(nanos).ok()) {
+        Some(nanos) => to.signed(nanos),
+        None => to.missing(),
+    }
+    match event.time() {
+        Some(ticks) => to.unsigned(ticks.0),
+        None => to.missing(),
+    }
+    match event.cpu() {
+        Some(cpu) => to.unsigned(cpu),
+        None => to.missing(),
+    }
+    to.text(event.stream());
 }
 
 /// What the losses are written to. No event's file begins with an underscore.
@@ -31,15 +50,23 @@ const LOSSES_HEAD: [&str; 7] = [
 
 pub(crate) struct Folder<T> {
     path: PathBuf,
-    /// By ids of stream class and event.
-    tables: HashMap<(u64, u64), (PathBuf, T)>,
+    tables: Vec<(PathBuf, T)>,
+    /// Places of tables by ids of stream class and event.
+    by_id: HashMap<(u64, u64), usize>,
+    streams: Vec<Stream>,
     /// How many kinds have each name so far.
     names: HashMap<String, usize>,
     losses: BufWriter<File>,
 }
 
+struct Stream {
+    metadata: Arc<Metadata>,
+    /// Places of tables by index of the event class.
+    tables: Vec<Option<usize>>,
+}
+
 impl<T: Table> Folder<T> {
-    pub(crate) fn create(path: &Path) -> Result<Folder<T>, Error> {
+    pub(crate) fn create(path: &Path, map: &TraceMap) -> Result<Folder<T>, Error> {
         fs::create_dir_all(path).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::Occupied(path.to_owned()),
             _ => Error::write(path)(source),
@@ -52,101 +79,134 @@ impl<T: Table> Folder<T> {
             return Err(Error::Occupied(path.to_owned()));
         }
         let file = path.join(LOSSES);
-        let mut losses = File::create(&file)
+        let losses = File::create(&file)
             .map(BufWriter::new)
             .map_err(Error::write(&file))?;
-        let head = csv::row(LOSSES_HEAD.map(|name| Some(Note::Text(name.into()))));
-        losses
-            .write_all(head.as_bytes())
-            .map_err(Error::write(&file))?;
-        Ok(Folder {
+        let streams = map.streams().map(|(metadata, _, _)| Stream {
+            metadata: Arc::clone(metadata),
+            tables: vec![None; metadata.event_class_count()],
+        });
+        let mut folder = Folder {
             path: path.to_owned(),
-            tables: HashMap::new(),
+            tables: Vec::new(),
+            by_id: HashMap::new(),
+            streams: streams.collect(),
             names: HashMap::new(),
             losses,
-        })
+        };
+        folder.loss_row(|line| LOSSES_HEAD.into_iter().for_each(|name| line.text(name)))?;
+        Ok(folder)
     }
 
-    fn event(&mut self, event: &Event) -> Result<(), Error> {
-        let key = (event.class.stream_id, event.class.id);
-        if !self.tables.contains_key(&key) {
-            let number = self.names.entry(event.name().to_owned()).or_default();
-            let path = self.path.join(T::path(&file_name(event.name()), *number));
-            *number += 1;
-            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-            let table =
-                made.and_then(|()| T::create(&path, columns(&event.packet.class, &event.class)));
-            self.tables
-                .insert(key, (path.clone(), table.map_err(Error::write(&path))?));
-        }
-        match self.tables.get_mut(&key) {
-            Some((path, table)) => table.add(event).map_err(Error::write(path)),
+    #[inline]
+    fn event(&mut self, event: &EventRef<'_>) -> Result<(), Error> {
+        let known = self
+            .streams
+            .get(event.stream_index())
+            .and_then(|stream| *stream.tables.get(event.class().index())?);
+        let place = match known {
+            Some(place) => place,
+            None => self.place(event)?,
+        };
+        match self.tables.get_mut(place) {
+            Some((path, table)) => table.add(event).map_err(|error| Error::write(path)(error)),
             None => Ok(()),
         }
     }
 
-    fn loss(&mut self, row: [Option<Note<'_>>; 7]) -> Result<(), Error> {
+    /// The place of the event's table, which is made if it is the first of its kind.
+    #[cold]
+    fn place(&mut self, event: &EventRef<'_>) -> Result<usize, Error> {
+        let class = event.class();
+        let Some(stream) = self.streams.get_mut(event.stream_index()) else {
+            return Ok(usize::MAX);
+        };
+        let mut of_class = stream.metadata.streams();
+        let Some(stream_class) = of_class.find(|stream| stream.id == class.stream_id) else {
+            return Ok(usize::MAX);
+        };
+        let place = match self.by_id.get(&(class.stream_id, class.id)) {
+            Some(place) => *place,
+            None => {
+                let number = self.names.entry(event.name().to_owned()).or_default();
+                let path = self.path.join(T::path(&file_name(event.name()), *number));
+                *number += 1;
+                let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+                let row = Row::new(stream_class, class);
+                let table = made.and_then(|()| T::create(&path, columns(stream_class, class), row));
+                let table = table.map_err(Error::write(&path))?;
+                self.tables.push((path, table));
+                self.tables.len() - 1
+            }
+        };
+        self.by_id.insert((class.stream_id, class.id), place);
+        if let Some(cell) = stream.tables.get_mut(class.index()) {
+            *cell = Some(place);
+        }
+        Ok(place)
+    }
+
+    fn loss_row(&mut self, fill: impl FnOnce(&mut Line<'_>)) -> Result<(), Error> {
+        let mut text = Vec::new();
+        let mut line = Line::new(&mut text);
+        fill(&mut line);
+        line.end();
         self.losses
-            .write_all(csv::row(row).as_bytes())
+            .write_all(&text)
             .map_err(Error::write(&self.path.join(LOSSES)))
+    }
+
+    fn loss(&mut self, loss: &Loss) -> Result<(), Error> {
+        self.loss_row(|line| {
+            line.text(&loss.stream);
+            match loss.cpu {
+                Some(cpu) => line.unsigned(cpu),
+                None => line.missing(),
+            }
+            line.text(match loss.kind {
+                LossKind::Events => "events",
+                LossKind::Packets => "packets",
+            });
+            line.unsigned(loss.count);
+            for nanos in [loss.begin_nanos, loss.end_nanos] {
+                match nanos {
+                    Some(nanos) => line.text(&nanos.to_string()),
+                    None => line.missing(),
+                }
+            }
+            line.missing();
+        })
     }
 }
 
 impl<T: Table> Export for Folder<T> {
-    fn add(&mut self, item: &Item) -> Result<(), Error> {
+    #[inline]
+    fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error> {
         match item {
-            Item::Event(event) => self.event(event),
-            Item::Loss(Loss {
-                stream,
-                cpu,
-                kind,
-                count,
-                begin_nanos,
-                end_nanos,
-                ..
-            }) => {
-                let kind = match kind {
-                    LossKind::Events => "events",
-                    LossKind::Packets => "packets",
-                };
-                let nanos =
-                    |nanos: &Option<i128>| nanos.map(|nanos| Note::Text(nanos.to_string().into()));
-                self.loss([
-                    Some(Note::Text((&**stream).into())),
-                    cpu.map(Note::Unsigned),
-                    Some(Note::Text(kind.into())),
-                    Some(Note::Unsigned(*count)),
-                    nanos(begin_nanos),
-                    nanos(end_nanos),
-                    None,
-                ])
-            }
+            ItemRef::Event(event) => self.event(event),
+            ItemRef::Loss(loss) => self.loss(loss),
             _ => Ok(()),
         }
     }
 
     fn damaged(&mut self, error: &kymo_ctf::Error) -> Result<(), Error> {
-        let stream = match error {
-            kymo_ctf::Error::Stream { file, .. } => Some(Note::Text(file.as_str().into())),
-            _ => None,
-        };
-        let damage = Some(Note::Text("damage".into()));
-        self.loss([
-            stream,
-            None,
-            damage,
-            None,
-            None,
-            None,
-            Some(Note::Text(error.to_string().into())),
-        ])
+        self.loss_row(|line| {
+            match error {
+                kymo_ctf::Error::Stream { file, .. } => line.text(file),
+                _ => line.missing(),
+            }
+            line.missing();
+            line.text("damage");
+            (0..3).for_each(|_| line.missing());
+            line.text(&error.to_string());
+        })
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), Error> {
         self.losses
             .flush()
             .map_err(Error::write(&self.path.join(LOSSES)))?;
-        for (path, table) in self.tables.into_values() {
+        for (path, table) in self.tables {
             table.finish().map_err(Error::write(&path))?;
         }
         Ok(())

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod cells;
 mod chrome;
 mod column;
 mod csv;
@@ -43,8 +44,9 @@ pub use error::Error;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
+use std::sync::Arc;
 
-use kymo_ctf::{Item, Trace};
+use kymo_ctf::{Consequence, Item, ItemRef, Packet, Trace};
 
 use crate::timeline::{Canvas, Timeline};
 
@@ -76,9 +78,12 @@ pub struct Outcome {
     pub damage: Option<kymo_ctf::Error>,
 }
 
+/// Bytes that a timeline's file is written by.
+const BLOCK: usize = 1 << 16;
+
 /// What takes the trace's items, in the order of time.
 trait Export {
-    fn add(&mut self, item: &Item) -> Result<(), Error>;
+    fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error>;
     fn damaged(&mut self, error: &kymo_ctf::Error) -> Result<(), Error>;
     fn finish(self: Box<Self>) -> Result<(), Error>;
 }
@@ -87,11 +92,40 @@ trait Export {
 struct Drawn<'a, C> {
     timeline: Timeline<C>,
     path: &'a Path,
+    /// The packet that each stream is in, by the reader's count.
+    packets: Vec<Option<(u64, Arc<Packet>)>>,
+}
+
+impl<C> Drawn<'_, C> {
+    fn owned(&mut self, item: &ItemRef<'_>) -> Option<Item> {
+        let event = match item {
+            ItemRef::Event(event) => event,
+            ItemRef::Loss(loss) => return Some(Item::Loss((*loss).clone())),
+            ItemRef::Problem(problem) => return Some(Item::Problem((*problem).clone())),
+            _ => return None,
+        };
+        let place = event.stream_index();
+        if self.packets.len() <= place {
+            self.packets.resize(place + 1, None);
+        }
+        let known = self.packets.get_mut(place)?;
+        if known
+            .as_ref()
+            .is_none_or(|(count, _)| *count != event.packet_count())
+        {
+            *known = Some((event.packet_count(), Arc::new(event.packet()?)));
+        }
+        let (_, packet) = known.as_ref()?;
+        Some(Item::Event(event.to_event(Arc::clone(packet))))
+    }
 }
 
 impl<C: Canvas> Export for Drawn<'_, C> {
-    fn add(&mut self, item: &Item) -> Result<(), Error> {
-        self.timeline.add(item).map_err(Error::write(self.path))
+    fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error> {
+        match self.owned(item) {
+            Some(item) => self.timeline.add(&item).map_err(Error::write(self.path)),
+            None => Ok(()),
+        }
     }
 
     fn damaged(&mut self, error: &kymo_ctf::Error) -> Result<(), Error> {
@@ -123,13 +157,14 @@ pub fn export(
     trace: &Trace,
     format: Format,
     out: &Path,
-    mut look: impl FnMut(&Item),
+    mut look: impl FnMut(&ItemRef<'_>),
 ) -> Result<Outcome, Error> {
-    let items = trace.events();
-    let begin = items.begin_nanos().unwrap_or(0);
+    let map = trace.map();
+    let mut reader = map.read();
+    let begin = reader.begin_nanos().unwrap_or(0);
     let file = || {
         File::create(out)
-            .map(BufWriter::new)
+            .map(|file| BufWriter::with_capacity(BLOCK, file))
             .map_err(Error::write(out))
     };
     let metadata = trace.metadata();
@@ -137,38 +172,43 @@ pub fn export(
         Format::Perfetto => Box::new(Drawn {
             timeline: Timeline::new(metadata, begin, perfetto::Perfetto::new(file()?)),
             path: out,
+            packets: Vec::new(),
         }),
         Format::Chrome => Box::new(Drawn {
             timeline: Timeline::new(metadata, begin, chrome::Chrome::new(file()?)),
             path: out,
+            packets: Vec::new(),
         }),
-        Format::Csv => Box::new(folder::Folder::<csv::Table>::create(out)?),
+        Format::Csv => Box::new(folder::Folder::<csv::Table>::create(out, &map)?),
         #[cfg(feature = "parquet")]
-        Format::Parquet => Box::new(folder::Folder::<parquet::Table>::create(out)?),
+        Format::Parquet => Box::new(folder::Folder::<parquet::Table>::create(out, &map)?),
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => return Err(Error::NotBuilt),
     };
     let mut outcome = Outcome::default();
-    for item in items {
-        match item {
-            Ok(item) => {
-                match &item {
-                    Item::Event(event) => {
-                        outcome.events += 1;
-                        outcome.timeless += u64::from(event.time.is_none());
-                    }
-                    Item::Loss(_) => outcome.losses += 1,
-                    _ => {}
-                }
-                to.add(&item)?;
-                look(&item);
+    for error in map.failed() {
+        to.damaged(error)?;
+    }
+    while let Some(item) = reader.next() {
+        match &item {
+            ItemRef::Event(event) => {
+                outcome.events += 1;
+                outcome.timeless += u64::from(event.time().is_none());
             }
-            Err(error) => {
+            ItemRef::Loss(_) => outcome.losses += 1,
+            ItemRef::Problem(problem) if problem.consequence != Consequence::Clamped => {
+                let error = kymo_ctf::Error::from((*problem).clone());
                 to.damaged(&error)?;
                 outcome.damage.get_or_insert(error);
+                continue;
             }
+            _ => {}
         }
+        to.add(&item)?;
+        look(&item);
     }
     to.finish()?;
+    let unread = map.into_failed().into_iter().next();
+    outcome.damage = unread.or(outcome.damage);
     Ok(outcome)
 }

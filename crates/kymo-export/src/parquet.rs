@@ -13,11 +13,11 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
-use kymo_ctf::Event;
+use kymo_ctf::EventRef;
 
+use crate::cells::{Cells, Row};
 use crate::column::{Column, ColumnType};
 use crate::folder;
-use crate::value::Note;
 
 /// Rows of a batch, and of a row group: what is in memory is at most this, for each kind of event.
 const BATCH: usize = 1 << 13;
@@ -41,24 +41,6 @@ impl Builder {
         }
     }
 
-    /// A value that is not what the column holds is missing.
-    fn add(&mut self, value: Option<Note<'_>>) {
-        match (self, value) {
-            (Builder::Unsigned(to), Some(Note::Unsigned(value) | Note::Address(value))) => {
-                to.append_value(value)
-            }
-            (Builder::Unsigned(to), _) => to.append_null(),
-            (Builder::Signed(to), Some(Note::Signed(value))) => to.append_value(value),
-            (Builder::Signed(to), _) => to.append_null(),
-            (Builder::Float(to), Some(Note::Float(value))) => to.append_value(value),
-            (Builder::Float(to), _) => to.append_null(),
-            // What is not always the same is text in each case: a number that may be of more than
-            // 64 bits, for one.
-            (Builder::Text(to), Some(note)) => to.append_value(note.into_text()),
-            (Builder::Text(to), None) => to.append_null(),
-        }
-    }
-
     fn finish(&mut self) -> ArrayRef {
         match self {
             Builder::Unsigned(from) => ArrayBuilder::finish(from),
@@ -66,6 +48,60 @@ impl Builder {
             Builder::Float(from) => ArrayBuilder::finish(from),
             Builder::Text(from) => ArrayBuilder::finish(from),
         }
+    }
+}
+
+/// The next cells of a row. A value that is not what the column holds is missing, and in columns of
+/// text it is text: a number that may be of more than 64 bits, for one.
+struct NextCells<'b>(std::slice::IterMut<'b, Builder>);
+
+impl Cells for NextCells<'_> {
+    #[inline]
+    fn unsigned(&mut self, value: u64) {
+        match self.0.next() {
+            Some(Builder::Unsigned(to)) => to.append_value(value),
+            Some(Builder::Text(to)) => to.append_value(value.to_string()),
+            other => append_null(other),
+        }
+    }
+
+    #[inline]
+    fn signed(&mut self, value: i64) {
+        match self.0.next() {
+            Some(Builder::Signed(to)) => to.append_value(value),
+            Some(Builder::Text(to)) => to.append_value(value.to_string()),
+            other => append_null(other),
+        }
+    }
+
+    fn float(&mut self, value: f64) {
+        match self.0.next() {
+            Some(Builder::Float(to)) => to.append_value(value),
+            Some(Builder::Text(to)) => to.append_value(value.to_string()),
+            other => append_null(other),
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, value: &str) {
+        match self.0.next() {
+            Some(Builder::Text(to)) => to.append_value(value),
+            other => append_null(other),
+        }
+    }
+
+    fn missing(&mut self) {
+        append_null(self.0.next());
+    }
+}
+
+fn append_null(to: Option<&mut Builder>) {
+    match to {
+        Some(Builder::Unsigned(to)) => to.append_null(),
+        Some(Builder::Signed(to)) => to.append_null(),
+        Some(Builder::Float(to)) => to.append_null(),
+        Some(Builder::Text(to)) => to.append_null(),
+        None => {}
     }
 }
 
@@ -81,7 +117,9 @@ fn data_type(holds: ColumnType) -> DataType {
 pub(crate) struct Table {
     writer: ArrowWriter<File>,
     schema: Arc<Schema>,
-    columns: Vec<(Column, Builder)>,
+    columns: Vec<Builder>,
+    row: Row,
+    json: Vec<u8>,
     rows: usize,
 }
 
@@ -91,11 +129,7 @@ impl Table {
             return Ok(());
         }
         self.rows = 0;
-        let arrays = self
-            .columns
-            .iter_mut()
-            .map(|(_, builder)| builder.finish())
-            .collect();
+        let arrays = self.columns.iter_mut().map(Builder::finish).collect();
         let batch =
             RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(io::Error::other)?;
         self.writer.write(&batch).map_err(io::Error::other)
@@ -109,7 +143,7 @@ impl folder::Table for Table {
             .collect()
     }
 
-    fn create(path: &Path, columns: Vec<Column>) -> io::Result<Table> {
+    fn create(path: &Path, columns: Vec<Column>, row: Row) -> io::Result<Table> {
         let fields = columns
             .iter()
             .map(|column| Field::new(&column.name, data_type(column.holds), true));
@@ -121,22 +155,22 @@ impl folder::Table for Table {
         let writer =
             ArrowWriter::try_new(File::create(path)?, Arc::clone(&schema), Some(properties))
                 .map_err(io::Error::other)?;
-        let columns = columns
-            .into_iter()
-            .map(|column| (Builder::new(column.holds), column))
-            .map(|(builder, column)| (column, builder));
+        let columns = columns.iter().map(|column| Builder::new(column.holds));
         Ok(Table {
             writer,
             schema,
             columns: columns.collect(),
+            row,
+            json: Vec::new(),
             rows: 0,
         })
     }
 
-    fn add(&mut self, event: &Event) -> io::Result<()> {
-        for (column, builder) in &mut self.columns {
-            builder.add(column.value(event));
-        }
+    #[inline]
+    fn add(&mut self, event: &EventRef<'_>) -> io::Result<()> {
+        let mut cells = NextCells(self.columns.iter_mut());
+        folder::first_cells(event, &mut cells);
+        self.row.write(event, &mut self.json, &mut cells);
         self.rows += 1;
         if self.rows >= BATCH {
             self.flush()

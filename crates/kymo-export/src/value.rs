@@ -31,16 +31,6 @@ impl<'a> Note<'a> {
             other => Note::Text(json(other).to_string().into()),
         }
     }
-
-    /// The value as text; numbers in decimal.
-    pub(crate) fn into_text(self) -> Cow<'a, str> {
-        match self {
-            Note::Unsigned(value) | Note::Address(value) => value.to_string().into(),
-            Note::Signed(value) => value.to_string().into(),
-            Note::Float(value) => value.to_string().into(),
-            Note::Text(text) => text,
-        }
-    }
 }
 
 /// The labels of an enumeration's value or of bits, or the number where it has none; so are numbers
@@ -192,6 +182,5 @@ mod tests {
             assert_eq!(Note::of(&value), Note::Text(text.into()));
             assert_eq!(json(&value), Json::from(text));
         }
-        assert_eq!(Note::Unsigned(7).into_text(), "7");
     }
 }

@@ -1,0 +1,412 @@
+//! Events as rows of a table.
+//!
+//! What the cells of an event class are is found once. Most classes have only integers, each at the
+//! same place in every record: such a row is a load for each cell. Other records are visited.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use kymo_ctf::{
+    ArrayClass, Compound, EventClass, EventRef, FieldAccess, FieldClass, FloatClass, IntegerClass,
+    Mapping, Member, Scope, StreamClass, StructClass, TextEncoding, VarIntClass, Visitor, WideInt,
+    WideKind,
+};
+
+/// Takes the cells of a row, one call each.
+pub(crate) trait Cells {
+    fn unsigned(&mut self, value: u64);
+    fn signed(&mut self, value: i64);
+    fn float(&mut self, value: f64);
+    fn text(&mut self, value: &str);
+    fn missing(&mut self);
+}
+
+/// Where an event class has its cells.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Of all members of the contexts and of the event, in their order: whether it has a cell.
+    has_cell: Vec<bool>,
+    /// The cells, if all of them are integers at fixed places.
+    fixed: Option<Box<[Fixed]>>,
+}
+
+#[derive(Debug)]
+struct Fixed {
+    access: FieldAccess,
+    number: Number,
+}
+
+#[derive(Debug)]
+enum Number {
+    Unsigned,
+    Signed,
+    /// The texts of the values from 0; others are asked from the class.
+    Labelled(Box<[Box<str>]>, Arc<[Mapping]>),
+}
+
+/// Values of an enumeration whose texts are made in advance.
+const KNOWN: u64 = 64;
+
+/// The parts of a record that have fields, in their order.
+pub(crate) fn parts<'a>(
+    stream: &'a StreamClass,
+    class: &'a EventClass,
+) -> impl Iterator<Item = (Scope, &'a StructClass)> {
+    let parts = [
+        (Scope::EventCommonContext, stream.event_context.as_deref()),
+        (Scope::EventContext, class.context.as_deref()),
+        (Scope::EventFields, class.fields.as_deref()),
+    ];
+    parts
+        .into_iter()
+        .filter_map(|(scope, part)| Some((scope, part?)))
+}
+
+/// Whether a member is only the length of another one.
+pub(crate) fn is_length(name: &str, members: &[Member]) -> bool {
+    let of = name
+        .strip_prefix('_')
+        .and_then(|name| name.strip_suffix("_length"));
+    of.is_some_and(|of| members.iter().any(|member| &*member.name == of))
+}
+
+impl Row {
+    pub(crate) fn new(stream: &StreamClass, class: &EventClass) -> Row {
+        let (mut has_cell, mut fixed) = (Vec::new(), Some(Vec::new()));
+        for (scope, part) in parts(stream, class) {
+            for (index, member) in part.members.iter().enumerate() {
+                let shown = !is_length(&member.name, &part.members);
+                has_cell.push(shown);
+                if shown {
+                    let cell = Fixed::new(stream, class, scope, part, index);
+                    fixed = fixed.zip(cell).map(|(mut fixed, cell)| {
+                        fixed.push(cell);
+                        fixed
+                    });
+                }
+            }
+        }
+        Row {
+            has_cell,
+            fixed: fixed.map(Vec::into_boxed_slice),
+        }
+    }
+
+    /// Gives the cells of an event of this class. `json` is a buffer.
+    #[inline]
+    pub(crate) fn write(&self, event: &EventRef<'_>, json: &mut Vec<u8>, to: &mut impl Cells) {
+        match &self.fixed {
+            Some(fixed) => fixed.iter().for_each(|cell| cell.write(event, to)),
+            None => {
+                json.clear();
+                event.visit(&mut CellWriter {
+                    to,
+                    has_cell: self.has_cell.iter(),
+                    depth: 0,
+                    json,
+                });
+            }
+        }
+    }
+}
+
+impl Fixed {
+    fn new(
+        stream: &StreamClass,
+        class: &EventClass,
+        scope: Scope,
+        part: &StructClass,
+        index: usize,
+    ) -> Option<Fixed> {
+        let member = part.members.get(index)?;
+        let first = part
+            .members
+            .iter()
+            .position(|have| have.name == member.name);
+        let access = FieldAccess::find(stream, class, scope, &member.name)?;
+        if !access.is_fixed_integer() || first != Some(index) {
+            return None;
+        }
+        let number = match &member.class {
+            FieldClass::Integer(integer) if integer.signed => Number::Signed,
+            FieldClass::Integer(_) => Number::Unsigned,
+            FieldClass::Enum(of) => {
+                let last = (0..KNOWN)
+                    .rev()
+                    .find(|&value| of.mappings.iter().any(|one| one.holds(value.into())));
+                let texts = (0..last.map_or(0, |last| last + 1))
+                    .map(|value| enumeration(&of.mappings, value.into()).into());
+                Number::Labelled(texts.collect(), Arc::clone(&of.mappings))
+            }
+            _ => return None,
+        };
+        Some(Fixed { access, number })
+    }
+
+    #[inline]
+    fn write(&self, event: &EventRef<'_>, to: &mut impl Cells) {
+        match &self.number {
+            Number::Unsigned => match event.unsigned(&self.access) {
+                Some(value) => to.unsigned(value),
+                None => to.missing(),
+            },
+            Number::Signed => match event.signed(&self.access) {
+                Some(value) => to.signed(value),
+                None => to.missing(),
+            },
+            Number::Labelled(texts, mappings) => {
+                let value = event.unsigned(&self.access);
+                let text = value.and_then(|value| texts.get(usize::try_from(value).ok()?));
+                match (text, value, event.signed(&self.access)) {
+                    (Some(text), ..) => to.text(text),
+                    (None, Some(value), _) => to.text(&enumeration(mappings, value.into())),
+                    (None, None, Some(value)) => to.text(&enumeration(mappings, value.into())),
+                    (None, None, None) => to.missing(),
+                }
+            }
+        }
+    }
+}
+
+/// The labels of a value, or the number where it has none.
+fn enumeration(mappings: &[Mapping], value: i128) -> String {
+    labels(mappings, |mapping| mapping.holds(value)).unwrap_or_else(|| value.to_string())
+}
+
+/// The labels that hold a value, in declared order, each once.
+fn labels(mappings: &[Mapping], holds: impl Fn(&Mapping) -> bool) -> Option<String> {
+    let mut labels: Vec<&str> = Vec::new();
+    for mapping in mappings.iter().filter(|mapping| holds(mapping)) {
+        if !labels.contains(&&*mapping.label) {
+            labels.push(&mapping.label);
+        }
+    }
+    (!labels.is_empty()).then(|| labels.join("|"))
+}
+
+/// Gives the members of a record as cells: what has parts as JSON, enumerations by their labels.
+struct CellWriter<'r, C> {
+    to: &'r mut C,
+    has_cell: std::slice::Iter<'r, bool>,
+    /// Structures, arrays and variants that are open, and are not parts of the record.
+    depth: u32,
+    /// A cell with parts, as far as it is written.
+    json: &'r mut Vec<u8>,
+}
+
+impl<'a, C: Cells> Visitor<'a> for CellWriter<'_, C> {
+    fn scope(&mut self, _: Scope) {
+        self.depth = 0;
+    }
+
+    fn structure(&mut self, _: &'a StructClass) {
+        // The first is a part of the record.
+        if self.depth > 0 {
+            self.json.push(b'{');
+        }
+        self.depth += 1;
+    }
+
+    fn member(&mut self, member: &'a Member) -> bool {
+        if self.depth == 1 {
+            return self.has_cell.next().is_none_or(|has_cell| *has_cell);
+        }
+        // No value ends with this brace.
+        if self.json.last() != Some(&b'{') {
+            self.json.push(b',');
+        }
+        json_text(self.json, &member.name);
+        self.json.push(b':');
+        true
+    }
+
+    fn array(&mut self, _: &'a ArrayClass, _: u64) {
+        self.json.push(b'[');
+        self.depth += 1;
+    }
+
+    fn element(&mut self, index: u64) {
+        if index > 0 {
+            self.json.push(b',');
+        }
+    }
+
+    fn variant(&mut self, option: &'a Member) {
+        self.json.push(b'{');
+        json_text(self.json, &option.name);
+        self.json.push(b':');
+        self.depth += 1;
+    }
+
+    fn end(&mut self, of: Compound) {
+        self.depth -= 1;
+        if self.depth > 0 {
+            self.json.push(match of {
+                Compound::Array => b']',
+                Compound::Structure | Compound::Variant => b'}',
+            });
+        }
+        if self.depth == 1 {
+            self.to.text(&String::from_utf8_lossy(self.json));
+            self.json.clear();
+        }
+    }
+
+    #[inline]
+    fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64) {
+        match class {
+            FieldClass::Bool(_) => self.boolean(bits != 0),
+            FieldClass::BitMap(class) => match class.active(bits) {
+                flags if flags.is_empty() => self.text(&format!("{bits:#x}")),
+                flags => self.text(&join(&flags)),
+            },
+            FieldClass::Enum(class) => {
+                let value = match integer.signed {
+                    true => sign_extended(bits, integer.size).into(),
+                    false => bits.into(),
+                };
+                self.text(&enumeration(&class.mappings, value));
+            }
+            _ if integer.signed => self.signed(sign_extended(bits, integer.size)),
+            _ => self.unsigned(bits),
+        }
+    }
+
+    fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
+        match &class.mappings {
+            Some(mappings) if class.signed => {
+                self.text(&enumeration(mappings, bits.cast_signed().into()));
+            }
+            Some(mappings) => self.text(&enumeration(mappings, bits.into())),
+            None if class.signed => self.signed(bits.cast_signed()),
+            None => self.unsigned(bits),
+        }
+    }
+
+    /// What does not fit into 64 bits is text.
+    fn wide(&mut self, class: &'a FieldClass, value: WideInt) {
+        let (kind, is_signed) = match class {
+            FieldClass::Wide(class) => (Some(&class.kind), class.signed),
+            FieldClass::VarInt(class) => (None, class.signed),
+            _ => (None, false),
+        };
+        match (kind, class.mappings()) {
+            (Some(WideKind::Bool), _) => self.boolean(!value.is_zero()),
+            (Some(WideKind::BitMap(_)), _) => match class.active(&value) {
+                flags if flags.is_empty() => self.text(&format!("{value:#x}")),
+                flags => self.text(&join(&flags)),
+            },
+            (_, Some(mappings)) => {
+                let labels = labels(mappings, |mapping| mapping.range.holds_wide(&value));
+                self.text(&labels.unwrap_or_else(|| value.to_string()));
+            }
+            _ => match (value.to_i64(), value.to_u64()) {
+                (Some(value), _) if is_signed => self.signed(value),
+                (_, Some(value)) if !is_signed => self.unsigned(value),
+                _ => self.text(&value.to_string()),
+            },
+        }
+    }
+
+    fn float(&mut self, _: &'a FloatClass, value: f64) {
+        match self.depth {
+            1 => self.to.float(value),
+            // NaN and infinities are `null`.
+            _ => drop(serde_json::to_writer(&mut *self.json, &value)),
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, bytes: &'a [u8], encoding: TextEncoding) {
+        CellWriter::text(self, &encoding.decode(bytes));
+    }
+
+    fn blob(&mut self, bytes: &'a [u8]) {
+        let _ = serde_json::to_writer(&mut *self.json, bytes);
+        if self.depth == 1 {
+            self.to.text(&String::from_utf8_lossy(self.json));
+            self.json.clear();
+        }
+    }
+
+    fn absent(&mut self) {
+        match self.depth {
+            1 => self.to.missing(),
+            _ => self.json.extend_from_slice(b"null"),
+        }
+    }
+}
+
+impl<C: Cells> CellWriter<'_, C> {
+    #[inline]
+    fn unsigned(&mut self, value: u64) {
+        match self.depth {
+            1 => self.to.unsigned(value),
+            _ => integer(self.json, value),
+        }
+    }
+
+    #[inline]
+    fn signed(&mut self, value: i64) {
+        match self.depth {
+            1 => self.to.signed(value),
+            _ => integer(self.json, value),
+        }
+    }
+
+    fn boolean(&mut self, value: bool) {
+        let text = if value { "true" } else { "false" };
+        match self.depth {
+            1 => self.to.text(text),
+            _ => self.json.extend_from_slice(text.as_bytes()),
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str) {
+        match self.depth {
+            1 => self.to.text(text),
+            _ => json_text(self.json, text),
+        }
+    }
+}
+
+fn join(flags: &[&Arc<str>]) -> String {
+    let flags: Vec<&str> = flags.iter().map(|flag| &***flag).collect();
+    flags.join("|")
+}
+
+#[inline]
+fn sign_extended(bits: u64, size: u8) -> i64 {
+    let unused = 64 - u32::from(size.clamp(1, 64));
+    (bits << unused).cast_signed() >> unused
+}
+
+/// A decimal number.
+#[inline]
+pub(crate) fn integer(to: &mut Vec<u8>, value: impl itoa::Integer) {
+    to.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Text as JSON has it, in quotes.
+#[inline]
+pub(crate) fn json_text(to: &mut Vec<u8>, text: &str) {
+    let is_plain = |byte: &u8| *byte >= b' ' && !matches!(*byte, b'"' | b'\\');
+    if text
+        .as_bytes()
+        .iter()
+        .fold(true, |plain, byte| plain & is_plain(byte))
+    {
+        to.push(b'"');
+        to.extend_from_slice(text.as_bytes());
+        to.push(b'"');
+    } else {
+        // Writing to memory cannot fail.
+        let _ = serde_json::to_writer(&mut *to, text);
+    }
+}
+
+/// Writes a number with `write!` where speed does not matter.
+pub(crate) fn display(to: &mut Vec<u8>, value: impl std::fmt::Display) {
+    let _ = write!(to, "{value}");
+}

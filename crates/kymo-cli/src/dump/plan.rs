@@ -394,10 +394,10 @@ impl Piece {
 }
 
 /// The labels that hold a value, in declared order, each once.
-pub fn labels<'m>(
-    mappings: &'m [Mapping],
+pub fn labels(
+    mappings: &[Mapping],
     holds: impl Fn(&Mapping) -> bool,
-) -> impl Iterator<Item = &'m str> {
+) -> impl Iterator<Item = &str> {
     mappings
         .iter()
         .enumerate()

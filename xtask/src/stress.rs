@@ -24,7 +24,7 @@ pub(crate) fn run(events: u64) -> Result<()> {
     run_command(command.env("KYMO_STRESS_EVENTS", events.to_string()))
 }
 
-/// The long form of tests/e2e/tests/stress.rs: interrupts nest writers under QEMU, with so many
+/// The long form of tests/e2e/tests/stress: interrupts nest writers under QEMU, with so many
 /// calls for each processor.
 pub(crate) fn qemu(events: u64) -> Result<()> {
     if events < 100_000 {

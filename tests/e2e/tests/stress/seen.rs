@@ -1,0 +1,292 @@
+//! What a trace has, event by event, held against what the kernel counted.
+
+use kymo::ring::layout::{ChannelKind, TIME_BITS};
+use kymo::ring::reader::Losses;
+use kymo_ctf::{Event, Item, LossKind, Trace};
+use kymo_e2e::babeltrace;
+
+use crate::machine::{Counts, Run};
+use crate::{CPUS, DEPTHS, PACKET_SIZE};
+
+/// The times of one `timed` event: when it says it was recorded, the clock just before, how far
+/// that was ahead of the hardware's, the latest time in the stream before it, the beginning of its
+/// packet.
+#[derive(Clone, Copy)]
+struct Stamp {
+    time: u64,
+    raw: u64,
+    offset: u64,
+    before: u64,
+    packet: u64,
+}
+
+/// What the trace has of one CPU.
+#[derive(Default)]
+pub(crate) struct Seen {
+    events: u64,
+    pub(crate) lost: u64,
+    /// By depth: number of the last event, numbers missing before it, the last stamp.
+    last: [u64; DEPTHS],
+    missing: [u64; DEPTHS],
+    stamps: [Option<Stamp>; DEPTHS],
+    latest: u64,
+    /// Which event that last one was, counted from 1.
+    at: [u64; DEPTHS],
+    /// Bytes recorded since the thread's last event; the last event at which they filled a packet.
+    nested: u64,
+    filled: u64,
+    /// Lost events that no nested writers' filling a packet explains; see `unexplained`.
+    pub(crate) unexplained: u64,
+    /// Time stamps that must have been clamped, and those that may have been; the same for windows
+    /// that stepped back.
+    pub(crate) clamped: [u64; 2],
+    pub(crate) windows_back: [u64; 2],
+    pub(crate) jumps: Jumps,
+}
+
+#[derive(Default)]
+pub(crate) struct Jumps {
+    pub(crate) ahead: u64,
+    pub(crate) back: u64,
+    /// Jumps whose times were compared, and the most ticks that passed besides.
+    pub(crate) measured: u64,
+    pub(crate) most_besides: u64,
+    /// The stamps around a jump, until the event after them says by when the second one was over.
+    open: Option<(Stamp, Stamp)>,
+}
+
+impl Seen {
+    fn event(&mut self, run: &Run, jump: u64, event: &Event) {
+        let field = |name: &str| event.fields.get(name).unwrap().as_u64().unwrap();
+        let (cpu, depth, seq) = (field("cpu"), field("depth") as usize, field("seq"));
+        assert_eq!(Some(cpu), event.cpu(), "{}", run.name);
+        let timed = event.name() != "beat";
+        let (raw, offset) = if timed {
+            (field("raw"), field("offset"))
+        } else {
+            (0, 0)
+        };
+        let mix = seq as u32
+            ^ (cpu as u32) << 16
+            ^ depth as u32
+            ^ (raw ^ offset) as u32
+            ^ ((raw ^ offset) >> 32) as u32;
+        let check = mix.wrapping_mul(0x9e37_79b1).rotate_left(15);
+        assert_eq!(
+            field("check"),
+            u64::from(check),
+            "{}: {} of cpu {cpu}, depth {depth}, {seq}",
+            run.name,
+            event.name()
+        );
+
+        let last = &mut self.last[depth];
+        assert!(
+            seq > *last,
+            "{}: {seq} after {last}, cpu {cpu}, depth {depth}",
+            run.name
+        );
+        let gap = seq - *last - 1;
+        *last = seq;
+        self.gap(depth, gap);
+        self.events += 1;
+        self.at[depth] = self.events;
+        let bytes = if timed { 32 } else { 16 };
+        self.nested = if depth == 0 { 0 } else { self.nested + bytes };
+        // But for its header, the thread's record that opened it, and the one that did not fit any
+        // more.
+        if self.nested >= PACKET_SIZE - 150 {
+            self.filled = self.events;
+        }
+
+        let time = event.time.unwrap().0;
+        let before = std::mem::replace(&mut self.latest, time);
+        assert!(time >= before, "{}: time steps back", run.name);
+        if timed {
+            let packet = event.packet.begin.unwrap().0;
+            let stamp = Stamp {
+                time,
+                raw,
+                offset,
+                before,
+                packet,
+            };
+            assert!(
+                time >= raw.wrapping_add(offset),
+                "{}: {time} is before {raw} + {offset}",
+                run.name
+            );
+            if let Some(earlier) = self.stamps[depth].replace(stamp) {
+                self.bound(&run.name, earlier, raw);
+                if depth == 0 && jump > 0 {
+                    self.jumps.measure(&run.name, raw);
+                    if gap == 0 && offset != earlier.offset {
+                        self.jumps.note(jump, earlier, stamp);
+                    }
+                }
+            }
+        }
+    }
+
+    /// So many events of this depth are not in the trace. A compare-and-swap writer drops events,
+    /// and counts them, in one case besides that of a full ring: while it is interrupted before it
+    /// has prepared the packet after the one that it opened, nested writers fill that one.
+    fn gap(&mut self, depth: usize, gap: u64) {
+        self.missing[depth] += gap;
+        if depth == 0 || self.filled < self.at[depth] {
+            self.unexplained += gap;
+        }
+    }
+
+    /// The event of `stamp` was recorded before the hardware's clock was at `raw`.
+    fn bound(&mut self, name: &str, stamp: Stamp, raw: u64) {
+        let (from, to) = (
+            stamp.raw.wrapping_add(stamp.offset),
+            raw.wrapping_add(stamp.offset),
+        );
+        // A clock that is behind is set to the time before. Where the record of that time was
+        // overwritten, what is left of it is the end of the packet that it closed, where the
+        // trace's next packet begins, or its window, at whose beginning the writer puts later ones.
+        let window_begins = stamp.time.trailing_zeros() >= TIME_BITS && stamp.offset > 0;
+        let clamped = [stamp.before, stamp.packet].contains(&stamp.time) || window_begins;
+        assert!(
+            stamp.time <= to || clamped,
+            "{name}: {} is behind {to}, and not clamped",
+            stamp.time
+        );
+        let window = |time: u64| time >> TIME_BITS;
+        for (bound, limit) in [to, from].into_iter().enumerate() {
+            self.clamped[bound] += u64::from(limit < stamp.before);
+            self.windows_back[bound] += u64::from(window(limit) < window(stamp.before));
+        }
+    }
+}
+
+impl Jumps {
+    fn note(&mut self, jump: u64, earlier: Stamp, later: Stamp) {
+        if later.offset == earlier.offset.wrapping_add(jump) {
+            self.ahead += 1;
+            // Where the clock is behind after the jump back, the times are those before it.
+            let true_times = earlier.raw + earlier.offset >= earlier.before
+                && later.raw + later.offset >= later.before;
+            self.open = true_times.then_some((earlier, later));
+        } else {
+            assert_eq!(later.offset, earlier.offset.wrapping_sub(3 * jump));
+            self.back += 1;
+        }
+    }
+
+    /// The second event of a jump was over when the hardware's clock was at `raw`.
+    fn measure(&mut self, name: &str, raw: u64) {
+        if let Some((earlier, later)) = self.open.take() {
+            let (difference, jump) = (later.time - earlier.time, later.offset - earlier.offset);
+            let range = jump..=jump + (raw - earlier.raw);
+            assert!(
+                range.contains(&difference),
+                "{name}: {difference} between two events, and the clock jumped by {jump}"
+            );
+            self.measured += 1;
+            self.most_besides = self.most_besides.max(difference - jump);
+        }
+    }
+}
+
+/// What is common to all runs: every call is in the trace or counted, every event is whole,
+/// babeltrace2 agrees. Gives the events in the trace, the events lost, and what the trace has by
+/// CPU.
+pub(crate) fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
+    let mut seen: Vec<Seen> = (0..CPUS).map(|_| Seen::default()).collect();
+    for item in Trace::open(&run.trace).unwrap().events() {
+        match item.unwrap() {
+            Item::Event(event) => seen[event.cpu().unwrap() as usize].event(run, jump, &event),
+            Item::Loss(loss) if loss.kind == LossKind::Events => {
+                seen[loss.cpu.unwrap() as usize].lost += loss.count
+            }
+            Item::Loss(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut calls = [0; DEPTHS];
+    for (cpu, (seen, counts)) in seen.iter_mut().zip(&run.cpus).enumerate() {
+        let name = &run.name;
+        let made: u64 = counts.calls.iter().sum();
+        assert_eq!(
+            seen.events + seen.lost,
+            made,
+            "{name}, cpu {cpu}: in the trace + lost = calls"
+        );
+        for depth in 0..DEPTHS {
+            seen.gap(depth, counts.calls[depth] - seen.last[depth]);
+            // Of the last one nothing says by when it was over.
+            if let Some(stamp) = seen.stamps[depth].take() {
+                seen.bound(name, stamp, stamp.raw + (1 << 62));
+            }
+        }
+        assert_eq!(
+            seen.missing.iter().sum::<u64>(),
+            seen.lost,
+            "{name}, cpu {cpu}: the numbers that are missing are the losses reported"
+        );
+        let losses = losses(run, cpu);
+        assert_eq!(losses.events(), seen.lost, "{name}, cpu {cpu}: {losses:?}");
+        assert_eq!(
+            (losses.unreadable, losses.too_large, losses.abandoned),
+            (0, 0, 0),
+            "{name}, cpu {cpu}"
+        );
+        if jump == 0 {
+            assert_eq!(
+                (losses.clamped, losses.clock_back),
+                (0, 0),
+                "{name}, cpu {cpu}: the clock goes ahead"
+            );
+        }
+        for (sum, calls) in calls.iter_mut().zip(counts.calls) {
+            *sum += calls;
+        }
+    }
+    let (written, lost) = seen
+        .iter()
+        .fold((0, 0), |sum, cpu| (sum.0 + cpu.events, sum.1 + cpu.lost));
+    let (read, reported) = babeltrace::compare(&run.trace);
+    assert_eq!(read, written, "{}", run.name);
+    assert_eq!(
+        reported.values().map(|lost| lost.0).sum::<u64>(),
+        lost,
+        "{}: babeltrace2 tells the same losses",
+        run.name
+    );
+    let sum = |count: fn(&Counts) -> u64| run.cpus.iter().map(count).sum::<u64>();
+    println!(
+        "{}: {written} events in the trace, {lost} lost; calls by depth {calls:?}, {} interrupts, \
+         {} NMIs",
+        run.name,
+        sum(|cpu| cpu.interrupts),
+        sum(|cpu| cpu.nmis)
+    );
+    assert!(calls[1] > 0, "{}: nothing was interrupted", run.name);
+    if run.one_instruction_blocks {
+        assert!(
+            calls[..4].iter().all(|&calls| calls > 0),
+            "{}: interrupts nested three deep",
+            run.name
+        );
+        assert!(
+            run.machine.is_riscv() || sum(|cpu| cpu.nmis) > 0,
+            "{}: no NMI came",
+            run.name
+        );
+    }
+    (written, lost, seen)
+}
+
+pub(crate) fn losses(run: &Run, cpu: usize) -> Losses {
+    let is_it =
+        |kind: ChannelKind, number: u32| kind == ChannelKind::Events && number == cpu as u32;
+    run.summary
+        .channels
+        .iter()
+        .find(|channel| is_it(channel.kind, channel.cpu))
+        .unwrap()
+        .losses
+}

@@ -126,6 +126,14 @@ impl ClockClass {
             ticks / frequency * NANOS_PER_SECOND + ticks % frequency * NANOS_PER_SECOND / frequency;
         i128::from(self.offset_s) * NANOS_PER_SECOND.cast_signed() + nanos.cast_signed()
     }
+
+    /// A number by which times of several clocks compare: nanoseconds within 292 years of the
+    /// origin, in the order of unsigned numbers.
+    pub(crate) fn comparable(&self, ticks: Ticks) -> u64 {
+        let nanos = self.nanos_from_origin(ticks);
+        let narrow = nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        narrow.cast_unsigned() ^ 1 << 63
+    }
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ pub(crate) mod item;
 pub(crate) mod packet;
 mod packets;
 mod parts;
-mod quick;
 pub(crate) mod reader;
 mod resume;
+mod skim;
 pub(crate) mod source;
 
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ use crate::metadata::Metadata;
 use crate::metadata::clock::Ticks;
 use crate::stream::item::{Loss, Problem};
 use crate::stream::packet::{Head, HeaderError};
-use crate::stream::source::Source;
+use crate::stream::source::{Slice, Source};
 
 /// Stands for the id of records whose header says none. The first of events of this very id is read
 /// by the exact way.
@@ -129,6 +129,18 @@ struct Previous {
     end: Option<Ticks>,
 }
 
+impl Stream<Slice<'_>> {
+    /// A stream of which nothing was read yet, over the bytes of this one.
+    pub(crate) fn unread(&self, strict: bool) -> Self {
+        Stream {
+            strict,
+            tells_packets: self.tells_packets,
+            index: Arc::clone(&self.index),
+            ..Stream::new(Arc::clone(&self.metadata), &self.name, self.source.clone())
+        }
+    }
+}
+
 impl<S: Source> Stream<S> {
     pub(crate) fn new(metadata: Arc<Metadata>, name: &str, source: S) -> Self {
         let slots = Slots::new(metadata.slots);
@@ -185,15 +197,22 @@ impl<S: Source> Stream<S> {
     /// Over up to `most` records at once, if nothing has to be told or looked at first; none if
     /// there is.
     #[inline(always)]
-    pub(crate) fn run_quickly(
-        &mut self,
-        most: usize,
-        give: impl FnMut(usize, Record, u64),
-    ) -> usize {
+    pub(crate) fn skim(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
         if self.position < self.quick {
             self.run(most, give)
         } else {
             0
+        }
+    }
+
+    /// Makes times of this stream comparable with those of streams of other clocks.
+    pub(crate) fn make_comparable(&self, times: &mut [u64]) {
+        let clock = self
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.class.clock.as_ref());
+        for time in times {
+            *time = clock.map_or(0, |clock| clock.comparable(Ticks(*time)));
         }
     }
 

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::metadata::Metadata;
 use crate::stream::item::{Consequence, Event, Item};
 use crate::stream::packet::Packet;
-use crate::stream::source::Reading;
+use crate::stream::source::{Reading, Source};
 use crate::stream::{Next, Note, Stream};
 
 /// Reads one stream from anything that gives bytes in order: a file, a pipe, a slice.
@@ -17,8 +17,41 @@ use crate::stream::{Next, Note, Stream};
 #[derive(Debug)]
 pub struct StreamReader<R> {
     stream: Stream<Reading<R>>,
-    /// The current packet, and the count it was made at.
-    packet: Option<(u64, Arc<Packet>)>,
+    packet: PacketCache,
+}
+
+/// The packet that the last event of a stream was in, and the stream's count of packets then.
+#[derive(Debug, Default)]
+pub(crate) struct PacketCache(Option<(u64, Arc<Packet>)>);
+
+impl PacketCache {
+    /// The record that `stream` has come to.
+    pub(crate) fn event<S: Source>(&mut self, stream: &Stream<S>) -> Option<Event> {
+        let packet = match &self.0 {
+            Some((count, packet)) if *count == stream.packets => Arc::clone(packet),
+            _ => {
+                let packet = Arc::new(stream.packet()?);
+                self.0 = Some((stream.packets, Arc::clone(&packet)));
+                packet
+            }
+        };
+        let plan = stream.plan()?.events.get(stream.record.event as usize)?;
+        Some(stream.to_event(packet, &plan.class))
+    }
+}
+
+impl Note {
+    /// What is given of it: nothing of a packet's begin, for which nobody asked.
+    pub(crate) fn into_item(self) -> Option<Result<Item, Error>> {
+        Some(match self {
+            Note::Packet => return None,
+            Note::Loss(loss) => Ok(Item::Loss(loss)),
+            Note::Problem(problem) if problem.consequence == Consequence::Clamped => {
+                Ok(Item::Problem(problem))
+            }
+            Note::Problem(problem) => Err(problem.into()),
+        })
+    }
 }
 
 impl<R: Read> StreamReader<R> {
@@ -26,7 +59,7 @@ impl<R: Read> StreamReader<R> {
     pub fn new(metadata: Arc<Metadata>, name: &str, source: R) -> Self {
         StreamReader {
             stream: Stream::new(metadata, name, Reading::new(source)),
-            packet: None,
+            packet: PacketCache::default(),
         }
     }
 
@@ -57,27 +90,8 @@ impl<R: Read> StreamReader<R> {
         self.stream.first_begin
     }
 
-    /// Whether all times of the trace are of the same clock.
-    pub(crate) fn has_one_clock(&self) -> bool {
-        self.stream.metadata.clocks.len() == 1
-    }
-
-    fn event(&mut self) -> Option<Event> {
-        let stream = &mut self.stream;
-        let packet = match &self.packet {
-            Some((count, packet)) if *count == stream.packets => Arc::clone(packet),
-            _ => {
-                let packet = Arc::new(stream.packet()?);
-                self.packet = Some((stream.packets, Arc::clone(&packet)));
-                packet
-            }
-        };
-        let class = &stream
-            .plan()?
-            .events
-            .get(stream.record.event as usize)?
-            .class;
-        Some(stream.to_event(packet, class))
+    pub(crate) fn into_stream(self) -> Stream<Reading<R>> {
+        self.stream
     }
 }
 
@@ -87,16 +101,11 @@ impl<R: Read> Iterator for StreamReader<R> {
     fn next(&mut self) -> Option<Self::Item> {
         match self.stream.advance() {
             Next::End => None,
-            Next::Event => self.event().map(|event| Ok(Item::Event(event))),
-            Next::Note => match self.stream.note.take()? {
-                // Nobody asked for packets.
-                Note::Packet => None,
-                Note::Loss(loss) => Some(Ok(Item::Loss(loss))),
-                Note::Problem(problem) if problem.consequence == Consequence::Clamped => {
-                    Some(Ok(Item::Problem(problem)))
-                }
-                Note::Problem(problem) => Some(Err(problem.into())),
-            },
+            Next::Event => self
+                .packet
+                .event(&self.stream)
+                .map(|event| Ok(Item::Event(event))),
+            Next::Note => self.stream.note.take()?.into_item(),
         }
     }
 }

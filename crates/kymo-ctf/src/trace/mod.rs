@@ -1,12 +1,13 @@
 //! Trace directories.
 
-pub(crate) mod funnel;
+pub(crate) mod events;
 pub(crate) mod index;
+mod lanes;
 pub(crate) mod map;
-pub(crate) mod merge;
-pub(crate) mod merged;
+mod merge;
+pub(crate) mod reader;
 pub(crate) mod tally;
-pub(crate) mod tournament;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use crate::metadata::Metadata;
 use crate::stream::Stream;
 use crate::stream::reader::StreamReader;
 use crate::stream::source::Slice;
+use crate::trace::events::Merge;
 use crate::trace::map::Mapped;
-use crate::trace::merge::Merge;
-use crate::trace::merged::Reader;
+use crate::trace::reader::Reader;
 
 /// A trace: a directory of one `metadata` file and stream files, or a tree of directories with
 /// several of these.

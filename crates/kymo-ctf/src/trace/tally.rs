@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::metadata::clock::Ticks;
 use crate::stream::item::{LossKind, Problem};
 use crate::stream::source::Slice;
 use crate::stream::{Next, Note, Stream};
 use crate::trace::TraceMap;
-use crate::trace::funnel::{Ends, Funnel, RUN, Run};
+use crate::trace::merge::{Merger, RUN, Run, Sources};
 
 /// What one stream has and lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -145,7 +144,7 @@ impl Tally {
         }
         match counting.counters.len() {
             1 => counting.count_alone(),
-            sources => Funnel::new(sources).merge(&mut counting),
+            sources => counting.count_merged(sources),
         }
         counting.flush();
         counting.tally
@@ -178,14 +177,14 @@ struct Counter<'a> {
     problems: u64,
 }
 
-impl Ends for Counting<'_, '_> {
+impl Sources for Counting<'_, '_> {
     #[inline(never)]
     fn refill(&mut self, place: usize, run: &mut Run) {
         let Some(counter) = self.counters.get_mut(place) else {
             return;
         };
         let base = counter.base as u32;
-        let mut records = counter.stream.run_quickly(RUN, |place, record, time| {
+        let mut records = counter.stream.skim(RUN, |place, record, time| {
             run.put(place, time, base + record.event)
         });
         if records == 0 {
@@ -195,9 +194,25 @@ impl Ends for Counting<'_, '_> {
             run.put(0, time, key);
             records = 1;
         }
-        run.holds(records);
-        if !self.one_clock {
-            self.compare_by_nanos(place, run);
+        run.set_len(records);
+        if !self.one_clock
+            && let Some(counter) = self.counters.get(place)
+        {
+            counter.stream.make_comparable(run.times());
+        }
+    }
+}
+
+impl Counting<'_, '_> {
+    /// Counts streams in the order of time.
+    fn count_merged(&mut self, sources: usize) {
+        let mut merger = Merger::new(sources);
+        while let stretch @ [_, ..] = merger.stretch(self) {
+            stretch.iter().for_each(|key| self.take(*key));
+            if self.is_full() {
+                merger.drain(|key| self.take(key));
+                self.make_room();
+            }
         }
     }
 
@@ -208,19 +223,18 @@ impl Ends for Counting<'_, '_> {
         }
     }
 
-    fn wants_all(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.counts.len() > self.most_counts
     }
 
-    fn all_given(&mut self) {
+    /// Puts the counts into the tally.
+    fn make_room(&mut self) {
         self.flush();
         for place in 0..self.counters.len() {
             self.find_group(place);
         }
     }
-}
 
-impl Counting<'_, '_> {
     /// Counts a stream that there is nothing to merge with: its records need not be read ahead.
     fn count_alone(&mut self) {
         loop {
@@ -228,13 +242,13 @@ impl Counting<'_, '_> {
                 return;
             };
             let counts = self.counts.get_mut(counter.base..).unwrap_or_default();
-            counter.stream.run_quickly(usize::MAX, |_, record, _| {
+            counter.stream.skim(usize::MAX, |_, record, _| {
                 if let Some(count) = counts.get_mut(record.event as usize) {
                     *count += 1;
                 }
             });
-            if self.wants_all() {
-                self.all_given();
+            if self.is_full() {
+                self.make_room();
             }
             let Some((_, key)) = self.next_slowly(0) else {
                 return;
@@ -262,22 +276,6 @@ impl Counting<'_, '_> {
                 Next::Note => self.note(place),
                 Next::End => return None,
             }
-        }
-    }
-
-    /// Makes times of several clocks comparable: nanoseconds within 292 years of the origin, in the
-    /// order of unsigned numbers.
-    fn compare_by_nanos(&self, place: usize, run: &mut Run) {
-        let plan = self
-            .counters
-            .get(place)
-            .and_then(|counter| counter.stream.plan());
-        let clock = plan.and_then(|plan| plan.class.clock.clone());
-        for time in run.times() {
-            let nanos = clock.as_ref().map_or(i128::from(i64::MIN), |clock| {
-                clock.nanos_from_origin(Ticks(*time))
-            });
-            *time = (nanos.clamp(i64::MIN.into(), i64::MAX.into()) - i128::from(i64::MIN)) as u64;
         }
     }
 

@@ -33,7 +33,7 @@ use crate::stream::item::{Consequence, Problem};
 use crate::stream::source::Slice;
 use crate::stream::{Next, Note, Stream};
 use crate::trace::Trace;
-use crate::trace::merged::Reader;
+use crate::trace::reader::Reader;
 
 use packets::Packets;
 use part::Part;

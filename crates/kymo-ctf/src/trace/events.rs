@@ -1,0 +1,69 @@
+//! The items of several streams in the order of time, as values that own what they have.
+
+use std::collections::VecDeque;
+use std::io::Read;
+
+use crate::error::Error;
+use crate::stream::Next;
+use crate::stream::item::Item;
+use crate::stream::reader::{PacketCache, StreamReader};
+use crate::stream::source::Reading;
+use crate::trace::lanes::Lanes;
+
+/// All items of several streams, earliest first; items of the same time in the order of the
+/// streams.
+///
+/// Every stream has one packet in memory, so memory does not depend on how long the trace is. A
+/// stream's error comes where its next item would have come, and the other streams go on.
+#[derive(Debug)]
+pub struct Merge<R> {
+    lanes: Lanes<Reading<R>>,
+    /// The packet that the last event of each stream was in.
+    packets: Vec<PacketCache>,
+    /// Streams that could not be opened.
+    failed: VecDeque<Error>,
+}
+
+impl<R: Read> Merge<R> {
+    /// Merges `streams`, whose order decides between items of the same time. The errors of streams
+    /// that could not be opened come first.
+    pub fn new(streams: impl IntoIterator<Item = Result<StreamReader<R>, Error>>) -> Self {
+        let (mut opened, mut failed) = (Vec::new(), VecDeque::new());
+        for stream in streams {
+            match stream {
+                Ok(reader) => opened.push(reader.into_stream()),
+                Err(error) => failed.push_back(error),
+            }
+        }
+        Merge {
+            packets: opened.iter().map(|_| PacketCache::default()).collect(),
+            lanes: Lanes::new(opened),
+            failed,
+        }
+    }
+
+    /// Where the earliest stream begins, in nanoseconds from the clock's origin.
+    pub fn begin_nanos(&self) -> Option<i128> {
+        self.lanes.begin_nanos()
+    }
+}
+
+impl<R: Read> Iterator for Merge<R> {
+    type Item = Result<Item, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(error) = self.failed.pop_front() {
+            return Some(Err(error));
+        }
+        let place = self.lanes.advance()?;
+        let lane = self.lanes.get_mut(place)?;
+        match lane.next {
+            Next::Event => {
+                let event = self.packets.get_mut(place)?.event(&lane.stream)?;
+                Some(Ok(Item::Event(event)))
+            }
+            Next::Note => lane.stream.note.take()?.into_item(),
+            Next::End => None,
+        }
+    }
+}

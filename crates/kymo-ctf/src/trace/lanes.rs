@@ -1,0 +1,175 @@
+//! Streams side by side, each read ahead by a few records and all merged by time.
+
+use crate::metadata::clock::Ticks;
+use crate::stream::source::Source;
+use crate::stream::{Next, Note, Record, Stream};
+use crate::trace::merge::{Merger, RUN, Run, Sources};
+
+/// Streams that are read in one order of time.
+#[derive(Debug)]
+pub(crate) struct Lanes<S> {
+    lanes: Vec<Lane<S>>,
+    merger: Merger,
+    /// Whether times are compared as they are: all of one clock.
+    one_clock: bool,
+}
+
+/// A stream and the records that were read ahead of it: all of them are in its current packet.
+#[derive(Debug)]
+pub(crate) struct Lane<S> {
+    pub(crate) stream: Stream<S>,
+    /// What the stream has come to.
+    pub(crate) next: Next,
+    records: Box<[(Record, u64)]>,
+    given: usize,
+    /// The time of the last item read ahead, by which streams are merged.
+    time: u64,
+}
+
+impl<S: Source> Lanes<S> {
+    /// Streams of which nothing was read yet.
+    pub(crate) fn new(streams: impl IntoIterator<Item = Stream<S>>) -> Self {
+        let lanes = streams.into_iter().map(|stream| Lane {
+            stream,
+            next: Next::End,
+            records: vec![Default::default(); RUN].into(),
+            given: 0,
+            time: 0,
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let clocks = |lane: &Lane<S>| lane.stream.metadata.clocks.clone();
+        let first = lanes.first().map(clocks).unwrap_or_default();
+        let one_clock = first.len() == 1 && lanes.iter().all(|lane| clocks(lane) == first);
+        let mut lanes = Lanes {
+            merger: Merger::new(lanes.len()),
+            lanes,
+            one_clock,
+        };
+        lanes.begin();
+        lanes
+    }
+
+    /// Reads what every stream begins with.
+    fn begin(&mut self) {
+        self.merger = Merger::new(self.lanes.len());
+        let mut sources = Reading {
+            lanes: &mut self.lanes,
+            one_clock: self.one_clock,
+        };
+        self.merger.begin(&mut sources);
+    }
+
+    /// Begins again with other streams in the places of those read so far.
+    pub(crate) fn restart(&mut self, mut stream: impl FnMut(usize, &Stream<S>) -> Stream<S>) {
+        for (place, lane) in self.lanes.iter_mut().enumerate() {
+            lane.stream = stream(place, &lane.stream);
+            (lane.time, lane.given) = (0, 0);
+        }
+        self.begin();
+    }
+
+    /// Where the earliest stream begins, in nanoseconds from the clock's origin.
+    pub(crate) fn begin_nanos(&self) -> Option<i128> {
+        let begins = self.lanes.iter().map(|lane| lane.stream.first_begin);
+        begins.flatten().min()
+    }
+
+    /// Goes on to the next item; gives the place of its stream.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) -> Option<usize> {
+        let mut sources = Reading {
+            lanes: &mut self.lanes,
+            one_clock: self.one_clock,
+        };
+        let place = self.merger.next(&mut sources)? as usize;
+        let lane = self.lanes.get_mut(place)?;
+        if let Some((record, time)) = lane.records.get(lane.given)
+            && lane.next == Next::Event
+        {
+            (lane.stream.record, lane.stream.clock) = (*record, *time);
+            lane.given += 1;
+        }
+        Some(place)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, place: usize) -> Option<&Lane<S>> {
+        self.lanes.get(place)
+    }
+
+    pub(crate) fn get_mut(&mut self, place: usize) -> Option<&mut Lane<S>> {
+        self.lanes.get_mut(place)
+    }
+}
+
+/// The streams as what is merged; a record's tag is its stream's place.
+struct Reading<'l, S> {
+    lanes: &'l mut [Lane<S>],
+    one_clock: bool,
+}
+
+impl<S: Source> Sources for Reading<'_, S> {
+    fn refill(&mut self, place: usize, run: &mut Run) {
+        if let Some(lane) = self.lanes.get_mut(place) {
+            lane.refill(place as u32, self.one_clock, run);
+        }
+    }
+}
+
+impl<S: Source> Lane<S> {
+    /// Reads ahead. When all of it was given, the stream is as reading left it.
+    #[inline(never)]
+    fn refill(&mut self, place: u32, one_clock: bool, run: &mut Run) {
+        self.given = 0;
+        let cells = &mut self.records;
+        let mut count = self.stream.skim(RUN, |at, record, time| {
+            if let Some(cell) = cells.get_mut(at) {
+                *cell = (record, time);
+            }
+            run.put(at, time, place);
+        });
+        self.next = Next::Event;
+        if count == 0 {
+            self.next = self.stream.advance();
+            count = match self.next {
+                Next::End => return,
+                Next::Event => {
+                    if let Some(cell) = self.records.first_mut() {
+                        *cell = (self.stream.record, self.stream.clock);
+                    }
+                    run.put(0, self.stream.clock, place);
+                    1
+                }
+                Next::Note => {
+                    run.put(0, self.note_time(one_clock).unwrap_or(0), place);
+                    1
+                }
+            };
+        }
+        run.set_len(count);
+        if !one_clock && self.next == Next::Event {
+            self.stream.make_comparable(run.times());
+        }
+        // Never before the item before: problems have no time, and a loss begins before it is
+        // reported.
+        let times = run.times();
+        for time in times.iter_mut().take_while(|time| **time < self.time) {
+            *time = self.time;
+        }
+        self.time = times.last().copied().unwrap_or(self.time);
+    }
+
+    /// The time of what is not an event.
+    fn note_time(&self, one_clock: bool) -> Option<u64> {
+        let ticks = match self.stream.note.as_ref()? {
+            Note::Loss(loss) => loss.begin?,
+            Note::Problem(_) => return None,
+            Note::Packet => Ticks(self.stream.begin?),
+        };
+        let mut time = [ticks.0];
+        if !one_clock {
+            self.stream.make_comparable(&mut time);
+        }
+        time.first().copied()
+    }
+}

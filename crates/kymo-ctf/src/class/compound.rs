@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use super::{FieldClass, FieldLocation, IntRange, Roles};
 use crate::class::attribute::Attributes;
-use crate::class::wide_int::WideInt;
-use crate::decode::state::{Slots, WIDE};
 use crate::error::Position;
 
 /// Fields one after another.
@@ -179,41 +177,6 @@ pub(crate) struct Choice {
     pub(crate) option: u32,
 }
 
-/// The option of the first choice that holds for the value in a cell.
-#[inline]
-pub(crate) fn choose(choices: &[Choice], slots: &Slots, slot: u32) -> Option<usize> {
-    let value = slots.get(slot);
-    let choice = match choices.iter().find(|choice| choice.range.has(value)) {
-        Some(choice) => choice,
-        None if value == WIDE => choose_widely(choices, slots.wide(slot)?)?,
-        None => return None,
-    };
-    Some(choice.option as usize)
-}
-
-#[cold]
-fn choose_widely<'c>(choices: &'c [Choice], value: &WideInt) -> Option<&'c Choice> {
-    choices.iter().find(|choice| choice.range.holds_wide(value))
-}
-
-/// Whether an optional field is there by the `value` in a cell, whose field is there: for one in
-/// `ranges`, or if there are none, for all but 0.
-#[inline]
-pub(crate) fn is_there(ranges: Option<&[IntRange]>, value: i128, slots: &Slots, slot: u32) -> bool {
-    match ranges {
-        Some(ranges) => {
-            ranges.iter().any(|range| range.has(value))
-                || value == WIDE && is_there_widely(ranges, slots.wide(slot))
-        }
-        None => value != 0,
-    }
-}
-
-#[cold]
-fn is_there_widely(ranges: &[IntRange], value: Option<&WideInt>) -> bool {
-    value.is_some_and(|value| ranges.iter().any(|range| range.holds_wide(value)))
-}
-
 /// A field that is there or not (CTF 2).
 #[derive(Debug, Clone)]
 pub struct OptionalClass {
@@ -246,15 +209,5 @@ impl OptionalClass {
             clears: Arc::from([]),
             ranges_position: Position::default(),
         }
-    }
-
-    /// Whether the field is there, given the cell of the selector.
-    pub(crate) fn is_there(&self, slots: &Slots) -> bool {
-        is_there(
-            self.ranges.as_deref(),
-            slots.get(self.selector.slot),
-            slots,
-            self.selector.slot,
-        )
     }
 }

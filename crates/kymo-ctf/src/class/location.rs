@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use crate::class::wide_int::WideInt;
-use crate::decode::state::LEAST;
 use crate::error::Position;
+
+/// The least bound that is compared as a number of 128 bits. The two values below stand for
+/// something else where values are kept while a record is read.
+pub(crate) const LEAST: i128 = i128::MIN + 2;
 
 /// A part of a packet or of an event record, in the order they are read in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -18,12 +18,13 @@ use std::sync::Arc;
 use crate::class::wide_int::WideInt;
 
 pub use compound::{ArrayClass, Length, Member, OptionalClass, StructClass, VariantClass};
-pub(crate) use compound::{Choice, LinkedLength, choose, is_there};
+pub(crate) use compound::{Choice, LinkedLength};
 pub use integer::{
     Base, BitMapClass, BitOrder, ByteOrder, Encoding, EnumClass, FloatClass, IntegerClass, Mapping,
     Role, Roles, VarIntClass,
 };
 pub(crate) use integer::{NO_SLOT, Unit, active};
+pub(crate) use location::LEAST;
 pub use location::{FieldLocation, IntRange, Origin, Scope};
 pub use text::{BlobClass, StringClass, StringLength, TextEncoding};
 pub(crate) use wide::active_widely;

@@ -11,6 +11,7 @@ use crate::class::{
     VariantClass, WideClass, WideKind,
 };
 use crate::decode::bits::sign_extend;
+use crate::decode::plan::Plans;
 use crate::decode::state::{Seen, Slots};
 use crate::decode::value::Value;
 use crate::decode::value_ref::Place;
@@ -389,8 +390,9 @@ fn steps_walk_and_values_agree() {
     let mut random = Random(0x1234_5678_9abc_def1);
     let (mut stepped, mut failed, mut looked, mut left) = (0, 0, 0, 0);
     for round in 0..20_000 {
-        let metadata = metadata(random.structure(3));
-        let plan = &metadata.plans[&0];
+        let metadata = Arc::new(metadata(random.structure(3)));
+        let plans = Plans::of(&metadata);
+        let plan = plans.stream(Some(0)).unwrap();
         let fields = plan.class.events[&0].fields.as_deref().unwrap();
         for _ in 0..4 {
             let length = random.below(60);

@@ -66,8 +66,8 @@ pub(crate) enum Id {
 /// What a header's tag chooses.
 #[derive(Debug)]
 pub(crate) struct Branch {
-    low: u64,
-    high: u64,
+    pub(crate) low: u64,
+    pub(crate) high: u64,
     pub(crate) part: Part,
 }
 
@@ -115,6 +115,13 @@ impl Id {
 }
 
 impl Load {
+    /// Of no bits: 0.
+    pub(crate) const NOTHING: Load = Load {
+        at: 0,
+        shift: 0,
+        mask: 0,
+    };
+
     #[inline(always)]
     pub(crate) fn of<const BIG: bool>(self, word: &[u8; WORD]) -> u64 {
         // The mask tells the compiler that eight bytes are there.
@@ -130,13 +137,8 @@ impl Load {
 impl Switch {
     /// Of a header without a tag.
     fn of(part: Part) -> Switch {
-        let tag = Load {
-            at: 0,
-            shift: 0,
-            mask: 0,
-        };
         Switch {
-            tag,
+            tag: Load::NOTHING,
             slot: NO_SLOT,
             options: [Branch {
                 low: 0,
@@ -145,6 +147,13 @@ impl Switch {
             }]
             .into(),
         }
+    }
+
+    /// The layout that most tags choose.
+    pub(crate) fn main(&self) -> Option<&Branch> {
+        self.options
+            .iter()
+            .max_by_key(|branch| branch.high.saturating_sub(branch.low))
     }
 
     /// The layout that a tag chooses.

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod agreement;
 pub(crate) mod bits;
+pub(crate) mod choice;
+pub(crate) mod fixed;
 pub(crate) mod header;
 pub(crate) mod plan;
 pub(crate) mod state;

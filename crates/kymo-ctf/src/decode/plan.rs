@@ -5,27 +5,75 @@
 //! fixed size has become one addition. A plan answers only where the record ends; if it cannot,
 //! [`crate::decode::walk`] finds out why.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::class::{ByteOrder, FieldClass, StructClass};
-use crate::decode::header::Header;
-use crate::decode::steps::Layout;
-use crate::metadata::{EventClass, StreamClass, TraceClass};
+use crate::decode::fixed::FixedFields;
+use crate::decode::header::{Branch, Header, Id, Load};
+use crate::decode::steps::{Layout, aligned};
+use crate::error::DecodeError;
+use crate::metadata::{EventClass, Metadata, StreamClass, TraceClass};
+
+/// How the streams of a trace are read: compiled by who reads, shared by all streams.
+#[derive(Debug)]
+pub(crate) struct Plans {
+    pub(crate) metadata: Arc<Metadata>,
+    /// The packet header, where all of it is at fixed places.
+    pub(crate) packet_header: Option<FixedFields>,
+    streams: BTreeMap<u64, Arc<StreamPlan>>,
+}
+
+impl Plans {
+    /// Compiles how the streams of a trace with this metadata are read.
+    pub(crate) fn of(metadata: &Arc<Metadata>) -> Arc<Plans> {
+        let trace = &metadata.trace;
+        let packet_header = FixedFields::of(trace.packet_header.as_deref(), 0);
+        let behind_header = packet_header.as_ref().map(|header| header.end);
+        let plan = |class| Arc::new(StreamPlan::new(class, metadata.slots, trace, behind_header));
+        let streams = metadata.streams.iter();
+        Arc::new(Plans {
+            streams: streams.map(|(id, class)| (*id, plan(class))).collect(),
+            packet_header,
+            metadata: Arc::clone(metadata),
+        })
+    }
+
+    /// The plan of packets whose header has this stream id.
+    pub(crate) fn stream(&self, id: Option<u64>) -> Result<&Arc<StreamPlan>, DecodeError> {
+        let plan = match id {
+            // By CTF 1.8 a stream that is alone needs no id in its packets; by CTF 2 packets that
+            // say none say 0.
+            None if self.streams.len() == 1 && self.metadata.trace.major == 1 => {
+                self.streams.values().next()
+            }
+            id => self.streams.get(&id.unwrap_or(0)),
+        };
+        plan.ok_or(DecodeError::UnknownStream(id.unwrap_or(0)))
+    }
+}
+
+/// Stands for the id of records whose header says none. The first of events of this very id is read
+/// with every check.
+pub(crate) const NAMELESS: u64 = u64::MAX;
 
 /// How the records of one stream class are read.
 #[derive(Debug)]
 pub(crate) struct StreamPlan {
     pub(crate) class: Arc<StreamClass>,
+    /// The packet context, where all of it is at fixed places.
+    pub(crate) packet_context: Option<FixedFields>,
     pub(crate) header: Header,
+    /// How most records are stepped over, where the header is compiled.
+    pub(crate) fixed: Option<FixedRecords>,
     pub(crate) events: Vec<EventPlan>,
     /// The place of the first event among all of the trace; the others follow.
     pub(crate) first_index: usize,
     /// By event id, for ids below [`DENSE`]; all others are in `sparse`.
-    dense: Vec<Quick>,
-    sparse: HashMap<u64, Quick>,
+    dense: Vec<Known>,
+    sparse: HashMap<u64, Known>,
     /// The event of records whose header says no id.
-    nameless: Quick,
+    nameless: Known,
     /// Slots that a reader needs.
     pub(crate) slots: u32,
 }
@@ -39,23 +87,101 @@ pub(crate) struct EventPlan {
 
 /// An event and the size of its record, if that is fixed: what most records need.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Quick {
+pub(crate) struct Known {
     /// The record's body is aligned to `mask + 1` bits.
     pub(crate) mask: u64,
-    /// And takes this many; [`Quick::VARIES`] if that is not fixed.
+    /// And takes this many; [`Known::VARIES`] if that is not fixed.
     pub(crate) bits: u64,
-    /// Place among the plan's events; [`Quick::NONE`] if there is no such event.
+    /// Place among the plan's events; [`Known::NONE`] if there is no such event.
     pub(crate) event: u32,
 }
 
-impl Quick {
+impl Known {
     pub(crate) const NONE: u32 = u32::MAX;
     pub(crate) const VARIES: u64 = u64::MAX;
-    pub(crate) const UNKNOWN: Quick = Quick {
+    pub(crate) const UNKNOWN: Known = Known {
         mask: 0,
-        bits: Quick::VARIES,
-        event: Quick::NONE,
+        bits: Known::VARIES,
+        event: Known::NONE,
     };
+}
+
+/// The records of fixed size whose header has the layout that most have.
+#[derive(Debug)]
+pub(crate) struct FixedRecords {
+    /// Where the id of the event's class is, and the time: no bits where there is none.
+    pub(crate) id: Load,
+    pub(crate) time: Load,
+    /// The tags of this layout.
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+    /// Bits of the header.
+    pub(crate) header: u64,
+    /// By id; the only one where headers say none.
+    pub(crate) sizes: Box<[FixedSize]>,
+}
+
+/// A record of fixed size, header included.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FixedSize {
+    pub(crate) bits: u32,
+    /// Place among the plan's events; [`Known::NONE`] where the size is not fixed, or there is no
+    /// such event.
+    pub(crate) event: u32,
+}
+
+impl FixedSize {
+    const NONE: FixedSize = FixedSize {
+        bits: 0,
+        event: Known::NONE,
+    };
+
+    /// Of a record of this class behind a header that begins at a multiple of `mask + 1` bits.
+    fn of(known: &Known, header: u64, mask: u64) -> FixedSize {
+        // Where the body begins must follow from where the header does.
+        let is_fixed = known.event != Known::NONE && known.mask <= mask;
+        let bits = aligned(header, known.mask).saturating_add(known.bits);
+        match u32::try_from(bits) {
+            Ok(bits) if is_fixed && bits > 0 => FixedSize {
+                bits,
+                event: known.event,
+            },
+            _ => FixedSize::NONE,
+        }
+    }
+}
+
+impl FixedRecords {
+    fn of(plan: &StreamPlan) -> Option<FixedRecords> {
+        let Header::Compiled(word, switch) = &plan.header else {
+            return None;
+        };
+        let Branch { low, high, part } = switch.main()?;
+        let size = |known: &Known| FixedSize::of(known, part.end, word.mask);
+        let (id, sizes) = match part.id {
+            Id::None => (Load::NOTHING, [size(&plan.nameless)].into()),
+            Id::Tag => (switch.tag, plan.dense.iter().map(size).collect()),
+            Id::At(load) => (load, plan.dense.iter().map(size).collect()),
+        };
+        Some(FixedRecords {
+            id,
+            time: part.time.unwrap_or(Load::NOTHING),
+            low: *low,
+            high: *high,
+            header: part.end,
+            sizes,
+        })
+    }
+
+    /// Whether a record is one of these, by its tag and id.
+    #[inline(always)]
+    pub(crate) fn holds(&self, tag: u64, id: u64) -> bool {
+        let place = if id == NAMELESS { 0 } else { id };
+        let size = usize::try_from(place)
+            .ok()
+            .and_then(|place| self.sizes.get(place));
+        self.low <= tag && tag <= self.high && size.is_some_and(|size| size.event != Known::NONE)
+    }
 }
 
 /// Whether fields of two byte orders may share a byte, which is an error: which field came before
@@ -142,7 +268,15 @@ const DENSE: u64 = 1 << 12;
 
 impl StreamPlan {
     /// The plan of a stream class of `trace`.
-    pub(crate) fn new(class: &Arc<StreamClass>, slots: u32, trace: &TraceClass) -> Self {
+    ///
+    /// The packet context begins `behind_header` bits behind the packet's first, if that is fixed.
+    fn new(
+        class: &Arc<StreamClass>,
+        slots: u32,
+        trace: &TraceClass,
+        behind_header: Option<u64>,
+    ) -> Self {
+        let packet_context = class.packet_context.as_deref();
         let common = class.event_context.as_deref();
         let plans = class.events.values().map(|event| EventPlan {
             class: Arc::clone(event),
@@ -150,37 +284,39 @@ impl StreamPlan {
         });
         let events: Vec<EventPlan> = plans.collect();
         let last = class.events.range(..DENSE).next_back();
-        let mut dense = vec![Quick::UNKNOWN; last.map_or(0, |(id, _)| *id as usize + 1)];
+        let mut dense = vec![Known::UNKNOWN; last.map_or(0, |(id, _)| *id as usize + 1)];
         let mut sparse = HashMap::new();
         for (place, event) in (0..).zip(&events) {
-            let quick = match event.layout {
-                Layout::Fixed { mask, bits } => Quick {
+            let known = match event.layout {
+                Layout::Fixed { mask, bits } => Known {
                     mask,
                     bits,
                     event: place,
                 },
-                Layout::Texts { .. } | Layout::Steps(_) => Quick {
+                Layout::Texts { .. } | Layout::Steps(_) => Known {
                     mask: 0,
-                    bits: Quick::VARIES,
+                    bits: Known::VARIES,
                     event: place,
                 },
             };
             match dense.get_mut(usize::try_from(event.class.id).unwrap_or(usize::MAX)) {
-                Some(entry) => *entry = quick,
-                None => drop(sparse.insert(event.class.id, quick)),
+                Some(entry) => *entry = known,
+                None => drop(sparse.insert(event.class.id, known)),
             }
         }
         let mut plan = StreamPlan {
+            packet_context: behind_header.and_then(|begin| FixedFields::of(packet_context, begin)),
             header: if mingles(class, trace) {
                 Header::Walk
             } else {
                 Header::of(class.event_header.as_deref())
             },
+            fixed: None,
             first_index: events.first().map_or(0, |event| event.class.index()),
             events,
             dense,
             sparse,
-            nameless: Quick::UNKNOWN,
+            nameless: Known::UNKNOWN,
             slots,
             class: Arc::clone(class),
         };
@@ -192,21 +328,22 @@ impl StreamPlan {
             .filter(|_| plan.events.len() == 1 && trace.major == 1);
         let only = only.map_or(0, |event| event.class.id);
         plan.nameless = *plan.event(Some(only));
+        plan.fixed = FixedRecords::of(&plan);
         plan
     }
 
     /// The event class of this id; `None` is a header that says no id.
     #[inline(always)]
-    pub(crate) fn event(&self, id: Option<u64>) -> &Quick {
+    pub(crate) fn event(&self, id: Option<u64>) -> &Known {
         let Some(id) = id else { return &self.nameless };
         match self.dense.get(usize::try_from(id).unwrap_or(usize::MAX)) {
-            Some(quick) => quick,
+            Some(known) => known,
             None => self.sparse_event(id),
         }
     }
 
     #[inline(never)]
-    fn sparse_event(&self, id: u64) -> &Quick {
-        self.sparse.get(&id).unwrap_or(&Quick::UNKNOWN)
+    fn sparse_event(&self, id: u64) -> &Known {
+        self.sparse.get(&id).unwrap_or(&Known::UNKNOWN)
     }
 }

@@ -1,7 +1,7 @@
 //! What fields leave behind for the fields after them, and for the reader.
 
 use crate::class::wide_int::WideInt;
-use crate::class::{NO_SLOT, Role, Roles};
+use crate::class::{LEAST, NO_SLOT, Role, Roles};
 use crate::decode::bits::low_mask;
 use crate::error::DecodeError;
 
@@ -9,8 +9,6 @@ use crate::error::DecodeError;
 pub(crate) const ABSENT: i128 = i128::MIN;
 /// In the cell of a field whose value is more than a cell holds: it is kept beside.
 pub(crate) const WIDE: i128 = i128::MIN + 1;
-/// The least value that a cell has.
-pub(crate) const LEAST: i128 = i128::MIN + 2;
 
 /// Values of the integers that lengths, tags and selectors are in. A dependent field always comes
 /// after the field it depends on, so that no cell is used before it was filled, with a value or

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use crate::class::{
     ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntRange, IntegerClass, LinkedLength,
-    NO_SLOT, StringLength, StructClass, WideClass, choose, is_there,
+    NO_SLOT, StringLength, StructClass, WideClass,
 };
 use crate::decode::bits::{
     leb128, leb128_length, leb128_wide, load, reverse, sign_extend, terminator,
 };
+use crate::decode::choice::{choose, is_there};
 use crate::decode::state::{ABSENT, Slots};
 use crate::decode::walk::{EMPTY_ELEMENTS, Walker};
 

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use crate::class::wide_int::WideInt;
 use crate::class::{
     ArrayClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Mapping, Member, NO_SLOT,
-    StringLength, StructClass, VarIntClass, WideClass, WideKind, active, active_widely, choose,
+    StringLength, StructClass, VarIntClass, WideClass, WideKind, active, active_widely,
 };
 use crate::decode::bits::{Leb, leb128, load, sign_extend};
+use crate::decode::choice::choose;
 use crate::decode::state::Slots;
 use crate::decode::steps::aligned;
 use crate::decode::text;

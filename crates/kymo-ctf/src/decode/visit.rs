@@ -7,13 +7,12 @@
 use crate::class::wide_int::WideInt;
 use crate::class::{
     ArrayClass, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Member, NO_SLOT,
-    Scope, StructClass, TextEncoding, VarIntClass, choose,
+    Scope, StructClass, TextEncoding, VarIntClass,
 };
 use crate::decode::bits::Leb;
+use crate::decode::choice::choose;
 use crate::decode::steps::is_natural;
 use crate::decode::value_ref::Place;
-use crate::stream::event_ref::EventRef;
-use crate::stream::source::Source as _;
 
 /// Is told every field of a record.
 ///
@@ -77,42 +76,6 @@ pub enum Compound {
     Array,
     /// A variant.
     Variant,
-}
-
-impl<'a> EventRef<'a> {
-    /// Tells the record's contexts and fields: those that its class has.
-    pub fn visit<V: Visitor<'a>>(&self, visitor: &mut V) {
-        let (mut place, parts) = self.stream.body(&self.plan.class);
-        let scopes = [
-            Scope::EventCommonContext,
-            Scope::EventContext,
-            Scope::EventFields,
-        ];
-        for (part, scope) in parts.into_iter().zip(scopes) {
-            if let Some(class) = part {
-                visitor.scope(scope);
-                // Records are handed out only after they were stepped over without an error.
-                let _ = place.tell_structure(class, visitor);
-            }
-        }
-    }
-
-    /// Tells the context of the record's packet, if there is one.
-    pub fn visit_packet_context<V: Visitor<'a>>(&self, visitor: &mut V) {
-        let head = self.stream.head.as_ref();
-        if let Some((mut place, class)) =
-            head.and_then(|head| head.context(self.stream.source.bytes(), &self.stream.metadata))
-        {
-            visitor.scope(Scope::PacketContext);
-            let _ = place.tell_structure(class, visitor);
-        }
-    }
-
-    /// Counts packets of the stream as they are read: events of the same stream and count are in
-    /// the same packet.
-    pub fn packet_count(&self) -> u64 {
-        self.stream.packets
-    }
 }
 
 impl<'a> Place<'a> {

@@ -6,9 +6,10 @@
 use crate::class::wide_int::WideInt;
 use crate::class::{
     ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntegerClass, LinkedLength, NO_SLOT, Role,
-    Roles, StringLength, StructClass, WideClass, WideKind, choose,
+    Roles, StringLength, StructClass, WideClass, WideKind,
 };
 use crate::decode::bits::{BitCursor, Leb, reverse, sign_extend, terminator};
+use crate::decode::choice::choose;
 use crate::decode::state::{ABSENT, Seen, Slots};
 use crate::error::DecodeError;
 

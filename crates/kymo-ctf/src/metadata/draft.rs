@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::class::StructClass;
 use crate::class::attribute::Attributes;
-use crate::decode::plan::StreamPlan;
 use crate::error::{MetadataError, Position};
 use crate::metadata::clock::ClockClass;
 use crate::metadata::link;
@@ -55,14 +54,12 @@ pub(crate) struct DraftEvent {
 }
 
 impl Draft {
-    /// Links lengths, tags and selectors to the fields they are in, and compiles how streams are
-    /// read.
+    /// Links lengths, tags and selectors to the fields they are in.
     pub(crate) fn link(mut self) -> Result<Metadata, MetadataError> {
         let slots = link::link(&mut self)?;
         let mut trace = self.trace;
         trace.packet_header = self.packet_header.map(Arc::new);
         let mut streams = BTreeMap::new();
-        let mut plans = BTreeMap::new();
         let mut index = 0;
         for mut draft in self.streams {
             let DraftStream { position, id, .. } = draft;
@@ -101,7 +98,6 @@ impl Draft {
                 events,
                 attributes: draft.attributes,
             });
-            plans.insert(id, Arc::new(StreamPlan::new(&class, slots, &trace)));
             if streams.insert(id, class).is_some() {
                 return Err(MetadataError::new(
                     position,
@@ -114,7 +110,6 @@ impl Draft {
             env: self.env,
             clocks: self.clocks,
             streams,
-            plans,
             slots,
             event_classes: index as usize,
             warnings: self.warnings,

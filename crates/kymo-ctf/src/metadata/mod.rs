@@ -14,7 +14,6 @@ use std::sync::Arc;
 use crate::class::attribute::Attributes;
 use crate::class::wide_int::WideInt;
 use crate::class::{ByteOrder, StructClass};
-use crate::decode::plan::StreamPlan;
 use crate::error::{Error, MetadataError, Position};
 use crate::metadata::clock::ClockClass;
 
@@ -25,7 +24,7 @@ pub struct Metadata {
     pub(crate) env: Vec<(String, EnvValue)>,
     pub(crate) clocks: Vec<Arc<ClockClass>>,
     pub(crate) streams: BTreeMap<u64, Arc<StreamClass>>,
-    pub(crate) plans: BTreeMap<u64, Arc<StreamPlan>>,
+    /// How many fields others depend on: each has a slot for its value.
     pub(crate) slots: u32,
     pub(crate) event_classes: usize,
     pub(crate) warnings: Vec<MetadataError>,

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use crate::class::Scope;
 use crate::decode::plan::EventPlan;
 use crate::decode::value_ref::{StructRef, ValueRef};
+use crate::decode::visit::Visitor;
 use crate::metadata::clock::{ClockClass, Ticks};
 use crate::metadata::{EventClass, StreamClass};
 use crate::stream::Stream;
 use crate::stream::item::{Event, Loss, Problem};
 use crate::stream::packet::Packet;
-use crate::stream::source::Slice;
+use crate::stream::source::{Slice, Source as _};
 
 /// What reading a trace gives, borrowed until the next is asked for.
 #[derive(Debug)]
@@ -113,6 +115,40 @@ impl<'a> EventRef<'a> {
     /// All of it, owned, in `packet`.
     pub fn to_event(&self, packet: Arc<Packet>) -> Event {
         self.stream.to_event(packet, &self.plan.class)
+    }
+
+    /// Tells the record's contexts and fields: those that its class has.
+    pub fn visit<V: Visitor<'a>>(&self, visitor: &mut V) {
+        let (mut place, parts) = self.stream.body(&self.plan.class);
+        let scopes = [
+            Scope::EventCommonContext,
+            Scope::EventContext,
+            Scope::EventFields,
+        ];
+        for (part, scope) in parts.into_iter().zip(scopes) {
+            if let Some(class) = part {
+                visitor.scope(scope);
+                // Records are handed out only after they were stepped over without an error.
+                let _ = place.tell_structure(class, visitor);
+            }
+        }
+    }
+
+    /// Tells the context of the record's packet, if there is one.
+    pub fn visit_packet_context<V: Visitor<'a>>(&self, visitor: &mut V) {
+        let head = self.stream.head.as_ref();
+        if let Some((mut place, class)) =
+            head.and_then(|head| head.context(self.stream.source.bytes(), self.stream.metadata()))
+        {
+            visitor.scope(Scope::PacketContext);
+            let _ = place.tell_structure(class, visitor);
+        }
+    }
+
+    /// Counts packets of the stream as they are read: events of the same stream and count are in
+    /// the same packet.
+    pub fn packet_count(&self) -> u64 {
+        self.stream.packets
     }
 
     fn stream_class(&self) -> &'a StreamClass {

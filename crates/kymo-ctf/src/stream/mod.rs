@@ -6,6 +6,7 @@
 
 pub(crate) mod access;
 pub(crate) mod event_ref;
+pub(crate) mod index;
 pub(crate) mod item;
 pub(crate) mod packet;
 mod packets;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 use crate::class::{ByteOrder, Role};
 use crate::decode::header::Header;
-use crate::decode::plan::{Quick, StreamPlan};
+use crate::decode::plan::{Known, NAMELESS, Plans, StreamPlan};
 use crate::decode::state::{Seen, Slots, Tick, tick};
 use crate::decode::walk::Walker;
 use crate::error::DecodeError;
@@ -29,10 +30,6 @@ use crate::metadata::clock::Ticks;
 use crate::stream::item::{Loss, Problem};
 use crate::stream::packet::{Head, HeaderError};
 use crate::stream::source::{Slice, Source};
-
-/// Stands for the id of records whose header says none. The first of events of this very id is read
-/// by the exact way.
-const NAMELESS: u64 = u64::MAX;
 
 /// What comes next in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +66,7 @@ pub(crate) struct Record {
 /// A stream being read.
 #[derive(Debug)]
 pub(crate) struct Stream<S> {
-    pub(crate) metadata: Arc<Metadata>,
+    plans: Arc<Plans>,
     pub(crate) name: Arc<str>,
     pub(crate) source: S,
     pub(crate) strict: bool,
@@ -96,7 +93,7 @@ pub(crate) struct Stream<S> {
     truncated: bool,
     /// The id of the event before and what is known of it.
     last_id: u64,
-    last: Quick,
+    last: Known,
     /// The record whose step back was told.
     told: Option<u64>,
     /// Bytes of the current packet that are there.
@@ -136,16 +133,16 @@ impl Stream<Slice<'_>> {
             strict,
             tells_packets: self.tells_packets,
             index: Arc::clone(&self.index),
-            ..Stream::new(Arc::clone(&self.metadata), &self.name, self.source.clone())
+            ..Stream::new(Arc::clone(&self.plans), &self.name, self.source.clone())
         }
     }
 }
 
 impl<S: Source> Stream<S> {
-    pub(crate) fn new(metadata: Arc<Metadata>, name: &str, source: S) -> Self {
-        let slots = Slots::new(metadata.slots);
+    pub(crate) fn new(plans: Arc<Plans>, name: &str, source: S) -> Self {
+        let slots = Slots::new(plans.metadata.slots);
         Stream {
-            metadata,
+            plans,
             name: Arc::from(name),
             source,
             strict: false,
@@ -164,7 +161,7 @@ impl<S: Source> Stream<S> {
             quick: 0,
             truncated: false,
             last_id: NAMELESS,
-            last: Quick::UNKNOWN,
+            last: Known::UNKNOWN,
             told: None,
             available: 0,
             clock: 0,
@@ -187,6 +184,11 @@ impl<S: Source> Stream<S> {
     pub(crate) fn telling_packets(mut self) -> Self {
         self.tells_packets = true;
         self
+    }
+
+    /// What the trace says about itself.
+    pub(crate) fn metadata(&self) -> &Arc<Metadata> {
+        &self.plans.metadata
     }
 
     /// The current packet's plan.
@@ -321,7 +323,7 @@ impl<S: Source> Stream<S> {
             stream: class.id,
         };
         let event = plan.event(id).event;
-        if event == Quick::NONE {
+        if event == Known::NONE {
             return Err(at(body)(unknown()));
         }
         let (mut time, mut behind) = (self.clock, self.behind);

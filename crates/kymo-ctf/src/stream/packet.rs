@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::class::{ByteOrder, Role, StructClass};
 use crate::decode::bits::load;
-use crate::decode::plan::StreamPlan;
+use crate::decode::fixed::FixedFields;
+use crate::decode::plan::{Plans, StreamPlan};
 use crate::decode::state::{Seen, Slots};
 use crate::decode::value::Fields;
 use crate::decode::value_ref::Place;
@@ -84,20 +85,21 @@ pub(crate) struct HeaderError {
 ///
 /// [`DecodeError::UnexpectedEnd`] and [`DecodeError::LengthTooLarge`] mean that more bytes may
 /// help: nothing is known about the packet's length before its context was read.
-pub(crate) fn read(
-    bytes: &[u8],
-    metadata: &Metadata,
-    slots: &mut Slots,
-) -> Result<Head, HeaderError> {
-    let mut seen = Seen::default();
-    let mut walker = Walker::new(bytes, 0, u64::MAX, slots, Some(&mut seen));
-    if let Some(class) = &metadata.trace.packet_header {
-        let walked = walker.structure(class);
-        let position = walker.cursor.position();
-        walked.map_err(|reason| HeaderError { reason, position })?;
-    }
-    let header_bits = walker.cursor.position();
-    let order = walker.cursor.order();
+pub(crate) fn read(bytes: &[u8], plans: &Plans, slots: &mut Slots) -> Result<Head, HeaderError> {
+    let metadata = &plans.metadata;
+    let mut reading = Reading {
+        bytes,
+        slots,
+        seen: Seen::default(),
+        position: 0,
+        order: None,
+    };
+    reading.fields(
+        plans.packet_header.as_ref(),
+        metadata.trace.packet_header.as_deref(),
+    )?;
+    let header_bits = reading.position;
+    let seen = &reading.seen;
     let at_header = |reason| HeaderError {
         reason,
         position: 0,
@@ -115,33 +117,23 @@ pub(crate) fn read(
             position: at,
         });
     }
-    let plan = match seen.value(Role::StreamClassId) {
-        Some(id) => metadata
-            .plans
-            .get(&id)
-            .ok_or(DecodeError::UnknownStream(id)),
-        // By CTF 1.8 a stream that is alone needs no id in its packets; by CTF 2 packets that say
-        // none say 0.
-        None if metadata.plans.len() == 1 && metadata.trace.major == 1 => metadata
-            .plans
-            .values()
-            .next()
-            .ok_or(DecodeError::UnknownStream(0)),
-        None => metadata.plans.get(&0).ok_or(DecodeError::UnknownStream(0)),
-    };
+    let plan = plans.stream(seen.value(Role::StreamClassId));
     let plan = Arc::clone(plan.map_err(at_header)?);
 
-    let mut walker = Walker::new(bytes, header_bits, u64::MAX, slots, Some(&mut seen)).after(order);
-    if let Some(class) = &plan.class.packet_context {
-        let walked = walker.structure(class);
-        let position = walker.cursor.position();
-        walked.map_err(|reason| HeaderError { reason, position })?;
-    }
-    let bits = walker.cursor.position();
+    reading.fields(
+        plan.packet_context.as_ref(),
+        plan.class.packet_context.as_deref(),
+    )?;
+    let Reading {
+        seen,
+        position: bits,
+        order,
+        ..
+    } = reading;
     let head = Head {
         header_bits,
         bits,
-        order: walker.cursor.order(),
+        order,
         packet_size: seen.value(Role::PacketTotalLength),
         content_size: seen.value(Role::PacketContentLength),
         never_closed: false,
@@ -158,6 +150,40 @@ pub(crate) fn read(
             reason,
             position: bits,
         })
+}
+
+/// What of a packet was read so far.
+struct Reading<'a, 's> {
+    bytes: &'a [u8],
+    slots: &'s mut Slots,
+    seen: Seen,
+    position: u64,
+    order: Option<ByteOrder>,
+}
+
+impl Reading<'_, '_> {
+    /// Reads a structure: by loads from fixed places if it has only these and is all there,
+    /// otherwise field by field, which finds what is wrong.
+    fn fields(
+        &mut self,
+        fixed: Option<&FixedFields>,
+        class: Option<&StructClass>,
+    ) -> Result<(), HeaderError> {
+        if let Some(fixed) = fixed
+            && fixed.read(self.bytes, &mut self.seen).is_some()
+        {
+            // What ends on a byte shares none with what follows.
+            (self.position, self.order) = (fixed.end, None);
+            return Ok(());
+        }
+        let (from, seen) = (self.position, Some(&mut self.seen));
+        let mut walker = Walker::new(self.bytes, from, u64::MAX, self.slots, seen);
+        walker = walker.after(self.order);
+        let walked = class.map_or(Ok(()), |class| walker.structure(class));
+        (self.position, self.order) = (walker.cursor.position(), walker.cursor.order());
+        let position = self.position;
+        walked.map_err(|reason| HeaderError { reason, position })
+    }
 }
 
 fn is_uuid(bytes: &[u8], at: u64, uuid: [u8; 16]) -> bool {

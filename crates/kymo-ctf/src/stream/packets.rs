@@ -35,7 +35,7 @@ impl<S: Source> Stream<S> {
             if available == 0 {
                 return Ok(None);
             }
-            match packet::read(bytes, &self.metadata, slots) {
+            match packet::read(bytes, &self.plans, slots) {
                 Ok(head) => return Ok(Some(head)),
                 Err(error) if !wants_more(&error.reason) => return Err(error),
                 Err(error) if available < wanted => {
@@ -86,7 +86,7 @@ impl<S: Source> Stream<S> {
         self.packets += 1;
         self.plan = Some(Arc::clone(&head.plan));
         self.last = *head.plan.event(None);
-        self.last_id = super::NAMELESS;
+        self.last_id = crate::decode::plan::NAMELESS;
         self.order = head.order;
         self.times(&head);
         self.losses(&head);
@@ -110,7 +110,7 @@ impl<S: Source> Stream<S> {
     /// steps back: what lies before is told, and the clock goes on from there behind what is given.
     fn times(&mut self, head: &Head) {
         (self.begin, self.end, self.until) = (None, None, u64::MAX);
-        let mut now = if self.metadata.trace.major >= 2 {
+        let mut now = if self.metadata().trace.major >= 2 {
             0
         } else {
             self.behind.unwrap_or(self.clock)
@@ -277,7 +277,7 @@ impl<S: Source> Stream<S> {
     /// The current packet as a value of its own. The window must be on it.
     pub(crate) fn packet(&self) -> Option<Packet> {
         let head = self.head.as_ref()?;
-        let (header, context) = head.fields(self.source.bytes(), &self.metadata);
+        let (header, context) = head.fields(self.source.bytes(), self.metadata());
         Some(Packet {
             stream: Arc::clone(&self.name),
             number: self.number,

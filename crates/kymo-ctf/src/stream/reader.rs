@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
+use crate::decode::plan::Plans;
 use crate::error::Error;
 use crate::metadata::Metadata;
 use crate::stream::item::{Consequence, Event, Item};
@@ -57,8 +58,13 @@ impl Note {
 impl<R: Read> StreamReader<R> {
     /// A reader of `source`, called `name` in items and errors.
     pub fn new(metadata: Arc<Metadata>, name: &str, source: R) -> Self {
+        StreamReader::planned(Plans::of(&metadata), name, source)
+    }
+
+    /// A reader of a stream that is read as others of its trace are.
+    pub(crate) fn planned(plans: Arc<Plans>, name: &str, source: R) -> Self {
         StreamReader {
-            stream: Stream::new(metadata, name, Reading::new(source)),
+            stream: Stream::new(plans, name, Reading::new(source)),
             packet: PacketCache::default(),
         }
     }
@@ -73,7 +79,7 @@ impl<R: Read> StreamReader<R> {
     /// Uses an LTTng index file, if it is right, for a stream of `length` bytes.
     #[must_use]
     pub fn index(mut self, index: &[u8], length: u64) -> Self {
-        if let Some(packets) = crate::trace::index::packets(index, length) {
+        if let Some(packets) = crate::stream::index::packets(index, length) {
             self.stream.index = packets;
         }
         self

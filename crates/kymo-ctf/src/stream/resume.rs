@@ -78,7 +78,7 @@ impl<S: Source> Stream<S> {
 
     /// Whether a packet of this stream begins at `offset`, or the stream ends there.
     fn begins_or_ends(&mut self, offset: u64) -> bool {
-        let mut slots = Slots::new(self.metadata.slots);
+        let mut slots = Slots::new(self.metadata().slots);
         match self.read_head(offset, &mut slots) {
             Ok(None) => true,
             Ok(Some(head)) => self.is_of_this_stream(&head),
@@ -124,7 +124,7 @@ impl<S: Source> Stream<S> {
 
     /// The bytes that packets begin with, if they begin with the magic number.
     fn magic(&self) -> Option<[u8; 4]> {
-        let header = self.metadata.trace.packet_header.as_deref()?;
+        let header = self.metadata().trace.packet_header.as_deref()?;
         let first = header.members.first()?.class.storage()?;
         let magic = u32::try_from(MAGIC).ok()?;
         (first.roles.has(Role::PacketMagic) && first.size == 32).then_some(match first.byte_order {
@@ -136,7 +136,7 @@ impl<S: Source> Stream<S> {
     /// Whether a packet of this stream begins at `at` that leads to another one, or to the end of
     /// the stream.
     fn is_whole(&mut self, at: u64) -> bool {
-        let mut slots = Slots::new(self.metadata.slots);
+        let mut slots = Slots::new(self.metadata().slots);
         let Ok(Some(head)) = self.read_head(at, &mut slots) else {
             return false;
         };
@@ -163,7 +163,7 @@ impl<S: Source> Stream<S> {
         match behind {
             // It ends with the stream, or the stream ends inside it.
             None | Some([]) => true,
-            Some(behind) => match crate::stream::packet::read(behind, &self.metadata, &mut slots) {
+            Some(behind) => match crate::stream::packet::read(behind, &self.plans, &mut slots) {
                 Ok(next) => self.is_of_this_stream(&next),
                 Err(error) => wants_more(&error.reason),
             },

@@ -1,15 +1,20 @@
-//! Over records about which nothing is odd, many at once: what is the same for all of them is
-//! settled before.
+//! Stepping over records of which nothing has to be reported, many at once: what is the same for
+//! all of them is settled before.
+//!
+//! There are two ways. Records of fixed size whose header has the packet's main layout cost three
+//! loads and no branch that depends on the class ([`Skim::fixed`]): tracers switch classes with
+//! almost every record. Everything else goes record by record, with the class of the one before
+//! guessed to be that of the next ([`Skim::alike`]).
 
-use super::{NAMELESS, Record, Stream};
+use super::{Record, Stream};
 use crate::decode::header::{Branch, Header, Id, Load, Switch, WORD, Word};
-use crate::decode::plan::{Quick, StreamPlan};
+use crate::decode::plan::{FixedRecords, Known, NAMELESS, StreamPlan};
 use crate::decode::state::{Tick, tick_masked};
 use crate::decode::steps::aligned;
 use crate::stream::source::Source;
 
 impl<S: Source> Stream<S> {
-    /// Over the next records of the packet, `most` at most, as far as nothing is odd about them;
+    /// Steps over the next records of the packet, `most` at most, as far as they need no check;
     /// each is given with its number, from 0 on, and its time. Returns how many there were.
     #[inline(always)]
     pub(super) fn run(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
@@ -37,9 +42,9 @@ impl<S: Source> Stream<S> {
         mut give: impl FnMut(usize, Record, u64),
     ) -> usize {
         let (bytes, limit) = (self.source.bytes(), self.limit);
-        let mut run = Run {
+        let mut skim = Skim {
             plan,
-            bytes,
+            ahead: self.source.ahead(),
             word,
             tag: switch.tag,
             limit,
@@ -51,36 +56,43 @@ impl<S: Source> Stream<S> {
             last_id: self.last_id,
             last: self.last,
         };
-        let mut next = run.header(run.position, run.records);
+        let mut next = skim.header(skim.position, skim.records);
         while let Some((start, header)) = next {
             let tag = switch.tag.of::<BIG>(header);
             let Some(branch) = switch.choose(tag) else {
                 break;
             };
-            if run.find_class::<BIG>(branch, tag, header).is_none() {
+            if skim.find_class::<BIG>(branch, tag, header).is_none() {
                 break;
             }
-            next = if run.last.bits == Quick::VARIES {
+            if let Some(fixed) = &plan.fixed
+                && fixed.holds(tag, skim.last_id)
+                && skim.fixed::<BIG>(fixed, &mut give) > 0
+            {
+                next = skim.header(skim.position, skim.records);
+                continue;
+            }
+            next = if skim.last.bits == Known::VARIES {
                 let slots = &mut self.slots;
-                let Some(event) = plan.events.get(run.last.event as usize) else {
+                let Some(event) = plan.events.get(skim.last.event as usize) else {
                     break;
                 };
-                let end = |tag: u64, body, _: &Quick| {
+                let end = |tag: u64, body, _: &Known| {
                     if event.layout.looks() {
                         slots.set(switch.slot, tag.into());
                     }
                     event.layout.end(bytes, body, limit, slots)
                 };
-                run.over::<BIG, true>((start, header, tag), branch, end, &mut give)
+                skim.alike::<BIG, true>((start, header, tag), branch, end, &mut give)
             } else {
                 let end =
-                    |_, body, last: &Quick| Some(aligned(body, last.mask).wrapping_add(last.bits));
-                run.over::<BIG, false>((start, header, tag), branch, end, &mut give)
+                    |_, body, last: &Known| Some(aligned(body, last.mask).wrapping_add(last.bits));
+                skim.alike::<BIG, false>((start, header, tag), branch, end, &mut give)
             };
         }
-        (self.position, self.clock) = (run.position, run.clock);
-        (self.last_id, self.last) = (run.last_id, run.last);
-        run.records
+        (self.position, self.clock) = (skim.position, skim.clock);
+        (self.last_id, self.last) = (skim.last_id, skim.last);
+        skim.records
     }
 }
 
@@ -88,9 +100,10 @@ impl<S: Source> Stream<S> {
 type At<'a> = (u64, &'a [u8; WORD]);
 
 /// Records being stepped over.
-struct Run<'a, 'p> {
+struct Skim<'a, 'p> {
     plan: &'p StreamPlan,
-    bytes: &'a [u8],
+    /// The packet's bytes and some behind it, so that its last headers can be loaded whole.
+    ahead: &'a [u8],
     word: Word,
     tag: Load,
     limit: u64,
@@ -100,10 +113,10 @@ struct Run<'a, 'p> {
     position: u64,
     clock: u64,
     last_id: u64,
-    last: Quick,
+    last: Known,
 }
 
-impl<'a> Run<'a, '_> {
+impl<'a> Skim<'a, '_> {
     /// The header of the record behind `position`; none if there were enough records.
     #[inline(always)]
     fn header(&self, position: u64, records: usize) -> Option<At<'a>> {
@@ -111,10 +124,57 @@ impl<'a> Run<'a, '_> {
             return None;
         }
         let start = aligned(position, self.word.mask);
-        Some((start, self.word.read(self.bytes, start / 8)?))
+        Some((start, self.word.read(self.ahead, start / 8)?))
     }
 
-    /// Sees that `last` is the class of a record.
+    /// Steps over records of fixed size. Returns how many there were.
+    #[inline(always)]
+    fn fixed<const BIG: bool>(
+        &mut self,
+        fixed: &FixedRecords,
+        mut give: impl FnMut(usize, Record, u64),
+    ) -> usize {
+        let &FixedRecords {
+            id,
+            time,
+            low,
+            high,
+            header,
+            ref sizes,
+        } = fixed;
+        let (mut position, mut clock, mut records) = (self.position, self.clock, self.records);
+        let before = records;
+        while records < self.most {
+            let start = aligned(position, self.word.mask);
+            let Some(word) = self.word.read(self.ahead, start / 8) else {
+                break;
+            };
+            let tag = self.tag.of::<BIG>(word);
+            let id = id.of::<BIG>(word);
+            let Some(size) = usize::try_from(id).ok().and_then(|id| sizes.get(id)) else {
+                break;
+            };
+            let end = start + u64::from(size.bits);
+            // A clock that does not go on has wrapped or stepped back.
+            let now = clock & !time.mask | time.of::<BIG>(word);
+            let is_known = size.event != Known::NONE && low <= tag && tag <= high;
+            if end > self.limit || now < clock || !is_known {
+                break;
+            }
+            let record = Record {
+                event: size.event,
+                body: start + header,
+                end,
+                tag,
+            };
+            give(records, record, now);
+            (position, clock, records) = (end, now, records + 1);
+        }
+        (self.position, self.clock, self.records) = (position, clock, records);
+        records - before
+    }
+
+    /// Sets `last` to the class of a record.
     #[inline(always)]
     fn find_class<const BIG: bool>(
         &mut self,
@@ -138,15 +198,15 @@ impl<'a> Run<'a, '_> {
         Some(())
     }
 
-    /// Over a record and those behind it whose header has the same layout: those of fixed size, or,
-    /// where that varies, of one class. Returns the first that is not so; none if there were enough
-    /// records, and where one is odd.
+    /// Steps over a record and those behind it whose header has the same layout: those of fixed
+    /// size, or, where that varies, of one class. Returns the first that is not so; none if there
+    /// were enough records, and where one needs a check.
     #[inline(always)]
-    fn over<const BIG: bool, const VARIES: bool>(
+    fn alike<const BIG: bool, const VARIES: bool>(
         &mut self,
         (mut start, mut header, mut tag): (u64, &'a [u8; WORD], u64),
         branch: &Branch,
-        mut end_of: impl FnMut(u64, u64, &Quick) -> Option<u64>,
+        mut end_of: impl FnMut(u64, u64, &Known) -> Option<u64>,
         mut give: impl FnMut(usize, Record, u64),
     ) -> Option<At<'a>> {
         let (mut position, mut clock, mut records) = (self.position, self.clock, self.records);
@@ -199,7 +259,7 @@ impl<'a> Run<'a, '_> {
             if if VARIES {
                 self.last.event != before.1
             } else {
-                self.last.bits == Quick::VARIES
+                self.last.bits == Known::VARIES
             } {
                 break Some(next);
             }

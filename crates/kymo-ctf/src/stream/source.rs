@@ -15,18 +15,29 @@ pub(crate) trait Source {
 
     /// The window.
     fn bytes(&self) -> &[u8];
+
+    /// The window and up to [`AHEAD`] bytes behind it, where they are at hand.
+    fn ahead(&self) -> &[u8];
 }
+
+/// Bytes behind the window that may be looked at.
+pub(crate) const AHEAD: usize = 32;
 
 /// Bytes in memory, mapped or not.
 #[derive(Debug, Clone)]
 pub(crate) struct Slice<'a> {
     all: &'a [u8],
     window: &'a [u8],
+    ahead: &'a [u8],
 }
 
 impl<'a> Slice<'a> {
     pub(crate) fn new(all: &'a [u8]) -> Self {
-        Slice { all, window: &[] }
+        Slice {
+            all,
+            window: &[],
+            ahead: &[],
+        }
     }
 }
 
@@ -38,6 +49,7 @@ impl Source for Slice<'_> {
             .unwrap_or(&[]);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         self.window = rest.get(..wanted).unwrap_or(rest);
+        self.ahead = rest.get(..wanted.saturating_add(AHEAD)).unwrap_or(rest);
         Ok(())
     }
 
@@ -46,6 +58,11 @@ impl Source for Slice<'_> {
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
         self.window
+    }
+
+    #[inline(always)]
+    fn ahead(&self) -> &[u8] {
+        self.ahead
     }
 }
 
@@ -126,6 +143,12 @@ impl<R: Read> Source for Reading<R> {
         self.buffer
             .get(self.start..self.start + self.length)
             .unwrap_or(&[])
+    }
+
+    #[inline(always)]
+    fn ahead(&self) -> &[u8] {
+        let end = (self.start + self.length + AHEAD).min(self.buffer.len());
+        self.buffer.get(self.start..end).unwrap_or(&[])
     }
 }
 

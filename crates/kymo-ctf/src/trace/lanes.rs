@@ -37,7 +37,7 @@ impl<S: Source> Lanes<S> {
             time: 0,
         });
         let lanes: Vec<_> = lanes.collect();
-        let clocks = |lane: &Lane<S>| lane.stream.metadata.clocks.clone();
+        let clocks = |lane: &Lane<S>| lane.stream.metadata().clocks.clone();
         let first = lanes.first().map(clocks).unwrap_or_default();
         let one_clock = first.len() == 1 && lanes.iter().all(|lane| clocks(lane) == first);
         let mut lanes = Lanes {

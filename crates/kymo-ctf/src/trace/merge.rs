@@ -156,7 +156,6 @@ impl Merger {
     #[inline(never)]
     fn arrange(&mut self, sources: &mut impl Sources) {
         self.given = 0;
-        self.order.clear();
         let mut first: Option<(u64, usize)> = None;
         for (place, run) in self.runs.iter_mut().enumerate() {
             if run.is_empty() && !run.is_over {
@@ -170,9 +169,12 @@ impl Merger {
                 first = Some((last, place));
             }
         }
-        if let Some((limit, place)) = first {
-            self.collect(limit, place);
-            self.merge();
+        match first {
+            Some((limit, place)) => {
+                self.collect(limit, place);
+                self.merge();
+            }
+            None => self.order.clear(),
         }
     }
 
@@ -198,9 +200,12 @@ impl Merger {
                 end: times.len(),
             });
         }
-        self.into.times.resize(times.len(), 0);
-        self.into.tags.resize(times.len(), 0);
-        self.order.resize(times.len(), 0);
+        let count = times.len();
+        if self.into.times.len() < count {
+            self.into.times.resize(count, 0);
+            self.into.tags.resize(count, 0);
+        }
+        self.order.resize(count, 0);
     }
 
     /// Merges neighbours until one part is left: its tags are the order.
@@ -247,7 +252,10 @@ impl Merger {
                 None,
                 &mut self.order,
             ),
-            _ => self.order.copy_from_slice(&self.from.tags),
+            _ => {
+                self.order.clear();
+                self.order.extend_from_slice(&self.from.tags);
+            }
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Trace directories.
 
 pub(crate) mod events;
-pub(crate) mod index;
 mod lanes;
 pub(crate) mod map;
 mod merge;
@@ -12,6 +11,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::decode::plan::Plans;
 use crate::error::Error;
 use crate::metadata::Metadata;
 use crate::stream::Stream;
@@ -138,6 +138,16 @@ impl Trace {
             .flat_map(|part| part.streams.iter().map(|file| (&part.metadata, file)))
     }
 
+    /// The stream files and how they are read, which is compiled once for each trace.
+    fn planned_files(&self) -> impl Iterator<Item = (Arc<Plans>, &StreamFile)> {
+        self.parts.iter().flat_map(|part| {
+            let plans = Plans::of(&part.metadata);
+            part.streams
+                .iter()
+                .map(move |file| (Arc::clone(&plans), file))
+        })
+    }
+
     /// The traces' directories, from the one that was opened.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&Path, &Arc<Metadata>)> {
         self.parts
@@ -169,17 +179,20 @@ impl Trace {
 
     /// The same; if `strict`, every [problem](crate::Problem) is an error that ends its stream.
     pub fn events_strictly(&self, strict: bool) -> Events {
-        Merge::new(self.files().map(|(metadata, StreamFile { path, name })| {
-            let file = File::open(path).map_err(|source| Error::Io {
-                path: path.clone(),
-                source,
-            })?;
-            let length = file.metadata().map_or(0, |file| file.len());
-            let index = fs::read(index_of(path)).unwrap_or_default();
-            Ok(StreamReader::new(Arc::clone(metadata), name, file)
-                .strict(strict)
-                .index(&index, length))
-        }))
+        Merge::new(
+            self.planned_files()
+                .map(|(plans, StreamFile { path, name })| {
+                    let file = File::open(path).map_err(|source| Error::Io {
+                        path: path.clone(),
+                        source,
+                    })?;
+                    let length = file.metadata().map_or(0, |file| file.len());
+                    let index = fs::read(index_of(path)).unwrap_or_default();
+                    Ok(StreamReader::planned(plans, name, file)
+                        .strict(strict)
+                        .index(&index, length))
+                }),
+        )
     }
 
     /// Maps all stream files into memory, to be read without a copy.
@@ -189,7 +202,7 @@ impl Trace {
     /// are not seen.
     pub fn map(&self) -> TraceMap {
         let (mut streams, mut failed) = (Vec::new(), Vec::new());
-        for (metadata, file) in self.files() {
+        for (plans, file) in self.planned_files() {
             let (bytes, error) = match Mapped::open(&file.path) {
                 Ok(bytes) => (Some(bytes), None),
                 Err(error) => (None, Some(error)),
@@ -198,10 +211,10 @@ impl Trace {
             let length = bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
             let index = fs::read(index_of(&file.path))
                 .ok()
-                .and_then(|index| crate::trace::index::packets(&index, length));
+                .and_then(|index| crate::stream::index::packets(&index, length));
             let index = index.unwrap_or_else(|| Arc::from([]));
             streams.push(MappedStream {
-                metadata: Arc::clone(metadata),
+                plans,
                 name: file.name.clone(),
                 bytes,
                 index,
@@ -286,7 +299,7 @@ pub struct TraceMap {
 
 #[derive(Debug)]
 struct MappedStream {
-    metadata: Arc<Metadata>,
+    plans: Arc<Plans>,
     name: String,
     /// `None` if it could not be mapped.
     bytes: Option<Mapped>,
@@ -308,7 +321,7 @@ impl TraceMap {
     pub fn streams(&self) -> impl Iterator<Item = (&Arc<Metadata>, &str, &[u8])> {
         self.streams.iter().map(|stream| {
             (
-                &stream.metadata,
+                &stream.plans.metadata,
                 stream.name.as_str(),
                 stream.bytes.as_deref().unwrap_or(&[]),
             )
@@ -331,7 +344,7 @@ impl TraceMap {
     pub(crate) fn unread(&self) -> impl Iterator<Item = Stream<Slice<'_>>> {
         self.streams.iter().map(|of| {
             let mut stream = Stream::new(
-                Arc::clone(&of.metadata),
+                Arc::clone(&of.plans),
                 &of.name,
                 Slice::new(of.bytes.as_deref().unwrap_or(&[])),
             );

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::decode::plan::Plans;
 use crate::metadata::Metadata;
 use crate::stream::event_ref::{EventRef, ItemRef};
 use crate::stream::source::Slice;
@@ -46,9 +47,21 @@ impl<'t> Reader<'t> {
     pub fn new<'m>(
         streams: impl IntoIterator<Item = (&'m Arc<Metadata>, &'m str, &'t [u8])>,
     ) -> Self {
+        let mut compiled: Vec<Arc<Plans>> = Vec::new();
+        let mut plans_of = |metadata: &Arc<Metadata>| {
+            let mut known = compiled.iter();
+            match known.find(|plans| Arc::ptr_eq(&plans.metadata, metadata)) {
+                Some(plans) => Arc::clone(plans),
+                None => {
+                    let plans = Plans::of(metadata);
+                    compiled.push(Arc::clone(&plans));
+                    plans
+                }
+            }
+        };
         let streams = streams.into_iter();
         Reader::of(streams.map(|(metadata, name, bytes)| {
-            Stream::new(Arc::clone(metadata), name, Slice::new(bytes))
+            Stream::new(plans_of(metadata), name, Slice::new(bytes))
         }))
     }
 

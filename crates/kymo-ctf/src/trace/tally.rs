@@ -108,15 +108,15 @@ impl Tally {
         let streams: Vec<_> = streams.into_iter().collect();
         let clocks = streams
             .first()
-            .map(|stream| stream.metadata.clocks.clone())
+            .map(|stream| stream.metadata().clocks.clone())
             .unwrap_or_default();
         let one_clock = clocks.len() == 1
             && streams
                 .iter()
-                .all(|stream| stream.metadata.clocks == clocks);
+                .all(|stream| stream.metadata().clocks == clocks);
         let classes: usize = streams
             .iter()
-            .map(|stream| stream.metadata.event_class_count())
+            .map(|stream| stream.metadata().event_class_count())
             .sum();
         let most_counts = classes.saturating_mul(4) + 1024;
         let mut counting = Counting {
@@ -322,7 +322,7 @@ impl Counting<'_, '_> {
         let group = *counter.groups.entry(cpu).or_insert_with(|| {
             let group = self.counts.len();
             self.counts
-                .resize(group + counter.stream.metadata.event_class_count(), 0);
+                .resize(group + counter.stream.metadata().event_class_count(), 0);
             group
         });
         counter.base = group + counter.stream.plan().map_or(0, |plan| plan.first_index);
@@ -335,7 +335,7 @@ impl Counting<'_, '_> {
                 let counts = self.counts.get(group..).unwrap_or_default();
                 for class in counter
                     .stream
-                    .metadata
+                    .metadata()
                     .streams()
                     .flat_map(|stream| stream.events.values())
                 {
@@ -382,12 +382,13 @@ mod tests {
             };
             event { name = tick; };";
         let metadata = Arc::new(crate::Metadata::parse(text).unwrap());
+        let plans = crate::decode::plan::Plans::of(&metadata);
         let name: Arc<str> = Arc::from("tick");
         for count in 1..4 {
             let bytes: Vec<_> = (0..count).map(|place| stream(5_000, place * 3)).collect();
             let streams = bytes
                 .iter()
-                .map(|bytes| Stream::new(Arc::clone(&metadata), "s", Slice::new(bytes)));
+                .map(|bytes| Stream::new(Arc::clone(&plans), "s", Slice::new(bytes)));
             let tally = Tally::read(streams, true, &|_| ());
             assert!(tally.problems.is_empty(), "{:?}", tally.problems);
             assert!(

@@ -4,7 +4,7 @@ use super::packets::Placed;
 
 /// What such a file begins with: magic number, version 1.1, bytes of an entry.
 pub(super) fn header() -> Vec<u8> {
-    [crate::trace::index::MAGIC, 1, 1, 72]
+    [crate::stream::index::MAGIC, 1, 1, 72]
         .into_iter()
         .flat_map(u32::to_be_bytes)
         .collect()
@@ -45,9 +45,9 @@ mod tests {
         };
         let file: Vec<u8> = [header(), entry(&placed(0, 100)), entry(&placed(100, 60))].concat();
         assert_eq!(
-            crate::trace::index::packets(&file, 160).as_deref(),
+            crate::stream::index::packets(&file, 160).as_deref(),
             Some(&[0, 100][..])
         );
-        assert_eq!(crate::trace::index::packets(&file, 161), None);
+        assert_eq!(crate::stream::index::packets(&file, 161), None);
     }
 }

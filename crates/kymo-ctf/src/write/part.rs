@@ -104,7 +104,6 @@ impl Part {
             env: env(&source.env, format, major >= 2),
             clocks: clocks.into_iter().map(|(_, to)| to).collect(),
             streams,
-            plans: BTreeMap::new(),
             slots: 0,
             event_classes: source.event_classes,
             warnings: Vec::new(),
@@ -134,9 +133,9 @@ impl Part {
         );
         let mut own = Vec::new();
         if let Some(write) = &class.own {
-            let mut slots = Slots::new(stream.metadata.slots);
+            let mut slots = Slots::new(stream.metadata().slots);
             let mut walker = Walker::new(stream.source.bytes(), 0, u64::MAX, &mut slots, None);
-            if let Some(header) = &stream.metadata.trace.packet_header {
+            if let Some(header) = &stream.metadata().trace.packet_header {
                 walker.structure(header)?;
             }
             write.put(&mut walker, &mut own)?;

@@ -60,7 +60,7 @@ fn cover(covered: &mut BTreeMap<i128, i128>, range: &IntRange) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::state::LEAST;
+    use crate::class::LEAST;
 
     #[test]
     fn the_first_choice_is_made() {

@@ -7,9 +7,10 @@ use super::framing::put;
 use crate::class::wide_int::WideInt;
 use crate::class::{
     BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength,
-    StringLength, TextEncoding, WideClass, choose, is_there,
+    StringLength, TextEncoding, WideClass,
 };
 use crate::decode::bits::{Leb, sign_extend};
+use crate::decode::choice::{choose, is_there};
 use crate::decode::state::ABSENT;
 use crate::decode::text;
 use crate::decode::walk::{Walker, in_order, widened};

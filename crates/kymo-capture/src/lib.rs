@@ -18,8 +18,9 @@ pub mod follow;
 pub mod image;
 #[cfg(feature = "machines")]
 mod mapping;
+mod packet_file;
 #[cfg(feature = "machines")]
-mod packets;
+mod packet_header;
 #[cfg(all(unix, feature = "machines"))]
 mod port;
 #[cfg(feature = "machines")]

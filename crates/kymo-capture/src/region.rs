@@ -1,25 +1,25 @@
 //! A region's channels as a CTF trace directory.
 //!
-//! Each stream file is a row of pages of 4 KiB, one CTF packet each. A page goes out in one write
-//! that lies inside one page of the file, which systems do not tear when the program is killed:
-//! only whole packets reach a file. The last page is written again, in place, as it fills.
+//! Each stream file is a row of pages, one CTF packet each, which a kill of this program cannot
+//! tear: see [`packet_file`](crate::packet_file). The last page is written again, in place, as it
+//! fills. A record that is longer than a page gets a packet of several.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
-use kymo::ctf::packet::{HEADER_WORDS, PacketBuilder, StreamId, widened};
-use kymo::ctf::stream::Reported;
+use kymo::ctf::packet::{HEADER_WORDS, widened};
+use kymo::ctf::stream::{Filled, Stream};
 use kymo::event::Shape;
 use kymo::ring::layout::{
     ChannelKind, Consumer, Crc32, Header, Overflow, Refusal, SESSION_WORD, STATE_WORD, State,
 };
-use kymo::ring::reader::{ChannelReader, Losses, Record, Region, Shapes, View};
+use kymo::ring::reader::{ChannelReader, Losses, Region, Shapes, View};
 use kymo::ring::source::{Consume, Outside, Source};
 
-/// Bytes of a page of a stream file.
-pub const PAGE_BYTES: usize = 4096;
+use crate::packet_file::{PAGE_BYTES, PacketFile};
+
 const PAGE_WORDS: usize = PAGE_BYTES / 4;
 
 /// Why a region could not be written as a trace.
@@ -32,9 +32,6 @@ pub enum TraceError {
     /// The metadata in the region is damaged.
     #[error("the metadata in the region is damaged (its checksum does not match)")]
     Metadata,
-    /// The region declares an event whose record fits into no page of a stream file.
-    #[error("records of event {0} fit into no page of a stream file ({PAGE_BYTES} bytes)")]
-    RecordTooLarge(u32),
     /// The file system refuses something.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -61,130 +58,136 @@ impl From<TraceError> for io::Error {
     }
 }
 
-/// One stream file.
-#[derive(Debug)]
-struct StreamFile {
-    file: File,
-    stream: StreamId,
-    page: Vec<u32>,
-    /// Its number in the file, and of the packet in it.
-    index: u64,
-    packet: PacketBuilder,
-    end: u64,
-    told: Reported,
-    /// What the last page that is full and written told of.
-    settled: Reported,
-    dirty: bool,
-    /// Records longer than a page; their texts are to blame.
-    unwritable: u64,
-    events: u64,
+/// One channel, and the file that it goes to.
+struct Channel {
+    stream: Stream,
+    file: PacketFile,
+    /// The packet under construction: a page, unless a record needs more.
+    packet: Vec<u32>,
+    /// The file has the packet as it was at the last flush.
+    is_in_file: bool,
+    /// What was put into the packet since then.
+    is_changed: bool,
     bytes: Vec<u8>,
 }
 
-impl StreamFile {
+impl Channel {
     /// Creates the file with its anchor: an empty packet at the session's start, from which readers
     /// count losses.
-    fn create(path: &Path, stream: StreamId, clock_start: u64) -> io::Result<StreamFile> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        let mut stream = StreamFile {
-            file,
+    fn create(directory: &Path, stream: Stream) -> io::Result<Channel> {
+        let id = stream.id();
+        let file = PacketFile::create(&directory.join(format!("{}_{}", id.kind.label(), id.cpu)))?;
+        let mut channel = Channel {
             stream,
-            page: vec![0; PAGE_WORDS],
-            index: 0,
-            packet: PacketBuilder::new(clock_start),
-            end: clock_start,
-            told: Reported::default(),
-            settled: Reported::default(),
-            dirty: false,
-            unwritable: 0,
-            events: 0,
+            file,
+            packet: vec![0; PAGE_WORDS],
+            is_in_file: false,
+            is_changed: true,
             bytes: Vec::with_capacity(PAGE_BYTES),
         };
-        stream.write_page()?;
-        stream.next_page(clock_start);
-        Ok(stream)
+        channel.finish_packet()?;
+        Ok(channel)
     }
 
-    fn write_page(&mut self) -> io::Result<()> {
-        self.packet.seal(
-            &mut self.page,
-            &self.stream,
-            self.end,
-            self.told.totals(),
-            true,
-        );
+    fn write(&mut self) -> io::Result<()> {
+        self.stream.seal(&mut self.packet, true);
         self.bytes.clear();
         self.bytes
-            .extend(self.page.iter().flat_map(|word| word.to_le_bytes()));
-        let start = self.index * PAGE_BYTES as u64;
-        self.file.seek(SeekFrom::Start(start))?;
-        if let Err(error) = self.file.write_all(&self.bytes) {
-            // The disk is full, say: a torn page would make the whole stream unreadable. A page
-            // that was there before stays as long as it was.
-            let len = self.file.metadata().map_or(start, |meta| meta.len());
-            if !len.is_multiple_of(PAGE_BYTES as u64) {
-                self.file.set_len(start)?;
-            }
-            return Err(error);
-        }
-        self.dirty = false;
-        Ok(())
-    }
-
-    /// The page is full: the next one begins where it ends.
-    fn next_page(&mut self, begin: u64) {
-        self.index += 1;
-        self.settled = self.told;
-        self.told = self.told.next();
-        self.packet = PacketBuilder::new(begin.max(self.end));
-        self.end = self.packet.last();
-    }
-
-    /// What was lost up to the records that come next, which begin at `begin`. Readers put a loss
-    /// between the end of the packet before and the end of the packet that tells of it, so it gets
-    /// a packet of its own.
-    fn note(&mut self, losses: &Losses, begin: u64) -> io::Result<()> {
-        let losses = Losses {
-            unreadable: losses.unreadable.saturating_add(self.unwritable),
-            ..*losses
-        };
-        if !self.told.lacks(&losses) {
-            return Ok(());
-        }
-        if self.packet.events() > 0 {
-            self.write_page()?;
-            self.next_page(begin);
+            .extend(self.packet.iter().flat_map(|word| word.to_le_bytes()));
+        if self.is_in_file {
+            self.file.replace_last(&self.bytes)?;
         } else {
-            self.packet = PacketBuilder::new(begin.max(self.end));
-            self.end = self.packet.last();
+            self.file.append(&self.bytes)?;
         }
-        self.told.take(&losses);
-        self.dirty = true;
+        (self.is_in_file, self.is_changed) = (true, false);
         Ok(())
     }
 
-    fn push(&mut self, record: &Record<'_>) -> io::Result<()> {
-        if !self.packet.push(&mut self.page, record) {
-            self.write_page()?;
-            self.next_page(self.packet.last());
-            if !self.packet.push(&mut self.page, record) {
-                self.unwritable += 1;
-                return Ok(());
+    /// Writes the packet; the next one is empty, on a page of its own.
+    fn finish_packet(&mut self) -> io::Result<()> {
+        if self.is_changed || !self.is_in_file {
+            self.write()?;
+        }
+        self.is_in_file = false;
+        self.packet.truncate(PAGE_WORDS);
+        self.stream.next_packet();
+        Ok(())
+    }
+
+    /// Takes what is new; gives the number of events. A writer as fast as this reader must not keep
+    /// it from the other channels: with [`View::Live`] it ends after a ring's length.
+    fn drain(
+        &mut self,
+        source: &impl Source,
+        shapes: &ShapeTable,
+        view: View,
+        scratch: &mut [u32],
+        mut after: impl FnMut(&ChannelReader) -> Result<(), TraceError>,
+    ) -> Result<u64, TraceError> {
+        let before = self.events();
+        let ring = self.stream.reader().packets() * self.stream.reader().scratch_words() as u64;
+        let mut words = 0;
+        while view != View::Live || words < ring {
+            let packet = &mut self.packet;
+            let filled = self
+                .stream
+                .fill(source, shapes, view, packet, scratch, &mut after)?;
+            let said = self.events() > before || self.stream.is_empty();
+            self.is_changed |= said && self.stream.has_news();
+            if filled == Filled::Drained {
+                break;
+            }
+            if self.stream.is_empty() && self.is_in_file {
+                // It reports losses. The record is too long for the page.
+                self.finish_packet()?;
+            } else if self.stream.is_empty() {
+                // A record that is longer than a page: the longest fills a packet of the ring.
+                let longest = HEADER_WORDS + widened(self.stream.reader().scratch_words());
+                if self.packet.len() >= longest {
+                    return Err(Outside.into());
+                }
+                self.packet.resize(longest.next_multiple_of(PAGE_WORDS), 0);
+            } else {
+                words += self.packet.len() as u64;
+                self.finish_packet()?;
             }
         }
-        self.end = self.end.max(self.packet.last());
-        self.events += 1;
-        self.dirty = true;
+        if self.packet.len() > PAGE_WORDS && !self.stream.is_empty() {
+            // Only a packet of one page can be written again.
+            self.finish_packet()?;
+        }
+        Ok(self.events() - before)
+    }
+
+    /// Writes what is not in the file: records, or losses that no record followed.
+    fn flush(&mut self) -> io::Result<()> {
+        if self.is_changed && self.stream.has_news() {
+            self.write()?;
+        }
         Ok(())
     }
 
-    /// Writes what is not written: records, or losses that no record followed.
-    fn flush(&mut self) -> io::Result<()> {
-        let tells = self.told.totals().events_discarded > self.settled.totals().events_discarded;
-        if self.dirty && (self.packet.events() > 0 || tells) {
-            self.write_page()?;
+    /// Ends the file: the last packet reports all losses, until `latest` if nothing else is in it.
+    fn finish(&mut self, source: &impl Source, latest: u64) -> Result<ChannelSummary, TraceError> {
+        if !self.stream.is_empty() {
+            self.finish_packet()?;
         }
-        Ok(())
+        self.stream
+            .report_losses(source, View::PostMortem, latest)?;
+        if self.stream.has_news() {
+            self.finish_packet()?;
+        }
+        let reader = self.stream.reader();
+        Ok(ChannelSummary {
+            kind: reader.kind(),
+            cpu: reader.cpu(),
+            events: reader.emitted(),
+            losses: reader.losses(),
+        })
+    }
+
+    fn events(&self) -> u64 {
+        self.stream.reader().emitted()
     }
 }
 
@@ -234,7 +237,7 @@ impl Shapes for ShapeTable {
 /// Writes a region's channels to a trace directory, bit by bit or all at once.
 pub struct TraceWriter {
     header: Header,
-    channels: Vec<(ChannelReader, StreamFile)>,
+    channels: Vec<Channel>,
     shapes: ShapeTable,
     scratch: Vec<u32>,
 }
@@ -257,40 +260,27 @@ impl TraceWriter {
         let region = Region::open(source)?;
         let header = region.header().clone();
         let metadata = metadata(&header, source)?;
-        let mut shapes = HashMap::new();
-        for index in 0..header.shapes_len {
-            let (id, shape) = region.shape(source, index)?;
-            if HEADER_WORDS + widened(shape.fixed_words() + 1) > PAGE_WORDS {
-                return Err(TraceError::RecordTooLarge(id));
-            }
-            shapes.insert(id, shape);
-        }
-        let mut readers = Vec::new();
+        let shapes = (0..header.shapes_len)
+            .map(|index| region.shape(source, index))
+            .collect::<Result<_, _>>()?;
+        let mut streams = Vec::new();
         for cpu in 0..header.cpus {
             for kind in ChannelKind::ALL.into_iter().take(header.kinds as usize) {
-                readers.push(region.channel(source, cpu, kind)?);
+                let reader = region.channel(source, cpu, kind)?;
+                streams.push(Stream::new(reader, header.uuid, header.clock_start));
             }
         }
         fs::create_dir_all(directory)?;
-        let hidden = directory.join(".metadata");
-        fs::write(&hidden, metadata)?;
-        fs::rename(hidden, directory.join("metadata"))?;
-        let mut channels = Vec::new();
-        for reader in readers {
-            let stream = StreamId {
-                uuid: header.uuid,
-                kind: reader.kind(),
-                cpu: reader.cpu(),
-            };
-            let path = directory.join(format!("{}_{}", stream.kind.label(), stream.cpu));
-            let file = StreamFile::create(&path, stream, header.clock_start)?;
-            channels.push((reader, file));
-        }
-        let scratch = channels
+        publish_metadata(directory, &metadata)?;
+        let scratch = streams
             .iter()
-            .map(|(reader, _)| reader.scratch_words())
+            .map(|stream| stream.reader().scratch_words())
             .max()
             .unwrap_or(0);
+        let channels = streams
+            .into_iter()
+            .map(|stream| Channel::create(directory, stream))
+            .collect::<io::Result<_>>()?;
         Ok(TraceWriter {
             header,
             channels,
@@ -318,38 +308,29 @@ impl TraceWriter {
 
     /// What a full ring does.
     pub fn overflow(&self) -> Overflow {
-        self.channels
-            .first()
-            .map_or(Overflow::Overwrite, |(reader, _)| reader.overflow())
+        self.readers()
+            .next()
+            .map_or(Overflow::Overwrite, ChannelReader::overflow)
     }
 
     /// Whether the session waits for a host to free its packets: then [`consume`](Self::consume) is
     /// the way to read.
     pub fn is_host_consumer(&self) -> bool {
-        self.channels
-            .iter()
-            .any(|(reader, _)| reader.is_consumed_by(Consumer::Host))
+        self.readers()
+            .any(|reader| reader.is_consumed_by(Consumer::Host))
+    }
+
+    fn readers(&self) -> impl Iterator<Item = &ChannelReader> {
+        self.channels.iter().map(|channel| channel.stream.reader())
     }
 
     /// Takes what is new in every channel; gives the number of events. Does not yet write the last,
     /// half-filled pages: see [`flush`](Self::flush).
     ///
     /// # Errors
-    /// Those of the file system, and where the memory has shrunk.
+    /// [`TraceError::Io`], and [`TraceError::Region`] where the memory has shrunk.
     pub fn poll(&mut self, source: &impl Source, view: View) -> Result<u64, TraceError> {
-        let mut events = 0;
-        for (reader, stream) in &mut self.channels {
-            events += drain(
-                reader,
-                stream,
-                source,
-                view,
-                &self.shapes,
-                &mut self.scratch,
-                |_| Ok(()),
-            )?;
-        }
-        Ok(events)
+        self.drain(source, view, |_| Ok(()))
     }
 
     /// As [`poll`](Self::poll), and frees each packet for the writer as soon as it was read. For
@@ -358,26 +339,25 @@ impl TraceWriter {
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn consume(&mut self, source: &impl Consume, view: View) -> Result<u64, TraceError> {
-        let mut events = 0;
-        for (reader, stream) in &mut self.channels {
+        self.drain(source, view, |reader| {
             // Who begins behind an earlier consumer takes nothing back that is free.
-            let release = |reader: &ChannelReader| {
-                if reader.is_released(source)? {
-                    Ok(())
-                } else {
-                    reader.release(source)
-                }
-            };
-            let release = |reader: &ChannelReader| release(reader).map_err(TraceError::from);
-            events += drain(
-                reader,
-                stream,
-                source,
-                view,
-                &self.shapes,
-                &mut self.scratch,
-                release,
-            )?;
+            if !reader.is_released(source)? {
+                reader.release(source)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn drain(
+        &mut self,
+        source: &impl Source,
+        view: View,
+        mut after: impl FnMut(&ChannelReader) -> Result<(), TraceError>,
+    ) -> Result<u64, TraceError> {
+        let mut events = 0;
+        for channel in &mut self.channels {
+            let scratch = &mut self.scratch;
+            events += channel.drain(source, &self.shapes, view, scratch, &mut after)?;
         }
         Ok(events)
     }
@@ -385,88 +365,45 @@ impl TraceWriter {
     /// Writes the half-filled pages too. They are written again, in place, when more comes.
     ///
     /// # Errors
-    /// Those of the file system.
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.channels
-            .iter_mut()
-            .try_for_each(|(_, stream)| stream.flush())
+    /// [`TraceError::Io`].
+    pub fn flush(&mut self) -> Result<(), TraceError> {
+        self.channels.iter_mut().try_for_each(Channel::flush)?;
+        Ok(())
     }
 
     /// Events in the trace and events lost, as far as is known now.
     pub fn progress(&self) -> (u64, u64) {
-        let channel = |(reader, stream): &(ChannelReader, StreamFile)| {
-            (stream.events, reader.losses().events())
-        };
-        self.channels.iter().map(channel).fold((0, 0), |sum, one| {
-            (sum.0 + one.0, one.1.saturating_add(sum.1))
+        self.readers().fold((0, 0), |(events, lost), reader| {
+            let more = reader.losses().events();
+            (events + reader.emitted(), more.saturating_add(lost))
         })
     }
 
-    /// Ends the trace: the last losses are told, everything is written. Call [`poll`](Self::poll)
-    /// before.
+    /// Ends the trace: the last losses are reported, everything is written. Call
+    /// [`poll`](Self::poll) before.
     ///
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn finish(mut self, source: &impl Source) -> Result<Summary, TraceError> {
-        let mut summary = Summary::default();
         // What was lost after a stream's last record was lost until the latest time that any stream
         // knows.
-        let latest = self
+        let ends = self.channels.iter().map(|channel| channel.stream.end());
+        let latest = ends.max().unwrap_or(0);
+        let channels = self
             .channels
-            .iter()
-            .map(|(_, stream)| stream.end)
-            .max()
-            .unwrap_or(0);
-        for (reader, stream) in &mut self.channels {
-            reader.refresh_dropped(source)?;
-            stream.note(&reader.losses(), stream.end)?;
-            if stream.packet.events() == 0 {
-                stream.end = stream.end.max(latest);
-            }
-            stream.flush()?;
-            summary.channels.push(ChannelSummary {
-                kind: reader.kind(),
-                cpu: reader.cpu(),
-                events: stream.events,
-                losses: Losses {
-                    unreadable: reader.losses().unreadable.saturating_add(stream.unwritable),
-                    ..reader.losses()
-                },
-            });
-        }
-        Ok(summary)
+            .iter_mut()
+            .map(|channel| channel.finish(source, latest))
+            .collect::<Result<_, _>>()?;
+        Ok(Summary { channels })
     }
 }
 
-fn drain(
-    reader: &mut ChannelReader,
-    stream: &mut StreamFile,
-    source: &impl Source,
-    view: View,
-    shapes: &ShapeTable,
-    scratch: &mut [u32],
-    mut after: impl FnMut(&ChannelReader) -> Result<(), TraceError>,
-) -> Result<u64, TraceError> {
-    let before = stream.events;
-    let mut batches = 0;
-    while let Some(mut batch) = reader.read(source, view, scratch)? {
-        stream.note(&batch.losses(), batch.begin())?;
-        let end = batch.end();
-        while let Some(record) = batch.next_record(shapes) {
-            stream.push(&record)?;
-        }
-        if let Some(end) = end {
-            stream.end = stream.end.max(end);
-        }
-        after(reader)?;
-        batches += 1;
-        // A writer as fast as this reader must not keep it from the other channels: at the open
-        // packet, and after a ring's length, it is the others' turn.
-        if view == View::Live && (end.is_none() || batches >= reader.packets()) {
-            break;
-        }
-    }
-    Ok(stream.events - before)
+/// Writes the metadata of the trace in `directory`: readers find the old text or the new one, never
+/// a part.
+pub(crate) fn publish_metadata(directory: &Path, text: &[u8]) -> io::Result<()> {
+    let hidden = directory.join(".metadata");
+    fs::write(&hidden, text)?;
+    fs::rename(hidden, directory.join("metadata"))
 }
 
 /// The metadata text.

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 
 use kymo::{ChannelKind, Diagnostics, flags, write_file_name};
 
-use crate::packets::{HEADER_BYTES, Head, PacketFile};
+use crate::packet_file::{HEADER_BYTES, PacketFile};
+use crate::packet_header::PacketHeader;
 use crate::receive::{Faults, Message, Receiver};
+use crate::region::publish_metadata;
 
 /// A guest that claims to have more channels is not believed: 4,096 CPUs.
 const MAX_CHANNELS: u32 = 1 + 2 * 4096;
@@ -211,9 +213,7 @@ impl Pages {
             return Ok(());
         }
         fs::create_dir_all(&self.out)?;
-        let hidden = self.out.join(".metadata");
-        fs::write(&hidden, &self.metadata)?;
-        fs::rename(hidden, self.out.join("metadata"))?;
+        publish_metadata(&self.out, &self.metadata)?;
         self.published = self.metadata.len();
         Ok(())
     }
@@ -236,7 +236,7 @@ impl Pages {
             }
         };
         if channel.lost {
-            if Head::read(bytes).is_none() {
+            if PacketHeader::read(bytes).is_none() {
                 return Ok(());
             }
             channel.lost = false;
@@ -244,7 +244,7 @@ impl Pages {
         channel.waiting.extend_from_slice(bytes);
         let mut rest = channel.waiting.as_slice();
         while rest.len() >= HEADER_BYTES {
-            let head = Head::read(rest).filter(|head| {
+            let head = PacketHeader::read(rest).filter(|head| {
                 let uuid = *self.uuid.get_or_insert(head.uuid);
                 // Of this trace and of this channel: another one's would end the stream for its
                 // readers.
@@ -276,7 +276,7 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packets::tests::{packet, packets};
+    use crate::packet_file::tests::{packet, packets};
     use kymo::wire::{self, Kind, Open};
 
     /// CPU 0's events.

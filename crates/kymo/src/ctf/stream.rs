@@ -1,5 +1,8 @@
-//! One channel as a CTF stream, a packet a call, into a buffer of the caller's: what a kernel's
-//! `read` gives.
+//! One channel as a CTF stream: ring packets in, trace packets out, losses counted once.
+//!
+//! Two readers use it. A kernel's `read` has a buffer of the caller's and gives it a packet a call:
+//! [`Stream::read`]. A host that writes files keeps a packet open until its page is full:
+//! [`Stream::fill`], [`Stream::seal`], [`Stream::next_packet`].
 
 use super::packet::{HEADER_WORDS, PacketBuilder, StreamId, Totals, widened};
 use crate::ring::reader::{ChannelReader, Losses, Shapes, View};
@@ -10,15 +13,30 @@ use crate::ring::source::{Outside, Source};
 pub struct Stream {
     reader: ChannelReader,
     id: StreamId,
-    /// What the last packet told of; `None` before the anchor, an empty packet at the session's
-    /// start from which readers count losses.
-    told: Option<Reported>,
-    /// When the last packet ended.
+    /// The packet under construction.
+    packet: PacketBuilder,
+    /// What it reports.
+    reported: Reported,
+    /// What the packet before it reported; `None` where it is the anchor, an empty packet at the
+    /// session's start from which readers count losses.
+    before: Option<Reported>,
+    /// When the packet ends, as far as is known: not before its last record.
     end: u64,
 }
 
+/// Why [`Stream::fill`] came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// There is nothing more now; what comes later may join the packet.
+    Drained,
+    /// The packet is complete: the next record does not fit, or a loss stands before it. An empty
+    /// packet is complete where the buffer is too short for the record.
+    Complete,
+}
+
 impl Stream {
-    /// The stream of `reader`'s channel, of a session that began at `clock_start`.
+    /// The stream of `reader`'s channel, of a session that began at `clock_start`. Its first packet
+    /// is the anchor.
     pub fn new(reader: ChannelReader, uuid: [u8; 16], clock_start: u64) -> Stream {
         let id = StreamId {
             uuid,
@@ -28,13 +46,16 @@ impl Stream {
         Stream {
             reader,
             id,
-            told: None,
+            packet: PacketBuilder::new(clock_start),
+            reported: Reported::default(),
+            before: None,
             end: clock_start,
         }
     }
 
-    /// Words that a buffer has at least, for a channel with packets of `packet_words` and records
-    /// of at most `record_words`: a packet of the trace with one record, and a packet of the ring.
+    /// Words that a buffer of [`read`](Self::read) has at least, for a channel with packets of
+    /// `packet_words` and records of at most `record_words`: a packet of the trace with one record,
+    /// and a packet of the ring.
     pub const fn buffer_words(packet_words: usize, record_words: usize) -> usize {
         HEADER_WORDS + widened(record_words) + packet_words
     }
@@ -42,6 +63,29 @@ impl Stream {
     /// The channel's reader.
     pub fn reader(&self) -> &ChannelReader {
         &self.reader
+    }
+
+    /// Trace, kind and CPU.
+    pub fn id(&self) -> &StreamId {
+        &self.id
+    }
+
+    /// When the packet under construction ends, as far as is known.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether no record is in the packet under construction.
+    pub fn is_empty(&self) -> bool {
+        self.packet.events() == 0
+    }
+
+    /// Whether the packet has something to say: records, losses, or that the stream begins.
+    pub fn has_news(&self) -> bool {
+        !self.is_empty()
+            || self
+                .before
+                .is_none_or(|before| before.next() != self.reported)
     }
 
     /// Writes the next packet to the front of `buffer`, and gives its length in words; 0 where
@@ -61,7 +105,7 @@ impl Stream {
         (view, now): (View, u64),
         record_words: usize,
         buffer: &mut [u32],
-        mut after: impl FnMut(&ChannelReader) -> Result<(), Outside>,
+        after: impl FnMut(&ChannelReader) -> Result<(), Outside>,
     ) -> Result<usize, Outside> {
         let room = buffer
             .len()
@@ -71,65 +115,109 @@ impl Stream {
         if room < HEADER_WORDS + widened(record_words) {
             return Err(Outside);
         }
-        let Some(before) = self.told else {
-            return Ok(self.seal(PacketBuilder::new(self.end), out, Reported::default()));
-        };
-        let mut told = before.next();
-        let mut packet = PacketBuilder::new(self.end);
-        while let Some(mut batch) = self.reader.read(source, view, scratch)? {
-            if told.lacks(&batch.losses()) {
-                // Readers put a loss between the ends of the packet before and of the packet that
-                // tells of it, so that one begins here.
-                if packet.events() > 0 {
-                    break;
-                }
-                packet = PacketBuilder::new(batch.begin().max(self.end));
-                told.take(&batch.losses());
+        if self.before.is_some() {
+            // Not what a call that failed had put into another buffer.
+            self.packet = PacketBuilder::new(self.end);
+            self.fill(source, shapes, view, out, scratch, after)?;
+            if self.is_empty() {
+                self.report_losses(source, view, now)?;
             }
-            let end = batch.end();
-            let mut more = true;
-            while more && packet.words() + widened(record_words) <= room {
-                more = batch
-                    .next_record(shapes)
-                    .is_some_and(|record| packet.push(out, &record));
-            }
-            if more {
-                break; // There is no room for what is left.
-            }
-            if let Some(end) = end {
-                self.end = self.end.max(end);
-            }
-            after(&self.reader)?;
-            if end.is_none() {
-                break; // The open packet: a writer as fast as this reader must not keep it here.
-            }
-        }
-        if packet.events() == 0 {
-            if view == View::PostMortem {
-                self.reader.refresh_dropped(source)?;
-            }
-            if told.lacks(&self.reader.losses()) {
-                told.take(&self.reader.losses());
-                self.end = self.end.max(now);
-            } else if told.lost_packets == before.lost_packets
-                && told.totals.events_discarded == before.totals.events_discarded
-            {
+            if !self.has_news() {
                 return Ok(0);
             }
         }
-        Ok(self.seal(packet, out, told))
+        let words = self.seal(out, false);
+        self.next_packet();
+        Ok(words)
     }
 
-    fn seal(&mut self, packet: PacketBuilder, out: &mut [u32], told: Reported) -> usize {
-        self.end = self.end.max(packet.last());
-        self.told = Some(told);
-        packet.seal(out, &self.id, self.end, told.totals(), false)
+    /// Puts what is new into the packet under construction, in `out`, which holds what was put
+    /// there before. `scratch` has the reader's [`scratch_words`](ChannelReader::scratch_words).
+    /// `after` is called after each ring packet, whole or not, whose records were taken.
+    ///
+    /// With [`View::Live`] it ends at the packet that is being written: a writer as fast as this
+    /// reader must not keep it here.
+    ///
+    /// # Errors
+    /// [`Outside`] where the memory has shrunk, and what `after` gives.
+    pub fn fill<E: From<Outside>>(
+        &mut self,
+        source: &impl Source,
+        shapes: &impl Shapes,
+        view: View,
+        out: &mut [u32],
+        scratch: &mut [u32],
+        mut after: impl FnMut(&ChannelReader) -> Result<(), E>,
+    ) -> Result<Filled, E> {
+        while let Some(mut batch) = self.reader.read(source, view, scratch)? {
+            if self.reported.lacks(&batch.losses()) {
+                // Readers put a loss between the ends of the packet before and of the packet that
+                // tells of it, so that one begins here.
+                if self.packet.events() > 0 {
+                    return Ok(Filled::Complete);
+                }
+                self.packet = PacketBuilder::new(batch.begin().max(self.end));
+                self.reported.take(&batch.losses());
+            }
+            let end = batch.end();
+            while let Some(fits) =
+                batch.offer_record(shapes, |record| self.packet.push(out, record))
+            {
+                if !fits {
+                    return Ok(Filled::Complete);
+                }
+            }
+            self.end = self.end.max(self.packet.last()).max(end.unwrap_or(0));
+            after(&self.reader)?;
+            if end.is_none() && view == View::Live {
+                break;
+            }
+        }
+        Ok(Filled::Drained)
+    }
+
+    /// Has the empty packet under construction tell of what was lost behind the last record, if
+    /// that is not told: it ends at `now` or later then. With [`View::PostMortem`] the writer's
+    /// last counts are taken first.
+    ///
+    /// # Errors
+    /// [`Outside`] where the memory has shrunk.
+    pub fn report_losses(
+        &mut self,
+        source: &impl Source,
+        view: View,
+        now: u64,
+    ) -> Result<(), Outside> {
+        if view == View::PostMortem {
+            self.reader.refresh_dropped(source)?;
+        }
+        if self.reported.lacks(&self.reader.losses()) {
+            self.reported.take(&self.reader.losses());
+            self.end = self.end.max(now);
+        }
+        Ok(())
+    }
+
+    /// Writes header and context of the packet under construction, and zeros to the end of `out` if
+    /// `pad`. Gives its length in words. More records may be put into it afterwards.
+    pub fn seal(&mut self, out: &mut [u32], pad: bool) -> usize {
+        self.end = self.end.max(self.packet.last());
+        self.packet
+            .seal(out, &self.id, self.end, self.reported.totals, pad)
+    }
+
+    /// The packet under construction is finished: the next one begins where it ends.
+    pub fn next_packet(&mut self) {
+        self.end = self.end.max(self.packet.last());
+        self.before = Some(self.reported);
+        self.reported = self.reported.next();
+        self.packet = PacketBuilder::new(self.end);
     }
 }
 
-/// What a packet tells of: its number, and what was lost before it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Reported {
+/// What a packet reports: its number, and what was lost before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reported {
     totals: Totals,
     /// Ring packets lost before it.
     lost_packets: u64,
@@ -137,7 +225,7 @@ pub struct Reported {
 
 impl Reported {
     /// Of the packet behind it, if nothing more is lost.
-    pub fn next(self) -> Reported {
+    fn next(self) -> Reported {
         let sequence = self.totals.sequence.saturating_add(1);
         Reported {
             totals: Totals {
@@ -148,18 +236,13 @@ impl Reported {
         }
     }
 
-    /// As the packet's context has it.
-    pub fn totals(&self) -> Totals {
-        self.totals
-    }
-
-    /// Whether there were losses that it does not tell of.
-    pub fn lacks(&self, losses: &Losses) -> bool {
+    /// Whether there were losses that it does not report.
+    fn lacks(&self, losses: &Losses) -> bool {
         losses.events() > self.totals.events_discarded || losses.packets > self.lost_packets
     }
 
-    /// Makes it tell of them.
-    pub fn take(&mut self, losses: &Losses) {
+    /// Makes it report them.
+    fn take(&mut self, losses: &Losses) {
         let packets = losses.packets.saturating_sub(self.lost_packets);
         self.totals.sequence = self.totals.sequence.saturating_add(packets);
         self.totals.events_discarded = self.totals.events_discarded.max(losses.events());

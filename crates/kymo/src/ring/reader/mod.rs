@@ -721,6 +721,22 @@ impl<'a> Batch<'a> {
 
     /// The next record; `None` at the batch's end.
     pub fn next_record(&mut self, shapes: &impl Shapes) -> Option<Record<'a>> {
+        let mut next = None;
+        self.offer_record(shapes, |record| {
+            next = Some(*record);
+            true
+        });
+        next
+    }
+
+    /// Offers the next record to `take`, which says whether it takes it: a record that it refuses
+    /// comes again. Gives its answer; `None` at the batch's end.
+    #[inline]
+    pub fn offer_record(
+        &mut self,
+        shapes: &impl Shapes,
+        take: impl FnOnce(&Record<'a>) -> bool,
+    ) -> Option<bool> {
         if !self.reader_is_here {
             return None;
         }
@@ -730,15 +746,17 @@ impl<'a> Batch<'a> {
             self.finish_packet();
             return None;
         };
-        if record.time < reader.time {
-            record.time = reader.time;
-            reader.losses.clamped += 1;
+        let clamped = record.time < reader.time;
+        record.time = record.time.max(reader.time);
+        if !take(&record) {
+            return Some(false);
         }
+        reader.losses.clamped += u64::from(clamped);
         reader.time = record.time;
         reader.done += header + record.payload.len();
         reader.walked += 1;
         reader.emitted += 1;
-        Some(record)
+        Some(true)
     }
 
     /// At the end of what can be read: a closed packet is behind us, and what it held beyond is

@@ -1,86 +1,46 @@
-//! A file of CTF packets that another program made, which a kill of this one cannot tear.
+//! A file of CTF packets that a kill of this program cannot tear.
 //!
 //! What is written at once and lies in one page of the file is there as a whole or not at all. A
 //! packet that fits into what is left of the last page goes there; else that page is filled first,
 //! by padding of its last packet, written anew. A packet of several pages gets pages of its own:
 //! they become empty packets first, then one empty packet that is as long, then its padding is
 //! overwritten with what belongs there, and last of all its first page with the true header.
+//!
+//! A packet that fills its page may be written again, in place, as records come to it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use crate::region::PAGE_BYTES;
-use kymo::ctf::packet::{HEADER_WORDS, MAGIC};
+use kymo::ctf::packet::HEADER_WORDS;
 
+/// Bytes that reach a file together or not at all.
+pub(crate) const PAGE_BYTES: usize = 4096;
 /// Bytes of a packet's header and context, as [`kymo::ctf::packet`] writes them.
 pub(crate) const HEADER_BYTES: usize = 4 * HEADER_WORDS;
-/// A packet that claims to be longer is damaged.
-const MAX_PACKET: u64 = 64 << 20;
 
 // Places in the header, in bytes.
-const UUID: usize = 4;
-const KIND: usize = 20;
 const BEGIN: usize = 32;
 const END: usize = 40;
-const CONTENT: usize = 48;
-const SIZE: usize = 56;
+pub(crate) const CONTENT: usize = 48;
+pub(crate) const SIZE: usize = 56;
 const SEQUENCE: usize = 64;
-const DISCARDED: usize = 72;
-const CPU: usize = 80;
 
-/// What stands in front of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) uuid: [u8; 16],
-    pub(crate) kind: u32,
-    pub(crate) cpu: u32,
-    /// The packet's bytes, padding included.
-    pub(crate) len: usize,
-    /// Events lost since the session began.
-    pub(crate) discarded: u64,
-}
-
-impl Head {
-    /// Reads it; `None` where this is no packet of Kymo's. `bytes` has [`HEADER_BYTES`] at least.
-    pub(crate) fn read(bytes: &[u8]) -> Option<Head> {
-        let (content, size) = (long(bytes, CONTENT)?, long(bytes, SIZE)?);
-        let len = size / 8;
-        let good = word(bytes, 0)? == MAGIC
-            && size.is_multiple_of(32)
-            && content <= size
-            && content >= 8 * HEADER_BYTES as u64
-            && len <= MAX_PACKET;
-        let head = Head {
-            uuid: *bytes.get(UUID..)?.first_chunk()?,
-            kind: word(bytes, KIND)?,
-            cpu: word(bytes, CPU)?,
-            len: usize::try_from(len).ok()?,
-            discarded: long(bytes, DISCARDED)?,
-        };
-        good.then_some(head)
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn set(bytes: &mut [u8], at: usize, value: u64) {
+pub(crate) fn set(bytes: &mut [u8], at: usize, value: u64) {
     if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *place = value.to_le_bytes();
     }
 }
 
-/// What can be written and cut off: a file.
+/// Storage that can be written and cut off: a file.
 pub(crate) trait Medium {
     /// Writes bytes of one page of the file.
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts off what is behind.
+    /// Cuts the file off at this length.
     fn cut(&mut self, len: u64) -> io::Result<()>;
 }
 
@@ -94,7 +54,7 @@ impl Medium for File {
     }
 }
 
-/// The file.
+/// A stream file: whole packets at every moment.
 #[derive(Debug)]
 pub(crate) struct PacketFile<M = File> {
     file: M,
@@ -122,7 +82,7 @@ impl<M: Medium> PacketFile<M> {
         }
     }
 
-    /// Puts a packet at the end. [`Head::read`] has found it good.
+    /// Puts a packet at the end. It is a whole one, with header and context.
     pub(crate) fn append(&mut self, packet: &[u8]) -> io::Result<()> {
         let page = PAGE_BYTES as u64;
         let room = (page - self.len % page) as usize;
@@ -134,6 +94,15 @@ impl<M: Medium> PacketFile<M> {
         }
         self.write(self.len, packet)?;
         self.len += packet.len() as u64;
+        self.last.clear();
+        self.last.extend_from_slice(packet);
+        Ok(())
+    }
+
+    /// Writes the last packet anew, which filled its page and fills it now.
+    pub(crate) fn replace_last(&mut self, packet: &[u8]) -> io::Result<()> {
+        let start = self.len - self.last.len() as u64;
+        self.write(start, packet)?;
         self.last.clear();
         self.last.extend_from_slice(packet);
         Ok(())
@@ -201,8 +170,11 @@ impl<M: Medium> PacketFile<M> {
 }
 
 #[cfg(test)]
+#[cfg(feature = "machines")]
 pub(crate) mod tests {
     use super::*;
+    use crate::packet_header::PacketHeader;
+    use kymo::ctf::packet::MAGIC;
 
     /// A packet of `len` bytes with this number, full of it: of CPU 0's events.
     pub(crate) fn packet(number: u64, len: usize) -> Vec<u8> {
@@ -222,7 +194,7 @@ pub(crate) mod tests {
     pub(crate) fn packets(mut bytes: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
         let mut all = Vec::new();
         while !bytes.is_empty() {
-            let head = Head::read(bytes.get(..HEADER_BYTES)?)?;
+            let head = PacketHeader::read(bytes.get(..HEADER_BYTES)?)?;
             let (packet, rest) = bytes.split_at_checked(head.len)?;
             let content = long(packet, CONTENT)? as usize / 8;
             all.push((
@@ -339,26 +311,5 @@ pub(crate) mod tests {
             );
             assert_eq!(seen.len(), written, "{room}");
         }
-    }
-
-    #[test]
-    fn what_is_no_packet_is_told() {
-        let good = packet(3, 100);
-        assert_eq!(
-            Head::read(&good).map(|head| (head.len, head.discarded)),
-            Some((100, 0))
-        );
-        for (at, value) in [
-            (0, 0),
-            (SIZE, 8 * 99),
-            (SIZE, 1 << 40),
-            (CONTENT, 8 * 101),
-            (CONTENT, 8 * 83),
-        ] {
-            let mut bad = packet(3, 100);
-            set(&mut bad, at, value);
-            assert_eq!(Head::read(&bad), None, "{at}: {value}");
-        }
-        assert_eq!(Head::read(&good[..HEADER_BYTES - 1]), None);
     }
 }

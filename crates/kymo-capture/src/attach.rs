@@ -51,6 +51,41 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// What is to blame: [`InvalidInput`](std::io::ErrorKind::InvalidInput), what was asked for;
+    /// [`InvalidData`](std::io::ErrorKind::InvalidData), what was read; anything else, the system.
+    pub fn kind(&self) -> std::io::ErrorKind {
+        match self {
+            Error::Image(error) => error.kind(),
+            Error::Follow(error) => error.kind(),
+            Error::Recover(error) => error.kind(),
+            #[cfg(unix)]
+            Error::Qmp(error) => error.kind(),
+            Error::NotStarted { .. } | Error::NotRunning { .. } => std::io::ErrorKind::InvalidData,
+        }
+    }
+
+    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
+    /// the message says it.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Error::Image(image::Error::Read { source, .. }) => Some(image::to_read(
+                source,
+                "give the file that holds the machine's memory",
+            )),
+            Error::Image(error) => error.advice(),
+            Error::Follow(follow::Error::Damaged { .. }) => {
+                Some("try kymo recover on the machine's memory")
+            }
+            Error::Follow(error) => error.advice(),
+            Error::Recover(error) => error.advice(),
+            #[cfg(unix)]
+            Error::Qmp(error) => error.advice(),
+            Error::NotStarted { .. } | Error::NotRunning { .. } => None,
+        }
+    }
+}
+
 /// Why an attached recording ended. In each case the trace is complete as far as it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {

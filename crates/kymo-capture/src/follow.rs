@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::region::{Summary, TraceWriter};
+use crate::region::{Summary, TraceError, TraceWriter};
 use kymo::ring::layout::Overflow;
 use kymo::ring::reader::View;
 use kymo::ring::source::Live;
@@ -23,13 +23,21 @@ pub(crate) const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Something cannot be written, or the region turned out to be damaged.
+    /// Something cannot be written.
     #[error("cannot write the trace to {out}: {source}")]
     Write {
         /// The trace directory.
         out: String,
         /// What the system says.
         source: io::Error,
+    },
+    /// The region turned out to be damaged.
+    #[error("the Kymo region in {path} cannot be read: {reason}")]
+    Damaged {
+        /// The memory.
+        path: String,
+        /// Why.
+        reason: String,
     },
     /// The memory cannot be mapped.
     #[error("cannot map the machine's memory {path}: {source}")]
@@ -39,6 +47,52 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+}
+
+impl Error {
+    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
+    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::Damaged { .. } => io::ErrorKind::InvalidData,
+            Error::Write { .. } | Error::Map { .. } => io::ErrorKind::Other,
+        }
+    }
+
+    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
+    /// the message says it.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::Write { source, .. } => to_write(source),
+            Error::Damaged { .. } => "take the memory, all of it, and try kymo recover on it",
+            Error::Map { .. } => {
+                "free some memory, or give --out on a file system that files can be mapped from"
+            }
+        })
+    }
+
+    pub(crate) fn of(error: TraceError, memory: &Path, out: &Path) -> Error {
+        match error {
+            TraceError::Io(source) => Error::Write {
+                out: out.display().to_string(),
+                source,
+            },
+            damaged => Error::Damaged {
+                path: memory.display().to_string(),
+                reason: damaged.to_string(),
+            },
+        }
+    }
+}
+
+/// What can be done about a trace directory that cannot be written.
+pub(crate) fn to_write(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "make room there, or give another directory with --out"
+        }
+        _ => "give another directory with --out, to which you may write",
+    }
 }
 
 /// Where a recording stands.
@@ -89,10 +143,7 @@ impl Follower {
         let (live, _) = mapping
             .live(found.offset)
             .ok_or_else(|| map(io::ErrorKind::InvalidData.into()))?;
-        let writer = TraceWriter::create(out, &live).map_err(|error| Error::Write {
-            out: out.display().to_string(),
-            source: error.into(),
-        })?;
+        let writer = TraceWriter::create(out, &live).map_err(|error| Error::of(error, ram, out))?;
         let consumes = writer.is_host_consumer() && mapping.claim();
         let (ram, out) = (ram.to_owned(), out.to_owned());
         Ok(Follower {
@@ -130,10 +181,7 @@ impl Follower {
             }
             Ok(events)
         };
-        step().map_err(|source| Error::Write {
-            out: self.out.display().to_string(),
-            source,
-        })
+        step().map_err(|error| Error::of(error, &self.ram, &self.out))
     }
 
     /// Whether the session was stopped: then nobody writes it any more.
@@ -156,10 +204,11 @@ impl Follower {
         let live = self.live()?;
         let (overflow, another_session) = (self.writer.overflow(), self.writer.is_over(&live));
         let only_looked = self.writer.is_host_consumer() && !self.consumes;
-        let summary = self.writer.finish(&live).map_err(|source| Error::Write {
-            out: self.out.display().to_string(),
-            source: source.into(),
-        })?;
+        let (ram, out) = (&self.ram, &self.out);
+        let summary = self
+            .writer
+            .finish(&live)
+            .map_err(|error| Error::of(error, ram, out))?;
         Ok(Followed {
             summary,
             overflow,

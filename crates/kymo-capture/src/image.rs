@@ -81,6 +81,29 @@ pub enum Error {
 }
 
 impl Error {
+    /// Always [`InvalidData`](io::ErrorKind::InvalidData): the memory is to blame.
+    pub fn kind(&self) -> io::ErrorKind {
+        io::ErrorKind::InvalidData
+    }
+
+    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
+    /// the message says it.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Error::Read { source, .. } => Some(to_read(
+                source,
+                "give a memory image: a RAM file, a raw dump or an ELF core",
+            )),
+            Error::Refused { refusal, .. } => match refusal {
+                // They say it themselves.
+                Refusal::Version(_) | Refusal::Incompatible(_) => None,
+                Refusal::Forming => Some("take the memory later, when the kernel runs"),
+                _ => Some("take the memory again, all of it, while the machine is stopped"),
+            },
+            _ => None,
+        }
+    }
+
     /// Whether waiting will not help: a region is there, made by another version.
     pub fn is_final(&self) -> bool {
         matches!(
@@ -90,6 +113,17 @@ impl Error {
                 ..
             }
         )
+    }
+}
+
+/// What can be done about a file that cannot be read; `otherwise` where the right to read it is not
+/// what lacks.
+pub(crate) fn to_read(source: &io::Error, otherwise: &'static str) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "get the right to read it, or take a copy that you may read"
+        }
+        _ => otherwise,
     }
 }
 

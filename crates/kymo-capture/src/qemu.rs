@@ -21,6 +21,8 @@ use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader};
 use options::{Options, double_commas};
 
+use crate::follow::to_write;
+
 pub use boot::{Boot, BootError};
 
 /// Why a guest cannot be run. Each message is a sentence that says what to do.
@@ -145,6 +147,36 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+}
+
+impl Error {
+    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
+    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::RamFile { .. } | Error::Missing { .. } | Error::Process { .. } => {
+                io::ErrorKind::Other
+            }
+            Error::Kernel { .. }
+            | Error::NotElf { .. }
+            | Error::Architecture { .. }
+            | Error::NoEntry { .. } => io::ErrorKind::InvalidData,
+            _ => io::ErrorKind::InvalidInput,
+        }
+    }
+
+    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
+    /// the message says it.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Error::RamFile { source, .. } => Some(to_write(source)),
+            Error::Process { .. } => {
+                Some("see that you may run it, and that there is memory for it")
+            }
+            Error::Missing { .. } => Some("install it, or put it on the PATH"),
+            _ => None,
+        }
+    }
 }
 
 /// A QEMU command line, complete with what recording needs.

@@ -62,6 +62,33 @@ pub enum Error {
     Image(#[from] image::Error),
 }
 
+impl Error {
+    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
+    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::NotShared { .. } | Error::Silent { .. } => io::ErrorKind::InvalidData,
+            Error::Connect { .. } | Error::Refused { .. } => io::ErrorKind::Other,
+            Error::Image(error) => error.kind(),
+        }
+    }
+
+    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
+    /// the message says it.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Error::Silent { .. } => {
+                Some("see that nobody else is connected to it, and that it is QEMU's")
+            }
+            Error::Refused { .. } => {
+                Some("see that QEMU may write to the trace directory, and is no older than 5.0")
+            }
+            Error::Image(error) => error.advice(),
+            Error::Connect { .. } | Error::NotShared { .. } => None,
+        }
+    }
+}
+
 /// A machine's main memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {

@@ -33,7 +33,7 @@ pub enum Error {
     #[error(transparent)]
     Follow(#[from] follow::Error),
     /// The machine ended, or its time was over, and its kernel had not started a trace.
-    #[error("the machine {ending} before its kernel had {}: {}", if *.sending { "sent anything over its port" } else { "started a trace" }, advice(.ending, *.sending))]
+    #[error("the machine {ending} before its kernel had {}: {}", if *.sending { "sent anything over its port" } else { "started a trace" }, first_step(.ending, *.sending))]
     NotStarted {
         /// How it ended.
         ending: Ending,
@@ -45,7 +45,35 @@ pub enum Error {
     NoPorts,
 }
 
-fn advice(ending: &Ending, sending: bool) -> &'static str {
+impl Error {
+    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
+    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::Qemu(error) => error.kind(),
+            Error::Image(error) => error.kind(),
+            Error::Follow(error) => error.kind(),
+            Error::NotStarted { .. } => io::ErrorKind::InvalidData,
+            Error::NoPorts => io::ErrorKind::Unsupported,
+        }
+    }
+
+    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
+    /// the message says it.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Error::Qemu(error) => error.advice(),
+            Error::Image(error) => error.advice(),
+            Error::Follow(follow::Error::Damaged { .. }) => {
+                Some("keep the memory with --keep-ram, and try kymo recover on it")
+            }
+            Error::Follow(error) => error.advice(),
+            Error::NotStarted { .. } | Error::NoPorts => None,
+        }
+    }
+}
+
+fn first_step(ending: &Ending, sending: bool) -> &'static str {
     match (ending, sending) {
         (Ending::Status(_), _) => "see what it printed",
         (_, false) => "see that it calls Kymo's `start`",

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::region::{Summary, TraceError, TraceWriter};
+use crate::region::{Summary, TraceWriter};
 use kymo::ring::layout::{Header, State};
 use kymo::ring::reader::View;
 use kymo::ring::source::{Outside, Source};
 
+use crate::follow;
 use crate::image;
 
 /// Why nothing was recovered.
@@ -19,22 +20,32 @@ pub enum Error {
     /// No region that can be read.
     #[error(transparent)]
     Image(#[from] image::Error),
-    /// The trace directory cannot be written, or the region turned out to be damaged.
-    #[error("cannot write the trace to {out}: {source}")]
-    Write {
-        /// The directory.
-        out: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The region turned out to be damaged.
-    #[error("the Kymo region in {path} cannot be read: {reason}")]
-    Damaged {
-        /// The image.
-        path: String,
-        /// Why.
-        reason: String,
-    },
+    /// The trace cannot be written, or the region turned out to be damaged.
+    #[error(transparent)]
+    Follow(#[from] follow::Error),
+}
+
+impl Error {
+    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
+    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Error::Image(error) => error.kind(),
+            Error::Follow(error) => error.kind(),
+        }
+    }
+
+    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
+    /// the message says it.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Error::Image(error) => error.advice(),
+            Error::Follow(follow::Error::Damaged { .. }) => {
+                Some("take the memory again, all of it, while the machine is stopped")
+            }
+            Error::Follow(error) => error.advice(),
+        }
+    }
 }
 
 /// What was recovered.
@@ -115,16 +126,7 @@ pub fn recover(path: &Path, base: Option<u64>, out: &Path) -> Result<Recovered, 
         offset: found.offset,
         len: found.len,
     };
-    let write = |error: TraceError| match error {
-        TraceError::Io(source) => Error::Write {
-            out: out.display().to_string(),
-            source,
-        },
-        damaged => Error::Damaged {
-            path: path.display().to_string(),
-            reason: damaged.to_string(),
-        },
-    };
+    let write = |error| follow::Error::of(error, path, out);
     let mut writer = TraceWriter::create(out, &source).map_err(write)?;
     writer.poll(&source, View::PostMortem).map_err(write)?;
     let summary = writer.finish(&source).map_err(write)?;

@@ -1,6 +1,5 @@
 //! `kymo cost`.
 
-mod code;
 mod report;
 mod sites;
 
@@ -18,6 +17,7 @@ use indicatif::ProgressBar;
 use kymo_capture::qemu::{self, Launch};
 use kymo_capture::record::{self, Ending, Options};
 use kymo_ctf::Trace;
+use kymo_symbols::CodeMap;
 
 use crate::dump::{Counts, deliver, flush};
 use crate::exit::{BadInput, Code, Usage};
@@ -236,13 +236,9 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
         path: path.clone(),
         source,
     })?;
-    let file =
-        object::File::parse(&*bytes).map_err(|_| qemu::Error::NotElf { path: path.clone() })?;
-    let code = code::Code::read(&file).map_err(|error| {
-        BadInput(format!(
-            "{}: {error}; build the kernel again, not stripped",
-            path.display()
-        ))
+    let code = CodeMap::parse(&bytes).map_err(|error| match error {
+        kymo_symbols::Error::NotElf => qemu::Error::NotElf { path: path.clone() }.into(),
+        error => anyhow::Error::from(error).context(path.display().to_string()),
     })?;
     let has_dwarf = !code.scopes.is_empty();
     let asks_for_code = !arguments.symbol.is_empty() || !arguments.range.is_empty();

@@ -182,7 +182,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) => {
-            message!("kymo: {}", exit::told(&error));
+            message!("kymo: {}", exit::message(&error));
             exit::Code::of(&error).into()
         }
     }

@@ -82,6 +82,26 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Always [`InvalidData`](std::io::ErrorKind::InvalidData): the trace is to blame.
+    pub fn kind(&self) -> std::io::ErrorKind {
+        std::io::ErrorKind::InvalidData
+    }
+
+    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
+    /// the message says it.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                "get the right to read it, or take a copy that you may read"
+            }
+            Error::Io { .. } => "give the directory of a CTF trace, with its metadata",
+            Error::Metadata(_) => "give a trace in CTF 1.8 or CTF 2, or mend the metadata there",
+            Error::Stream { reason, .. } => reason.advice(),
+        })
+    }
+}
+
 /// What is wrong with the bytes of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -201,4 +221,27 @@ pub enum DecodeError {
         /// Value in this packet.
         to: u64,
     },
+}
+
+impl DecodeError {
+    fn advice(&self) -> &'static str {
+        match self {
+            DecodeError::Io(_) => "see that the file can be read to its end",
+            DecodeError::Truncated { .. } => {
+                "take what stands before it, or copy the trace again when its tracer has ended"
+            }
+            DecodeError::UuidMismatch | DecodeError::StreamChanged => {
+                "move the file out of the trace's directory if it is of another trace"
+            }
+            DecodeError::UnknownEvent { .. }
+            | DecodeError::UnknownStream(_)
+            | DecodeError::NoSuchOption(_)
+            | DecodeError::WideLength(_)
+            | DecodeError::TooLarge { .. }
+            | DecodeError::AbsentField => {
+                "give the metadata that the tracer wrote with this very trace"
+            }
+            _ => "take what stands before it, or copy the trace again: it is damaged there",
+        }
+    }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use kymo::vocabulary::TYPES;
+use kymo_symbols::{CodeMap, Scope, join_ranges};
 
-use super::code::{Code, Scope, joined};
 use crate::pattern::matches;
 
 /// One place.
@@ -76,7 +76,7 @@ fn tracer_call(scope: &Scope) -> Option<&str> {
 
 /// Every place where an event is recorded: what DWARF attributes to `Tracer::is_on` and
 /// `Tracer::record` for it, in one function.
-pub fn events(code: &Code) -> Vec<Site> {
+pub fn events(code: &CodeMap) -> Vec<Site> {
     // By the scope that they were inlined into, and the event: the tests, and the records.
     let mut places: BTreeMap<(Option<usize>, &str), [Vec<usize>; 2]> = BTreeMap::new();
     for (number, scope) in code.scopes.iter().enumerate() {
@@ -84,7 +84,7 @@ pub fn events(code: &Code) -> Vec<Site> {
             continue;
         };
         // What it calls may have the same name.
-        if parents(code, number).any(|parent| {
+        if code.parents(number).any(|parent| {
             code.scopes
                 .get(parent)
                 .is_some_and(|parent| tracer_call(parent) == Some(event))
@@ -126,13 +126,13 @@ pub fn events(code: &Code) -> Vec<Site> {
     sites
 }
 
-fn event_site(code: &Code, event: &str, test: Option<usize>, records: &[usize]) -> Option<Site> {
+fn event_site(code: &CodeMap, event: &str, test: Option<usize>, records: &[usize]) -> Option<Site> {
     let record = code.scopes.get(*records.first()?)?;
     let scopes = test
         .iter()
         .chain(records)
         .filter_map(|&number| code.scopes.get(number));
-    let ranges = without_gaps(joined(
+    let ranges = without_gaps(join_ranges(
         scopes
             .flat_map(|scope| scope.ranges.iter().cloned())
             .collect(),
@@ -143,7 +143,10 @@ fn event_site(code: &Code, event: &str, test: Option<usize>, records: &[usize]) 
     // Other instructions of a record may have been moved in front of the test; the reading of the
     // clock stays where it is.
     let clock = code.scopes.iter().enumerate().find(|(number, scope)| {
-        scope.base() == "clock" && parents(code, *number).any(|parent| records.contains(&parent))
+        scope.base() == "clock"
+            && code
+                .parents(*number)
+                .any(|parent| records.contains(&parent))
     });
     let mark = test.map(|_| clock.map_or(record.entry, |(_, clock)| clock.entry));
     Some(Site {
@@ -154,11 +157,6 @@ fn event_site(code: &Code, event: &str, test: Option<usize>, records: &[usize]) 
         entry,
         mark,
     })
-}
-
-/// What a scope was inlined into, from the inside out.
-fn parents(code: &Code, number: usize) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(number), |&number| code.scopes.get(number)?.parent).skip(1)
 }
 
 /// The longest gap in bytes between two pieces of an event that is taken for its own: x86's test
@@ -180,7 +178,7 @@ fn without_gaps(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// The functions that match, and the places where they were inlined.
-pub fn functions(code: &Code, pattern: &str, kind: Kind) -> Vec<Site> {
+pub fn functions(code: &CodeMap, pattern: &str, kind: Kind) -> Vec<Site> {
     let symbols = code
         .symbols
         .iter()
@@ -293,7 +291,7 @@ mod tests {
             scope("", "record<k::I, k::P, k::F>", &[0x300..0x310], Some(5)),
             scope("", "record_masked<k::P, k::F>", &[0x300..0x310], Some(6)),
         ];
-        let sites = events(&Code {
+        let sites = events(&CodeMap {
             symbols: Vec::new(),
             scopes,
         });

@@ -112,6 +112,29 @@ pub enum WriteError {
 }
 
 impl WriteError {
+    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
+    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            WriteError::Io { .. } => io::ErrorKind::Other,
+            WriteError::Metadata(_) | WriteError::Wide { .. } => io::ErrorKind::InvalidData,
+        }
+    }
+
+    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
+    /// the message says it.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            WriteError::Io { .. } => {
+                "make room there, or give another place to which you may write"
+            }
+            WriteError::Metadata(_) => "read it with kymo dump, or write CTF 2 with --ctf2",
+            WriteError::Wide { .. } => {
+                "write CTF 2 with --ctf2, or leave these events out with --event"
+            }
+        })
+    }
+
     /// Whether there was no room, so that what is there should stay.
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};

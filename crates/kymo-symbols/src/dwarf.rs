@@ -1,4 +1,4 @@
-//! A kernel's code by name: functions from the symbol table, and what was inlined where from DWARF.
+//! Where functions were inlined, from `.debug_info` (DWARF 5, 3.3; DWARF 4 is read too).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,131 +6,15 @@ use std::ops::Range;
 use gimli::{
     AttributeValue, DebuggingInformationEntry, DwTag, EndianSlice, RunTimeEndian, UnitRef,
 };
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection};
 
-/// A function of the symbol table.
-#[derive(Clone, Debug)]
-pub struct Symbol {
-    /// The name, demangled, without the compiler's hash.
-    pub name: String,
-    /// Its addresses; never empty.
-    pub range: Range<u64>,
-}
-
-/// Code that DWARF attributes to a function: the function itself, or one place where it was
-/// inlined.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    /// The namespaces that the function is in: `kymo::tracer::Tracer`. Empty with
-    /// `debug = "line-tables-only"`, which leaves them out.
-    pub path: String,
-    /// Its name with generic arguments: `record<hello::Virt, hello::Marker>`.
-    pub leaf: String,
-    /// Its pieces, sorted; at least one.
-    pub ranges: Vec<Range<u64>>,
-    /// Where DWARF says that it is entered, else its lowest address.
-    pub entry: u64,
-    /// The scope that it was inlined into, by number; `None` for a function.
-    pub parent: Option<usize>,
-}
-
-impl Scope {
-    /// Path and name.
-    pub fn name(&self) -> String {
-        if self.path.is_empty() {
-            self.leaf.clone()
-        } else {
-            format!("{}::{}", self.path, self.leaf)
-        }
-    }
-
-    /// The name without generic arguments.
-    pub fn base(&self) -> &str {
-        self.leaf.split('<').next().unwrap_or_default()
-    }
-
-    /// The generic arguments.
-    pub fn arguments(&self) -> Vec<&str> {
-        let Some((_, arguments)) = self
-            .leaf
-            .strip_suffix('>')
-            .and_then(|leaf| leaf.split_once('<'))
-        else {
-            return Vec::new();
-        };
-        let mut depth = 0;
-        let is_comma = |letter: char| {
-            match letter {
-                '<' | '(' | '[' | '{' => depth += 1,
-                '>' | ')' | ']' | '}' => depth -= 1,
-                _ => {}
-            }
-            letter == ',' && depth == 0
-        };
-        arguments.split(is_comma).map(str::trim).collect()
-    }
-}
-
-/// What is known of a kernel.
-#[derive(Clone, Debug, Default)]
-pub struct Code {
-    /// The symbol table's functions, by address.
-    pub symbols: Vec<Symbol>,
-    /// DWARF's scopes; each stands behind its parent. Empty: there is no DWARF.
-    pub scopes: Vec<Scope>,
-}
+use crate::scope::{Scope, join_ranges};
 
 type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
 type Entry<'a, 'u> = DebuggingInformationEntry<'u, 'u, Bytes<'a>>;
 
-impl Code {
-    /// Reads an ELF file. The error is what is wrong with it, without its name.
-    pub fn read(file: &object::File<'_>) -> Result<Code, String> {
-        let mut symbols: Vec<Symbol> = file
-            .symbols()
-            .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
-            .filter_map(|symbol| {
-                let name = format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?));
-                Some(Symbol {
-                    name,
-                    range: symbol.address()..symbol.address().checked_add(symbol.size())?,
-                })
-            })
-            .collect();
-        symbols.sort_by_key(|symbol| (symbol.range.start, symbol.range.end));
-        symbols.dedup_by(|next, symbol| next.range == symbol.range && next.name == symbol.name);
-        let scopes = scopes(file).map_err(|error| format!("its DWARF cannot be read: {error}"))?;
-        Ok(Code { symbols, scopes })
-    }
-
-    /// What contains a scope: the function that it was inlined into, and in which function that
-    /// stands.
-    pub fn owner(&self, scope: &Scope) -> String {
-        let Some(parent) = scope.parent.and_then(|parent| self.scopes.get(parent)) else {
-            return String::new();
-        };
-        let mut outermost = parent;
-        while let Some(next) = outermost.parent.and_then(|parent| self.scopes.get(parent)) {
-            outermost = next;
-        }
-        // The symbol's name is whole, whatever DWARF leaves out.
-        let symbol = self
-            .symbols
-            .iter()
-            .find(|symbol| symbol.range.contains(&outermost.entry));
-        let (inner, outer) = (
-            parent.name(),
-            symbol.map_or_else(|| outermost.name(), |symbol| symbol.name.clone()),
-        );
-        if std::ptr::eq(parent, outermost) {
-            outer
-        } else {
-            format!("{inner}, in {outer}")
-        }
-    }
-}
-
-fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error> {
+/// The scopes of a file, each behind its parent; none where there is no DWARF.
+pub(crate) fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error> {
     let endian = if file.is_little_endian() {
         RunTimeEndian::Little
     } else {
@@ -165,7 +49,7 @@ fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error> {
 #[derive(Default)]
 struct Names {
     own: HashMap<usize, (String, String)>,
-    /// Entries that say: as that one.
+    /// Entries that refer to another one for their name.
     same_as: HashMap<usize, usize>,
 }
 
@@ -278,8 +162,8 @@ fn read_scopes(
     Ok(())
 }
 
-/// Sorted and joined, without empty ones and those of code that the linker dropped (which begin at
-/// 0).
+/// An entry's pieces, sorted and joined, without empty ones and those of code that the linker
+/// dropped (which begin at 0).
 fn ranges<'a>(
     unit: UnitRef<'_, Bytes<'a>>,
     entry: &Entry<'a, '_>,
@@ -291,20 +175,7 @@ fn ranges<'a>(
             found.push(range.begin..range.end);
         }
     }
-    Ok(joined(found))
-}
-
-/// Sorted, and those that touch made one.
-pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_by_key(|range| range.start);
-    ranges.dedup_by(|next, range| {
-        let joins = next.start <= range.end;
-        if joins {
-            range.end = range.end.max(next.end);
-        }
-        joins
-    });
-    ranges
+    Ok(join_ranges(found))
 }
 
 fn global(unit: UnitRef<'_, Bytes<'_>>, offset: gimli::UnitOffset) -> usize {
@@ -338,55 +209,4 @@ fn text<'a>(
     };
     let text = unit.attr_string(value)?;
     Ok(Some(text.to_string_lossy().into_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generic_arguments() {
-        let of = |leaf: &str| {
-            let scope = Scope {
-                path: String::new(),
-                leaf: leaf.to_owned(),
-                ranges: Vec::new(),
-                entry: 0,
-                parent: None,
-            };
-            (
-                scope.base().to_owned(),
-                scope
-                    .arguments()
-                    .into_iter()
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>(),
-            )
-        };
-        let is = |leaf: &str, base: &str, arguments: &[&str]| {
-            assert_eq!(
-                of(leaf),
-                (
-                    base.to_owned(),
-                    arguments
-                        .iter()
-                        .map(|argument| (*argument).to_owned())
-                        .collect()
-                )
-            );
-        };
-        is(
-            "is_on<hello::Virt, hello::Marker>",
-            "is_on",
-            &["hello::Virt", "hello::Marker"],
-        );
-        is("record<a::B<c::D, e::F>>", "record", &["a::B<c::D, e::F>"]);
-        is("f<(A, B), [C; 2]>", "f", &["(A, B)", "[C; 2]"]);
-        is("plain", "plain", &[]);
-    }
-
-    #[test]
-    fn ranges_are_joined() {
-        assert_eq!(joined(vec![8..12, 0..4, 4..6, 10..11]), [0..6, 8..12]);
-    }
 }

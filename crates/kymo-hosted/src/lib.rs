@@ -310,7 +310,7 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
         seed: u64::from(std::process::id()),
         hosted: true,
     };
-    config.check(config.cpus, vocabulary, LocalCas::KIND)?;
+    config.check(config.cpus, vocabulary.max_record_words(), LocalCas::KIND)?;
     static STARTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let rings = match MEMORY.get() {

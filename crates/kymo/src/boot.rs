@@ -14,8 +14,8 @@
 
 use crate::event::{Vocabulary, name_fits};
 use crate::recorder::flags;
+use crate::ring::config::Config;
 use crate::ring::layout::{Consumer, Overflow};
-use crate::session::Config;
 
 /// What the word says; where it says nothing, `None`.
 ///

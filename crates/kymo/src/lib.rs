@@ -79,6 +79,7 @@ extern crate self as kymo;
 
 pub mod arch;
 pub mod boot;
+mod channel;
 pub mod ctf;
 pub mod event;
 mod history;
@@ -94,11 +95,14 @@ mod tracer;
 pub mod vocabulary;
 pub mod wire;
 
+pub use channel::ChannelKind;
 pub use event::{Sequence, Text, Vocabulary};
 pub use history::{Counts, Entry, History};
 pub use recorder::{Diagnostics, Mode, Recorder, Refused, Started, State, flags, write_file_name};
-pub use ring::layout::{ChannelKind, Clock, Consumer, Overflow};
+pub use ring::config::{Config, Error};
+pub use ring::layout::{Clock, Consumer, Overflow};
 pub use ring::name_epoch::NameEpoch;
-pub use session::{Config, Error, Memory, RegionMemory, Session};
+pub use ring::region::{Memory, RegionMemory};
+pub use session::Session;
 pub use tracer::{COMPILED_IN, Tracer};
 pub use vocabulary::{Address, Irq, Tid};

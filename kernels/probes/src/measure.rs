@@ -43,10 +43,11 @@ fn measure() -> bool {
 
 /// By pointers that the compiler does not see through: it inlines none.
 fn call(times: u32) {
-    let all: [extern "C" fn(u32, u32); 4] = [
+    let all: [extern "C" fn(u32, u32); 5] = [
         probes::kymo_probe_two_fields,
         probes::kymo_probe_two_fields_masked,
         probes::kymo_probe_irq_enter_masked,
+        probes::kymo_probe_raw,
         probes::kymo_probe_one_more,
     ];
     for probe in all {

@@ -1,6 +1,7 @@
 //! The functions, and the platform that they record on: one CPU.
 
-use kymo::platform::{ByPointer, Masked, Platform, Switches};
+use kymo::event::Event;
+use kymo::platform::Platform;
 use kymo::vocabulary::IrqEnter;
 use kymo::{Irq, trace, trace_masked};
 
@@ -20,7 +21,7 @@ pub struct Probe;
 // masked.
 #[cfg(target_arch = "riscv64")]
 unsafe impl Platform for Probe {
-    type Reserve = Masked<kymo::arch::riscv::Sstatus>;
+    type Reserve = kymo::platform::Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
 
     #[inline(always)]
@@ -34,7 +35,7 @@ unsafe impl Platform for Probe {
 // SAFETY: as above.
 #[cfg(target_arch = "riscv32")]
 unsafe impl Platform for Probe {
-    type Reserve = Masked<kymo::arch::riscv::Mstatus>;
+    type Reserve = kymo::platform::Masked<kymo::arch::riscv::Mstatus>;
     type Local = kymo::arch::riscv::AtTp;
 
     #[inline(always)]
@@ -54,7 +55,7 @@ unsafe impl Platform for Probe {
 #[cfg(target_arch = "x86_64")]
 unsafe impl Platform for Probe {
     type Reserve = kymo::arch::x86_64::TscCas;
-    type Local = ByPointer<kymo::arch::x86_64::AtGs<0>>;
+    type Local = kymo::platform::ByPointer<kymo::arch::x86_64::AtGs<0>>;
 
     #[inline(always)]
     fn clock() -> u64 {
@@ -62,7 +63,7 @@ unsafe impl Platform for Probe {
     }
 
     #[inline(always)]
-    fn switches() -> Option<&'static Switches> {
+    fn switches() -> Option<&'static kymo::platform::Switches> {
         Some(&SWITCHES)
     }
 
@@ -70,13 +71,13 @@ unsafe impl Platform for Probe {
 }
 
 #[cfg(target_arch = "x86_64")]
-static SWITCHES: Switches = Switches::new();
+static SWITCHES: kymo::platform::Switches = kymo::platform::Switches::new();
 
 /// As something does that starts a session: it makes the compiler believe that the switches can be
 /// on.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
-pub extern "C" fn kymo_probe_switches() -> &'static Switches {
+pub extern "C" fn kymo_probe_switches() -> &'static kymo::platform::Switches {
     &SWITCHES
 }
 
@@ -96,6 +97,14 @@ pub extern "C" fn kymo_probe_two_fields_masked(a: u32, b: u32) {
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_probe_irq_enter_masked(irq: u32, _: u32) {
     trace_masked!(IrqEnter { irq: Irq(irq) });
+}
+
+/// By number and words, as a caller that is not Rust records; interrupts may be on.
+#[unsafe(no_mangle)]
+pub extern "C" fn kymo_probe_raw(a: u32, b: u32) {
+    if Kymo::is_on_raw(TwoFields::ID) {
+        Kymo::record_raw(TwoFields::ID, &[a, b]);
+    }
 }
 
 /// As `kymo_probe_two_fields_masked`, and one instruction: the test that counts must notice it.

@@ -4,8 +4,9 @@
 use crate::sync::{AtomicUsize, Ordering::Release, fence};
 use core::arch::asm;
 
-use crate::platform::{ControlWord, Local};
-use crate::ring::layout::{ChannelKind, Control};
+use crate::channel::ChannelKind;
+use crate::ring::layout::Control;
+use crate::ring::local::{ControlWord, Local};
 use crate::ring::masked::Interrupts;
 
 /// The `time` CSR, in ticks of the timebase.

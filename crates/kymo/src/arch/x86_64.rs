@@ -4,10 +4,10 @@
 use core::arch::asm;
 use core::mem::offset_of;
 
-use crate::event::Event;
-use crate::platform::{ControlPointer, Local, Platform};
 use crate::ring::layout::{COMPACT_IDS, Control, MEDIUM, ReserveKind};
-use crate::ring::{Reserve, local_cas};
+use crate::ring::local::{ControlPointer, Local};
+use crate::ring::payload::Payload;
+use crate::ring::{Environment, RecordType, Reserve, local_cas};
 
 /// The time stamp counter. Not ordered against other instructions; its rate is constant where CPUID
 /// says "invariant TSC".
@@ -48,8 +48,16 @@ impl Reserve for TscCas {
     const KIND: ReserveKind = ReserveKind::LocalCas;
 
     #[inline(always)]
-    fn record_masked<P: Platform, E: Event>(event: E) {
-        write::<P, E>(event);
+    fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) {
+        let Some(cpu) = N::Local::cpu() else { return };
+        let control = N::Local::control(cpu, R::CHANNEL);
+        match payload.as_slice() {
+            Some(words) if words.len() <= 4 => match R::ID {
+                Some(_) => write_declared::<N, R>(control, cpu, words),
+                None => write_raw::<N, R>(control, cpu, id, words),
+            },
+            _ => local_cas::write::<N, R>(control, cpu, id, payload),
+        }
     }
 }
 
@@ -60,7 +68,7 @@ impl Reserve for TscCas {
 /// taken for another one only after 2^59 ticks without an event, six years at 3 GHz). Stores become
 /// visible in program order on x86, so header and commit are releases.
 macro_rules! write_words {
-    ($block:expr, $id:expr, $slow:block, [$($word:ident: $at:literal),*], $words:literal) => {
+    ($block:expr, ($($id:tt)*), $slow:block, [$($word:ident: $at:literal),*], $words:literal) => {
         // SAFETY: the code is pinned to the CPU that owns the block. What is stored lies between
         // the position that the swap took and `limit`, in the open packet of the block's ring; the
         // slot of a record is found by masking, because rings are aligned to the packet size.
@@ -94,7 +102,7 @@ macro_rules! write_words {
                 mask = const offset_of!(Control, mask),
                 base = const offset_of!(Control, base),
                 slot_mask = const offset_of!(Control, slot_mask),
-                id = const $id,
+                id = $($id)*,
                 words = const $words,
                 out("rax") _, out("rdx") _, out("r8") _, out("r9") _,
                 slow = label $slow,
@@ -104,63 +112,163 @@ macro_rules! write_words {
     };
 }
 
-#[inline(always)]
-fn write<P: Platform, E: Event>(event: E) {
-    let (words, used) = event.encode();
-    let payload = words.as_ref().get(..used).unwrap_or(words.as_ref());
-    let Some(cpu) = P::Local::cpu() else { return };
-    let control = P::Local::control(cpu, E::CHANNEL);
-    let block = core::ptr::from_ref(control);
-    if E::ID < COMPACT_IDS {
-        match *payload {
-            [] => write_words!(
-                block,
-                E::ID,
-                { return slow::<P>(0, 0, 0, 0, control, slow_id::<E>(0)) },
-                [],
-                1
-            ),
-            [a] => {
-                write_words!(block, E::ID, { return slow::<P>(a, 0, 0, 0, control, slow_id::<E>(1)) }, [a: 4], 2)
-            }
-            [a, b] => {
-                write_words!(block, E::ID, { return slow::<P>(a, b, 0, 0, control, slow_id::<E>(2)) }, [a: 4, b: 8], 3)
-            }
-            [a, b, c] => {
-                write_words!(block, E::ID, { return slow::<P>(a, b, c, 0, control, slow_id::<E>(3)) }, [a: 4, b: 8, c: 12], 4)
-            }
-            [a, b, c, d] => {
-                write_words!(block, E::ID, { return slow::<P>(a, b, c, d, control, slow_id::<E>(4)) }, [a: 4, b: 8, c: 12, d: 16], 5)
-            }
-            _ => local_cas::write_encoded::<P, E>(control, cpu, payload),
-        }
-    } else {
-        let full_id = E::ID;
-        match *payload {
-            [a] => {
-                write_words!(block, MEDIUM, { return slow::<P>(a, 0, 0, 0, control, slow_id::<E>(1)) }, [full_id: 4, a: 8], 3)
-            }
-            [a, b] => {
-                write_words!(block, MEDIUM, { return slow::<P>(a, b, 0, 0, control, slow_id::<E>(2)) }, [full_id: 4, a: 8, b: 12], 4)
-            }
-            _ => local_cas::write_encoded::<P, E>(control, cpu, payload),
-        }
+/// The id of a declared event.
+const fn declared_id<R: RecordType>() -> u32 {
+    match R::ID {
+        Some(id) => id,
+        None => 0,
     }
 }
 
-/// The event's id, and the words of its payload, in one register.
-const fn slow_id<E: Event>(len: u64) -> u64 {
-    E::ID as u64 | len << 32
+/// A record whose id is a constant, of up to four words: most of them.
+#[inline(always)]
+fn write_declared<N: Environment, R: RecordType>(
+    control: &Control,
+    cpu: <N::Local as Local>::Cpu,
+    words: &[u32],
+) {
+    let block = core::ptr::from_ref(control);
+    let id = const { declared_id::<R>() };
+    if id < COMPACT_IDS {
+        match *words {
+            [] => write_words!(
+                block,
+                (const const { declared_id::<R>() }),
+                { return slow::<N>(0, 0, 0, 0, control, pack(id, 0)) },
+                [],
+                1
+            ),
+            [a] => write_words!(
+                block,
+                (const const { declared_id::<R>() }),
+                { return slow::<N>(a, 0, 0, 0, control, pack(id, 1)) },
+                [a: 4],
+                2
+            ),
+            [a, b] => write_words!(
+                block,
+                (const const { declared_id::<R>() }),
+                { return slow::<N>(a, b, 0, 0, control, pack(id, 2)) },
+                [a: 4, b: 8],
+                3
+            ),
+            [a, b, c] => write_words!(
+                block,
+                (const const { declared_id::<R>() }),
+                { return slow::<N>(a, b, c, 0, control, pack(id, 3)) },
+                [a: 4, b: 8, c: 12],
+                4
+            ),
+            [a, b, c, d] => write_words!(
+                block,
+                (const const { declared_id::<R>() }),
+                { return slow::<N>(a, b, c, d, control, pack(id, 4)) },
+                [a: 4, b: 8, c: 12, d: 16],
+                5
+            ),
+            _ => local_cas::write::<N, R>(control, cpu, id, words),
+        }
+    } else {
+        write_medium::<N, R>(control, cpu, id, words);
+    }
+}
+
+/// A record whose id comes in a register, of up to four words.
+#[inline(always)]
+fn write_raw<N: Environment, R: RecordType>(
+    control: &Control,
+    cpu: <N::Local as Local>::Cpu,
+    id: u32,
+    words: &[u32],
+) {
+    let block = core::ptr::from_ref(control);
+    if id < COMPACT_IDS {
+        match *words {
+            [] => write_words!(
+                block,
+                (in(reg) u64::from(id)),
+                { return slow::<N>(0, 0, 0, 0, control, pack(id, 0)) },
+                [],
+                1
+            ),
+            [a] => write_words!(
+                block,
+                (in(reg) u64::from(id)),
+                { return slow::<N>(a, 0, 0, 0, control, pack(id, 1)) },
+                [a: 4],
+                2
+            ),
+            [a, b] => write_words!(
+                block,
+                (in(reg) u64::from(id)),
+                { return slow::<N>(a, b, 0, 0, control, pack(id, 2)) },
+                [a: 4, b: 8],
+                3
+            ),
+            [a, b, c] => write_words!(
+                block,
+                (in(reg) u64::from(id)),
+                { return slow::<N>(a, b, c, 0, control, pack(id, 3)) },
+                [a: 4, b: 8, c: 12],
+                4
+            ),
+            [a, b, c, d] => write_words!(
+                block,
+                (in(reg) u64::from(id)),
+                { return slow::<N>(a, b, c, d, control, pack(id, 4)) },
+                [a: 4, b: 8, c: 12, d: 16],
+                5
+            ),
+            _ => local_cas::write::<N, R>(control, cpu, id, words),
+        }
+    } else {
+        write_medium::<N, R>(control, cpu, id, words);
+    }
+}
+
+/// A record with a two-word header.
+#[inline(always)]
+fn write_medium<N: Environment, R: RecordType>(
+    control: &Control,
+    cpu: <N::Local as Local>::Cpu,
+    id: u32,
+    words: &[u32],
+) {
+    let block = core::ptr::from_ref(control);
+    let full_id = id;
+    match *words {
+        [a] => write_words!(
+            block,
+            (const MEDIUM),
+            { return slow::<N>(a, 0, 0, 0, control, pack(id, 1)) },
+            [full_id: 4, a: 8],
+            3
+        ),
+        [a, b] => write_words!(
+            block,
+            (const MEDIUM),
+            { return slow::<N>(a, b, 0, 0, control, pack(id, 2)) },
+            [full_id: 4, a: 8, b: 12],
+            4
+        ),
+        _ => local_cas::write::<N, R>(control, cpu, id, words),
+    }
+}
+
+/// The id of a record, and the words of its payload, in one register.
+#[inline(always)]
+const fn pack(id: u32, len: u64) -> u64 {
+    id as u64 | len << 32
 }
 
 /// Takes everything in registers, the payload in those in which a function has its arguments: the
 /// hot path needs no stack frame and moves nothing.
 #[cold]
 #[inline(never)]
-fn slow<P: Platform>(a: u32, b: u32, c: u32, d: u32, control: &Control, id_and_len: u64) {
+fn slow<N: Environment>(a: u32, b: u32, c: u32, d: u32, control: &Control, id_and_len: u64) {
     let words = [a, b, c, d];
     let len = (id_and_len >> 32) as usize;
-    local_cas::slow::<P>(
+    local_cas::slow::<N>(
         control,
         id_and_len as u32,
         words.get(..len).unwrap_or(&words),

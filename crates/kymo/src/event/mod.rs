@@ -13,7 +13,7 @@ pub use text::Text;
 pub(crate) use view::read_integers;
 pub use view::{Enumeration, FieldValues, ReadField};
 
-use crate::ring::layout::ChannelKind;
+use crate::channel::ChannelKind;
 
 /// An event that can be recorded. [`event!`](crate::event!) implements it; nobody writes it by
 /// hand.

@@ -1,7 +1,9 @@
 //! What a declaration says about an event: the source of the metadata and of a record's size.
 
 use super::FieldType;
-use crate::ring::layout::{COMPACT_IDS, ChannelKind};
+use crate::channel::ChannelKind;
+use crate::ring::layout::COMPACT_IDS;
+use crate::ring::reader::Shapes;
 
 /// One field of an event.
 #[derive(Clone, Copy, Debug)]
@@ -264,6 +266,12 @@ impl Vocabulary {
             .map(|event| event.header_words() + event.max_payload_words())
             .max()
             .unwrap_or(0)
+    }
+}
+
+impl Shapes for Vocabulary {
+    fn shape(&self, id: u32) -> Option<Shape> {
+        Vocabulary::shape(self, id)
     }
 }
 

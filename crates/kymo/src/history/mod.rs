@@ -16,8 +16,8 @@ use core::fmt::{self, Write};
 use crate::event::{EventSchema, Vocabulary};
 use crate::ring::layout::State;
 use crate::ring::reader::Region;
+use crate::ring::region::Memory;
 use crate::ring::source::Source;
-use crate::session::Memory;
 use mark::Mark;
 use merge::{Key, Merge};
 

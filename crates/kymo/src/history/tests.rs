@@ -10,13 +10,14 @@ use super::*;
 use crate::event::{Event, Sequence, Text};
 use crate::platform::{ByPointer, Platform};
 use crate::ring::Reserve;
+use crate::ring::config::Config;
 use crate::ring::layout::{ChannelKind, Clock, Overflow, TIME_BITS};
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas::LocalCas;
 use crate::ring::masked::Masked;
 use crate::ring::reader::View;
 use crate::ring::source::{Bytes, Live, Outside};
-use crate::session::{Config, Session};
+use crate::session::Session;
 use crate::thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 use crate::tracer::Tracer;
 use crate::vocabulary::*;

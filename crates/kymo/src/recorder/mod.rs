@@ -15,10 +15,12 @@ use crate::ctf::stream::Stream;
 use crate::event::{Vocabulary, name_fits};
 use crate::history::History;
 use crate::platform::{Call, Platform};
+use crate::ring::config::{Config, Error};
 use crate::ring::layout::{ChannelKind, Consumer, Overflow};
 use crate::ring::reader::{Losses, Region, View};
+use crate::ring::region::Memory;
 use crate::ring::source::Source;
-use crate::session::{Config, Error, Memory, Session};
+use crate::session::Session;
 use crate::sync::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::tracer::Tracer;
 

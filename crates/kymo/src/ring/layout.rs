@@ -5,6 +5,7 @@
 //! a reader refuses another one in a sentence.
 
 use super::long::Long;
+pub use crate::channel::ChannelKind;
 use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use core::mem::offset_of;
 
@@ -57,34 +58,6 @@ pub const PACKET_SIZES: core::ops::RangeInclusive<u32> = 256..=128 << 10;
 pub const MIN_PACKETS: u32 = 4;
 /// `events_before` holds a number only with this bit set.
 pub const EVENTS_BEFORE_VALID: u64 = 1 << 63;
-
-/// What a channel carries. Its number is also the CTF stream class id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ChannelKind {
-    /// Events.
-    Events = 0,
-    /// Names of threads, locks, interrupts: once each, out of reach of the traffic.
-    Names = 1,
-}
-
-impl ChannelKind {
-    /// Every kind, by number.
-    pub const ALL: [ChannelKind; 2] = [ChannelKind::Events, ChannelKind::Names];
-
-    /// The first part of its stream files' names.
-    pub const fn label(self) -> &'static str {
-        match self {
-            ChannelKind::Events => "events",
-            ChannelKind::Names => "names",
-        }
-    }
-
-    /// From its number.
-    pub fn from_number(number: u32) -> Option<ChannelKind> {
-        ChannelKind::ALL.get(number as usize).copied()
-    }
-}
 
 /// What a full ring does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

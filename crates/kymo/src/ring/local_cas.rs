@@ -20,13 +20,12 @@ use super::layout::{
     COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind, SLOT_HEADER_WORDS,
     TIME_BITS, compact_header,
 };
+use super::local::{Base, Cursor, Epoch, Limit, Local, Mask};
 use super::name_epoch;
+use super::payload::Payload;
 use super::slot::{Slot, word};
-use super::{Reserve, step_back};
+use super::{Environment, RecordType, Reserve, step_back};
 use crate::arch::local;
-use crate::event::Event;
-use crate::platform::{Base, Cursor, Epoch, Limit, Local, Mask, Platform};
-use crate::vocabulary::ClockBack;
 
 /// The strategy.
 #[derive(Debug)]
@@ -38,41 +37,35 @@ impl Reserve for LocalCas {
     const KIND: ReserveKind = ReserveKind::LocalCas;
 
     #[inline(always)]
-    fn record_masked<P: Platform, E: Event>(event: E) {
-        write::<P, E>(event);
+    fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) {
+        let Some(cpu) = N::Local::cpu() else { return };
+        write::<N, R>(N::Local::control(cpu, R::CHANNEL), cpu, id, payload);
     }
 }
 
+/// The hot path. The caller is pinned to `cpu`, which owns `control`.
 #[inline(always)]
-fn write<P: Platform, E: Event>(event: E) {
-    let (words, used) = event.encode();
-    let payload = words.as_ref().get(..used).unwrap_or(words.as_ref());
-    let Some(cpu) = P::Local::cpu() else { return };
-    write_encoded::<P, E>(P::Local::control(cpu, E::CHANNEL), cpu, payload);
-}
-
-/// The hot path behind the encoding. The caller is pinned to `cpu`, which owns `control`.
-#[inline(always)]
-pub(crate) fn write_encoded<P: Platform, E: Event>(
+pub(crate) fn write<N: Environment, R: RecordType>(
     control: &Control,
-    cpu: <P::Local as Local>::Cpu,
-    payload: &[u32],
+    cpu: <N::Local as Local>::Cpu,
+    id: u32,
+    payload: impl Payload,
 ) {
-    let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };
+    let header_words = if id < COMPACT_IDS { 1 } else { 2 };
     let size = 4 * (header_words + payload.len()) as u64;
     let (pos, time) = loop {
         // SAFETY: here and below, the code is pinned to this CPU until the record is written.
-        let pos = unsafe { P::Local::load_word::<Cursor<E>>(cpu) as u64 };
-        let time = P::clock();
+        let pos = unsafe { N::Local::load_word::<Cursor<R>>(cpu) as u64 };
+        let time = N::clock();
         // SAFETY: as above.
         let (epoch, limit) = unsafe {
             (
-                P::Local::load_word::<Epoch<E>>(cpu) as u64,
-                P::Local::load_word::<Limit<E>>(cpu) as u64,
+                N::Local::load_word::<Epoch<R>>(cpu) as u64,
+                N::Local::load_word::<Limit<R>>(cpu) as u64,
             )
         };
         if time >> TIME_BITS != epoch || pos + size > limit {
-            return slow::<P>(control, E::ID, payload);
+            return slow::<N>(control, id, payload);
         }
         if local::compare_and_swap(&control.cursor, pos, pos + size) {
             break (pos, time);
@@ -80,8 +73,8 @@ pub(crate) fn write_encoded<P: Platform, E: Event>(
     };
     // SAFETY: as above.
     let address = unsafe {
-        P::Local::load_word::<Base<E>>(cpu) as u64
-            + (pos & P::Local::load_word::<Mask<E>>(cpu) as u64)
+        N::Local::load_word::<Base<R>>(cpu) as u64
+            + (pos & N::Local::load_word::<Mask<R>>(cpu) as u64)
     };
     // SAFETY: the swap reserved `pos .. pos + size` below `limit`: it lies in the open packet of
     // this CPU's ring.
@@ -91,15 +84,14 @@ pub(crate) fn write_encoded<P: Platform, E: Event>(
         unsafe { (*record.add(index)).store(value, Relaxed) }
     };
     if header_words == 2 {
-        put(1, E::ID);
+        put(1, id);
     }
-    for (index, &value) in payload.iter().enumerate() {
-        put(header_words + index, value);
-    }
-    let id = if header_words == 1 { E::ID } else { MEDIUM };
+    // SAFETY: as above: the payload ends where the reserved bytes do.
+    unsafe { payload.write(record.add(header_words)) }
+    let header_id = if header_words == 1 { id } else { MEDIUM };
     // SAFETY: as above. Stored last, so that a crash leaves a zero header where a record is not
     // whole. Partner: `commit`.
-    unsafe { (*record).store(compact_header(time, id), Release) };
+    unsafe { (*record).store(compact_header(time, header_id), Release) };
     // SAFETY: rings are aligned to the packet size: this is the slot of the record.
     let slot = unsafe { Slot::at(address & control.slot_mask.load(Relaxed)) };
     commit(slot, 1, (size / 4) as u32);
@@ -117,31 +109,31 @@ fn commit(slot: Slot, events: u32, words: u32) {
 /// back.
 #[cold]
 #[inline(never)]
-pub(crate) fn slow<P: Platform>(control: &Control, id: u32, payload: &[u32]) {
+pub(crate) fn slow<N: Environment>(control: &Control, id: u32, payload: impl Payload) {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     if packet_size == 0 {
         // No session was ever started over this block.
-        if let Some(claimed) = P::claim(control) {
-            slow::<P>(claimed, id, payload);
+        if let Some(claimed) = N::claim(control) {
+            slow::<N>(claimed, id, payload);
         }
         return;
     }
-    let stepped_back = record_slow::<P>(control, packet_size, id, payload);
-    if let Some((names, told)) = stepped_back.and_then(|ticks| step_back::<P>(control, ticks)) {
-        let (packet_size, (words, _)) = (u64::from(names.packet_size.load(Relaxed)), told.encode());
+    let stepped_back = record_slow::<N>(control, packet_size, id, payload);
+    if let Some((names, report)) = stepped_back.and_then(|ticks| step_back::<N>(control, ticks)) {
+        let packet_size = u64::from(names.packet_size.load(Relaxed));
         if packet_size > 0 {
-            record_slow::<P>(names, packet_size, ClockBack::ID, &words);
+            record_slow::<N>(names, packet_size, report.id, &report.words[..]);
         }
     }
 }
 
 /// Records, if there is a way to. Where the clock was behind the window of the record before, gives
 /// by how many ticks.
-fn record_slow<P: Platform>(
+fn record_slow<N: Environment>(
     control: &Control,
     packet_size: u64,
     id: u32,
-    payload: &[u32],
+    payload: impl Payload,
 ) -> Option<u64> {
     let usual = 4 * (if id < COMPACT_IDS { 1 } else { 2 } + payload.len()) as u64;
     if SLOT_HEADER + usual > packet_size - 4 {
@@ -151,7 +143,7 @@ fn record_slow<P: Platform>(
     }
     loop {
         let pos = control.cursor.load(Relaxed);
-        let mut time = P::clock();
+        let mut time = N::clock();
         let epoch = control.epoch.load(Relaxed);
         let open = pos / packet_size;
         let stepped_back = time >> TIME_BITS < epoch;
@@ -184,7 +176,7 @@ fn record_slow<P: Platform>(
             return behind;
         }
         if control.ready.load(Relaxed) < open + 1 {
-            prepare::<P>(control, open + 1);
+            prepare::<N>(control, open + 1);
             if control.ready.load(Relaxed) < open + 1 {
                 local::add_long(&control.discarded, 1);
                 return None;
@@ -209,7 +201,7 @@ fn record_slow<P: Platform>(
         opening.write_usual(SLOT_HEADER_WORDS, id, time, payload);
         count_step_back(control, stepped_back);
         commit(opening, 1, (usual / 4) as u32);
-        prepare::<P>(control, open + 2);
+        prepare::<N>(control, open + 2);
         return behind;
     }
 }
@@ -230,7 +222,7 @@ fn slot(control: &Control, number: u64) -> Slot {
 }
 
 /// Makes the slot of packet `number` ready to be opened, if its present packet may go.
-fn prepare<P: Platform>(control: &Control, number: u64) {
+fn prepare<N: Environment>(control: &Control, number: u64) {
     let packets = u64::from(control.packets.load(Relaxed));
     let first = control.first_packet.load(Relaxed);
     let packet_size = control.packet_size.load(Relaxed);
@@ -247,7 +239,7 @@ fn prepare<P: Platform>(control: &Control, number: u64) {
                 return;
             }
         } else if present.committed_words() != packet_size / 4 {
-            if P::nesting() != 0 {
+            if N::nesting() != 0 {
                 return; // A writer that we interrupted is still in it.
             }
             abandoned = true;

@@ -8,15 +8,15 @@ use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Rel
 use core::marker::PhantomData;
 
 use super::layout::{
-    COMPACT_IDS, ChannelKind, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind,
-    SLOT_HEADER_WORDS, TIME_BITS, compact_header,
+    COMPACT_IDS, Control, EXTENDED_WORDS, MEDIUM, Overflow, ReserveKind, SLOT_HEADER_WORDS,
+    TIME_BITS, compact_header,
 };
+use super::local::{Cursor, Epoch, Events, Limit, Local};
 use super::name_epoch;
+use super::payload::Payload;
 use super::slot::{Slot, word};
-use super::{Reserve, step_back};
-use crate::event::Event;
-use crate::platform::{Cursor, Epoch, Events, Limit, Local, Platform};
-use crate::vocabulary::ClockBack;
+use super::{Environment, RecordType, Reserve, step_back};
+use crate::channel::ChannelKind;
 
 /// Masks this CPU's interrupts.
 ///
@@ -37,29 +37,26 @@ impl<I: Interrupts> Reserve for Masked<I> {
     const KIND: ReserveKind = ReserveKind::Masked;
 
     #[inline(always)]
-    fn record<P: Platform, E: Event>(event: E) {
-        let (words, used) = event.encode();
+    fn record<N: Environment, R: RecordType>(id: u32, payload: impl Payload) {
         let saved = I::mask();
-        write::<P, E, I, true>(words.as_ref(), used, saved);
+        write::<N, R, I, true>(id, payload, saved);
     }
 
     #[inline(always)]
-    fn record_masked<P: Platform, E: Event>(event: E) {
-        let (words, used) = event.encode();
-        write::<P, E, I, false>(words.as_ref(), used, 0);
+    fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) {
+        write::<N, R, I, false>(id, payload, 0);
     }
 }
 
 /// The hot path. This CPU's block is fetched after masking: before, the code could still be moved.
 #[inline(always)]
-fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(
-    words: &[u32],
-    used: usize,
+fn write<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
+    id: u32,
+    payload: impl Payload,
     saved: usize,
 ) {
-    let payload = words.get(..used).unwrap_or(words);
-    let header_words = if E::ID < COMPACT_IDS { 1 } else { 2 };
-    let Some(cpu) = P::Local::cpu() else {
+    let header_words = if id < COMPACT_IDS { 1 } else { 2 };
+    let Some(cpu) = N::Local::cpu() else {
         if RESTORE {
             I::restore(saved);
         }
@@ -67,17 +64,17 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(
     };
     // SAFETY: here and below, interrupts are masked, so the code stays on this CPU, and alone
     // there, until it is done.
-    let at = unsafe { P::Local::load_word::<Cursor<E>>(cpu) };
-    let time = P::quick_clock();
+    let at = unsafe { N::Local::load_word::<Cursor<R>>(cpu) };
+    let time = N::quick_clock();
     // Both directions at once: a clock that stepped back and a window that ended take the slow
     // path. SAFETY: as above.
-    if (time >> TIME_BITS) as usize != unsafe { P::Local::load_word::<Epoch<E>>(cpu) } {
-        return slow_call::<P, E, I, RESTORE>(payload, saved);
+    if (time >> TIME_BITS) as usize != unsafe { N::Local::load_word::<Epoch<R>>(cpu) } {
+        return slow_call::<N, R, I, RESTORE>(id, payload, saved);
     }
     let next = at.wrapping_add(4 * (header_words + payload.len()));
     // SAFETY: as above.
-    if next > unsafe { P::Local::load_word::<Limit<E>>(cpu) } {
-        return slow_call::<P, E, I, RESTORE>(payload, saved);
+    if next > unsafe { N::Local::load_word::<Limit<R>>(cpu) } {
+        return slow_call::<N, R, I, RESTORE>(id, payload, saved);
     }
     // SAFETY: `next <= limit` puts the record into the open packet of this CPU's ring, which stays
     // mapped.
@@ -86,20 +83,19 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(
         // SAFETY: as above; `index` is below the record's length.
         unsafe { (*record.add(index)).store(value, Relaxed) }
     };
-    if E::ID < COMPACT_IDS {
-        put(0, compact_header(time, E::ID));
+    if id < COMPACT_IDS {
+        put(0, compact_header(time, id));
     } else {
         put(0, compact_header(time, MEDIUM));
-        put(1, E::ID);
+        put(1, id);
     }
-    for (index, &value) in payload.iter().enumerate() {
-        put(header_words + index, value);
-    }
+    // SAFETY: as above: the header's words and the payload's end at `next`.
+    unsafe { payload.write(record.add(header_words)) }
     // SAFETY: as above; one record more, and the next one behind it. Partner of the last store: the
     // reader's acquire of `cursor`.
     unsafe {
-        P::Local::store::<Events<E>>(cpu, P::Local::load::<Events<E>>(cpu).wrapping_add(1));
-        P::Local::publish_word::<Cursor<E>>(cpu, next);
+        N::Local::store::<Events<R>>(cpu, N::Local::load::<Events<R>>(cpu).wrapping_add(1));
+        N::Local::publish_word::<Cursor<R>>(cpu, next);
     }
     if RESTORE {
         I::restore(saved);
@@ -108,20 +104,21 @@ fn write<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(
 
 /// Hands over in registers where the payload is short, so that the hot path needs no stack frame.
 #[inline(always)]
-fn slow_call<P: Platform, E: Event, I: Interrupts, const RESTORE: bool>(
-    payload: &[u32],
+fn slow_call<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
+    id: u32,
+    payload: impl Payload,
     saved: usize,
 ) {
     let what = What {
-        id: E::ID,
-        kind: E::CHANNEL,
+        id,
+        kind: R::CHANNEL,
         len: payload.len() as u16,
     };
-    match *payload {
-        [] => slow_short::<P, I, RESTORE>(0, 0, what.pack(), saved),
-        [a] => slow_short::<P, I, RESTORE>(a, 0, what.pack(), saved),
-        [a, b] => slow_short::<P, I, RESTORE>(a, b, what.pack(), saved),
-        _ => slow_long::<P, I, RESTORE>(payload, what.pack(), saved),
+    match payload.as_slice() {
+        Some(&[]) => slow_short::<N, I, RESTORE>(0, 0, what.pack(), saved),
+        Some(&[a]) => slow_short::<N, I, RESTORE>(a, 0, what.pack(), saved),
+        Some(&[a, b]) => slow_short::<N, I, RESTORE>(a, b, what.pack(), saved),
+        _ => slow_long::<N, I, RESTORE>(payload, what.pack(), saved),
     }
 }
 
@@ -142,7 +139,7 @@ impl What {
 
 #[cold]
 #[inline(never)]
-fn slow_short<P: Platform, I: Interrupts, const RESTORE: bool>(
+fn slow_short<N: Environment, I: Interrupts, const RESTORE: bool>(
     a: u32,
     b: u32,
     what: u64,
@@ -150,7 +147,7 @@ fn slow_short<P: Platform, I: Interrupts, const RESTORE: bool>(
 ) {
     let words = [a, b];
     let len = (what >> 48) as usize;
-    slow::<P>(words.get(..len).unwrap_or(&words), what);
+    slow::<N>(words.get(..len).unwrap_or(&words), what);
     if RESTORE {
         I::restore(saved);
     }
@@ -158,28 +155,25 @@ fn slow_short<P: Platform, I: Interrupts, const RESTORE: bool>(
 
 #[cold]
 #[inline(never)]
-fn slow_long<P: Platform, I: Interrupts, const RESTORE: bool>(
-    payload: &[u32],
+fn slow_long<N: Environment, I: Interrupts, const RESTORE: bool>(
+    payload: impl Payload,
     what: u64,
     saved: usize,
 ) {
-    slow::<P>(payload, what);
+    slow::<N>(payload, what);
     if RESTORE {
         I::restore(saved);
     }
 }
 
-fn slow<P: Platform>(payload: &[u32], what: u64) {
-    let kind = if (what >> 32) as u16 == ChannelKind::Names as u16 {
-        ChannelKind::Names
-    } else {
-        ChannelKind::Events
-    };
-    let Some(cpu) = P::Local::cpu() else { return };
-    let control = P::Local::control(cpu, kind);
-    let stepped_back = record_slow(control, P::clock(), what as u32, payload);
-    if let Some((names, told)) = stepped_back.and_then(|ticks| step_back::<P>(control, ticks)) {
-        record_slow(names, P::clock(), ClockBack::ID, &told.encode().0);
+fn slow<N: Environment>(payload: impl Payload, what: u64) {
+    let kind = ChannelKind::from_number((what >> 32) as u32 & 0xffff);
+    let Some(kind) = kind else { return };
+    let Some(cpu) = N::Local::cpu() else { return };
+    let control = N::Local::control(cpu, kind);
+    let stepped_back = record_slow(control, N::clock(), what as u32, payload);
+    if let Some((names, report)) = stepped_back.and_then(|ticks| step_back::<N>(control, ticks)) {
+        record_slow(names, N::clock(), report.id, &report.words[..]);
     }
 }
 
@@ -188,7 +182,7 @@ fn slow<P: Platform>(payload: &[u32], what: u64) {
 ///
 /// Runs with interrupts masked. Where the clock was behind the window of the record before, gives
 /// by how many ticks.
-fn record_slow(control: &Control, mut time: u64, id: u32, payload: &[u32]) -> Option<u64> {
+fn record_slow(control: &Control, mut time: u64, id: u32, payload: impl Payload) -> Option<u64> {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     let epoch = control.epoch.load(Relaxed);
     let at = control.cursor.load(Relaxed);

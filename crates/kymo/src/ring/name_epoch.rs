@@ -18,7 +18,8 @@
 //!
 //! In `Discard` the epoch stays as it is all session long: what was recorded is not overwritten.
 
-use crate::ring::layout::{ChannelKind, Control, Overflow};
+use super::layout::{Control, Overflow};
+use crate::channel::ChannelKind;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// The present epoch, of all sessions. Never [`NEVER`] for long.

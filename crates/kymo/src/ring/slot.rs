@@ -3,6 +3,7 @@
 use crate::sync::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 
 use super::layout::{EVENTS_BEFORE_VALID, SLOT_HEADER_WORDS};
+use super::payload::Payload;
 
 /// Word indices in a slot's header.
 pub(crate) mod word {
@@ -94,7 +95,7 @@ impl Slot {
     }
 
     /// Writes one record with an extended header at word `at`.
-    pub(crate) fn write_extended(&self, at: usize, id: u32, time: u64, payload: &[u32]) {
+    pub(crate) fn write_extended(&self, at: usize, id: u32, time: u64, payload: impl Payload) {
         self.set(at + 1, id);
         self.set_long(at + 2, time);
         self.write_payload(at + super::layout::EXTENDED_WORDS, payload);
@@ -103,7 +104,7 @@ impl Slot {
 
     /// Writes one record with the usual header (one word, or two for the ids that need it) at word
     /// `at`.
-    pub(crate) fn write_usual(&self, at: usize, id: u32, time: u64, payload: &[u32]) {
+    pub(crate) fn write_usual(&self, at: usize, id: u32, time: u64, payload: impl Payload) {
         if id < super::layout::COMPACT_IDS {
             self.write_payload(at + 1, payload);
             self.word(at)
@@ -118,10 +119,10 @@ impl Slot {
         }
     }
 
-    fn write_payload(&self, at: usize, payload: &[u32]) {
-        for (index, &value) in payload.iter().enumerate() {
-            self.set(at + index, value);
-        }
+    fn write_payload(&self, at: usize, payload: impl Payload) {
+        // SAFETY: `at` promised a mapped slot that holds every word of the record, which its
+        // writer has reserved.
+        unsafe { payload.write(self.words.add(at)) }
     }
 }
 

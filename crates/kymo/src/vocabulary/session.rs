@@ -4,7 +4,7 @@
 //! Losses are not among them: `events_discarded` and `packet_seq_num` of the trace's packets are
 //! exact, and say where.
 
-use crate::ring::layout::ChannelKind;
+use crate::channel::ChannelKind;
 
 crate::enumeration! {
     /// A channel of a CPU.

@@ -28,7 +28,8 @@ use super::reader::{ChannelReader, Losses, Region, View};
 use super::source::{Live, Source};
 use crate::event::{Event, Vocabulary};
 use crate::platform::{ByPointer, ControlPointer, Platform};
-use crate::session::{Config, Memory};
+use crate::ring::config::Config;
+use crate::ring::region::Memory;
 use crate::sync::modelled::{self, Step};
 use crate::tracer::Tracer;
 
@@ -51,8 +52,10 @@ enum Kind {
     Short,
     Medium,
     Fill,
+    /// A `Fill` whose words are put straight into the ring.
+    InPlace,
 }
-use Kind::{Fill as F, Medium as M, Short as S};
+use Kind::{Fill as F, InPlace as P, Medium as M, Short as S};
 
 /// The number that the record of a call carries, if the record is whole.
 fn sequence(id: u32, payload: &[u32]) -> Option<u32> {
@@ -141,6 +144,10 @@ fn call<R: Reserve + 'static>(kind: Kind) {
         F => Tracer::<Cpu<R>>::record(Fill {
             seq,
             rest: [seq as u8; 168],
+        }),
+        P => Tracer::<Cpu<R>>::record_in_place::<Fill>(43, |out| {
+            out.push(seq);
+            while out.push(u32::from(seq as u8) * 0x0101_0101) {}
         }),
     }
     CURRENT.set(outer);

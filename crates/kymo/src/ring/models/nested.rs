@@ -280,6 +280,27 @@ fn a_dump_or_a_reader_at_every_step() {
     println!("{trials} trials");
 }
 
+/// Records whose words are put straight into the ring, alone and nested into each other.
+#[test]
+fn a_record_made_in_place_at_every_step() {
+    const IN_PLACE: &[Kind] = &[P, S, S, P, S, S, P, S, S, P, S, S, P, S, S, P, M, S];
+    for setting in [OVERWRITE, DISCARD] {
+        for look in [Look::Dump, Look::Live] {
+            let alone = Nested { look, ..ALONE };
+            everywhere::<Masked>(setting, IN_PLACE, alone);
+            everywhere::<LocalCas>(setting, IN_PLACE, alone);
+            everywhere::<LocalCas>(
+                setting,
+                IN_PLACE,
+                Nested {
+                    bursts: &[&[P]],
+                    ..alone
+                },
+            );
+        }
+    }
+}
+
 /// Three records that would fill a packet to its last word.
 #[test]
 fn a_packet_is_never_filled_to_its_last_word() {

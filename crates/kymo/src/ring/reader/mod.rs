@@ -8,14 +8,15 @@ use crate::sync::{Ordering::Acquire, fence};
 use core::mem::offset_of;
 
 use super::layout::{
-    COMPACT_IDS, CONTROL_SIZE, ChannelKind, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED,
-    EXTENDED_WORDS, HEADER_WORDS, Header, ID_BITS, MIN_PACKETS, Overflow, PACKET_SIZES, Refusal,
-    ReserveKind, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, TIME_BITS, TIME_MASK,
+    COMPACT_IDS, CONTROL_SIZE, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS,
+    HEADER_WORDS, Header, ID_BITS, MIN_PACKETS, Overflow, PACKET_SIZES, Refusal, ReserveKind,
+    SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, TIME_BITS, TIME_MASK,
 };
 use super::long::{join, split};
 use super::slot::word;
 use super::source::{Consume, Outside, Source};
-use crate::event::{Shape, Vocabulary};
+use crate::channel::ChannelKind;
+use crate::event::Shape;
 
 mod walk;
 pub use walk::{Packet, Place};
@@ -185,12 +186,6 @@ impl Region {
 pub trait Shapes {
     /// The shape of the event with this id; `None` where there is no such event.
     fn shape(&self, id: u32) -> Option<Shape>;
-}
-
-impl Shapes for Vocabulary {
-    fn shape(&self, id: u32) -> Option<Shape> {
-        Vocabulary::shape(self, id)
-    }
 }
 
 /// What a channel lost, as totals since the session began.

@@ -1,0 +1,183 @@
+//! How a writer reaches the control blocks of the CPU that it runs on.
+
+use core::mem::offset_of;
+
+use super::RecordType;
+use super::layout::{CONTROL_SIZE, Control, switch};
+use super::long::Native;
+use crate::channel::ChannelKind;
+use crate::sync::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::Release};
+
+/// How code reaches the control blocks of the CPU that it runs on.
+///
+/// # Safety
+/// `control` gives blocks of this CPU, in memory that is never unmapped; `load`, `store` and
+/// `is_on` act on the same blocks.
+pub unsafe trait Local {
+    /// A handle to this CPU's blocks, good until the code may be moved.
+    type Cpu: Copy;
+
+    /// Whether the switch in this CPU's block is on.
+    fn is_on<W: ControlWord>() -> bool;
+    /// This CPU; `None` where it has no ring (more CPUs than the session was started for).
+    fn cpu() -> Option<Self::Cpu>;
+    /// Loads a machine word, on a 32-bit processor the low half (relaxed).
+    ///
+    /// # Safety
+    /// Of this and the functions below: `cpu` was got since the code was last free to move, and `W`
+    /// is a word of that width.
+    unsafe fn load_word<W: ControlWord>(cpu: Self::Cpu) -> usize;
+    /// Loads a 32-bit word (relaxed).
+    ///
+    /// # Safety
+    /// As [`load_word`](Self::load_word).
+    unsafe fn load<W: ControlWord>(cpu: Self::Cpu) -> u32;
+    /// Stores a 32-bit word (relaxed).
+    ///
+    /// # Safety
+    /// As [`load_word`](Self::load_word); and the ring's rules allow the value.
+    unsafe fn store<W: ControlWord>(cpu: Self::Cpu, value: u32);
+    /// Stores a machine word; all earlier stores are visible before it (release).
+    ///
+    /// # Safety
+    /// As [`store`](Self::store).
+    unsafe fn publish_word<W: ControlWord>(cpu: Self::Cpu, value: usize);
+    /// The whole block of one channel.
+    fn control(cpu: Self::Cpu, kind: ChannelKind) -> &'static Control;
+}
+
+/// A word of a control block, as a constant offset from this CPU's first block.
+///
+/// # Safety
+/// `OFFSET` is that of a word of a control block, aligned for it. Only this crate implements it.
+pub unsafe trait ControlWord {
+    /// The offset in bytes.
+    const OFFSET: usize;
+    /// Of a switch: the bits of its byte.
+    const MASK: u8 = 0xff;
+}
+
+macro_rules! control_words {
+    ($($(#[$doc:meta])* $name:ident: $field:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<R>(core::marker::PhantomData<R>);
+        // SAFETY: the offset of that field.
+        unsafe impl<R: RecordType> ControlWord for $name<R> {
+            const OFFSET: usize = R::CHANNEL as usize * CONTROL_SIZE + offset_of!(Control, $field);
+        }
+    )*};
+}
+
+control_words! {
+    /// `cursor` of the record's channel.
+    Cursor: cursor;
+    /// `limit` of the record's channel.
+    Limit: limit;
+    /// `epoch` of the record's channel.
+    Epoch: epoch;
+    /// `mask` of the record's channel.
+    Mask: mask;
+    /// `base` of the record's channel.
+    Base: base;
+    /// `events` of the record's channel.
+    Events: events;
+}
+
+/// The id of a declared event. A raw record's is known at run time only, and so is its switch.
+const fn declared_id<R: RecordType>() -> u32 {
+    assert!(R::ID.is_some(), "a raw record's switch is found by its id");
+    match R::ID {
+        Some(id) => id,
+        None => 0,
+    }
+}
+
+/// The event's switch.
+#[derive(Debug)]
+pub struct Switch<R>(core::marker::PhantomData<R>);
+// SAFETY: the offset of a byte in `on` or `on_more`.
+unsafe impl<R: RecordType> ControlWord for Switch<R> {
+    const OFFSET: usize = {
+        let first = if switch(declared_id::<R>()).more {
+            offset_of!(Control, on_more)
+        } else {
+            offset_of!(Control, on)
+        };
+        R::CHANNEL as usize * CONTROL_SIZE + first + switch(declared_id::<R>()).byte
+    };
+    const MASK: u8 = switch(declared_id::<R>()).mask;
+}
+
+/// Gives a pointer to this CPU's first control block, for platforms that keep one in their per-CPU
+/// data.
+///
+/// # Safety
+/// As for [`Local`]: the blocks belong to this CPU and stay mapped. Null means that this CPU has
+/// none.
+pub unsafe trait ControlPointer: 'static {
+    /// Whether it is never null: then nothing tests it.
+    const NEVER_NULL: bool = false;
+
+    /// The pointer.
+    fn get() -> *const Control;
+}
+
+/// [`Local`] through a pointer.
+#[derive(Debug)]
+pub struct ByPointer<T>(core::marker::PhantomData<T>);
+
+/// A handle of [`ByPointer`].
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks(core::ptr::NonNull<Control>);
+
+impl Blocks {
+    #[inline(always)]
+    fn word<W: ControlWord, A>(self) -> &'static A {
+        // SAFETY: `ControlPointer` promised mapped blocks, one a kind; OFFSET lies inside of them
+        // and is aligned for the word.
+        unsafe { &*self.0.as_ptr().byte_add(W::OFFSET).cast::<A>() }
+    }
+}
+
+// SAFETY: everything acts on the blocks that `ControlPointer` vouches for.
+unsafe impl<T: ControlPointer> Local for ByPointer<T> {
+    type Cpu = Blocks;
+
+    #[inline(always)]
+    fn is_on<W: ControlWord>() -> bool {
+        Self::cpu().is_some_and(|cpu| cpu.word::<W, AtomicU8>().load(Relaxed) & W::MASK != 0)
+    }
+    #[inline(always)]
+    fn cpu() -> Option<Blocks> {
+        let pointer = T::get().cast_mut();
+        if T::NEVER_NULL {
+            // SAFETY: the implementor promised it.
+            return Some(Blocks(unsafe {
+                core::ptr::NonNull::new_unchecked(pointer)
+            }));
+        }
+        core::ptr::NonNull::new(pointer).map(Blocks)
+    }
+    #[inline(always)]
+    unsafe fn load_word<W: ControlWord>(cpu: Blocks) -> usize {
+        cpu.word::<W, Native>().load(Relaxed) as usize
+    }
+    #[inline(always)]
+    unsafe fn load<W: ControlWord>(cpu: Blocks) -> u32 {
+        cpu.word::<W, AtomicU32>().load(Relaxed)
+    }
+    #[inline(always)]
+    unsafe fn store<W: ControlWord>(cpu: Blocks, value: u32) {
+        cpu.word::<W, AtomicU32>().store(value, Relaxed);
+    }
+    #[inline(always)]
+    unsafe fn publish_word<W: ControlWord>(cpu: Blocks, value: usize) {
+        cpu.word::<W, Native>().store(value as _, Release);
+    }
+    #[inline(always)]
+    fn control(cpu: Blocks, kind: ChannelKind) -> &'static Control {
+        // SAFETY: as in `word`; the blocks of one CPU stand in a row, one a kind.
+        unsafe { &*cpu.0.as_ptr().add(kind as usize) }
+    }
+}

@@ -1,0 +1,526 @@
+//! Memory, and how a region is laid out in it: header, control blocks, record sizes, metadata,
+//! rings.
+//!
+//! A region is formed under writers that may still come from an earlier session over the memory,
+//! and under readers that still look at it. Each step says which of them it is for.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+
+use super::config::{Config, Error};
+use super::layout::{
+    CONTROL_OFFSET, CONTROL_SIZE, Control, Crc32, HEADER_WORDS, Header, REGION_ALIGN, ReserveKind,
+    SEQUENCES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
+};
+#[cfg(target_pointer_width = "64")]
+use super::local_cas;
+use super::reader::Region;
+use super::source::Live;
+use super::{Environment, masked};
+use crate::channel::ChannelKind;
+use crate::event::Shape;
+use crate::sync::{
+    AtomicU8, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    fence,
+};
+
+/// Static memory for a region of `SIZE` bytes and at most `CPUS` CPUs:
+/// `static REGION: RegionMemory<{ 8 << 20 }, 4> = RegionMemory::new();`
+///
+/// All zero, so it takes no room in the kernel's image.
+#[repr(C, align(4096))]
+pub struct RegionMemory<const SIZE: usize, const CPUS: u32>(UnsafeCell<[u8; SIZE]>);
+
+// SAFETY: only reached through `Memory`, whose users touch it atomically, or before `start`
+// publishes it.
+unsafe impl<const SIZE: usize, const CPUS: u32> Sync for RegionMemory<SIZE, CPUS> {}
+
+impl<const SIZE: usize, const CPUS: u32> RegionMemory<SIZE, CPUS> {
+    /// Zeros.
+    pub const fn new() -> Self {
+        RegionMemory(UnsafeCell::new([0; SIZE]))
+    }
+
+    /// The memory, as `start` takes it.
+    pub const fn memory(&'static self) -> Memory {
+        // SAFETY: static, aligned, and nobody else has a reference into the cell.
+        unsafe { Memory::new(self.0.get().cast(), SIZE, CPUS) }
+    }
+
+    /// The control blocks of one CPU: what its pointer or register must hold. Valid before `start`,
+    /// and for CPUs that a session does not record: all switches are off there. Null for a CPU
+    /// beyond `CPUS`, or where the memory ends before it.
+    pub fn control(&'static self, cpu: u32) -> *const Control {
+        self.memory().control(cpu)
+    }
+}
+
+impl<const SIZE: usize, const CPUS: u32> Default for RegionMemory<SIZE, CPUS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const SIZE: usize, const CPUS: u32> fmt::Debug for RegionMemory<SIZE, CPUS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegionMemory")
+            .field("size", &SIZE)
+            .field("cpus", &CPUS)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Memory that a region may be laid out in.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    base: *mut u8,
+    len: usize,
+    cpus: u32,
+}
+
+// SAFETY: a pointer to memory that lives for ever; see `new`.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `len` zeroed bytes at `base` (or what an earlier session left there), for at most `cpus`
+    /// CPUs.
+    ///
+    /// # Safety
+    /// They stay mapped and writable for ever (a writer that has tested its switch may still come,
+    /// whenever), belong to Kymo alone, and are aligned to [`REGION_ALIGN`].
+    pub const unsafe fn new(base: *mut u8, len: usize, cpus: u32) -> Memory {
+        Memory { base, len, cpus }
+    }
+
+    /// The control blocks of one CPU; null where there are none for it.
+    pub fn control(&self, cpu: u32) -> *const Control {
+        if cpu >= self.cpus || self.blocks_end() > self.len {
+            return core::ptr::null();
+        }
+        self.block(cpu, ChannelKind::Events)
+    }
+
+    /// Where the control blocks of all CPUs end that code may ever ask for, recorded or not: what
+    /// comes behind is never taken for one.
+    fn blocks_end(&self) -> usize {
+        (self.cpus as usize)
+            .saturating_mul(ChannelKind::ALL.len() * CONTROL_SIZE)
+            .saturating_add(CONTROL_OFFSET)
+    }
+
+    fn block(&self, cpu: u32, kind: ChannelKind) -> *const Control {
+        let index = cpu as usize * ChannelKind::ALL.len() + kind as usize;
+        self.base
+            .wrapping_add(CONTROL_OFFSET + index * CONTROL_SIZE)
+            .cast_const()
+            .cast()
+    }
+
+    /// The control blocks of so many CPUs, which `start` has seen to lie inside of the memory.
+    pub(crate) fn blocks(&self, cpus: u32) -> impl Iterator<Item = &Control> {
+        debug_assert!(cpus <= self.cpus);
+        (0..cpus).flat_map(move |cpu| {
+            // SAFETY: inside of the memory, which stays mapped; only ever touched atomically.
+            ChannelKind::ALL
+                .into_iter()
+                .map(move |kind| unsafe { &*self.block(cpu, kind) })
+        })
+    }
+
+    /// The memory as a reader sees it.
+    pub fn live(&self) -> Live {
+        // SAFETY: `new` was promised memory that stays; it is written atomically once a session
+        // runs.
+        unsafe { Live::new(self.base, self.len as u64) }
+    }
+
+    fn zero(&self, bytes: core::ops::Range<usize>) {
+        for word in bytes.start / 4..bytes.end / 4 {
+            self.word(word).store(0, Relaxed);
+        }
+    }
+
+    fn word(&self, index: usize) -> &AtomicU32 {
+        debug_assert!(4 * index < self.len);
+        // SAFETY: callers stay inside of the layout, which `plan` has checked against `len`.
+        unsafe { &*self.base.cast::<AtomicU32>().add(index) }
+    }
+}
+
+/// What a region holds besides its rings: what a reader needs to understand the records.
+pub(crate) trait Contents {
+    /// Id and size of every record.
+    fn shapes(&self) -> impl Iterator<Item = (u32, Shape)>;
+
+    /// Words of the longest record, header included.
+    fn longest_record(&self) -> usize;
+
+    /// Writes the trace's metadata; as long for any UUID.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn write_metadata(&self, uuid: [u8; 16], out: &mut impl fmt::Write) -> fmt::Result;
+}
+
+/// Where things stand in the region.
+struct Plan {
+    shapes: usize,
+    shapes_len: usize,
+    metadata: usize,
+    metadata_len: usize,
+    rings: usize,
+    total: usize,
+}
+
+/// Counts what is written, and keeps nothing.
+struct Length(usize);
+
+impl fmt::Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
+    }
+}
+
+/// Writes text into the region, and a checksum of it.
+struct Text<'a> {
+    memory: &'a Memory,
+    at: usize,
+    crc: Crc32,
+}
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for &byte in text.as_bytes() {
+            if self.at >= self.memory.len {
+                return Err(fmt::Error);
+            }
+            // SAFETY: inside of the memory. Atomic, because a reader of an earlier session may
+            // still look.
+            unsafe { (*self.memory.base.add(self.at).cast::<AtomicU8>()).store(byte, Relaxed) };
+            self.at += 1;
+        }
+        self.crc.update(text.as_bytes());
+        Ok(())
+    }
+}
+
+impl Plan {
+    fn new(memory: &Memory, config: &Config, contents: &impl Contents) -> Result<Plan, Error> {
+        let mut length = Length(0);
+        // Counting cannot fail. Any other UUID takes as much room.
+        let _ = contents.write_metadata([0; 16], &mut length);
+        let shapes = memory.blocks_end();
+        let shapes_len = contents.shapes().count();
+        let metadata = shapes + 8 * shapes_len;
+        let packet_size = config.packet_size as usize;
+        // Rings are aligned to the packet size as an address, so that a record's slot is found by
+        // masking.
+        let base = memory.base as usize;
+        let rings = (base + metadata + length.0).next_multiple_of(packet_size.max(64)) - base;
+        let packets: usize = ChannelKind::ALL
+            .iter()
+            .map(|&kind| config.packets_of(kind) as usize)
+            .sum();
+        let size = packets
+            .checked_mul(packet_size)
+            .and_then(|size| size.checked_mul(config.cpus as usize));
+        let total = size
+            .and_then(|size| size.checked_add(rings))
+            .ok_or(Error::Config("the size of the rings"))?;
+        if total > memory.len {
+            return Err(Error::Memory(total));
+        }
+        Ok(Plan {
+            shapes,
+            shapes_len,
+            metadata,
+            metadata_len: length.0,
+            rings,
+            total,
+        })
+    }
+}
+
+/// Sessions of this boot.
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+/// Address of the memory that a `start` is at work on, 0 for none.
+static STARTING: AtomicUsize = AtomicUsize::new(0);
+
+struct Starting;
+
+impl Starting {
+    /// One `start` at a time: a second one over the same memory is refused, one over another memory
+    /// waits.
+    fn claim(memory: &Memory) -> Result<Starting, Error> {
+        let mine = memory.base as usize;
+        loop {
+            match STARTING.compare_exchange_weak(0, mine, Acquire, Relaxed) {
+                Ok(_) => return Ok(Starting),
+                Err(other) if other == mine => return Err(Error::Running),
+                Err(_) => core::hint::spin_loop(),
+            }
+        }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        STARTING.store(0, Release);
+    }
+}
+
+impl Memory {
+    /// Lays out a region and lets writers in; gives the number of the session over it. No event is
+    /// on yet.
+    ///
+    /// The memory of an earlier session is used again; its packet numbers go on, so that nothing
+    /// old is taken for new.
+    ///
+    /// # Errors
+    /// See [`Error`]; the memory is as it was then.
+    pub(crate) fn form<N: Environment>(
+        &self,
+        config: &Config,
+        reserve: ReserveKind,
+        contents: &impl Contents,
+    ) -> Result<u64, Error> {
+        config.check(self.cpus, contents.longest_record(), reserve)?;
+        if !(self.base as usize).is_multiple_of(REGION_ALIGN) {
+            return Err(Error::Alignment);
+        }
+        if self.len < self.blocks_end() {
+            return Err(Error::Memory(self.blocks_end()));
+        }
+        let _starting = Starting::claim(self)?;
+        // A good header is a session of this boot, or of the one before a warm reset.
+        let earlier = Region::open(&self.live()).ok();
+        if earlier.as_ref().is_some_and(|region| {
+            region.header().state == State::Running as u32 && SESSIONS.load(Relaxed) > 0
+        }) {
+            return Err(Error::Running);
+        }
+        // A header that a warm reset left may say anything.
+        let earlier_id = earlier
+            .as_ref()
+            .map_or(0, |region| region.header().session_id)
+            .min(u64::MAX / 2);
+        let session_id = (SESSIONS.load(Relaxed) as u64).max(earlier_id) + 1;
+        let plan = Plan::new(self, config, contents)?;
+        // From here on an earlier session's readers find that it is over.
+        self.word(STATE_WORD).store(State::Forming as u32, Release);
+        self.word(SESSION_WORD).store(session_id as u32, Release);
+        self.word(SESSION_WORD + 1)
+            .store((session_id >> 32) as u32, Release);
+        SESSIONS.store(session_id as usize, Relaxed);
+        // Partner: the reader's acquire fence between its copy and its look at the session's
+        // number.
+        fence(Release);
+        close_blocks::<N>(self);
+        let first_packet = earlier.map_or(0, |region| first_packet(self, region.header()));
+        // Zeroing takes a while: time begins after it.
+        self.zero(plan.rings..plan.total);
+        let clock_start = N::clock();
+        let uuid = uuid(config, clock_start, session_id);
+
+        for (index, (id, shape)) in contents.shapes().enumerate() {
+            let at = plan.shapes / 4 + 2 * index;
+            self.word(at).store(id, Relaxed);
+            self.word(at + 1).store(shape.to_word(), Relaxed);
+        }
+        let mut text = Text {
+            memory: self,
+            at: plan.metadata,
+            crc: Crc32::new(),
+        };
+        contents
+            .write_metadata(uuid, &mut text)
+            .map_err(|fmt::Error| Error::Memory(plan.total))?;
+        let metadata_crc = text.crc.finish();
+
+        let mut ring = plan.rings;
+        for cpu in 0..config.cpus {
+            for kind in ChannelKind::ALL {
+                // SAFETY: `plan` placed this block inside of the memory, which stays mapped.
+                let control = unsafe { &*self.block(cpu, kind) };
+                set_up(
+                    self,
+                    control,
+                    config,
+                    cpu,
+                    kind,
+                    ring,
+                    reserve,
+                    first_packet,
+                    clock_start,
+                );
+                ring += config.packets_of(kind) as usize * config.packet_size as usize;
+            }
+        }
+        // A writer that comes from here on sees all of its block, if it sees that it is open.
+        N::synchronize();
+        for control in self.blocks(config.cpus) {
+            let end = control.cursor.load(Relaxed) - 4 * SLOT_HEADER_WORDS as u64
+                + u64::from(config.packet_size);
+            control.limit.store(end - 4, Relaxed);
+            control.packet_size.store(config.packet_size, Relaxed);
+        }
+
+        let header = Header {
+            state: State::Forming as u32,
+            word_size: size_of::<usize>() as u8,
+            total_size: plan.total as u64,
+            compat: 0,
+            incompat: if contents.shapes().any(|(_, shape)| shape.is_wide()) {
+                SEQUENCES
+            } else {
+                0
+            },
+            self_phys: config.phys,
+            region_va: if reserve == ReserveKind::Masked {
+                self.base.expose_provenance() as u64
+            } else {
+                0
+            },
+            session_id,
+            uuid,
+            clock: config.clock,
+            clock_start,
+            reserve: reserve as u32,
+            cpus: config.cpus,
+            kinds: ChannelKind::ALL.len() as u32,
+            control_offset: CONTROL_OFFSET as u64,
+            control_size: CONTROL_SIZE as u32,
+            slot_header_size: 4 * SLOT_HEADER_WORDS as u32,
+            metadata_offset: plan.metadata as u64,
+            metadata_len: plan.metadata_len as u32,
+            shapes_len: plan.shapes_len as u32,
+            shapes_offset: plan.shapes as u64,
+            build_id: config.build_id,
+            metadata_crc,
+        };
+        // The magic comes last, so that nobody who looks meanwhile finds half a header.
+        let words: [u32; HEADER_WORDS] = header.to_words();
+        self.word(0).store(0, Release);
+        for (index, word) in words.into_iter().enumerate().rev() {
+            self.word(index).store(word, Release);
+        }
+        // Partner: the reader's acquire of `state`. Everything above is visible before it.
+        self.word(STATE_WORD).store(State::Running as u32, Release);
+        // A CPU that sees its switch on must see its block as it is now, and nothing in a
+        // tracepoint orders the two.
+        N::synchronize();
+        Ok(session_id)
+    }
+
+    /// Whether it is session `id` that runs over the memory.
+    pub(crate) fn runs(&self, id: u64) -> bool {
+        let running = self.word(STATE_WORD).load(Acquire) == State::Running as u32;
+        let current = u64::from(self.word(SESSION_WORD).load(Relaxed));
+        running && current == id & u64::from(u32::MAX)
+    }
+
+    /// Tells readers that no writer is at work any more.
+    pub(crate) fn close(&self) {
+        // Partner: the reader's acquire of `state`.
+        self.word(STATE_WORD).store(State::Stopped as u32, Release);
+    }
+}
+
+/// Lets no writer into any block, and returns when none is inside. One that tested its switch under
+/// an earlier session may come at any time; it finds no room, and then no session.
+fn close_blocks<N: Environment>(memory: &Memory) {
+    for control in memory.blocks(memory.cpus) {
+        control.packet_size.store(0, Relaxed);
+    }
+    // One that is past that test may yet raise its limit.
+    N::synchronize();
+    for control in memory.blocks(memory.cpus) {
+        control.limit.store(0, Relaxed);
+    }
+    N::synchronize();
+}
+
+/// The number of every channel's first packet: above all that an earlier session over this memory
+/// has used.
+fn first_packet(memory: &Memory, earlier: &Header) -> u64 {
+    let prep = memory
+        .blocks(earlier.cpus.min(memory.cpus))
+        .map(|control| control.prep.load(Relaxed))
+        .max()
+        .unwrap_or(0);
+    // What a damaged block says must not make positions overflow.
+    if prep < 1 << 40 { prep + 1 } else { 0 }
+}
+
+/// One channel: constants, counters at zero, the writer at the beginning of its first packet. Its
+/// switches are off, its ring is zero; it is closed until it has a limit and a packet size.
+#[allow(clippy::too_many_arguments)] // Called from one place, with the parts of the plan.
+fn set_up(
+    memory: &Memory,
+    control: &Control,
+    config: &Config,
+    cpu: u32,
+    kind: ChannelKind,
+    ring: usize,
+    reserve: ReserveKind,
+    first_packet: u64,
+    clock_start: u64,
+) {
+    let packets = config.packets_of(kind);
+    for switch in control.on.iter().chain(&control.on_more) {
+        switch.store(0, Relaxed);
+    }
+    control.packets.store(packets, Relaxed);
+    control.overflow.store(config.overflow as u32, Relaxed);
+    control.cpu.store(cpu, Relaxed);
+    control.kind.store(kind as u32, Relaxed);
+    control.consumer.store(config.consumer as u32, Relaxed);
+    control.ring_offset.store(ring as u64, Relaxed);
+    control.first_packet.store(first_packet, Relaxed);
+    control.consumed.store(first_packet, Relaxed);
+    for counter in [&control.retired_events, &control.discarded] {
+        counter.store(0, Relaxed);
+    }
+    for counter in [&control.abandoned, &control.clock_back, &control.too_large] {
+        counter.store(0, Relaxed);
+    }
+    let address = (memory.base.expose_provenance() + ring) as u64;
+    let packet_size = u64::from(config.packet_size);
+    match reserve {
+        ReserveKind::Masked => {
+            control.base.store(address, Relaxed);
+            masked::begin(control, address, packet_size, first_packet, clock_start);
+        }
+        #[cfg(target_pointer_width = "64")]
+        ReserveKind::LocalCas => {
+            local_cas::begin(control, address, packet_size, first_packet, clock_start)
+        }
+    }
+}
+
+/// A UUID of version 8 (custom) from what tells sessions apart; the same run gives the same one.
+/// FNV-1a, 128 bits.
+fn uuid(config: &Config, clock_start: u64, session_id: u64) -> [u8; 16] {
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    let numbers = [
+        clock_start,
+        session_id,
+        config.seed,
+        u64::from(config.cpus),
+        u64::from(config.packet_size),
+    ];
+    for byte in numbers
+        .into_iter()
+        .flat_map(u64::to_le_bytes)
+        .chain(config.build_id)
+    {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    let mut uuid = hash.to_be_bytes();
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}

@@ -1,0 +1,241 @@
+//! Sessions: recording over a region starts, what is recorded is switched, recording stops.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::channel::ChannelKind;
+use crate::ctf::tsdl;
+use crate::event::{Event, EventSchema, Shape, Vocabulary};
+use crate::platform::Platform;
+use crate::ring::config::{Config, Error};
+use crate::ring::layout::{Clock, Control, switch};
+use crate::ring::reader::{Region, View};
+use crate::ring::region::{Contents, Memory};
+use crate::ring::source::Live;
+use crate::ring::switches::{BitSwitches, ByteSwitches};
+use crate::ring::{Reserve, name_epoch};
+use crate::sync::Ordering::Relaxed;
+use crate::tracer::Tracer;
+use crate::vocabulary::SessionEnd;
+
+/// What a session's region says about its records.
+struct Described {
+    vocabulary: &'static Vocabulary,
+    clock: Clock,
+    hosted: bool,
+}
+
+impl Contents for Described {
+    fn shapes(&self) -> impl Iterator<Item = (u32, Shape)> {
+        let events = self.vocabulary.events().iter();
+        events.map(|event| (event.id, event.shape()))
+    }
+
+    fn longest_record(&self) -> usize {
+        self.vocabulary.max_record_words()
+    }
+
+    fn write_metadata(&self, uuid: [u8; 16], out: &mut impl fmt::Write) -> fmt::Result {
+        let session = tsdl::Session {
+            uuid,
+            clock: self.clock,
+            hosted: self.hosted,
+        };
+        tsdl::write(out, &session, self.vocabulary)
+    }
+}
+
+impl<P: Platform> Tracer<P> {
+    /// Lays out the region and begins to record: every event of the vocabulary is switched on.
+    ///
+    /// # Errors
+    /// Those of [`start_with`](Self::start_with).
+    pub fn start(
+        memory: Memory,
+        config: &Config,
+        vocabulary: &'static Vocabulary,
+    ) -> Result<Session<P>, Error> {
+        Self::start_with(memory, config, vocabulary, |_| true)
+    }
+
+    /// [`start`](Self::start) with only those events on that `is_on` asks for, and all names.
+    ///
+    /// The memory of an earlier session is used again; its packet numbers go on, so that nothing
+    /// old is taken for new.
+    ///
+    /// # Errors
+    /// See [`Error`]; nothing is recorded then.
+    pub fn start_with(
+        memory: Memory,
+        config: &Config,
+        vocabulary: &'static Vocabulary,
+        is_on: impl Fn(&EventSchema) -> bool,
+    ) -> Result<Session<P>, Error> {
+        let described = Described {
+            vocabulary,
+            clock: config.clock,
+            hosted: config.hosted,
+        };
+        let id = memory.form::<P>(config, <P::Reserve as Reserve>::KIND, &described)?;
+        let session = Session {
+            memory,
+            cpus: config.cpus,
+            id,
+            platform: PhantomData,
+        };
+        // Before the switches: whoever sees one on finds that its things have no names yet.
+        name_epoch::advance();
+        let on = vocabulary
+            .events()
+            .iter()
+            .filter(|event| event.channel == ChannelKind::Names || is_on(event));
+        on.for_each(|event| session.set(event, true));
+        P::dump_state();
+        Ok(session)
+    }
+}
+
+/// A session over one region. Dropping it changes nothing: recording goes on until
+/// [`stop`](Session::stop).
+#[derive(Debug)]
+pub struct Session<P> {
+    memory: Memory,
+    cpus: u32,
+    id: u64,
+    platform: PhantomData<P>,
+}
+
+impl<P: Platform> Session<P> {
+    /// The region, for a reader.
+    pub fn live(&self) -> Live {
+        self.memory.live()
+    }
+
+    /// Records the kernel's state again: what [`Platform::dump_state`] recorded at the start may have
+    /// been overwritten since. Before the [`stop`](Self::stop) of a flight recorder, or from a panic
+    /// handler if what `dump_state` does is safe there. Takes no lock of its own.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] after the stop.
+    pub fn snapshot(&self) -> Result<(), Error> {
+        self.check_running()?;
+        P::dump_state();
+        Ok(())
+    }
+
+    /// Stops recording. Returns when no writer is inside of a record; the rings keep what they
+    /// hold. The last record is a `kymo_session_end` with the totals of all channels, on the CPU
+    /// that calls, if the vocabulary has that event and it is on.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] where it was stopped already, or another session has begun over the
+    /// memory.
+    pub fn stop(&self) -> Result<(), Error> {
+        self.check_running()?;
+        // By the session's own switches: whoever calls may have no ring, and must then not be asked
+        // for it.
+        let reports_end = self.is_on(&SessionEnd::SCHEMA);
+        for (_, (bytes, bits)) in self.switches() {
+            for switch in bytes.iter().chain(bits) {
+                switch.store(0, Relaxed);
+            }
+        }
+        P::synchronize();
+        if reports_end && let Some(end) = self.totals() {
+            Tracer::<P>::record(end);
+        }
+        self.memory.close();
+        Ok(())
+    }
+
+    /// What all channels hold and have lost. Nobody writes any more.
+    fn totals(&self) -> Option<SessionEnd> {
+        let live = self.live();
+        let region = Region::open(&live).ok()?;
+        let mut end = SessionEnd {
+            recorded: 0,
+            reused: 0,
+            discarded: 0,
+            too_large: 0,
+            clock_back: 0,
+            abandoned: 0,
+        };
+        for (cpu, kind) in (0..self.cpus).flat_map(|cpu| ChannelKind::ALL.map(|kind| (cpu, kind))) {
+            let mut reader = region.channel(&live, cpu, kind).ok()?;
+            let (retained, reused) = reader.events(&live, View::PostMortem).ok()?;
+            reader.refresh_dropped(&live).ok()?;
+            let losses = reader.losses();
+            let add = |sum: &mut u64, count: u64| *sum = sum.saturating_add(count);
+            add(&mut end.recorded, retained.saturating_add(reused));
+            add(&mut end.reused, reused);
+            add(&mut end.discarded, losses.dropped);
+            add(&mut end.too_large, losses.too_large);
+            add(&mut end.clock_back, losses.clock_back);
+            add(&mut end.abandoned, losses.abandoned);
+        }
+        Some(end)
+    }
+
+    fn check_running(&self) -> Result<(), Error> {
+        if self.memory.runs(self.id) {
+            Ok(())
+        } else {
+            Err(Error::NotRunning)
+        }
+    }
+
+    fn controls(&self) -> impl Iterator<Item = &Control> {
+        self.memory.blocks(self.cpus)
+    }
+
+    /// The switches of every CPU's channels, and the kernel's own if it has some.
+    fn switches(&self) -> impl Iterator<Item = (ChannelKind, (&ByteSwitches, &BitSwitches))> {
+        let own = P::switches()
+            .into_iter()
+            .flat_map(|switches| ChannelKind::ALL.map(|kind| (kind, switches.of(kind))));
+        let blocks = self
+            .controls()
+            .map(|control| (&control.on, &control.on_more));
+        ChannelKind::ALL.into_iter().cycle().zip(blocks).chain(own)
+    }
+
+    /// Switches an event on or off, on every CPU. One call at a time; a record that is being
+    /// written is not waited for.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] after the stop.
+    pub fn switch(&self, event: &EventSchema, on: bool) -> Result<(), Error> {
+        self.check_running()?;
+        self.set(event, on);
+        Ok(())
+    }
+
+    /// Whether an event is on, on the first CPU.
+    fn is_on(&self, event: &EventSchema) -> bool {
+        let place = switch(event.id);
+        let first = self.switches().find(|(kind, _)| *kind == event.channel);
+        let byte = first.and_then(|(_, (bytes, bits))| {
+            if place.more {
+                bits.get(place.byte)
+            } else {
+                bytes.get(place.byte)
+            }
+        });
+        byte.is_some_and(|byte| byte.load(Relaxed) & place.mask != 0)
+    }
+
+    fn set(&self, event: &EventSchema, on: bool) {
+        let place = switch(event.id);
+        for (_, (bytes, bits)) in self.switches().filter(|(kind, _)| *kind == event.channel) {
+            let byte = if place.more {
+                bits.get(place.byte)
+            } else {
+                bytes.get(place.byte)
+            };
+            if let Some(byte) = byte {
+                let others = byte.load(Relaxed) & !place.mask;
+                byte.store(if on { others | place.mask } else { others }, Relaxed);
+            }
+        }
+    }
+}

@@ -5,11 +5,11 @@
 //! three decimals: the trace's nanoseconds, exactly. Processes and threads have numbers in this
 //! format; here these are numbers of tracks, and what the trace calls them is in their names.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
+use crate::cells::{display, integer, json_text};
 use crate::timeline::{Canvas, Flow, Label, Track, TrackId, TrackKind};
 use crate::value::Note;
 
@@ -17,105 +17,183 @@ use crate::value::Note;
 struct Place {
     /// The track's outermost one.
     pid: u64,
-    /// What a counter is called, which is told with each value.
+    /// What a counter is called, which goes with each value.
     name: String,
+    /// What every event on the track has: `,"pid":1,"tid":2`.
+    ids: Box<[u8]>,
 }
+
+/// Bytes that are written at once.
+const BLOCK: usize = 1 << 16;
 
 /// Writes the file.
 #[derive(Debug)]
 pub(crate) struct Chrome<W> {
     out: W,
-    places: HashMap<TrackId, Place>,
+    /// What is not written yet.
+    text: Vec<u8>,
+    /// By number of the track.
+    places: Vec<Option<Place>>,
     has_begun: bool,
+}
+
+/// What is behind the times and numbers of an event, besides its label.
+enum Extra {
+    None,
+    /// A point concerns its thread.
+    Scope,
+    /// A slice with both its ends.
+    Duration,
 }
 
 impl<W: Write> Chrome<W> {
     pub(crate) fn new(out: W) -> Chrome<W> {
         Chrome {
             out,
-            places: HashMap::new(),
+            text: Vec::new(),
+            places: Vec::new(),
             has_begun: false,
         }
     }
 
-    fn line(&mut self, object: &Json) -> io::Result<()> {
-        let before = if std::mem::replace(&mut self.has_begun, true) {
-            ",\n"
-        } else {
-            "{\"traceEvents\":[\n"
-        };
-        write!(self.out, "{before}{object}")
+    fn place(&self, track: TrackId) -> Option<&Place> {
+        self.places.get(usize::try_from(track).ok()?)?.as_ref()
     }
 
-    fn event(&mut self, phase: &str, at: u64, track: TrackId, more: Json) -> io::Result<()> {
-        let pid = self.places.get(&track).map_or(track, |place| place.pid);
-        let before = if std::mem::replace(&mut self.has_begun, true) {
-            ",\n"
+    #[inline]
+    fn separate(&mut self) {
+        let before: &[u8] = if std::mem::replace(&mut self.has_begun, true) {
+            b",\n"
         } else {
-            "{\"traceEvents\":[\n"
+            b"{\"traceEvents\":[\n"
         };
+        self.text.extend_from_slice(before);
+    }
+
+    /// Begins an event's object.
+    #[inline]
+    fn open(&mut self, phase: u8, at: u64, track: TrackId) {
+        self.separate();
+        self.text.extend_from_slice(b"{\"ph\":\"");
+        self.text.push(phase);
+        self.text.extend_from_slice(b"\",\"ts\":");
         // A float would round: the number is written as it is.
-        let (micros, nanos) = (at / 1000, at % 1000);
-        write!(
-            self.out,
-            "{before}{{\"ph\":\"{phase}\",\"ts\":{micros}.{nanos:03},\"pid\":{pid},\"tid\":{track}"
-        )?;
-        if let Json::Object(more) = more {
-            for (name, value) in more {
-                write!(self.out, ",{}:{value}", Json::from(name))?;
-            }
+        let (micros, nanos) = (at / 1000, (at % 1000) as u16);
+        integer(&mut self.text, micros);
+        let digit = |number: u16| b'0' + (number % 10) as u8;
+        let thousandths = [b'.', digit(nanos / 100), digit(nanos / 10), digit(nanos)];
+        self.text.extend_from_slice(&thousandths);
+        let place = usize::try_from(track).ok();
+        match place.and_then(|place| self.places.get(place)?.as_ref()) {
+            Some(place) => self.text.extend_from_slice(&place.ids),
+            None => display(
+                &mut self.text,
+                format_args!(",\"pid\":{track},\"tid\":{track}"),
+            ),
         }
-        self.out.write_all(b"}")
+    }
+
+    /// Ends it.
+    #[inline]
+    fn close(&mut self) -> io::Result<()> {
+        self.text.push(b'}');
+        match self.text.len() {
+            BLOCK.. => self.write(),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.text)?;
+        self.text.clear();
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        phase: u8,
+        at: u64,
+        track: TrackId,
+        label: &Label<'_>,
+        extra: &Extra,
+    ) -> io::Result<()> {
+        self.open(phase, at, track);
+        let text = &mut self.text;
+        if !label.notes.is_empty() {
+            text.extend_from_slice(b",\"args\":{");
+            arguments(text, label.notes);
+            text.push(b'}');
+        }
+        if !label.name.is_empty() {
+            text.extend_from_slice(b",\"cat\":");
+            json_text(text, label.category);
+        }
+        if let Extra::Duration = extra {
+            text.extend_from_slice(b",\"dur\":0");
+        }
+        if !label.name.is_empty() {
+            text.extend_from_slice(b",\"name\":");
+            json_text(text, label.name);
+        }
+        if let Extra::Scope = extra {
+            text.extend_from_slice(b",\"s\":\"t\"");
+        }
+        self.close()
     }
 
     /// The end of an arrow, on the slice that is open.
     fn flow(&mut self, at: u64, track: TrackId, flow: Flow) -> io::Result<()> {
-        let named = |id: u64| json!({ "cat": "flow", "name": "flow", "id": id });
-        match flow {
-            Flow::None => Ok(()),
-            Flow::Begins(id) => self.event("s", at, track, named(id)),
-            Flow::Ends(id) => {
-                let mut more = named(id);
-                more["bp"] = "e".into();
-                self.event("f", at, track, more)
-            }
+        let (phase, binding, id): (u8, &[u8], u64) = match flow {
+            Flow::None => return Ok(()),
+            Flow::Begins(id) => (b's', b"", id),
+            Flow::Ends(id) => (b'f', b",\"bp\":\"e\"", id),
+        };
+        self.open(phase, at, track);
+        self.text.extend_from_slice(binding);
+        self.text.extend_from_slice(b",\"cat\":\"flow\",\"id\":");
+        integer(&mut self.text, id);
+        self.text.extend_from_slice(b",\"name\":\"flow\"");
+        self.close()
+    }
+}
+
+/// Notes as members of an object, by their names; of several by one name the last.
+fn arguments(text: &mut Vec<u8>, notes: &[(&str, Note<'_>)]) {
+    let mut last: Option<&str> = None;
+    loop {
+        // The next by name. Notes are few.
+        let rest = notes
+            .iter()
+            .filter(|(name, _)| last.is_none_or(|last| *name > last));
+        let Some(name) = rest.map(|(name, _)| *name).min() else {
+            return;
+        };
+        if last.is_some() {
+            text.push(b',');
+        }
+        last = Some(name);
+        json_text(text, name);
+        text.push(b':');
+        match notes.iter().rfind(|(have, _)| *have == name) {
+            Some((_, Note::Unsigned(value))) => integer(text, *value),
+            Some((_, Note::Address(value))) => display(text, format_args!("\"{value:#x}\"")),
+            Some((_, Note::Signed(value))) => integer(text, *value),
+            Some((_, Note::Float(value))) => display(text, Json::from(*value)),
+            Some((_, Note::Text(value))) => json_text(text, value),
+            None => {}
         }
     }
 }
 
-fn named(label: &Label<'_>) -> Json {
-    let mut more = Map::new();
-    if !label.name.is_empty() {
-        more.insert("name".into(), label.name.into());
-        more.insert("cat".into(), label.category.into());
-    }
-    if !label.notes.is_empty() {
-        let value = |note: &Note<'_>| match note {
-            Note::Unsigned(value) => (*value).into(),
-            Note::Address(value) => format!("{value:#x}").into(),
-            Note::Signed(value) => (*value).into(),
-            Note::Float(value) => (*value).into(),
-            Note::Text(text) => Json::from(&**text),
-        };
-        let args: Map<String, Json> = label
-            .notes
-            .iter()
-            .map(|(name, note)| ((*name).to_owned(), value(note)))
-            .collect();
-        more.insert("args".into(), args.into());
-    }
-    Json::Object(more)
-}
-
 impl<W: Write> Canvas for Chrome<W> {
     fn track(&mut self, track: &Track<'_>) -> io::Result<()> {
-        let parent = track.parent.and_then(|parent| self.places.get(&parent));
+        let parent = track.parent.and_then(|parent| self.place(parent));
         let pid = parent.map_or(track.id, |parent| parent.pid);
         let name = match (track.kind, parent) {
             (TrackKind::Process { pid: number } | TrackKind::Thread { tid: number, .. }, _) => {
                 // One that has no name is called by its number.
-                let told = track.name.rsplit(' ').next() == Some(number.to_string().as_str());
-                if told {
+                let has_number = track.name.rsplit(' ').next() == Some(number.to_string().as_str());
+                if has_number {
                     track.name.to_owned()
                 } else {
                     format!("{} {number}", track.name)
@@ -135,53 +213,64 @@ impl<W: Write> Canvas for Chrome<W> {
         if let (Json::Object(object), Json::Object(tid)) = (&mut object, tid) {
             object.extend(tid);
         }
-        self.places.insert(track.id, Place { pid, name });
-        self.line(&object)
+        self.separate();
+        display(&mut self.text, object);
+        let ids = format!(",\"pid\":{pid},\"tid\":{}", track.id);
+        let place = usize::try_from(track.id).unwrap_or(usize::MAX);
+        // Tracks are numbered one after another.
+        if self.places.len() <= place {
+            self.places.resize_with(place + 1, || None);
+        }
+        if let Some(cell) = self.places.get_mut(place) {
+            *cell = Some(Place {
+                pid,
+                name,
+                ids: ids.into_bytes().into(),
+            });
+        }
+        Ok(())
     }
 
     fn begin(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()> {
-        self.event("B", at, track, named(label))?;
+        self.event(b'B', at, track, label, &Extra::None)?;
         self.flow(at, track, label.flow)
     }
 
     fn end(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()> {
         self.flow(at, track, label.flow)?;
-        self.event("E", at, track, named(label))
+        self.event(b'E', at, track, label, &Extra::None)
     }
 
     fn point(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()> {
-        let mut more = named(label);
         if label.flow == Flow::None {
-            more["s"] = "t".into();
-            return self.event("i", at, track, more);
+            return self.event(b'i', at, track, label, &Extra::Scope);
         }
         // Arrows are between slices.
-        more["dur"] = 0.into();
-        self.event("X", at, track, more)?;
+        self.event(b'X', at, track, label, &Extra::Duration)?;
         self.flow(at, track, label.flow)
     }
 
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()> {
-        let name = self
-            .places
-            .get(&track)
-            .map_or_else(String::new, |place| place.name.clone());
-        self.event(
-            "C",
-            at,
-            track,
-            json!({ "name": name, "args": { "value": value } }),
-        )
+        self.open(b'C', at, track);
+        self.text.extend_from_slice(b",\"args\":{\"value\":");
+        integer(&mut self.text, value);
+        self.text.extend_from_slice(b"},\"name\":");
+        let place = usize::try_from(track).ok();
+        let place = place.and_then(|place| self.places.get(place)?.as_ref());
+        json_text(&mut self.text, place.map_or("", |place| &place.name));
+        self.close()
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        let before = if self.has_begun {
-            "\n"
+        let before: &[u8] = if self.has_begun {
+            b"\n"
         } else {
-            "{\"traceEvents\":["
+            b"{\"traceEvents\":["
         };
-        self.out
-            .write_all(format!("{before}],\"displayTimeUnit\":\"ns\"}}\n").as_bytes())?;
+        self.text.extend_from_slice(before);
+        self.text
+            .extend_from_slice(b"],\"displayTimeUnit\":\"ns\"}\n");
+        self.write()?;
         self.out.flush()
     }
 }

@@ -8,6 +8,7 @@
 //! `cargo xtask test export` holds what is written here against that.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 
 use crate::proto::Message;
@@ -91,15 +92,18 @@ const SEQUENCE: u64 = 1;
 /// Texts after which the tables begin anew, so that memory has a limit.
 const MAX_TEXTS: usize = 1 << 14;
 
+/// Bytes that are written at once.
+const BLOCK: usize = 1 << 16;
+
 /// Numbers for texts; what is new since the last packet goes with the next one.
 #[derive(Debug, Default)]
 struct Interned {
-    tables: [HashMap<String, u64>; 3],
+    tables: [HashMap<Box<str>, u64, FastHash>; 3],
     new: Message,
-    entry: Message,
 }
 
 impl Interned {
+    #[inline]
     fn number(&mut self, table: Table, text: &str) -> u64 {
         let field = table as u32;
         let Some(numbers) = self.tables.get_mut(field as usize - 1) else {
@@ -109,11 +113,11 @@ impl Interned {
             return number;
         }
         let number = numbers.len() as u64 + 1;
-        numbers.insert(text.to_owned(), number);
-        self.entry.clear();
-        self.entry.unsigned(IID, number);
-        self.entry.text(TEXT, text);
-        self.new.message(field, &self.entry);
+        numbers.insert(text.into(), number);
+        self.new.message(field, |entry| {
+            entry.unsigned(IID, number);
+            entry.text(TEXT, text);
+        });
         number
     }
 
@@ -122,57 +126,132 @@ impl Interned {
     }
 }
 
+/// Hashes short texts, eight bytes at a time. There are at most [`MAX_TEXTS`] in a table, so that a
+/// trace whose names are made to collide is slow and no more.
+#[derive(Debug, Default, Clone, Copy)]
+struct FastHash(u64);
+
+impl BuildHasher for FastHash {
+    type Hasher = FastHash;
+
+    #[inline]
+    fn build_hasher(&self) -> FastHash {
+        FastHash(0)
+    }
+}
+
+impl Hasher for FastHash {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        let rest = rest
+            .iter()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte));
+        self.write_u64(rest);
+    }
+
+    #[inline]
+    fn write_u8(&mut self, byte: u8) {
+        self.write_u64(byte.into());
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        // The multiplier is 2^64 divided by the golden ratio.
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        // The table takes the lowest bits and the highest.
+        self.0 ^ self.0 >> 32
+    }
+}
+
 /// Writes the file.
 #[derive(Debug)]
 pub(crate) struct Perfetto<W> {
     out: W,
+    /// Packets that are not written yet.
+    packets: Message,
     interned: Interned,
     has_begun: bool,
-    event: Message,
-    part: Message,
-    packet: Message,
-    frame: Message,
+    /// Numbers of the names of the annotations of an event.
+    names: Vec<u64>,
+}
+
+/// What an event's message has besides its type and track.
+enum Content<'a> {
+    Label {
+        category: u64,
+        name: u64,
+        label: &'a Label<'a>,
+    },
+    Value(i64),
 }
 
 impl<W: Write> Perfetto<W> {
     pub(crate) fn new(out: W) -> Perfetto<W> {
         Perfetto {
             out,
+            packets: Message::default(),
             interned: Interned::default(),
             has_begun: false,
-            event: Message::default(),
-            part: Message::default(),
-            packet: Message::default(),
-            frame: Message::default(),
+            names: Vec::new(),
         }
     }
 
-    /// Writes the packet that has everything but what every packet has.
-    fn send(&mut self) -> io::Result<()> {
-        self.packet.unsigned(packet::SEQUENCE_ID, SEQUENCE);
-        self.frame.clear();
-        self.frame.message(TRACE_PACKET, &self.packet);
-        self.out.write_all(self.frame.bytes())
+    /// Behind a packet: writes those that there are if they are many.
+    #[inline]
+    fn sent(&mut self) -> io::Result<()> {
+        match self.packets.bytes().len() {
+            BLOCK.. => self.write(),
+            _ => Ok(()),
+        }
     }
 
-    /// Writes an event, whose message has everything but its type and track.
-    fn event(&mut self, at: u64, kind: u64, track: TrackId) -> io::Result<()> {
-        self.event.unsigned(event::TYPE, kind);
-        self.event.unsigned(event::TRACK_UUID, track);
-        self.packet.clear();
-        self.packet.unsigned(packet::TIMESTAMP, at);
-        let mut flags = packet::SEQ_NEEDS_INCREMENTAL_STATE;
-        if !std::mem::replace(&mut self.has_begun, true) {
-            flags |= packet::SEQ_INCREMENTAL_STATE_CLEARED;
-        }
-        self.packet.unsigned(packet::SEQUENCE_FLAGS, flags);
-        if !self.interned.new.bytes().is_empty() {
-            self.packet
-                .message(packet::INTERNED_DATA, &self.interned.new);
-            self.interned.new.clear();
-        }
-        self.packet.message(packet::TRACK_EVENT, &self.event);
-        self.send()
+    fn write(&mut self) -> io::Result<()> {
+        self.out.write_all(self.packets.bytes())?;
+        self.packets.clear();
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        at: u64,
+        kind: u64,
+        track: TrackId,
+        content: &Content<'_>,
+    ) -> io::Result<()> {
+        let Perfetto {
+            packets,
+            interned,
+            has_begun,
+            names,
+            ..
+        } = self;
+        packets.message(TRACE_PACKET, |packet| {
+            packet.unsigned(packet::TIMESTAMP, at);
+            let mut flags = packet::SEQ_NEEDS_INCREMENTAL_STATE;
+            if !std::mem::replace(has_begun, true) {
+                flags |= packet::SEQ_INCREMENTAL_STATE_CLEARED;
+            }
+            packet.unsigned(packet::SEQUENCE_FLAGS, flags);
+            if !interned.new.bytes().is_empty() {
+                packet.message(packet::INTERNED_DATA, |data| data.append(&interned.new));
+                interned.new.clear();
+            }
+            packet.message(packet::TRACK_EVENT, |event| {
+                content.write(names, event);
+                event.unsigned(event::TYPE, kind);
+                event.unsigned(event::TRACK_UUID, track);
+            });
+            packet.unsigned(packet::SEQUENCE_ID, SEQUENCE);
+        });
+        self.sent()
     }
 
     fn labelled(
@@ -186,89 +265,111 @@ impl<W: Write> Perfetto<W> {
             self.interned = Interned::default();
             self.has_begun = false;
         }
-        self.event.clear();
-        if !label.category.is_empty() {
-            self.event.unsigned(
-                event::CATEGORY_IIDS,
-                self.interned.number(Table::Categories, label.category),
-            );
+        let mut number = |table, text: &str| match text {
+            "" => 0,
+            text => self.interned.number(table, text),
+        };
+        let category = number(Table::Categories, label.category);
+        let name = number(Table::EventNames, label.name);
+        self.names.clear();
+        for (name, _) in label.notes {
+            let number = self.interned.number(Table::AnnotationNames, name);
+            self.names.push(number);
         }
-        if !label.name.is_empty() {
-            self.event.unsigned(
-                event::NAME_IID,
-                self.interned.number(Table::EventNames, label.name),
-            );
+        let content = Content::Label {
+            category,
+            name,
+            label,
+        };
+        self.event(at, kind, track, &content)
+    }
+}
+
+impl Content<'_> {
+    #[inline]
+    fn write(&self, names: &[u64], event: &mut Message) {
+        let (category, name, label) = match self {
+            Content::Value(value) => return event.signed(event::COUNTER_VALUE, *value),
+            Content::Label {
+                category,
+                name,
+                label,
+            } => (*category, *name, label),
+        };
+        if category != 0 {
+            event.unsigned(event::CATEGORY_IIDS, category);
         }
-        for (name, note) in label.notes {
-            self.part.clear();
-            self.part.unsigned(
-                annotation::NAME_IID,
-                self.interned.number(Table::AnnotationNames, name),
-            );
-            match note {
-                Note::Unsigned(value) => self.part.unsigned(annotation::UINT, *value),
-                Note::Address(value) => self.part.unsigned(annotation::POINTER, *value),
-                Note::Signed(value) => self.part.signed(annotation::INT, *value),
-                Note::Float(value) => self.part.double(annotation::DOUBLE, *value),
-                Note::Text(text) => self.part.text(annotation::STRING, text),
-            }
-            self.event.message(event::DEBUG_ANNOTATIONS, &self.part);
+        if name != 0 {
+            event.unsigned(event::NAME_IID, name);
+        }
+        for ((_, note), name) in label.notes.iter().zip(names) {
+            event.message(event::DEBUG_ANNOTATIONS, |part| {
+                part.unsigned(annotation::NAME_IID, *name);
+                match note {
+                    Note::Unsigned(value) => part.unsigned(annotation::UINT, *value),
+                    Note::Address(value) => part.unsigned(annotation::POINTER, *value),
+                    Note::Signed(value) => part.signed(annotation::INT, *value),
+                    Note::Float(value) => part.double(annotation::DOUBLE, *value),
+                    Note::Text(text) => part.text(annotation::STRING, text),
+                }
+            });
         }
         match label.flow {
             Flow::None => {}
-            Flow::Begins(flow) => self.event.fixed(event::FLOW_IDS, flow),
-            Flow::Ends(flow) => self.event.fixed(event::TERMINATING_FLOW_IDS, flow),
+            Flow::Begins(flow) => event.fixed(event::FLOW_IDS, flow),
+            Flow::Ends(flow) => event.fixed(event::TERMINATING_FLOW_IDS, flow),
         }
-        self.event(at, kind, track)
+    }
+}
+
+fn describe(of: &Track<'_>, descriptor: &mut Message) {
+    descriptor.unsigned(track::UUID, of.id);
+    if let Some(parent) = of.parent {
+        descriptor.unsigned(track::PARENT_UUID, parent);
+        let rank = i32::try_from(of.rank).unwrap_or(i32::MAX);
+        descriptor.signed(track::SIBLING_ORDER_RANK, rank.into());
+    }
+    match of.kind {
+        TrackKind::Process { pid } => descriptor.message(track::PROCESS, |part| {
+            part.unsigned(track::PID, pid);
+            part.text(track::PROCESS_NAME, of.name);
+        }),
+        TrackKind::Thread { pid, tid } => descriptor.message(track::THREAD, |part| {
+            part.unsigned(track::PID, pid);
+            part.unsigned(track::TID, tid);
+            part.text(track::THREAD_NAME, of.name);
+        }),
+        TrackKind::Group => {
+            descriptor.text(track::NAME, of.name);
+            descriptor.unsigned(track::CHILD_ORDERING, track::EXPLICIT);
+        }
+        TrackKind::Counter => {
+            descriptor.text(track::NAME, of.name);
+            descriptor.message(track::COUNTER, |_| ());
+            descriptor.unsigned(track::SIBLING_MERGE_BEHAVIOR, track::MERGE_NONE);
+        }
+        TrackKind::Lane | TrackKind::OneOfSeveral => {
+            descriptor.text(track::NAME, of.name);
+            let several = of.kind == TrackKind::OneOfSeveral;
+            let merge = if several {
+                track::BY_TRACK_NAME
+            } else {
+                track::MERGE_NONE
+            };
+            descriptor.unsigned(track::SIBLING_MERGE_BEHAVIOR, merge);
+        }
     }
 }
 
 impl<W: Write> Canvas for Perfetto<W> {
     fn track(&mut self, of: &Track<'_>) -> io::Result<()> {
-        let descriptor = &mut self.event;
-        descriptor.clear();
-        self.part.clear();
-        descriptor.unsigned(track::UUID, of.id);
-        if let Some(parent) = of.parent {
-            descriptor.unsigned(track::PARENT_UUID, parent);
-            let rank = i32::try_from(of.rank).unwrap_or(i32::MAX);
-            descriptor.signed(track::SIBLING_ORDER_RANK, rank.into());
-        }
-        match of.kind {
-            TrackKind::Process { pid } => {
-                self.part.unsigned(track::PID, pid);
-                self.part.text(track::PROCESS_NAME, of.name);
-                descriptor.message(track::PROCESS, &self.part);
-            }
-            TrackKind::Thread { pid, tid } => {
-                self.part.unsigned(track::PID, pid);
-                self.part.unsigned(track::TID, tid);
-                self.part.text(track::THREAD_NAME, of.name);
-                descriptor.message(track::THREAD, &self.part);
-            }
-            TrackKind::Group => {
-                descriptor.text(track::NAME, of.name);
-                descriptor.unsigned(track::CHILD_ORDERING, track::EXPLICIT);
-            }
-            TrackKind::Counter => {
-                descriptor.text(track::NAME, of.name);
-                descriptor.message(track::COUNTER, &self.part);
-                descriptor.unsigned(track::SIBLING_MERGE_BEHAVIOR, track::MERGE_NONE);
-            }
-            TrackKind::Lane | TrackKind::OneOfSeveral => {
-                descriptor.text(track::NAME, of.name);
-                let several = of.kind == TrackKind::OneOfSeveral;
-                let merge = if several {
-                    track::BY_TRACK_NAME
-                } else {
-                    track::MERGE_NONE
-                };
-                descriptor.unsigned(track::SIBLING_MERGE_BEHAVIOR, merge);
-            }
-        }
-        self.packet.clear();
-        self.packet.message(packet::TRACK_DESCRIPTOR, &self.event);
-        self.send()
+        self.packets.message(TRACE_PACKET, |packet| {
+            packet.message(packet::TRACK_DESCRIPTOR, |descriptor| {
+                describe(of, descriptor);
+            });
+            packet.unsigned(packet::SEQUENCE_ID, SEQUENCE);
+        });
+        self.sent()
     }
 
     fn begin(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()> {
@@ -284,12 +385,11 @@ impl<W: Write> Canvas for Perfetto<W> {
     }
 
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()> {
-        self.event.clear();
-        self.event.signed(event::COUNTER_VALUE, value);
-        self.event(at, event::COUNTER, track)
+        self.event(at, event::COUNTER, track, &Content::Value(value))
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        self.write()?;
         self.out.flush()
     }
 }

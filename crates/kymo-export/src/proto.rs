@@ -1,7 +1,8 @@
 //! Protocol Buffers' wire format, as far as it is written here:
 //! <https://protobuf.dev/programming-guides/encoding/>.
 
-/// A message under construction. Fields are written in the order of the calls.
+/// A message under construction, or several one after another. Fields are written in the order of the
+/// calls, each message within another right where it belongs.
 #[derive(Debug, Default)]
 pub(crate) struct Message(Vec<u8>);
 
@@ -20,17 +21,20 @@ impl Message {
     }
 
     /// A field of an unsigned type, an enumeration or `bool`.
+    #[inline]
     pub(crate) fn unsigned(&mut self, field: u32, value: u64) {
         self.key(field, VARINT);
         self.varint(value);
     }
 
     /// A field of type `int32` or `int64`.
+    #[inline]
     pub(crate) fn signed(&mut self, field: u32, value: i64) {
         self.unsigned(field, value.cast_unsigned());
     }
 
     /// A field of type `fixed64`.
+    #[inline]
     pub(crate) fn fixed(&mut self, field: u32, value: u64) {
         self.key(field, FIXED64);
         self.0.extend_from_slice(&value.to_le_bytes());
@@ -42,25 +46,47 @@ impl Message {
     }
 
     /// A field of type `string`.
+    #[inline]
     pub(crate) fn text(&mut self, field: u32, value: &str) {
-        self.raw(field, value.as_bytes());
-    }
-
-    /// A field that is a message.
-    pub(crate) fn message(&mut self, field: u32, value: &Message) {
-        self.raw(field, &value.0);
-    }
-
-    fn raw(&mut self, field: u32, value: &[u8]) {
         self.key(field, BYTES);
         self.varint(value.len() as u64);
-        self.0.extend_from_slice(value);
+        self.0.extend_from_slice(value.as_bytes());
     }
 
+    /// A field that is a message, which `fill` writes.
+    #[inline]
+    pub(crate) fn message(&mut self, field: u32, fill: impl FnOnce(&mut Message)) {
+        self.key(field, BYTES);
+        // Most messages are short: their length is one byte.
+        let place = self.0.len();
+        self.0.push(0);
+        fill(self);
+        let length = self.0.len() - place - 1;
+        match self.0.get_mut(place) {
+            Some(byte) if length < 0x80 => *byte = length as u8,
+            _ => self.make_room_for(length, place),
+        }
+    }
+
+    /// Writes the length of more than one byte of a message that is there already.
+    #[cold]
+    fn make_room_for(&mut self, length: usize, place: usize) {
+        let mut bytes = Message::default();
+        bytes.varint(length as u64);
+        self.0.splice(place..=place, bytes.0);
+    }
+
+    /// Fields that were written elsewhere.
+    pub(crate) fn append(&mut self, fields: &Message) {
+        self.0.extend_from_slice(&fields.0);
+    }
+
+    #[inline]
     fn key(&mut self, field: u32, wire: u32) {
         self.varint(u64::from(field << 3 | wire));
     }
 
+    #[inline]
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push((value & 0x7f) as u8 | 0x80);
@@ -72,7 +98,7 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use super::Message;
+    use super::{BYTES, Message};
 
     /// The examples of the encoding's description, and the extremes.
     #[test]
@@ -92,5 +118,26 @@ mod tests {
         message.clear();
         message.double(3, 1.0);
         assert_eq!(message.bytes(), b"\x19\0\0\0\0\0\0\xf0\x3f");
+    }
+
+    #[test]
+    fn messages_have_their_length_before_them() {
+        let mut message = Message::default();
+        message.message(3, |inner| inner.unsigned(1, 150));
+        assert_eq!(message.bytes(), [0x1a, 3, 0x08, 0x96, 0x01]);
+        for length in [0, 126, 127, 128, 20_000] {
+            let text = "x".repeat(length);
+            let mut inner = Message::default();
+            inner.text(1, &text);
+            let mut wanted = Message::default();
+            wanted.unsigned(9, 7);
+            wanted.key(2, BYTES);
+            wanted.varint(inner.bytes().len() as u64);
+            wanted.append(&inner);
+            let mut message = Message::default();
+            message.unsigned(9, 7);
+            message.message(2, |inner| inner.text(1, &text));
+            assert_eq!(message.bytes(), wanted.bytes(), "{length}");
+        }
     }
 }

@@ -41,7 +41,7 @@ use std::io;
 
 use crate::value::Note;
 
-/// A track; 0 is none.
+/// A track; they are numbered one after another, from 1.
 pub(crate) type TrackId = u64;
 
 /// What kind of track.

@@ -13,6 +13,7 @@ mod packets;
 mod parts;
 pub(crate) mod reader;
 mod resume;
+mod seek;
 mod skim;
 pub(crate) mod source;
 
@@ -124,6 +125,19 @@ struct Previous {
     sequence: Option<(u64, u8)>,
     discarded: Option<(u64, u8)>,
     end: Option<Ticks>,
+}
+
+impl Previous {
+    /// What is kept of a packet that ends at `end`.
+    fn of(head: &Head, end: Option<Ticks>) -> Self {
+        Previous {
+            class: head.plan.class.id,
+            instance: head.instance,
+            sequence: head.sequence,
+            discarded: head.discarded,
+            end,
+        }
+    }
 }
 
 impl Stream<Slice<'_>> {

@@ -143,7 +143,7 @@ impl<S: Source> Stream<S> {
                 }
             }
         }
-        if self.packets == 1 {
+        if self.packets == 1 && self.first_begin.is_none() {
             let clock = head.plan.class.clock.as_ref();
             self.first_begin = clock
                 .zip(self.begin)
@@ -237,13 +237,7 @@ impl<S: Source> Stream<S> {
         if self.open
             && let Some(head) = &self.head
         {
-            self.previous = Some(Previous {
-                class: head.plan.class.id,
-                instance: head.instance,
-                sequence: head.sequence,
-                discarded: head.discarded,
-                end: self.end.map(Ticks),
-            });
+            self.previous = Some(Previous::of(head, self.end.map(Ticks)));
         }
         (self.open, self.position, self.limit) = (false, 0, 0);
         self.offset = next;

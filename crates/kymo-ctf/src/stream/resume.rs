@@ -123,7 +123,7 @@ impl<S: Source> Stream<S> {
     }
 
     /// The bytes that packets begin with, if they begin with the magic number.
-    fn magic(&self) -> Option<[u8; 4]> {
+    pub(super) fn magic(&self) -> Option<[u8; 4]> {
         let header = self.metadata().trace.packet_header.as_deref()?;
         let first = header.members.first()?.class.storage()?;
         let magic = u32::try_from(MAGIC).ok()?;

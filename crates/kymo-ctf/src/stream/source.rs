@@ -39,6 +39,11 @@ impl<'a> Slice<'a> {
             ahead: &[],
         }
     }
+
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.all.len() as u64
+    }
 }
 
 impl Source for Slice<'_> {

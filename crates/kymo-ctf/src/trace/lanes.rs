@@ -92,6 +92,11 @@ impl<S: Source> Lanes<S> {
         Some(place)
     }
 
+    /// Reads nothing more.
+    pub(crate) fn end(&mut self) {
+        self.merger = Merger::new(0);
+    }
+
     #[inline(always)]
     pub(crate) fn get(&self, place: usize) -> Option<&Lane<S>> {
         self.lanes.get(place)

@@ -12,7 +12,7 @@
 use std::hint::select_unpredictable;
 
 /// Records that are read ahead of a source.
-pub(crate) const RUN: usize = 128;
+pub(crate) const RUN: usize = 64;
 
 /// What was read ahead of one source: times, never decreasing, and a tag for each.
 #[derive(Debug)]

@@ -333,6 +333,13 @@ impl TraceMap {
         Reader::of(self.unread())
     }
 
+    /// Time of the last event, in nanoseconds from the clock's origin; `None` if there is none with
+    /// a time. Only the last packets are read, where packets say their times with all bits of the
+    /// clock.
+    pub fn end_nanos(&self) -> Option<i128> {
+        self.unread().filter_map(Stream::last_event_nanos).max()
+    }
+
     /// Says that the stream at `place` was read to its end.
     pub(crate) fn read_through(&self, place: usize) {
         if let Some(bytes) = self.streams.get(place).and_then(|of| of.bytes.as_ref()) {

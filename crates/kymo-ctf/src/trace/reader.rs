@@ -40,6 +40,43 @@ use crate::trace::lanes::{Lane, Lanes};
 #[derive(Debug)]
 pub struct Reader<'t> {
     lanes: Lanes<Slice<'t>>,
+    interval: Option<Interval>,
+}
+
+/// The nanoseconds from the clock's origin that are asked for, both ends included.
+#[derive(Debug, Clone, Copy)]
+struct Interval {
+    from: Option<i128>,
+    to: Option<i128>,
+}
+
+/// Where an item is, seen from an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Before,
+    Inside,
+    Behind,
+}
+
+impl Interval {
+    fn side(self, item: &ItemRef<'_>) -> Side {
+        let (begin, end) = match item {
+            ItemRef::Event(event) => (event.nanos(), event.nanos()),
+            ItemRef::Loss(loss) => (loss.begin_nanos, loss.end_nanos),
+            ItemRef::Problem(_) => (None, None),
+        };
+        if let (Some(to), Some(begin)) = (self.to, begin)
+            && begin > to
+        {
+            Side::Behind
+        } else if let (Some(from), Some(end)) = (self.from, end)
+            && end < from
+        {
+            Side::Before
+        } else {
+            Side::Inside
+        }
+    }
 }
 
 impl<'t> Reader<'t> {
@@ -69,6 +106,7 @@ impl<'t> Reader<'t> {
     pub(crate) fn of(streams: impl IntoIterator<Item = Stream<Slice<'t>>>) -> Self {
         Reader {
             lanes: Lanes::new(streams),
+            interval: None,
         }
     }
 
@@ -76,6 +114,28 @@ impl<'t> Reader<'t> {
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.lanes.restart(|_, stream| stream.unread(strict));
+        self
+    }
+
+    /// Reads only what is in an interval: events from `from` to `to`, in nanoseconds from the
+    /// clock's origin, both included, and losses whose interval touches it; `None` is without
+    /// bound. Reading begins again.
+    ///
+    /// Packets' times are used as an index: of each stream reading begins with the last packet that
+    /// begins before `from`, and losses are those that a whole pass finds. Packets outside of the
+    /// interval are not looked at, so that their problems are not found. Streams without a clock,
+    /// and those whose packets do not say their times with all bits of the clock, are read from
+    /// their beginning.
+    #[must_use]
+    pub fn between(mut self, from: Option<i128>, to: Option<i128>) -> Self {
+        self.lanes.restart(|_, stream| {
+            let mut stream = stream.unread(stream.strict);
+            if let Some(from) = from {
+                stream.skip_to(from);
+            }
+            stream
+        });
+        self.interval = (from.is_some() || to.is_some()).then_some(Interval { from, to });
         self
     }
 
@@ -97,9 +157,29 @@ impl<'t> Reader<'t> {
     /// The next item of all streams, and its stream's place among those read.
     #[inline]
     pub fn next_with_place(&mut self) -> Option<(usize, ItemRef<'_>)> {
-        let place = self.lanes.advance()?;
+        let place = match self.interval {
+            None => self.lanes.advance()?,
+            Some(interval) => self.advance_in(interval)?,
+        };
         let item = self.lanes.get(place)?.item(place)?;
         Some((place, item))
+    }
+
+    /// Goes on to the next item in the interval.
+    #[inline(never)]
+    fn advance_in(&mut self, interval: Interval) -> Option<usize> {
+        loop {
+            let place = self.lanes.advance()?;
+            match interval.side(&self.item(place)?) {
+                Side::Before => {}
+                Side::Inside => return Some(place),
+                // Nothing that comes later is earlier.
+                Side::Behind => {
+                    self.lanes.end();
+                    return None;
+                }
+            }
+        }
     }
 
     /// Goes on to the next item: the place of its stream, and what it is.

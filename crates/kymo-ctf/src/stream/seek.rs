@@ -1,0 +1,314 @@
+//! Going to a time without reading what is before it: packets' times are an index.
+//!
+//! Where all packets of a stream have one size, or an LTTng index says where they begin, the packet
+//! is found by halving; elsewhere by going from head to head. Each head that is looked at must make
+//! sense and be of this stream. Where one does not, or packets do not say their times in full, the
+//! stream is read from its beginning.
+
+use std::sync::Arc;
+
+use super::{Previous, Stream};
+use crate::decode::state::Slots;
+use crate::metadata::clock::Ticks;
+use crate::stream::packet::Head;
+use crate::stream::source::Slice;
+
+/// Where the packets of a stream begin.
+enum Packets {
+    /// At the multiples of this many bytes.
+    Equal {
+        size: u64,
+        count: u64,
+    },
+    Listed(Arc<[u64]>),
+}
+
+impl Packets {
+    fn count(&self) -> u64 {
+        match self {
+            Packets::Equal { count, .. } => *count,
+            Packets::Listed(offsets) => offsets.len() as u64,
+        }
+    }
+
+    fn offset(&self, number: u64) -> Option<u64> {
+        match self {
+            Packets::Equal { size, .. } => number.checked_mul(*size),
+            Packets::Listed(offsets) => offsets.get(usize::try_from(number).ok()?).copied(),
+        }
+    }
+}
+
+impl Stream<Slice<'_>> {
+    /// Goes to the last packet that begins before `from`, in nanoseconds from the clock's origin:
+    /// no event or loss of an earlier packet reaches `from`. Nothing of the stream must have been
+    /// read. Without effect where it is not known which packet that is.
+    pub(crate) fn skip_to(&mut self, from: i128) {
+        // Packets that are said to be of one size may turn out not to be.
+        let _ = self
+            .skip_in(self.packets_of_one_size(), from)
+            .or_else(|| self.skip_in(self.packets_by_head(), from));
+    }
+
+    /// Time of the stream's last event, in nanoseconds from the clock's origin. Nothing of the
+    /// stream must have been read.
+    pub(crate) fn last_event_nanos(self) -> Option<i128> {
+        let packets = self
+            .packets_of_one_size()
+            .filter(|packets| {
+                self.begin_of(packets, packets.count().saturating_sub(1))
+                    .is_some()
+            })
+            .or_else(|| self.packets_by_head());
+        let mut number = packets.as_ref().map_or(0, Packets::count);
+        loop {
+            // The last packets may be without events.
+            number = number.saturating_sub(1);
+            let mut stream = self.unread(self.strict);
+            if let Some(packets) = &packets
+                && number > 0
+                && stream.start_at(packets, number).is_none()
+            {
+                number = 0;
+            }
+            let last = stream.read_to_last_event();
+            if last.is_some() || number == 0 {
+                return last;
+            }
+        }
+    }
+
+    /// Reads to the end; gives the time of the last event.
+    fn read_to_last_event(&mut self) -> Option<i128> {
+        let mut last = None;
+        loop {
+            let mut time = None;
+            self.skim(usize::MAX, |_, _, clock| time = Some(clock));
+            if time.is_none() {
+                match self.advance() {
+                    super::Next::Event => time = Some(self.clock),
+                    super::Next::Note => {}
+                    super::Next::End => return last,
+                }
+            }
+            let clock = self.plan().and_then(|plan| plan.class.clock.as_ref());
+            last = last.max(
+                clock
+                    .zip(time)
+                    .map(|(clock, time)| clock.nanos_from_origin(Ticks(time))),
+            );
+        }
+    }
+
+    fn skip_in(&mut self, packets: Option<Packets>, from: i128) -> Option<()> {
+        let packets = packets?;
+        // The first packet that does not begin before `from`.
+        let (mut low, mut high) = (0, packets.count());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.begin_of(&packets, middle)? < from {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        match low.checked_sub(1) {
+            None | Some(0) => Some(()),
+            Some(number) => self.start_at(&packets, number),
+        }
+    }
+
+    /// Begins with packet `number`, which is not the first, as if those before had been read.
+    fn start_at(&mut self, packets: &Packets, number: u64) -> Option<()> {
+        let offset = packets.offset(number)?;
+        let before = self.head_at(packets.offset(number.checked_sub(1)?)?)?;
+        let first = self.head_at(0)?;
+        let clock = before.plan.class.clock.as_ref()?;
+        self.first_begin = Some(clock.nanos_from_origin(Ticks(full(first.begin)?)));
+        let end = before.end.and_then(|end| full(Some(end)));
+        self.clock = end.unwrap_or(full(before.begin)?);
+        self.previous = Some(Previous::of(&before, end.map(Ticks)));
+        (self.offset, self.number) = (offset, number);
+        Some(())
+    }
+
+    /// Where packets are that all have the size of the first: told by the first, the second and the
+    /// last; the others are looked at when they are used.
+    fn packets_of_one_size(&self) -> Option<Packets> {
+        if !self.index.is_empty() {
+            return Some(Packets::Listed(Arc::clone(&self.index)));
+        }
+        // Without a magic number bytes of events could pass for a head.
+        self.magic()?;
+        let size = self.head_at(0)?.packet_size? / 8;
+        let count = self.source.len().div_ceil(size.max(1));
+        let packets = Packets::Equal { size, count };
+        for number in [1, count.checked_sub(1)?] {
+            if number < count {
+                self.begin_of(&packets, number)?;
+            }
+        }
+        Some(packets)
+    }
+
+    /// Where packets are, by going from each to the next.
+    fn packets_by_head(&self) -> Option<Packets> {
+        let (mut offsets, mut offset) = (Vec::new(), 0);
+        while offset < self.source.len() {
+            offsets.push(offset);
+            offset = offset.checked_add(self.head_at(offset)?.packet_size? / 8)?;
+        }
+        Some(Packets::Listed(offsets.into()))
+    }
+
+    /// When a packet begins, in nanoseconds from the clock's origin; `None` if there is none of
+    /// this stream, or it does not say.
+    fn begin_of(&self, packets: &Packets, number: u64) -> Option<i128> {
+        let head = self.head_at(packets.offset(number)?)?;
+        if let Packets::Equal { size, count } = packets
+            && number + 1 < *count
+            && head.packet_size? / 8 != *size
+        {
+            return None;
+        }
+        let clock = head.plan.class.clock.as_ref()?;
+        Some(clock.nanos_from_origin(Ticks(full(head.begin)?)))
+    }
+
+    /// The head of the packet at `offset`, if one of the stream that the first packet is of begins
+    /// there.
+    fn head_at(&self, offset: u64) -> Option<Head> {
+        let mut stream = self.unread(self.strict);
+        let mut slots = Slots::new(self.metadata().slots);
+        let head = stream.read_head(offset, &mut slots).ok()??;
+        if offset > 0 {
+            let first = stream.read_head(0, &mut slots).ok()??;
+            if (first.plan.class.id, first.instance) != (head.plan.class.id, head.instance) {
+                return None;
+            }
+        }
+        Some(head)
+    }
+}
+
+/// A clock's value, if all of its bits are there.
+fn full(value: Option<(u64, u8)>) -> Option<u64> {
+    value
+        .filter(|(_, size)| *size == 64)
+        .map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::plan::Plans;
+    use crate::{ItemRef, Metadata, Reader};
+
+    const METADATA: &str = "/* CTF 1.8 */
+        typealias integer { size = 32; align = 8; } := u32;
+        typealias integer { size = 64; align = 8; map = clock.c.value; } := time;
+        trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; }; };
+        clock { name = c; freq = 1000000000; };
+        stream {
+            packet.context := struct {
+                time timestamp_begin; time timestamp_end; u32 content_size; u32 packet_size;
+                u32 packet_seq_num; u32 events_discarded;
+            };
+            event.header := struct { time timestamp; };
+        };
+        event { name = tick; };";
+
+    /// 40 packets, each of which loses an event now and then and a packet seldom; `size` gives
+    /// their sizes in bytes.
+    fn stream(size: impl Fn(u64) -> u32, shift: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in 0..40 {
+            let begin = bytes.len();
+            let events = number % 4;
+            let time = |step: u64| number * 100 + step * 20 + shift;
+            bytes.extend(0xc1fc_1fc1_u32.to_le_bytes());
+            bytes.extend(time(0).to_le_bytes());
+            bytes.extend(time(4).to_le_bytes());
+            bytes.extend(((36 + events as u32 * 8) * 8).to_le_bytes());
+            bytes.extend((size(number) * 8).to_le_bytes());
+            bytes.extend((number as u32 + number as u32 / 7).to_le_bytes());
+            bytes.extend((number as u32 / 3).to_le_bytes());
+            (0..events).for_each(|step| bytes.extend(time(step + 1).to_le_bytes()));
+            bytes.resize(begin + size(number) as usize, 0);
+        }
+        bytes
+    }
+
+    fn shown(item: &ItemRef<'_>) -> String {
+        match item {
+            ItemRef::Event(event) => format!(
+                "{:?} {} {}",
+                event.nanos(),
+                event.packet_number(),
+                event.packet_offset()
+            ),
+            item => format!("{item:?}"),
+        }
+    }
+
+    #[test]
+    fn an_interval_has_what_a_whole_pass_has_of_it() {
+        let metadata = Arc::new(Metadata::parse(METADATA).unwrap());
+        let sizes: [fn(u64) -> u32; 3] = [
+            |_| 80,
+            |number| 80 + number as u32 % 5 * 8,
+            |number| {
+                if number == 39 { 64 } else { 72 }
+            },
+        ];
+        for size in sizes {
+            let streams = [stream(size, 0), stream(size, 7)];
+            let streams = || streams.iter().map(|bytes| (&metadata, "s", &bytes[..]));
+            let mut whole = Vec::new();
+            let mut reader = Reader::new(streams());
+            while let Some(item) = reader.next() {
+                let (begin, end) = match &item {
+                    ItemRef::Event(event) => (event.nanos().unwrap(), event.nanos().unwrap()),
+                    ItemRef::Loss(loss) => (loss.begin_nanos.unwrap(), loss.end_nanos.unwrap()),
+                    ItemRef::Problem(problem) => panic!("{problem:?}"),
+                };
+                whole.push((begin, end, shown(&item)));
+            }
+            assert!(whole.len() > 100);
+            let begin = reader.begin_nanos();
+            for from in (-20..4_100).step_by(15).map(Some).chain([None]) {
+                for length in [0, 30, 2_000] {
+                    let to = from.map(|from| from + length).filter(|_| length < 2_000);
+                    let mut reader = Reader::new(streams()).between(from, to);
+                    assert_eq!(reader.begin_nanos(), begin);
+                    let mut part = Vec::new();
+                    while let Some(item) = reader.next() {
+                        part.push(shown(&item));
+                    }
+                    let wanted: Vec<_> = whole
+                        .iter()
+                        .filter(|(begin, end, _)| {
+                            from.is_none_or(|from| from <= *end) && to.is_none_or(|to| *begin <= to)
+                        })
+                        .map(|(.., shown)| shown.clone())
+                        .collect();
+                    assert_eq!(part, wanted, "{from:?} to {to:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_event_is_found_from_the_end() {
+        let plans = Plans::of(&Arc::new(Metadata::parse(METADATA).unwrap()));
+        let bytes = stream(|_| 80, 0);
+        for packets in [1, 2, 3, 5, 38, 40] {
+            let bytes = &bytes[..packets * 80];
+            let last = Stream::new(Arc::clone(&plans), "s", Slice::new(bytes)).last_event_nanos();
+            // Every fourth packet is empty.
+            let number = (packets as i128 - 1) - i128::from(packets as i128 % 4 == 1);
+            let wanted = (number >= 0).then(|| number * 100 + number % 4 * 20);
+            assert_eq!(last, wanted, "{packets} packets");
+        }
+    }
+}

@@ -38,13 +38,13 @@ impl<'a> EventRef<'a> {
     /// The clock's value, or `None` in a stream without a clock.
     pub fn time(&self) -> Option<Ticks> {
         self.stream_class().clock.as_ref()?;
-        Some(Ticks(self.stream.clock))
+        Some(Ticks(self.stream.clock.now))
     }
 
     /// Nanoseconds from the clock's origin, or `None` in a stream without a clock.
     pub fn nanos(&self) -> Option<i128> {
         let clock = self.stream_class().clock.as_ref()?;
-        Some(clock.nanos_from_origin(Ticks(self.stream.clock)))
+        Some(clock.nanos_from_origin(Ticks(self.stream.clock.now)))
     }
 
     /// The clock that its time is of.
@@ -74,17 +74,17 @@ impl<'a> EventRef<'a> {
 
     /// The CPU, if the packet says which.
     pub fn cpu(&self) -> Option<u64> {
-        self.stream.head.as_ref()?.cpu
+        self.stream.packet.head.as_ref()?.cpu
     }
 
     /// The packet's place in its file, from 0.
     pub fn packet_number(&self) -> u64 {
-        self.stream.number
+        self.stream.packet.number
     }
 
     /// Offset of the packet's first byte in the file.
     pub fn packet_offset(&self) -> u64 {
-        self.stream.offset
+        self.stream.packet.offset
     }
 
     /// The packet that the record is in, with its header and context decoded.
@@ -136,7 +136,7 @@ impl<'a> EventRef<'a> {
 
     /// Tells the context of the record's packet, if there is one.
     pub fn visit_packet_context<V: Visitor<'a>>(&self, visitor: &mut V) {
-        let head = self.stream.head.as_ref();
+        let head = self.stream.packet.head.as_ref();
         if let Some((mut place, class)) =
             head.and_then(|head| head.context(self.stream.source.bytes(), self.stream.metadata()))
         {
@@ -148,7 +148,7 @@ impl<'a> EventRef<'a> {
     /// Counts packets of the stream as they are read: events of the same stream and count are in
     /// the same packet.
     pub fn packet_count(&self) -> u64 {
-        self.stream.packets
+        self.stream.packet.count
     }
 
     fn stream_class(&self) -> &'a StreamClass {

@@ -1,8 +1,8 @@
 //! One stream: packet after packet, record after record.
 //!
-//! [`Stream::advance`] is the hot path: where the header is of a compiled kind and nothing is odd,
-//! a record costs a few loads and additions. Everything else (the next packet, a step back, an
-//! error) is in [`Stream::advance_slowly`].
+//! [`Stream::skim`] is the hot path: where headers are of a compiled kind and no check is needed, a
+//! record costs a few loads and additions. Everything else (the next packet, a step back of the
+//! clock, an error) is in [`Stream::advance_slowly`].
 
 pub(crate) mod access;
 pub(crate) mod event_ref;
@@ -48,7 +48,7 @@ pub(crate) enum Next {
 pub(crate) enum Note {
     Loss(Loss),
     Problem(Problem),
-    /// A packet begins; only told if asked for.
+    /// A packet begins; only for who asked for it.
     Packet,
 }
 
@@ -70,51 +70,96 @@ pub(crate) struct Stream<S> {
     plans: Arc<Plans>,
     pub(crate) name: Arc<str>,
     pub(crate) source: S,
+    /// Whether every problem ends the stream.
     pub(crate) strict: bool,
+    /// Whether each packet's begin is a [`Note::Packet`].
     tells_packets: bool,
     /// Where packets begin, if an index says so.
     pub(crate) index: Arc<[u64]>,
-    /// Offset in the file of the current packet, or of the next; and its number.
+    state: State,
+    pub(crate) packet: PacketState,
+    pub(crate) clock: ClockState,
+    pub(crate) notes: Notes,
+    guess: Guess,
+    pub(crate) slots: Slots,
+    pub(crate) seen: Seen,
+    pub(crate) record: Record,
+    previous: Option<Previous>,
+    /// Where the first packet begins, in nanoseconds from the clock's origin.
+    pub(crate) first_begin: Option<i128>,
+}
+
+/// Where reading is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before a packet's head, or at the end of the file.
+    BetweenPackets,
+    /// Among a packet's records.
+    InPacket,
+    /// Nothing more is read.
+    Ended,
+}
+
+/// The packet that is read; between packets the next one, with the head of the one before.
+#[derive(Debug, Default)]
+pub(crate) struct PacketState {
+    /// Offset of its first byte in the file, and its place among the file's packets.
     pub(crate) offset: u64,
     pub(crate) number: u64,
-    /// Counts packets, so that others can see when one begins.
-    pub(crate) packets: u64,
-    /// The current packet's; the last one's between packets.
+    /// Counts packets that were opened, so that others can see when one begins.
+    pub(crate) count: u64,
     pub(crate) head: Option<Head>,
     plan: Option<Arc<StreamPlan>>,
     pub(crate) begin: Option<u64>,
     pub(crate) end: Option<u64>,
-    open: bool,
-    /// Bits from the packet's first to the next record, and to the end of its content or of what is
-    /// there of it.
+    /// Bits from its first to the next record.
     pub(crate) position: u64,
+    /// Bits to the end of its content, or of what is there of it.
     limit: u64,
-    /// The same, or 0 while something has to be told or looked at first.
-    quick: u64,
-    truncated: bool,
-    /// The id of the event before and what is known of it.
-    last_id: u64,
-    last: Known,
-    /// The record whose step back was told.
-    told: Option<u64>,
-    /// Bytes of the current packet that are there.
+    /// End of the records that may be stepped over without a check: `limit`, or 0 while a note or
+    /// the packet's end comes first.
+    unchecked: u64,
+    /// Bytes of it that are there, and whether that is not all.
     available: u64,
-    /// The clock, which is the time of the record read last, and its value at the packet's end
-    /// where that is sure.
-    pub(crate) clock: u64,
-    /// What the clock says by itself where that is before `clock`, to which it must not step back.
-    behind: Option<u64>,
+    truncated: bool,
     /// Byte order of the field before `position`, where two orders may meet in a byte.
     order: Option<ByteOrder>,
+}
+
+/// The clock of a stream.
+#[derive(Debug)]
+pub(crate) struct ClockState {
+    /// Time of the record that was read last.
+    pub(crate) now: u64,
+    /// What the clock itself says where that is before `now`, to which it must not step back.
+    behind: Option<u64>,
+    /// Its value at the packet's end, where that is sure.
     until: u64,
-    pub(crate) slots: Slots,
-    pub(crate) seen: Seen,
-    pub(crate) record: Record,
+    /// Position of the record whose step back was reported.
+    reported: Option<u64>,
+}
+
+/// What a stream has besides event records.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// Those that come before the next record.
     pending: VecDeque<Note>,
-    pub(crate) note: Option<Note>,
-    previous: Option<Previous>,
-    done: bool,
-    pub(crate) first_begin: Option<i128>,
+    /// The one that reading has come to.
+    pub(crate) current: Option<Note>,
+}
+
+/// The class of the record before, which the next record often is of.
+#[derive(Debug, Clone, Copy)]
+struct Guess {
+    id: u64,
+    known: Known,
+}
+
+impl Guess {
+    const NONE: Guess = Guess {
+        id: NAMELESS,
+        known: Known::UNKNOWN,
+    };
 }
 
 /// What the packet before said.
@@ -162,39 +207,25 @@ impl<S: Source> Stream<S> {
             strict: false,
             tells_packets: false,
             index: Arc::from([]),
-            offset: 0,
-            number: 0,
-            packets: 0,
-            head: None,
-            plan: None,
-            begin: None,
-            end: None,
-            open: false,
-            position: 0,
-            limit: 0,
-            quick: 0,
-            truncated: false,
-            last_id: NAMELESS,
-            last: Known::UNKNOWN,
-            told: None,
-            available: 0,
-            clock: 0,
-            behind: None,
-            order: None,
-            until: u64::MAX,
+            state: State::BetweenPackets,
+            packet: PacketState::default(),
+            clock: ClockState {
+                now: 0,
+                behind: None,
+                until: u64::MAX,
+                reported: None,
+            },
+            notes: Notes::default(),
+            guess: Guess::NONE,
             slots,
             seen: Seen::default(),
             record: Record::default(),
-            pending: VecDeque::new(),
-            note: None,
             previous: None,
-            done: false,
             first_begin: None,
         }
     }
 
-    /// The same stream, which also notes where each packet begins, after what is to be told before
-    /// it.
+    /// Makes the begin of each packet a note, after the losses before it.
     pub(crate) fn telling_packets(mut self) -> Self {
         self.tells_packets = true;
         self
@@ -207,14 +238,15 @@ impl<S: Source> Stream<S> {
 
     /// The current packet's plan.
     pub(crate) fn plan(&self) -> Option<&Arc<StreamPlan>> {
-        self.plan.as_ref()
+        self.packet.plan.as_ref()
     }
 
-    /// Over up to `most` records at once, if nothing has to be told or looked at first; none if
-    /// there is.
+    /// Steps over up to `most` records of the packet at once, each given with its number, from 0 on,
+    /// and its time; none where a note, the packet's end or a record that needs a check comes
+    /// first.
     #[inline(always)]
     pub(crate) fn skim(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
-        if self.position < self.quick {
+        if self.packet.position < self.packet.unchecked {
             self.run(most, give)
         } else {
             0
@@ -223,10 +255,7 @@ impl<S: Source> Stream<S> {
 
     /// Makes times of this stream comparable with those of streams of other clocks.
     pub(crate) fn make_comparable(&self, times: &mut [u64]) {
-        let clock = self
-            .plan
-            .as_ref()
-            .and_then(|plan| plan.class.clock.as_ref());
+        let clock = self.plan().and_then(|plan| plan.class.clock.as_ref());
         for time in times {
             *time = clock.map_or(0, |clock| clock.comparable(Ticks(*time)));
         }
@@ -235,13 +264,13 @@ impl<S: Source> Stream<S> {
     /// Goes to what comes next.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> Next {
-        if self.position < self.quick && self.step_over().is_some() {
+        if self.packet.position < self.packet.unchecked && self.step_over().is_some() {
             return Next::Event;
         }
         self.advance_slowly()
     }
 
-    /// Over one record, if nothing about it is odd; otherwise nothing has changed.
+    /// Steps over one record that needs no check; otherwise nothing has changed.
     #[inline(always)]
     fn step_over(&mut self) -> Option<()> {
         let mut record = None;
@@ -254,50 +283,55 @@ impl<S: Source> Stream<S> {
     #[inline(never)]
     fn advance_slowly(&mut self) -> Next {
         let next = self.next_slowly();
-        let quick = self.open
-            && self.pending.is_empty()
-            && self.behind.is_none()
+        let is_plain = self.state == State::InPacket
+            && self.notes.pending.is_empty()
+            && self.clock.behind.is_none()
             && !self.is_never_closed();
-        self.quick = if quick { self.limit } else { 0 };
+        self.packet.unchecked = if is_plain { self.packet.limit } else { 0 };
         next
     }
 
     fn next_slowly(&mut self) -> Next {
         loop {
-            if let Some(note) = self.pending.pop_front() {
-                self.note = Some(note);
+            if let Some(note) = self.notes.pending.pop_front() {
+                self.notes.current = Some(note);
                 return Next::Note;
             }
-            if self.done {
-                return Next::End;
-            }
-            if !self.open {
-                match self.open_packet() {
-                    Ok(true) if self.tells_packets => self.pending.push_back(Note::Packet),
+            match self.state {
+                State::Ended => return Next::End,
+                State::BetweenPackets => match self.open_packet() {
+                    Ok(true) if self.tells_packets => {
+                        self.notes.pending.push_back(Note::Packet);
+                    }
                     Ok(true) => {}
-                    Ok(false) => self.done = true,
+                    Ok(false) => self.state = State::Ended,
                     Err(error) => self.lose_header(error),
+                },
+                State::InPacket
+                    if self.packet.position >= self.packet.limit || self.rest_is_empty() =>
+                {
+                    self.close_packet();
                 }
-            } else if self.position >= self.limit || self.rest_is_empty() {
-                self.close_packet();
-            } else {
-                match self.walk_record() {
+                State::InPacket => match self.walk_record() {
                     Ok(true) => return Next::Event,
-                    // Something is to be told first.
+                    // A step back is reported first.
                     Ok(false) => {}
                     Err(error) => self.lose_records(error),
-                }
+                },
             }
         }
     }
 
     fn is_never_closed(&self) -> bool {
-        self.head.as_ref().is_some_and(|head| head.never_closed)
+        self.packet
+            .head
+            .as_ref()
+            .is_some_and(|head| head.never_closed)
     }
 
     /// Whether the rest of a packet that was never closed was never written.
     fn rest_is_empty(&self) -> bool {
-        let from = usize::try_from(self.position.div_ceil(8)).unwrap_or(usize::MAX);
+        let from = usize::try_from(self.packet.position.div_ceil(8)).unwrap_or(usize::MAX);
         self.is_never_closed()
             && self
                 .source
@@ -308,22 +342,22 @@ impl<S: Source> Stream<S> {
                 .all(|&byte| byte == 0)
     }
 
-    /// Reads the record at `position` with every check. `false` if there is something to tell
-    /// before it: it is read again then.
+    /// Reads the record at `position` with every check. `false` if a step back of the clock has to
+    /// be reported before it: it is read again then.
     fn walk_record(&mut self) -> Result<bool, HeaderError> {
-        let Some(plan) = self.plan.clone() else {
+        let Some(plan) = self.packet.plan.clone() else {
             return Ok(false);
         };
         let class = &plan.class;
         self.seen = Seen::default();
         let mut walker = Walker::new(
             self.source.bytes(),
-            self.position,
-            self.limit,
+            self.packet.position,
+            self.packet.limit,
             &mut self.slots,
             Some(&mut self.seen),
         );
-        walker = walker.after(self.order);
+        walker = walker.after(self.packet.order);
         let walked = class
             .event_header
             .as_deref()
@@ -340,9 +374,9 @@ impl<S: Source> Stream<S> {
         if event == Known::NONE {
             return Err(at(body)(unknown()));
         }
-        let (mut time, mut behind) = (self.clock, self.behind);
+        let (mut time, mut behind) = (self.clock.now, self.clock.behind);
         if let Some((low, size)) = self.seen.time(behind.unwrap_or(time)) {
-            let back = match tick(behind.unwrap_or(time), low, size, self.until) {
+            let back = match tick(behind.unwrap_or(time), low, size, self.clock.until) {
                 Tick::To(to) if to >= time => {
                     (time, behind) = (to, None);
                     None
@@ -353,8 +387,8 @@ impl<S: Source> Stream<S> {
                 }
                 Tick::Back(to) => Some(to),
             };
-            if let Some(to) = back.filter(|_| self.told != Some(self.position)) {
-                self.told = Some(self.position);
+            if let Some(to) = back.filter(|_| self.clock.reported != Some(self.packet.position)) {
+                self.clock.reported = Some(self.packet.position);
                 self.clamped(DecodeError::TimeWentBack { from: time, to }, body);
                 return Ok(false);
             }
@@ -369,7 +403,7 @@ impl<S: Source> Stream<S> {
         let mut walker = Walker::new(
             self.source.bytes(),
             body,
-            self.limit,
+            self.packet.limit,
             &mut self.slots,
             Some(&mut self.seen),
         )
@@ -377,7 +411,7 @@ impl<S: Source> Stream<S> {
         let walked = parts.flatten().try_for_each(|part| walker.structure(part));
         let (end, order) = (walker.cursor.position(), walker.cursor.order());
         walked.map_err(at(end))?;
-        if end == self.position {
+        if end == self.packet.position {
             return Err(at(end)(DecodeError::EmptyRecord));
         }
         let tag = match &plan.header {
@@ -390,9 +424,9 @@ impl<S: Source> Stream<S> {
             end,
             tag,
         };
-        self.position = end;
-        (self.clock, self.behind, self.order) = (time, behind, order);
-        self.told = None;
+        self.packet.position = end;
+        (self.clock.now, self.clock.behind, self.packet.order) = (time, behind, order);
+        self.clock.reported = None;
         Ok(true)
     }
 }

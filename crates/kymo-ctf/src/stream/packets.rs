@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Note, Previous, Stream, wants_more};
+use super::{Guess, Note, Previous, State, Stream, wants_more};
 use crate::decode::bits::low_mask;
+use crate::decode::plan::NAMELESS;
 use crate::decode::state::{Slots, Tick, tick};
 use crate::error::DecodeError;
 use crate::metadata::clock::Ticks;
@@ -52,8 +53,8 @@ impl<S: Source> Stream<S> {
     /// Goes to the next packet; `false` at the end of the stream.
     pub(super) fn open_packet(&mut self) -> Result<bool, HeaderError> {
         let mut slots = std::mem::replace(&mut self.slots, Slots::new(0));
-        self.source.release(self.offset);
-        let head = self.read_head(self.offset, &mut slots);
+        self.source.release(self.packet.offset);
+        let head = self.read_head(self.packet.offset, &mut slots);
         self.slots = slots;
         let Some(head) = head? else { return Ok(false) };
         let at_start = |reason| HeaderError {
@@ -68,31 +69,40 @@ impl<S: Source> Stream<S> {
             None if head.never_closed => {
                 self.clamped(DecodeError::NeverClosed, head.bits);
                 let next = self.search(
-                    self.offset.saturating_add(head.bits.div_ceil(8).max(1)),
+                    self.packet
+                        .offset
+                        .saturating_add(head.bits.div_ceil(8).max(1)),
                     true,
                 );
-                next.map_or(u64::MAX, |next| next - self.offset)
+                next.map_or(u64::MAX, |next| next - self.packet.offset)
             }
             None => u64::MAX,
         };
-        self.source.seek(self.offset, size).map_err(at_start)?;
-        self.available = self.source.bytes().len() as u64;
-        self.truncated = head.packet_size.is_some() && self.available < size;
-        self.position = head.bits;
-        self.limit = head
+        self.source
+            .seek(self.packet.offset, size)
+            .map_err(at_start)?;
+        self.packet.available = self.source.bytes().len() as u64;
+        self.packet.truncated = head.packet_size.is_some() && self.packet.available < size;
+        self.packet.position = head.bits;
+        self.packet.limit = head
             .content_size
             .unwrap_or(u64::MAX)
-            .min(self.available.saturating_mul(8));
-        self.packets += 1;
-        self.plan = Some(Arc::clone(&head.plan));
-        self.last = *head.plan.event(None);
-        self.last_id = crate::decode::plan::NAMELESS;
-        self.order = head.order;
+            .min(self.packet.available.saturating_mul(8));
+        self.packet.count += 1;
+        self.packet.plan = Some(Arc::clone(&head.plan));
+        self.guess = Guess {
+            id: NAMELESS,
+            known: *head.plan.event(None),
+        };
+        self.packet.order = head.order;
         self.times(&head);
         self.losses(&head);
-        self.head = Some(head);
-        self.told = None;
-        self.open = true;
+        self.packet.head = Some(head);
+        self.clock.reported = None;
+        // In strict mode a problem of the head has ended the stream.
+        if self.state == State::BetweenPackets {
+            self.state = State::InPacket;
+        }
         Ok(true)
     }
 
@@ -109,44 +119,45 @@ impl<S: Source> Stream<S> {
     /// by CTF 2 (section 6.1) every packet begins at 0. Either way what records are given never
     /// steps back: what lies before is told, and the clock goes on from there behind what is given.
     fn times(&mut self, head: &Head) {
-        (self.begin, self.end, self.until) = (None, None, u64::MAX);
+        (self.packet.begin, self.packet.end, self.clock.until) = (None, None, u64::MAX);
         let mut now = if self.metadata().trace.major >= 2 {
             0
         } else {
-            self.behind.unwrap_or(self.clock)
+            self.clock.behind.unwrap_or(self.clock.now)
         };
         if let Some((low, size)) = head.begin {
             let (Tick::To(begin) | Tick::Back(begin)) = tick(now, low, size, u64::MAX);
             now = begin;
-            if begin < self.clock {
+            if begin < self.clock.now {
                 self.clamped(
                     DecodeError::TimeWentBack {
-                        from: self.clock,
+                        from: self.clock.now,
                         to: begin,
                     },
                     head.bits,
                 );
             }
-            self.begin = Some(begin.max(self.clock));
+            self.packet.begin = Some(begin.max(self.clock.now));
         }
-        self.behind = (now < self.clock && head.plan.class.clock.is_some()).then_some(now);
-        self.clock = self.clock.max(now);
+        self.clock.behind =
+            (now < self.clock.now && head.plan.class.clock.is_some()).then_some(now);
+        self.clock.now = self.clock.now.max(now);
         if let Some((low, size)) = head.end {
             match tick(now, low, size, u64::MAX) {
                 Tick::To(end) => {
-                    self.end = Some(end.max(self.clock));
+                    self.packet.end = Some(end.max(self.clock.now));
                     // Narrow times may have wrapped more than once until then.
-                    self.until = if size == 64 { end } else { u64::MAX };
+                    self.clock.until = if size == 64 { end } else { u64::MAX };
                 }
                 Tick::Back(to) => {
                     self.clamped(DecodeError::TimeWentBack { from: now, to }, head.bits)
                 }
             }
         }
-        if self.packets == 1 && self.first_begin.is_none() {
+        if self.packet.count == 1 && self.first_begin.is_none() {
             let clock = head.plan.class.clock.as_ref();
             self.first_begin = clock
-                .zip(self.begin)
+                .zip(self.packet.begin)
                 .map(|(clock, begin)| clock.nanos_from_origin(Ticks(begin)));
         }
     }
@@ -161,15 +172,19 @@ impl<S: Source> Stream<S> {
         // loss.
         let steps = self.growth("packet_seq_num", previous.sequence, head.sequence, head);
         let ends = [
-            (LossKind::Events, discarded, self.end),
-            (LossKind::Packets, steps.saturating_sub(1), self.begin),
+            (LossKind::Events, discarded, self.packet.end),
+            (
+                LossKind::Packets,
+                steps.saturating_sub(1),
+                self.packet.begin,
+            ),
         ];
         for (kind, count, end) in ends.into_iter().filter(|(_, count, _)| *count > 0) {
             let end = end.filter(|_| head.plan.class.clock.is_some()).map(Ticks);
             let nanos = |time: Option<Ticks>| {
                 Some(head.plan.class.clock.as_ref()?.nanos_from_origin(time?))
             };
-            self.pending.push_back(Note::Loss(Loss {
+            self.notes.pending.push_back(Note::Loss(Loss {
                 stream: Arc::clone(&self.name),
                 cpu: head.cpu,
                 kind,
@@ -209,39 +224,40 @@ impl<S: Source> Stream<S> {
     }
 
     pub(super) fn close_packet(&mut self) {
-        if self.truncated {
-            let available = self.available;
+        if self.packet.truncated {
+            let available = self.packet.available;
             return self.lose_records(HeaderError {
                 reason: DecodeError::Truncated { available },
-                position: self.position,
+                position: self.packet.position,
             });
         }
-        if let Some(end) = self.end {
-            if end >= self.clock {
-                self.clock = end;
-            } else if self.until != u64::MAX {
+        if let Some(end) = self.packet.end {
+            if end >= self.clock.now {
+                self.clock.now = end;
+            } else if self.clock.until != u64::MAX {
                 self.clamped(
                     DecodeError::TimeWentBack {
-                        from: self.clock,
+                        from: self.clock.now,
                         to: end,
                     },
-                    self.position,
+                    self.packet.position,
                 );
             }
         }
-        self.leave_packet(self.offset.saturating_add(self.available));
+        self.leave_packet(self.packet.offset.saturating_add(self.packet.available));
     }
 
     /// The next packet is expected at offset `next`.
     pub(super) fn leave_packet(&mut self, next: u64) {
-        if self.open
-            && let Some(head) = &self.head
-        {
-            self.previous = Some(Previous::of(head, self.end.map(Ticks)));
+        if self.state == State::InPacket {
+            self.state = State::BetweenPackets;
+            let end = self.packet.end.map(Ticks);
+            let head = self.packet.head.as_ref();
+            self.previous = head.map(|head| Previous::of(head, end));
         }
-        (self.open, self.position, self.limit) = (false, 0, 0);
-        self.offset = next;
-        self.number += 1;
+        (self.packet.position, self.packet.limit) = (0, 0);
+        self.packet.offset = next;
+        self.packet.number += 1;
     }
 
     /// Notes something that does not stop reading.
@@ -256,13 +272,13 @@ impl<S: Source> Stream<S> {
             consequence
         };
         if consequence == Consequence::StreamEnds {
-            self.done = true;
-            (self.open, self.position, self.limit) = (false, 0, 0);
+            self.state = State::Ended;
+            (self.packet.position, self.packet.limit) = (0, 0);
         }
-        self.pending.push_back(Note::Problem(Problem {
+        self.notes.pending.push_back(Note::Problem(Problem {
             stream: Arc::clone(&self.name),
-            packet: self.number,
-            offset: self.offset.saturating_add(position / 8),
+            packet: self.packet.number,
+            offset: self.packet.offset.saturating_add(position / 8),
             reason,
             consequence,
         }));
@@ -270,17 +286,17 @@ impl<S: Source> Stream<S> {
 
     /// The current packet as a value of its own. The window must be on it.
     pub(crate) fn packet(&self) -> Option<Packet> {
-        let head = self.head.as_ref()?;
+        let head = self.packet.head.as_ref()?;
         let (header, context) = head.fields(self.source.bytes(), self.metadata());
         Some(Packet {
             stream: Arc::clone(&self.name),
-            number: self.number,
-            offset: self.offset,
+            number: self.packet.number,
+            offset: self.packet.offset,
             class: Arc::clone(&head.plan.class),
             header,
             context,
-            begin: self.begin.map(Ticks),
-            end: self.end.map(Ticks),
+            begin: self.packet.begin.map(Ticks),
+            end: self.packet.end.map(Ticks),
             cpu: head.cpu,
             content_size: head.content_size,
             packet_size: head.packet_size,

@@ -24,8 +24,7 @@ impl<S: Source> Stream<S> {
     ) -> (Place<'a>, [Option<&'a StructClass>; 3]) {
         let slots = self.slots_at_body();
         let common = self
-            .plan
-            .as_ref()
+            .plan()
             .and_then(|plan| plan.class.event_context.as_deref());
         let place = Place {
             bytes: self.source.bytes(),
@@ -56,7 +55,9 @@ impl<S: Source> Stream<S> {
     #[inline]
     pub(crate) fn slots_at_body(&self) -> Slots {
         let mut slots = self.slots.clone();
-        if let Some(Header::Compiled(_, switch)) = self.plan.as_ref().map(|plan| &plan.header) {
+        if let Some(Header::Compiled(_, switch)) =
+            self.packet.plan.as_ref().map(|plan| &plan.header)
+        {
             slots.set(switch.slot, self.record.tag.into());
         }
         slots
@@ -73,7 +74,11 @@ impl<S: Source> Stream<S> {
             place.step_over(part);
             fields
         });
-        let time = packet.class.clock.is_some().then_some(Ticks(self.clock));
+        let time = packet
+            .class
+            .clock
+            .is_some()
+            .then_some(Ticks(self.clock.now));
         Event {
             time,
             packet,

@@ -29,10 +29,10 @@ impl PacketCache {
     /// The record that `stream` has come to.
     pub(crate) fn event<S: Source>(&mut self, stream: &Stream<S>) -> Option<Event> {
         let packet = match &self.0 {
-            Some((count, packet)) if *count == stream.packets => Arc::clone(packet),
+            Some((count, packet)) if *count == stream.packet.count => Arc::clone(packet),
             _ => {
                 let packet = Arc::new(stream.packet()?);
-                self.0 = Some((stream.packets, Arc::clone(&packet)));
+                self.0 = Some((stream.packet.count, Arc::clone(&packet)));
                 packet
             }
         };
@@ -111,7 +111,7 @@ impl<R: Read> Iterator for StreamReader<R> {
                 .packet
                 .event(&self.stream)
                 .map(|event| Ok(Item::Event(event))),
-            Next::Note => self.stream.note.take()?.into_item(),
+            Next::Note => self.stream.notes.current.take()?.into_item(),
         }
     }
 }

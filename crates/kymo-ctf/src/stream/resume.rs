@@ -32,7 +32,7 @@ impl<S: Source> Stream<S> {
             _ if self.strict => None,
             _ => self
                 .known()
-                .or_else(|| self.search(self.offset.saturating_add(1), false)),
+                .or_else(|| self.search(self.packet.offset.saturating_add(1), false)),
         };
         self.resume(error, resume);
     }
@@ -43,24 +43,29 @@ impl<S: Source> Stream<S> {
             mut reason,
             position,
         } = error;
-        if self.truncated && wants_more(&reason) {
+        if self.packet.truncated && wants_more(&reason) {
             reason = DecodeError::Truncated {
-                available: self.available,
+                available: self.packet.available,
             };
         }
         let sized = self
+            .packet
             .head
             .as_ref()
             .is_some_and(|head| head.packet_size.is_some() || head.never_closed);
-        let header = self.head.as_ref().map_or(0, |head| head.bits.div_ceil(8));
-        let next = self.offset.saturating_add(self.available);
+        let header = self
+            .packet
+            .head
+            .as_ref()
+            .map_or(0, |head| head.bits.div_ceil(8));
+        let next = self.packet.offset.saturating_add(self.packet.available);
         let resume = if self.strict || !sized {
             None
-        } else if !self.truncated && self.begins_or_ends(next) {
+        } else if !self.packet.truncated && self.begins_or_ends(next) {
             Some(next)
         } else {
             self.known()
-                .or_else(|| self.search(self.offset.saturating_add(header.max(1)), false))
+                .or_else(|| self.search(self.packet.offset.saturating_add(header.max(1)), false))
         };
         self.resume(HeaderError { reason, position }, resume);
     }
@@ -89,7 +94,7 @@ impl<S: Source> Stream<S> {
     /// The next packet by the index, if there is one.
     fn known(&mut self) -> Option<u64> {
         let index = std::sync::Arc::clone(&self.index);
-        let behind = index.partition_point(|offset| *offset <= self.offset);
+        let behind = index.partition_point(|offset| *offset <= self.packet.offset);
         index
             .get(behind..)?
             .iter()

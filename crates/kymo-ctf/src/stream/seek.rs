@@ -86,7 +86,7 @@ impl Stream<Slice<'_>> {
             self.skim(usize::MAX, |_, _, clock| time = Some(clock));
             if time.is_none() {
                 match self.advance() {
-                    super::Next::Event => time = Some(self.clock),
+                    super::Next::Event => time = Some(self.clock.now),
                     super::Next::Note => {}
                     super::Next::End => return last,
                 }
@@ -126,9 +126,9 @@ impl Stream<Slice<'_>> {
         let clock = before.plan.class.clock.as_ref()?;
         self.first_begin = Some(clock.nanos_from_origin(Ticks(full(first.begin)?)));
         let end = before.end.and_then(|end| full(Some(end)));
-        self.clock = end.unwrap_or(full(before.begin)?);
+        self.clock.now = end.unwrap_or(full(before.begin)?);
         self.previous = Some(Previous::of(&before, end.map(Ticks)));
-        (self.offset, self.number) = (offset, number);
+        (self.packet.offset, self.packet.number) = (offset, number);
         Some(())
     }
 

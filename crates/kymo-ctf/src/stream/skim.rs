@@ -6,7 +6,7 @@
 //! almost every record. Everything else goes record by record, with the class of the one before
 //! guessed to be that of the next ([`Skim::alike`]).
 
-use super::{Record, Stream};
+use super::{Guess, Record, Stream};
 use crate::decode::header::{Branch, Header, Id, Load, Switch, WORD, Word};
 use crate::decode::plan::{FixedRecords, Known, NAMELESS, StreamPlan};
 use crate::decode::state::{Tick, tick_masked};
@@ -18,7 +18,7 @@ impl<S: Source> Stream<S> {
     /// each is given with its number, from 0 on, and its time. Returns how many there were.
     #[inline(always)]
     pub(super) fn run(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
-        let Some(plan) = self.plan.clone() else {
+        let Some(plan) = self.packet.plan.clone() else {
             return 0;
         };
         match &plan.header {
@@ -41,20 +41,19 @@ impl<S: Source> Stream<S> {
         most: usize,
         mut give: impl FnMut(usize, Record, u64),
     ) -> usize {
-        let (bytes, limit) = (self.source.bytes(), self.limit);
+        let (bytes, limit) = (self.source.bytes(), self.packet.limit);
         let mut skim = Skim {
             plan,
             ahead: self.source.ahead(),
             word,
             tag: switch.tag,
             limit,
-            until: self.until,
+            until: self.clock.until,
             most,
             records: 0,
-            position: self.position,
-            clock: self.clock,
-            last_id: self.last_id,
-            last: self.last,
+            position: self.packet.position,
+            clock: self.clock.now,
+            guess: self.guess,
         };
         let mut next = skim.header(skim.position, skim.records);
         while let Some((start, header)) = next {
@@ -66,15 +65,15 @@ impl<S: Source> Stream<S> {
                 break;
             }
             if let Some(fixed) = &plan.fixed
-                && fixed.holds(tag, skim.last_id)
+                && fixed.holds(tag, skim.guess.id)
                 && skim.fixed::<BIG>(fixed, &mut give) > 0
             {
                 next = skim.header(skim.position, skim.records);
                 continue;
             }
-            next = if skim.last.bits == Known::VARIES {
+            next = if skim.guess.known.bits == Known::VARIES {
                 let slots = &mut self.slots;
-                let Some(event) = plan.events.get(skim.last.event as usize) else {
+                let Some(event) = plan.events.get(skim.guess.known.event as usize) else {
                     break;
                 };
                 let end = |tag: u64, body, _: &Known| {
@@ -90,8 +89,8 @@ impl<S: Source> Stream<S> {
                 skim.alike::<BIG, false>((start, header, tag), branch, end, &mut give)
             };
         }
-        (self.position, self.clock) = (skim.position, skim.clock);
-        (self.last_id, self.last) = (skim.last_id, skim.last);
+        (self.packet.position, self.clock.now) = (skim.position, skim.clock);
+        self.guess = skim.guess;
         skim.records
     }
 }
@@ -112,8 +111,7 @@ struct Skim<'a, 'p> {
     records: usize,
     position: u64,
     clock: u64,
-    last_id: u64,
-    last: Known,
+    guess: Guess,
 }
 
 impl<'a> Skim<'a, '_> {
@@ -174,7 +172,7 @@ impl<'a> Skim<'a, '_> {
         records - before
     }
 
-    /// Sets `last` to the class of a record.
+    /// Sets `guess` to the class of a record.
     #[inline(always)]
     fn find_class<const BIG: bool>(
         &mut self,
@@ -187,13 +185,13 @@ impl<'a> Skim<'a, '_> {
             Id::Tag => tag,
             Id::At(load) => load.of::<BIG>(header),
         };
-        if id != self.last_id {
+        if id != self.guess.id {
             let named = !matches!(branch.part.id, Id::None);
             if id == NAMELESS && named {
                 return None;
             }
-            self.last = *self.plan.event(named.then_some(id));
-            self.last_id = id;
+            self.guess.known = *self.plan.event(named.then_some(id));
+            self.guess.id = id;
         }
         Some(())
     }
@@ -221,7 +219,7 @@ impl<'a> Skim<'a, '_> {
                 }
             };
             let body = start + branch.part.end;
-            let Some(end) = end_of(tag, body, &self.last) else {
+            let Some(end) = end_of(tag, body, &self.guess.known) else {
                 break None;
             };
             // A sum that overflows is not behind the position either.
@@ -231,7 +229,7 @@ impl<'a> Skim<'a, '_> {
             give(
                 records,
                 Record {
-                    event: self.last.event,
+                    event: self.guess.known.event,
                     body,
                     end,
                     tag,
@@ -242,12 +240,12 @@ impl<'a> Skim<'a, '_> {
             let Some(next) = self.header(position, records) else {
                 break None;
             };
-            let before = (tag, self.last.event);
+            let before = (tag, self.guess.known.event);
             (start, header) = next;
             tag = self.tag.of::<BIG>(header);
             // Events come in runs, so that this is a branch that is foreseen, and the next record's
             // place need not wait for the id.
-            if tag == before.0 && branch.part.id.is_for_this_tag::<BIG>(self.last_id, header) {
+            if tag == before.0 && branch.part.id.is_for_this_tag::<BIG>(self.guess.id, header) {
                 continue;
             }
             if !branch.holds(tag) {
@@ -257,9 +255,9 @@ impl<'a> Skim<'a, '_> {
                 break None;
             }
             if if VARIES {
-                self.last.event != before.1
+                self.guess.known.event != before.1
             } else {
-                self.last.bits == Known::VARIES
+                self.guess.known.bits == Known::VARIES
             } {
                 break Some(next);
             }

@@ -62,7 +62,7 @@ impl<R: Read> Iterator for Merge<R> {
                 let event = self.packets.get_mut(place)?.event(&lane.stream)?;
                 Some(Ok(Item::Event(event)))
             }
-            Next::Note => lane.stream.note.take()?.into_item(),
+            Next::Note => lane.stream.notes.current.take()?.into_item(),
             Next::End => None,
         }
     }

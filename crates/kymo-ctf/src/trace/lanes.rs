@@ -86,7 +86,7 @@ impl<S: Source> Lanes<S> {
         if let Some((record, time)) = lane.records.get(lane.given)
             && lane.next == Next::Event
         {
-            (lane.stream.record, lane.stream.clock) = (*record, *time);
+            (lane.stream.record, lane.stream.clock.now) = (*record, *time);
             lane.given += 1;
         }
         Some(place)
@@ -140,9 +140,9 @@ impl<S: Source> Lane<S> {
                 Next::End => return,
                 Next::Event => {
                     if let Some(cell) = self.records.first_mut() {
-                        *cell = (self.stream.record, self.stream.clock);
+                        *cell = (self.stream.record, self.stream.clock.now);
                     }
-                    run.put(0, self.stream.clock, place);
+                    run.put(0, self.stream.clock.now, place);
                     1
                 }
                 Next::Note => {
@@ -166,10 +166,10 @@ impl<S: Source> Lane<S> {
 
     /// The time of what is not an event.
     fn note_time(&self, one_clock: bool) -> Option<u64> {
-        let ticks = match self.stream.note.as_ref()? {
+        let ticks = match self.stream.notes.current.as_ref()? {
             Note::Loss(loss) => loss.begin?,
             Note::Problem(_) => return None,
-            Note::Packet => Ticks(self.stream.begin?),
+            Note::Packet => Ticks(self.stream.packet.begin?),
         };
         let mut time = [ticks.0];
         if !one_clock {

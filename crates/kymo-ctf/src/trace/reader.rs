@@ -214,7 +214,7 @@ impl Lane<Slice<'_>> {
                     class_of_stream: &plan.class,
                 })
             }
-            Next::Note => match stream.note.as_ref()? {
+            Next::Note => match stream.notes.current.as_ref()? {
                 Note::Loss(loss) => ItemRef::Loss(loss),
                 Note::Problem(problem) => ItemRef::Problem(problem),
                 Note::Packet => return None,

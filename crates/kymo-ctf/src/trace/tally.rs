@@ -264,12 +264,12 @@ impl Counting<'_, '_> {
             let counter = self.counters.get_mut(place)?;
             match counter.stream.advance() {
                 Next::Event => {
-                    if counter.stream.packets != counter.packets {
+                    if counter.stream.packet.count != counter.packets {
                         self.new_packet(place);
                     }
                     let counter = self.counters.get(place)?;
                     return Some((
-                        counter.stream.clock,
+                        counter.stream.clock.now,
                         counter.base as u32 + counter.stream.record.event,
                     ));
                 }
@@ -286,7 +286,7 @@ impl Counting<'_, '_> {
         ) else {
             return;
         };
-        match counter.stream.note.take() {
+        match counter.stream.notes.current.take() {
             Some(Note::Loss(loss)) => {
                 let lost = match loss.kind {
                     LossKind::Events => &mut tally.lost_events,
@@ -308,9 +308,9 @@ impl Counting<'_, '_> {
         let Some(counter) = self.counters.get_mut(place) else {
             return;
         };
-        counter.packets = counter.stream.packets;
-        (self.watch)(counter.stream.offset.saturating_sub(counter.offset));
-        counter.offset = counter.stream.offset;
+        counter.packets = counter.stream.packet.count;
+        (self.watch)(counter.stream.packet.offset.saturating_sub(counter.offset));
+        counter.offset = counter.stream.packet.offset;
     }
 
     /// Finds where the events of the current packet are counted.
@@ -318,7 +318,12 @@ impl Counting<'_, '_> {
         let Some(counter) = self.counters.get_mut(place) else {
             return;
         };
-        let cpu = counter.stream.head.as_ref().and_then(|head| head.cpu);
+        let cpu = counter
+            .stream
+            .packet
+            .head
+            .as_ref()
+            .and_then(|head| head.cpu);
         let group = *counter.groups.entry(cpu).or_insert_with(|| {
             let group = self.counts.len();
             self.counts

@@ -261,7 +261,7 @@ impl Conversion {
                     Some(Keep::Leave) | None => {}
                     Some(Keep::End) => break,
                 },
-                Next::Note => match &stream.note {
+                Next::Note => match &stream.notes.current {
                     Some(Note::Packet) => self.packet(pair, stream)?,
                     Some(Note::Problem(problem)) => self.problem(problem),
                     Some(Note::Loss(loss)) => match choose(&ItemRef::Loss(loss)) {
@@ -281,8 +281,8 @@ impl Conversion {
     }
 
     fn packet(&mut self, pair: &mut Pair, stream: &Stream<Slice<'_>>) -> Result<(), WriteError> {
-        pair.packets.close(stream.clock, &mut self.made)?;
-        let Some(head) = &stream.head else {
+        pair.packets.close(stream.clock.now, &mut self.made)?;
+        let Some(head) = &stream.packet.head else {
             return Ok(());
         };
         match pair.part.packet(head, stream) {
@@ -324,7 +324,7 @@ impl Conversion {
             Unwritten::Wide(value) => {
                 return Err(WriteError::Wide {
                     stream: stream.name.to_string(),
-                    packet: stream.number,
+                    packet: stream.packet.number,
                     value,
                 });
             }
@@ -332,10 +332,10 @@ impl Conversion {
         };
         self.converted.damage.get_or_insert_with(|| Error::Stream {
             file: stream.name.to_string(),
-            packet: stream.number,
-            offset: stream.offset + stream.record.body / 8,
+            packet: stream.packet.number,
+            offset: stream.packet.offset + stream.record.body / 8,
             reason,
-            resumes: Some(stream.offset + stream.position / 8),
+            resumes: Some(stream.packet.offset + stream.packet.position / 8),
         });
         Ok(())
     }

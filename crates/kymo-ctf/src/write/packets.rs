@@ -191,7 +191,7 @@ impl Packets {
         let Some(event) = class.events.get(stream.record.event as usize) else {
             return Ok(());
         };
-        let time = stream.clock;
+        let time = stream.clock.now;
         let length = current.bytes.len();
         class.event_header.put(&mut current.bytes, event.id, time);
         let mut slots = stream.slots_at_body();

@@ -141,8 +141,8 @@ impl Part {
             write.put(&mut walker, &mut own)?;
         }
         Ok(SourcePacket {
-            begin: stream.begin,
-            end: stream.end,
+            begin: stream.packet.begin,
+            end: stream.packet.end,
             cpu: head.cpu.unwrap_or(0),
             instance: head.instance.unwrap_or(0),
             sequence: head.sequence.map(|(number, _)| number),

@@ -104,20 +104,29 @@ impl ClockClass {
     ///
     /// `offset_s * 10^9 + floor((offset + ticks) * 10^9 / frequency)`, exactly: nothing is rounded
     /// before the division, and no input overflows.
+    #[inline]
     pub fn nanos_from_origin(&self, ticks: Ticks) -> i128 {
-        // All clocks in use end here: frequencies below 2^34 Hz, and no sum beyond 64 bits.
-        if let Some(sum) = self.offset.checked_add(ticks.0)
-            && self.frequency < 1 << 34
-        {
-            let (seconds, rest) = match self.frequency {
-                NANOS => (0, sum),
-                frequency => (
-                    sum / frequency.max(1),
-                    sum % frequency.max(1) * NANOS / frequency.max(1),
-                ),
+        // All clocks in use end here: no sum beyond 64 bits, most without a division.
+        if let Some(sum) = self.offset.checked_add(ticks.0) {
+            let origin = i128::from(self.offset_s) * i128::from(NANOS);
+            let nanos_a_tick: i128 = match self.frequency {
+                NANOS => 1,
+                100_000_000 => 10,
+                10_000_000 => 100,
+                1_000_000 => 1_000,
+                1_000 => 1_000_000,
+                _ => 0,
             };
-            return (i128::from(self.offset_s) + i128::from(seconds)) * i128::from(NANOS)
-                + i128::from(rest);
+            if nanos_a_tick != 0 {
+                return origin + i128::from(sum) * nanos_a_tick;
+            }
+            if self.frequency < 1 << 34 {
+                let frequency = self.frequency.max(1);
+                let (seconds, rest) = (sum / frequency, sum % frequency);
+                return origin
+                    + i128::from(seconds) * i128::from(NANOS)
+                    + i128::from(rest * NANOS / frequency);
+            }
         }
         let ticks = u128::from(self.offset) + u128::from(ticks.0);
         let frequency = u128::from(self.frequency.max(1));

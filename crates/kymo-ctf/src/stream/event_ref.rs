@@ -7,7 +7,7 @@ use crate::decode::plan::EventPlan;
 use crate::decode::value_ref::{StructRef, ValueRef};
 use crate::decode::visit::Visitor;
 use crate::metadata::clock::{ClockClass, Ticks};
-use crate::metadata::{EventClass, StreamClass};
+use crate::metadata::{EventClass, Metadata, StreamClass};
 use crate::stream::Stream;
 use crate::stream::item::{Event, Loss, Problem};
 use crate::stream::packet::Packet;
@@ -36,12 +36,14 @@ pub struct EventRef<'a> {
 
 impl<'a> EventRef<'a> {
     /// The clock's value, or `None` in a stream without a clock.
+    #[inline]
     pub fn time(&self) -> Option<Ticks> {
         self.stream_class().clock.as_ref()?;
         Some(Ticks(self.stream.clock.now))
     }
 
     /// Nanoseconds from the clock's origin, or `None` in a stream without a clock.
+    #[inline]
     pub fn nanos(&self) -> Option<i128> {
         let clock = self.stream_class().clock.as_ref()?;
         Some(clock.nanos_from_origin(Ticks(self.stream.clock.now)))
@@ -50,6 +52,11 @@ impl<'a> EventRef<'a> {
     /// The clock that its time is of.
     pub fn clock(&self) -> Option<&'a Arc<ClockClass>> {
         self.class_of_stream.clock.as_ref()
+    }
+
+    /// What its trace says about itself.
+    pub fn metadata(&self) -> &'a Arc<Metadata> {
+        self.stream.metadata()
     }
 
     /// What the metadata says about this kind of event.
@@ -73,6 +80,7 @@ impl<'a> EventRef<'a> {
     }
 
     /// The CPU, if the packet says which.
+    #[inline]
     pub fn cpu(&self) -> Option<u64> {
         self.stream.packet.head.as_ref()?.cpu
     }
@@ -151,7 +159,8 @@ impl<'a> EventRef<'a> {
         self.stream.packet.count
     }
 
-    fn stream_class(&self) -> &'a StreamClass {
+    /// What the metadata says about the stream.
+    pub fn stream_class(&self) -> &'a StreamClass {
         self.class_of_stream
     }
 

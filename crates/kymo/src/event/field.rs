@@ -311,6 +311,9 @@ macro_rules! enumeration {
                     _ => None,
                 }
             }
+            fn label(&self) -> &'static str {
+                match self { $( $name::$label => stringify!($label), )+ }
+            }
         }
         impl<V: $crate::event::FieldValues> $crate::event::ReadField<V> for $name {
             type Value = Self;

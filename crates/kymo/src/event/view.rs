@@ -38,6 +38,8 @@ pub trait ReadField<V: FieldValues>: Field {
 pub trait Enumeration: Sized {
     /// The value's meaning; `None` for values that are not declared.
     fn from_value(value: u64) -> Option<Self>;
+    /// The label in the trace: the variant's name.
+    fn label(&self) -> &'static str;
 }
 
 macro_rules! integers {

@@ -1,0 +1,138 @@
+//! Locks: who waits, who has them.
+
+use std::sync::Arc;
+
+use kymo::vocabulary::LockKind;
+
+use crate::change::{Change, Contradiction};
+use crate::machine::{At, Machine};
+use crate::thread::{ThreadId, Wait};
+
+/// What is known of a lock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lock {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) kind: Option<LockKind>,
+    /// Who has it, as far as the trace tells.
+    holder: Option<ThreadId>,
+    /// Number of losses when it was released last, if nobody has acquired it since.
+    free: Option<u64>,
+}
+
+/// What came of trying to get a lock, or having it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    Acquired { contended: bool },
+    Failed,
+    Released,
+}
+
+impl Machine {
+    /// The kind of a lock, as it was told last.
+    pub fn lock_kind(&self, lock: u64) -> Option<LockKind> {
+        self.locks.get(&lock)?.kind
+    }
+
+    pub(crate) fn lock_wait(
+        &mut self,
+        lock: Option<u64>,
+        owner: Option<u64>,
+        kind: Option<LockKind>,
+        at: &At<'_, '_>,
+    ) {
+        let Some(lock) = lock else { return };
+        let told = owner.filter(|&tid| tid != 0);
+        let told = told.map(|tid| self.known(tid, at.number));
+        let state = self.locks.entry(lock).or_default();
+        state.kind = kind;
+        let holder = state.holder.filter(|&id| self.holds(id, lock));
+        let owner = told.or(holder);
+        let owner_prio = owner.and_then(|id| self.thread(id)?.prio);
+        let thread = self.current(at.cpu);
+        if let Some(context) = self.running_context(at.cpu) {
+            context.wait = Some(Wait {
+                lock,
+                since: at.time,
+                owner,
+                owner_prio,
+            });
+        }
+        self.change(Change::LockWait { lock, kind, thread });
+    }
+
+    pub(crate) fn lock(
+        &mut self,
+        attempt: Attempt,
+        lock: Option<u64>,
+        kind: Option<LockKind>,
+        at: &At<'_, '_>,
+    ) {
+        let Some(lock) = lock else { return };
+        let thread = self.current(at.cpu);
+        let prio = thread.and_then(|id| self.thread(id)?.prio);
+        let semaphore = kind == Some(LockKind::Semaphore);
+        let (mut wait, mut released) = (None, None);
+        if let Some(context) = self.running_context(at.cpu) {
+            if attempt != Attempt::Released {
+                wait = context.wait.take_if(|wait| wait.lock == lock);
+            }
+            match attempt {
+                Attempt::Released if !semaphore => released = context.release(lock),
+                Attempt::Acquired { .. } if !semaphore => context.hold(lock, at.time),
+                _ => {}
+            }
+        }
+        if let Some(wait) = wait {
+            self.change(Change::LockWaited {
+                lock,
+                since: wait.since,
+                thread,
+                prio,
+                owner: wait.owner,
+                owner_prio: wait.owner_prio,
+            });
+        }
+        let losses = self.gaps.stamp();
+        let state = self.locks.entry(lock).or_default();
+        let (holder, free) = (state.holder, state.free);
+        state.kind = kind.or(state.kind);
+        match attempt {
+            Attempt::Acquired { contended } => {
+                state.holder = thread.filter(|_| !semaphore);
+                state.free = None;
+                self.change(Change::LockAcquired {
+                    lock,
+                    kind,
+                    contended,
+                    thread,
+                });
+            }
+            Attempt::Failed => self.change(Change::LockFailed { lock, kind, thread }),
+            Attempt::Released => {
+                state.holder = None;
+                state.free = losses.filter(|_| !semaphore);
+                let free = free.is_some() && free == losses;
+                let others = holder.filter(|&id| thread.is_some() && thread != Some(id));
+                let other_has = others.is_some_and(|id| self.holds(id, lock));
+                if released.is_none() && (free || other_has) {
+                    self.contradict(Contradiction::LockHeld { lock, free });
+                }
+                self.change(Change::LockReleased {
+                    lock,
+                    kind,
+                    since: released,
+                    thread,
+                });
+            }
+        }
+    }
+
+    fn holds(&self, id: ThreadId, lock: u64) -> bool {
+        let Some(thread) = self.thread(id) else {
+            return false;
+        };
+        let losses = self.gaps.stamp();
+        let known = thread.doing.is_running() || (losses.is_some() && thread.losses == losses);
+        known && thread.context.held.iter().any(|(held, _)| *held == lock)
+    }
+}

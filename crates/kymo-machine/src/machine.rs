@@ -1,0 +1,855 @@
+//! The model: state, and the way of an event into it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use kymo::ChannelKind;
+use kymo::event::{Event, FieldSchema};
+use kymo::vocabulary::{
+    Counter, IpcPath, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed,
+    LockKind, LockName, LockReleased, LockWait, Mark, PageFault, PipeRead, PipeWrite, ProcessExec,
+    ProcessName, ProcessStateDump, QueueReceive, QueueSend, SchedEnter, SchedExit, SchedPriority,
+    SchedSwitch, SchedWakeup, SchedWakeupNew, SpanBegin, SpanEnd, SyscallEnter, SyscallExit,
+    SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
+    ThreadSuspend, UserName,
+};
+use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Metadata, Problem};
+use rustc_hash::FxHashMap;
+
+use crate::call::{CallId, CallKey, Calls};
+use crate::change::{Change, Contradiction, Named};
+use crate::cpu::Cpu;
+use crate::gap::{self, Gaps};
+use crate::irq::IrqLine;
+use crate::lock::{Attempt, Lock};
+use crate::thread::{Context, Doing, Thread, ThreadId};
+use crate::typed::{self, Class, Meaning, Tracer, Values};
+
+/// The table of events that the machine understands: each with what it does to the model.
+macro_rules! understood {
+    ($machine:ident, $at:ident: $($event:ident($view:pat) => $act:expr,)*) => {
+        /// Events of the vocabulary that change the model.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Understood { $($event),* }
+
+        impl Understood {
+            /// The event of this name in a trace.
+            pub(crate) fn of(name: &str) -> Option<Understood> {
+                match name {
+                    $(name if name == <$event as Event>::SCHEMA.name => Some(Understood::$event),)*
+                    _ => None,
+                }
+            }
+
+            /// The declared fields.
+            pub(crate) fn fields(self) -> &'static [FieldSchema] {
+                match self { $(Understood::$event => <$event as Event>::SCHEMA.fields),* }
+            }
+
+            /// Whether it tells a name or a state instead of a happening.
+            pub(crate) fn is_name(self) -> bool {
+                matches!(
+                    match self { $(Understood::$event => <$event as Event>::CHANNEL),* },
+                    ChannelKind::Names
+                )
+            }
+        }
+
+        impl Machine {
+            #[inline]
+            fn apply(&mut self, said: Understood, values: Values<'_, '_>, at: &At<'_, '_>) {
+                let ($machine, $at) = (self, at);
+                match said {
+                    $(Understood::$event => {
+                        let $view = <$event as Event>::view(values);
+                        $act;
+                    })*
+                }
+            }
+        }
+    };
+}
+
+understood! { machine, at:
+    SchedSwitch(e) => machine.switch(
+        (e.prev_tid(), e.next_tid()), (e.prev_state(), e.reason()), e.next_prio(), at
+    ),
+    IrqEnter(e) => machine.irq_enter(e.irq(), at),
+    IrqExit(e) => machine.irq_exit(e.irq(), at),
+    SchedWakeup(e) => machine.wakeup(e.tid(), e.waker_tid(), at),
+    SchedWakeupNew(e) => machine.wakeup(e.tid(), e.waker_tid(), at),
+    SyscallEnter(e) => machine.call_enter(e.id(), at),
+    SyscallExit(e) => machine.call_exit(e.id(), e.ret(), at),
+    LockWait(e) => machine.lock_wait(e.lock(), e.owner_tid(), e.kind(), at),
+    LockAcquired(e) => {
+        let contended = e.contended().unwrap_or(false);
+        machine.lock(Attempt::Acquired { contended }, e.lock(), e.kind(), at)
+    },
+    LockReleased(e) => machine.lock(Attempt::Released, e.lock(), e.kind(), at),
+    LockFailed(e) => machine.lock(Attempt::Failed, e.lock(), e.kind(), at),
+    PageFault(e) => {
+        let thread = machine.current(at.cpu);
+        machine.change(Change::Fault { thread, user: e.user(), cause: e.cause() })
+    },
+    IpcSend(e) => machine.message("ipc", true, e.path(), e.len()),
+    IpcReceive(e) => machine.message("ipc", false, e.path(), e.len()),
+    PipeWrite(e) => machine.message("pipe", true, None, e.len()),
+    PipeRead(e) => machine.message("pipe", false, None, e.len()),
+    QueueSend(_) => machine.message("queue", true, None, None),
+    QueueReceive(_) => machine.message("queue", false, None, None),
+    SchedEnter(_) => machine.change(Change::Scheduler { begins: true }),
+    SchedExit(_) => machine.change(Change::Scheduler { begins: false }),
+    SpanBegin(e) => machine.span(e.id(), true, at),
+    SpanEnd(e) => machine.span(e.id(), false, at),
+    Counter(e) => if let (Some(id), Some(value)) = (e.id(), e.value()) {
+        machine.change(Change::Counter { id, value })
+    },
+    Mark(e) => machine.change(Change::Mark { id: e.id().unwrap_or(0) }),
+    ThreadCreate(e) => machine.create(e.tid(), e.pid(), e.prio(), at),
+    ThreadExit(e) => machine.exit(e.tid(), e.pid(), at),
+    ThreadSuspend(e) => machine.suspend(true, e.tid(), at),
+    ThreadResume(e) => machine.suspend(false, e.tid(), at),
+    SchedPriority(e) => machine.priority(e.tid(), e.newprio(), at),
+    ProcessExec(e) => machine.exec(e.pid(), e.tid(), e.filename(), at),
+    ThreadName(e) => machine.thread_name(e.tid(), e.name(), Dumped::default(), at),
+    ThreadStateDump(e) => {
+        let dumped = Dumped { pid: e.pid(), prio: e.prio(), state: e.state(), cpu: e.cpu() };
+        machine.thread_name(e.tid(), e.name(), dumped, at)
+    },
+    ProcessName(e) => machine.process_name(e.pid(), e.name()),
+    ProcessStateDump(e) => machine.process_name(e.pid(), e.name()),
+    LockName(e) => machine.lock_name(e.lock(), e.name(), e.kind()),
+    IrqName(e) => if let (Some(irq), Some(name)) = (e.irq(), e.name()) {
+        let line = IrqLine(irq);
+        machine.rename(|machine| &mut machine.irqs, irq, &name, Named::Irq(line))
+    },
+    SyscallName(e) => if let (Some(id), Some(name)) = (e.id(), e.name()) {
+        let call = machine.calls.number(id);
+        machine.calls.rename(call, &name);
+        machine.change(Change::Named(Named::Call(call)))
+    },
+    UserName(e) => if let (Some(id), Some(name)) = (e.id(), e.name()) {
+        machine.rename(|machine| &mut machine.users, id, &name, Named::User(id))
+    },
+}
+
+/// The event that is being taken.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'r, 'e> {
+    pub(crate) event: &'r EventRef<'e>,
+    pub(crate) meaning: &'r Meaning,
+    pub(crate) time: i64,
+    /// Place of the CPU among those of the machine.
+    pub(crate) cpu: usize,
+    /// Its number; `None` for names, which need none.
+    pub(crate) number: Option<u64>,
+}
+
+impl<'e> At<'_, 'e> {
+    pub(crate) fn comm(&self, place: usize) -> Option<Cow<'e, str>> {
+        self.meaning.comm(self.event, place)
+    }
+}
+
+/// What a state dump says of a thread besides its name.
+#[derive(Default)]
+struct Dumped {
+    pid: Option<u64>,
+    prio: Option<i64>,
+    state: Option<ThreadState>,
+    cpu: Option<u64>,
+}
+
+/// What is known of a stream.
+#[derive(Clone, Debug)]
+struct Stream {
+    name: Arc<str>,
+    /// Its trace's place among those known.
+    known: usize,
+    /// The CPU of its last event, and that one's place.
+    cpu: Option<(u64, usize)>,
+}
+
+/// A trace, and what its events mean.
+#[derive(Clone, Debug)]
+struct Known {
+    metadata: Arc<Metadata>,
+    classes: Box<[Class]>,
+    /// Whether its losses lie before the packet that tells of them.
+    is_kymo: bool,
+}
+
+/// Tables by numbers of the trace.
+pub(crate) type Table<T> = FxHashMap<u64, T>;
+
+/// What ran, waited, held and got lost, as far as the items up to now tell.
+///
+/// A clone is the state at that time: given the items behind it, it goes on as the original does.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    known: Vec<Known>,
+    /// By place among the streams that are read.
+    streams: Vec<Option<Stream>>,
+    pub(crate) gaps: Gaps,
+    losses: u64,
+    now: i64,
+    cpu: Option<u64>,
+    pub(crate) cpus: Vec<Cpu>,
+    cpu_places: Table<usize>,
+    pub(crate) threads: Vec<Thread>,
+    /// The living thread of each number; number 0 is another thread on each CPU.
+    by_tid: Table<ThreadId>,
+    idle: Table<ThreadId>,
+    processes: Table<Arc<str>>,
+    pub(crate) locks: Table<Lock>,
+    irqs: Table<Arc<str>>,
+    users: Table<Arc<str>>,
+    calls: Calls,
+    /// Whether threads' beginnings are recorded: otherwise a number may be used again in silence.
+    pub(crate) has_creations: bool,
+    changes: Vec<Change>,
+}
+
+/// What kind of item was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// An event with a time and a CPU.
+    Event,
+    /// An event that tells a name or a state, and no happening.
+    Name,
+    /// An event that has no time or no CPU: it says nothing more here.
+    Placeless,
+    /// Something that was lost; its number, and whether it leaves the CPUs' state unknown.
+    Loss(u64),
+    /// Nothing that the machine takes note of.
+    Other,
+}
+
+impl Machine {
+    /// A machine of which nothing is known.
+    pub fn new() -> Machine {
+        Machine::default()
+    }
+
+    /// Takes the next item. What it changed is in [`changes`](Self::changes), until the next one.
+    #[inline]
+    pub fn add(&mut self, item: &ItemRef<'_>) -> Taken {
+        self.changes.clear();
+        match item {
+            ItemRef::Event(event) => self.event(event),
+            ItemRef::Loss(loss) => self.loss(loss),
+            ItemRef::Problem(problem) => self.problem(problem),
+            _ => Taken::Other,
+        }
+    }
+
+    /// What the last item changed, in order.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// The time of the last item that has one, in nanoseconds from the clock's origin.
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// The number of the CPU of the last event, if it has one.
+    pub fn cpu(&self) -> Option<u64> {
+        self.cpu
+    }
+
+    /// What is known of a thread.
+    pub fn thread(&self, id: ThreadId) -> Option<&Thread> {
+        self.threads.get(id.index())
+    }
+
+    /// All threads, in the order in which they were met.
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// What [`threads`](Self::threads) are known by, in the same order.
+    pub fn thread_ids(&self) -> impl Iterator<Item = ThreadId> + use<> {
+        (0..self.threads.len()).map(|place| ThreadId(place as u32))
+    }
+
+    /// The last thread of this number, which may have ended. Thread 0 is another one on each CPU.
+    pub fn thread_of(&self, tid: u64, cpu: Option<u64>) -> Option<ThreadId> {
+        match (tid, cpu) {
+            (0, Some(cpu)) => self.idle.get(&cpu).copied(),
+            _ => self.by_tid.get(&tid).copied(),
+        }
+    }
+
+    /// The CPUs, in the order in which they were met.
+    pub fn cpus(&self) -> &[Cpu] {
+        &self.cpus
+    }
+
+    /// The CPU of this number.
+    pub fn cpu_of(&self, number: u64) -> Option<&Cpu> {
+        self.cpus.get(*self.cpu_places.get(&number)?)
+    }
+
+    /// The thread that runs on the CPU of this number, as far as it is known.
+    pub fn running(&self, cpu: u64) -> Option<ThreadId> {
+        self.cpu_of(cpu)?.current
+    }
+
+    /// Whether it is unknown at the moment what the CPU of this number does.
+    pub fn is_hidden(&self, cpu: u64) -> bool {
+        self.gaps.hides(cpu)
+    }
+
+    /// The name of a process.
+    pub fn process(&self, pid: u64) -> Option<&Arc<str>> {
+        self.processes.get(&pid)
+    }
+
+    /// The name of a lock.
+    pub fn lock_called(&self, lock: u64) -> Option<&Arc<str>> {
+        self.locks.get(&lock)?.name.as_ref()
+    }
+
+    /// The name of an interrupt line.
+    pub fn irq(&self, line: IrqLine) -> Option<&str> {
+        match line.is_soft() {
+            true => typed::softirq_name(line.number()),
+            false => self.irqs.get(&line.0).map(|name| &**name),
+        }
+    }
+
+    /// The name of a mark, span or counter.
+    pub fn user(&self, id: u64) -> Option<&Arc<str>> {
+        self.users.get(&id)
+    }
+
+    /// What a system call is known by, and its name where that is a number.
+    pub fn call(&self, id: CallId) -> Option<(&CallKey, Option<&Arc<str>>)> {
+        self.calls.get(id).map(|(key, name)| (key, name.as_ref()))
+    }
+
+    /// The numbers of the thread and the process that the event's context names.
+    pub fn context(&self, event: &EventRef<'_>) -> (Option<u64>, Option<u64>) {
+        self.class(event)
+            .map_or((None, None), |class| (class.tid(event), class.pid(event)))
+    }
+
+    /// Whether events of this class can change the model.
+    pub fn understands(&self, event: &EventRef<'_>) -> bool {
+        self.class(event)
+            .is_some_and(|class| !class.meanings.is_empty())
+    }
+
+    fn class(&self, event: &EventRef<'_>) -> Option<&Class> {
+        let stream = self.streams.get(event.stream_index())?.as_ref()?;
+        let known = self.known.get(stream.known)?;
+        known.classes.get(event.class().index())
+    }
+
+    /// The last thread of this number, which is met now if it was not before.
+    pub fn meet_thread(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
+        self.known(tid, cpu)
+    }
+
+    /// How many things are remembered besides names: threads, CPUs, locks and what is under way. It
+    /// does not grow with the length of a trace.
+    pub fn live_state(&self) -> usize {
+        let threads = self.threads.iter().map(|of| 1 + of.context.pending());
+        let cpus = self.cpus.iter().map(|cpu| 1 + cpu.open());
+        threads.chain(cpus).sum::<usize>()
+            + self.streams.len()
+            + self.by_tid.len()
+            + self.idle.len()
+            + self.processes.len()
+            + self.calls.len()
+            + self.irqs.len()
+            + self.locks.len()
+            + self.users.len()
+            + self.gaps.live()
+    }
+
+    #[inline]
+    pub(crate) fn change(&mut self, change: Change) {
+        self.changes.push(change);
+    }
+
+    pub(crate) fn contradict(&mut self, rule: Contradiction) {
+        self.change(Change::Contradiction(rule));
+    }
+
+    /// What is known of an event's stream; of a new one, what its events mean is found out.
+    #[inline]
+    fn stream(&mut self, event: &EventRef<'_>) -> Option<&mut Stream> {
+        let place = event.stream_index();
+        if self.streams.get(place).is_none_or(Option::is_none) {
+            self.meet(event);
+        }
+        self.streams.get_mut(place)?.as_mut()
+    }
+
+    #[cold]
+    fn meet(&mut self, event: &EventRef<'_>) {
+        let (place, metadata) = (event.stream_index(), event.metadata());
+        let is_it = |known: &Known| Arc::ptr_eq(&known.metadata, metadata);
+        let known = self.known.iter().position(is_it).unwrap_or_else(|| {
+            let tracer = Tracer::of(metadata);
+            self.known.push(Known {
+                metadata: Arc::clone(metadata),
+                classes: typed::classes(metadata, &tracer),
+                is_kymo: tracer.is_kymo,
+            });
+            self.known.len() - 1
+        });
+        if self.streams.len() <= place {
+            self.streams.resize(place + 1, None);
+        }
+        if let Some(cell) = self.streams.get_mut(place) {
+            *cell = Some(Stream {
+                name: Arc::clone(event.stream()),
+                known,
+                cpu: None,
+            });
+        }
+    }
+
+    fn event(&mut self, event: &EventRef<'_>) -> Taken {
+        let Some(nanos) = event.nanos() else {
+            return Taken::Placeless;
+        };
+        self.now = clamp(nanos);
+        let Some(place) = self.stream(event).map(|stream| stream.known) else {
+            return Taken::Placeless;
+        };
+        // Taken out for a moment: nothing that an event does changes what events mean.
+        let Some(known) = self.known.get_mut(place) else {
+            return Taken::Placeless;
+        };
+        let (classes, is_kymo) = (std::mem::take(&mut known.classes), known.is_kymo);
+        let taken = match classes.get(event.class().index()) {
+            Some(class) => self.take(class, is_kymo, event),
+            None => Taken::Placeless,
+        };
+        if let Some(known) = self.known.get_mut(place) {
+            known.classes = classes;
+        }
+        taken
+    }
+
+    #[inline]
+    fn take(&mut self, class: &Class, is_kymo: bool, event: &EventRef<'_>) -> Taken {
+        if !self.gaps.is_empty() {
+            let teller = is_kymo.then_some(event);
+            self.gaps.pass(self.now, teller, &mut self.changes);
+        }
+        let number = class.cpu(event);
+        self.cpu = number;
+        let cpu = match (number, class.is_name) {
+            (Some(number), false) => self.cpu_place(event.stream_index(), number),
+            (None, false) => return Taken::Placeless,
+            (_, true) => usize::MAX,
+        };
+        for meaning in &class.meanings {
+            if meaning.holds(event) {
+                let at = At {
+                    event,
+                    meaning,
+                    time: self.now,
+                    cpu,
+                    number,
+                };
+                self.apply(meaning.event, Values::new(event, meaning), &at);
+            }
+        }
+        if let (false, Some(number)) = (class.is_name, number) {
+            let time = self.now;
+            if let Some(state) = self.cpus.get_mut(cpu) {
+                state.last = time;
+            }
+            if !self.gaps.is_empty() && self.gaps.hides(number) {
+                self.forget(cpu);
+            }
+        }
+        if class.is_name {
+            Taken::Name
+        } else {
+            Taken::Event
+        }
+    }
+
+    /// The place of the CPU of this number, which is the same for all events of most streams.
+    #[inline]
+    fn cpu_place(&mut self, stream: usize, number: u64) -> usize {
+        let known = self.streams.get_mut(stream).and_then(Option::as_mut);
+        if let Some((_, place)) = known
+            .as_ref()
+            .and_then(|stream| stream.cpu)
+            .filter(|(of, _)| *of == number)
+        {
+            return place;
+        }
+        let next = self.cpus.len();
+        let place = *self.cpu_places.entry(number).or_insert(next);
+        if place == next {
+            self.cpus.push(Cpu::new(number));
+        }
+        if let Some(stream) = known {
+            stream.cpu = Some((number, place));
+        }
+        place
+    }
+
+    fn loss(&mut self, loss: &Loss) -> Taken {
+        let (begin, end) = (loss.begin_nanos.map(clamp), loss.end_nanos.map(clamp));
+        self.cpu = loss.cpu;
+        if let Some(begin) = begin {
+            self.gaps.pass(begin, None, &mut self.changes);
+            self.now = self.now.max(begin);
+        }
+        let number = self.losses;
+        self.losses += 1;
+        if gap::tells_what_happens(&loss.stream) {
+            // Without a clock there is no telling when it was over.
+            self.lose(number, loss.cpu, &loss.stream, end);
+        }
+        Taken::Loss(number)
+    }
+
+    /// A packet, or the rest of a stream, that cannot be read is lost.
+    fn problem(&mut self, problem: &Problem) -> Taken {
+        if problem.consequence == Consequence::Clamped || !gap::tells_what_happens(&problem.stream)
+        {
+            return Taken::Other;
+        }
+        let mut streams = self.streams.iter().flatten();
+        let stream = streams.find(|stream| stream.name == problem.stream);
+        let cpu = stream.and_then(|stream| stream.cpu).map(|(cpu, _)| cpu);
+        let number = self.losses;
+        self.losses += 1;
+        self.lose(number, cpu, &problem.stream, None);
+        Taken::Loss(number)
+    }
+
+    /// Ends what is under way, at the time of the last event: what a thread does is taken to go on
+    /// up to then, but where something was lost.
+    pub fn finish(&mut self, end: i64) {
+        self.changes.clear();
+        self.gaps.pass(end, None, &mut self.changes);
+        let losses = self.gaps.stamp();
+        for place in 0..self.threads.len() {
+            let id = ThreadId(place as u32);
+            self.refresh(id, losses);
+            if let Some(thread) = self.threads.get(place) {
+                self.begin(id, thread.doing, end, losses);
+            }
+        }
+    }
+
+    /// From here on it is not known what the CPU (all, where it is not told which) does.
+    fn lose(&mut self, loss: u64, cpu: Option<u64>, stream: &Arc<str>, end: Option<i64>) {
+        self.gaps.begin(loss, cpu, stream, end);
+        self.change(Change::Lost { loss });
+        // In the order of their numbers, as everything that is told of all CPUs.
+        let mut places: Vec<(u64, usize)> = self.cpu_places.iter().map(|(n, p)| (*n, *p)).collect();
+        places.sort_unstable();
+        for (number, place) in places {
+            if cpu.is_none_or(|cpu| cpu == number) {
+                self.forget(place);
+            }
+        }
+    }
+
+    fn forget(&mut self, cpu: usize) {
+        let Some(state) = self.cpus.get_mut(cpu) else {
+            return;
+        };
+        let (number, current, last) = (state.number, state.current, state.last);
+        state.forget();
+        self.change(Change::Forgot { cpu: number });
+        if let Some(thread) = current {
+            // It ran until the CPU's last event at least.
+            self.begin(thread, Doing::Unknown, last, None);
+            self.interrupt(thread);
+        }
+    }
+
+    /// Begins to do `next`: tells what the thread did up to `time`.
+    pub(crate) fn begin(&mut self, id: ThreadId, next: Doing, time: i64, losses: Option<u64>) {
+        let Some(thread) = self.threads.get_mut(id.index()) else {
+            return;
+        };
+        let (was, since) = (thread.doing, thread.since);
+        thread.has_lived |= since < time && !matches!(was, Doing::Unknown | Doing::Ended);
+        (thread.doing, thread.since, thread.losses) = (next, time, losses);
+        self.changes.push(Change::Doing {
+            thread: id,
+            was,
+            since,
+            until: time,
+            now: next,
+        });
+    }
+
+    /// Forgets what a thread is in the middle of.
+    pub(crate) fn interrupt(&mut self, id: ThreadId) {
+        if let Some(thread) = self.threads.get_mut(id.index()) {
+            thread.context.forget();
+            self.change(Change::Interrupted { thread: id });
+        }
+    }
+
+    /// Forgets what a thread does if it does not run and there was a loss since.
+    pub(crate) fn refresh(&mut self, id: ThreadId, losses: Option<u64>) {
+        let Some(thread) = self.threads.get_mut(id.index()) else {
+            return;
+        };
+        if thread.is_stale(losses) {
+            let since = thread.since;
+            (thread.wake, thread.left) = (None, None);
+            if thread.context.pending() > 0 {
+                thread.context.forget();
+                self.changes.push(Change::Interrupted { thread: id });
+            }
+            if thread.doing != Doing::Unknown {
+                let was = std::mem::take(&mut thread.doing);
+                self.changes.push(Change::Doing {
+                    thread: id,
+                    was,
+                    since,
+                    until: since,
+                    now: Doing::Unknown,
+                });
+            }
+        }
+    }
+
+    fn new_thread(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
+        let id = ThreadId(u32::try_from(self.threads.len()).unwrap_or(u32::MAX));
+        let cpu = cpu.filter(|_| tid == 0);
+        self.threads.push(Thread {
+            tid,
+            cpu,
+            ..Thread::default()
+        });
+        match cpu {
+            Some(cpu) => self.idle.insert(cpu, id),
+            None => self.by_tid.insert(tid, id),
+        };
+        id
+    }
+
+    /// A thread that was just made.
+    pub(crate) fn fresh(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
+        let known = self.thread_of(tid, cpu);
+        // A name or a priority may come before.
+        let unused = known.filter(|id| self.thread(*id).is_some_and(Thread::is_unused));
+        if let (None, Some(thread)) = (unused, known) {
+            self.change(Change::Replaced { thread });
+        }
+        unused.unwrap_or_else(|| self.new_thread(tid, cpu))
+    }
+
+    /// The last thread of this number, which may have ended.
+    #[inline]
+    pub(crate) fn known(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
+        match self.thread_of(tid, cpu) {
+            Some(id) => id,
+            None => self.new_thread(tid, cpu),
+        }
+    }
+
+    /// The thread of this number that lives: another one than before, if that one has ended.
+    #[inline]
+    pub(crate) fn living(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
+        let id = self.known(tid, cpu);
+        match self.thread(id).is_some_and(|of| of.doing == Doing::Ended) {
+            true => self.fresh(tid, cpu),
+            false => id,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn current(&self, cpu: usize) -> Option<ThreadId> {
+        self.cpus.get(cpu)?.current
+    }
+
+    /// What the thread that runs on the CPU is in the middle of.
+    pub(crate) fn running_context(&mut self, cpu: usize) -> Option<&mut Context> {
+        let state = self.cpus.get_mut(cpu)?;
+        match state.current {
+            Some(id) => self.threads.get_mut(id.index()).map(|of| &mut of.context),
+            None => Some(&mut state.stranger),
+        }
+    }
+
+    pub(crate) fn call_thread(&mut self, id: ThreadId, name: Option<Cow<'_, str>>) {
+        if let (Some(name), Some(thread)) = (name, self.threads.get_mut(id.index()))
+            && thread.name.as_deref() != Some(&*name)
+        {
+            thread.name = Some(Arc::from(&*name));
+            self.change(Change::Named(Named::Thread(id)));
+        }
+    }
+
+    fn thread_name(
+        &mut self,
+        tid: Option<u64>,
+        name: Option<Cow<'_, str>>,
+        dumped: Dumped,
+        at: &At<'_, '_>,
+    ) {
+        let Some(tid) = tid else { return };
+        let id = self.known(tid, dumped.cpu.or(at.number));
+        self.call_thread(id, name);
+        if let Some(thread) = self.threads.get_mut(id.index()) {
+            thread.pid = dumped.pid.or(thread.pid);
+            // Later events know better than a dump.
+            thread.prio = thread.prio.or(dumped.prio);
+            thread.dumped = dumped.state.or(thread.dumped);
+        }
+    }
+
+    pub(crate) fn process_name(&mut self, pid: Option<u64>, name: Option<Cow<'_, str>>) {
+        if let (Some(pid), Some(name)) = (pid, name) {
+            self.rename(
+                |machine| &mut machine.processes,
+                pid,
+                &name,
+                Named::Process(pid),
+            );
+        }
+    }
+
+    fn lock_name(&mut self, lock: Option<u64>, name: Option<Cow<'_, str>>, kind: Option<LockKind>) {
+        let Some(lock) = lock else { return };
+        let state = self.locks.entry(lock).or_default();
+        state.kind = kind;
+        state.name = name.map(|name| Arc::from(&*name));
+        self.change(Change::Named(Named::Lock(lock)));
+    }
+
+    fn rename(
+        &mut self,
+        table: impl FnOnce(&mut Machine) -> &mut Table<Arc<str>>,
+        number: u64,
+        name: &str,
+        what: Named,
+    ) {
+        let table = table(self);
+        if table.get(&number).is_none_or(|old| **old != *name) {
+            table.insert(number, Arc::from(name));
+            self.change(Change::Named(what));
+        }
+    }
+
+    fn irq_enter(&mut self, irq: Option<u64>, at: &At<'_, '_>) {
+        if let (Some(line), Some(state)) = (irq.map(IrqLine), self.cpus.get_mut(at.cpu)) {
+            let depth = state.enter(line, at.time);
+            self.change(Change::IrqEnter { line, depth });
+        }
+    }
+
+    fn irq_exit(&mut self, irq: Option<u64>, at: &At<'_, '_>) {
+        let (Some(line), Some(state)) = (irq.map(IrqLine), self.cpus.get_mut(at.cpu)) else {
+            return;
+        };
+        let was_open = state.is_in_interrupt();
+        match state.leave(line, at.time) {
+            None if was_open => {
+                self.change(Change::IrqMismatch { line });
+                self.contradict(Contradiction::IrqPair { line });
+            }
+            since => self.change(Change::IrqExit { line, since }),
+        }
+    }
+
+    fn call_of(&mut self, id: Option<u64>, at: &At<'_, '_>) -> Option<CallId> {
+        match &at.meaning.call {
+            Some(name) => Some(self.calls.named(name)),
+            None => id.map(|id| self.calls.number(id)),
+        }
+    }
+
+    fn call_enter(&mut self, id: Option<u64>, at: &At<'_, '_>) {
+        let Some(call) = self.call_of(id, at) else {
+            return;
+        };
+        let thread = self.current(at.cpu);
+        if let Some(context) = self.running_context(at.cpu) {
+            context.call = Some((call, at.time));
+        }
+        self.change(Change::CallEnter { call, thread });
+    }
+
+    fn call_exit(&mut self, id: Option<u64>, result: Option<i64>, at: &At<'_, '_>) {
+        let Some(call) = self.call_of(id, at) else {
+            return;
+        };
+        let began = self
+            .running_context(at.cpu)
+            .and_then(|context| context.call.take());
+        if let Some((began, _)) = began.filter(|(began, _)| *began != call) {
+            self.contradict(Contradiction::SyscallPair { ends: call, began });
+        }
+        let since = began.filter(|(began, _)| *began == call);
+        self.change(Change::CallExit {
+            call,
+            since: since.map(|(_, since)| since),
+            thread: self.current(at.cpu),
+            failed: result.is_some_and(|result| result < 0),
+        });
+    }
+
+    fn message(
+        &mut self,
+        mechanism: &'static str,
+        sends: bool,
+        path: Option<IpcPath>,
+        len: Option<u64>,
+    ) {
+        self.change(Change::Message {
+            mechanism,
+            sends,
+            path,
+            len: len.unwrap_or(0),
+        });
+    }
+
+    fn span(&mut self, id: Option<u64>, begins: bool, at: &At<'_, '_>) {
+        let (Some(id), thread) = (id, self.current(at.cpu)) else {
+            return;
+        };
+        let Some(context) = self.running_context(at.cpu) else {
+            return;
+        };
+        if !begins {
+            let ends = context.end_span(id);
+            self.change(Change::SpanEnd { id, thread, ends });
+        } else if context.begin_span(id) {
+            self.change(Change::SpanBegin { id, thread });
+        }
+    }
+
+    /// The process, and the thread that is left of it, have the program's name from here on.
+    fn exec(
+        &mut self,
+        pid: Option<u64>,
+        tid: Option<u64>,
+        path: Option<Cow<'_, str>>,
+        at: &At<'_, '_>,
+    ) {
+        let thread = tid.and_then(|tid| self.thread_of(tid, at.number));
+        let of_thread = thread.and_then(|id| self.thread(id)?.pid);
+        let pid = pid.or(of_thread);
+        let path = path.unwrap_or_default();
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if !name.is_empty() {
+            self.process_name(pid, Some(Cow::Borrowed(name)));
+        }
+        self.change(Change::Exec { pid, thread });
+    }
+}
+
+pub(crate) fn clamp(nanos: i128) -> i64 {
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
+}

@@ -1,0 +1,219 @@
+//! One thread, from its creation to its end.
+
+use std::sync::Arc;
+
+use kymo::vocabulary::ThreadState;
+
+use crate::call::CallId;
+
+/// A thread of the trace. A number that is used again after its thread's end is another one; so is
+/// thread 0 of each CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(pub(crate) u32);
+
+impl ThreadId {
+    /// Its place among all threads of the trace, in the order in which they were met.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Doing {
+    /// It is not known.
+    #[default]
+    Unknown,
+    /// It runs on this CPU.
+    Running(u64),
+    /// It could run.
+    Runnable,
+    /// It waits: for a lock, where it is known for which.
+    Blocked(Option<u64>),
+    /// It waits for a point in time.
+    Sleeping,
+    /// It was taken out.
+    Suspended,
+    /// It is over.
+    Ended,
+}
+
+impl Doing {
+    /// A word for it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Doing::Unknown => "unknown",
+            Doing::Running(_) => "running",
+            Doing::Runnable => "runnable",
+            Doing::Blocked(_) => "blocked",
+            Doing::Sleeping => "sleeping",
+            Doing::Suspended => "suspended",
+            Doing::Ended => "ended",
+        }
+    }
+
+    /// Whether it runs, on any CPU.
+    pub fn is_running(self) -> bool {
+        matches!(self, Doing::Running(_))
+    }
+
+    /// What a thread that leaves a CPU does from there on.
+    pub(crate) fn after_switch(state: Option<ThreadState>) -> Doing {
+        match state {
+            None => Doing::Unknown,
+            Some(ThreadState::Runnable) => Doing::Runnable,
+            Some(ThreadState::Blocked) => Doing::Blocked(None),
+            Some(ThreadState::Sleeping) => Doing::Sleeping,
+            Some(ThreadState::Suspended) => Doing::Suspended,
+            Some(ThreadState::Ended) => Doing::Ended,
+        }
+    }
+}
+
+/// Who woke a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waker {
+    /// It is not known.
+    Unknown,
+    /// An interrupt's handler.
+    Interrupt,
+    /// A thread.
+    Thread(ThreadId),
+}
+
+/// Most locks, and most spans, of one thread that are followed. A damaged trace must not make the
+/// lists grow.
+const MAX_OPEN: usize = 64;
+
+/// A wait for a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) lock: u64,
+    pub(crate) since: i64,
+    pub(crate) owner: Option<ThreadId>,
+    pub(crate) owner_prio: Option<i64>,
+}
+
+/// What a thread is in the middle of, on whatever CPU it runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    pub(crate) call: Option<(CallId, i64)>,
+    pub(crate) wait: Option<Wait>,
+    /// Locks that it has, and since when.
+    pub(crate) held: Vec<(u64, i64)>,
+    /// Numbers of the program's spans that are open.
+    pub(crate) spans: Vec<u64>,
+}
+
+impl Context {
+    pub(crate) fn forget(&mut self) {
+        self.call = None;
+        self.wait = None;
+        self.held.clear();
+        self.spans.clear();
+    }
+
+    pub(crate) fn hold(&mut self, lock: u64, time: i64) {
+        if self.held.len() < MAX_OPEN {
+            self.held.push((lock, time));
+        }
+    }
+
+    /// Since when it had the lock.
+    pub(crate) fn release(&mut self, lock: u64) -> Option<i64> {
+        let place = self.held.iter().rposition(|(held, _)| *held == lock)?;
+        Some(self.held.remove(place).1)
+    }
+
+    pub(crate) fn begin_span(&mut self, id: u64) -> bool {
+        let has_room = self.spans.len() < MAX_OPEN;
+        if has_room {
+            self.spans.push(id);
+        }
+        has_room
+    }
+
+    /// How many spans end with this one: those that were begun inside it end too.
+    pub(crate) fn end_span(&mut self, id: u64) -> usize {
+        let from = self.spans.iter().rposition(|open| *open == id);
+        from.map_or(0, |from| self.spans.drain(from..).count())
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        usize::from(self.call.is_some())
+            + usize::from(self.wait.is_some())
+            + self.held.len()
+            + self.spans.len()
+    }
+}
+
+/// What is known of a thread.
+#[derive(Clone, Debug, Default)]
+pub struct Thread {
+    /// Its number.
+    pub tid: u64,
+    /// Its CPU, of threads that every CPU has under the same number 0.
+    pub cpu: Option<u64>,
+    /// Its process.
+    pub pid: Option<u64>,
+    /// Its name.
+    pub name: Option<Arc<str>>,
+    /// Its priority, as the kernel counts them.
+    pub prio: Option<i64>,
+    /// What it does.
+    pub doing: Doing,
+    /// Since when it does that, in nanoseconds from the clock's origin.
+    pub since: i64,
+    /// When it was created, if the trace has that.
+    pub created: Option<i64>,
+    /// When it ended, if the trace has that.
+    pub ended: Option<i64>,
+    /// What it did by the last state dump.
+    pub dumped: Option<ThreadState>,
+    /// Number of losses up to `since`: after another one, what a thread does that does not run is
+    /// unknown.
+    pub(crate) losses: Option<u64>,
+    pub(crate) context: Context,
+    /// A wake-up that was not yet followed by a switch.
+    pub(crate) wake: Option<(i64, Waker)>,
+    /// When it left a CPU, if it has not run since and nothing was lost.
+    pub(crate) left: Option<i64>,
+    /// Whether it left a CPU as the idle thread.
+    pub(crate) left_idle: bool,
+    /// Whether it is known of any time what it did.
+    pub(crate) has_lived: bool,
+}
+
+impl Thread {
+    /// Whether it is what a CPU runs when there is nothing to do: it left a CPU with that reason, is
+    /// thread 0, or is called idle, for kernels whose scheduler does not say it.
+    pub fn is_idle(&self) -> bool {
+        self.left_idle || self.tid == 0 || self.name.as_deref().is_some_and(means_idle)
+    }
+
+    /// The lock that it waits for.
+    pub fn waits_for(&self) -> Option<u64> {
+        self.context.wait.map(|wait| wait.lock)
+    }
+
+    /// Whether nothing but its name is known.
+    pub(crate) fn is_unused(&self) -> bool {
+        !self.has_lived && self.ended.is_none() && !self.doing.is_running()
+    }
+
+    /// Whether it is unknown what it does, because it does not run and there was a loss since.
+    pub(crate) fn is_stale(&self, losses: Option<u64>) -> bool {
+        let off = !self.doing.is_running() && self.doing != Doing::Ended;
+        off && (self.losses.is_none() || self.losses != losses)
+    }
+}
+
+fn means_idle(name: &str) -> bool {
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || "/:-_ ".contains(c));
+    base.eq_ignore_ascii_case("idle") || base.eq_ignore_ascii_case("swapper")
+}
+
+/// Nanoseconds from one time to another; 0 where the other is earlier.
+pub fn passed(from: i64, to: i64) -> u64 {
+    u64::try_from(i128::from(to) - i128::from(from)).unwrap_or(0)
+}

@@ -1,0 +1,299 @@
+//! Events of other tracers that say what the vocabulary's do: names, fields, numberings.
+//!
+//! LTTng's Linux events (field names as its kernel modules declare them), and Linux's own as `perf`
+//! writes them, where what LTTng calls `tid` is `pid`. A field that is not listed has its
+//! vocabulary name.
+
+use std::sync::Arc;
+
+use kymo_ctf::FieldAccess;
+
+use super::{Meaning, Source, Tracer, linux, place};
+use crate::irq::IrqLine;
+use crate::machine::Understood;
+
+/// What an event of this name says.
+struct Alias {
+    name: &'static str,
+    says: &'static [Says],
+}
+
+struct Says {
+    event: Understood,
+    /// Fields of the vocabulary event that have other names or numbers.
+    fields: &'static [(&'static str, FieldFrom)],
+    /// Text that names the threads which the event is about, in the order of its fields.
+    comms: &'static [&'static str],
+    /// Fields that must be equal, or it is not said.
+    same: Option<(&'static str, &'static str)>,
+}
+
+/// Where a field of the vocabulary is.
+#[derive(Clone, Copy)]
+enum FieldFrom {
+    /// In the first of these fields that there is.
+    Any(&'static [&'static str]),
+    /// In the first, where there is the second.
+    Beside(&'static str, &'static str),
+    /// The state of a thread that leaves, in this field.
+    State(&'static str),
+    /// The state of a thread in LTTng's state dump.
+    Status(&'static str),
+    /// The number of a soft interrupt.
+    SoftIrq(&'static str),
+    Constant(u64),
+    Nowhere,
+}
+
+use FieldFrom::{Any, Beside, Constant, Nowhere, SoftIrq, State, Status};
+
+/// Only the event, with these fields.
+const fn says(event: Understood, fields: &'static [(&'static str, FieldFrom)]) -> Says {
+    Says {
+        event,
+        fields,
+        comms: &[],
+        same: None,
+    }
+}
+
+const fn named(
+    event: Understood,
+    fields: &'static [(&'static str, FieldFrom)],
+    comms: &'static [&'static str],
+) -> Says {
+    Says {
+        event,
+        fields,
+        comms,
+        same: None,
+    }
+}
+
+const TID: &[(&str, FieldFrom)] = &[("tid", Any(&["tid", "pid"])), ("pid", Beside("pid", "tid"))];
+const USER_FAULT: &[Says] = &[says(Understood::PageFault, &[("user", Constant(1))])];
+const KERNEL_FAULT: &[Says] = &[says(Understood::PageFault, &[("user", Constant(0))])];
+const SOFT_ENTRY: &[Says] = &[says(Understood::IrqEnter, &[("irq", SoftIrq("vec"))])];
+const SOFT_EXIT: &[Says] = &[says(Understood::IrqExit, &[("irq", SoftIrq("vec"))])];
+const WAKES: &[Says] = &[named(Understood::SchedWakeup, TID, &["comm"])];
+
+const ALIASES: &[Alias] = &[
+    Alias {
+        name: "sched_switch",
+        says: &[named(
+            Understood::SchedSwitch,
+            &[
+                ("prev_tid", Any(&["prev_tid", "prev_pid"])),
+                ("next_tid", Any(&["next_tid", "next_pid"])),
+                ("prev_state", State("prev_state")),
+            ],
+            &["prev_comm", "next_comm"],
+        )],
+    },
+    // The waker's own CPU says that it wakes; the wake-up that follows may be another CPU's.
+    Alias {
+        name: "sched_waking",
+        says: WAKES,
+    },
+    Alias {
+        name: "sched_wakeup",
+        says: WAKES,
+    },
+    Alias {
+        name: "sched_wakeup_new",
+        says: WAKES,
+    },
+    Alias {
+        name: "sched_process_fork",
+        says: &[named(
+            Understood::ThreadCreate,
+            &[
+                ("tid", Any(&["child_tid", "child_pid"])),
+                ("pid", Beside("child_pid", "child_tid")),
+                ("parent_tid", Any(&["parent_tid", "parent_pid"])),
+                ("prio", Nowhere),
+            ],
+            &["child_comm"],
+        )],
+    },
+    Alias {
+        name: "sched_process_exit",
+        says: &[named(Understood::ThreadExit, TID, &["comm"])],
+    },
+    // The thread that is left has the process's number.
+    Alias {
+        name: "sched_process_exec",
+        says: &[says(
+            Understood::ProcessExec,
+            &[("tid", Any(&["tid", "pid"])), ("pid", Any(&["tid", "pid"]))],
+        )],
+    },
+    Alias {
+        name: "sched_pi_setprio",
+        says: &[named(Understood::SchedPriority, TID, &["comm"])],
+    },
+    Alias {
+        name: "lttng_statedump_process_state",
+        says: &[
+            says(
+                Understood::ThreadStateDump,
+                &[("state", Status("status")), ("prio", Nowhere)],
+            ),
+            Says {
+                event: Understood::ProcessName,
+                fields: &[],
+                comms: &[],
+                same: Some(("tid", "pid")),
+            },
+        ],
+    },
+    Alias {
+        name: "lttng_statedump_interrupt",
+        says: &[says(
+            Understood::IrqName,
+            &[("name", Any(&["action", "name"]))],
+        )],
+    },
+    Alias {
+        name: "irq_handler_entry",
+        says: &[
+            says(Understood::IrqName, &[]),
+            says(Understood::IrqEnter, &[]),
+        ],
+    },
+    Alias {
+        name: "softirq_entry",
+        says: SOFT_ENTRY,
+    },
+    Alias {
+        name: "softirq_exit",
+        says: SOFT_EXIT,
+    },
+    Alias {
+        name: "irq_softirq_entry",
+        says: SOFT_ENTRY,
+    },
+    Alias {
+        name: "irq_softirq_exit",
+        says: SOFT_EXIT,
+    },
+    Alias {
+        name: "x86_exceptions_page_fault_user",
+        says: USER_FAULT,
+    },
+    Alias {
+        name: "exceptions_page_fault_user",
+        says: USER_FAULT,
+    },
+    Alias {
+        name: "page_fault_user",
+        says: USER_FAULT,
+    },
+    Alias {
+        name: "x86_exceptions_page_fault_kernel",
+        says: KERNEL_FAULT,
+    },
+    Alias {
+        name: "exceptions_page_fault_kernel",
+        says: KERNEL_FAULT,
+    },
+    Alias {
+        name: "page_fault_kernel",
+        says: KERNEL_FAULT,
+    },
+];
+
+/// Linux's event systems, which `perf` puts before an event's name.
+const SYSTEMS: [&str; 5] = [
+    "sched:",
+    "irq:",
+    "raw_syscalls:",
+    "syscalls:",
+    "exceptions:",
+];
+
+/// How the names of events begin that are of one system call each, and what they say.
+const CALLS: [(&str, Understood); 6] = [
+    ("syscall_entry_", Understood::SyscallEnter),
+    ("syscall_exit_", Understood::SyscallExit),
+    ("compat_syscall_entry_", Understood::SyscallEnter),
+    ("compat_syscall_exit_", Understood::SyscallExit),
+    ("sys_enter_", Understood::SyscallEnter),
+    ("sys_exit_", Understood::SyscallExit),
+];
+
+fn base(name: &str) -> &str {
+    let mut systems = SYSTEMS.iter();
+    systems
+        .find_map(|system| name.strip_prefix(system))
+        .unwrap_or(name)
+}
+
+/// Whether an event of this name is another tracer's, of those that call theirs as Kymo does.
+/// Kymo's switch says why.
+pub(super) fn is_foreign(name: &str, field: &dyn Fn(&str) -> Option<FieldAccess>) -> bool {
+    ALIASES.iter().any(|alias| alias.name == base(name)) && field("reason").is_none()
+}
+
+/// What the records of a class say; nothing if the name is not known here.
+pub(super) fn meanings(
+    name: &str,
+    field: &dyn Fn(&str) -> Option<FieldAccess>,
+    tracer: &Tracer,
+) -> Box<[Meaning]> {
+    let name = base(name);
+    if let Some(alias) = ALIASES.iter().find(|alias| alias.name == name) {
+        let meanings = alias.says.iter();
+        return meanings.map(|says| says.meaning(field, tracer)).collect();
+    }
+    if let Some(event) = Understood::of(name) {
+        return Box::from([says(event, &[]).meaning(field, tracer)]);
+    }
+    let call = CALLS
+        .iter()
+        .find_map(|(start, event)| Some((name.strip_prefix(start)?, *event)));
+    match call {
+        Some((call, event)) => {
+            let mut meaning = says(event, &[("id", Nowhere)]).meaning(field, tracer);
+            meaning.call = Some(Arc::from(call));
+            Box::from([meaning])
+        }
+        None => Box::from([]),
+    }
+}
+
+impl Says {
+    fn meaning(&self, field: &dyn Fn(&str) -> Option<FieldAccess>, tracer: &Tracer) -> Meaning {
+        let mut meaning = Meaning::native(self.event, field);
+        for (name, from) in self.fields {
+            let place = place(self.event.fields(), name);
+            if let Some(source) = place.and_then(|place| meaning.sources.get_mut(place)) {
+                *source = from.source(field, tracer);
+            }
+        }
+        let comm = |place: usize| field(self.comms.get(place)?);
+        meaning.comms = [comm(0), comm(1)];
+        meaning.same = self
+            .same
+            .and_then(|(one, other)| Some((field(one)?, field(other)?)));
+        meaning
+    }
+}
+
+impl FieldFrom {
+    fn source(self, field: &dyn Fn(&str) -> Option<FieldAccess>, tracer: &Tracer) -> Source {
+        let converted = |name, convert: fn(u64) -> Option<u64>| {
+            field(name).map(|access| Source::Converted(access, convert))
+        };
+        let source = match self {
+            Any(names) => names.iter().find_map(|name| field(name)).map(Source::Field),
+            Beside(name, other) => field(other).and_then(|_| field(name)).map(Source::Field),
+            State(name) => converted(name, tracer.states),
+            Status(name) => converted(name, linux::dumped),
+            SoftIrq(name) => converted(name, |vector| Some(IrqLine::soft(vector).0)),
+            Constant(value) => Some(Source::Constant(value)),
+            Nowhere => None,
+        };
+        source.unwrap_or(Source::Missing)
+    }
+}

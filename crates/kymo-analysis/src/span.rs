@@ -1,5 +1,9 @@
 //! Stretches of time with both ends in the trace, and no loss between.
 
+use std::sync::Arc;
+
+use kymo_machine::{CallKey, Change, Machine, passed};
+
 /// What lasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpanKind {
@@ -31,7 +35,7 @@ impl SpanKind {
     ];
 }
 
-/// One of them; it ends with the event that was added last.
+/// A stretch of time; it ends with the event that was added last.
 #[derive(Clone, Debug)]
 pub struct Span {
     /// What.
@@ -47,12 +51,64 @@ pub struct Span {
     /// The interrupt, the lock, or the system call.
     pub object: Option<u64>,
     /// The system call, where the tracer has no numbers.
-    pub call: Option<std::sync::Arc<str>>,
+    pub call: Option<Arc<str>>,
 }
 
 impl Span {
+    /// The stretch that a change ends, if it ends one.
+    pub(crate) fn of(change: &Change, machine: &Machine) -> Option<Span> {
+        let (kind, begin_ns, thread, object) = match *change {
+            Change::OnCpu { thread, since } => (SpanKind::OnCpu, since, Some(thread), None),
+            Change::OffCpu { thread, since } => (SpanKind::OffCpu, since, Some(thread), None),
+            Change::WakeLatency { thread, since, .. } => {
+                (SpanKind::WakeLatency, since, Some(thread), None)
+            }
+            Change::IrqExit {
+                line,
+                since: Some((since, _)),
+            } => (SpanKind::Interrupt, since, None, Some(line.number())),
+            Change::CallExit {
+                since: Some(since),
+                thread,
+                ..
+            } => (SpanKind::SystemCall, since, thread, None),
+            Change::LockWaited {
+                lock,
+                since,
+                thread,
+                ..
+            } => (SpanKind::LockWait, since, thread, Some(lock)),
+            Change::LockReleased {
+                lock,
+                since: Some(since),
+                thread,
+                ..
+            } => (SpanKind::LockHold, since, thread, Some(lock)),
+            _ => return None,
+        };
+        let key = match *change {
+            Change::CallExit { call, .. } => machine.call(call).map(|(key, _)| key),
+            _ => None,
+        };
+        Some(Span {
+            kind,
+            begin_ns,
+            end_ns: machine.now(),
+            cpu: machine.cpu().unwrap_or_default(),
+            tid: thread.and_then(|thread| Some(machine.thread(thread)?.tid)),
+            object: match key {
+                Some(CallKey::Number(number)) => Some(*number),
+                _ => object,
+            },
+            call: match key {
+                Some(CallKey::Named(name)) => Some(Arc::clone(name)),
+                _ => None,
+            },
+        })
+    }
+
     /// How long, in nanoseconds.
     pub fn nanos(&self) -> u64 {
-        crate::thread::passed(self.begin_ns, self.end_ns)
+        passed(self.begin_ns, self.end_ns)
     }
 }

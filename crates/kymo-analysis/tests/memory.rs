@@ -9,7 +9,7 @@ use kymo::vocabulary::{
     Object, PageFault, SwitchReason, Syscall, SyscallEnter, SyscallExit, ThreadState, Tid,
 };
 use kymo_analysis::{Analysis, Expectations, Judge};
-use kymo_ctf::Trace;
+use kymo_ctf::{ItemRef, Trace};
 use made::{MS, Made, US};
 
 /// After that the list of losses is full; a loss would make the analysis forget what is open.
@@ -94,7 +94,6 @@ fn state_after(rounds: u64) -> (usize, u64) {
     }
     let trace = Trace::open(made.finish()).unwrap();
     let mut analysis = Analysis::new(trace.metadata());
-    analysis.keep_spans();
     // All of them fail, with offenders, and one waits for a name that is never told.
     let expectations = Expectations::parse(
         "expect = [
@@ -108,8 +107,10 @@ fn state_after(rounds: u64) -> (usize, u64) {
     );
     let mut judge = Judge::new(expectations.unwrap(), trace.metadata()).unwrap();
     let mut most = 0;
-    for item in trace.events() {
-        let item = item.unwrap();
+    let map = trace.map();
+    let mut reader = map.read();
+    while let Some(item) = reader.next() {
+        assert!(!matches!(item, ItemRef::Problem(_)));
         analysis.add(&item);
         judge.add(&item, &analysis);
         most = most.max(analysis.live_state() + judge.live_state());

@@ -75,10 +75,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
             Judge::new(expectations, trace.metadata()).map_err(|error| unusable(file, &error))?;
         judges.push((file, judge));
     }
-    let mut analysis = Analysis::new(trace.metadata());
-    if !judges.is_empty() {
-        analysis.keep_spans();
-    }
+    let analysis = Analysis::new(trace.metadata());
     let (report, damage) = pass(&trace, analysis, |item, analysis| {
         judges
             .iter_mut()

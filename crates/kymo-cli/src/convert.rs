@@ -120,7 +120,7 @@ fn one(trace: &Trace, select: &mut Select, place: &Path, ctf2: bool) -> anyhow::
     let format = if ctf2 { Format::Ctf2 } else { Format::Ctf18 };
     let mut progress = Progress::new(trace);
     let converted = kymo_ctf::convert(trace, place, format, select.is_partial, |item| {
-        progress.pass_ref(item);
+        progress.pass(item);
         match select.judge(item) {
             Verdict::Take => Keep::Take,
             Verdict::Leave => Keep::Leave,

@@ -55,9 +55,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let trace = one::open(&arguments.trace)?;
     refuse_inside(&arguments.out, &arguments.trace)?;
     let mut progress = Progress::new(&trace);
-    let outcome = kymo_export::export(&trace, format, &arguments.out, |item| {
-        progress.pass_ref(item)
-    })?;
+    let outcome = kymo_export::export(&trace, format, &arguments.out, |item| progress.pass(item))?;
     progress.done();
     if outcome.timeless > 0 && matches!(arguments.to, To::Perfetto | To::Chrome) {
         message!(

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use kymo_ctf::{Item, ItemRef, Trace};
+use kymo_ctf::{ItemRef, Trace};
 
 /// Items between two looks at the progress.
 const STRIDE: u64 = 1 << 16;
@@ -42,21 +42,8 @@ impl Progress {
         }
     }
 
-    /// This was read.
-    pub fn pass(&mut self, item: &Item) {
-        self.items += 1;
-        if let Item::Event(event) = item
-            && self.items.is_multiple_of(STRIDE)
-            && !self.bar.is_hidden()
-        {
-            self.offsets
-                .insert(Arc::clone(event.stream()), event.packet.offset);
-            self.bar.set_position(self.offsets.values().sum());
-        }
-    }
-
-    /// The same of an item that lies in the trace.
-    pub fn pass_ref(&mut self, item: &ItemRef<'_>) {
+    /// This item was read.
+    pub fn pass(&mut self, item: &ItemRef<'_>) {
         self.items += 1;
         if let ItemRef::Event(event) = item
             && self.items.is_multiple_of(STRIDE)

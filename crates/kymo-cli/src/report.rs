@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use kymo_analysis::{Analysis, Report};
-use kymo_ctf::{Item, Trace};
+use kymo_ctf::{Consequence, ItemRef, Problem, Trace};
 
 use crate::dump::{deliver, flush};
 use crate::exit::Code;
@@ -57,23 +57,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 pub fn pass(
     trace: &Trace,
     mut analysis: Analysis,
-    mut look: impl FnMut(&Item, &Analysis),
+    mut look: impl FnMut(&ItemRef<'_>, &Analysis),
 ) -> (Report, Option<kymo_ctf::Error>) {
     let mut progress = Progress::new(trace);
+    let map = trace.map();
+    let mut reader = map.read();
     let mut damage = None;
-    for item in trace.events() {
-        match item {
-            Ok(item) => {
-                analysis.add(&item);
-                look(&item, &analysis);
-                progress.pass(&item);
-            }
-            Err(error) => {
-                analysis.damaged(&error);
-                damage.get_or_insert(error);
-            }
+    for error in map.failed() {
+        analysis.damaged(error);
+    }
+    while let Some(item) = reader.next() {
+        analysis.add(&item);
+        look(&item, &analysis);
+        progress.pass(&item);
+        if let ItemRef::Problem(problem) = &item
+            && problem.consequence != Consequence::Clamped
+        {
+            damage.get_or_insert_with(|| Problem::clone(problem).into());
         }
     }
+    drop(reader);
     progress.done();
+    let damage = map.into_failed().into_iter().next().or(damage);
     (analysis.finish(), damage)
 }

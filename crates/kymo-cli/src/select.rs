@@ -169,7 +169,7 @@ impl Survey {
         let map = trace.map();
         let mut reader = map.read();
         while let Some(item) = reader.next() {
-            progress.pass_ref(&item);
+            progress.pass(&item);
             if let ItemRef::Event(event) = &item {
                 survey.end = survey.end.max(event.nanos());
                 survey.names(event);

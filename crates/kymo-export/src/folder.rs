@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kymo_ctf::{EventRef, ItemRef, Loss, LossKind, Metadata, TraceMap};
+use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Metadata, TraceMap};
 
 use crate::cells::{Cells, Row};
 use crate::column::{Column, columns};
@@ -185,11 +185,14 @@ impl<T: Table> Export for Folder<T> {
         match item {
             ItemRef::Event(event) => self.event(event),
             ItemRef::Loss(loss) => self.loss(loss),
+            ItemRef::Problem(problem) if problem.consequence != Consequence::Clamped => {
+                self.unreadable(&kymo_ctf::Problem::clone(problem).into())
+            }
             _ => Ok(()),
         }
     }
 
-    fn damaged(&mut self, error: &kymo_ctf::Error) -> Result<(), Error> {
+    fn unreadable(&mut self, error: &kymo_ctf::Error) -> Result<(), Error> {
         self.loss_row(|line| {
             match error {
                 kymo_ctf::Error::Stream { file, .. } => line.text(file),

@@ -46,7 +46,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-use kymo_ctf::{Consequence, Item, ItemRef, Packet, Trace};
+use kymo_ctf::{Consequence, ItemRef, Trace};
 
 use crate::timeline::{Canvas, Timeline};
 
@@ -84,7 +84,8 @@ const BLOCK: usize = 1 << 16;
 /// What takes the trace's items, in the order of time.
 trait Export {
     fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error>;
-    fn damaged(&mut self, error: &kymo_ctf::Error) -> Result<(), Error>;
+    /// A stream that cannot be read at all.
+    fn unreadable(&mut self, error: &kymo_ctf::Error) -> Result<(), Error>;
     fn finish(self: Box<Self>) -> Result<(), Error>;
 }
 
@@ -92,49 +93,16 @@ trait Export {
 struct Drawn<'a, C> {
     timeline: Timeline<C>,
     path: &'a Path,
-    /// The packet that each stream is in, by the reader's count.
-    packets: Vec<Option<(u64, Arc<Packet>)>>,
-}
-
-impl<C> Drawn<'_, C> {
-    fn owned(&mut self, item: &ItemRef<'_>) -> Option<Item> {
-        let event = match item {
-            ItemRef::Event(event) => event,
-            ItemRef::Loss(loss) => return Some(Item::Loss((*loss).clone())),
-            ItemRef::Problem(problem) => return Some(Item::Problem((*problem).clone())),
-            _ => return None,
-        };
-        let place = event.stream_index();
-        if self.packets.len() <= place {
-            self.packets.resize(place + 1, None);
-        }
-        let known = self.packets.get_mut(place)?;
-        if known
-            .as_ref()
-            .is_none_or(|(count, _)| *count != event.packet_count())
-        {
-            *known = Some((event.packet_count(), Arc::new(event.packet()?)));
-        }
-        let (_, packet) = known.as_ref()?;
-        Some(Item::Event(event.to_event(Arc::clone(packet))))
-    }
 }
 
 impl<C: Canvas> Export for Drawn<'_, C> {
     fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error> {
-        match self.owned(item) {
-            Some(item) => self.timeline.add(&item).map_err(Error::write(self.path)),
-            None => Ok(()),
-        }
+        self.timeline.add(item).map_err(Error::write(self.path))
     }
 
-    fn damaged(&mut self, error: &kymo_ctf::Error) -> Result<(), Error> {
-        let stream = match error {
-            kymo_ctf::Error::Stream { file, .. } => file,
-            _ => "trace",
-        };
+    fn unreadable(&mut self, error: &kymo_ctf::Error) -> Result<(), Error> {
         self.timeline
-            .damaged(stream, &error.to_string())
+            .unreadable(&Arc::from("trace"), error.to_string())
             .map_err(Error::write(self.path))
     }
 
@@ -167,17 +135,14 @@ pub fn export(
             .map(|file| BufWriter::with_capacity(BLOCK, file))
             .map_err(Error::write(out))
     };
-    let metadata = trace.metadata();
     let mut to: Box<dyn Export + '_> = match format {
         Format::Perfetto => Box::new(Drawn {
-            timeline: Timeline::new(metadata, begin, perfetto::Perfetto::new(file()?)),
+            timeline: Timeline::new(begin, perfetto::Perfetto::new(file()?)),
             path: out,
-            packets: Vec::new(),
         }),
         Format::Chrome => Box::new(Drawn {
-            timeline: Timeline::new(metadata, begin, chrome::Chrome::new(file()?)),
+            timeline: Timeline::new(begin, chrome::Chrome::new(file()?)),
             path: out,
-            packets: Vec::new(),
         }),
         Format::Csv => Box::new(folder::Folder::<csv::Table>::create(out, &map)?),
         #[cfg(feature = "parquet")]
@@ -187,7 +152,7 @@ pub fn export(
     };
     let mut outcome = Outcome::default();
     for error in map.failed() {
-        to.damaged(error)?;
+        to.unreadable(error)?;
     }
     while let Some(item) = reader.next() {
         match &item {
@@ -197,10 +162,8 @@ pub fn export(
             }
             ItemRef::Loss(_) => outcome.losses += 1,
             ItemRef::Problem(problem) if problem.consequence != Consequence::Clamped => {
-                let error = kymo_ctf::Error::from((*problem).clone());
-                to.damaged(&error)?;
-                outcome.damage.get_or_insert(error);
-                continue;
+                let damage = || kymo_ctf::Problem::clone(problem).into();
+                outcome.damage.get_or_insert_with(damage);
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use kymo_ctf::{Base, Event, Fields, Value};
+use kymo_ctf::{Fields, Value, ValueRef};
 use serde_json::{Map, Value as Json};
 
 /// A field's value without structure.
@@ -29,6 +29,30 @@ impl<'a> Note<'a> {
             | Value::WideEnum { .. }
             | Value::WideBitMap { .. } => Note::Text(enumeration(value).into()),
             other => Note::Text(json(other).to_string().into()),
+        }
+    }
+
+    /// The note of a value where it is in the trace.
+    pub(crate) fn read<'t>(value: &ValueRef<'t>) -> Note<'t> {
+        match value {
+            ValueRef::UInt(value) => Note::Unsigned(*value),
+            ValueRef::Int(value) => Note::Signed(*value),
+            ValueRef::Float(value) => Note::Float(*value),
+            ValueRef::Str(text) => Note::Text(text.clone()),
+            ValueRef::Enum(value) => {
+                let mut labels = value.labels();
+                match (labels.next(), labels.next()) {
+                    (Some(label), None) => Note::Text(Cow::Owned(label.to_string())),
+                    _ => Note::Text(enumeration(&ValueRef::Enum(*value).to_value()).into()),
+                }
+            }
+            other => match Note::of(&other.to_value()) {
+                Note::Unsigned(value) => Note::Unsigned(value),
+                Note::Address(value) => Note::Address(value),
+                Note::Signed(value) => Note::Signed(value),
+                Note::Float(value) => Note::Float(value),
+                Note::Text(text) => Note::Text(Cow::Owned(text.into_owned())),
+            },
         }
     }
 }
@@ -76,64 +100,6 @@ pub(crate) fn object(fields: &Fields) -> Json {
             .map(|(name, value)| (name.to_owned(), json(value)))
             .collect(),
     )
-}
-
-/// Whether a field says nothing of its own: the length of another one, or that a text was not cut.
-pub(crate) fn is_told_by_another(fields: &Fields, name: &str, value: &Value) -> bool {
-    let of = |suffix| {
-        name.strip_prefix('_')
-            .and_then(|name| name.strip_suffix(suffix))
-            .and_then(|name| fields.get(name))
-    };
-    of("_length").is_some() || (of("_cut").is_some() && value.as_u64() == Some(0))
-}
-
-/// The event's fields that say something.
-pub(crate) fn notes(event: &Event) -> impl Iterator<Item = (&str, Note<'_>)> {
-    let members = event
-        .class
-        .fields
-        .as_deref()
-        .map_or(&[][..], |fields| &fields.members);
-    let said = event
-        .fields
-        .iter()
-        .enumerate()
-        .filter(|(_, (name, value))| !is_told_by_another(&event.fields, name, value));
-    said.map(|(index, (name, value))| {
-        let class = members
-            .get(index)
-            .and_then(|member| member.class.as_integer());
-        match (class.map(|class| class.base), value) {
-            (Some(Base::Hexadecimal), Value::UInt(value)) => (name, Note::Address(*value)),
-            _ => (name, Note::of(value)),
-        }
-    })
-}
-
-/// A field's value as an unsigned integer.
-pub(crate) fn number(event: &Event, name: &str) -> Option<u64> {
-    event.fields.get(name)?.as_u64()
-}
-
-pub(crate) fn signed(event: &Event, name: &str) -> Option<i64> {
-    event.fields.get(name)?.as_i64()
-}
-
-pub(crate) fn text<'a>(event: &'a Event, name: &str) -> Option<&'a str> {
-    event.fields.get(name)?.as_str()
-}
-
-/// A number that a context tells: of the event, or of all events of the stream.
-pub(crate) fn context(event: &Event, names: [&str; 2]) -> Option<u64> {
-    let of = |name: &&str| {
-        event
-            .context
-            .get(name)
-            .or_else(|| event.stream_context.get(name))?
-            .as_u64()
-    };
-    names.iter().find_map(of)
 }
 
 #[cfg(test)]

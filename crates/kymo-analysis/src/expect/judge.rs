@@ -1,19 +1,20 @@
 //! The pass over the trace, and what comes of it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use kymo::event::Event as _;
 use kymo::vocabulary::{
     IrqEnter, IrqExit, LockAcquired, LockReleased, LockWait, SchedSwitch, SchedWakeup,
     SyscallEnter, SyscallExit,
 };
-use kymo_ctf::{Event, Item, Loss, LossKind, Metadata};
+use kymo_ctf::{Event, EventRef, ItemRef, Loss, LossKind, Metadata, Packet};
 
 use super::names::{NameClass, Names, Told};
 use super::pattern::{Fit, Need, fits, number, resolve, texts};
 use super::{ExpectError, Expectation, Expectations, Pattern, Subject, Term, Test};
 use crate::analysis::Analysis;
-use crate::report::ThreadRef;
+use crate::section::ThreadRef;
 use crate::span::{Span, SpanKind};
 
 /// Offenders that an expectation keeps; of the rest there is a count.
@@ -81,6 +82,10 @@ pub struct Judge {
     wanted: HashMap<(NameClass, String), bool>,
     /// Items up to now.
     items: u64,
+    /// By index of event classes: whether an expectation is about these events, or they tell names.
+    concerned: Vec<bool>,
+    /// The packet of the last event that an expectation was about, and which one that was.
+    packet: Option<((usize, u64), Arc<Packet>)>,
 }
 
 /// What is known of one expectation.
@@ -241,24 +246,62 @@ impl Judge {
             };
             list.push((expectation, state));
         }
+        let concerned = concerned(&list, metadata);
         Ok(Judge {
             list,
             names: Names::default(),
             wanted,
             items: 0,
+            concerned,
+            packet: None,
         })
     }
 
-    /// Takes the item that the analysis was given last. That one keeps spans:
-    /// [`Analysis::keep_spans`].
-    pub fn add(&mut self, item: &Item, analysis: &Analysis) {
+    /// Takes the item that the analysis was given last.
+    pub fn add(&mut self, item: &ItemRef<'_>, analysis: &Analysis) {
         self.items += 1;
+        match item {
+            ItemRef::Event(event) if self.is_concerned(event, analysis) => {
+                if let Some(packet) = self.packet(event) {
+                    self.event(&event.to_event(packet), analysis);
+                }
+            }
+            ItemRef::Loss(loss) => self.loss(self.items, loss),
+            _ => {}
+        }
+    }
+
+    /// Whether the event, or a stretch of time that it ends, can matter to an expectation.
+    fn is_concerned(&self, event: &EventRef<'_>, analysis: &Analysis) -> bool {
+        self.concerned
+            .get(event.class().index())
+            .is_none_or(|is| *is)
+            || analysis.spans().any(|span| {
+                let kinds = self
+                    .list
+                    .iter()
+                    .map(|(expectation, _)| &expectation.subject);
+                kinds
+                    .into_iter()
+                    .any(|of| matches!(of, Subject::Duration { kind, .. } if *kind == span.kind))
+            })
+    }
+
+    /// The event's packet, which is the one before's for most.
+    fn packet(&mut self, event: &EventRef<'_>) -> Option<Arc<Packet>> {
+        let key = (event.stream_index(), event.packet_count());
+        match &self.packet {
+            Some((known, packet)) if *known == key => Some(Arc::clone(packet)),
+            _ => {
+                let packet = Arc::new(event.packet()?);
+                self.packet = Some((key, Arc::clone(&packet)));
+                Some(packet)
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event, analysis: &Analysis) {
         let at = self.items;
-        let event = match item {
-            Item::Event(event) => event,
-            Item::Loss(loss) => return self.loss(at, loss),
-            _ => return,
-        };
         for told in self.names.hear(event).into_iter().flatten() {
             let name = self.names.get(told.0, told.1);
             for ((class, text), seen) in &mut self.wanted {
@@ -310,10 +353,10 @@ impl Judge {
                     most,
                     ..
                 } => {
-                    for span in analysis.spans().iter().filter(|span| span.kind == *kind) {
+                    for span in analysis.spans().filter(|span| span.kind == *kind) {
                         let fit = of
                             .iter()
-                            .map(|term| is_of(term, span, &self.names))
+                            .map(|term| is_of(term, &span, &self.names))
                             .fold(Fit::Yes, Fit::and);
                         let Some(tally) = state.tally(0, fit) else {
                             continue;
@@ -389,6 +432,28 @@ impl Judge {
         });
         states.sum::<usize>() + self.names.live()
     }
+}
+
+/// Which event classes the expectations are about, or tell names, by index.
+fn concerned(list: &[(Expectation, State)], metadata: &Metadata) -> Vec<bool> {
+    let all = list
+        .iter()
+        .any(|(expectation, _)| matches!(expectation.subject, Subject::Timestamps));
+    let mut names: HashSet<&str> = Names::TELLERS.into_iter().collect();
+    for (expectation, _) in list {
+        match &expectation.subject {
+            Subject::Count { any, .. } => names.extend(any.iter().map(|of| &*of.event)),
+            Subject::Order(steps) => names.extend(steps.iter().flatten().map(|of| &*of.event)),
+            _ => {}
+        }
+    }
+    let mut concerned = vec![true; metadata.event_class_count()];
+    for class in metadata.streams().flat_map(|of| of.events.values()) {
+        if let Some(place) = concerned.get_mut(class.index()) {
+            *place = all || names.contains(&*class.name);
+        }
+    }
+    concerned
 }
 
 fn class_of(property: &str) -> Option<NameClass> {

@@ -83,6 +83,21 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// Events that tell names, or begin and end what has one.
+    pub(super) const TELLERS: [&'static str; 11] = [
+        ThreadName::SCHEMA.name,
+        ThreadStateDump::SCHEMA.name,
+        ProcessName::SCHEMA.name,
+        ProcessStateDump::SCHEMA.name,
+        LockName::SCHEMA.name,
+        IrqName::SCHEMA.name,
+        SyscallName::SCHEMA.name,
+        UserName::SCHEMA.name,
+        SchedSwitch::SCHEMA.name,
+        ThreadCreate::SCHEMA.name,
+        ThreadExit::SCHEMA.name,
+    ];
+
     pub(super) fn get(&self, class: NameClass, number: u64) -> Option<&Name> {
         self.names.get(&(class, number))
     }

@@ -64,7 +64,7 @@ impl Counts {
         let map = trace.map();
         let mut reader = map.read().strict(select.strict);
         while let Some(item) = reader.next() {
-            progress.pass_ref(&item);
+            progress.pass(&item);
             match select.judge(&item) {
                 Verdict::Take => counts.add(&item),
                 Verdict::Leave => {}

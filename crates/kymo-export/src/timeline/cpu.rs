@@ -2,24 +2,20 @@
 
 use std::io;
 
+use kymo_machine::IrqLine;
+
 use super::picture::{Group, Picture};
-use super::thread::Key;
 use super::{Canvas, TrackId, TrackKind};
 use crate::value::Note;
-
-/// Most handlers inside of one another that are followed.
-const MAX_NESTING: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Cpu {
     number: u64,
-    /// Who runs, if that is known.
-    pub(super) current: Option<Key>,
     running: Option<TrackId>,
     is_open: bool,
     interrupts: Option<TrackId>,
-    /// Numbers of the lines whose handlers are open, and whether they are soft ones.
-    handlers: Vec<(u64, bool)>,
+    /// How many handlers are open.
+    handlers: usize,
     scheduler: Option<TrackId>,
     is_scheduling: bool,
     events: Option<TrackId>,
@@ -49,65 +45,62 @@ impl Cpu {
         }
     }
 
-    pub(super) fn is_in_interrupt(&self) -> bool {
-        !self.handlers.is_empty()
-    }
-
-    /// The thread of this name runs from here on.
+    /// The thread of this number and name runs from here on.
     pub(super) fn run<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
-        key: Key,
+        tid: u64,
         name: &str,
     ) -> io::Result<()> {
         self.leave(picture)?;
         let track = track!(self, picture, running, Cpus, "", 0);
-        picture.begin(track, "sched", name, &[("tid", Note::Unsigned(key.0))])?;
-        (self.current, self.is_open) = (Some(key), true);
-        Ok(())
+        self.is_open = true;
+        picture.begin(track, "sched", name, &[("tid", Note::Unsigned(tid))])
     }
 
     /// Nobody that is known runs from here on.
-    pub(super) fn leave<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<Option<Key>> {
-        if let (true, Some(track)) = (std::mem::take(&mut self.is_open), self.running) {
-            picture.end(track)?;
+    pub(super) fn leave<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
+        match (std::mem::take(&mut self.is_open), self.running) {
+            (true, Some(track)) => picture.end(track),
+            _ => Ok(()),
         }
-        Ok(self.current.take())
     }
 
     pub(super) fn enter_irq<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
-        irq: (u64, bool),
+        line: IrqLine,
+        depth: usize,
         name: &str,
     ) -> io::Result<()> {
         let track = self.interrupts(picture)?;
-        if self.handlers.len() >= MAX_NESTING {
-            // More than any processor nests: exits are missing.
+        if depth <= self.handlers {
+            // Exits are missing: the machine has forgotten the others.
             self.end_handlers(picture)?;
         }
-        self.handlers.push(irq);
-        picture.begin(track, "irq", name, &[("irq", Note::Unsigned(irq.0))])
+        self.handlers += 1;
+        picture.begin(
+            track,
+            "irq",
+            name,
+            &[("irq", Note::Unsigned(line.number()))],
+        )
     }
 
-    /// Ends the handler that began last; if that is another one, which one is open is not known,
-    /// and all end.
-    pub(super) fn exit_irq<C: Canvas>(
-        &mut self,
-        picture: &mut Picture<C>,
-        irq: (u64, bool),
-    ) -> io::Result<()> {
-        if self.handlers.last() != Some(&irq) {
-            return self.end_handlers(picture);
+    /// Ends the handler that began last.
+    pub(super) fn exit_irq<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
+        match (self.handlers.checked_sub(1), self.interrupts) {
+            (Some(left), Some(track)) => {
+                self.handlers = left;
+                picture.end(track)
+            }
+            _ => Ok(()),
         }
-        self.handlers.pop();
-        let track = self.interrupts(picture)?;
-        picture.end(track)
     }
 
-    fn end_handlers<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
-        while let (Some(_), Some(track)) = (self.handlers.pop(), self.interrupts) {
-            picture.end(track)?;
+    pub(super) fn end_handlers<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
+        while self.handlers > 0 {
+            self.exit_irq(picture)?;
         }
         Ok(())
     }
@@ -140,8 +133,8 @@ impl Cpu {
         Ok(track!(self, picture, events, Kernel, " events", 2))
     }
 
-    /// Ends everything that is open here. Gives the thread that ran.
-    pub(super) fn close<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<Option<Key>> {
+    /// Ends everything that is open here.
+    pub(super) fn close<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
         self.end_handlers(picture)?;
         if let (true, Some(track)) = (std::mem::take(&mut self.is_scheduling), self.scheduler) {
             picture.end(track)?;

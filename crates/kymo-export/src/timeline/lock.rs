@@ -1,4 +1,4 @@
-//! Locks: their names, and who is to have one next.
+//! Locks: which release a wait is ended by.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,6 @@ use super::Flow;
 
 #[derive(Debug, Default)]
 struct Lock {
-    name: Option<String>,
     waiters: u32,
     /// The flow of a release that no wait has ended by.
     released: Option<u64>,
@@ -16,15 +15,6 @@ struct Lock {
 pub(super) struct Locks(HashMap<u64, Lock>);
 
 impl Locks {
-    pub(super) fn rename(&mut self, lock: u64, name: &str) {
-        self.0.entry(lock).or_default().name = Some(name.to_owned());
-    }
-
-    pub(super) fn name(&self, lock: u64) -> String {
-        let name = self.0.get(&lock).and_then(|lock| lock.name.clone());
-        name.unwrap_or_else(|| format!("lock {lock:#x}"))
-    }
-
     pub(super) fn wait(&mut self, lock: u64) {
         self.0.entry(lock).or_default().waiters += 1;
     }
@@ -49,7 +39,7 @@ impl Locks {
         };
         state.waiters = state.waiters.saturating_sub(1);
         let flow = state.released.take().map_or(Flow::None, Flow::Ends);
-        if state.waiters == 0 && state.name.is_none() {
+        if state.waiters == 0 {
             self.0.remove(&lock);
         }
         flow

@@ -1,73 +1,62 @@
-//! Which event does what to the picture.
+//! Which change of the machine does what to the picture.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 
 use kymo::vocabulary::LockKind;
-use kymo_analysis::{Kind, Kinds, Left, SyscallKey};
-use kymo_ctf::{Event, Item, Loss, LossKind, Metadata};
+use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
+use kymo_machine::{
+    CallId, CallKey, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker,
+    tells_what_happens,
+};
 
 use super::cpu::Cpu;
 use super::lock::Locks;
-use super::names::Names;
+use super::notes::Notes;
 use super::picture::{Group, Picture};
-use super::thread::{Doing, Here, Key, Processes, Thread};
+use super::thread::{Here, Processes, Thread, label};
 use super::{Canvas, Flow, Label, TrackId, TrackKind};
-use crate::value::{Note, context, notes, number, signed, text};
-
-/// A loss that may still go on.
-#[derive(Debug)]
-struct Gap {
-    cpu: Option<u64>,
-    stream: Arc<str>,
-    /// `None`: the stream is damaged, and ends here.
-    end: Option<u64>,
-}
+use crate::value::Note;
 
 /// Draws a trace, item by item.
 #[derive(Debug)]
 pub(crate) struct Timeline<C> {
-    pub(super) picture: Picture<C>,
-    kinds: Kinds,
-    names: Names,
-    pub(super) locks: Locks,
-    pub(super) processes: Processes,
-    pub(super) threads: HashMap<Key, Thread>,
-    pub(super) cpus: BTreeMap<u64, Cpu>,
+    machine: Machine,
+    picture: Picture<C>,
+    notes: Notes,
+    locks: Locks,
+    processes: Processes,
+    /// By [`ThreadId::index`].
+    threads: Vec<Thread>,
+    cpus: BTreeMap<u64, Cpu>,
     counters: HashMap<u64, TrackId>,
     /// Tracks of points of streams without a CPU; of losses, by what was lost, with the end of the
     /// last one.
     streams: HashMap<Arc<str>, TrackId>,
     lost: HashMap<(Arc<str>, &'static str), (TrackId, u64)>,
-    gaps: Vec<Gap>,
-    /// Kymo's losses lie before the packet that tells of them; of other tracers' it is known only
-    /// that they lie before its end.
-    before_packet: bool,
+    /// The arrow that ends where the thread that was just woken can run.
+    woken: Option<(ThreadId, u64)>,
     /// What is taken from the clock's times: 0, unless they begin before its origin.
     base: i128,
 }
 
 impl<C: Canvas> Timeline<C> {
-    /// Of a trace with this metadata that begins at `begin`, in nanoseconds from the clock's
-    /// origin.
-    pub(crate) fn new(metadata: &Metadata, begin: i128, canvas: C) -> Timeline<C> {
+    /// Of a trace that begins at `begin`, in nanoseconds from the clock's origin.
+    pub(crate) fn new(begin: i128, canvas: C) -> Timeline<C> {
         Timeline {
+            machine: Machine::new(),
             picture: Picture::new(canvas),
-            kinds: Kinds::new(metadata),
-            names: Names::default(),
+            notes: Notes::default(),
             locks: Locks::default(),
             processes: Processes::default(),
-            threads: HashMap::new(),
+            threads: Vec::new(),
             cpus: BTreeMap::new(),
             counters: HashMap::new(),
             streams: HashMap::new(),
             lost: HashMap::new(),
-            gaps: Vec::new(),
-            before_packet: metadata
-                .env()
-                .iter()
-                .any(|(name, value)| name == "tracer_name" && value.to_string() == "kymo"),
+            woken: None,
             base: begin.min(0),
         }
     }
@@ -76,28 +65,22 @@ impl<C: Canvas> Timeline<C> {
         u64::try_from(nanos.saturating_sub(self.base).max(0)).unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn add(&mut self, item: &Item) -> io::Result<()> {
+    pub(crate) fn add(&mut self, item: &ItemRef<'_>) -> io::Result<()> {
         match item {
-            Item::Event(event) => self.event(event),
-            Item::Loss(loss) => self.loss(loss),
+            ItemRef::Event(event) => {
+                if let Some(nanos) = event.nanos() {
+                    self.picture.now = self.time(nanos).max(self.picture.now);
+                    let taken = self.machine.add(item);
+                    self.event(event, taken)?;
+                }
+                Ok(())
+            }
+            ItemRef::Loss(loss) => self.loss(loss, item),
+            ItemRef::Problem(problem) if problem.consequence != Consequence::Clamped => {
+                self.damage(problem, item)
+            }
             _ => Ok(()),
         }
-    }
-
-    /// A stream ends before its time.
-    pub(crate) fn damaged(&mut self, stream: &str, says: &str) -> io::Result<()> {
-        let stream: Arc<str> = stream.into();
-        let now = self.picture.now;
-        self.draw_loss(
-            &stream,
-            "damage",
-            (now, now),
-            &[("error", Note::Text(says.into()))],
-        )?;
-        if kymo_analysis::tells_what_happens(&stream) {
-            self.lose(None)?;
-        }
-        Ok(())
     }
 
     /// Ends everything, at the time of the last event. Gives the canvas.
@@ -105,43 +88,57 @@ impl<C: Canvas> Timeline<C> {
         for cpu in self.cpus.values_mut() {
             cpu.close(&mut self.picture)?;
         }
-        let mut keys: Vec<Key> = self.threads.keys().copied().collect();
-        keys.sort_unstable();
-        for key in keys {
-            self.with(key, Thread::close)?;
+        for id in self.in_order() {
+            self.with(id, Thread::close)?;
         }
         self.picture.canvas.finish()?;
         Ok(self.picture.canvas)
     }
 
-    /// Does something to a thread, which is made if it is not known yet.
-    pub(super) fn with<T>(
+    /// The threads that were met, by their numbers.
+    fn in_order(&self) -> Vec<ThreadId> {
+        let threads = self.machine.threads().iter().zip(self.machine.thread_ids());
+        let mut threads: Vec<_> = threads
+            .map(|(thread, id)| (thread.tid, thread.cpu, id))
+            .collect();
+        threads.sort_unstable();
+        threads.into_iter().map(|(.., id)| id).collect()
+    }
+
+    /// Does something to a thread, with what its tracks are drawn with.
+    fn with<T>(
         &mut self,
-        key: Key,
-        act: impl FnOnce(&mut Thread, &mut Here<'_, C>) -> T,
-    ) -> T {
-        let Timeline {
-            picture,
-            processes,
-            locks,
-            ..
-        } = self;
-        act(
-            self.threads.entry(key).or_default(),
-            &mut Here {
-                picture,
-                processes,
-                locks,
-                key,
-            },
-        )
+        id: ThreadId,
+        act: impl FnOnce(&mut Thread, &mut Here<'_, C>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let place = id.index();
+        if self.threads.len() <= place {
+            self.threads.resize_with(place + 1, Thread::default);
+        }
+        let Some(thread) = self.threads.get_mut(place) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        let mut here = Here {
+            picture: &mut self.picture,
+            processes: &mut self.processes,
+            locks: &mut self.locks,
+            machine: &self.machine,
+            id,
+        };
+        act(thread, &mut here)
     }
 
-    pub(super) fn cpu(&mut self, number: u64) -> &mut Cpu {
-        self.cpus.entry(number).or_insert_with(|| Cpu::new(number))
+    /// Does something to a CPU.
+    fn on_cpu<T>(
+        &mut self,
+        number: u64,
+        act: impl FnOnce(&mut Cpu, &mut Picture<C>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let cpu = self.cpus.entry(number).or_insert_with(|| Cpu::new(number));
+        act(cpu, &mut self.picture)
     }
 
-    fn loss(&mut self, loss: &Loss) -> io::Result<()> {
+    fn loss(&mut self, loss: &Loss, item: &ItemRef<'_>) -> io::Result<()> {
         let kind = match loss.kind {
             LossKind::Events => "events",
             LossKind::Packets => "packets",
@@ -150,22 +147,32 @@ impl<C: Canvas> Timeline<C> {
             .begin_nanos
             .map_or(self.picture.now, |nanos| self.time(nanos));
         self.picture.now = self.picture.now.max(begin);
-        let end = loss.end_nanos.map(|nanos| self.time(nanos));
-        self.draw_loss(
-            &loss.stream,
-            kind,
-            (begin, end.unwrap_or(begin)),
-            &[("lost", Note::Unsigned(loss.count))],
-        )?;
-        if kymo_analysis::tells_what_happens(&loss.stream) {
-            self.gaps.push(Gap {
-                cpu: loss.cpu,
-                stream: Arc::clone(&loss.stream),
-                end,
-            });
+        let end = loss.end_nanos.map_or(begin, |nanos| self.time(nanos));
+        let notes = [("lost", Note::Unsigned(loss.count))];
+        self.draw_loss(&loss.stream, kind, (begin, end), &notes)?;
+        self.machine.add(item);
+        if tells_what_happens(&loss.stream) {
             self.lose(loss.cpu)?;
         }
         Ok(())
+    }
+
+    /// A packet, or the rest of a stream, cannot be read.
+    fn damage(&mut self, problem: &Problem, item: &ItemRef<'_>) -> io::Result<()> {
+        let says = kymo_ctf::Error::from(problem.clone()).to_string();
+        self.unreadable(&problem.stream, says)?;
+        self.machine.add(item);
+        if tells_what_happens(&problem.stream) {
+            self.lose(None)?;
+        }
+        Ok(())
+    }
+
+    /// Draws that something cannot be read, and why.
+    pub(crate) fn unreadable(&mut self, stream: &Arc<str>, says: String) -> io::Result<()> {
+        let now = self.picture.now;
+        let notes = [("error", Note::Text(says.into()))];
+        self.draw_loss(stream, "damage", (now, now), &notes)
     }
 
     /// Losses of one stream do not overlap, but by rounding.
@@ -215,287 +222,352 @@ impl<C: Canvas> Timeline<C> {
                 state.close(&mut self.picture)?;
             }
         }
-        let mut keys: Vec<Key> = self.threads.keys().copied().collect();
-        keys.sort_unstable();
-        for key in keys {
-            let elsewhere = self.cpus.values().any(|state| state.current == Some(key));
-            if !elsewhere {
-                self.with(key, Thread::close)?;
+        for id in self.in_order() {
+            let runs = self
+                .machine
+                .cpus()
+                .iter()
+                .any(|cpu| cpu.current == Some(id));
+            if !runs {
+                self.with(id, Thread::close)?;
             }
         }
         Ok(())
     }
 
-    /// Whether it is unknown at the moment what the CPU does. Ends the losses that are over.
-    fn is_hidden(&mut self, event: &Event, cpu: u64) -> bool {
-        let (now, before_packet) = (self.picture.now, self.before_packet);
-        self.gaps.retain(|gap| {
-            let told = before_packet && gap.end.is_some() && *event.stream() == gap.stream;
-            !told && gap.end.is_none_or(|end| now <= end)
-        });
-        self.gaps
-            .iter()
-            .any(|gap| gap.cpu.is_none_or(|of| of == cpu))
+    fn event(&mut self, event: &EventRef<'_>, taken: Taken) -> io::Result<()> {
+        let cpu = self.machine.cpu();
+        let hidden = cpu.is_some_and(|cpu| self.machine.is_hidden(cpu));
+        let mut shown = matches!(taken, Taken::Name);
+        for place in 0..self.machine.changes().len() {
+            let Some(&change) = self.machine.changes().get(place) else {
+                break;
+            };
+            match (change, cpu) {
+                (Change::Named(named), _) => self.named(named)?,
+                (change, Some(cpu)) if !hidden => {
+                    shown |= self.change(change, event, cpu)?;
+                }
+                _ => {}
+            }
+        }
+        match shown || (taken == Taken::Event && !hidden && self.says_nothing(event)) {
+            true => Ok(()),
+            false => self.point(event, event.name(), cpu),
+        }
     }
 
-    fn event(&mut self, event: &Event) -> io::Result<()> {
-        let Some(nanos) = event.nanos() else {
-            return Ok(());
-        };
-        self.picture.now = self.time(nanos).max(self.picture.now);
-        let kind = self.kinds.get(event);
-        if self.name(&kind, event)? {
-            return Ok(());
-        }
-        let Some(cpu) = event.cpu() else {
-            return self.other(event, event.name(), None);
-        };
-        if self.is_hidden(event, cpu) {
-            return self.other(event, event.name(), Some(cpu));
-        }
-        self.happened(&kind, event, cpu)
+    /// Whether the machine understands events of this class, so that one without a change has
+    /// nothing to show.
+    fn says_nothing(&self, event: &EventRef<'_>) -> bool {
+        self.machine.understands(event) && self.machine.changes().is_empty()
     }
 
-    /// Names and states, which are no happenings. Whether it was one.
-    fn name(&mut self, kind: &Kind, event: &Event) -> io::Result<bool> {
-        let id = |name: &str| number(event, name);
-        match kind {
-            Kind::ThreadName | Kind::ThreadState | Kind::LinuxState => {
-                let Some(tid) = id("tid") else {
-                    return Ok(true);
-                };
-                let cpu = id("cpu").or(event.cpu());
-                self.with(key(tid, cpu), |thread, here| {
-                    thread.pid = thread.pid.or(id("pid"));
-                    text(event, "name").map_or(Ok(()), |name| thread.rename(here, name))
+    /// Something has another name.
+    fn named(&mut self, named: Named) -> io::Result<()> {
+        match named {
+            Named::Thread(id) => self.with(id, Thread::rename),
+            Named::Process(pid) => match self.machine.process(pid) {
+                Some(name) => self.processes.rename(&mut self.picture, pid, name),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Draws a change. Whether the event is shown by it.
+    fn change(&mut self, change: Change, event: &EventRef<'_>, cpu: u64) -> io::Result<bool> {
+        match change {
+            Change::Doing { thread, now, .. } => self.doing(thread, now)?,
+            Change::Interrupted { thread } => self.with(thread, Thread::close)?,
+            Change::Replaced { thread } | Change::Ended { thread } => {
+                self.with(thread, Thread::close)?;
+            }
+            Change::Forgot { cpu } => self.on_cpu(cpu, |cpu, picture| cpu.leave(picture))?,
+            Change::Wakeup {
+                thread,
+                waker,
+                waited,
+            } => self.wakeup(thread, waker, waited, event, cpu)?,
+            Change::Priority { thread, prio } => {
+                self.with(thread, |thread, here| thread.priority(here, prio))?;
+            }
+            Change::IrqEnter { line, depth } => {
+                let name = irq_name(&self.machine, line).into_owned();
+                self.on_cpu(cpu, |cpu, picture| {
+                    cpu.enter_irq(picture, line, depth, &name)
                 })?;
-                if let (Kind::LinuxState, Some(name)) =
-                    (kind, text(event, "name").filter(|_| id("pid") == Some(tid)))
-                {
-                    self.processes.rename(&mut self.picture, tid, name)?;
+            }
+            Change::IrqExit { since: Some(_), .. } => {
+                self.on_cpu(cpu, |cpu, picture| cpu.exit_irq(picture))?;
+            }
+            Change::IrqMismatch { .. } => {
+                self.on_cpu(cpu, |cpu, picture| cpu.end_handlers(picture))?;
+            }
+            Change::Scheduler { begins } => {
+                self.on_cpu(cpu, |cpu, picture| cpu.schedule(picture, begins))?;
+            }
+            Change::CallEnter { call, .. } => return self.call(call, None, event, cpu),
+            Change::CallExit { call, since, .. } => {
+                return self.call(call, Some(since.is_some()), event, cpu);
+            }
+            Change::LockWait { lock, .. } => {
+                return self.noted(event, cpu, "", |thread, here, notes| {
+                    thread.wait(here, lock, notes)
+                });
+            }
+            Change::LockWaited { lock, .. } => {
+                if let Some(id) = self.thread_of(event, cpu) {
+                    self.with(id, |thread, here| thread.end_wait_for(here, lock))?;
                 }
             }
-            Kind::ProcessName => {
-                if let (Some(pid), Some(name)) = (id("pid"), text(event, "name")) {
-                    self.processes.rename(&mut self.picture, pid, name)?;
-                }
+            Change::LockAcquired { lock, kind, .. } if kind != Some(LockKind::Semaphore) => {
+                return self.noted(event, cpu, "", |thread, here, notes| {
+                    thread.hold(here, lock, notes)
+                });
             }
-            Kind::LockName => {
-                if let (Some(lock), Some(name)) = (id("lock"), text(event, "name")) {
-                    self.locks.rename(lock, name);
-                }
+            Change::LockReleased { lock, .. } => {
+                return self.noted(event, cpu, "", |thread, here, notes| {
+                    thread.release(here, lock, notes)
+                });
             }
-            Kind::IrqName | Kind::SyscallName | Kind::UserName => {
-                let (table, number) = match kind {
-                    Kind::IrqName => (&mut self.names.irqs, id("irq")),
-                    Kind::SyscallName => (&mut self.names.calls, id("id")),
-                    _ => (&mut self.names.user, id("id")),
+            Change::LockAcquired { .. } | Change::LockFailed { .. } => {
+                return Ok(self.thread_of(event, cpu).is_some());
+            }
+            Change::SpanBegin { id, .. } => {
+                let name = self.user_name("span", id).into_owned();
+                let Some(thread) = self.thread_of(event, cpu) else {
+                    return Ok(false);
                 };
-                if let (Some(number), Some(name)) = (number, text(event, "name")) {
-                    table.insert(number, name.to_owned());
-                }
+                self.with(thread, |thread, here| thread.begin_span(here, id, &name))?;
             }
-            _ => return Ok(false),
+            Change::SpanEnd { id, .. } => {
+                let Some(thread) = self.thread_of(event, cpu) else {
+                    return Ok(false);
+                };
+                self.with(thread, |thread, here| thread.end_span(here, id))?;
+            }
+            Change::Counter { id, value } => self.counter(id, value)?,
+            Change::Mark { id } => {
+                let name = self.user_name("mark", id).into_owned();
+                self.point(event, &name, Some(cpu))?;
+            }
+            Change::Exec { thread, .. } => self.exec(thread, event, cpu)?,
+            // Points like any other event.
+            Change::Fault { .. } | Change::Message { .. } => return Ok(false),
+            _ => {}
         }
         Ok(true)
     }
 
-    fn happened(&mut self, kind: &Kind, event: &Event, cpu: u64) -> io::Result<()> {
-        let all = || notes(event).collect::<Vec<_>>();
-        match kind {
-            Kind::Switch => self.switch(event, cpu),
-            Kind::Wakeup | Kind::Waking => self.wakeup(event, cpu),
-            Kind::Create | Kind::Fork => self.create(kind, event, cpu),
-            Kind::Exit => self.exit(event, cpu),
-            Kind::Suspend | Kind::Resume => self.suspend(matches!(kind, Kind::Suspend), event, cpu),
-            Kind::Priority => {
-                let (Some(tid), Some(prio)) = (number(event, "tid"), signed(event, "newprio"))
-                else {
-                    return Ok(());
-                };
-                self.with(key(tid, Some(cpu)), |thread, here| {
-                    thread.priority(here, prio)
-                })
+    fn doing(&mut self, thread: ThreadId, now: Doing) -> io::Result<()> {
+        let flow = match self.woken.take_if(|(woken, _)| *woken == thread) {
+            Some((_, flow)) => Flow::Ends(flow),
+            None => Flow::None,
+        };
+        self.with(thread, |thread, here| thread.now_does(here, now, flow))?;
+        let Doing::Running(cpu) = now else {
+            return Ok(());
+        };
+        let tid = self.machine.thread(thread).map_or(0, |thread| thread.tid);
+        let cpu = self.cpus.entry(cpu).or_insert_with(|| Cpu::new(cpu));
+        cpu.run(&mut self.picture, tid, &label(&self.machine, thread))
+    }
+
+    /// A point where it was woken, with an arrow to where it can run: unless it could already, or
+    /// is taken out.
+    fn wakeup(
+        &mut self,
+        woken: ThreadId,
+        waker: Waker,
+        waited: bool,
+        event: &EventRef<'_>,
+        cpu: u64,
+    ) -> io::Result<()> {
+        let flow = waited.then(|| self.picture.new_flow());
+        self.woken = flow.map(|flow| (woken, flow));
+        let tid = self.machine.thread(woken).map_or(0, |thread| thread.tid);
+        let name = format!("wakes {}", label(&self.machine, woken));
+        let from = Label {
+            category: "sched",
+            name: &name,
+            notes: &[("tid", Note::Unsigned(tid))],
+            flow: flow.map_or(Flow::None, Flow::Begins),
+        };
+        let interrupted = self.is_in_interrupt(cpu);
+        let by_thread = !interrupted && waker != Waker::Interrupt;
+        match self.thread_of(event, cpu).filter(|_| by_thread) {
+            Some(thread) => self.with(thread, |thread, here| thread.point(here, &from)),
+            None => self.cpu_point(cpu, interrupted, &from),
+        }
+    }
+
+    fn cpu_point(&mut self, cpu: u64, interrupted: bool, label: &Label<'_>) -> io::Result<()> {
+        self.on_cpu(cpu, |cpu, picture| {
+            let track = match interrupted {
+                true => cpu.interrupts(picture)?,
+                false => cpu.events(picture)?,
+            };
+            picture.point(track, label)
+        })
+    }
+
+    /// A system call begins, or ends (`Some`: whether its begin is in the trace).
+    fn call(
+        &mut self,
+        call: CallId,
+        ends: Option<bool>,
+        event: &EventRef<'_>,
+        cpu: u64,
+    ) -> io::Result<bool> {
+        let name = match self.machine.call(call) {
+            Some((CallKey::Named(name), _)) | Some((_, Some(name))) => name.to_string(),
+            Some((CallKey::Number(number), None)) => format!("system call {number}"),
+            None => String::new(),
+        };
+        self.noted(event, cpu, "id", |thread, here, notes| match ends {
+            None => thread.enter_call(here, &name, notes),
+            Some(true) => thread.end_call(here, notes),
+            Some(false) => thread.end_call(here, &[]),
+        })
+    }
+
+    /// Does something to the event's thread, with the event's fields but one. Whether there is a
+    /// thread.
+    fn noted(
+        &mut self,
+        event: &EventRef<'_>,
+        cpu: u64,
+        without: &str,
+        act: impl FnOnce(&mut Thread, &mut Here<'_, C>, &[(&str, Note<'_>)]) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let Some(id) = self.thread_of(event, cpu) else {
+            return Ok(false);
+        };
+        let mut shown = std::mem::take(&mut self.notes);
+        let mut notes = Vec::new();
+        shown.of(event, without, &mut notes);
+        let done = self.with(id, |thread, here| act(thread, here, &notes));
+        drop(notes);
+        self.notes = shown;
+        done.map(|()| true)
+    }
+
+    fn counter(&mut self, id: u64, value: i64) -> io::Result<()> {
+        let track = match self.counters.get(&id) {
+            Some(&track) => track,
+            None => {
+                let name = self.user_name("counter", id).into_owned();
+                let kind = TrackKind::Counter;
+                let track = self.picture.in_group(Group::Counters, kind, &name, id)?;
+                *self.counters.entry(id).or_insert(track)
             }
-            Kind::Exec => self.exec(event, cpu),
-            Kind::SchedEnter | Kind::SchedExit => {
-                let begins = matches!(kind, Kind::SchedEnter);
-                self.cpu(cpu);
-                let Timeline { cpus, picture, .. } = self;
-                cpus.get_mut(&cpu)
-                    .map_or(Ok(()), |cpu| cpu.schedule(picture, begins))
-            }
-            Kind::IrqEnter | Kind::SoftIrqEnter | Kind::IrqExit | Kind::SoftIrqExit => {
-                let soft = matches!(kind, Kind::SoftIrqEnter | Kind::SoftIrqExit);
-                let Some(irq) = number(event, if soft { "vec" } else { "irq" }) else {
-                    return Ok(());
-                };
-                let name =
-                    text(event, "name").map_or_else(|| self.names.irq(irq, soft), str::to_owned);
-                self.cpu(cpu);
-                let Timeline { cpus, picture, .. } = self;
-                let Some(state) = cpus.get_mut(&cpu) else {
-                    return Ok(());
-                };
-                match kind {
-                    Kind::IrqEnter | Kind::SoftIrqEnter => {
-                        state.enter_irq(picture, (irq, soft), &name)
-                    }
-                    _ => state.exit_irq(picture, (irq, soft)),
-                }
-            }
-            Kind::SyscallEnter(name) | Kind::SyscallExit(name) => {
-                let number = number(event, "id").map(SyscallKey::Number);
-                let Some(call) = name.clone().map(SyscallKey::Named).or(number) else {
-                    return Ok(());
-                };
-                let Some(thread) = self.thread_of(event, cpu) else {
-                    return self.other(event, event.name(), Some(cpu));
-                };
-                let mut notes = all();
-                notes.retain(|(name, _)| *name != "id");
-                match kind {
-                    Kind::SyscallEnter(_) => {
-                        let name = self.names.call(&call);
-                        self.with(thread, |thread, here| {
-                            thread.enter_call(here, call, &name, &notes)
-                        })
-                    }
-                    _ => self.with(thread, |thread, here| thread.exit_call(here, &call, &notes)),
-                }
-            }
-            Kind::LockWait | Kind::LockAcquired | Kind::LockReleased | Kind::LockFailed => {
-                let Some(lock) = number(event, "lock") else {
-                    return Ok(());
-                };
-                let Some(thread) = self.thread_of(event, cpu) else {
-                    return self.other(event, event.name(), Some(cpu));
-                };
-                let semaphore = number(event, "kind") == Some(LockKind::Semaphore as u64);
-                let notes = all();
-                self.with(thread, |thread, here| match kind {
-                    Kind::LockWait => thread.wait(here, lock, &notes),
-                    Kind::LockReleased => thread.release(here, lock, &notes),
-                    Kind::LockAcquired if !semaphore => {
-                        thread.end_wait_for(here, lock)?;
-                        thread.hold(here, lock, &notes)
-                    }
-                    _ => thread.end_wait_for(here, lock),
-                })
-            }
-            Kind::SpanBegin | Kind::SpanEnd => {
-                let (Some(id), Some(thread)) = (number(event, "id"), self.thread_of(event, cpu))
-                else {
-                    return self.other(event, event.name(), Some(cpu));
-                };
-                let name = self.names.user("span", id);
-                self.with(thread, |thread, here| match kind {
-                    Kind::SpanBegin => thread.begin_span(here, id, &name),
-                    _ => thread.end_span(here, id),
-                })
-            }
-            Kind::Counter => {
-                let (Some(id), Some(value)) = (number(event, "id"), signed(event, "value")) else {
-                    return Ok(());
-                };
-                let track = match self.counters.get(&id) {
-                    Some(&track) => track,
-                    None => {
-                        let name = self.names.user("counter", id);
-                        let track = self.picture.in_group(
-                            Group::Counters,
-                            TrackKind::Counter,
-                            &name,
-                            id,
-                        )?;
-                        *self.counters.entry(id).or_insert(track)
-                    }
-                };
-                self.picture.counter(track, value)
-            }
-            Kind::Mark => {
-                let name = self.names.user("mark", number(event, "id").unwrap_or(0));
-                self.other(event, &name, Some(cpu))
-            }
-            _ => self.other(event, event.name(), Some(cpu)),
+        };
+        self.picture.counter(track, value)
+    }
+
+    fn exec(&mut self, thread: Option<ThreadId>, event: &EventRef<'_>, cpu: u64) -> io::Result<()> {
+        let path = event.field("filename");
+        let path = path
+            .as_ref()
+            .and_then(|path| path.as_str())
+            .unwrap_or_default();
+        let label = Label {
+            category: "sched",
+            name: "exec",
+            notes: &[("filename", Note::Text(path.into()))],
+            flow: Flow::None,
+        };
+        let interrupted = self.is_in_interrupt(cpu);
+        let running = self.thread_of(event, cpu).filter(|_| !interrupted);
+        match thread.or(running) {
+            Some(thread) => self.with(thread, |thread, here| thread.point(here, &label)),
+            None => self.cpu_point(cpu, interrupted, &label),
+        }
+    }
+
+    fn is_in_interrupt(&self, cpu: u64) -> bool {
+        let cpu = self.machine.cpu_of(cpu);
+        cpu.is_some_and(kymo_machine::Cpu::is_in_interrupt)
+    }
+
+    /// The name of a mark, span or counter.
+    fn user_name(&self, what: &str, id: u64) -> Cow<'_, str> {
+        match self.machine.user(id) {
+            Some(name) => Cow::Borrowed(&**name),
+            None => Cow::Owned(format!("{what} {id}")),
         }
     }
 
     /// The thread that runs on the CPU, or the one that the event's context names.
-    pub(super) fn thread_of(&self, event: &Event, cpu: u64) -> Option<Key> {
-        let runs = self.cpus.get(&cpu).and_then(|cpu| cpu.current);
-        runs.or_else(|| context(event, ["tid", "vtid"]).map(|tid| key(tid, Some(cpu))))
+    fn thread_of(&mut self, event: &EventRef<'_>, cpu: u64) -> Option<ThreadId> {
+        let running = self.machine.running(cpu);
+        running.or_else(|| self.named_thread(event, Some(cpu)))
     }
 
-    /// A point.
-    fn other(&mut self, event: &Event, name: &str, cpu: Option<u64>) -> io::Result<()> {
-        let notes: Vec<_> = notes(event).collect();
+    fn named_thread(&mut self, event: &EventRef<'_>, cpu: Option<u64>) -> Option<ThreadId> {
+        let tid = self.machine.context(event).0?;
+        Some(self.machine.meet_thread(tid, cpu))
+    }
+
+    fn point(&mut self, event: &EventRef<'_>, name: &str, cpu: Option<u64>) -> io::Result<()> {
+        let mut shown = std::mem::take(&mut self.notes);
+        let mut notes = Vec::new();
+        shown.of(event, "", &mut notes);
         let label = Label {
             category: "event",
             name,
             notes: &notes,
             flow: Flow::None,
         };
-        let interrupted = cpu
-            .and_then(|cpu| self.cpus.get(&cpu))
-            .is_some_and(Cpu::is_in_interrupt);
-        let named = context(event, ["tid", "vtid"]).map(|tid| key(tid, cpu));
-        let thread = cpu
-            .and_then(|cpu| self.thread_of(event, cpu))
-            .or(named)
-            .filter(|_| !interrupted);
+        let drawn = self.draw_point(event, cpu, &label);
+        drop(notes);
+        self.notes = shown;
+        drawn
+    }
+
+    fn draw_point(
+        &mut self,
+        event: &EventRef<'_>,
+        cpu: Option<u64>,
+        label: &Label<'_>,
+    ) -> io::Result<()> {
+        let interrupted = cpu.is_some_and(|cpu| self.is_in_interrupt(cpu));
+        let thread = match cpu {
+            _ if interrupted => None,
+            Some(cpu) => self.thread_of(event, cpu),
+            None => self.named_thread(event, None),
+        };
         match (thread, cpu) {
-            (Some(thread), _) => self.with(thread, |thread, here| {
-                thread.pid = thread.pid.or_else(|| context(event, ["pid", "vpid"]));
-                thread.point(here, &label)
-            }),
-            (None, Some(cpu)) => {
-                self.cpu(cpu);
-                let Timeline { cpus, picture, .. } = self;
-                let Some(state) = cpus.get_mut(&cpu) else {
-                    return Ok(());
-                };
-                let track = if interrupted {
-                    state.interrupts(picture)?
-                } else {
-                    state.events(picture)?
-                };
-                picture.point(track, &label)
+            (Some(id), _) => {
+                let pid = self.machine.context(event).1;
+                self.with(id, |thread, here| {
+                    thread.pid = thread.pid.or(pid);
+                    thread.point(here, label)
+                })
             }
+            (None, Some(cpu)) => self.cpu_point(cpu, interrupted, label),
             (None, None) => {
                 let track = match self.streams.get(event.stream()) {
                     Some(&track) => track,
                     None => {
-                        let track = self.picture.in_group(
-                            Group::Kernel,
-                            TrackKind::Lane,
-                            event.stream(),
-                            u64::MAX,
-                        )?;
-                        *self
-                            .streams
-                            .entry(Arc::clone(event.stream()))
-                            .or_insert(track)
+                        let (kind, name) = (TrackKind::Lane, event.stream());
+                        let track = self.picture.in_group(Group::Kernel, kind, name, u64::MAX)?;
+                        *self.streams.entry(Arc::clone(name)).or_insert(track)
                     }
                 };
-                self.picture.point(track, &label)
+                self.picture.point(track, label)
             }
         }
     }
 }
 
-/// Thread 0 of several CPUs is several threads.
-pub(super) fn key(tid: u64, cpu: Option<u64>) -> Key {
-    (tid, cpu.filter(|_| tid == 0))
-}
-
-/// What a switch says of the thread that leaves.
-pub(super) fn left(event: &Event) -> Option<Doing> {
-    match Left::of(event) {
-        Left::Runnable => Some(Doing::Runnable),
-        Left::Blocked => Some(Doing::Blocked),
-        Left::Sleeping => Some(Doing::Sleeping),
-        Left::Suspended => Some(Doing::Suspended),
-        _ => None,
+/// The line's name, or its number.
+fn irq_name(machine: &Machine, line: IrqLine) -> Cow<'_, str> {
+    match (machine.irq(line), line.is_soft()) {
+        (Some(name), false) => Cow::Borrowed(name),
+        (Some(name), true) => Cow::Owned(format!("softirq {name}")),
+        (None, false) => Cow::Owned(format!("irq {line}")),
+        (None, true) => Cow::Owned(format!("softirq {line}")),
     }
 }

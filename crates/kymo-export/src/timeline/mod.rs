@@ -30,9 +30,8 @@
 mod cpu;
 mod lock;
 mod mapping;
-mod names;
+mod notes;
 mod picture;
-mod sched;
 mod thread;
 
 pub(crate) use mapping::Timeline;

@@ -1,45 +1,33 @@
 //! One thread's tracks.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
-use kymo_analysis::SyscallKey;
+use kymo_machine::{Doing, Machine, ThreadId};
 
 use super::lock::Locks;
 use super::picture::{Group, Picture};
 use super::{Canvas, Flow, Label, Track, TrackId, TrackKind};
 use crate::value::Note;
 
-/// A thread's number, and the CPU for thread 0, of which each has its own.
-pub(super) type Key = (u64, Option<u64>);
-
 /// Most things that are open at a time on one thread's tracks: more than any kernel nests.
 const MAX_OPEN: usize = 1000;
 
-/// A process: its track, once there is one, and its name.
+/// The tracks of processes, by number.
 #[derive(Debug, Default)]
-pub(super) struct Process {
-    track: Option<TrackId>,
-    name: Option<String>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Processes(HashMap<u64, Process>);
+pub(super) struct Processes(HashMap<u64, TrackId>);
 
 impl Processes {
+    /// The process has another name: its track, if it has one, too.
     pub(super) fn rename<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
         pid: u64,
         name: &str,
     ) -> io::Result<()> {
-        let process = self.0.entry(pid).or_default();
-        if process.name.as_deref() == Some(name) {
-            return Ok(());
-        }
-        process.name = Some(name.to_owned());
-        match process.track {
-            Some(id) => picture.rename(&Track {
+        match self.0.get(&pid) {
+            Some(&id) => picture.rename(&Track {
                 id,
                 parent: None,
                 kind: TrackKind::Process { pid },
@@ -50,29 +38,23 @@ impl Processes {
         }
     }
 
-    fn track<C: Canvas>(&mut self, picture: &mut Picture<C>, pid: u64) -> io::Result<TrackId> {
-        let process = self.0.entry(pid).or_default();
-        if let Some(track) = process.track {
+    fn track<C: Canvas>(
+        &mut self,
+        picture: &mut Picture<C>,
+        machine: &Machine,
+        pid: u64,
+    ) -> io::Result<TrackId> {
+        if let Some(&track) = self.0.get(&pid) {
             return Ok(track);
         }
-        let name = process
-            .name
-            .clone()
-            .unwrap_or_else(|| format!("process {pid}"));
+        let name = match machine.process(pid) {
+            Some(name) => Cow::Borrowed(&**name),
+            None => Cow::Owned(format!("process {pid}")),
+        };
         let track = picture.track(None, TrackKind::Process { pid }, &name, 0)?;
-        process.track = Some(track);
+        self.0.insert(pid, track);
         Ok(track)
     }
-}
-
-/// What a thread does, for its track `state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
-    Running(u64),
-    Runnable,
-    Blocked,
-    Sleeping,
-    Suspended,
 }
 
 /// The thread's own track, and how it was told.
@@ -86,12 +68,13 @@ struct Home {
 /// What is open.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
+    /// Its process by an event's context, where nothing else tells it.
     pub(super) pid: Option<u64>,
-    name: Option<String>,
     home: Option<Home>,
     state: Option<TrackId>,
-    pub(super) doing: Option<Doing>,
-    call: Option<SyscallKey>,
+    /// Whether a slice of its state is open, and of a system call.
+    has_state: bool,
+    in_call: bool,
     waits: Option<TrackId>,
     wait: Option<u64>,
     /// Locks, and which of the tracks each is on.
@@ -102,8 +85,6 @@ pub(super) struct Thread {
     events: Option<TrackId>,
     priority: Option<TrackId>,
     prio: Option<i64>,
-    /// It has ended, and runs until the next switch.
-    pub(super) has_ended: bool,
 }
 
 /// A track beside the thread's own, made when it is needed.
@@ -128,27 +109,52 @@ pub(super) struct Here<'a, C> {
     pub(super) picture: &'a mut Picture<C>,
     pub(super) processes: &'a mut Processes,
     pub(super) locks: &'a mut Locks,
-    pub(super) key: Key,
+    pub(super) machine: &'a Machine,
+    pub(super) id: ThreadId,
+}
+
+impl<C> Here<'_, C> {
+    fn tid(&self) -> u64 {
+        self.machine.thread(self.id).map_or(0, |thread| thread.tid)
+    }
+
+    fn lock_name(&self, lock: u64) -> Cow<'_, str> {
+        lock_name(self.machine, lock)
+    }
+}
+
+/// The lock's name, or its number.
+fn lock_name(machine: &Machine, lock: u64) -> Cow<'_, str> {
+    match machine.lock_called(lock) {
+        Some(name) => Cow::Borrowed(&**name),
+        None => Cow::Owned(format!("lock {lock:#x}")),
+    }
+}
+
+/// The thread's name, or its number.
+pub(super) fn label(machine: &Machine, id: ThreadId) -> Cow<'_, str> {
+    let Some(thread) = machine.thread(id) else {
+        return Cow::Borrowed("thread");
+    };
+    match (&thread.name, thread.tid, thread.cpu) {
+        (Some(name), ..) => Cow::Borrowed(&**name),
+        (None, 0, Some(cpu)) => Cow::Owned(format!("idle {cpu}")),
+        (None, tid, _) => Cow::Owned(format!("thread {tid}")),
+    }
+}
+
+/// What its track is called. In a process the number is told beside the name.
+fn title(machine: &Machine, id: ThreadId, kind: TrackKind) -> Cow<'_, str> {
+    let name = label(machine, id);
+    match (kind, machine.thread(id)) {
+        (TrackKind::Lane, Some(thread)) if thread.tid != 0 && thread.name.is_some() => {
+            Cow::Owned(format!("{name} {}", thread.tid))
+        }
+        _ => name,
+    }
 }
 
 impl Thread {
-    pub(super) fn label(&self, key: Key) -> String {
-        match (&self.name, key) {
-            (Some(name), _) => name.clone(),
-            (None, (0, Some(cpu))) => format!("idle {cpu}"),
-            (None, (tid, _)) => format!("thread {tid}"),
-        }
-    }
-
-    /// What its track is called. In a process the number is told beside the name.
-    fn title(&self, key: Key, kind: TrackKind) -> String {
-        let name = self.label(key);
-        match (kind, key.0, &self.name) {
-            (TrackKind::Lane, tid, Some(_)) if tid != 0 => format!("{name} {tid}"),
-            _ => name,
-        }
-    }
-
     /// The thread's own track. Its place is decided when it is needed first: in its process, if
     /// that is known by then.
     fn home<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<TrackId> {
@@ -157,38 +163,32 @@ impl Thread {
         }
         // Process 0 is the kernel, and thread 0 idles: viewers take neither number for one of its
         // own.
-        let (parent, kind) = match (self.pid, here.key.0) {
-            (Some(pid), tid) if pid != 0 && tid != 0 => (
-                here.processes.track(here.picture, pid)?,
+        let thread = here.machine.thread(here.id);
+        let tid = here.tid();
+        let (parent, kind) = match thread.and_then(|thread| thread.pid).or(self.pid) {
+            Some(pid) if pid != 0 && tid != 0 => (
+                here.processes.track(here.picture, here.machine, pid)?,
                 TrackKind::Thread { pid, tid },
             ),
             _ => (here.picture.group(Group::Threads)?, TrackKind::Lane),
         };
-        let title = self.title(here.key, kind);
-        let id = here.picture.track(Some(parent), kind, &title, here.key.0)?;
+        let title = title(here.machine, here.id, kind);
+        let id = here.picture.track(Some(parent), kind, &title, tid)?;
         self.home = Some(Home { id, parent, kind });
         Ok(id)
     }
 
-    pub(super) fn rename<C: Canvas>(
-        &mut self,
-        here: &mut Here<'_, C>,
-        name: &str,
-    ) -> io::Result<()> {
-        if self.name.as_deref() == Some(name) {
-            return Ok(());
-        }
-        self.name = Some(name.to_owned());
+    /// Its name is another one: so is its track's, if it has one.
+    pub(super) fn rename<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<()> {
         let Some(Home { id, parent, kind }) = self.home else {
             return Ok(());
         };
-        let title = self.title(here.key, kind);
         here.picture.rename(&Track {
             id,
             parent: Some(parent),
             kind,
-            name: &title,
-            rank: here.key.0,
+            name: &title(here.machine, here.id, kind),
+            rank: here.tid(),
         })
     }
 
@@ -196,58 +196,46 @@ impl Thread {
     pub(super) fn now_does<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
-        doing: Option<Doing>,
+        doing: Doing,
         flow: Flow,
     ) -> io::Result<()> {
-        if let (Some(_), Some(track)) = (self.doing, self.state) {
+        if let (true, Some(track)) = (std::mem::take(&mut self.has_state), self.state) {
             here.picture.end(track)?;
         }
-        self.doing = doing;
-        let Some(doing) = doing else { return Ok(()) };
-        let track = track!(self, here, state, Lane, "state", 0);
-        let name = match (doing, self.wait) {
-            (Doing::Running(cpu), _) => format!("running: CPU {cpu}"),
-            (Doing::Blocked, Some(lock)) => format!("blocked: {}", here.locks.name(lock)),
-            (Doing::Blocked, None) => "blocked".to_owned(),
-            (Doing::Runnable, _) => "runnable".to_owned(),
-            (Doing::Sleeping, _) => "sleeping".to_owned(),
-            (Doing::Suspended, _) => "suspended".to_owned(),
+        let name = match doing {
+            Doing::Unknown | Doing::Ended => return Ok(()),
+            Doing::Running(cpu) => Cow::Owned(format!("running: CPU {cpu}")),
+            Doing::Blocked(Some(lock)) => {
+                Cow::Owned(format!("blocked: {}", lock_name(here.machine, lock)))
+            }
+            doing => Cow::Borrowed(doing.label()),
         };
+        let track = track!(self, here, state, Lane, "state", 0);
+        self.has_state = true;
         here.picture.begin_flow(track, "sched", &name, &[], flow)
     }
 
     pub(super) fn enter_call<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
-        key: SyscallKey,
         name: &str,
         notes: &[(&str, Note<'_>)],
     ) -> io::Result<()> {
         // One that does not return has no exit.
         self.end_call(here, &[])?;
         let track = self.home(here)?;
-        self.call = Some(key);
+        self.in_call = true;
         here.picture.begin(track, "syscall", name, notes)
     }
 
-    /// Ends the call that is open; the notes are its own if it is this one.
-    pub(super) fn exit_call<C: Canvas>(
-        &mut self,
-        here: &mut Here<'_, C>,
-        key: &SyscallKey,
-        notes: &[(&str, Note<'_>)],
-    ) -> io::Result<()> {
-        let is_this = self.call.as_ref() == Some(key);
-        self.end_call(here, if is_this { notes } else { &[] })
-    }
-
-    fn end_call<C: Canvas>(
+    /// Ends the call that is open, if there is one.
+    pub(super) fn end_call<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
         notes: &[(&str, Note<'_>)],
     ) -> io::Result<()> {
-        match (self.call.take(), self.home) {
-            (Some(_), Some(home)) => here.picture.end_flow(home.id, notes, Flow::None),
+        match (std::mem::take(&mut self.in_call), self.home) {
+            (true, Some(home)) => here.picture.end_flow(home.id, notes, Flow::None),
             _ => Ok(()),
         }
     }
@@ -263,7 +251,7 @@ impl Thread {
         self.wait = Some(lock);
         here.locks.wait(lock);
         here.picture
-            .begin(track, "lock", &here.locks.name(lock), notes)
+            .begin(track, "lock", &lock_name(here.machine, lock), notes)
     }
 
     /// Ends the wait for this lock, if there is one.
@@ -312,7 +300,7 @@ impl Thread {
         };
         self.held.push((lock, place));
         here.picture
-            .begin(track, "lock", &here.locks.name(lock), notes)
+            .begin(track, "lock", &lock_name(here.machine, lock), notes)
     }
 
     /// Ends the slice of a lock. Where the thread has none of it, a flow begins with a point
@@ -330,7 +318,7 @@ impl Thread {
                 return here.picture.end_flow(track, notes, flow);
             }
         }
-        let name = format!("releases {}", here.locks.name(lock));
+        let name = format!("releases {}", here.lock_name(lock));
         self.point(
             here,
             &Label {
@@ -411,6 +399,6 @@ impl Thread {
         }
         self.end_wait(here)?;
         self.end_call(here, &[])?;
-        self.now_does(here, None, Flow::None)
+        self.now_does(here, Doing::Unknown, Flow::None)
     }
 }

@@ -1,0 +1,85 @@
+//! Rules that any kernel's events keep, and events that break them.
+
+use std::collections::BTreeMap;
+
+use kymo_machine::{CallId, Change, Machine};
+use serde::Serialize;
+
+use super::Moment;
+
+/// What does not fit together, and of which no duration was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Contradictions {
+    /// How many, by rule.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// The first hundred.
+    pub first: Vec<Contradiction>,
+}
+
+/// An event that contradicts what was recorded before it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Contradiction {
+    /// The rule, a short name that does not change.
+    pub rule: &'static str,
+    /// When.
+    pub time_ns: i64,
+    /// On which CPU.
+    pub cpu: u64,
+    /// What, as a sentence without a full stop.
+    pub message: String,
+}
+
+/// Contradictions that are kept whole; of the rest there is a count.
+const KEPT: usize = 100;
+
+impl Contradictions {
+    #[inline]
+    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
+        if let Change::Contradiction(rule) = change {
+            self.add(*rule, at);
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, broken: kymo_machine::Contradiction, at: &Moment<'_>) {
+        *self.counts.entry(broken.rule()).or_default() += 1;
+        if self.first.len() < KEPT {
+            self.first.push(Contradiction {
+                rule: broken.rule(),
+                time_ns: at.time,
+                cpu: at.cpu.unwrap_or_default(),
+                message: sentence(broken, at.machine),
+            });
+        }
+    }
+}
+
+fn sentence(broken: kymo_machine::Contradiction, machine: &Machine) -> String {
+    use kymo_machine::Contradiction::{
+        AfterEnd, IrqPair, LockHeld, OneCpu, SwitchChain, SyscallPair,
+    };
+    let call = |id: CallId| {
+        machine
+            .call(id)
+            .map_or(String::new(), |(key, _)| key.to_string())
+    };
+    match broken {
+        SwitchChain { prev, ran } => {
+            format!("a switch from thread {prev}, but thread {ran} ran here")
+        }
+        OneCpu { tid, cpu } => format!("a switch to thread {tid}, which runs on CPU {cpu}"),
+        AfterEnd { tid } => format!("a switch to thread {tid}, which has ended"),
+        IrqPair { line } => {
+            format!("interrupt {line} ends, and is not the one that began last")
+        }
+        SyscallPair { ends, began } => format!(
+            "system call {} ends, and the thread is in {}",
+            call(ends),
+            call(began)
+        ),
+        LockHeld { lock, free } => {
+            let whose = if free { "nobody" } else { "another thread" };
+            format!("lock {lock:#x} is released, and {whose} has it")
+        }
+    }
+}

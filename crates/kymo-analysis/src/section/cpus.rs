@@ -1,0 +1,96 @@
+//! What each CPU was used for.
+
+use std::collections::BTreeMap;
+
+use kymo_machine::{Change, Doing, ThreadId, passed};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::{End, Moment};
+
+/// Use of one CPU. `busy + idle + unknown` is the time of the trace.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CpuUse {
+    /// Its number.
+    pub cpu: u64,
+    /// A thread ran that is not idle.
+    pub busy_ns: u64,
+    /// The idle thread ran.
+    pub idle_ns: u64,
+    /// It is not known what ran: before the first switch, and after losses.
+    pub unknown_ns: u64,
+    /// In interrupt handlers; part of the other three.
+    pub interrupts_ns: u64,
+    /// Switches.
+    pub switches: u64,
+}
+
+#[derive(Debug, Default)]
+struct Cpu {
+    ran: FxHashMap<ThreadId, u64>,
+    switches: u64,
+    interrupts: u64,
+}
+
+/// Time of each CPU, by what it was used for.
+#[derive(Debug, Default)]
+pub(crate) struct Cpus(FxHashMap<u64, Cpu>);
+
+impl Cpus {
+    #[inline]
+    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
+        match *change {
+            Change::Doing {
+                thread,
+                was: Doing::Running(cpu),
+                since,
+                until,
+                ..
+            } => {
+                let ran = &mut self.0.entry(cpu).or_default().ran;
+                *ran.entry(thread).or_default() += passed(since, until);
+            }
+            Change::Switch { .. } => {
+                if let Some(cpu) = at.cpu {
+                    self.0.entry(cpu).or_default().switches += 1;
+                }
+            }
+            Change::IrqExit {
+                since: Some((_, own)),
+                ..
+            } => {
+                if let Some(cpu) = at.cpu {
+                    self.0.entry(cpu).or_default().interrupts += own;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn finish(&self, end: &End<'_>) -> Vec<CpuUse> {
+        let numbers = end.machine.cpus().iter().map(|cpu| cpu.number);
+        let numbers: BTreeMap<u64, Option<&Cpu>> = numbers
+            .map(|number| (number, self.0.get(&number)))
+            .collect();
+        let cpus = numbers.into_iter().map(|(cpu, state)| {
+            let (mut busy_ns, mut idle_ns) = (0, 0);
+            for (thread, ns) in state.iter().flat_map(|state| &state.ran) {
+                let idle = end.machine.thread(*thread).is_some_and(|of| of.is_idle());
+                *if idle { &mut idle_ns } else { &mut busy_ns } += ns;
+            }
+            CpuUse {
+                cpu,
+                busy_ns,
+                idle_ns,
+                unknown_ns: end.span().saturating_sub(busy_ns + idle_ns),
+                interrupts_ns: state.map_or(0, |state| state.interrupts),
+                switches: state.map_or(0, |state| state.switches),
+            }
+        });
+        cpus.collect()
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.0.values().map(|cpu| 1 + cpu.ran.len()).sum()
+    }
+}

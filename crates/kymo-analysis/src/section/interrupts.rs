@@ -1,0 +1,106 @@
+//! Interrupts, by line.
+
+use std::collections::BTreeMap;
+
+use kymo_machine::{Change, IrqLine, passed};
+use serde::Serialize;
+
+use super::{Durations, End, Moment, percent};
+use crate::histogram::Histogram;
+
+/// One interrupt line.
+#[derive(Clone, Debug, Serialize)]
+pub struct Interrupt {
+    /// Its number.
+    pub irq: u64,
+    /// Whether it is one of Linux's soft interrupts, which are numbered apart.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub soft: bool,
+    /// What it is for.
+    pub name: Option<String>,
+    /// How often it came.
+    pub count: u64,
+    /// From entry to exit, handlers that came inside included.
+    pub durations: Durations,
+    /// Time of its handlers alone, in percent of all CPUs' time.
+    pub share_percent: f64,
+    /// Most handlers that were open when it began, itself included.
+    pub nesting: usize,
+    /// When the longest one began.
+    pub longest_at_ns: Option<i64>,
+    /// On which CPU.
+    pub longest_cpu: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    count: u64,
+    /// Without handlers that came inside.
+    own: u64,
+    durations: Histogram,
+    nesting: usize,
+    longest_at: Option<(i64, u64)>,
+}
+
+/// Each line's figures.
+#[derive(Debug, Default)]
+pub(crate) struct Interrupts {
+    lines: BTreeMap<IrqLine, State>,
+    nesting: usize,
+}
+
+impl Interrupts {
+    #[inline]
+    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
+        match *change {
+            Change::IrqEnter { line, depth } => {
+                let state = self.lines.entry(line).or_default();
+                state.count += 1;
+                state.nesting = state.nesting.max(depth);
+                self.nesting = self.nesting.max(depth);
+            }
+            Change::IrqExit { line, since } => {
+                let state = self.lines.entry(line).or_default();
+                let Some((since, own)) = since else {
+                    // It began before the trace, or in a loss.
+                    state.count += 1;
+                    return;
+                };
+                let whole = passed(since, at.time);
+                if state.durations.max().is_none_or(|max| whole > max) {
+                    state.longest_at = at.cpu.map(|cpu| (since, cpu));
+                }
+                state.durations.add(whole);
+                state.own = state.own.saturating_add(own);
+            }
+            _ => {}
+        }
+    }
+
+    /// Most handlers that were open at once on one CPU.
+    pub(crate) fn nesting(&self) -> usize {
+        self.nesting
+    }
+
+    pub(crate) fn finish(&self, end: &End<'_>) -> Vec<Interrupt> {
+        let all = end.span().saturating_mul(end.machine.cpus().len() as u64);
+        let lines = self.lines.iter().filter(|(_, state)| state.count > 0);
+        let rows = lines.map(|(line, state)| Interrupt {
+            irq: line.number(),
+            soft: line.is_soft(),
+            name: end.machine.irq(*line).map(str::to_owned),
+            count: state.count,
+            durations: Durations::of(&state.durations),
+            share_percent: percent(state.own, all),
+            nesting: state.nesting,
+            longest_at_ns: state.longest_at.map(|(at, _)| at),
+            longest_cpu: state.longest_at.map(|(_, cpu)| cpu),
+        });
+        rows.collect()
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        let states = self.lines.values();
+        states.map(|state| 1 + state.durations.buckets()).sum()
+    }
+}

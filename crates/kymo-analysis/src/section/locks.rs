@@ -1,0 +1,199 @@
+//! Locks: waits, holds, and who was in whose way.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use kymo::event::Enumeration as _;
+use kymo_machine::{Change, ThreadId, passed};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::{Durations, End, Moment, ThreadRef};
+use crate::histogram::Histogram;
+
+/// One lock.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lock {
+    /// Its number or address.
+    pub lock: u64,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its kind.
+    pub kind: Option<String>,
+    /// How often somebody got it.
+    pub acquired: u64,
+    /// How often after a wait.
+    pub contended: u64,
+    /// How often somebody gave up.
+    pub failed: u64,
+    /// Waits, whether they got it or not.
+    pub wait: Durations,
+    /// How long it was held. Semaphores are not held by anybody.
+    pub hold: Durations,
+    /// Longest total first.
+    pub waiters: Vec<Waiter>,
+    /// The longest wait.
+    pub longest_wait: Option<LongestWait>,
+}
+
+/// A thread that waited for a lock.
+#[derive(Clone, Debug, Serialize)]
+pub struct Waiter {
+    /// The thread, where it is known.
+    pub thread: Option<ThreadRef>,
+    /// How often.
+    pub count: u64,
+    /// How long.
+    pub total_ns: u64,
+    /// How long at most.
+    pub max_ns: u64,
+}
+
+/// The longest wait for a lock. Whether a larger priority is the more urgent one is the kernel's to
+/// say.
+#[derive(Clone, Debug, Serialize)]
+pub struct LongestWait {
+    /// How long.
+    pub ns: u64,
+    /// When it began.
+    pub begin_ns: i64,
+    /// When it ended.
+    pub end_ns: i64,
+    /// Who waited.
+    pub waiter: Option<ThreadRef>,
+    /// With which priority.
+    pub waiter_priority: Option<i64>,
+    /// Who had the lock when the wait began.
+    pub owner: Option<ThreadRef>,
+    /// With which priority, when the wait began.
+    pub owner_priority: Option<i64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    acquired: u64,
+    contended: u64,
+    failed: u64,
+    waits: Histogram,
+    holds: Histogram,
+    /// How often, how long, how long at most.
+    waiters: BTreeMap<Option<ThreadId>, (u64, u64, u64)>,
+    longest: Option<Longest>,
+}
+
+#[derive(Clone, Debug)]
+struct Longest {
+    duration: u64,
+    since: i64,
+    until: i64,
+    waiter: Option<ThreadId>,
+    waiter_prio: Option<i64>,
+    owner: Option<ThreadId>,
+    owner_prio: Option<i64>,
+}
+
+impl State {
+    fn waited(&mut self, wait: Longest) {
+        self.waits.add(wait.duration);
+        let (count, sum, max) = self.waiters.entry(wait.waiter).or_default();
+        *count += 1;
+        *sum = sum.saturating_add(wait.duration);
+        *max = wait.duration.max(*max);
+        let longest = self.longest.as_ref().map(|longest| longest.duration);
+        if longest.is_none_or(|longest| longest < wait.duration) {
+            self.longest = Some(wait);
+        }
+    }
+}
+
+/// Each lock's figures.
+#[derive(Debug, Default)]
+pub(crate) struct Locks(FxHashMap<u64, State>);
+
+impl Locks {
+    #[inline]
+    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
+        match *change {
+            Change::LockWaited {
+                lock,
+                since,
+                thread,
+                prio,
+                owner,
+                owner_prio,
+            } => self.0.entry(lock).or_default().waited(Longest {
+                duration: passed(since, at.time),
+                since,
+                until: at.time,
+                waiter: thread,
+                waiter_prio: prio,
+                owner,
+                owner_prio,
+            }),
+            Change::LockAcquired {
+                lock, contended, ..
+            } => {
+                let state = self.0.entry(lock).or_default();
+                state.acquired += 1;
+                state.contended += u64::from(contended);
+            }
+            Change::LockFailed { lock, .. } => self.0.entry(lock).or_default().failed += 1,
+            Change::LockReleased {
+                lock,
+                since: Some(since),
+                ..
+            } => {
+                let held = passed(since, at.time);
+                self.0.entry(lock).or_default().holds.add(held);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn finish(&self, end: &End<'_>) -> Vec<Lock> {
+        let locks = self.0.iter().map(|(&lock, state)| row(lock, state, end));
+        let mut locks: Vec<Lock> = locks.collect();
+        locks.sort_by_key(|lock| (Reverse(lock.wait.max_ns), lock.lock));
+        locks
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        let of =
+            |state: &State| 1 + state.waits.buckets() + state.holds.buckets() + state.waiters.len();
+        self.0.values().map(of).sum()
+    }
+}
+
+fn row(lock: u64, state: &State, end: &End<'_>) -> Lock {
+    let thread = |id: ThreadId| ThreadRef::of(end.machine, id);
+    let waiters = state.waiters.iter();
+    let waiters = waiters.map(|(&id, &(count, total_ns, max_ns))| Waiter {
+        thread: id.and_then(thread),
+        count,
+        total_ns,
+        max_ns,
+    });
+    let mut waiters: Vec<Waiter> = waiters.collect();
+    waiters.sort_by_key(|waiter| Reverse(waiter.total_ns));
+    let kind = end.machine.lock_kind(lock);
+    Lock {
+        lock,
+        name: end.machine.lock_called(lock).map(|name| name.to_string()),
+        kind: kind.map(|kind| kind.label().to_lowercase()),
+        acquired: state.acquired,
+        contended: state.contended,
+        failed: state.failed,
+        wait: Durations::of(&state.waits),
+        hold: Durations::of(&state.holds),
+        waiters,
+        longest_wait: state.longest.as_ref().map(|longest| LongestWait {
+            ns: longest.duration,
+            begin_ns: longest.since,
+            end_ns: longest.until,
+            waiter: longest.waiter.and_then(thread),
+            waiter_priority: longest.waiter_prio,
+            owner: longest.owner.and_then(thread),
+            owner_priority: longest.owner_prio,
+        }),
+    }
+}

@@ -1,0 +1,272 @@
+//! What an analysis gives, one section a subject: its rows, and what it keeps of each change.
+//!
+//! Serialised as it is: `kymo report --json`. Times are nanoseconds from the clock's origin,
+//! durations nanoseconds. `None` is unknown.
+
+mod clocks;
+mod contradictions;
+mod cpus;
+mod faults;
+mod interrupts;
+mod locks;
+mod losses;
+mod messages;
+mod system_calls;
+mod threads;
+mod wakes;
+
+use std::sync::Arc;
+
+use kymo_ctf::{ClockClass, EventRef};
+use kymo_machine::{Change, Machine, ThreadId, passed};
+use serde::Serialize;
+
+use crate::histogram::Histogram;
+
+pub use clocks::ClockHealth;
+pub use contradictions::{Contradiction, Contradictions};
+pub use cpus::CpuUse;
+pub use faults::{PageFaults, ProcessFaults, ThreadFaults};
+pub use interrupts::Interrupt;
+pub use locks::{Lock, LongestWait, Waiter};
+pub use losses::{Loss, Losses};
+pub use messages::Messages;
+pub use system_calls::SystemCall;
+pub use threads::{LockBlock, Thread};
+pub use wakes::{WakeLatency, WorstWake};
+
+/// Everything. Tables without rows are those for which the trace has no events.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The earliest time in the trace.
+    pub begin_ns: Option<i64>,
+    /// The time of the last event.
+    pub end_ns: Option<i64>,
+    /// Events in the trace.
+    pub events: u64,
+    /// Events without a CPU or a time: they are counted, and say nothing more here.
+    pub events_without_place: u64,
+    /// What is not in the trace.
+    pub losses: Losses,
+    /// Streams that could not be read to their ends, a sentence each.
+    pub damage: Vec<String>,
+    /// The clocks.
+    pub clocks: Vec<ClockHealth>,
+    /// CPUs, by number.
+    pub cpus: Vec<CpuUse>,
+    /// Threads, most CPU time first.
+    pub threads: Vec<Thread>,
+    /// System calls, most time first.
+    pub system_calls: Vec<SystemCall>,
+    /// Interrupt lines, by number.
+    pub interrupts: Vec<Interrupt>,
+    /// Most handlers that were open at once on one CPU.
+    pub interrupt_nesting: usize,
+    /// From a wake-up until the thread ran.
+    pub wake_latency: Option<WakeLatency>,
+    /// Locks, longest wait first.
+    pub locks: Vec<Lock>,
+    /// Page faults.
+    pub page_faults: Option<PageFaults>,
+    /// Messages, by mechanism and path.
+    pub messages: Vec<Messages>,
+    /// What does not fit together. Nothing, in the trace of a kernel that records what it does.
+    pub contradictions: Contradictions,
+}
+
+/// A thread by number and, where it is known, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ThreadRef {
+    /// Its number.
+    pub tid: u64,
+    /// Its name.
+    pub name: Option<String>,
+}
+
+/// A distribution. Percentiles are at most 1/64 too large; count, sum and maximum are exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Durations {
+    /// How many have both ends in the trace.
+    pub count: u64,
+    /// All together.
+    pub total_ns: u64,
+    /// Median.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// Maximum.
+    pub max_ns: Option<u64>,
+}
+
+impl ThreadRef {
+    pub(crate) fn of(machine: &Machine, id: ThreadId) -> Option<ThreadRef> {
+        let thread = machine.thread(id)?;
+        Some(ThreadRef {
+            tid: thread.tid,
+            name: thread.name.as_deref().map(str::to_owned),
+        })
+    }
+}
+
+impl Durations {
+    fn of(histogram: &Histogram) -> Durations {
+        Durations {
+            count: histogram.count(),
+            total_ns: histogram.sum(),
+            p50_ns: histogram.percentile(50),
+            p99_ns: histogram.percentile(99),
+            max_ns: histogram.max(),
+        }
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    // Durations beyond 2^53 ns (104 days) lose their last digits, which nobody sees.
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 * 100.0 / whole as f64
+    }
+}
+
+/// When and where a change happened, and the machine behind it.
+pub(crate) struct Moment<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) time: i64,
+    pub(crate) cpu: Option<u64>,
+}
+
+/// The trace's end.
+pub(crate) struct End<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) begin: i64,
+    pub(crate) end: i64,
+}
+
+impl End<'_> {
+    /// The time of the trace.
+    fn span(&self) -> u64 {
+        passed(self.begin, self.end)
+    }
+}
+
+/// Something for each thread, by [`ThreadId::index`].
+#[derive(Debug, Default)]
+struct PerThread<T>(Vec<T>, T);
+
+impl<T: Default> PerThread<T> {
+    #[inline]
+    fn get(&mut self, thread: ThreadId) -> &mut T {
+        let place = thread.index();
+        if self.0.len() <= place {
+            self.0.resize_with(place + 1, T::default);
+        }
+        match self.0.get_mut(place) {
+            Some(value) => value,
+            // There is room for it since the line before.
+            None => &mut self.1,
+        }
+    }
+
+    fn at(&self, place: usize) -> Option<&T> {
+        self.0.get(place)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+}
+
+/// What the sections keep.
+#[derive(Debug, Default)]
+pub(crate) struct Sections {
+    losses: losses::LossList,
+    clocks: clocks::Clocks,
+    cpus: cpus::Cpus,
+    threads: threads::Threads,
+    system_calls: system_calls::SystemCalls,
+    interrupts: interrupts::Interrupts,
+    wakes: wakes::Wakes,
+    locks: locks::Locks,
+    faults: faults::Faults,
+    messages: messages::Mail,
+    contradictions: Contradictions,
+}
+
+impl Sections {
+    #[inline]
+    pub(crate) fn stamp(&mut self, event: &EventRef<'_>, ticks: u64) {
+        self.clocks.add(event, ticks);
+    }
+
+    pub(crate) fn lose(&mut self, loss: &kymo_ctf::Loss, number: u64) {
+        self.losses.add(loss, number);
+    }
+
+    /// Gives a change to the sections that have use for it.
+    #[inline]
+    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
+        match change {
+            Change::Doing { .. } | Change::Switch { .. } => {
+                self.cpus.take(change, at);
+                self.threads.take(change);
+            }
+            Change::IrqEnter { .. } | Change::IrqExit { .. } => {
+                self.cpus.take(change, at);
+                self.interrupts.take(change, at);
+            }
+            Change::CallEnter { .. } | Change::CallExit { .. } => {
+                self.system_calls.take(change, at);
+            }
+            Change::LockWaited { .. }
+            | Change::LockAcquired { .. }
+            | Change::LockReleased { .. }
+            | Change::LockFailed { .. } => self.locks.take(change, at),
+            Change::WakeLatency { .. } => self.wakes.take(change, at, &mut self.threads),
+            Change::Fault { .. } | Change::Recognised { .. } | Change::Forgot { .. } => {
+                self.faults.take(change, at);
+            }
+            Change::Message { .. } => self.messages.take(change),
+            Change::Contradiction(_) => self.contradictions.take(change, at),
+            Change::Regained { .. } => self.losses.take(change),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn contradictions(&self) -> &Contradictions {
+        &self.contradictions
+    }
+
+    pub(crate) fn finish(self, end: &End<'_>, clock: Option<&Arc<ClockClass>>) -> Report {
+        let cpus = self.cpus.finish(end);
+        Report {
+            threads: self.threads.finish(&cpus, end),
+            cpus,
+            system_calls: self.system_calls.finish(end),
+            interrupt_nesting: self.interrupts.nesting(),
+            interrupts: self.interrupts.finish(end),
+            wake_latency: self.wakes.finish(end),
+            locks: self.locks.finish(end),
+            page_faults: self.faults.finish(end),
+            messages: self.messages.finish(),
+            clocks: self.clocks.finish(clock),
+            losses: self.losses.finish(),
+            contradictions: self.contradictions,
+            ..Report::default()
+        }
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.losses.live()
+            + self.clocks.live()
+            + self.cpus.live()
+            + self.threads.live()
+            + self.system_calls.live()
+            + self.interrupts.live()
+            + self.wakes.live()
+            + self.locks.live()
+            + self.faults.live()
+            + self.messages.live()
+            + self.contradictions.first.len()
+    }
+}

@@ -1,0 +1,100 @@
+//! System calls.
+
+use std::cmp::Reverse;
+
+use kymo_machine::{CallId, CallKey, Change, passed};
+use serde::Serialize;
+
+use super::{Durations, End, Moment};
+use crate::histogram::Histogram;
+
+/// One system call.
+#[derive(Clone, Debug, Serialize)]
+pub struct SystemCall {
+    /// Its number, where the trace has numbers.
+    pub id: Option<u64>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Calls; those whose beginning is not in the trace are counted by their ends.
+    pub count: u64,
+    /// Those that gave a negative result.
+    pub errors: u64,
+    /// From entry to exit, the time off the CPU included.
+    pub durations: Durations,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    count: u64,
+    errors: u64,
+    durations: Histogram,
+}
+
+/// Each system call's figures, by [`CallId::index`].
+#[derive(Debug, Default)]
+pub(crate) struct SystemCalls(Vec<(Option<CallId>, State)>);
+
+impl SystemCalls {
+    fn state(&mut self, call: CallId) -> Option<&mut State> {
+        if self.0.len() <= call.index() {
+            self.0.resize_with(call.index() + 1, Default::default);
+        }
+        let (id, state) = self.0.get_mut(call.index())?;
+        *id = Some(call);
+        Some(state)
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
+        match *change {
+            Change::CallEnter { call, .. } => {
+                if let Some(state) = self.state(call) {
+                    state.count += 1;
+                }
+            }
+            Change::CallExit {
+                call,
+                since,
+                failed,
+                ..
+            } => {
+                let Some(state) = self.state(call) else {
+                    return;
+                };
+                state.errors += u64::from(failed);
+                match since {
+                    Some(since) => state.durations.add(passed(since, at.time)),
+                    None => state.count += 1,
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn finish(&self, end: &End<'_>) -> Vec<SystemCall> {
+        let known = self.0.iter().filter(|(_, state)| state.count > 0);
+        let mut calls: Vec<_> = known
+            .filter_map(|(id, state)| Some((end.machine.call((*id)?)?, state)))
+            .collect();
+        calls.sort_by_key(|((key, _), state)| (Reverse(state.durations.sum()), (*key).clone()));
+        let rows = calls.into_iter().map(|((key, name), state)| SystemCall {
+            id: match key {
+                CallKey::Number(id) => Some(*id),
+                CallKey::Named(_) => None,
+            },
+            name: match key {
+                CallKey::Number(_) => name.map(|name| name.to_string()),
+                CallKey::Named(name) => Some(name.to_string()),
+            },
+            count: state.count,
+            errors: state.errors,
+            durations: Durations::of(&state.durations),
+        });
+        rows.collect()
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        let of = |(_, state): &(_, State)| 1 + state.durations.buckets();
+        self.0.iter().map(of).sum()
+    }
+}

@@ -1,0 +1,195 @@
+//! What each thread did, and for how long.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use kymo::event::Enumeration as _;
+use kymo_machine::{Change, Doing, ThreadId, passed};
+use serde::Serialize;
+
+use super::{CpuUse, Durations, End, PerThread, percent};
+use crate::histogram::Histogram;
+
+/// Time blocked for a lock.
+#[derive(Clone, Debug, Serialize)]
+pub struct LockBlock {
+    /// The lock.
+    pub lock: u64,
+    /// Its name.
+    pub name: Option<String>,
+    /// How long.
+    pub ns: u64,
+}
+
+/// One thread. The times, `unknown_ns` included, are its life in the trace.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Thread {
+    /// Its process.
+    pub pid: Option<u64>,
+    /// Its number.
+    pub tid: u64,
+    /// Its CPU, of threads that every CPU has under the same number 0.
+    pub cpu: Option<u64>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its last priority, as the kernel counts them.
+    pub priority: Option<i64>,
+    /// Whether it is what a CPU runs when there is nothing to do.
+    pub idle: bool,
+    /// On a CPU.
+    pub cpu_ns: u64,
+    /// That, as a part of all CPUs' time that is known, in percent.
+    pub share_percent: f64,
+    /// It could have run.
+    pub runnable_ns: u64,
+    /// Blocked, for a lock or anything else.
+    pub blocked_ns: u64,
+    /// The part of that for locks: off the CPU between `lock_wait` and `lock_acquired`. Longest
+    /// first.
+    pub blocked_on: Vec<LockBlock>,
+    /// It waited for a point in time.
+    pub sleeping_ns: u64,
+    /// Suspended.
+    pub suspended_ns: u64,
+    /// It is not known what it did.
+    pub unknown_ns: u64,
+    /// How often it left a CPU, by reason; by what it did then where the trace has no reasons.
+    pub switches: BTreeMap<String, u64>,
+    /// From wake-up until it ran.
+    pub wake_latency: Durations,
+    /// What it did when the trace ended.
+    pub last_state: String,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ran: u64,
+    runnable: u64,
+    sleeping: u64,
+    suspended: u64,
+    /// Blocked, and not for a lock.
+    blocked: u64,
+    blocked_on: BTreeMap<u64, u64>,
+    wakes: Histogram,
+    switches: BTreeMap<&'static str, u64>,
+}
+
+impl State {
+    /// The time of which it is known what the thread did.
+    fn known(&self) -> u64 {
+        self.ran + self.runnable + self.sleeping + self.suspended + self.blocked + self.for_locks()
+    }
+
+    fn for_locks(&self) -> u64 {
+        self.blocked_on.values().sum()
+    }
+}
+
+/// Time of each thread, by what it did.
+#[derive(Debug, Default)]
+pub(crate) struct Threads(PerThread<State>);
+
+impl Threads {
+    #[inline]
+    pub(crate) fn take(&mut self, change: &Change) {
+        match *change {
+            Change::Doing {
+                thread,
+                was,
+                since,
+                until,
+                ..
+            } => {
+                let time = passed(since, until);
+                let state = self.0.get(thread);
+                match was {
+                    Doing::Running(_) => state.ran += time,
+                    Doing::Runnable => state.runnable += time,
+                    Doing::Sleeping => state.sleeping += time,
+                    Doing::Suspended => state.suspended += time,
+                    Doing::Blocked(None) => state.blocked += time,
+                    Doing::Blocked(Some(lock)) => {
+                        *state.blocked_on.entry(lock).or_default() += time;
+                    }
+                    _ => {}
+                }
+            }
+            Change::Switch {
+                prev, reason, left, ..
+            } => {
+                let why = reason.map_or(left.label(), |reason| reason.label());
+                *self.0.get(prev).switches.entry(why).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// A thread that was woken ran, so many nanoseconds later.
+    pub(crate) fn woke(&mut self, thread: ThreadId, latency: u64) {
+        self.0.get(thread).wakes.add(latency);
+    }
+
+    pub(crate) fn finish(&self, cpus: &[CpuUse], end: &End<'_>) -> Vec<Thread> {
+        let known = cpus.iter().fold(0, |sum: u64, cpu| {
+            sum.saturating_add(cpu.busy_ns + cpu.idle_ns)
+        });
+        let nothing = State::default();
+        let threads = end.machine.threads().iter().enumerate();
+        let threads = threads.map(|(place, thread)| {
+            let state = self.0.at(place).unwrap_or(&nothing);
+            row(thread, state, known, end)
+        });
+        let mut threads: Vec<Thread> = threads.collect();
+        threads.sort_by_key(|thread| (thread.idle, Reverse(thread.cpu_ns), thread.tid));
+        threads
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        let of = |state: &State| {
+            1 + state.blocked_on.len() + state.switches.len() + state.wakes.buckets()
+        };
+        self.0.iter().map(of).sum()
+    }
+}
+
+fn row(thread: &kymo_machine::Thread, state: &State, known: u64, end: &End<'_>) -> Thread {
+    let blocked_on = state.blocked_on.iter().map(|(&lock, &ns)| LockBlock {
+        lock,
+        name: end.machine.lock_called(lock).map(|name| name.to_string()),
+        ns,
+    });
+    let mut blocked_on: Vec<LockBlock> = blocked_on.collect();
+    blocked_on.sort_by_key(|block| Reverse(block.ns));
+    let life = passed(
+        thread.created.unwrap_or(end.begin),
+        thread.ended.unwrap_or(end.end),
+    );
+    let last_state = match (thread.doing, thread.dumped) {
+        (Doing::Unknown, Some(dumped)) if state.known() == 0 && state.switches.is_empty() => {
+            dumped.label().to_lowercase()
+        }
+        (doing, _) => doing.label().to_owned(),
+    };
+    let switches = state.switches.iter();
+    Thread {
+        pid: thread.pid,
+        tid: thread.tid,
+        cpu: thread.cpu,
+        name: thread.name.as_deref().map(str::to_owned),
+        priority: thread.prio,
+        idle: thread.is_idle(),
+        cpu_ns: state.ran,
+        share_percent: percent(state.ran, known),
+        runnable_ns: state.runnable,
+        blocked_ns: state.blocked + state.for_locks(),
+        blocked_on,
+        sleeping_ns: state.sleeping,
+        suspended_ns: state.suspended,
+        unknown_ns: life.saturating_sub(state.known()),
+        switches: switches
+            .map(|(why, count)| (why.to_lowercase(), *count))
+            .collect(),
+        wake_latency: Durations::of(&state.wakes),
+        last_state,
+    }
+}

@@ -1,0 +1,111 @@
+//! From a wake-up until the thread ran.
+
+use kymo_machine::{Change, ThreadId, Waker, passed};
+use serde::Serialize;
+
+use super::threads::Threads;
+use super::{Durations, End, Moment, ThreadRef};
+use crate::histogram::Histogram;
+
+/// From a wake-up until the thread ran.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WakeLatency {
+    /// Of all threads.
+    pub durations: Durations,
+    /// The five longest.
+    pub worst: Vec<WorstWake>,
+}
+
+/// One of the longest.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorstWake {
+    /// How long.
+    pub latency_ns: u64,
+    /// When it was woken.
+    pub woken_ns: i64,
+    /// When it ran.
+    pub ran_ns: i64,
+    /// The thread.
+    pub thread: ThreadRef,
+    /// Who woke it; `None` where `by_interrupt`, or not known.
+    pub waker: Option<ThreadRef>,
+    /// Whether an interrupt did.
+    pub by_interrupt: bool,
+    /// The CPU that it ran on.
+    pub cpu: u64,
+}
+
+/// How many of the longest latencies are kept.
+const WORST: usize = 5;
+
+#[derive(Debug)]
+struct Worst {
+    latency: u64,
+    woken: i64,
+    ran: i64,
+    thread: ThreadId,
+    waker: Waker,
+    cpu: u64,
+}
+
+/// Latencies of all threads.
+#[derive(Debug, Default)]
+pub(crate) struct Wakes {
+    all: Histogram,
+    worst: Vec<Worst>,
+}
+
+impl Wakes {
+    #[inline]
+    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>, threads: &mut Threads) {
+        let Change::WakeLatency {
+            thread,
+            since,
+            waker,
+        } = *change
+        else {
+            return;
+        };
+        let latency = passed(since, at.time);
+        threads.woke(thread, latency);
+        self.all.add(latency);
+        let place = self.worst.partition_point(|worst| worst.latency >= latency);
+        if place < WORST {
+            let worst = Worst {
+                latency,
+                woken: since,
+                ran: at.time,
+                thread,
+                waker,
+                cpu: at.cpu.unwrap_or_default(),
+            };
+            self.worst.insert(place, worst);
+            self.worst.truncate(WORST);
+        }
+    }
+
+    pub(crate) fn finish(&self, end: &End<'_>) -> Option<WakeLatency> {
+        let worst = self.worst.iter().filter_map(|worst| {
+            Some(WorstWake {
+                latency_ns: worst.latency,
+                woken_ns: worst.woken,
+                ran_ns: worst.ran,
+                thread: ThreadRef::of(end.machine, worst.thread)?,
+                waker: match worst.waker {
+                    Waker::Thread(thread) => ThreadRef::of(end.machine, thread),
+                    _ => None,
+                },
+                by_interrupt: worst.waker == Waker::Interrupt,
+                cpu: worst.cpu,
+            })
+        });
+        (self.all.count() > 0).then(|| WakeLatency {
+            durations: Durations::of(&self.all),
+            worst: worst.collect(),
+        })
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.worst.len() + self.all.buckets()
+    }
+}

@@ -147,7 +147,7 @@ pub(crate) fn build_command(triple: &str, toolchain: Toolchain) -> Command {
                 command.env_remove(variable);
             }
             // There is no compiled `core` for the target: it is built along, which stable cargo
-            // does only when told that it may. By the environment, so that a kernel's build script
+            // does only under RUSTC_BOOTSTRAP. By the environment, so that a kernel's build script
             // can build its programs.
             command
                 .env("RUSTC", "/usr/bin/rustc")
@@ -187,4 +187,23 @@ pub(crate) fn build_words(triple: &str, toolchain: Toolchain) -> Vec<OsString> {
     words.push(command.get_program().to_owned());
     words.extend(command.get_args().map(OsString::from));
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_gets_the_settings_of_debians_compiler_as_words() {
+        let words = build_words(RISCV64, Toolchain::Debian);
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let line = words.join(" ");
+        assert!(line.starts_with("env -u "), "{line}");
+        assert!(line.contains(" -u RUSTUP_TOOLCHAIN "), "{line}");
+        assert!(line.contains(" RUSTC=/usr/bin/rustc "), "{line}");
+        assert!(line.ends_with(" /usr/bin/cargo build --release"), "{line}");
+    }
 }

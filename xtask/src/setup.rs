@@ -14,7 +14,7 @@ use crate::process::{exists, quiet, run as run_command};
 
 /// The target of kernels/hello.
 pub(crate) const RISCV64: &str = "riscv64imac-unknown-none-elf";
-/// Its 32-bit sister.
+/// The 32-bit target of kernels/probes and kernels/stress.
 pub(crate) const RISCV32: &str = "riscv32imac-unknown-none-elf";
 /// x86-64 without an operating system.
 pub(crate) const X86_64: &str = "x86_64-unknown-none";
@@ -117,7 +117,7 @@ const PYTHON: [Package; 1] = [Package {
     sign: "/var/lib/dpkg/info/python3-venv.list",
 }];
 
-/// Sees to Python's virtual environments.
+/// Installs what makes Python's virtual environments.
 pub(crate) fn python() -> Result<()> {
     match quiet(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
         Some(_) => Ok(()),
@@ -125,18 +125,18 @@ pub(crate) fn python() -> Result<()> {
     }
 }
 
-/// Sees to LTTng.
+/// Installs LTTng.
 pub(crate) fn lttng() -> Result<()> {
     install(&LTTNG)
 }
 
-/// Sees to what barectf needs.
+/// Installs what barectf needs.
 pub(crate) fn barectf() -> Result<()> {
     python()?;
     install(&BABELTRACE2)
 }
 
-/// Sees to everything that `demo` and `test` need.
+/// Installs everything that `demo` and `test` need. Returns what builds the kernels.
 pub(crate) fn run() -> Result<Toolchain> {
     let toolchain = toolchain()?;
     install(&RUN)?;
@@ -148,7 +148,7 @@ pub(crate) fn run() -> Result<Toolchain> {
     Ok(toolchain)
 }
 
-/// Sees to what `build-kernels` needs.
+/// Installs what builds the kernels, and returns which it is.
 pub(crate) fn toolchain() -> Result<Toolchain> {
     let forced = std::env::var("KYMO_TOOLCHAIN").unwrap_or_default();
     match forced.as_str() {

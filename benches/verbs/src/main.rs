@@ -82,7 +82,10 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut speeds = Vec::new();
     let mut notes = Vec::new();
     for (name, directory) in &arguments.traces {
-        speeds.extend(bench.speeds(name, directory)?);
+        let measured = bench.speeds(name, directory)?;
+        // A full run takes a quarter of an hour: show what is known already.
+        eprintln!("{}", table::speeds(&measured, &table::Judge::new(false)));
+        speeds.extend(measured);
         notes.extend(bench.notes(name, directory)?);
     }
     let judge = table::Judge::new(!arguments.short);

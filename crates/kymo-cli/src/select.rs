@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use kymo::ChannelKind;
 use kymo::event::Event as _;
 use kymo::vocabulary::{SchedSwitch, ThreadName, ThreadStateDump};
-use kymo_ctf::{EventRef, ItemRef, StructRef, Trace, ValueRef};
+use kymo_ctf::{EventRef, ItemRef, Reader, StructRef, Trace, TraceMap, ValueRef};
 
 use crate::exit::Usage;
 use crate::pattern::{matches, nearest};
@@ -157,7 +157,6 @@ struct Threads {
 /// What only a pass over the whole trace tells.
 #[derive(Default)]
 struct Survey {
-    end: Option<i128>,
     names: BTreeSet<(String, u64)>,
 }
 
@@ -171,7 +170,6 @@ impl Survey {
         while let Some(item) = reader.next() {
             progress.pass(&item);
             if let ItemRef::Event(event) = &item {
-                survey.end = survey.end.max(event.nanos());
                 survey.names(event);
             }
         }
@@ -228,19 +226,21 @@ impl Options {
     /// [`Usage`] if the trace has no event or thread of a name that is asked for, or if the times
     /// exclude each other.
     pub fn of(&self, trace: &Trace) -> anyhow::Result<Select> {
+        let survey = if self.thread.is_empty() {
+            Survey::default()
+        } else {
+            Survey::of(trace)
+        };
+        let map = trace.map();
+        let begin = map.read().begin_nanos().unwrap_or(0);
         let by_end = [self.from, self.to]
             .into_iter()
             .flatten()
             .any(|moment| matches!(moment, Moment::BeforeEnd(_)));
-        let survey = if by_end || !self.thread.is_empty() {
-            Survey::of(trace)
-        } else {
-            Survey::default()
-        };
-        let begin = trace.map().read().begin_nanos().unwrap_or(0);
+        let end = if by_end { map.end_nanos() } else { None };
         let nanos = |moment: Moment, from: Option<i128>| match moment {
             Moment::SinceBegin(nanos) => begin + nanos,
-            Moment::BeforeEnd(nanos) => survey.end.unwrap_or(begin) - nanos,
+            Moment::BeforeEnd(nanos) => end.unwrap_or(begin) - nanos,
             Moment::AfterFrom(nanos) => from.unwrap_or(begin) + nanos,
             Moment::SinceOrigin(nanos) => nanos,
         };
@@ -369,6 +369,36 @@ impl Threads {
 }
 
 impl Select {
+    /// Reads what may be selected. Only the packets of the selected times are looked at, unless it
+    /// matters what was before: who runs is known from the switches before.
+    pub fn read<'m>(&self, map: &'m TraceMap) -> Reader<'m> {
+        let reader = map.read().strict(self.strict);
+        match self.is_interval() {
+            true => reader.between(self.from, self.to),
+            false => reader,
+        }
+    }
+
+    fn is_interval(&self) -> bool {
+        (self.from.is_some() || self.to.is_some()) && self.threads.is_none() && !self.strict
+    }
+
+    /// After the last item: looks in the packets that were not read for CPUs that were asked for
+    /// and did not come.
+    pub fn look_for_missing(&mut self, map: &TraceMap) {
+        if !self.is_interval() || self.missing().is_none() {
+            return;
+        }
+        let mut reader = map.read();
+        while let Some(item) = reader.next() {
+            match item {
+                ItemRef::Event(event) => self.seen_cpus.extend(event.cpu()),
+                ItemRef::Loss(loss) => self.seen_cpus.extend(loss.cpu),
+                _ => {}
+            }
+        }
+    }
+
     /// What to do with the next item. A loss is meant if it may concern what is: by time and CPU,
     /// whatever the event and the thread.
     pub fn judge(&mut self, item: &ItemRef<'_>) -> Verdict {

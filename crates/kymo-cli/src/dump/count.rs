@@ -62,7 +62,7 @@ impl Counts {
         let mut progress = Progress::new(trace);
         let mut damage = None;
         let map = trace.map();
-        let mut reader = map.read().strict(select.strict);
+        let mut reader = select.read(&map);
         while let Some(item) = reader.next() {
             progress.pass(&item);
             match select.judge(&item) {
@@ -76,6 +76,8 @@ impl Counts {
                 damage.get_or_insert_with(|| problem.clone().into());
             }
         }
+        drop(reader);
+        select.look_for_missing(&map);
         progress.done();
         (counts, map.into_failed().into_iter().next().or(damage))
     }

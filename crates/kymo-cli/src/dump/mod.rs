@@ -111,7 +111,7 @@ fn print<F: Form>(
     messages: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let map = trace.map();
-    let mut reader = map.read().strict(select.strict);
+    let mut reader = select.read(&map);
     let mut lines = Lines::new(&map, form(&map, reader.begin_nanos()));
     let (mut page, mut outcome) = (Page::default(), Outcome::default());
     let mut damage = None;
@@ -150,6 +150,8 @@ fn print<F: Form>(
     if page.write(out, messages)? {
         flush(out)?;
     }
+    drop(reader);
+    select.look_for_missing(&map);
     verdict(map.into_failed().into_iter().next().or(damage), select)?;
     Ok(outcome)
 }

@@ -11,14 +11,15 @@
 //! - **owned**: [`Trace::events`] gives [`Item`]s; [`StreamReader`] reads one stream from any
 //!   source of bytes, one packet at a time.
 //!
-//! [`convert`] writes a trace anew, in CTF 1.8 or CTF 2.
+//! Two ways to write: [`convert`] writes a trace anew, in CTF 1.8 or CTF 2; a [`TraceWriter`] writes
+//! one from values.
 //!
 //! What holds for both ways to read:
 //! - Streams are merged by time; items of the same time come in the order of the files' names. The
 //!   same trace gives the same items on every run. Memory does not depend on how long a trace is.
 //! - What was lost is an item like any other ([`Loss`]), with the interval in which it was lost.
-//! - What can be decoded is delivered, and what cannot be right is told with stream, packet and
-//!   byte ([`Problem`]). A time that steps back is given as the time before it. A record that makes
+//! - What can be decoded is delivered, and what cannot be right is reported with stream, packet
+//!   and byte ([`Problem`]). A time that steps back is given as the time before it. A record that makes
 //!   no sense costs the rest of its packet, a packet that makes no sense itself; reading goes on at
 //!   the next packet. In strict mode each of these ends the stream.
 //! - No input makes this crate panic, hang, or allocate out of proportion to the input: lengths are
@@ -82,7 +83,7 @@ pub use decode::value_ref::{
     ArrayRef, BitMapRef, EnumRef, FieldRef, StructRef, ValueRef, VariantRef, WideBitMapRef,
     WideEnumRef,
 };
-pub use decode::visit::{Compound, Visitor};
+pub use decode::visitor::{Compound, Visitor};
 pub use error::{DecodeError, Error, MetadataError, Position};
 pub use metadata::clock::{ClockClass, ClockOrigin, Ticks};
 pub use metadata::{EnvValue, EventClass, Metadata, StreamClass, TraceClass};
@@ -95,6 +96,7 @@ pub use trace::events::Merge;
 pub use trace::reader::Reader;
 pub use trace::tally::{StreamTally, Tally};
 pub use trace::{Events, Part, Trace, TraceMap};
+pub use write::writer::{EventValues, StreamWriter, TraceWriter};
 pub use write::{Converted, Format, Keep, WriteError, convert, discard};
 
 /// The versions of the format that are read: major and minor number.

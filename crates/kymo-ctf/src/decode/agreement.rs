@@ -11,12 +11,12 @@ use crate::class::{
     VariantClass, WideClass, WideKind,
 };
 use crate::decode::bits::sign_extend;
+use crate::decode::check::Walker;
+use crate::decode::place::Place;
 use crate::decode::plan::Plans;
 use crate::decode::state::{Seen, Slots};
 use crate::decode::value::Value;
-use crate::decode::value_ref::Place;
-use crate::decode::visit::{Compound, Visitor};
-use crate::decode::walk::Walker;
+use crate::decode::visitor::{Compound, Visitor};
 use crate::error::Position;
 use crate::metadata::draft::{Draft, DraftEvent, DraftStream};
 use crate::metadata::{Metadata, TraceClass};

@@ -3,8 +3,8 @@
 
 use crate::class::{ByteOrder, FieldClass, IntegerClass, NO_SLOT, Role, Roles, StructClass};
 use crate::decode::bits::load;
+use crate::decode::skip::is_natural;
 use crate::decode::state::Seen;
-use crate::decode::steps::is_natural;
 
 /// Elements of an array that are looked at one by one; longer ones are left to the walker.
 const MOST_ELEMENTS: u64 = 64;

@@ -8,7 +8,7 @@ use crate::class::{
     ByteOrder, FieldClass, IntegerClass, Member, NO_SLOT, Role, StructClass, VariantClass,
 };
 use crate::decode::bits::low_mask;
-use crate::decode::steps::is_natural;
+use crate::decode::skip::is_natural;
 
 /// Bytes that are looked at together: eight from any of the first sixteen.
 pub(crate) const WORD: usize = 24;

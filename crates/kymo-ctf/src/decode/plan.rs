@@ -1,9 +1,9 @@
 //! Decode plans: how to step over a record, compiled once for every event class.
 //!
 //! Most records need a few additions. The [header](crate::decode::header) is at fixed offsets or chooses
-//! between two or three such layouts; what follows is [steps](crate::decode::steps), in which everything of
+//! between two or three such layouts; what follows is [steps](crate::decode::skip), in which everything of
 //! fixed size has become one addition. A plan answers only where the record ends; if it cannot,
-//! [`crate::decode::walk`] finds out why.
+//! [`crate::decode::check`] finds out why.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::class::{ByteOrder, FieldClass, StructClass};
 use crate::decode::fixed::FixedFields;
 use crate::decode::header::{Branch, Header, Id, Load};
-use crate::decode::steps::{Layout, aligned};
+use crate::decode::skip::{Layout, aligned};
 use crate::error::DecodeError;
 use crate::metadata::{EventClass, Metadata, StreamClass, TraceClass};
 

@@ -126,3 +126,11 @@ impl Fields {
         self.0.is_empty()
     }
 }
+
+impl<N: Into<Arc<str>>> FromIterator<(N, Value)> for Fields {
+    /// Names and values, in declared order.
+    fn from_iter<I: IntoIterator<Item = (N, Value)>>(fields: I) -> Self {
+        let fields = fields.into_iter();
+        Fields(fields.map(|(name, value)| (name.into(), value)).collect())
+    }
+}

@@ -8,17 +8,16 @@ use std::sync::Arc;
 
 use crate::class::wide_int::WideInt;
 use crate::class::{
-    ArrayClass, FieldClass, FloatClass, IntegerClass, LinkedLength, Mapping, Member, NO_SLOT,
-    StringLength, StructClass, VarIntClass, WideClass, WideKind, active, active_widely,
+    ArrayClass, FieldClass, LinkedLength, Mapping, Member, StructClass, WideClass, WideKind,
+    active, active_widely,
 };
-use crate::decode::bits::{Leb, leb128, load, sign_extend};
+use crate::decode::bits::{Leb, sign_extend};
+use crate::decode::check::widened;
 use crate::decode::choice::choose;
+use crate::decode::place::Place;
 use crate::decode::state::Slots;
-use crate::decode::steps::aligned;
 use crate::decode::text;
 use crate::decode::value::{Fields, Value};
-use crate::decode::walk::{Walker, in_order, widened};
-use crate::error::DecodeError;
 
 /// The value of one field, borrowed from the packet it is in. The wide kinds are only for what the
 /// others have no room for, as [`Value`] says.
@@ -159,15 +158,6 @@ fn enumeration(value: WideInt, mappings: &[Mapping]) -> ValueRef<'_> {
         Some(value) => ValueRef::Enum(EnumRef { value, mappings }),
         None => ValueRef::WideEnum(WideEnumRef { value, mappings }),
     }
-}
-
-/// A place in a packet and what the fields before it left behind.
-#[derive(Debug, Clone)]
-pub(crate) struct Place<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) position: u64,
-    pub(crate) limit: u64,
-    pub(crate) slots: Slots,
 }
 
 /// A structure in a packet.
@@ -312,22 +302,6 @@ impl<'a> Place<'a> {
         StructRef { class, place }
     }
 
-    /// Goes on behind the structure here.
-    pub(crate) fn step_over(&mut self, class: &StructClass) {
-        let _ = self.walk(|walker| walker.structure(class));
-    }
-
-    /// Goes on as the exact way does.
-    pub(crate) fn walk<T>(
-        &mut self,
-        walk: impl FnOnce(&mut Walker<'a, '_>) -> Result<T, DecodeError>,
-    ) -> Result<T, DecodeError> {
-        let mut walker = Walker::new(self.bytes, self.position, self.limit, &mut self.slots, None);
-        let walked = walk(&mut walker);
-        self.position = walker.cursor.position();
-        walked
-    }
-
     /// The value here; the place goes on behind it.
     fn value(&mut self, class: &'a FieldClass) -> Option<ValueRef<'a>> {
         let value = match class {
@@ -357,7 +331,7 @@ impl<'a> Place<'a> {
                 })
             }
             FieldClass::VarInt(class) => {
-                let raw = match self.var_int(class)? {
+                let raw = match self.var_int(class.signed, class.slot)? {
                     Leb::Small(raw) => raw,
                     Leb::Wide(value) => {
                         return Some(match &class.mappings {
@@ -436,82 +410,6 @@ impl<'a> Place<'a> {
             length,
             place,
         }))
-    }
-
-    /// To the next multiple of `alignment` bits.
-    #[inline]
-    pub(crate) fn align(&mut self, alignment: u32) {
-        self.position = aligned(self.position, u64::from(alignment.max(1)) - 1);
-    }
-
-    #[inline]
-    pub(crate) fn var_int(&mut self, class: &VarIntClass) -> Option<Leb> {
-        let at = aligned(self.position, 7);
-        let range = usize::try_from(at / 8).ok()?..usize::try_from(self.limit / 8).ok()?;
-        let Ok((raw, length)) = leb128(self.bytes.get(range)?, class.signed) else {
-            return self.wide_var_int(class);
-        };
-        self.position = at + length as u64 * 8;
-        self.slots.set(
-            class.slot,
-            if class.signed {
-                raw.cast_signed().into()
-            } else {
-                raw.into()
-            },
-        );
-        Some(Leb::Small(raw))
-    }
-
-    #[cold]
-    fn wide_var_int(&mut self, class: &VarIntClass) -> Option<Leb> {
-        self.walk(|walker| walker.leb128(class.signed, class.slot))
-            .ok()
-    }
-
-    pub(crate) fn wide(&mut self, class: &WideClass) -> Option<WideInt> {
-        self.walk(|walker| walker.wide(class)).ok()
-    }
-
-    #[inline]
-    pub(crate) fn integer(&mut self, class: &IntegerClass) -> Option<u64> {
-        let mut at = aligned(self.position, u64::from(class.alignment.max(1)) - 1);
-        if let Some(unit) = class.unit {
-            at = at.checked_add(unit.padding(at, class.size))?;
-        }
-        let end = at
-            .checked_add(class.size.into())
-            .filter(|end| *end <= self.limit)?;
-        let raw = in_order(load(self.bytes, at, class.size, class.byte_order)?, class);
-        self.position = end;
-        if class.slot != NO_SLOT {
-            self.slots.set(class.slot, widened(raw, class));
-        }
-        Some(raw)
-    }
-
-    pub(crate) fn float(&mut self, class: &FloatClass) -> Option<f64> {
-        let read = self.walk(|walker| {
-            walker.cursor.align(class.alignment)?;
-            text::float(&mut walker.cursor, class)
-        });
-        read.ok()
-    }
-
-    pub(crate) fn bytes(&mut self, length: &StringLength, unit: usize) -> Option<&'a [u8]> {
-        let count = match length {
-            StringLength::Terminated => None,
-            StringLength::Static(length) => Some(*length),
-            StringLength::Dynamic(location) => Some(self.slots.length(location.slot)?),
-        };
-        let bytes = self.walk(|walker| {
-            walker.cursor.align(8)?;
-            match count {
-                None => walker.cursor.bytes_to_zero(unit),
-                Some(count) => walker.cursor.take_bytes(count),
-            }
-        });
-        bytes.ok()
     }
 }
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use crate::class::{ByteOrder, FieldClass, IntegerClass, Scope, StructClass};
 use crate::decode::bits::{load, sign_extend};
-use crate::decode::steps::{aligned, fixed_size, is_natural};
+use crate::decode::skip::{aligned, fixed_size, is_natural};
 use crate::decode::text;
 use crate::decode::value_ref::ValueRef;
 use crate::metadata::{EventClass, StreamClass};

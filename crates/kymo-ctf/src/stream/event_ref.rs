@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::class::Scope;
 use crate::decode::plan::EventPlan;
 use crate::decode::value_ref::{StructRef, ValueRef};
-use crate::decode::visit::Visitor;
+use crate::decode::visitor::Visitor;
 use crate::metadata::clock::{ClockClass, Ticks};
 use crate::metadata::{EventClass, Metadata, StreamClass};
 use crate::stream::Stream;

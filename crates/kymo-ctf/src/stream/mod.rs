@@ -21,10 +21,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::class::{ByteOrder, Role};
+use crate::decode::check::Walker;
 use crate::decode::header::Header;
 use crate::decode::plan::{Known, NAMELESS, Plans, StreamPlan};
 use crate::decode::state::{Seen, Slots, Tick, tick};
-use crate::decode::walk::Walker;
 use crate::error::DecodeError;
 use crate::metadata::Metadata;
 use crate::metadata::clock::Ticks;

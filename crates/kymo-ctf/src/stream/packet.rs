@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::class::{ByteOrder, Role, StructClass};
 use crate::decode::bits::load;
+use crate::decode::check::Walker;
 use crate::decode::fixed::FixedFields;
+use crate::decode::place::Place;
 use crate::decode::plan::{Plans, StreamPlan};
 use crate::decode::state::{Seen, Slots};
 use crate::decode::value::Fields;
-use crate::decode::value_ref::Place;
-use crate::decode::walk::Walker;
 use crate::error::DecodeError;
 use crate::metadata::clock::Ticks;
 use crate::metadata::{Metadata, StreamClass};

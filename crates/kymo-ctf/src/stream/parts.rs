@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::Stream;
 use crate::class::StructClass;
 use crate::decode::header::Header;
+use crate::decode::place::Place;
 use crate::decode::state::Slots;
 use crate::decode::value::Fields;
-use crate::decode::value_ref::{Place, StructRef};
+use crate::decode::value_ref::StructRef;
 use crate::metadata::EventClass;
 use crate::metadata::clock::Ticks;
 use crate::stream::item::Event;
@@ -22,18 +23,11 @@ impl<S: Source> Stream<S> {
         &'a self,
         class: &'a EventClass,
     ) -> (Place<'a>, [Option<&'a StructClass>; 3]) {
-        let slots = self.slots_at_body();
         let common = self
             .plan()
             .and_then(|plan| plan.class.event_context.as_deref());
-        let place = Place {
-            bytes: self.source.bytes(),
-            position: self.record.body,
-            limit: self.record.end,
-            slots,
-        };
         (
-            place,
+            self.place_at_body(),
             [common, class.context.as_deref(), class.fields.as_deref()],
         )
     }
@@ -51,9 +45,20 @@ impl<S: Source> Stream<S> {
         place.structure(wanted)
     }
 
+    /// Where the record's contexts and fields begin.
+    #[inline]
+    pub(crate) fn place_at_body(&self) -> Place<'_> {
+        Place {
+            bytes: self.source.bytes(),
+            position: self.record.body,
+            limit: self.record.end,
+            slots: self.slots_at_body(),
+        }
+    }
+
     /// What fields before the record's contexts have left behind.
     #[inline]
-    pub(crate) fn slots_at_body(&self) -> Slots {
+    fn slots_at_body(&self) -> Slots {
         let mut slots = self.slots.clone();
         if let Some(Header::Compiled(_, switch)) =
             self.packet.plan.as_ref().map(|plan| &plan.header)

@@ -9,8 +9,8 @@
 use super::{Guess, Record, Stream};
 use crate::decode::header::{Branch, Header, Id, Load, Switch, WORD, Word};
 use crate::decode::plan::{FixedRecords, Known, NAMELESS, StreamPlan};
+use crate::decode::skip::aligned;
 use crate::decode::state::{Tick, tick_masked};
-use crate::decode::steps::aligned;
 use crate::stream::source::Source;
 
 impl<S: Source> Stream<S> {

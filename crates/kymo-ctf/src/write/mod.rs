@@ -9,6 +9,7 @@
 //! Every packet of the source is a packet of what is written, so that what was lost between two of
 //! them is told in the same interval. Long ones are split.
 
+mod encode;
 mod framing;
 mod index;
 mod lower;
@@ -19,6 +20,7 @@ mod packets;
 mod part;
 mod ranges;
 mod value;
+pub(crate) mod writer;
 
 use std::fs;
 use std::io;
@@ -92,7 +94,7 @@ pub enum WriteError {
     },
     /// The source asks for metadata that no reader would take, such as more fields than are
     /// supported.
-    #[error("the trace cannot be written: of what its metadata would be, {0}")]
+    #[error("cannot write the trace: its metadata would not be readable: {0}")]
     Metadata(Error),
     /// An integer of varying size is more than 64 bits, and CTF 1.8 has no class for both it and
     /// smaller ones.
@@ -109,6 +111,14 @@ pub enum WriteError {
         /// The integer.
         value: WideInt,
     },
+    /// A value does not fit its field, or packets and events are not written in their order.
+    #[error("cannot write to {stream}: {reason}")]
+    Value {
+        /// Name of the stream.
+        stream: String,
+        /// What does not fit, in words.
+        reason: String,
+    },
 }
 
 impl WriteError {
@@ -118,6 +128,7 @@ impl WriteError {
         match self {
             WriteError::Io { .. } => io::ErrorKind::Other,
             WriteError::Metadata(_) | WriteError::Wide { .. } => io::ErrorKind::InvalidData,
+            WriteError::Value { .. } => io::ErrorKind::InvalidInput,
         }
     }
 
@@ -132,6 +143,7 @@ impl WriteError {
             WriteError::Wide { .. } => {
                 "write CTF 2 with --ctf2, or leave these events out with --event"
             }
+            WriteError::Value { .. } => return None,
         })
     }
 

@@ -8,10 +8,9 @@ use super::framing::{self, Values};
 use super::part::SourcePacket;
 use super::value::Unwritten;
 use super::{WriteError, index};
-use crate::decode::walk::Walker;
 use crate::stream::Stream;
 use crate::stream::item::{Loss, LossKind};
-use crate::stream::source::{Slice, Source as _};
+use crate::stream::source::Slice;
 
 /// A packet that has so many bytes is ended.
 const LARGE: usize = 1 << 20;
@@ -194,18 +193,11 @@ impl Packets {
         let time = stream.clock.now;
         let length = current.bytes.len();
         class.event_header.put(&mut current.bytes, event.id, time);
-        let mut slots = stream.slots_at_body();
-        let mut walker = Walker::new(
-            stream.source.bytes(),
-            stream.record.body,
-            stream.record.end,
-            &mut slots,
-            None,
-        );
+        let mut place = stream.place_at_body();
         let mut parts = [&class.event_context, &event.context, &event.fields]
             .into_iter()
             .flatten();
-        if let Err(reason) = parts.try_for_each(|part| part.put(&mut walker, &mut current.bytes)) {
+        if let Err(reason) = parts.try_for_each(|part| part.put(&mut place, &mut current.bytes)) {
             current.bytes.truncate(length);
             return Err(reason);
         }

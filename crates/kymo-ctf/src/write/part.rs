@@ -10,8 +10,6 @@ use super::names::{Names, word};
 use super::value::{StructWrite, Unwritten};
 use super::{metadata_json, metadata_tsdl};
 use crate::class::{ByteOrder, FieldClass, Role, Scope, StructClass};
-use crate::decode::state::Slots;
-use crate::decode::walk::Walker;
 use crate::error::DecodeError;
 use crate::metadata::clock::ClockClass;
 use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass, TraceClass};
@@ -133,12 +131,9 @@ impl Part {
         );
         let mut own = Vec::new();
         if let Some(write) = &class.own {
-            let mut slots = Slots::new(stream.metadata().slots);
-            let mut walker = Walker::new(stream.source.bytes(), 0, u64::MAX, &mut slots, None);
-            if let Some(header) = &stream.metadata().trace.packet_header {
-                walker.structure(header)?;
-            }
-            write.put(&mut walker, &mut own)?;
+            let context = head.context(stream.source.bytes(), stream.metadata());
+            let (mut place, _) = context.ok_or(DecodeError::AbsentField)?;
+            write.put(&mut place, &mut own)?;
         }
         Ok(SourcePacket {
             begin: stream.packet.begin,

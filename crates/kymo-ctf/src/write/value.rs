@@ -11,9 +11,9 @@ use crate::class::{
 };
 use crate::decode::bits::{Leb, sign_extend};
 use crate::decode::choice::{choose, is_there};
+use crate::decode::place::Place;
 use crate::decode::state::ABSENT;
 use crate::decode::text;
-use crate::decode::walk::{Walker, in_order, widened};
 use crate::error::DecodeError;
 
 /// How one field is written.
@@ -114,10 +114,10 @@ pub(super) struct Test {
 }
 
 impl Test {
-    fn holds(&self, walker: &Walker<'_, '_>) -> bool {
+    fn holds(&self, place: &Place<'_>) -> bool {
         // What decides is itself not there: then this is not read.
-        let value = walker.slots.get(self.slot);
-        value != ABSENT && is_there(self.ranges.as_deref(), value, walker.slots, self.slot)
+        let value = place.slots.get(self.slot);
+        value != ABSENT && is_there(self.ranges.as_deref(), value, &place.slots, self.slot)
     }
 }
 
@@ -138,31 +138,34 @@ impl From<DecodeError> for Unwritten {
 
 type Written = Result<(), Unwritten>;
 
+/// Records are written only after they were stepped over without an error.
+const GONE: DecodeError = DecodeError::AbsentField;
+
 impl StructWrite {
-    pub(super) fn put(&self, walker: &mut Walker<'_, '_>, out: &mut Vec<u8>) -> Written {
-        walker.cursor.align(self.alignment)?;
+    pub(super) fn put(&self, place: &mut Place<'_>, out: &mut Vec<u8>) -> Written {
+        place.align(self.alignment);
         for member in &self.members {
             for copy in &member.copies {
                 match copy {
-                    Copy::Number(slot) => put(out, low(walker.slots.get(*slot)), 8),
-                    Copy::Wide(slot, bytes) => match walker.slots.get(*slot) {
+                    Copy::Number(slot) => put(out, low(place.slots.get(*slot)), 8),
+                    Copy::Wide(slot, bytes) => match place.slots.get(*slot) {
                         ABSENT => put_wide(out, &WideInt::from(0_u128), *bytes),
-                        _ => put_wide(out, &walker.slots.exact(*slot), *bytes),
+                        _ => put_wide(out, &place.slots.exact(*slot), *bytes),
                     },
-                    Copy::Leb(slot, signed) => match walker.slots.get(*slot) {
+                    Copy::Leb(slot, signed) => match place.slots.get(*slot) {
                         ABSENT => out.push(0),
-                        _ => put_wide_leb(out, &walker.slots.exact(*slot), *signed),
+                        _ => put_wide_leb(out, &place.slots.exact(*slot), *signed),
                     },
                     // Where nothing is chosen, there is no variant.
                     Copy::Option(slot, choices) => put(
                         out,
-                        choose(choices, walker.slots, *slot).unwrap_or(0) as u64,
+                        choose(choices, &place.slots, *slot).unwrap_or(0) as u64,
                         8,
                     ),
-                    Copy::There(test) => out.push(test.holds(walker).into()),
+                    Copy::There(test) => out.push(test.holds(place).into()),
                 }
             }
-            member.write.put(walker, out)?;
+            member.write.put(place, out)?;
         }
         Ok(())
     }
@@ -174,11 +177,11 @@ fn low(value: i128) -> u64 {
 }
 
 impl Write {
-    fn put(&self, walker: &mut Walker<'_, '_>, out: &mut Vec<u8>) -> Written {
+    fn put(&self, place: &mut Place<'_>, out: &mut Vec<u8>) -> Written {
         match self {
-            Write::Skip(class) => walker.field(class)?,
+            Write::Skip(class) => place.walk(|walker| walker.field(class))?,
             Write::Integer { from, bytes } => {
-                let raw = integer(walker, from)?;
+                let raw = place.integer(from).ok_or(GONE)?;
                 let value = if from.signed {
                     sign_extend(raw, from.size).cast_unsigned()
                 } else {
@@ -187,42 +190,42 @@ impl Write {
                 put(out, value, *bytes);
             }
             Write::Bool(from) => {
-                let value = integer(walker, from)? != 0;
-                walker.slots.set(from.slot, value.into());
+                let value = place.integer(from).ok_or(GONE)? != 0;
+                place.slots.set(from.slot, value.into());
                 out.push(value.into());
             }
             Write::Leb {
                 signed,
                 slot,
                 fixed,
-            } => match walker.leb128(*signed, *slot)? {
+            } => match place.var_int(*signed, *slot).ok_or(GONE)? {
                 Leb::Small(raw) if *fixed => put(out, raw, 8),
                 Leb::Small(raw) => put_leb(out, raw, *signed),
                 Leb::Wide(value) if *fixed => return Err(Unwritten::Wide(value)),
                 Leb::Wide(value) => put_wide_leb(out, &value, *signed),
             },
             Write::Wide { from, bytes } => {
-                let value = walker.wide(from)?;
+                let value = place.wide(from).ok_or(GONE)?;
                 put_wide(out, &value, *bytes);
             }
             Write::WideText(from) => {
-                out.extend_from_slice(walker.wide(from)?.in_base(from.base).as_bytes());
+                out.extend_from_slice(place.wide(from).ok_or(GONE)?.in_base(from.base).as_bytes());
                 out.push(0);
             }
-            Write::WideBool(from) => out.push((!walker.wide(from)?.is_zero()).into()),
-            Write::Float { from, bytes } => float(walker, from, *bytes, out)?,
+            Write::WideBool(from) => out.push((!place.wide(from).ok_or(GONE)?.is_zero()).into()),
+            Write::Float { from, bytes } => float(place, from, *bytes, out)?,
             Write::Bytes { length, unit } => {
-                out.extend_from_slice(taken(walker, length, *unit)?);
+                out.extend_from_slice(place.bytes(length, *unit).ok_or(GONE)?);
                 if matches!(length, StringLength::Terminated) {
                     out.extend(std::iter::repeat_n(0, *unit));
                 }
             }
             Write::Text { length, encoding } => {
-                let bytes = taken(walker, length, encoding.unit())?;
+                let bytes = place.bytes(length, encoding.unit()).ok_or(GONE)?;
                 out.extend_from_slice(text::decode(bytes, *encoding).as_bytes());
                 out.push(0);
             }
-            Write::Struct(of) => of.put(walker, out)?,
+            Write::Struct(of) => of.put(place, out)?,
             Write::Array {
                 length,
                 alignment,
@@ -230,10 +233,10 @@ impl Write {
             } => {
                 let length = match length {
                     LinkedLength::Fixed(length) => *length,
-                    LinkedLength::Slot(slot) => walker.slots.checked_length(*slot)?,
+                    LinkedLength::Slot(slot) => place.slots.checked_length(*slot)?,
                 };
-                walker.cursor.align(*alignment)?;
-                (0..length).try_for_each(|_| element.put(walker, out))?;
+                place.align(*alignment);
+                (0..length).try_for_each(|_| element.put(place, out))?;
             }
             Write::Variant {
                 slot,
@@ -241,22 +244,22 @@ impl Write {
                 options,
                 clears,
             } => {
-                let option = walker.chosen(*slot, choices)?;
-                walker.slots.clear(clears);
+                let option = choose(choices, &place.slots, *slot).ok_or(GONE)?;
+                place.slots.clear(clears);
                 options
                     .get(option)
                     .ok_or(DecodeError::AbsentField)?
-                    .put(walker, out)?;
+                    .put(place, out)?;
             }
             Write::Optional {
                 test,
                 class,
                 clears,
             } => {
-                let is_there = test.holds(walker);
-                walker.slots.clear(clears);
+                let is_there = test.holds(place);
+                place.slots.clear(clears);
                 if is_there {
-                    class.put(walker, out)?;
+                    class.put(place, out)?;
                 }
             }
         }
@@ -264,40 +267,9 @@ impl Write {
     }
 }
 
-fn integer(walker: &mut Walker<'_, '_>, class: &IntegerClass) -> Result<u64, DecodeError> {
-    walker.cursor.align(class.alignment)?;
-    if let Some(unit) = class.unit {
-        walker
-            .cursor
-            .skip(unit.padding(walker.cursor.position(), class.size))?;
-    }
-    let raw = in_order(walker.cursor.integer(class.size, class.byte_order)?, class);
-    walker.slots.set(class.slot, widened(raw, class));
-    Ok(raw)
-}
-
-/// The bytes of text or of a BLOB, without what ends them.
-fn taken<'a>(
-    walker: &mut Walker<'a, '_>,
-    length: &StringLength,
-    unit: usize,
-) -> Result<&'a [u8], DecodeError> {
-    walker.cursor.align(8)?;
-    match length {
-        StringLength::Terminated => walker.cursor.bytes_to_zero(unit),
-        StringLength::Static(length) => walker.cursor.take_bytes(*length),
-        StringLength::Dynamic(location) => {
-            let length = walker.slots.checked_length(location.slot)?;
-            walker.cursor.take_bytes(length)
-        }
-    }
-}
-
-/// Bits as they are where the size is the same; otherwise the number, in 4 or 8 bytes.
-fn float(walker: &mut Walker<'_, '_>, from: &FloatClass, bytes: u8, out: &mut Vec<u8>) -> Written {
-    walker.cursor.align(from.alignment)?;
+fn float(place: &mut Place<'_>, from: &FloatClass, bytes: u8, out: &mut Vec<u8>) -> Written {
     if u32::from(bytes) * 8 != u32::from(from.size) {
-        let value = text::float(&mut walker.cursor, from)?;
+        let value = place.float(from).ok_or(GONE)?;
         if bytes == 4 {
             out.extend_from_slice(&(value as f32).to_le_bytes());
         } else {
@@ -305,19 +277,16 @@ fn float(walker: &mut Walker<'_, '_>, from: &FloatClass, bytes: u8, out: &mut Ve
         }
         return Ok(());
     }
-    let raw = if from.size == 128 {
-        let (first, second) = (
-            walker.cursor.integer(64, from.byte_order)?,
-            walker.cursor.integer(64, from.byte_order)?,
-        );
-        let (high, low) = if from.byte_order == ByteOrder::Big {
-            (first, second)
-        } else {
-            (second, first)
-        };
-        u128::from(high) << 64 | u128::from(low)
-    } else {
-        walker.cursor.integer(from.size, from.byte_order)?.into()
+    place.align(from.alignment);
+    let (size, order) = (from.size.min(64), from.byte_order);
+    let mut part = || {
+        let bits = place.walk(|walker| walker.cursor.integer(size, order))?;
+        Ok::<_, DecodeError>(u128::from(bits))
+    };
+    let raw = match (from.size, order) {
+        (128, ByteOrder::Big) => part()? << 64 | part()?,
+        (128, ByteOrder::Little) => part()? | part()? << 64,
+        _ => part()?,
     };
     let raw = match from.bit_order {
         BitOrder::Natural => raw,
@@ -328,7 +297,7 @@ fn float(walker: &mut Walker<'_, '_>, from: &FloatClass, bytes: u8, out: &mut Ve
 }
 
 /// In as few bytes as it takes.
-fn put_leb(out: &mut Vec<u8>, mut value: u64, signed: bool) {
+pub(super) fn put_leb(out: &mut Vec<u8>, mut value: u64, signed: bool) {
     loop {
         let seven = (value & 0x7f) as u8;
         value = if signed {

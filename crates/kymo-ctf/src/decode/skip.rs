@@ -13,9 +13,9 @@ use crate::class::{
 use crate::decode::bits::{
     leb128, leb128_length, leb128_wide, load, reverse, sign_extend, terminator,
 };
+use crate::decode::check::{EMPTY_ELEMENTS, Walker};
 use crate::decode::choice::{choose, is_there};
 use crate::decode::state::{ABSENT, Slots};
-use crate::decode::walk::{EMPTY_ELEMENTS, Walker};
 
 /// How to step over a record's body.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Layout {
     }
 
     /// The bit behind the record whose body begins at bit `position`. `None` if it is behind
-    /// `limit`, if there is none, and in rare cases where only [`crate::decode::walk`] can tell.
+    /// `limit`, if there is none, and in rare cases where only [`crate::decode::check`] can tell.
     #[inline]
     pub(crate) fn end(
         &self,

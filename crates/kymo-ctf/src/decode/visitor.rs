@@ -11,8 +11,8 @@ use crate::class::{
 };
 use crate::decode::bits::Leb;
 use crate::decode::choice::choose;
-use crate::decode::steps::is_natural;
-use crate::decode::value_ref::Place;
+use crate::decode::place::Place;
+use crate::decode::skip::is_natural;
 
 /// Is told every field of a record.
 ///
@@ -117,7 +117,7 @@ impl<'a> Place<'a> {
                 self.slots.set(integer.slot, i128::from(bits != 0));
                 visitor.integer(class, integer, bits);
             }
-            FieldClass::VarInt(of) => match self.var_int(of)? {
+            FieldClass::VarInt(of) => match self.var_int(of.signed, of.slot)? {
                 Leb::Small(bits) => visitor.var_int(of, bits),
                 Leb::Wide(value) => visitor.wide(class, value),
             },

@@ -47,7 +47,7 @@ pub enum AttributeValue {
     Bool(bool),
     /// A number without a fraction.
     Integer(i128),
-    /// The same, where it is in no `i128`.
+    /// A number without a fraction that is in no `i128`.
     Wide(WideInt),
     /// Any other number.
     Real(f64),

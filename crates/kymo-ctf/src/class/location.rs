@@ -148,7 +148,7 @@ impl IntRange {
         }
     }
 
-    /// The same.
+    /// The range from `low` to `high`, both included.
     pub(crate) fn wide(low: WideInt, high: WideInt) -> Self {
         let in_cell = |bound: &WideInt| bound.to_i128().filter(|bound| *bound >= LEAST);
         let (least, most) = (in_cell(&low), in_cell(&high));

@@ -83,7 +83,7 @@ impl FieldClass {
         }
     }
 
-    /// The same as a structure around it has to be aligned: bit-fields of C count as their units.
+    /// Alignment in bits that a structure around it must have: bit-fields of C count as their units.
     pub(crate) fn outer_alignment(&self) -> u32 {
         self.storage()
             .map_or_else(|| self.alignment(), IntegerClass::outer_alignment)
@@ -139,7 +139,7 @@ impl FieldClass {
         }
     }
 
-    /// The same, to be changed.
+    /// The integer that the field is stored as, to be changed.
     pub(crate) fn storage_mut(&mut self) -> Option<&mut IntegerClass> {
         match self {
             FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => {
@@ -170,7 +170,7 @@ impl FieldClass {
         }
     }
 
-    /// The same, to be written.
+    /// The field's slot, to be set.
     pub(crate) fn slot_mut(&mut self) -> Option<&mut u32> {
         match self {
             FieldClass::VarInt(class) => Some(&mut class.slot),

@@ -1,5 +1,5 @@
 //! The ways over fields give the same: compiled steps, the exact walk, values read on demand, and
-//! fields told to a visitor. Random classes, random bytes.
+//! fields given to a visitor. Random classes, random bytes.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::error::Position;
 use crate::metadata::draft::{Draft, DraftEvent, DraftStream};
 use crate::metadata::{Metadata, TraceClass};
 
-/// What a visitor was told, and the same of values.
+/// What a visitor was given, and values in the same form.
 struct Told(String);
 
 impl Told {
@@ -130,7 +130,7 @@ impl<'a> Visitor<'a> for Told {
     }
 }
 
-/// The same numbers on every run (xorshift64*).
+/// Random numbers, which do not change from run to run (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -407,7 +407,7 @@ fn steps_walk_and_values_agree() {
             let walked = walker.structure(fields).map(|()| walker.cursor.position());
             let mut slots = Slots::new(plan.slots);
             let end = plan.events[0].layout.end(&bytes, start, limit, &mut slots);
-            // Where byte orders meet, the steps may leave it to the exact way; they never say more
+            // Where byte orders meet, the steps may leave it to the walker; they never say more
             // than it.
             left += u32::from(end.is_none() && walked.is_ok());
             let end = end.or(walked.clone().ok());
@@ -432,7 +432,7 @@ fn steps_walk_and_values_agree() {
                         "round {round}: {fields:#?}"
                     );
                     let mut told = Told(String::new());
-                    place.tell_structure(fields, &mut told).unwrap();
+                    place.visit_structure(fields, &mut told).unwrap();
                     assert_eq!(place.position, end, "round {round}: {fields:#?}");
                     assert_eq!(
                         told.0,

@@ -30,7 +30,7 @@ impl<'a> BitCursor<'a> {
         }
     }
 
-    /// The same, going on behind a field of byte order `order`.
+    /// Sets the byte order of the field before, which may share a byte with the next.
     pub(crate) fn after(self, order: Option<ByteOrder>) -> Self {
         BitCursor { order, ..self }
     }
@@ -87,7 +87,7 @@ impl<'a> BitCursor<'a> {
         Ok(load_wide(self.bytes, start, class).unwrap_or_default())
     }
 
-    /// Steps over the same.
+    /// Steps over a field of `class`.
     pub(crate) fn skip_wide(&mut self, class: &WideClass) -> Result<(), DecodeError> {
         let order = class.byte_order;
         if !self.position.is_multiple_of(8) && self.order.is_some_and(|before| before != order) {

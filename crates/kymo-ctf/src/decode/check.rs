@@ -1,4 +1,4 @@
-//! The exact way over fields: one after another, with every check, for what they leave behind.
+//! Walking over fields one after another with every check, for what they leave behind.
 //!
 //! Packet headers and contexts are read so, unusual event headers, and every record again that the
 //! compiled [plan](crate::decode::plan) could not step over, to say what is wrong with it and where.
@@ -46,8 +46,7 @@ impl<'a, 's> Walker<'a, 's> {
         }
     }
 
-    /// The same, going on behind a field of byte order `order`: two byte orders cannot share a
-    /// byte.
+    /// Sets the byte order of the field before: two byte orders cannot share a byte.
     pub(crate) fn after(self, order: Option<ByteOrder>) -> Self {
         Walker {
             cursor: self.cursor.after(order),
@@ -55,7 +54,7 @@ impl<'a, 's> Walker<'a, 's> {
         }
     }
 
-    /// Over all members of a structure.
+    /// Walks over all members of a structure.
     pub(crate) fn structure(&mut self, class: &StructClass) -> Walked<()> {
         self.cursor.align(class.alignment)?;
         class
@@ -64,7 +63,7 @@ impl<'a, 's> Walker<'a, 's> {
             .try_for_each(|member| self.field(&member.class))
     }
 
-    /// Over one field.
+    /// Walks over one field.
     pub(crate) fn field(&mut self, class: &FieldClass) -> Walked<()> {
         match class {
             FieldClass::Integer(class) | FieldClass::BitArray(class) => self.integer(class),
@@ -216,7 +215,7 @@ impl<'a, 's> Walker<'a, 's> {
         }
     }
 
-    /// Over bytes that are code units of `unit` bytes, whole ones up to the first of zero.
+    /// Walks over bytes that are code units of `unit` bytes, whole ones up to the first of zero.
     fn bytes(&mut self, length: &StringLength, unit: usize) -> Walked<()> {
         let length = match length {
             StringLength::Terminated => 0,

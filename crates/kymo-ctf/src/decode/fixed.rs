@@ -28,7 +28,7 @@ struct FixedLoad {
 }
 
 impl FixedFields {
-    /// Of a structure that begins `begin` bits behind the packet's first. `None` where a place
+    /// The fields of a structure that begins `begin` bits behind the packet's first. `None` where a place
     /// depends on what is in the packet, or where a value is needed later.
     pub(crate) fn of(class: Option<&StructClass>, begin: u64) -> Option<FixedFields> {
         let mut fields = FixedFields {

@@ -135,7 +135,7 @@ impl Load {
 }
 
 impl Switch {
-    /// Of a header without a tag.
+    /// The only layout of a header without a tag.
     fn of(part: Part) -> Switch {
         Switch {
             tag: Load::NOTHING,

@@ -136,7 +136,7 @@ impl FixedSize {
         event: Known::NONE,
     };
 
-    /// Of a record of this class behind a header that begins at a multiple of `mask + 1` bits.
+    /// The size of a record of this class behind a header that begins at a multiple of `mask + 1` bits.
     fn of(known: &Known, header: u64, mask: u64) -> FixedSize {
         // Where the body begins must follow from where the header does.
         let is_fixed = known.event != Known::NONE && known.mask <= mask;
@@ -185,7 +185,7 @@ impl FixedRecords {
 }
 
 /// Whether fields of two byte orders may share a byte, which is an error: which field came before
-/// must then be known everywhere, from one record to the next, and only the exact way knows it.
+/// must then be known everywhere, from one record to the next, and only the walker knows it.
 fn mingles(class: &StreamClass, trace: &TraceClass) -> bool {
     let header = match Header::of(class.event_header.as_deref()) {
         Header::Walk => class.event_header.as_deref(),
@@ -209,12 +209,12 @@ fn mingles(class: &StreamClass, trace: &TraceClass) -> bool {
         .filter_map(Option::as_deref)
         .chain(header)
         .for_each(|class| orders.structure(class));
-    let odd = orders.odd;
+    let inside = orders.inside;
     class
         .event_header
         .iter()
         .for_each(|class| orders.structure(class));
-    odd && orders.little && orders.big
+    inside && orders.little && orders.big
 }
 
 /// The byte orders of some fields, and whether any of them may begin or end inside a byte.
@@ -222,7 +222,7 @@ fn mingles(class: &StreamClass, trace: &TraceClass) -> bool {
 struct Orders {
     little: bool,
     big: bool,
-    odd: bool,
+    inside: bool,
 }
 
 impl Orders {
@@ -259,7 +259,7 @@ impl Orders {
             ByteOrder::Little => self.little = true,
             ByteOrder::Big => self.big = true,
         }
-        self.odd |= !size.is_multiple_of(8) || alignment < 8;
+        self.inside |= !size.is_multiple_of(8) || alignment < 8;
     }
 }
 

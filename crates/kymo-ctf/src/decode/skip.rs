@@ -1,4 +1,4 @@
-//! Stepping over fields without looking at them: everything of fixed size is one addition.
+//! Skipping fields without looking at them: everything of fixed size is one addition.
 //!
 //! While compiling it is known what a place is aligned to, as far as it follows from the fields
 //! before it; padding inside that is constant, and only an alignment larger than what is known
@@ -36,7 +36,7 @@ pub(crate) enum Layout {
 /// One step.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Over this many bits.
+    /// Skips this many bits.
     Skip(u64),
     /// To the next multiple of `mask + 1` bits.
     Align(u64),
@@ -548,7 +548,7 @@ impl Compiler {
         self.order = Before::Unknown;
     }
 
-    /// Integers of two byte orders cannot share a byte. Where that is not known, the exact way
+    /// Integers of two byte orders cannot share a byte. Where that is not known, the walker
     /// finds out.
     fn share(&mut self, order: ByteOrder) {
         let before = std::mem::replace(&mut self.order, Before::Order(order));
@@ -665,7 +665,7 @@ pub(crate) fn fixed_size(class: &FieldClass) -> Option<u64> {
         FieldClass::Struct(class) => {
             let mut order = None;
             class.members.iter().try_fold(0_u64, |at, member| {
-                // A change of byte order inside a byte is for the exact way to find.
+                // A change of byte order inside a byte is for the walker to find.
                 let own = byte_order(&member.class);
                 let at = at.checked_next_multiple_of(u64::from(member.class.alignment().max(1)))?;
                 let is_on_byte = at.is_multiple_of(8) && class.alignment >= 8;

@@ -61,7 +61,7 @@ impl Slots {
         u64::try_from(self.get(slot)).ok()
     }
 
-    /// The same, and why there is none.
+    /// A length, or why there is none.
     pub(crate) fn checked_length(&self, slot: u32) -> Result<u64, DecodeError> {
         match self.exact(slot) {
             _ if self.get(slot) == ABSENT => Err(DecodeError::AbsentField),
@@ -150,8 +150,8 @@ pub(crate) struct Seen {
 impl Seen {
     /// A value of more than 64 bits.
     ///
-    /// Of a stream's id its low bits tell it apart, and of counters they tell what they grow by. A
-    /// CPU's number is a value like any other.
+    /// A stream's id and counters are kept by their low bits, which tell streams apart and say what
+    /// counters grow by. A CPU's number is a value like any other.
     pub(crate) fn note_wide(&mut self, roles: Roles, value: &WideInt) -> Result<(), DecodeError> {
         const COUNTERS: [Role; 2] = [Role::DiscardedEvents, Role::PacketSequenceNumber];
         for role in ALL.into_iter().filter(|role| roles.has(*role)) {
@@ -261,7 +261,7 @@ pub(crate) fn tick(now: u64, low: u64, size: u8, end: u64) -> Tick {
     tick_masked(now, low, low_mask(size), end)
 }
 
-/// The same with the mask of the low bits.
+/// What the low bits `low` mean after `now`, as [`tick`] says, given the mask of these bits.
 #[inline(always)]
 pub(crate) fn tick_masked(now: u64, low: u64, mask: u64, end: u64) -> Tick {
     let same_turn = now & !mask | low & mask;

@@ -442,7 +442,7 @@ impl ValueRef<'_> {
         }
     }
 
-    /// The same, owned.
+    /// An owned copy of the value.
     pub fn to_value(&self) -> Value {
         match self {
             ValueRef::UInt(value) => Value::UInt(*value),

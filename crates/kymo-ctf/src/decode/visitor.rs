@@ -1,7 +1,7 @@
-//! A record's fields told one after another, in one pass.
+//! All fields of a record in one pass.
 //!
 //! [`StructRef`](crate::StructRef) gives any field at any time, and pays for it: what is before a
-//! field is stepped over again. Who wants all fields in their order, to print them, has each told
+//! field is stepped over again. Who wants all fields in their order, to print them, is given each
 //! once here.
 
 use crate::class::wide_int::WideInt;
@@ -14,12 +14,12 @@ use crate::decode::choice::choose;
 use crate::decode::place::Place;
 use crate::decode::skip::is_natural;
 
-/// Is told every field of a record.
+/// Is called for every field of a record, in their order.
 ///
 /// Every [`structure`](Visitor::structure), [`array`](Visitor::array) and
 /// [`variant`](Visitor::variant) is closed by [`end`](Visitor::end).
 pub trait Visitor<'a> {
-    /// A part of the record begins: a structure, which is told next.
+    /// A part of the record begins: a structure, which comes next.
     fn scope(&mut self, scope: Scope);
 
     /// A structure.
@@ -29,14 +29,14 @@ pub trait Visitor<'a> {
     /// it is left out.
     fn member(&mut self, member: &'a Member) -> bool;
 
-    /// An array of `length` elements, each told after an [`element`](Visitor::element). Arrays of
+    /// An array of `length` elements, each after an [`element`](Visitor::element). Arrays of
     /// characters are [`text`](Visitor::text).
     fn array(&mut self, class: &'a ArrayClass, length: u64);
 
     /// The next element, counted from 0.
     fn element(&mut self, index: u64);
 
-    /// A variant, whose option is told next.
+    /// A variant, whose option comes next.
     fn variant(&mut self, option: &'a Member);
 
     /// The innermost structure, array or variant is over.
@@ -79,7 +79,7 @@ pub enum Compound {
 }
 
 impl<'a> Place<'a> {
-    pub(crate) fn tell_structure<V: Visitor<'a>>(
+    pub(crate) fn visit_structure<V: Visitor<'a>>(
         &mut self,
         class: &'a StructClass,
         visitor: &mut V,
@@ -88,7 +88,7 @@ impl<'a> Place<'a> {
         visitor.structure(class);
         for member in &class.members {
             if visitor.member(member) {
-                self.tell(&member.class, visitor)?;
+                self.visit(&member.class, visitor)?;
             } else {
                 self.walk(|walker| walker.field(&member.class)).ok()?;
             }
@@ -98,7 +98,7 @@ impl<'a> Place<'a> {
     }
 
     #[inline]
-    fn tell<V: Visitor<'a>>(&mut self, class: &'a FieldClass, visitor: &mut V) -> Option<()> {
+    fn visit<V: Visitor<'a>>(&mut self, class: &'a FieldClass, visitor: &mut V) -> Option<()> {
         match class {
             FieldClass::Integer(integer) | FieldClass::BitArray(integer) => {
                 let bits = self.integer(integer)?;
@@ -137,21 +137,21 @@ impl<'a> Place<'a> {
                 let bytes = self.bytes(&of.length, 1)?;
                 visitor.blob(bytes);
             }
-            FieldClass::Struct(of) => self.tell_structure(of, visitor)?,
-            FieldClass::Array(of) => self.tell_array(of, visitor)?,
+            FieldClass::Struct(of) => self.visit_structure(of, visitor)?,
+            FieldClass::Array(of) => self.visit_array(of, visitor)?,
             FieldClass::Variant(of) => {
                 let option = choose(&of.choices, &self.slots, of.selector.slot)?;
                 self.slots.clear(&of.clears);
                 let option = of.options.get(option)?;
                 visitor.variant(option);
-                self.tell(&option.class, visitor)?;
+                self.visit(&option.class, visitor)?;
                 visitor.end(Compound::Variant);
             }
             FieldClass::Optional(of) => {
                 let is_there = of.is_there(&self.slots);
                 self.slots.clear(&of.clears);
                 if is_there {
-                    self.tell(&of.class, visitor)?;
+                    self.visit(&of.class, visitor)?;
                 } else {
                     visitor.absent();
                 }
@@ -160,7 +160,11 @@ impl<'a> Place<'a> {
         Some(())
     }
 
-    fn tell_array<V: Visitor<'a>>(&mut self, class: &'a ArrayClass, visitor: &mut V) -> Option<()> {
+    fn visit_array<V: Visitor<'a>>(
+        &mut self,
+        class: &'a ArrayClass,
+        visitor: &mut V,
+    ) -> Option<()> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
             LinkedLength::Slot(slot) => self.slots.length(slot)?,
@@ -173,18 +177,18 @@ impl<'a> Place<'a> {
         }
         visitor.array(class, length);
         if let FieldClass::Integer(integer) = &*class.element {
-            return self.tell_integers(&class.element, integer, length, visitor);
+            return self.visit_integers(&class.element, integer, length, visitor);
         }
         for index in 0..length {
             visitor.element(index);
-            self.tell(&class.element, visitor)?;
+            self.visit(&class.element, visitor)?;
         }
         visitor.end(Compound::Array);
         Some(())
     }
 
     /// The elements of an array, of the kind that most arrays have.
-    fn tell_integers<V: Visitor<'a>>(
+    fn visit_integers<V: Visitor<'a>>(
         &mut self,
         class: &'a FieldClass,
         integer: &'a IntegerClass,

@@ -19,7 +19,7 @@ pub(crate) struct Draft {
     pub(crate) env: Vec<(String, EnvValue)>,
     pub(crate) clocks: Vec<Arc<ClockClass>>,
     pub(crate) streams: Vec<DraftStream>,
-    /// What is odd but can be read.
+    /// Warnings: what is unusual but can be read.
     pub(crate) warnings: Vec<MetadataError>,
 }
 

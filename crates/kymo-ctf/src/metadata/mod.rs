@@ -63,7 +63,7 @@ impl Metadata {
         Ok(crate::metadata::tsdl::blocks::read(text)?)
     }
 
-    /// The same from a file's bytes: text, or text in packets of either byte order.
+    /// Reads the bytes of a metadata file: text, or text in packets of either byte order.
     ///
     /// # Errors
     /// [`Error::Metadata`] as for [`Metadata::parse`], for bytes that are not UTF-8 text, and for
@@ -130,7 +130,7 @@ impl Metadata {
         self.streams.values()
     }
 
-    /// What is odd in the text but can be read, in the order it was found.
+    /// Warnings: what is unusual in the text but can be read, in the order it was found.
     pub fn warnings(&self) -> &[MetadataError] {
         &self.warnings
     }

@@ -12,7 +12,7 @@ const PACKET_HEADER: [(&str, Role); 3] = [
     ("stream_instance_id", Role::StreamId),
 ];
 
-/// The same of the packet context. Times count only in streams that have a clock, and if they are
+/// Names in the packet context and their roles. Times count only in streams that have a clock, and if they are
 /// not of another one.
 const PACKET_CONTEXT: [(&str, Role); 7] = [
     ("timestamp_begin", Role::Timestamp),

@@ -125,7 +125,7 @@ impl<'a> EventRef<'a> {
         self.stream.to_event(packet, &self.plan.class)
     }
 
-    /// Tells the record's contexts and fields: those that its class has.
+    /// Gives the record's contexts and fields to `visitor`: those that its class has.
     pub fn visit<V: Visitor<'a>>(&self, visitor: &mut V) {
         let (mut place, parts) = self.stream.body(&self.plan.class);
         let scopes = [
@@ -137,19 +137,19 @@ impl<'a> EventRef<'a> {
             if let Some(class) = part {
                 visitor.scope(scope);
                 // Records are handed out only after they were stepped over without an error.
-                let _ = place.tell_structure(class, visitor);
+                let _ = place.visit_structure(class, visitor);
             }
         }
     }
 
-    /// Tells the context of the record's packet, if there is one.
+    /// Gives the context of the record's packet to `visitor`, if there is one.
     pub fn visit_packet_context<V: Visitor<'a>>(&self, visitor: &mut V) {
         let head = self.stream.packet.head.as_ref();
         if let Some((mut place, class)) =
             head.and_then(|head| head.context(self.stream.source.bytes(), self.stream.metadata()))
         {
             visitor.scope(Scope::PacketContext);
-            let _ = place.tell_structure(class, visitor);
+            let _ = place.visit_structure(class, visitor);
         }
     }
 

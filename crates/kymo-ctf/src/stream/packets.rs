@@ -117,7 +117,7 @@ impl<S: Source> Stream<S> {
     ///
     /// By CTF 1.8 (section 8) a narrow value goes on from the clock's value before in the stream,
     /// by CTF 2 (section 6.1) every packet begins at 0. Either way what records are given never
-    /// steps back: what lies before is told, and the clock goes on from there behind what is given.
+    /// steps back: what lies before is reported, and the clock goes on from there behind what is given.
     fn times(&mut self, head: &Head) {
         (self.packet.begin, self.packet.end, self.clock.until) = (None, None, u64::MAX);
         let mut now = if self.metadata().trace.major >= 2 {

@@ -132,7 +132,7 @@ impl Stream<Slice<'_>> {
         Some(())
     }
 
-    /// Where packets are that all have the size of the first: told by the first, the second and the
+    /// Where packets are that all have the size of the first, by the heads of the first, the second and the
     /// last; the others are looked at when they are used.
     fn packets_of_one_size(&self) -> Option<Packets> {
         if !self.index.is_empty() {

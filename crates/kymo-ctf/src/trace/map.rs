@@ -33,8 +33,8 @@ impl Mapped {
         map.map(|map| Mapped(Some(map))).map_err(fail)
     }
 
-    /// Says that the bytes were read and are not needed for now. They are still there, only slower
-    /// to come back to.
+    /// Gives back the memory of bytes that were read and are not needed for now. They are still
+    /// there, only slower to come back to.
     ///
     /// When the process ends, one thread gives all pages back; here each thread gives back its own.
     #[cfg(unix)]

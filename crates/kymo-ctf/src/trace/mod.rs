@@ -177,7 +177,8 @@ impl Trace {
         self.events_strictly(false)
     }
 
-    /// The same; if `strict`, every [problem](crate::Problem) is an error that ends its stream.
+    /// All events and losses of all streams, in the order of time. If `strict`, every
+    /// [problem](crate::Problem) is an error that ends its stream.
     pub fn events_strictly(&self, strict: bool) -> Events {
         Merge::new(
             self.planned_files()
@@ -312,7 +313,7 @@ impl TraceMap {
         &self.failed
     }
 
-    /// The same, to be kept.
+    /// What could not be mapped, and why; the map is given up.
     pub fn into_failed(self) -> Vec<Error> {
         self.failed
     }
@@ -340,7 +341,7 @@ impl TraceMap {
         self.unread().filter_map(Stream::last_event_nanos).max()
     }
 
-    /// Says that the stream at `place` was read to its end.
+    /// Gives back the memory of the stream at `place`, which was read to its end.
     pub(crate) fn read_through(&self, place: usize) {
         if let Some(bytes) = self.streams.get(place).and_then(|of| of.bytes.as_ref()) {
             bytes.read_through();

@@ -47,7 +47,8 @@ impl Tally {
         Tally::watched(trace, jobs, strict, &|_| ())
     }
 
-    /// The same; `watch` is told how many bytes more were read, packet by packet.
+    /// Counts a trace as [`Tally::of`] does; `watch` gets how many bytes more were read, packet by
+    /// packet.
     pub fn watched(
         trace: &TraceMap,
         jobs: usize,
@@ -257,8 +258,8 @@ impl Counting<'_, '_> {
         }
     }
 
-    /// The time of the next record and its place among the counts, whatever is to be told before
-    /// it; `None` at the stream's end.
+    /// The time of the next record and its place among the counts; `None` at the stream's end.
+    /// Notes before it are put into the tally.
     fn next_slowly(&mut self, place: usize) -> Option<(u64, u32)> {
         loop {
             let counter = self.counters.get_mut(place)?;

@@ -62,7 +62,7 @@ pub enum Keep {
     End,
 }
 
-/// What was written, and what was odd about what was read.
+/// What was written, and what had to be mended in what was read.
 #[derive(Debug, Default)]
 pub struct Converted {
     /// Events that were written.

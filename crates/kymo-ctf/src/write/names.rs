@@ -9,7 +9,7 @@ pub(super) fn identifier(text: &str) -> String {
         .collect()
 }
 
-/// The same for a name that is not preceded by an underscore, such as a clock's.
+/// An identifier from a name that is not preceded by an underscore, such as a clock's.
 pub(super) fn word(text: &str) -> String {
     let word = identifier(text);
     let plain = word.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -14,7 +14,8 @@ use crate::stream::source::Slice;
 
 /// A packet that has so many bytes is ended.
 const LARGE: usize = 1 << 20;
-/// The same where events were lost: the packet's end is the end of the interval in which they were.
+/// A packet before which events were lost is ended at this size: its end is the end of the interval
+/// in which they were.
 const LARGE_WITH_LOSSES: usize = 64 << 20;
 
 /// The packets of one stream that is written.
@@ -23,9 +24,9 @@ pub(super) struct Packets {
     path: PathBuf,
     partial: bool,
     current: Option<Current>,
-    /// The packet before, if it was left out: what was lost after it is told from its end on.
+    /// The packet before, if it was left out: the interval of what was lost after it begins there.
     left_out: Option<Current>,
-    /// Losses to be told by the next packet.
+    /// Losses that the next packet reports.
     losses: Losses,
     /// Numbers of the packet written last.
     last: Option<Last>,
@@ -213,7 +214,7 @@ impl Packets {
         made: &mut Vec<PathBuf>,
     ) -> Result<(), WriteError> {
         let Current { packet, losses, .. } = &current;
-        // Counters go on from the source's first; only what was lost, and is told, adds to them.
+        // Counters go on from the source's first; only losses that are reported add to them.
         let (sequence, discarded) = match self.last {
             Some(last) => {
                 let step = losses.packets.saturating_add(1);

@@ -33,9 +33,9 @@ pub(super) enum Write {
         from: WideClass,
         bytes: u64,
     },
-    /// The same as text that is ended by a zero.
+    /// More than 64 bits: as text that is ended by a zero.
     WideText(WideClass),
-    /// The same as one byte, 0 or 1.
+    /// More than 64 bits: as one byte, 0 or 1.
     WideBool(WideClass),
     /// From LEB128: as that, or as an integer of 8 bytes.
     Leb {

@@ -131,7 +131,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The same object, now that it is known what it is.
+    /// This object, called `of` in messages.
     pub(super) fn named(self, of: &'a str) -> Self {
         Object { of, ..self }
     }
@@ -151,8 +151,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The same for an object that may have attributes and extensions besides. An extension is
-    /// refused: none is known here, and what an unknown one changes is unknown too.
+    /// Refuses unknown properties other than attributes. An extension is refused, too: none is known
+    /// here, and what an unknown one changes is unknown too.
     pub(super) fn known(self, known: &[&str]) -> Checked<Self> {
         let beyond = |name: &Name| {
             matches!(name.text.as_str(), "attributes" | "extensions")

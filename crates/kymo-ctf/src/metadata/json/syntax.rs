@@ -33,7 +33,7 @@ pub(super) enum Json {
     Bool(bool),
     /// A number without fraction and exponent.
     Integer(i128),
-    /// The same, of more than 127 bits.
+    /// A number without fraction and exponent, of more than 127 bits.
     Wide(WideInt),
     /// Any other number, and integers of more than ten thousands of bits.
     Real(f64),
@@ -118,7 +118,8 @@ impl<'a> Sequence<'a> {
         Err(MetadataError::new(self.at, message))
     }
 
-    /// The same, but where the fragment ends, that is what is said.
+    /// Refuses what comes next where `what` is expected; at the fragment's end it says that this is
+    /// missing.
     fn expected<T>(&self, what: &str, inside: &str) -> Checked<T> {
         match self.rest.chars().next() {
             None => self.refuse(&format!("the text ends {inside}: {what} is missing")),
@@ -132,7 +133,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Over one character.
+    /// Skips one character.
     fn step(&mut self) {
         let mut chars = self.rest.chars();
         match chars.next() {
@@ -154,7 +155,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Over `c`, if it is next.
+    /// Skips `c`, if it is next.
     fn takes(&mut self, c: char) -> bool {
         let found = self.rest.starts_with(c);
         if found {
@@ -265,7 +266,7 @@ impl<'a> Sequence<'a> {
         Ok(value)
     }
 
-    /// Over `bytes` of ASCII without line ends.
+    /// Skips `bytes` of ASCII without line ends.
     fn skip(&mut self, bytes: usize) {
         self.rest = self.rest.get(bytes..).unwrap_or("");
         self.at.column = self

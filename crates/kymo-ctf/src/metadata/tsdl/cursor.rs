@@ -98,7 +98,7 @@ impl Parser {
         MetadataError::new(at, format!("expected {wanted}, found {found}{hint}"))
     }
 
-    /// Over an opening brace, if it is next.
+    /// Skips an opening brace, if it is next.
     pub(super) fn eat_opening(&mut self) -> bool {
         let position = self.position();
         let found = self.eat("{");
@@ -116,7 +116,7 @@ impl Parser {
         }
     }
 
-    /// Over the closing brace of the innermost open one, if it is next. The end of the text is an
+    /// Skips the closing brace of the innermost open one, if it is next. The end of the text is an
     /// error.
     pub(super) fn eat_closing(&mut self) -> Parsed<bool> {
         if self.at_end() {

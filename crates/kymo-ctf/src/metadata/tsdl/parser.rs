@@ -319,7 +319,7 @@ impl Parser {
         }
     }
 
-    /// Over all `typedef` and `const` that are next; whether there was a `typedef`.
+    /// Skips all `typedef` and `const` that are next; whether there was a `typedef`.
     fn typedef_or_const(&mut self) -> bool {
         let mut typedef = false;
         loop {

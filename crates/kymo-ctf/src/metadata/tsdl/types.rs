@@ -102,7 +102,7 @@ pub(crate) struct IntegerType {
     pub(crate) base: Base,
     pub(crate) encoding: Encoding,
     pub(crate) clock: Option<At<Arc<str>>>,
-    /// Of a bit-field of C: what it was cut from.
+    /// What a bit-field of C was cut from.
     pub(crate) unit: Option<Unit>,
 }
 
@@ -669,7 +669,7 @@ fn string(given: &[Assignment]) -> Checked<()> {
 
 fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
     attributes::refuse_repeated(&given.iter().collect::<Vec<_>>())?;
-    // All basic types but odd integers are on bytes unless they say otherwise (CTF 1.8.3, section
+    // All basic types but integers of other sizes are on bytes unless they say otherwise (CTF 1.8.3, section
     // 4.1.2).
     let (mut exponent, mut mantissa, mut byte_order, mut alignment) = (None, None, None, 8);
     for attribute in given {

@@ -1,15 +1,15 @@
 //! Recording a machine that runs already, without disturbing it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use kymo::ring::reader::View;
 
-use crate::follow::{self, Follower, LOOK, POLL, Progress};
-use crate::image;
+use crate::locate;
+use crate::processes::{FileId, MappedBy};
 use crate::region::Summary;
-use crate::users::{Identity, Users};
+use crate::source::{self, MemorySource, Progress, Source};
 
 /// How often it is looked whether the machine's process is there.
 const CHECK: Duration = Duration::from_millis(100);
@@ -18,19 +18,13 @@ const CHECK: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The memory holds no region that can be read.
+    /// The memory or its copy gave no trace.
     #[error(transparent)]
-    Image(#[from] image::Error),
-    /// The trace cannot be written, or the memory cannot be read.
-    #[error(transparent)]
-    Follow(#[from] follow::Error),
+    Source(#[from] source::Error),
     /// The machine cannot be asked where its memory is.
     #[cfg(unix)]
     #[error(transparent)]
     Qmp(#[from] crate::qmp::Error),
-    /// A copy of the memory gave no trace.
-    #[error(transparent)]
-    Recover(#[from] crate::recover::Error),
     /// It ended, or was left, and its kernel had not started a trace.
     #[error(
         "{ending}, and its kernel had not started a trace until then: see that it calls Kymo's \
@@ -56,9 +50,7 @@ impl Error {
     /// [`InvalidData`](std::io::ErrorKind::InvalidData), what was read; anything else, the system.
     pub fn kind(&self) -> std::io::ErrorKind {
         match self {
-            Error::Image(error) => error.kind(),
-            Error::Follow(error) => error.kind(),
-            Error::Recover(error) => error.kind(),
+            Error::Source(error) => error.kind(),
             #[cfg(unix)]
             Error::Qmp(error) => error.kind(),
             Error::NotStarted { .. } | Error::NotRunning { .. } => std::io::ErrorKind::InvalidData,
@@ -69,16 +61,13 @@ impl Error {
     /// the message says it.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
-            Error::Image(image::Error::Read { source, .. }) => Some(image::to_read(
-                source,
-                "give the file that holds the machine's memory",
-            )),
-            Error::Image(error) => error.advice(),
-            Error::Follow(follow::Error::Damaged { .. }) => {
+            Error::Source(source::Error::Region(locate::Error::Read { source, .. })) => Some(
+                locate::to_read(source, "give the file that holds the machine's memory"),
+            ),
+            Error::Source(source::Error::Damaged { .. }) => {
                 Some("try kymo recover on the machine's memory")
             }
-            Error::Follow(error) => error.advice(),
-            Error::Recover(error) => error.advice(),
+            Error::Source(error) => error.advice(),
             #[cfg(unix)]
             Error::Qmp(error) => error.advice(),
             Error::NotStarted { .. } | Error::NotRunning { .. } => None,
@@ -170,7 +159,7 @@ pub struct Attached {
 enum Watch {
     #[cfg(unix)]
     Qmp(crate::qmp::Qmp),
-    Processes(Identity, Vec<u32>, Instant),
+    Processes(FileId, Vec<u32>, Instant),
     /// Nothing tells its end.
     Nothing,
 }
@@ -190,7 +179,7 @@ impl Watch {
                     return None;
                 }
                 *checked = Instant::now();
-                (!file.is_used_by(processes)).then_some(Ending::Gone)
+                (!file.is_mapped_by(processes)).then_some(Ending::Gone)
             }
             Watch::Nothing => None,
         }
@@ -207,12 +196,10 @@ pub fn attach(
     options: &Options<'_>,
     mut progress: impl FnMut(Progress),
 ) -> Result<Attached, Error> {
-    let (file, base, watch) = match options.machine {
-        Machine::Ram { file, base } => {
-            // A sentence about the file itself comes first.
-            image::segments(file, base)?;
-            (file.to_owned(), base, watch(file)?)
-        }
+    let segments = |file: &Path, base| locate::segments(file, base).map_err(source::Error::from);
+    let (file, segments, watch) = match options.machine {
+        // Whether the file can be read is said before whether a machine runs in it.
+        Machine::Ram { file, base } => (file.to_owned(), segments(file, base)?, watch(file)?),
         #[cfg(unix)]
         Machine::Qmp { socket, snapshot } => {
             let mut qmp = crate::qmp::Qmp::connect(socket)?;
@@ -220,92 +207,70 @@ pub fn attach(
                 return copy(&mut qmp, options.out);
             }
             let memory = qmp.memory()?;
-            (memory.file, memory.base, Watch::Qmp(qmp))
+            let segments = segments(&memory.file, memory.base)?;
+            (memory.file, segments, Watch::Qmp(qmp))
         }
     };
-    follow(options, file, base, watch, &mut progress)
+    let memory = MemorySource::new(&file, segments, options.out);
+    follow(options, memory, watch, &mut progress)
 }
 
 fn watch(file: &Path) -> Result<Watch, Error> {
-    let Some(identity) = Identity::of(file) else {
+    let Some(id) = FileId::of(file) else {
         return Ok(Watch::Nothing);
     };
-    match identity.users() {
-        Users::These(processes) => Ok(Watch::Processes(identity, processes, Instant::now())),
-        Users::Nobody => Err(Error::NotRunning {
+    match id.mapped_by() {
+        MappedBy::These(processes) => Ok(Watch::Processes(id, processes, Instant::now())),
+        MappedBy::Nobody => Err(Error::NotRunning {
             path: file.display().to_string(),
         }),
-        Users::Unknown => Ok(Watch::Nothing),
+        MappedBy::Unknown => Ok(Watch::Nothing),
     }
 }
 
 fn follow(
     options: &Options<'_>,
-    file: PathBuf,
-    base: Option<u64>,
+    mut memory: MemorySource,
     mut watch: Watch,
     progress: &mut impl FnMut(Progress),
 ) -> Result<Attached, Error> {
-    let started = Instant::now();
-    let mut follower: Option<Follower> = None;
-    let mut begun = started;
-    loop {
-        // Whether it has ended is asked before reading: what was written before its end is read
-        // then.
-        let stopped = follower.as_ref().is_some_and(Follower::is_stopped);
-        let over = follower.as_ref().is_some_and(Follower::is_over);
-        let late = follower.is_some()
-            && options
+    let mut begun: Option<Instant> = None;
+    let ending = |memory: &mut MemorySource| {
+        if memory.has_begun() {
+            begun.get_or_insert_with(Instant::now);
+        }
+        let late = |begun: Instant| {
+            options
                 .duration
-                .is_some_and(|duration| begun.elapsed() >= duration);
-        let ending = match watch.end() {
-            Some(ending) => Some(ending),
-            None if options.interrupted.swap(false, Relaxed) => Some(Ending::Interrupted),
-            None if stopped => Some(Ending::Stopped),
-            None if over => Some(Ending::AnotherSession),
-            None if late => Some(Ending::Duration),
-            None => None,
+                .is_some_and(|limit| begun.elapsed() >= limit)
         };
-        let mut news = false;
-        if let Some(follower) = &mut follower {
-            // A writer may be at work unless the session or the machine has ended.
-            let dead = stopped || matches!(ending, Some(Ending::PoweredOff | Ending::Gone));
-            news = follower.step(if dead { View::PostMortem } else { View::Live })? > 0;
-        } else {
-            match image::segments(&file, base).and_then(|segments| image::find(&file, &segments)) {
-                Ok(found) => {
-                    follower = Some(Follower::begin(&file, &found, options.out)?);
-                    begun = Instant::now();
-                    // What there is, before anything can end it.
-                    continue;
-                }
-                Err(error) if error.is_final() => return Err(error.into()),
-                Err(error) => match (ending, error) {
-                    (None, _) => {}
-                    (Some(ending), image::Error::None { .. }) => {
-                        return Err(Error::NotStarted { ending });
-                    }
-                    (Some(_), error) => return Err(error.into()),
-                },
-            }
-        }
-        if let Some(ending) = ending {
-            let followed = follower.ok_or(Error::NotStarted { ending })?.finish()?;
-            return Ok(Attached {
-                summary: followed.summary,
-                only_looked: followed.only_looked,
-                ending,
-            });
-        }
-        progress(Progress {
-            elapsed: started.elapsed(),
-            events: follower.as_ref().map(Follower::progress),
-            received: None,
+        let stopped = memory.is_stopped();
+        let ending = match watch.end() {
+            Some(ending) => ending,
+            None if options.interrupted.swap(false, Relaxed) => Ending::Interrupted,
+            None if stopped => Ending::Stopped,
+            None if memory.is_over() => Ending::AnotherSession,
+            None if begun.is_some_and(late) => Ending::Duration,
+            None => return Ok::<_, Error>(None),
+        };
+        // A writer may be at work unless the session or the machine has ended.
+        let dead = stopped || matches!(ending, Ending::PoweredOff | Ending::Gone);
+        let view = if dead { View::PostMortem } else { View::Live };
+        Ok(Some((ending, view)))
+    };
+    let ending = source::drain(&mut memory, ending, progress)?;
+    let not_found = memory.not_found();
+    let Some(outcome) = memory.finish()? else {
+        return Err(match not_found {
+            None | Some(locate::Error::None { .. }) => Error::NotStarted { ending },
+            Some(error) => source::Error::from(error).into(),
         });
-        if !news {
-            std::thread::sleep(if follower.is_some() { POLL } else { LOOK });
-        }
-    }
+    };
+    Ok(Attached {
+        summary: outcome.summary,
+        only_looked: outcome.only_looked,
+        ending,
+    })
 }
 
 /// The trace out of a copy of the memory, during which the machine stands still.

@@ -1,43 +1,45 @@
 //! Where traces come from: a guest's memory while it runs, what is left of it, or what the guest
-//! sends.
+//! sends; and the writer of trace directories that all of them use.
 //!
-//! - [`qemu`] starts a machine whose RAM is a file, with a port if need be.
-//! - [`image`] finds the region in memory: a RAM file, a raw dump, an ELF core.
-//! - [`record`] drains a machine that it starts into a trace directory; [`attach`] one that runs
-//!   already; [`recover`] a dead one.
-//! - [`receive`] puts together the frames that a guest sends, and counts what is wrong with them.
+//! - [`TraceWriter`] writes a region's channels as a CTF trace directory, which is whole at every
+//!   moment.
+//! - [`source`] has what a trace is taken from, a file each, behind one trait.
+//! - [`record`] drains a machine that it starts; [`attach`] one that runs already; [`recover`] a
+//!   dead one.
+//! - [`qemu`] starts a machine whose RAM is a file, with a port if need be; [`locate`] finds the
+//!   region in a RAM file, a raw dump or an ELF core.
+//! - [`framed`] and [`frames`] put together what a guest sends, and count what is wrong with it.
 //!
 //! A machine whose memory is read is never asked for anything, and never stopped.
+//!
+//! Without the feature `machines` there is only [`TraceWriter`]: for programs that record
+//! themselves.
 #![deny(missing_docs)]
+
+mod packet_file;
+mod region;
 
 #[cfg(feature = "machines")]
 pub mod attach;
 #[cfg(feature = "machines")]
-pub mod follow;
+pub mod framed;
 #[cfg(feature = "machines")]
-pub mod image;
+pub mod frames;
 #[cfg(feature = "machines")]
-mod mapping;
-mod packet_file;
+pub mod locate;
 #[cfg(feature = "machines")]
 mod packet_header;
-#[cfg(all(unix, feature = "machines"))]
-mod port;
+#[cfg(feature = "machines")]
+mod processes;
 #[cfg(feature = "machines")]
 pub mod qemu;
 #[cfg(all(unix, feature = "machines"))]
 pub mod qmp;
 #[cfg(feature = "machines")]
-pub mod receive;
-#[cfg(feature = "machines")]
 pub mod record;
 #[cfg(feature = "machines")]
 pub mod recover;
 #[cfg(feature = "machines")]
-pub mod sent;
-#[cfg(feature = "machines")]
-mod users;
-
-mod region;
+pub mod source;
 
 pub use region::{ChannelSummary, Summary, TraceError, TraceWriter};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::image;
+use crate::locate;
 
 /// How long QEMU may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ pub enum Error {
     },
     /// The copy that QEMU wrote cannot be read.
     #[error(transparent)]
-    Image(#[from] image::Error),
+    Image(#[from] locate::Error),
 }
 
 impl Error {

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use kymo::ring::reader::View;
 
-use crate::follow::{self, Followed, Follower, LOOK, POLL};
-use crate::image::{self, Segment};
+use crate::framed::Received;
+use crate::locate::{self, Segment};
 use crate::qemu::{self, Launch, Qemu, Ram};
-use crate::sent::Sent;
+use crate::source::{self, MemoryOutcome, MemorySource, PortSource, Source};
 
-pub use crate::follow::Progress;
+pub use crate::source::Progress;
 
 /// An interrupt this long after the first is a second one: some programs send the same one twice.
 const AGAIN: Duration = Duration::from_millis(300);
@@ -26,12 +26,9 @@ pub enum Error {
     /// The machine cannot be run.
     #[error(transparent)]
     Qemu(#[from] qemu::Error),
-    /// Its memory holds no region that can be read.
+    /// Its memory or its port gave no trace.
     #[error(transparent)]
-    Image(#[from] image::Error),
-    /// The trace cannot be written, or the memory cannot be read.
-    #[error(transparent)]
-    Follow(#[from] follow::Error),
+    Source(#[from] source::Error),
     /// The machine ended, or its time was over, and its kernel had not started a trace.
     #[error("the machine {ending} before its kernel had {}: {}", if *.sending { "sent anything over its port" } else { "started a trace" }, first_step(.ending, *.sending))]
     NotStarted {
@@ -51,8 +48,7 @@ impl Error {
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::Qemu(error) => error.kind(),
-            Error::Image(error) => error.kind(),
-            Error::Follow(error) => error.kind(),
+            Error::Source(error) => error.kind(),
             Error::NotStarted { .. } => io::ErrorKind::InvalidData,
             Error::NoPorts => io::ErrorKind::Unsupported,
         }
@@ -63,11 +59,10 @@ impl Error {
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Error::Qemu(error) => error.advice(),
-            Error::Image(error) => error.advice(),
-            Error::Follow(follow::Error::Damaged { .. }) => {
+            Error::Source(source::Error::Damaged { .. }) => {
                 Some("keep the memory with --keep-ram, and try kymo recover on it")
             }
-            Error::Follow(error) => error.advice(),
+            Error::Source(error) => error.advice(),
             Error::NotStarted { .. } | Error::NoPorts => None,
         }
     }
@@ -193,9 +188,9 @@ impl<'a> Options<'a> {
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// What was read in the memory, where that was asked for and the kernel had started.
-    pub memory: Option<Followed>,
+    pub memory: Option<MemoryOutcome>,
     /// What the guest sent, where it was to.
-    pub sent: Option<Sent>,
+    pub received: Option<Received>,
     /// The guest was asked to send the rest, and has not said that it had.
     pub unanswered: Option<Unanswered>,
     /// Why it ended.
@@ -239,7 +234,6 @@ fn run(
     ram: &Ram,
     progress: &mut impl FnMut(Progress),
 ) -> Result<Recorded, Error> {
-    let started = Instant::now();
     let stdout = if options.console.is_some() {
         Stdio::piped()
     } else {
@@ -247,23 +241,28 @@ fn run(
     };
     let (mut machine, port) = match options.via.syscall(options.out) {
         None => (Qemu::spawn(options.launch, stdout)?, None),
-        Some(out) => port::open(options, stdout, &out)?,
+        Some(out) => spawn_with_port(options.launch, stdout, &out)?,
     };
+    let memory = options.via.memory(options.out).map(|out| {
+        let segment = Segment {
+            offset: 0,
+            len: ram.size,
+            phys: Some(ram.base),
+        };
+        MemorySource::new(&ram.file, vec![segment], &out)
+    });
     let console = options
         .console
         .zip(machine.take_stdout())
         .map(|(console, serial)| std::thread::spawn(move || copy(serial, console)));
-    let result = Recording {
+    let recording = Recording {
         options,
-        ram,
-        started,
+        started: Instant::now(),
         begun: None,
         asked: None,
         cut_short: false,
-        memory: None,
-        port,
-    }
-    .run(&mut machine, progress);
+    };
+    let result = recording.run(&mut machine, (memory, port), progress);
     // The pipe ends with the machine.
     drop(machine);
     if let Some(console) = console {
@@ -287,10 +286,45 @@ fn copy(serial: impl io::Read, console: fn(&[u8])) {
     }
 }
 
+/// What a machine's port is connected to.
+#[cfg(unix)]
+type Line = std::os::unix::net::UnixStream;
+#[cfg(not(unix))]
+type Line = fs::File;
+
+/// The ways out of the machine that are taken.
+type Sources = (Option<MemorySource>, Option<PortSource<Line>>);
+
+/// Starts the machine with a port, whose trace goes to `out`.
+#[cfg(unix)]
+fn spawn_with_port(
+    launch: &Launch,
+    stdout: Stdio,
+    out: &Path,
+) -> Result<(Qemu, Option<PortSource<Line>>), Error> {
+    let (machine, socket) = Qemu::spawn_with_port(launch, stdout)?;
+    socket
+        .set_nonblocking(true)
+        .map_err(|source| qemu::Error::Process {
+            program: "The machine's port".to_owned(),
+            action: "listened to",
+            source,
+        })?;
+    Ok((machine, Some(PortSource::new(socket, out))))
+}
+
+#[cfg(not(unix))]
+fn spawn_with_port(
+    _: &Launch,
+    _: Stdio,
+    _: &Path,
+) -> Result<(Qemu, Option<PortSource<Line>>), Error> {
+    Err(Error::NoPorts)
+}
+
 /// A recording on the run.
 struct Recording<'a> {
     options: &'a Options<'a>,
-    ram: &'a Ram,
     started: Instant,
     /// When the kernel had begun a session, for all that can be seen here.
     begun: Option<Instant>,
@@ -298,82 +332,33 @@ struct Recording<'a> {
     asked: Option<(Ending, Instant)>,
     /// The user has interrupted again while the guest sent the rest.
     cut_short: bool,
-    memory: Option<Follower>,
-    port: Option<port::Port>,
 }
 
 impl Recording<'_> {
     fn run(
         mut self,
         machine: &mut Qemu,
+        mut sources: Sources,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Recorded, Error> {
-        let wants_memory = self.options.via.memory(self.options.out);
-        let mut looked: Option<Instant> = None;
-        let mut not_found = None;
-        loop {
-            // Whether it has ended is asked before reading: what it wrote before its end is read
-            // then.
-            let ending = self.ending(machine)?;
-            let mut news = false;
-            let due = ending.is_some() || looked.is_none_or(|looked| looked.elapsed() >= LOOK);
-            if let (None, Some(out), true) = (&self.memory, &wants_memory, due) {
-                looked = Some(Instant::now());
-                not_found = self.look(out)?.err();
-            }
-            if let Some(memory) = &mut self.memory {
-                news |= memory.step(if ending.is_some() {
-                    View::PostMortem
-                } else {
-                    View::Live
-                })? > 0;
-            }
-            if let Some(port) = &mut self.port {
-                news |= port.step()? > 0;
-                if port.trace().is_open() {
-                    self.begun.get_or_insert_with(Instant::now);
-                }
-            }
-            if let Some(ending) = ending {
-                return self.finish(ending, not_found);
-            }
-            progress(Progress {
-                elapsed: self.started.elapsed(),
-                events: self.memory.as_ref().map(Follower::progress),
-                received: self.port.as_ref().map(|port| port.trace().bytes()),
-            });
-            if !news {
-                // Nothing to hurry for before there is anything.
-                std::thread::sleep(if self.begun.is_some() || self.port.is_some() {
-                    POLL
-                } else {
-                    LOOK
-                });
-            }
-        }
-    }
-
-    /// Looks for the region, and begins its trace in `out`.
-    fn look(&mut self, out: &Path) -> Result<Result<(), image::Error>, Error> {
-        let segment = Segment {
-            offset: 0,
-            len: self.ram.size,
-            phys: Some(self.ram.base),
+        let ending = |sources: &mut Sources| {
+            let ending = self.ending(machine, sources)?;
+            Ok::<_, Error>(ending.map(|ending| (ending, View::PostMortem)))
         };
-        match image::find(&self.ram.file, &[segment]) {
-            Ok(found) => {
-                self.memory = Some(Follower::begin(&self.ram.file, &found, out)?);
-                self.begun.get_or_insert_with(Instant::now);
-                Ok(Ok(()))
-            }
-            Err(error) if error.is_final() => Err(error.into()),
-            Err(error) => Ok(Err(error)),
-        }
+        let ending = source::drain(&mut sources, ending, progress)?;
+        self.finish(ending, sources)
     }
 
     /// Whether the machine has ended; ends it where the user or a clock says so and the guest has
     /// had time to send the rest.
-    fn ending(&mut self, machine: &mut Qemu) -> Result<Option<Ending>, Error> {
+    fn ending(
+        &mut self,
+        machine: &mut Qemu,
+        sources: &mut Sources,
+    ) -> Result<Option<Ending>, Error> {
+        if sources.has_begun() {
+            self.begun.get_or_insert_with(Instant::now);
+        }
         if let Some(status) = machine.try_wait()? {
             let by_itself = if status.success() {
                 Ending::PoweredOff
@@ -394,15 +379,12 @@ impl Recording<'_> {
         let ending = match self.asked {
             _ if late(self.options.timeout, self.started) => Ending::TimeLimit,
             Some((ending, since)) => {
-                let closed = self
-                    .port
-                    .as_ref()
-                    .is_none_or(|port| port.trace().is_closed());
+                let complete = sources.is_complete();
                 let impatient = interrupted && since.elapsed() >= AGAIN;
-                if !closed && !impatient && since.elapsed() < self.options.grace {
+                if !complete && !impatient && since.elapsed() < self.options.grace {
                     return Ok(None);
                 }
-                self.cut_short = !closed && impatient;
+                self.cut_short = !complete && impatient;
                 ending
             }
             None if interrupted => Ending::Interrupted,
@@ -415,12 +397,7 @@ impl Recording<'_> {
             None => return Ok(None),
         };
         let waits = self.asked.is_none() && ending != Ending::TimeLimit;
-        if let Some(port) = self
-            .port
-            .as_mut()
-            .filter(|port| waits && port.trace().is_open() && !port.trace().is_closed())
-        {
-            port.ask_to_stop();
+        if waits && sources.ask_to_stop() {
             self.asked = Some((ending, Instant::now()));
             return Ok(None);
         }
@@ -428,22 +405,24 @@ impl Recording<'_> {
         Ok(Some(ending))
     }
 
-    fn finish(self, ending: Ending, not_found: Option<image::Error>) -> Result<Recorded, Error> {
-        let memory = self.memory.map(Follower::finish).transpose()?;
-        let sent = self.port.map(port::Port::finish).transpose()?;
-        let sending = sent.is_some();
-        if memory.is_none()
-            && sent
-                .as_ref()
-                .is_none_or(|sent| sent.flags.is_none() && sent.bytes == 0)
-        {
+    fn finish(self, ending: Ending, mut sources: Sources) -> Result<Recorded, Error> {
+        let not_found = sources.0.as_mut().and_then(MemorySource::not_found);
+        let (memory, received) = sources.finish()?;
+        let memory = memory.flatten();
+        let nothing = |received: &Received| received.flags.is_none() && received.bytes == 0;
+        if memory.is_none() && received.as_ref().is_none_or(nothing) {
+            let sending = received.is_some();
             return Err(match not_found {
-                None | Some(image::Error::None { .. }) => Error::NotStarted { ending, sending },
-                Some(error) => error.into(),
+                None | Some(locate::Error::None { .. }) => Error::NotStarted { ending, sending },
+                Some(error) => source::Error::from(error).into(),
             });
         }
         let unanswered = match self.asked {
-            Some(_) if sent.as_ref().is_some_and(|sent| sent.closed.is_none()) => {
+            Some(_)
+                if received
+                    .as_ref()
+                    .is_some_and(|received| received.closed.is_none()) =>
+            {
                 Some(if self.cut_short {
                     Unanswered::Interrupted
                 } else {
@@ -454,63 +433,9 @@ impl Recording<'_> {
         };
         Ok(Recorded {
             memory,
-            sent,
+            received,
             unanswered,
             ending,
         })
-    }
-}
-
-#[cfg(unix)]
-mod port {
-    use super::{Error, Options, Path, Qemu, Stdio, io, qemu};
-    use crate::sent::SentTrace;
-
-    pub(super) use crate::port::Port;
-
-    /// Starts the machine with a port, whose trace goes to `out`.
-    pub(super) fn open(
-        options: &Options<'_>,
-        stdout: Stdio,
-        out: &Path,
-    ) -> Result<(Qemu, Option<Port>), Error> {
-        let (machine, socket) = Qemu::spawn_with_port(options.launch, stdout)?;
-        let port = Port::new(socket, SentTrace::new(out)).map_err(|source: io::Error| {
-            qemu::Error::Process {
-                program: "The machine's port".to_owned(),
-                action: "listened to",
-                source,
-            }
-        })?;
-        Ok((machine, Some(port)))
-    }
-}
-
-#[cfg(not(unix))]
-mod port {
-    use super::{Error, Options, Path, Qemu, Stdio, follow};
-    use crate::sent::{Sent, SentTrace};
-
-    /// There is none here.
-    #[derive(Debug)]
-    pub(super) enum Port {}
-
-    impl Port {
-        pub(super) fn trace(&self) -> &SentTrace {
-            match *self {}
-        }
-        pub(super) fn step(&mut self) -> Result<usize, follow::Error> {
-            match *self {}
-        }
-        pub(super) fn ask_to_stop(&mut self) {
-            match *self {}
-        }
-        pub(super) fn finish(self) -> Result<Sent, follow::Error> {
-            match self {}
-        }
-    }
-
-    pub(super) fn open(_: &Options<'_>, _: Stdio, _: &Path) -> Result<(Qemu, Option<Port>), Error> {
-        Err(Error::NoPorts)
     }
 }

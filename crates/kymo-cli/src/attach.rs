@@ -6,7 +6,7 @@ use std::time::Duration;
 use kymo_capture::attach::{self, Machine, Options};
 
 use crate::exit::{Code, Usage};
-use crate::fresh::fresh_directory;
+use crate::output::create_directory;
 use crate::record::{OTHER_OUT, progress_bar, seconds, show, watch_interrupts};
 use crate::recover::address;
 use crate::summary;
@@ -66,10 +66,10 @@ fn machine(arguments: &Arguments) -> anyhow::Result<Machine<'_>> {
     }
 }
 
-/// Does it.
+/// `kymo attach`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let machine = machine(arguments)?;
-    let made = fresh_directory(&arguments.out, OTHER_OUT)?;
+    let made = create_directory(&arguments.out, OTHER_OUT)?;
     let interrupted = watch_interrupts()?;
     let bar = progress_bar();
     let options = Options {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use kymo_ctf::{Converted, Format, Keep, Trace};
 
 use crate::exit::{Code, Usage};
-use crate::fresh::{fresh_directory, refuse_inside};
 use crate::one;
+use crate::output::{create_directory, refuse_inside};
 use crate::progress::Progress;
 use crate::select::{self, Select, Verdict};
 use crate::summary::thousands;
@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         selects.push(arguments.selection.of(trace)?);
     }
     let places = places(traces, out);
-    let made = fresh_directory(out, "give another one")?;
+    let made = create_directory(out, "give another one")?;
     let undo = || {
         kymo_ctf::discard(out);
         made.undo();

@@ -21,7 +21,7 @@ use kymo_symbols::CodeMap;
 
 use crate::dump::{Counts, deliver, flush};
 use crate::exit::{BadInput, Code, Usage};
-use crate::fresh::fresh_directory;
+use crate::output::create_directory;
 use crate::record::{progress_bar, show};
 use crate::select::Select;
 use sites::{Kind, Site};
@@ -131,7 +131,7 @@ fn print(line: &[u8]) {
     }
 }
 
-/// Does it.
+/// `kymo cost`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let sites = find(arguments)?;
     let plugin = plugin(arguments.plugin.as_deref())?;
@@ -155,7 +155,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         &record::ram_file(&trace),
     )?;
 
-    let made = fresh_directory(&trace, "give another place with TMPDIR")?;
+    let made = create_directory(&trace, "give another place with TMPDIR")?;
     ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed))
         .context("cannot watch for interrupts (start kymo from another shell)")?;
     let bar = BAR.get_or_init(progress_bar);

@@ -104,7 +104,7 @@ explained!(
     kymo_capture::attach::Error,
     kymo_capture::qemu::Error,
     kymo_capture::record::Error,
-    kymo_capture::recover::Error,
+    kymo_capture::source::Error,
     kymo_ctf::Error,
     kymo_ctf::WriteError,
     kymo_export::Error,

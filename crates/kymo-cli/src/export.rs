@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use crate::exit::Code;
-use crate::fresh::refuse_inside;
 use crate::one;
+use crate::output::refuse_inside;
 use crate::progress::Progress;
 
 /// For `--help`.

@@ -4,17 +4,17 @@
 mod message;
 
 mod attach;
+mod boot_check;
 mod check;
 mod convert;
 mod cost;
 mod dump;
 mod exit;
 mod export;
-mod followed;
-mod fresh;
 mod lint;
 mod manual;
 mod one;
+mod output;
 mod pattern;
 mod progress;
 mod record;

@@ -14,8 +14,8 @@ use kymo_capture::qemu::{self, Boot, Launch};
 use kymo_capture::record::{self, Ending, Options, Progress, Recorded, Unanswered, Via};
 
 use crate::exit::Code;
-use crate::fresh::fresh_directory;
-use crate::{followed, summary};
+use crate::output::create_directory;
+use crate::{boot_check, summary};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -62,7 +62,7 @@ pub struct Arguments {
     /// The new trace directory.
     #[arg(long, short)]
     out: PathBuf,
-    /// The way that the trace takes out of the machine.
+    /// How the trace leaves the machine.
     #[arg(long, value_enum, default_value = "memory")]
     via: Way,
     /// Ends the recording so many seconds after the kernel has begun it, and the machine with it.
@@ -134,7 +134,7 @@ fn print(line: &[u8]) {
     }
 }
 
-/// Does it.
+/// `kymo record`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let ram = record::ram_file(&arguments.out);
     let via = Via::from(arguments.via);
@@ -169,7 +169,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     if via != Via::Memory {
         launch.check_port()?;
     }
-    let made = fresh_directory(&arguments.out, OTHER_OUT)?;
+    let made = create_directory(&arguments.out, OTHER_OUT)?;
     let interrupted = watch_interrupts()?;
     let bar = BAR.get_or_init(progress_bar);
     let options = Options {
@@ -186,15 +186,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let recorded = record::record(&options, |progress| show(bar, progress));
     bar.finish_and_clear();
     let recorded = recorded.inspect_err(|_| made.undo())?;
-    let found = say(&recorded, arguments, via, &boot);
+    let found = report(&recorded, arguments, via, &boot);
     Ok(match recorded.ending {
         Ending::PoweredOff | Ending::Interrupted | Ending::Duration if !found => Code::Ok,
         _ => Code::Findings,
     })
 }
 
-/// Says what came of it; whether there is anything wrong with it.
-fn say(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> bool {
+/// Prints what was recorded; gives whether anything is wrong with it.
+fn report(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> bool {
     let mut found = false;
     let mut how = format!("the machine {}; ", recorded.ending);
     if let Some(out) = via.memory(&arguments.out) {
@@ -213,7 +213,7 @@ fn say(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> boo
                     );
                 }
                 let not_rolling = boot.rolling && memory.overflow != Overflow::Overwrite;
-                found |= followed::say(&out, boot, not_rolling);
+                found |= boot_check::report(&out, boot, not_rolling);
             }
             None => {
                 message!("kymo: {how}there was no trace in its memory.");
@@ -221,9 +221,13 @@ fn say(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> boo
             }
         }
     }
-    if let (Some(out), Some(sent)) = (via.syscall(&arguments.out), &recorded.sent) {
-        message!("kymo: {how}{} has {}", out.display(), summary::sent(sent));
-        for line in summary::faults(sent) {
+    if let (Some(out), Some(received)) = (via.syscall(&arguments.out), &recorded.received) {
+        message!(
+            "kymo: {how}{} has {}",
+            out.display(),
+            summary::received(received)
+        );
+        for line in summary::faults(received) {
             message!("kymo: {line}");
         }
         match recorded.unanswered {
@@ -240,7 +244,7 @@ fn say(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> boo
                      holds what had arrived."
                 );
             }
-            None if sent.closed.is_none() => {
+            None if received.closed.is_none() => {
                 message!(
                     "kymo: the machine ended before the guest had said that all was sent; the \
                      trace holds what had arrived."
@@ -248,18 +252,18 @@ fn say(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> boo
             }
             None => {}
         }
-        if sent.another_session {
+        if received.another_session {
             message!(
                 "kymo: the guest opened another session after this one; the trace has the first \
                  only."
             );
         }
-        found |= !sent.is_whole();
-        if !sent.no_metadata && sent.packets > 0 {
-            found |= followed::say(
+        found |= !received.is_whole();
+        if !received.no_metadata && received.packets > 0 {
+            found |= boot_check::report(
                 &out,
                 boot,
-                boot.rolling && sent.flags.is_some() && !sent.is_rolling(),
+                boot.rolling && received.flags.is_some() && !received.is_rolling(),
             );
         }
     }
@@ -278,7 +282,7 @@ pub fn progress_bar() -> ProgressBar {
     bar
 }
 
-/// Says on the bar where a recording stands.
+/// Shows on the bar where a recording stands.
 pub fn show(bar: &ProgressBar, progress: Progress) {
     if bar.is_hidden() {
         return;

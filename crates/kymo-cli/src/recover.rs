@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kymo_capture::recover;
 
 use crate::exit::{Code, Usage};
-use crate::fresh::fresh_directory;
+use crate::output::create_directory;
 use crate::record::OTHER_OUT;
 use crate::summary;
 
@@ -38,7 +38,7 @@ pub fn address(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| "an address is a number such as 0x80000000".to_owned())
 }
 
-/// Does it.
+/// `kymo recover`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     // A directory as the image is a trace that was recorded, not memory.
     if arguments.image.is_dir() {
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         ))
         .into());
     }
-    let made = fresh_directory(&arguments.out, OTHER_OUT)?;
+    let made = create_directory(&arguments.out, OTHER_OUT)?;
     let recovered = recover::recover(&arguments.image, arguments.base, &arguments.out)
         .inspect_err(|_| made.undo())?;
     message!(
@@ -63,8 +63,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     );
     if recovered.was_running() {
         message!(
-            "kymo: the session was still running when the memory was taken; of a copy made on the \
-             run, the last records may be missing."
+            "kymo: the session was still running when the memory was taken. If the machine was \
+             running while its memory was copied, the newest records may be missing."
         );
     }
     Ok(Code::Ok)

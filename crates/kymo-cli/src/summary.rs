@@ -1,8 +1,8 @@
-//! What record and recover say at their end.
+//! What record, attach and recover say at their end.
 
 use kymo::ring::reader::Losses;
 use kymo_capture::Summary;
-use kymo_capture::sent::Sent;
+use kymo_capture::framed::Received;
 
 /// A number with commas between the thousands.
 pub fn thousands(number: u64) -> String {
@@ -88,19 +88,23 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// One line for what a guest has sent.
-pub fn sent(sent: &Sent) -> String {
+/// One line for what a guest has received.
+pub fn received(received: &Received) -> String {
     let plural = |count: u64| if count == 1 { "" } else { "s" };
     let packets = format!(
         "{} packet{} ({})",
-        thousands(sent.packets),
-        plural(sent.packets),
-        size(sent.bytes)
+        thousands(received.packets),
+        plural(received.packets),
+        size(received.bytes)
     );
-    let cpus = format!("from {} CPU{}", sent.cpus, plural(u64::from(sent.cpus)));
-    let lost = match sent.closed {
+    let cpus = format!(
+        "from {} CPU{}",
+        received.cpus,
+        plural(u64::from(received.cpus))
+    );
+    let lost = match received.closed {
         Some(totals) => totals.discarded.saturating_add(totals.overwritten),
-        None => sent.discarded,
+        None => received.discarded,
     };
     let lost = if lost == 0 {
         "no event".to_owned()
@@ -110,9 +114,9 @@ pub fn sent(sent: &Sent) -> String {
     format!("{packets} {cpus}; by the kernel's own count, {lost} lost.")
 }
 
-/// What was wrong with what a guest has sent, a line each.
-pub fn faults(sent: &Sent) -> Vec<String> {
-    let faults = &sent.faults;
+/// What was wrong with the line, a sentence each.
+pub fn faults(received: &Received) -> Vec<String> {
+    let faults = &received.faults;
     let mut lines = Vec::new();
     for (count, what) in [
         (
@@ -124,7 +128,7 @@ pub fn faults(sent: &Sent) -> Vec<String> {
             "frames came again, too late, or made no sense",
         ),
         (
-            sent.broken,
+            received.broken,
             "pieces of channels were no whole packet and are left out",
         ),
     ] {
@@ -138,10 +142,9 @@ pub fn faults(sent: &Sent) -> Vec<String> {
             "on its way, {bytes} bytes in {places} places were damaged and are left out."
         ));
     }
-    if sent.no_metadata {
+    if received.no_metadata {
         lines.push(
-            "of the metadata nothing whole arrived, so that no reader can open the trace."
-                .to_owned(),
+            "the metadata did not arrive whole, so that no reader can open the trace.".to_owned(),
         );
     }
     lines

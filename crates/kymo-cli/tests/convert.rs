@@ -274,10 +274,10 @@ fn what_cannot_be_done_leaves_nothing() {
     let full = folder.trace("full", 1);
     let file = format!("{trace}/cpu_0");
     for (code, arguments, words) in [
-        (2, [&*trace, &*inside], "is in the trace"),
-        (2, [&trace, &around], "is in the trace"),
+        (2, [&*trace, &*inside], "lies inside the input trace"),
+        (2, [&trace, &around], "lies inside the input trace"),
         (2, [&trace, &full], "is not empty: give a new directory"),
-        (2, [&trace, &file], "is in the trace"),
+        (2, [&trace, &file], "lies inside the input trace"),
         (2, [&file, &out], "give the trace's directory"),
         (3, [&folder.path("nowhere"), &out], "cannot read"),
     ] {

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use kymo_capture::image;
+use kymo_capture::locate;
 use kymo_capture::qemu::{Launch, Qemu};
 use kymo_ctf::{Item, Trace};
 use kymo_e2e::{babeltrace, hello, kymo, ledger, run, scratch};
@@ -34,8 +34,8 @@ fn wait_until(done: impl Fn() -> bool) {
 }
 
 fn is_tracing(ram: &Path) -> bool {
-    image::segments(ram, None)
-        .and_then(|segments| image::find(ram, &segments))
+    locate::segments(ram, None)
+        .and_then(|segments| locate::region(ram, &segments))
         .is_ok()
 }
 

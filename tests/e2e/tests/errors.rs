@@ -176,9 +176,9 @@ fn memory_that_holds_no_region_or_a_bad_one() {
         text
     };
     let image = trace.join(".ram");
-    let found = kymo_capture::image::find(
+    let found = kymo_capture::locate::region(
         &image,
-        &kymo_capture::image::segments(&image, None).unwrap(),
+        &kymo_capture::locate::segments(&image, None).unwrap(),
     )
     .unwrap();
     let at = found.offset as usize;

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use kymo_capture::image;
+use kymo_capture::locate;
 use kymo_capture::qemu::{Launch, Qemu};
 use kymo_e2e::{babeltrace, hello, kymo, run, scratch};
 
@@ -57,8 +57,8 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
         .with(["-qmp", &qmp]);
     let machine = Qemu::spawn(&launch, Stdio::null()).unwrap();
     let began = Instant::now();
-    while image::segments(&ram, None)
-        .and_then(|segments| image::find(&ram, &segments))
+    while locate::segments(&ram, None)
+        .and_then(|segments| locate::region(&ram, &segments))
         .is_err()
     {
         assert!(

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use kymo_capture::image;
+use kymo_capture::locate;
 use kymo_capture::qemu::{Launch, Qemu};
 use kymo_ctf::{Item, Trace};
 use kymo_e2e::{Random, babeltrace, hello, kymo, ledger, record, run, scratch, seed};
@@ -18,8 +18,8 @@ fn kills() -> u32 {
     std::env::var("KYMO_KILLS").map_or(10, |text| text.parse().expect("KYMO_KILLS is a number"))
 }
 
-fn find(ram: &Path) -> Result<image::Found, image::Error> {
-    image::find(ram, &image::segments(ram, None)?)
+fn find(ram: &Path) -> Result<locate::Found, locate::Error> {
+    locate::region(ram, &locate::segments(ram, None)?)
 }
 
 /// These machines may be slow; they are not dead.

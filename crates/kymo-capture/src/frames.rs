@@ -1,5 +1,5 @@
-//! Frames from a line, in order or counted. Bytes come in, messages go out; nothing is read or
-//! written here.
+//! Frames from a line, in order or counted. Bytes come in, messages go out: no file or socket is
+//! touched here.
 
 use kymo::Diagnostics;
 use kymo::wire::{self, Arrived, Frame, Kind, Open};
@@ -42,9 +42,9 @@ impl Faults {
     }
 }
 
-/// Puts frames together, and counts what is wrong with them.
+/// Puts frames together, and counts what is wrong with the line.
 #[derive(Debug, Default)]
-pub struct Receiver {
+pub struct FrameReader {
     /// What has arrived and is in no frame yet.
     waiting: Vec<u8>,
     /// The number that the next frame should have.
@@ -54,7 +54,7 @@ pub struct Receiver {
     faults: Faults,
 }
 
-impl Receiver {
+impl FrameReader {
     /// What was wrong so far.
     pub fn faults(&self) -> Faults {
         self.faults
@@ -160,9 +160,9 @@ mod tests {
     /// What comes of a line that arrives in pieces of `step` bytes: the numbers in the data,
     /// `u32::MAX` for a gap.
     fn through(line: &[u8], step: usize) -> (Vec<u32>, Faults) {
-        let mut receiver = Receiver {
+        let mut reader = FrameReader {
             next: first(line),
-            ..Receiver::default()
+            ..FrameReader::default()
         };
         let mut seen = Vec::new();
         let mut deliver = |message: Message<'_>| {
@@ -178,10 +178,10 @@ mod tests {
             Ok::<(), ()>(())
         };
         for piece in line.chunks(step) {
-            receiver.take(piece, &mut deliver).unwrap();
+            reader.take(piece, &mut deliver).unwrap();
         }
-        receiver.end(&mut deliver).unwrap();
-        (seen, receiver.faults())
+        reader.end(&mut deliver).unwrap();
+        (seen, reader.faults())
     }
 
     fn first(line: &[u8]) -> u32 {

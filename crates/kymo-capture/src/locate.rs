@@ -182,7 +182,7 @@ fn core_segments(file: &File) -> Option<Vec<Segment>> {
 ///
 /// # Errors
 /// Says what was found instead.
-pub fn find(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
+pub fn region(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
     let read = |source| Error::Read {
         path: path.display().to_string(),
         source,

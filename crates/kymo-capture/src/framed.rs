@@ -1,5 +1,5 @@
-//! A trace that a guest sends, channel by channel, written to a directory that is a trace at every
-//! moment.
+//! A trace that comes in frames, channel by channel, written to a directory that is a trace at
+//! every moment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use kymo::{ChannelKind, Diagnostics, flags, write_file_name};
 
+use crate::frames::{Faults, FrameReader, Message};
 use crate::packet_file::{HEADER_BYTES, PacketFile};
 use crate::packet_header::PacketHeader;
-use crate::receive::{Faults, Message, Receiver};
 use crate::region::publish_metadata;
 
 /// A guest that claims to have more channels is not believed: 4,096 CPUs.
@@ -19,9 +19,9 @@ const MAX_CHANNELS: u32 = 1 + 2 * 4096;
 /// How metadata begins (CTF 1.8.3, 7.3.2).
 const BEGINNING: &[u8] = b"/* CTF 1.8";
 
-/// What arrived.
+/// What came over a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct Received {
     /// The [`flags`] in effect, as the guest said; `None` if it never opened a session.
     pub flags: Option<u32>,
     /// Packets in the trace, and bytes of all that was sent of channels.
@@ -45,7 +45,7 @@ pub struct Sent {
     pub no_metadata: bool,
 }
 
-impl Sent {
+impl Received {
     /// Whether the ring reuses its oldest packets.
     pub fn is_rolling(&self) -> bool {
         self.flags.is_some_and(|flags| flags & flags::ROLLING != 0)
@@ -68,17 +68,17 @@ struct Channel {
     discarded: u64,
 }
 
-/// Takes what comes over a line and writes it.
+/// Takes the bytes of a line, and writes the trace that they carry.
 #[derive(Debug)]
-pub(crate) struct SentTrace {
+pub(crate) struct FramedTrace {
     out: PathBuf,
-    receiver: Receiver,
-    pages: Pages,
+    frames: FrameReader,
+    written: Channels,
 }
 
-/// What is written.
+/// The files, and what is not yet in them.
 #[derive(Debug)]
-struct Pages {
+struct Channels {
     out: PathBuf,
     metadata: Vec<u8>,
     /// Bytes of it that are in the file.
@@ -89,13 +89,13 @@ struct Pages {
     metadata_lost: bool,
     channels: BTreeMap<u32, Channel>,
     uuid: Option<[u8; 16]>,
-    sent: Sent,
+    received: Received,
 }
 
-impl SentTrace {
-    pub(crate) fn new(out: &Path) -> SentTrace {
+impl FramedTrace {
+    pub(crate) fn new(out: &Path) -> FramedTrace {
         let out = out.to_owned();
-        let pages = Pages {
+        let written = Channels {
             out: out.clone(),
             metadata: Vec::new(),
             published: 0,
@@ -103,12 +103,12 @@ impl SentTrace {
             metadata_lost: false,
             channels: BTreeMap::new(),
             uuid: None,
-            sent: Sent::default(),
+            received: Received::default(),
         };
-        SentTrace {
+        FramedTrace {
             out,
-            receiver: Receiver::default(),
-            pages,
+            frames: FrameReader::default(),
+            written,
         }
     }
 
@@ -118,90 +118,92 @@ impl SentTrace {
 
     /// Takes what has arrived.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let pages = &mut self.pages;
-        self.receiver.take(bytes, |message| pages.message(message))
+        let written = &mut self.written;
+        self.frames.take(bytes, |message| written.message(message))
     }
 
     /// Whether the guest has opened a session.
     pub(crate) fn is_open(&self) -> bool {
-        self.pages.sent.flags.is_some() || self.pages.sent.bytes > 0
+        self.written.received.flags.is_some() || self.written.received.bytes > 0
     }
 
     /// Whether it said that that was all.
     pub(crate) fn is_closed(&self) -> bool {
-        self.pages.sent.closed.is_some()
+        self.written.received.closed.is_some()
     }
 
     /// Bytes of channels that have come.
     pub(crate) fn bytes(&self) -> u64 {
-        self.pages.sent.bytes
+        self.written.received.bytes
     }
 
     /// Nothing more will come.
-    pub(crate) fn finish(mut self) -> io::Result<Sent> {
-        let pages = &mut self.pages;
-        self.receiver.end(|message| pages.message(message))?;
-        pages.publish()?;
-        let waiting = pages
+    pub(crate) fn finish(mut self) -> io::Result<Received> {
+        let written = &mut self.written;
+        self.frames.end(|message| written.message(message))?;
+        written.publish()?;
+        let waiting = written
             .channels
             .values()
             .filter(|channel| !channel.waiting.is_empty())
             .count();
-        let mut sent = std::mem::take(&mut pages.sent);
-        sent.broken += waiting as u64;
-        sent.faults = self.receiver.faults();
-        sent.discarded = pages
+        let mut received = std::mem::take(&mut written.received);
+        received.broken += waiting as u64;
+        received.faults = self.frames.faults();
+        received.discarded = written
             .channels
             .values()
             .fold(0, |sum, channel| channel.discarded.saturating_add(sum));
-        let mut cpus: Vec<u32> = pages
+        let mut cpus: Vec<u32> = written
             .channels
             .keys()
             .map(|channel| (channel - 1) / 2)
             .collect();
         cpus.dedup();
-        sent.cpus = cpus.len() as u32;
-        sent.no_metadata = pages.published == 0 && sent.flags.is_some();
-        Ok(sent)
+        received.cpus = cpus.len() as u32;
+        received.no_metadata = written.published == 0 && received.flags.is_some();
+        Ok(received)
     }
 }
 
-impl Pages {
+impl Channels {
     fn message(&mut self, message: Message<'_>) -> io::Result<()> {
-        if self.sent.another_session {
+        if self.received.another_session {
             return Ok(());
         }
         match message {
-            Message::Open(_) if self.sent.flags.is_some() => self.sent.another_session = true,
-            Message::Open(open) => self.sent.flags = Some(open.flags),
+            Message::Open(_) if self.received.flags.is_some() => {
+                self.received.another_session = true
+            }
+            Message::Open(open) => self.received.flags = Some(open.flags),
             Message::Gap => {
                 // Of which channel, nobody knows.
                 self.gap = true;
                 for channel in self.channels.values_mut() {
-                    self.sent.broken += u64::from(!channel.waiting.is_empty());
+                    self.received.broken += u64::from(!channel.waiting.is_empty());
                     channel.waiting.clear();
                     channel.lost = true;
                 }
             }
             Message::Data { channel: 0, bytes } => {
-                self.sent.bytes += bytes.len() as u64;
+                self.received.bytes += bytes.len() as u64;
                 // Where it begins, nothing of it was missing before.
                 let lost = std::mem::take(&mut self.gap)
                     && !bytes.is_empty()
                     && !bytes.starts_with(BEGINNING);
-                self.sent.broken += u64::from(lost);
+                self.received.broken += u64::from(lost);
                 self.metadata_lost |= lost;
                 self.metadata.extend_from_slice(bytes);
             }
             Message::Data { channel, bytes } if channel < MAX_CHANNELS => {
-                self.sent.bytes += bytes.len() as u64;
+                self.received.bytes += bytes.len() as u64;
                 self.publish()?;
                 self.packets(channel, bytes)?;
             }
-            Message::Data { .. } => self.sent.broken += 1,
+            Message::Data { .. } => self.received.broken += 1,
             Message::Close(diagnostics) => {
                 self.publish()?;
-                self.sent.closed = Some(diagnostics);
+                self.received.closed = Some(diagnostics);
             }
         }
         Ok(())
@@ -255,7 +257,7 @@ impl Pages {
                         == Some(u64::from(number))
             });
             let Some(head) = head else {
-                self.sent.broken += 1;
+                self.received.broken += 1;
                 channel.lost = true;
                 rest = &[];
                 break;
@@ -265,7 +267,7 @@ impl Pages {
             };
             channel.file.append(packet)?;
             channel.discarded = channel.discarded.max(head.discarded);
-            self.sent.packets += 1;
+            self.received.packets += 1;
             rest = after;
         }
         channel.waiting = rest.to_vec();
@@ -284,13 +286,13 @@ mod tests {
 
     /// A guest that sends these frames, numbered as they stand here; those of `lost` do not arrive.
     /// Gives what was sent and the numbers of the packets in the file.
-    fn sent(
+    fn received(
         name: &str,
         frames: &[(Kind, u32, Vec<u8>)],
         lost: &[usize],
-    ) -> (Sent, Option<Vec<u64>>, Option<Vec<u8>>) {
-        let out = std::env::temp_dir().join(format!("kymo-sent-{}-{name}", std::process::id()));
-        let mut trace = SentTrace::new(&out);
+    ) -> (Received, Option<Vec<u64>>, Option<Vec<u8>>) {
+        let out = std::env::temp_dir().join(format!("kymo-framed-{}-{name}", std::process::id()));
+        let mut trace = FramedTrace::new(&out);
         for (number, (kind, channel, payload)) in frames
             .iter()
             .enumerate()
@@ -301,7 +303,7 @@ mod tests {
                 .unwrap();
             trace.take(payload).unwrap();
         }
-        let sent = trace.finish().unwrap();
+        let received = trace.finish().unwrap();
         let numbers = |bytes: Vec<u8>| {
             packets(&bytes)
                 .unwrap()
@@ -312,7 +314,7 @@ mod tests {
         let found = fs::read(out.join("events_0")).ok().map(numbers);
         let metadata = fs::read(out.join("metadata")).ok();
         let _ = fs::remove_dir_all(&out);
-        (sent, found, metadata)
+        (received, found, metadata)
     }
 
     /// Metadata in two frames, packets 0 to 5 in frames of 100 bytes, the end.
@@ -354,16 +356,16 @@ mod tests {
 
     #[test]
     fn what_is_sent_in_pieces_is_written_in_packets() {
-        let (sent, numbers, metadata) = sent("pieces", &frames(), &[]);
+        let (received, numbers, metadata) = received("pieces", &frames(), &[]);
         assert_eq!(numbers.unwrap(), [0, 1, 2, 3, 4, 5]);
         assert_eq!(metadata.unwrap(), b"/* CTF 1.8 */ trace {};");
-        assert!(sent.is_whole() && sent.is_rolling());
+        assert!(received.is_whole() && received.is_rolling());
         assert_eq!(
             (
-                sent.packets,
-                sent.cpus,
-                sent.closed.unwrap().discarded,
-                sent.bytes
+                received.packets,
+                received.cpus,
+                received.closed.unwrap().discarded,
+                received.bytes
             ),
             (6, 1, 5, 5 * 120 + 4000 + 23)
         );
@@ -373,17 +375,21 @@ mod tests {
     fn a_piece_that_is_missing_costs_no_more_than_up_to_the_next_packet_that_a_frame_begins_with() {
         // Frame 4 has the rest of packet 0 and the beginning of packet 1; no later frame begins
         // with a packet.
-        let (sent, numbers, _) = sent("gap", &frames(), &[4]);
+        let (received, numbers, _) = received("gap", &frames(), &[4]);
         assert_eq!(numbers.unwrap(), [0; 0]);
         assert_eq!(
-            (sent.broken, sent.faults.missing, sent.is_whole()),
+            (
+                received.broken,
+                received.faults.missing,
+                received.is_whole()
+            ),
             (1, 1, false)
         );
         let mut frames = frames();
         frames.insert(6, (Kind::Data, EVENTS, packet(9, 200)));
-        let (sent, numbers, _) = self::sent("again", &frames, &[4]);
+        let (received, numbers, _) = self::received("again", &frames, &[4]);
         assert_eq!(
-            (numbers.unwrap(), sent.broken),
+            (numbers.unwrap(), received.broken),
             (vec![9], 2),
             "the rest of the one before is no packet"
         );
@@ -400,13 +406,13 @@ mod tests {
             (vec![3], true, false),
             (vec![last], true, false),
         ] {
-            let (sent, _, metadata) = sent("metadata", &all, &lost);
+            let (received, _, metadata) = received("metadata", &all, &lost);
             assert_eq!(
-                (metadata.is_some(), sent.is_whole()),
+                (metadata.is_some(), received.is_whole()),
                 (opens, whole),
                 "{lost:?}"
             );
-            assert_eq!(sent.no_metadata, !opens, "{lost:?}");
+            assert_eq!(received.no_metadata, !opens, "{lost:?}");
         }
     }
 
@@ -416,16 +422,18 @@ mod tests {
         other_trace[4] = 1;
         let mut other_cpu = packet(1, 120);
         other_cpu[80] = 1;
-        for odd in [other_trace, other_cpu, vec![0x55; 120]] {
+        for foreign in [other_trace, other_cpu, vec![0x55; 120]] {
             let mut frames = frames();
             frames.truncate(3);
             frames.extend(
-                [packet(0, 120), odd, packet(2, 120)].map(|packet| (Kind::Data, EVENTS, packet)),
+                [packet(0, 120), foreign, packet(2, 120)]
+                    .map(|packet| (Kind::Data, EVENTS, packet)),
             );
-            let (sent, numbers, _) = sent("other", &frames, &[]);
-            assert_eq!((numbers.unwrap(), sent.broken), (vec![0, 2], 1));
+            let (received, numbers, _) = received("other", &frames, &[]);
+            assert_eq!((numbers.unwrap(), received.broken), (vec![0, 2], 1));
         }
-        let (sent, numbers, _) = sent("number", &[(Kind::Data, 70_000, packet(0, 120))], &[]);
-        assert_eq!((numbers, sent.broken), (None, 1));
+        let (received, numbers, _) =
+            received("number", &[(Kind::Data, 70_000, packet(0, 120))], &[]);
+        assert_eq!((numbers, received.broken), (None, 1));
     }
 }

@@ -1,44 +1,44 @@
-//! Which programs have a file mapped: whether a machine still runs in it.
+//! The processes that have a file mapped: whether a machine still runs in it.
 
 use std::path::Path;
 
-/// Those that had it mapped when they were looked for.
+/// The processes that had a file mapped when they were looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Users {
+pub(crate) enum MappedBy {
     /// These processes.
     These(Vec<u32>),
-    /// None on this machine.
+    /// No process on this machine.
     Nobody,
-    /// That cannot be told here.
+    /// Not known: another user's processes, or another system, hide it.
     Unknown,
 }
 
 /// A file as the system's list of a process's mappings has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct FileId {
     device: (u32, u32),
     inode: u64,
 }
 
 #[cfg(target_os = "linux")]
-impl Identity {
-    pub(crate) fn of(file: &Path) -> Option<Identity> {
+impl FileId {
+    pub(crate) fn of(file: &Path) -> Option<FileId> {
         let stat = rustix::fs::stat(file).ok()?;
         let device = (
             rustix::fs::major(stat.st_dev),
             rustix::fs::minor(stat.st_dev),
         );
-        Some(Identity {
+        Some(FileId {
             device,
             inode: stat.st_ino,
         })
     }
 
-    /// Who has it mapped, but for other `kymo`s, which only look too.
-    pub(crate) fn users(self) -> Users {
+    /// The processes that have it mapped, without other `kymo`s, which only look too.
+    pub(crate) fn mapped_by(self) -> MappedBy {
         let own = std::process::id();
         let Ok(processes) = std::fs::read_dir("/proc") else {
-            return Users::Unknown;
+            return MappedBy::Unknown;
         };
         let mut found = Vec::new();
         let mut hidden = false;
@@ -63,21 +63,21 @@ impl Identity {
             }
         }
         match (found.is_empty(), hidden) {
-            (false, _) => Users::These(found),
-            (true, false) => Users::Nobody,
-            (true, true) => Users::Unknown,
+            (false, _) => MappedBy::These(found),
+            (true, false) => MappedBy::Nobody,
+            (true, true) => MappedBy::Unknown,
         }
     }
 
-    /// Whether one of these still has it mapped. A process that has ended has no mappings, whether
+    /// Whether one of these processes still has it mapped. A process that has ended has no mappings, whether
     /// anybody has noticed or not.
-    pub(crate) fn is_used_by(self, processes: &[u32]) -> bool {
+    pub(crate) fn is_mapped_by(self, processes: &[u32]) -> bool {
         processes
             .iter()
             .any(|id| std::fs::read(format!("/proc/{id}/maps")).is_ok_and(|maps| self.is_in(&maps)))
     }
 
-    /// Whether it is in such a list (proc(5)): address, permissions, offset, device, inode, path.
+    /// Whether the file is in a list of mappings (proc(5)): address, permissions, offset, device, inode, path.
     fn is_in(self, maps: &[u8]) -> bool {
         let (major, minor) = self.device;
         let device = format!("{major:02x}:{minor:02x}");
@@ -93,14 +93,14 @@ impl Identity {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Identity {
-    pub(crate) fn of(_file: &Path) -> Option<Identity> {
+impl FileId {
+    pub(crate) fn of(_file: &Path) -> Option<FileId> {
         None
     }
-    pub(crate) fn users(self) -> Users {
-        Users::Unknown
+    pub(crate) fn mapped_by(self) -> MappedBy {
+        MappedBy::Unknown
     }
-    pub(crate) fn is_used_by(self, _processes: &[u32]) -> bool {
+    pub(crate) fn is_mapped_by(self, _processes: &[u32]) -> bool {
         true
     }
 }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_mapping_is_found_by_device_and_inode() {
         let maps = b"7f0000000000-7f0000001000 rw-s 00000000 00:1f 123 /dev/shm/ram\n5500-6600 r-xp 00000000 08:01 45 /bin/x\n7ff-800 rw-p 0 00:00 0 \n";
-        let file = |major, minor, inode| Identity {
+        let file = |major, minor, inode| FileId {
             device: (major, minor),
             inode,
         };
@@ -133,14 +133,16 @@ mod tests {
             .spawn()
             .unwrap();
         let id = child.id();
-        let program = Identity::of(&std::fs::canonicalize("/bin/sh").unwrap()).unwrap();
-        while !program.is_used_by(&[id]) {
+        let program = FileId::of(&std::fs::canonicalize("/bin/sh").unwrap()).unwrap();
+        while !program.is_mapped_by(&[id]) {
             std::thread::yield_now();
         }
-        assert!(matches!(program.users(), Users::These(users) if users.contains(&id)));
+        assert!(
+            matches!(program.mapped_by(), MappedBy::These(processes) if processes.contains(&id))
+        );
         child.kill().unwrap();
         // Not yet waited for: the system still knows it.
-        while program.is_used_by(&[id]) {
+        while program.is_mapped_by(&[id]) {
             std::thread::yield_now();
         }
         child.wait().unwrap();

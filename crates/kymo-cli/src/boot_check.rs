@@ -1,16 +1,16 @@
-//! Whether the kernel did what its command line asked for.
+//! Whether a kernel did what the word `kymo=` of its command line asked for.
 
 use std::path::Path;
 
 use kymo_capture::qemu::Boot;
 use kymo_ctf::{Item, Trace};
 
-/// A kernel that does not follow shows it early.
+/// Events that are looked at: a kernel that does not read the word shows it early.
 const LOOKED_AT: usize = 100_000;
 
-/// Says where the kernel evidently did not; whether it did not. `not_rolling`: it was asked to keep
-/// the newest events and says that it does not.
-pub fn say(trace: &Path, boot: &Boot, not_rolling: bool) -> bool {
+/// Prints what the kernel evidently did not do; gives whether there was anything. `not_rolling`: it
+/// was asked to keep the newest events and says that it does not.
+pub fn report(trace: &Path, boot: &Boot, not_rolling: bool) -> bool {
     if not_rolling {
         message!(
             "kymo: the kernel was asked to keep the newest events and keeps the oldest: does it \
@@ -32,7 +32,7 @@ pub fn say(trace: &Path, boot: &Boot, not_rolling: bool) -> bool {
     not_rolling || stray.is_some()
 }
 
-/// An event that was not asked for. Names and states, which have streams of their own, explain
+/// The name of an event that was not asked for. Names and states, which have streams of their own, explain
 /// others and are always there, as is what Kymo says of itself.
 fn stray(trace: &Path, boot: &Boot) -> Option<String> {
     // A trace that cannot be read is found out by whoever reads it.

@@ -1,4 +1,4 @@
-//! Directories that a trace is written to.
+//! Where output goes: new directories, and never into the trace that is read.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -7,23 +7,23 @@ use anyhow::Context as _;
 
 use crate::exit::Usage;
 
-/// A directory that was made, or was there and empty.
-pub struct Fresh {
-    /// What was made: the directory, and those above it that were not there either.
+/// An empty directory for a new trace.
+pub struct OutputDirectory {
+    /// The directories that were made for it: itself, and those above it that did not exist.
     made: Vec<PathBuf>,
 }
 
-impl Fresh {
-    /// Takes away again what we made, if nothing came of it.
+impl OutputDirectory {
+    /// Removes the directories that were made and hold nothing.
     pub fn undo(&self) {
-        // Fails, rightly, if something is in it.
+        // Fails, rightly, where something is in it.
         self.made.iter().for_each(|path| drop(fs::remove_dir(path)));
     }
 }
 
-/// Makes the directory for a new trace; refuses one that holds something. `how` says how another
-/// one is given.
-pub fn fresh_directory(path: &Path, how: &str) -> anyhow::Result<Fresh> {
+/// Makes the directory for a new trace; refuses one that holds something. `how` tells the user how
+/// to give another one.
+pub fn create_directory(path: &Path, how: &str) -> anyhow::Result<OutputDirectory> {
     match fs::read_dir(path) {
         Ok(mut entries) => {
             if entries.next().is_some() {
@@ -33,7 +33,7 @@ pub fn fresh_directory(path: &Path, how: &str) -> anyhow::Result<Fresh> {
                 ))
                 .into());
             }
-            Ok(Fresh { made: Vec::new() })
+            Ok(OutputDirectory { made: Vec::new() })
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let made = path
@@ -42,7 +42,7 @@ pub fn fresh_directory(path: &Path, how: &str) -> anyhow::Result<Fresh> {
             let made = made.map(Path::to_owned).collect();
             fs::create_dir_all(path)
                 .with_context(|| format!("cannot make the directory {} ({how})", path.display()))?;
-            Ok(Fresh { made })
+            Ok(OutputDirectory { made })
         }
         Err(_) => Err(Usage(format!(
             "{} is no directory that a trace could be written to: {how}",
@@ -52,18 +52,18 @@ pub fn fresh_directory(path: &Path, how: &str) -> anyhow::Result<Fresh> {
     }
 }
 
-/// Refuses to write where it would become a part of the trace.
+/// Refuses output that would become a part of the input trace.
 pub fn refuse_inside(out: &Path, trace: &Path) -> Result<(), Usage> {
     match is_in(out, trace) {
         true => Err(Usage(format!(
-            "{} is in the trace, of which it would be a part: give another place",
+            "the output {} lies inside the input trace; choose another place",
             out.display()
         ))),
         false => Ok(()),
     }
 }
 
-/// Whether what is to be written would lie in the directory, or be it.
+/// Whether the output would lie in the directory, or be it.
 fn is_in(out: &Path, directory: &Path) -> bool {
     let Ok(directory) = directory.canonicalize() else {
         return false;
@@ -80,8 +80,8 @@ fn is_in(out: &Path, directory: &Path) -> bool {
     there.is_some_and(|path| path.starts_with(&directory))
 }
 
-/// The same place without steps into directories that are not there and out of them again: these
-/// are made on the way.
+/// The path without steps into directories that do not exist and out of them again: these are made
+/// on the way.
 fn without_detours(path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for component in path.components() {

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kymo::{ChannelKind, Diagnostics, flags, write_file_name};
+use kymo::{ChannelId, ChannelKind, ChannelSet, Diagnostics, flags};
 
 use crate::frames::{Faults, FrameReader, Message};
 use crate::packet_file::{HEADER_BYTES, PacketFile};
@@ -46,6 +46,14 @@ pub struct Received {
 }
 
 impl Received {
+    /// How channels are numbered, for as many CPUs as there may be.
+    fn numbered(&self) -> ChannelSet {
+        ChannelSet {
+            cpus: u32::MAX,
+            samples: self.flags.is_some_and(|bits| bits & flags::SAMPLES != 0),
+        }
+    }
+
     /// Whether the ring reuses its oldest packets.
     pub fn is_rolling(&self) -> bool {
         self.flags.is_some_and(|flags| flags & flags::ROLLING != 0)
@@ -154,10 +162,11 @@ impl FramedTrace {
             .channels
             .values()
             .fold(0, |sum, channel| channel.discarded.saturating_add(sum));
+        let numbered = received.numbered();
         let mut cpus: Vec<u32> = written
             .channels
             .keys()
-            .map(|channel| (channel - 1) / 2)
+            .filter_map(|&channel| numbered.get(channel)?.cpu())
             .collect();
         cpus.dedup();
         received.cpus = cpus.len() as u32;
@@ -221,12 +230,15 @@ impl Channels {
     }
 
     fn packets(&mut self, number: u32, bytes: &[u8]) -> io::Result<()> {
+        let numbered = self.received.numbered();
         let channel = match self.channels.entry(number) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                let mut name = String::new();
-                // A String takes all that is written to it.
-                let _ = write_file_name(number, &mut name);
+                // `message` takes no number that is not a CPU's channel.
+                let name = numbered
+                    .get(number)
+                    .unwrap_or(ChannelId::Metadata)
+                    .to_string();
                 fs::create_dir_all(&self.out)?;
                 let file = PacketFile::create(&self.out.join(name))?;
                 entry.insert(Channel {

@@ -264,11 +264,9 @@ impl TraceWriter {
             .map(|index| region.shape(source, index))
             .collect::<Result<_, _>>()?;
         let mut streams = Vec::new();
-        for cpu in 0..header.cpus {
-            for kind in ChannelKind::ALL.into_iter().take(header.kinds as usize) {
-                let reader = region.channel(source, cpu, kind)?;
-                streams.push(Stream::new(reader, header.uuid, header.clock_start));
-            }
+        for (cpu, kind) in region.channels().streams() {
+            let reader = region.channel(source, cpu, kind)?;
+            streams.push(Stream::new(reader, header.uuid, header.clock_start));
         }
         fs::create_dir_all(directory)?;
         publish_metadata(directory, &metadata)?;

@@ -74,6 +74,7 @@ fn the_version_names_the_formats() {
         uuid: [0; 16],
         clock,
         hosted: true,
+        samples: false,
     };
     kymo::ctf::tsdl::write(&mut metadata, &session, &kymo::vocabulary::ALL).unwrap();
     let (major, minor) = kymo::ctf::VERSION;

@@ -115,8 +115,7 @@ impl Machine {
     fn drain(&self, buffer_words: usize) -> usize {
         let mut calls = 0;
         for channel in 0..=2 * CPUS as u32 {
-            let mut name = String::new();
-            kymo::write_file_name(channel, &mut name).unwrap();
+            let name = self.recorder.channels().get(channel).unwrap().to_string();
             let mut file = OpenOptions::new()
                 .create(true)
                 .append(true)
@@ -423,8 +422,7 @@ fn three_hundred_cpus() {
     fs::create_dir_all(&folders[0]).unwrap();
     let mut buffer = vec![0; 1000];
     for channel in 0..=2 * CPUS as u32 {
-        let mut name = String::new();
-        kymo::write_file_name(channel, &mut name).unwrap();
+        let name = recorder.channels().get(channel).unwrap().to_string();
         let mut file = fs::File::create(folders[0].join(name)).unwrap();
         loop {
             let len = recorder.read(0, channel, Some(&mut buffer)).unwrap();

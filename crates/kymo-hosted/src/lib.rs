@@ -137,9 +137,7 @@ fn is_quiet(memory: &Memory) -> bool {
     let Ok(region) = Region::open(&live) else {
         return true;
     };
-    let channels =
-        (0..region.header().cpus).flat_map(|cpu| ChannelKind::ALL.map(|kind| (cpu, kind)));
-    channels.into_iter().all(|(cpu, kind)| {
+    region.channels().streams().all(|(cpu, kind)| {
         region
             .channel(&live, cpu, kind)
             .is_ok_and(|channel| channel.is_quiet(&live).unwrap_or(true))
@@ -305,10 +303,9 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
         overflow: options.overflow,
         consumer: Consumer::Kernel,
         clock: clock(),
-        phys: 0,
-        build_id: [0; 20],
         seed: u64::from(std::process::id()),
         hosted: true,
+        ..Config::DEFAULT
     };
     config.check(config.cpus, vocabulary.max_record_words(), LocalCas::KIND)?;
     static STARTING: Mutex<()> = Mutex::new(());

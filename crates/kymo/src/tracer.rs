@@ -12,7 +12,7 @@ use crate::ring::payload::{InPlace, PayloadWriter};
 use crate::ring::{
     Environment, RawEvent, RawName, RecordType, Report, Reserve, StepBack, switches,
 };
-use crate::vocabulary::{Channel, ClockBack};
+use crate::vocabulary::ClockBack;
 
 /// What the ring asks for, from what a port provides.
 // SAFETY: `Platform` promises the same, word by word.
@@ -56,7 +56,7 @@ unsafe impl<P: Platform> Environment for P {
             return None;
         }
         let report = ClockBack {
-            channel: Channel::of(step.channel),
+            channel: step.channel,
             count: step.count,
             ticks: step.ticks,
         };

@@ -16,7 +16,8 @@
 //! receiver may ask it to `Stop`. A receiver that finds no frame where one should begin passes on
 //! to the next; the numbers tell it how many it has missed.
 
-use crate::recorder::Diagnostics;
+use crate::channel::ChannelSet;
+use crate::recorder::{Diagnostics, flags};
 use crate::ring::layout::Crc32;
 
 /// How a frame begins: `KYMF`.
@@ -49,13 +50,18 @@ impl Kind {
 /// What `Open` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// Channels, the metadata's included: numbered as [`Recorder`](crate::Recorder) does.
+    /// Channels, the metadata's included: numbered as in [`ChannelSet`].
     pub channels: u32,
     /// The [`flags`](crate::flags) in effect.
     pub flags: u32,
 }
 
 impl Open {
+    /// The channels, by number.
+    pub const fn channel_set(&self) -> ChannelSet {
+        ChannelSet::of_len(self.channels, self.flags & flags::SAMPLES != 0)
+    }
+
     /// As payload.
     pub fn to_bytes(self) -> [u8; 8] {
         join([self.channels.to_le_bytes(), self.flags.to_le_bytes()])
@@ -253,6 +259,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let first = next();
+        assert_eq!(open.channel_set().len(), 9);
         assert_eq!(
             (first.kind, first.number, Open::from_bytes(first.payload)),
             (Kind::Open, 0, Some(open))

@@ -39,12 +39,12 @@ impl Settings {
         },
     };
 
-    /// Whether to record from boot on: unless told otherwise, and unless a program is to.
+    /// Whether to record from boot on. Default: yes, unless a program is to send its trace.
     pub fn records_from_boot(&self) -> bool {
         self.kymo.start.unwrap_or(!self.kymo.send)
     }
 
-    /// What is to be done, in order: workloads, and programs with what they are told, between
+    /// What is to be done, in order: workloads, and programs with their arguments, between
     /// commas.
     pub fn runs(&self) -> impl Iterator<Item = &'static str> {
         self.line

@@ -163,14 +163,19 @@ pub fn status(address: usize) -> Result<i64, Error> {
     space::check(address, size_of::<Status>(), true)?;
     permitted()?;
     let _turn = Turn::take();
-    let (state, counts) = interruptibly(|| (RECORDER.state(), RECORDER.history().counts()));
+    let (state, counts) = interruptibly(|| {
+        (
+            RECORDER.state(kymo::Mode::Trace),
+            RECORDER.history().counts(),
+        )
+    });
     let is_idle = state == kymo::State::Idle;
     let status = Status {
         state: state as u64,
         channels: if is_idle {
             0
         } else {
-            1 + 2 * arch::harts() as u64
+            RECORDER.channels().len().into()
         },
         flags: if is_idle {
             0

@@ -122,7 +122,7 @@ impl Console {
         self.device.notify(CONTROL_OUT);
     }
 
-    /// Takes note of what the device has told.
+    /// Takes in the device's control messages.
     fn listen(&mut self) {
         while let Some((index, _)) = self.control_in.take() {
             // SAFETY: taken back just now.

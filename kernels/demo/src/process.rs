@@ -19,7 +19,7 @@ const PROCESSES: usize = 32;
 /// Bytes of a command line at most.
 pub const LINE: usize = 256;
 
-/// A program's name, and what it is told.
+/// A program's name and arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     bytes: [u8; LINE],

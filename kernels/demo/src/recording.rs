@@ -31,11 +31,11 @@ pub fn config(settings: &Settings, rings: &Rings) -> Config {
     }
     // FNV-1a: another command line, another session.
     let hash = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
-    let either = |told: u64, unless_told| {
-        if told == 0 {
-            unless_told
+    let either = |asked: u64, default| {
+        if asked == 0 {
+            default
         } else {
-            u32::try_from(told).unwrap_or(u32::MAX)
+            u32::try_from(asked).unwrap_or(u32::MAX)
         }
     };
     Config {
@@ -94,7 +94,8 @@ pub fn start_at_boot(settings: &Settings) -> Result<(), Refused> {
 /// Ends recording. Gives the number of channels.
 pub fn stop(mode: u32) -> Result<u32, Refused> {
     if flags() & kymo::flags::ROLLING != 0 {
-        // What was told at the start may be gone. Where this is refused, so is what follows.
+        // The state that was recorded at the start may be gone. Where this is refused, so is what
+        // follows.
         let _ = RECORDER.snapshot(mode);
     }
     RECORDER.stop(mode)
@@ -111,8 +112,8 @@ pub fn is_permitted() -> bool {
     process::rights() & rights::PERF != 0
 }
 
-/// Tells of every process and thread, so that a session that starts late knows what each does. What
-/// things are called is told before they are used.
+/// Records every process and thread, so that a session that starts late knows what each does. Names
+/// are recorded before their things are used.
 pub fn dump_state() {
     process::dump_state();
     SCHEDULER.lock().dump_state();

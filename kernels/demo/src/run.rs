@@ -30,18 +30,18 @@ pub fn all(settings: &Settings) -> bool {
 
 fn what_is_said(settings: &Settings) -> bool {
     if settings.runs().next().is_none() {
-        return one(settings.workload, settings.rounds);
+        return run_word(settings.workload, settings.rounds);
     }
     // All of them, whatever becomes of one.
     settings
         .runs()
-        .filter(|run| !one(run, settings.rounds))
+        .filter(|run| !run_word(run, settings.rounds))
         .count()
         == 0
 }
 
-/// A workload, or a program with what it is told, between commas.
-fn one(run: &str, rounds: u32) -> bool {
+/// Runs a workload, or a program with its arguments, between commas.
+fn run_word(run: &str, rounds: u32) -> bool {
     if let Some(workload) = Workload::named(run) {
         workload.run(rounds);
         return true;

@@ -62,7 +62,7 @@ pub struct Thread {
     pub tid: Tid,
     pub pid: Pid,
     pub name: &'static str,
-    /// When that was told last, and what its process is called.
+    /// When its name was recorded last, and that of its process.
     pub named: NameEpoch,
     pub process_named: NameEpoch,
     pub state: State,
@@ -262,7 +262,7 @@ pub fn spawn(name: &'static str, prio: i16, entry: fn(usize), argument: usize) -
     try_spawn(name, prio, entry, argument).expect("the table of threads has room")
 }
 
-/// The same; `None` where the table is full.
+/// Makes a thread of the kernel's; `None` where the table is full.
 pub fn try_spawn(name: &'static str, prio: i16, entry: fn(usize), argument: usize) -> Option<Tid> {
     let mut scheduler = SCHEDULER.lock();
     let new = New {

@@ -132,7 +132,7 @@ static END: AtomicU64 = AtomicU64::new(0);
 
 /// Whether a hart has come to boot.
 static BOOTED: AtomicBool = AtomicBool::new(false);
-/// What the other harts are told.
+/// The settings for the other harts.
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The hart that the firmware chose to boot; it need not be hart 0.
@@ -142,7 +142,7 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
         fn start_hart();
     }
     // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one
-    // went, instead of where it was told to.
+    // went, instead of where it was sent.
     if BOOTED.swap(true, Ordering::Relaxed) {
         loop {
             // SAFETY: the first hart stores what stays.

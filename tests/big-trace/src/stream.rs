@@ -62,6 +62,7 @@ impl Writer {
                 uuid: UUID,
                 clock,
                 hosted: false,
+                samples: false,
             },
             &ALL,
         )?;

@@ -194,7 +194,7 @@ fn memory_that_holds_no_region_or_a_bad_one() {
     newer[at + 8] += 1;
     let text = recover(&newer, "newer", 3);
     assert!(
-        text.contains("layout version 2") && text.contains("use the kymo"),
+        text.contains("layout version 3") && text.contains("use the kymo"),
         "{text}"
     );
     let mut damaged = ram.clone();

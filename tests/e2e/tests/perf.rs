@@ -43,8 +43,7 @@ impl Received {
             .unwrap_or_else(|| panic!("nothing was sent:\n{}", self.console));
         for (&channel, bytes) in &self.channels {
             assert!(channel < open.channels);
-            let mut name = String::new();
-            kymo::write_file_name(channel, &mut name).unwrap();
+            let name = open.channel_set().get(channel).unwrap().to_string();
             File::create(folder.join(name))
                 .unwrap()
                 .write_all(bytes)

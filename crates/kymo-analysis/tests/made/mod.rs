@@ -99,6 +99,7 @@ impl Made {
                 uuid: UUID,
                 clock,
                 hosted: false,
+                samples: false,
             },
             &ALL,
         )

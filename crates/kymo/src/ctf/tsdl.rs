@@ -14,6 +14,8 @@ pub struct Session {
     pub clock: Clock,
     /// Whether this is a user-space program.
     pub hosted: bool,
+    /// Whether there are streams of samples.
+    pub samples: bool,
 }
 
 /// Writes the metadata.
@@ -92,10 +94,12 @@ pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -
         "typealias integer {{ size = {TIME_BITS}; align = 1; signed = false; map = \
          clock.kymo.value; }} := low_time_t;\n"
     )?;
-    for kind in ChannelKind::ALL {
+    let is_there = |kind| session.samples || kind != ChannelKind::Samples;
+    for kind in ChannelKind::ALL.into_iter().filter(|&kind| is_there(kind)) {
         stream(out, kind)?;
     }
-    for event in vocabulary.events() {
+    let events = vocabulary.events().iter();
+    for event in events.filter(|event| is_there(event.channel)) {
         write_event(out, event)?;
     }
     Ok(())

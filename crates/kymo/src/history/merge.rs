@@ -40,7 +40,7 @@ pub(super) struct Merge<'a, S> {
 }
 
 impl<'a, S: Source> Merge<'a, S> {
-    /// The same of other CPUs, and cleared up to another record.
+    /// This merge for other CPUs, cleared up to another record.
     pub(super) fn of(&self, cpus: Range<u32>, cleared: Option<Key>) -> Merge<'a, S> {
         Merge {
             source: self.source,
@@ -55,14 +55,17 @@ impl<'a, S: Source> Merge<'a, S> {
     /// The channels, each with what is known about its writer. One whose constants make no sense is
     /// left out.
     pub(super) fn channels(&self) -> impl Iterator<Item = (ChannelReader, View)> {
-        let kinds = ChannelKind::ALL;
+        let channels = self.region.channels();
+        let kinds = ChannelKind::ALL
+            .into_iter()
+            .filter(move |&kind| channels.has(kind));
         self.cpus.clone().flat_map(move |cpu| {
             let view = if self.dead == Some(cpu) {
                 View::PostMortem
             } else {
                 View::Live
             };
-            kinds.into_iter().filter_map(move |kind| {
+            kinds.clone().filter_map(move |kind| {
                 Some((self.region.channel(self.source, cpu, kind).ok()?, view))
             })
         })

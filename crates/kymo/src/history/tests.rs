@@ -187,26 +187,23 @@ fn check_of(seq: u32) -> u32 {
 fn by_channel_readers(source: &impl Source, vocabulary: &Vocabulary) -> (Vec<Whole>, Counts) {
     let region = Region::open(source).unwrap();
     let (mut records, mut counts) = (Vec::new(), Counts::default());
-    for cpu in 0..region.header().cpus {
-        for kind in ChannelKind::ALL {
-            let mut reader = region.channel(source, cpu, kind).unwrap();
-            let mut scratch = vec![0; reader.scratch_words()];
-            while let Some(mut batch) = reader.read(source, View::PostMortem, &mut scratch).unwrap()
-            {
-                while let Some(record) = batch.next_record(vocabulary) {
-                    records.push((
-                        record.time,
-                        cpu,
-                        kind as u32,
-                        record.id,
-                        record.payload.to_vec(),
-                    ));
-                }
+    for (cpu, kind) in region.channels().streams() {
+        let mut reader = region.channel(source, cpu, kind).unwrap();
+        let mut scratch = vec![0; reader.scratch_words()];
+        while let Some(mut batch) = reader.read(source, View::PostMortem, &mut scratch).unwrap() {
+            while let Some(record) = batch.next_record(vocabulary) {
+                records.push((
+                    record.time,
+                    cpu,
+                    kind as u32,
+                    record.id,
+                    record.payload.to_vec(),
+                ));
             }
-            reader.refresh_dropped(source).unwrap();
-            counts.overwritten += reader.losses().overwritten;
-            counts.discarded += reader.losses().dropped;
         }
+        reader.refresh_dropped(source).unwrap();
+        counts.overwritten += reader.losses().overwritten;
+        counts.discarded += reader.losses().dropped;
     }
     // Stable: records of one channel keep their order.
     records.sort_by_key(|record| (record.0, record.1, record.2));

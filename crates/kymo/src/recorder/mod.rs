@@ -1,57 +1,40 @@
-//! The kernel's one door to its sessions: `start`, `read`, `stop`, `finish`, with the rules that
-//! system calls need.
+//! The kernel's one door to its sessions: `start`, `read`, `stop`, `finish` by [`Mode`], with the
+//! rules that system calls need.
 //!
-//! ```text
-//! idle --start--> running --stop--> stopped --finish--> idle        running --finish--> idle
-//! ```
-//! A call that does not fit the state is refused and changes nothing. `start` and `stop` take a
-//! while, in which other CPUs may call: a second `start` is then [`Refused::InProgress`], and
-//! `read` works from the end of `start` to the beginning of `finish`.
+//! A session is a set of modes over one region, one clock and one set of channels: [`mode`] has the
+//! table of states. A call that does not fit the state is refused and changes nothing. `start` and
+//! `stop` take a while, in which other CPUs may call: a second `start` is then
+//! [`Refused::InProgress`], and `read` works from the end of `start` to the beginning of `finish`.
+
+mod mode;
+
+pub use mode::{Mode, State};
 
 use core::cell::UnsafeCell;
 use core::fmt;
 
+use crate::channel::{ChannelId, ChannelKind, ChannelSet};
 use crate::ctf::stream::Stream;
 use crate::event::{Vocabulary, name_fits};
 use crate::history::History;
 use crate::platform::{Call, Platform};
 use crate::ring::config::{Config, Error};
-use crate::ring::layout::{ChannelKind, Consumer, Overflow};
+use crate::ring::layout::{Consumer, Overflow};
 use crate::ring::reader::{Losses, Region, View};
 use crate::ring::region::Memory;
 use crate::ring::source::Source;
 use crate::session::Session;
 use crate::sync::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use crate::tracer::Tracer;
-
-/// What is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Mode {
-    /// What happened: events.
-    Trace = 0,
-    /// Where the time goes: instruction pointers at intervals.
-    Sample = 1,
-    /// How much of the hardware was used: counters.
-    Count = 2,
-}
-
-impl Mode {
-    /// Every mode, by number.
-    pub const ALL: [Mode; 3] = [Mode::Trace, Mode::Sample, Mode::Count];
-
-    /// Whether this build has it.
-    pub const fn is_built(self) -> bool {
-        matches!(self, Mode::Trace) && crate::COMPILED_IN
-    }
-}
+use mode::States;
 
 /// Flags of `start`.
 pub mod flags {
     /// A full ring reuses its oldest packet instead of dropping new events.
     pub const ROLLING: u32 = 1;
-    /// All flags there are.
+    /// All flags that `start` takes.
     pub const ALL: u32 = ROLLING;
+    /// There are channels of samples. What `start` makes of its configuration: it does not take it.
+    pub const SAMPLES: u32 = 1 << 31;
 }
 
 /// What `start` gives.
@@ -84,7 +67,8 @@ pub enum Refused {
     Memory(usize),
     /// Another number in the configuration cannot be used (EINVAL).
     Config(Error),
-    /// Another `read` of the same channel is at work (EBUSY).
+    /// Another `read` of the same channel is at work, or a `start`, `stop` or `finish` of another
+    /// mode (EBUSY).
     Busy,
 }
 
@@ -117,7 +101,9 @@ impl fmt::Display for Refused {
             Refused::InProgress => f.write_str("a session is in progress: finish it first"),
             Refused::Memory(needed) => Error::Memory(*needed).fmt(f),
             Refused::Config(error) => error.fmt(f),
-            Refused::Busy => f.write_str("another read of this channel is at work"),
+            Refused::Busy => {
+                f.write_str("another call is at work on this channel or session: try again")
+            }
         }
     }
 }
@@ -147,40 +133,6 @@ impl Diagnostics {
         self.overwritten = self.overwritten.saturating_add(losses.overwritten);
         self.clock_back = self.clock_back.saturating_add(losses.clock_back);
         self.abandoned = self.abandoned.saturating_add(losses.abandoned);
-    }
-}
-
-/// Where a session stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum State {
-    /// There is none.
-    Idle = 0,
-    /// `start` is at work.
-    Starting = 1,
-    /// Events are recorded.
-    Running = 2,
-    /// `stop` is at work.
-    Stopping = 3,
-    /// No more events are recorded; the rings hold what they held.
-    Stopped = 4,
-    /// `finish` is at work.
-    Finishing = 5,
-}
-
-impl State {
-    const ALL: [State; 6] = [
-        State::Idle,
-        State::Starting,
-        State::Running,
-        State::Stopping,
-        State::Stopped,
-        State::Finishing,
-    ];
-
-    /// Whether there is something to read.
-    const fn is_readable(self) -> bool {
-        matches!(self, State::Running | State::Stopping | State::Stopped)
     }
 }
 
@@ -237,15 +189,17 @@ impl<T> Drop for Claim<'_, T> {
 /// A kernel's sessions over one region, one at a time:
 /// `static RECORDER: kymo::Recorder<MyPlatform, 4> = kymo::Recorder::new(REGION.memory(), &VOCABULARY);`
 ///
-/// Channels are numbered: 0 is the metadata, `1 + 2 * cpu` a CPU's names, `2 + 2 * cpu` its events.
-/// Everything that is read of one of them, in order, is a file of the trace: [`write_file_name`]
-/// has its name.
+/// [`channels`](Recorder::channels) numbers the channels. Everything that is read of one of them,
+/// in order, is a file of the trace; its [`ChannelId`] prints as the file's name.
 pub struct Recorder<P, const CPUS: usize> {
     memory: Memory,
     vocabulary: &'static Vocabulary,
     history: History,
-    state: AtomicU32,
-    /// Channels of the present session.
+    /// The modes that this build has.
+    built: &'static [Mode],
+    /// The [`States`] of all modes.
+    states: AtomicU32,
+    /// CPUs of the present session, 0 where there is none; the sign says whether it has samples.
     channels: AtomicU32,
     session: Exclusive<Option<Session<P>>>,
     /// Bytes of the metadata that were read.
@@ -260,33 +214,9 @@ unsafe impl<P: Platform, const CPUS: usize> Sync for Recorder<P, CPUS> {}
 impl<P, const CPUS: usize> fmt::Debug for Recorder<P, CPUS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorder")
-            .field("state", &self.state.load(Relaxed))
+            .field("states", &States::from_word(self.states.load(Relaxed)))
             .finish_non_exhaustive()
     }
-}
-
-/// Writes the name of a channel's file: `metadata`, `names_0`, `events_0`, `names_1` ...
-///
-/// # Errors
-/// Those of `out`.
-pub fn write_file_name(channel: u32, out: &mut impl fmt::Write) -> fmt::Result {
-    match place(channel) {
-        None => out.write_str("metadata"),
-        Some((cpu, kind)) => write!(out, "{}_{cpu}", kind.label()),
-    }
-}
-
-/// CPU and kind of a channel; `None` for the metadata.
-fn place(channel: u32) -> Option<(u32, ChannelKind)> {
-    let index = channel.checked_sub(1)?;
-    Some((
-        index / 2,
-        if index.is_multiple_of(2) {
-            ChannelKind::Names
-        } else {
-            ChannelKind::Events
-        },
-    ))
 }
 
 impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
@@ -296,7 +226,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             memory,
             vocabulary,
             history: History::new(memory, vocabulary),
-            state: AtomicU32::new(State::Idle as u32),
+            built: Mode::BUILT,
+            states: AtomicU32::new(States::IDLE.to_word()),
             channels: AtomicU32::new(0),
             session: Exclusive::new(None),
             metadata: Exclusive::new(0),
@@ -304,13 +235,23 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         }
     }
 
-    /// Where the session stands.
-    pub fn state(&self) -> State {
+    /// Where a mode stands.
+    pub fn state(&self, mode: Mode) -> State {
+        self.states().of(mode)
+    }
+
+    fn states(&self) -> States {
         // Partner: the releases that end `start`, `stop` and `finish`.
-        State::ALL
-            .get(self.state.load(Acquire) as usize)
-            .copied()
-            .unwrap_or(State::Idle)
+        States::from_word(self.states.load(Acquire))
+    }
+
+    /// The channels of the present session, by number; of none, the metadata alone.
+    pub fn channels(&self) -> ChannelSet {
+        let word = self.channels.load(Relaxed);
+        ChannelSet {
+            cpus: word & !SAMPLES,
+            samples: word & SAMPLES != 0,
+        }
     }
 
     /// What was recorded, to be read here: `RECORDER.history().dump(&mut serial, 32)`. Asks nobody
@@ -319,8 +260,10 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         &self.history
     }
 
-    /// Begins to record all events. `config` is `None` where the caller's pointer to it is bad; its
-    /// `overflow` and `consumer` follow from `flags`, unless it names the host as the consumer.
+    /// Begins to record, all events of the mode. `config` is `None` where the caller's pointer to it
+    /// is bad; its `overflow` and `consumer` follow from `flags`, unless it names the host as the
+    /// consumer. A mode that joins one that runs takes the session as it is: configuration and flags
+    /// are those of the first.
     ///
     /// # Errors
     /// [`Refused`], in that order.
@@ -333,7 +276,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         self.start_with(mode, flags, config, |_| true)
     }
 
-    /// The same with only those events on that `is_on` asks for by name, and all names of things.
+    /// [`start`](Self::start) with only those events on that `is_on` asks for by name, and all
+    /// names of things.
     ///
     /// # Errors
     /// [`Refused`], in that order.
@@ -345,7 +289,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         is_on: impl Fn(&str) -> bool,
     ) -> Result<Started, Refused> {
         let config = config.ok_or(Refused::Fault)?;
-        self.admit(mode, Call::Start)?;
+        let mode = self.admit(mode, Call::Start)?;
         if flags & !flags::ALL != 0 {
             return Err(Refused::Invalid);
         }
@@ -364,57 +308,85 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             consumer,
             ..*config
         };
-        if !self.turn(State::Idle, State::Starting) {
-            return Err(Refused::InProgress);
-        }
-        let started = self.begin(&config, is_on);
+        let opens = self.turn(|states| states.start(mode))? == mode::Region::Open;
+        let started = self.begin(mode, opens.then_some(&config), is_on);
         let next = if started.is_ok() {
             State::Running
         } else {
             State::Idle
         };
-        self.state.store(next as u32, Release);
+        self.settle(mode, next);
         started
     }
 
-    fn begin(&self, config: &Config, is_on: impl Fn(&str) -> bool) -> Result<Started, Refused> {
-        if config.cpus as usize > CPUS {
-            return Err(Refused::Config(Error::Config("the number of CPUs")));
+    /// Lays out the region with `config`, for the first mode; then switches the mode's events on.
+    fn begin(
+        &self,
+        mode: Mode,
+        config: Option<&Config>,
+        is_on: impl Fn(&str) -> bool,
+    ) -> Result<Started, Refused> {
+        let mut claim = self.session.wait();
+        if let Some(config) = config {
+            *claim.get() = Some(self.open(config)?);
         }
-        let session = Tracer::<P>::start_with(self.memory, config, self.vocabulary, |event| {
-            is_on(event.name)
-        })
-        .map_err(|error| match error {
-            Error::Memory(needed) => Refused::Memory(needed),
-            Error::Running => Refused::InProgress,
-            other => Refused::Config(other),
-        })?;
-        let live = session.live();
-        let opened = Region::open(&live).and_then(|region| {
-            for (cpu, streams) in self.streams.iter().enumerate().take(config.cpus as usize) {
-                for (kind, stream) in ChannelKind::ALL.into_iter().zip(streams) {
-                    let reader = region.channel(&live, cpu as u32, kind)?;
-                    let header = region.header();
-                    *stream.wait().get() =
-                        Some(Stream::new(reader, header.uuid, header.clock_start));
-                }
-            }
-            Ok(())
-        });
-        if opened.is_err() {
+        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
+        let channels = session.channels();
+        let begun = if mode == Mode::Sample && !channels.samples {
+            Err(Refused::Config(Error::Config(
+                "the number of packets of samples (at least 4)",
+            )))
+        } else {
+            session.begin(self.vocabulary, |event| {
+                mode.records(event) && (event.channel == ChannelKind::Names || is_on(event.name))
+            });
+            config.map_or(Ok(()), |_| self.open_streams(session))
+        };
+        if begun.is_err() && config.is_some() {
             // The region was laid out just now, so it can be read; if not, nothing goes on
             // recording that nobody could stop.
             let _ = session.stop();
-            return Err(Refused::Invalid);
         }
-        *self.metadata.wait().get() = 0;
-        *self.session.wait().get() = Some(session);
-        let channels = 1 + 2 * config.cpus;
-        self.channels.store(channels, Relaxed);
-        Ok(Started {
-            channels,
-            overflow: config.overflow,
+        begun.map(|()| Started {
+            channels: channels.len(),
+            overflow: session.overflow(),
         })
+    }
+
+    fn open(&self, config: &Config) -> Result<Session<P>, Refused> {
+        if config.cpus as usize > CPUS {
+            return Err(Refused::Config(Error::Config("the number of CPUs")));
+        }
+        let session =
+            Session::open(self.memory, config, self.vocabulary).map_err(|error| match error {
+                Error::Memory(needed) => Refused::Memory(needed),
+                Error::Running => Refused::InProgress,
+                other => Refused::Config(other),
+            })?;
+        *self.metadata.wait().get() = 0;
+        let channels = session.channels();
+        let samples = if channels.samples { SAMPLES } else { 0 };
+        self.channels.store(channels.cpus | samples, Relaxed);
+        Ok(session)
+    }
+
+    /// Opens the channels for `read`.
+    fn open_streams(&self, session: &Session<P>) -> Result<(), Refused> {
+        let live = session.live();
+        let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
+        let header = region.header();
+        for (cpu, kind) in session.channels().streams() {
+            let reader = region
+                .channel(&live, cpu, kind)
+                .map_err(|_| Refused::Invalid)?;
+            let stream = self.stream(cpu, kind).ok_or(Refused::Invalid)?;
+            *stream.wait().get() = Some(Stream::new(reader, header.uuid, header.clock_start));
+        }
+        Ok(())
+    }
+
+    fn stream(&self, cpu: u32, kind: ChannelKind) -> Option<&Exclusive<Option<Stream>>> {
+        self.streams.get(cpu as usize)?.get(kind as usize)
     }
 
     /// Takes what is new in a channel: its next CTF packet, or the next part of the metadata, to
@@ -432,23 +404,20 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         buffer: Option<&mut [u32]>,
     ) -> Result<usize, Refused> {
         let buffer = buffer.ok_or(Refused::Fault)?;
-        self.admit(mode, Call::Read)?;
-        if !self.state().is_readable() || channel >= self.channels.load(Relaxed) {
+        let mode = self.admit(mode, Call::Read)?;
+        if !self.state(mode).is_readable() {
             return Err(Refused::Invalid);
         }
-        let Some((cpu, kind)) = place(channel) else {
-            return self.read_metadata(buffer);
+        let (cpu, kind) = match self.channels().get(channel).ok_or(Refused::Invalid)? {
+            ChannelId::Metadata => return self.read_metadata(buffer),
+            ChannelId::Cpu(cpu, kind) => (cpu, kind),
         };
-        let stream = self
-            .streams
-            .get(cpu as usize)
-            .and_then(|streams| streams.get(kind as usize))
-            .ok_or(Refused::Invalid)?;
+        let stream = self.stream(cpu, kind).ok_or(Refused::Invalid)?;
         let mut claim = stream.claim().ok_or(Refused::Busy)?;
-        let view = if self.state() == State::Stopped {
-            View::PostMortem
-        } else {
+        let view = if self.states().any_runs() {
             View::Live
+        } else {
+            View::PostMortem
         };
         // A `finish` that came in between has taken it.
         let stream = claim.get().as_mut().ok_or(Refused::Invalid)?;
@@ -501,15 +470,15 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     /// # Errors
     /// [`Refused`]; with [`Refused::Invalid`] also where there is no such event.
     pub fn switch(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
-        self.admit(mode, Call::Switch)?;
-        if self.state() != State::Running {
+        let mode = self.admit(mode, Call::Switch)?;
+        if self.state(mode) != State::Running {
             return Err(Refused::Invalid);
         }
         let mut claim = self.session.claim().ok_or(Refused::Busy)?;
         let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
         let mut count = 0;
         for event in self.vocabulary.events() {
-            if name_fits(name, event.name) {
+            if name_fits(name, event.name) && mode.records(event) {
                 session.switch(event, on).map_err(|_| Refused::Invalid)?;
                 count += 1;
             }
@@ -521,89 +490,141 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         }
     }
 
-    /// Tells the state again, as at the start: for a flight recorder, whose rings may have
-    /// overwritten it, before its `stop`; or from a panic handler, if what [`Platform::dump_state`]
+    /// Records the kernel's state again, as at the start: for a flight recorder, whose rings may
+    /// have overwritten it, before its `stop`; or from a panic handler, if what [`Platform::dump_state`]
     /// does is safe there. Waits for nobody, and takes no lock of its own.
     ///
     /// # Errors
     /// [`Refused`].
     pub fn snapshot(&self, mode: u32) -> Result<(), Refused> {
-        self.admit(mode, Call::Snapshot)?;
-        if self.state() != State::Running {
+        let mode = self.admit(mode, Call::Snapshot)?;
+        if self.state(mode) != State::Running {
             return Err(Refused::Invalid);
         }
         P::dump_state();
         Ok(())
     }
 
-    /// Ends recording. Returns when no writer is inside of a record; what was recorded can still be
-    /// read. Gives the number of channels.
+    /// Ends the mode. Returns when no writer is inside of one of its records; what was recorded can
+    /// still be read. With the last mode that runs, recording ends. Gives the number of channels.
     ///
     /// # Errors
     /// [`Refused`].
     pub fn stop(&self, mode: u32) -> Result<u32, Refused> {
-        self.admit(mode, Call::Stop)?;
-        if !self.turn(State::Running, State::Stopping) {
-            return Err(Refused::Invalid);
-        }
-        self.end();
-        self.state.store(State::Stopped as u32, Release);
-        Ok(self.channels.load(Relaxed))
+        let mode = self.admit(mode, Call::Stop)?;
+        let region = self.turn(|states| states.stop(mode))?;
+        self.end(mode, region == mode::Region::Close);
+        self.settle(mode, State::Stopped);
+        Ok(self.channels().len())
     }
 
-    /// Ends recording, if that was not done, and gives the channels up. Waits for reads that are at
-    /// work.
+    /// Ends the mode, if that was not done, and gives it up; the last one gives up the channels, and
+    /// waits for reads that are at work. Gives what was lost so far in all channels.
     ///
     /// # Errors
     /// [`Refused`].
     pub fn finish(&self, mode: u32) -> Result<Diagnostics, Refused> {
-        self.admit(mode, Call::Finish)?;
-        if self.turn(State::Running, State::Finishing) {
-            self.end();
-        } else if !self.turn(State::Stopped, State::Finishing) {
-            return Err(Refused::Invalid);
+        use mode::Region;
+        let mode = self.admit(mode, Call::Finish)?;
+        let mut ran = false;
+        let region = self.turn(|states| {
+            ran = states.of(mode) == State::Running;
+            states.finish(mode)
+        })?;
+        if ran {
+            self.end(
+                mode,
+                matches!(region, Region::Close | Region::CloseAndRelease),
+            );
         }
+        let releases = matches!(region, Region::Release | Region::CloseAndRelease);
         let mut diagnostics = Diagnostics::default();
         let live = self.memory.live();
         for stream in self.streams.iter().flatten() {
-            if let Some(stream) = stream.wait().get().take() {
+            let mut claim = stream.wait();
+            if let Some(stream) = claim.get() {
                 let mut reader = stream.reader().clone();
                 // The memory is the recorder's own: it is all there.
                 let _ = reader.refresh_losses(&live);
                 diagnostics.add(&reader.losses());
             }
+            if releases {
+                *claim.get() = None;
+            }
         }
-        *self.session.wait().get() = None;
-        self.state.store(State::Idle as u32, Release);
+        if releases {
+            *self.session.wait().get() = None;
+        }
+        self.settle(mode, State::Idle);
         Ok(diagnostics)
     }
 
-    fn end(&self) {
-        if let Some(session) = self.session.wait().get() {
-            // It runs: the state says so, and nobody else has it.
+    /// Ends a mode's part of the session, or with the last mode all of it.
+    fn end(&self, mode: Mode, is_last: bool) {
+        let mut claim = self.session.wait();
+        let Some(session) = claim.get() else { return };
+        if is_last {
+            // It runs: the states say so, and nobody else has it.
             let _ = session.stop();
+            return;
         }
+        let states = self.states();
+        let others = Mode::ALL.map(|other| other != mode && states.of(other) == State::Running);
+        session.end(self.vocabulary, |event| {
+            let mut others = Mode::ALL.into_iter().zip(others);
+            mode.records(event) && !others.any(|(other, runs)| runs && other.records(event))
+        });
     }
 
     /// The checks that every call begins with.
-    fn admit(&self, mode: u32, call: Call) -> Result<(), Refused> {
-        let mode = Mode::ALL.get(mode as usize).ok_or(Refused::UnknownMode)?;
-        if !mode.is_built() {
+    fn admit(&self, mode: u32, call: Call) -> Result<Mode, Refused> {
+        let mode = *Mode::ALL.get(mode as usize).ok_or(Refused::UnknownMode)?;
+        if !self.built.contains(&mode) {
             return Err(Refused::NotBuilt);
         }
         if P::permits(call) {
-            Ok(())
+            Ok(mode)
         } else {
             Err(Refused::NotPermitted)
         }
     }
 
-    fn turn(&self, from: State, to: State) -> bool {
-        self.state
-            .compare_exchange(from as u32, to as u32, Acquire, Relaxed)
-            .is_ok()
+    /// Goes from the states as they are to those that `next` gives.
+    fn turn<T>(
+        &self,
+        mut next: impl FnMut(States) -> Result<(States, T), Refused>,
+    ) -> Result<T, Refused> {
+        loop {
+            let before = self.states();
+            let (after, found) = next(before)?;
+            // Partner: the release in `settle`.
+            let turned =
+                self.states
+                    .compare_exchange(before.to_word(), after.to_word(), Acquire, Relaxed);
+            if turned.is_ok() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Ends a call on a mode: everything that it did is visible to whoever sees the new state.
+    fn settle(&self, mode: Mode, state: State) {
+        loop {
+            let before = self.states();
+            let after = before.with(mode, state);
+            // Partner: the acquires in `states` and `turn`.
+            let turned =
+                self.states
+                    .compare_exchange(before.to_word(), after.to_word(), Release, Relaxed);
+            if turned.is_ok() {
+                return;
+            }
+        }
     }
 }
+
+/// The bit in [`Recorder::channels`] that says that there are samples.
+const SAMPLES: u32 = 1 << 31;
 
 #[cfg(test)]
 #[cfg(not(loom))]

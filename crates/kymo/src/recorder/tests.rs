@@ -7,6 +7,7 @@ use crate::platform::ByPointer;
 use crate::ring::layout::Clock;
 use crate::ring::masked::Masked;
 use crate::thread_cpu::{BLOCK, Block, NoInterrupts, leaked};
+use crate::tracer::Tracer;
 
 crate::event! { #[id(21)] struct Beat { seq: u32 } }
 static VOCABULARY: Vocabulary = crate::vocabulary![Beat];
@@ -119,7 +120,7 @@ fn each_call_in_each_state() {
     };
 
     // Idle.
-    assert_eq!(new().state(), State::Idle);
+    assert_eq!(new().state(Mode::Trace), State::Idle);
     assert!(start(new()).is_ok());
     assert_eq!(read(new()), Err(Refused::Invalid));
     assert_eq!(new().snapshot(TRACE), Err(Refused::Invalid));
@@ -140,7 +141,7 @@ fn each_call_in_each_state() {
     // And round again.
     let again = stopped();
     assert_eq!(finish(again), Ok(()));
-    assert_eq!(again.state(), State::Idle);
+    assert_eq!(again.state(Mode::Trace), State::Idle);
     assert!(start(again).is_ok());
     assert_eq!(finish(again), Ok(()));
 }
@@ -150,7 +151,7 @@ fn each_call_in_each_state() {
 fn each_call_while_another_is_at_work() {
     fn meanwhile(state: State, expected: [Option<Refused>; 5]) {
         RECORDER.with(|recorder| {
-            assert_eq!(recorder.state(), state);
+            assert_eq!(recorder.state(Mode::Trace), state);
             assert_eq!(try_all(recorder), expected, "{state:?}");
         });
     }
@@ -175,7 +176,7 @@ fn each_call_while_another_is_at_work() {
             )
         }));
         assert!(recorder.finish(TRACE).is_ok());
-        assert_eq!(recorder.state(), State::Idle);
+        assert_eq!(recorder.state(Mode::Trace), State::Idle);
         assert!(MEANWHILE.take().is_none(), "every one of them waited");
     });
 }
@@ -203,7 +204,7 @@ fn a_start_that_fails_late_leaves_nothing_running() {
     SPOILED.set(true);
     assert_eq!(start(recorder), Err(Refused::Invalid));
     SPOILED.set(false);
-    assert_eq!(recorder.state(), State::Idle);
+    assert_eq!(recorder.state(Mode::Trace), State::Idle);
     assert!(!Tracer::<Test>::is_on::<Beat>());
     assert!(!recorder.history().is_enabled());
     assert_eq!(
@@ -372,7 +373,7 @@ fn refusals_come_in_their_order() {
         Err(Refused::Config(_))
     ));
     assert_eq!(
-        recorder.state(),
+        recorder.state(Mode::Trace),
         State::Idle,
         "what was refused changed nothing"
     );
@@ -460,4 +461,181 @@ fn refusals_come_in_their_order() {
             .iter()
             .all(|(error, number)| error.errno() == *number && !error.to_string().is_empty())
     );
+}
+
+mod two_modes {
+    //! Two modes of one session. `Sample` is not built yet: here it is, and records what stands in
+    //! the channel of samples.
+
+    use super::*;
+
+    crate::event! { #[id(23)] #[channel(Samples)] struct Taken { ip: u64 } }
+    crate::event! { #[id(24)] #[channel(Names)] struct Called { tid: u32 } }
+    static VOCABULARY: Vocabulary = crate::vocabulary![Beat, Taken, Called];
+    type T = Tracer<Test>;
+
+    const SAMPLE: u32 = Mode::Sample as u32;
+    const BOTH: Config = Config {
+        samples_packets: 4,
+        ..CONFIG
+    };
+
+    fn recorder() -> &'static TestRecorder {
+        let memory = leaked(256 << 10, 2);
+        BLOCK.set(memory.control(0));
+        Box::leak(Box::new(Recorder {
+            built: &[Mode::Trace, Mode::Sample],
+            ..Recorder::new(memory, &VOCABULARY)
+        }))
+    }
+
+    fn states(recorder: &TestRecorder) -> [State; 2] {
+        [Mode::Trace, Mode::Sample].map(|mode| recorder.state(mode))
+    }
+
+    /// Which of events, samples and names are on.
+    fn on() -> [bool; 3] {
+        [
+            T::is_on::<Beat>(),
+            T::is_on::<Taken>(),
+            T::is_on::<Called>(),
+        ]
+    }
+
+    /// Events in the next packet of a channel, by its length; `None` where there is none.
+    fn packet(recorder: &TestRecorder, mode: u32, name: &str) -> Option<usize> {
+        let channels = recorder.channels();
+        let number = channels.iter().position(|id| id.to_string() == name)?;
+        let mut buffer = vec![0; recorder.buffer_words(256)];
+        let bytes = recorder
+            .read(mode, number as u32, Some(&mut buffer))
+            .unwrap();
+        (bytes > 0).then(|| bytes / 4 - 21)
+    }
+
+    /// A second mode starts, records, stops and finishes while the first goes on; the region goes
+    /// with the last.
+    #[test]
+    fn a_second_mode_comes_and_goes_while_the_first_runs() {
+        let recorder = recorder();
+        let started = recorder.start(TRACE, 0, Some(&BOTH)).unwrap();
+        assert_eq!((started.channels, on()), (7, [true, false, true]));
+        let live = recorder.memory.live();
+        let session = || Region::open(&live).unwrap().header().session_id;
+        let first = session();
+        assert_eq!(recorder.read(SAMPLE, 1, Some(&mut [0; 200])), INVALID);
+        // What it asks for is what the session is, not what it would be.
+        let other = Config {
+            packets: 32,
+            ..BOTH
+        };
+        let joined = recorder.start(SAMPLE, flags::ROLLING, Some(&other));
+        assert_eq!(joined, Ok(started));
+        assert_eq!(states(recorder), [State::Running; 2]);
+        assert_eq!((on(), session()), ([true; 3], first), "one region");
+        T::record(Taken { ip: 1 });
+        T::record(Beat { seq: 2 });
+        // Each of them reads every channel.
+        assert_eq!(packet(recorder, TRACE, "samples_0"), Some(0), "the anchor");
+        assert_eq!(packet(recorder, SAMPLE, "samples_0"), Some(3));
+        assert_eq!(packet(recorder, SAMPLE, "events_0"), Some(0), "the anchor");
+        // The state was recorded at both starts, by two events of two words.
+        assert_eq!(packet(recorder, TRACE, "events_0"), Some(6));
+        // The first one ends: the second goes on, with the names.
+        assert_eq!(recorder.stop(TRACE), Ok(7));
+        assert_eq!((on(), session()), ([false, true, true], first));
+        assert!(recorder.history().is_enabled());
+        assert_eq!(recorder.finish(TRACE), Ok(Diagnostics::default()));
+        assert_eq!(states(recorder), [State::Idle, State::Running]);
+        assert_eq!(recorder.read(TRACE, 1, Some(&mut [0; 200])), INVALID);
+        T::record(Taken { ip: 3 });
+        assert_eq!(packet(recorder, SAMPLE, "samples_0"), Some(3));
+        // And it may come back.
+        assert_eq!(recorder.start(TRACE, 0, Some(&BOTH)), Ok(started));
+        assert_eq!((on(), session()), ([true; 3], first));
+        // The second one ends: the first goes on.
+        assert_eq!(recorder.finish(SAMPLE), Ok(Diagnostics::default()));
+        assert_eq!(on(), [true, false, true]);
+        assert!(recorder.history().is_enabled());
+        // The last one ends, and with it the region.
+        assert_eq!(recorder.stop(TRACE), Ok(7));
+        assert_eq!(on(), [false; 3]);
+        assert!(!recorder.history().is_enabled());
+        assert_eq!(packet(recorder, TRACE, "samples_1"), Some(0));
+        assert_eq!(recorder.finish(TRACE), Ok(Diagnostics::default()));
+        assert_eq!(states(recorder), [State::Idle; 2]);
+        assert!(recorder.session.claim().unwrap().get().is_none());
+        assert!(recorder.start(SAMPLE, 0, Some(&BOTH)).is_ok(), "a new one");
+        assert_eq!(on(), [false, true, true]);
+        assert_ne!(session(), first);
+        recorder.finish(SAMPLE).unwrap();
+    }
+
+    /// A region that no mode records into any more takes no further one.
+    #[test]
+    fn a_closed_region_is_finished_before_another_mode_starts() {
+        let recorder = recorder();
+        recorder.start(TRACE, 0, Some(&BOTH)).unwrap();
+        recorder.start(SAMPLE, 0, Some(&BOTH)).unwrap();
+        recorder.stop(SAMPLE).unwrap();
+        assert!(recorder.history().is_enabled());
+        assert_eq!(recorder.finish(TRACE), Ok(Diagnostics::default()));
+        assert!(!recorder.history().is_enabled(), "none runs");
+        let refused = recorder.start(TRACE, 0, Some(&BOTH));
+        assert_eq!(refused, Err(Refused::InProgress));
+        assert_eq!(packet(recorder, SAMPLE, "metadata").map(|_| ()), Some(()));
+        recorder.finish(SAMPLE).unwrap();
+        assert!(recorder.start(TRACE, 0, Some(&BOTH)).is_ok());
+        recorder.finish(TRACE).unwrap();
+    }
+
+    /// While a call of one mode waits for writers, the other mode's calls are refused, and change
+    /// nothing.
+    #[test]
+    fn a_call_of_another_mode_is_at_work() {
+        thread_local! { static RECORDER: &'static TestRecorder = recorder(); }
+        fn meanwhile() {
+            RECORDER.with(|recorder| {
+                let busy = Err(Refused::Busy);
+                assert_eq!(recorder.start(SAMPLE, 0, Some(&BOTH)), busy);
+                assert_eq!(recorder.state(Mode::Sample), State::Idle);
+            });
+        }
+        RECORDER.with(|recorder| {
+            MEANWHILE.set(Some(meanwhile));
+            recorder.start(TRACE, 0, Some(&BOTH)).unwrap();
+            MEANWHILE.set(Some(meanwhile));
+            recorder.stop(TRACE).unwrap();
+            recorder.finish(TRACE).unwrap();
+            assert!(MEANWHILE.take().is_none(), "both of them waited");
+        });
+    }
+
+    /// A session without samples cannot be sampled, nor joined for it.
+    #[test]
+    fn samples_need_a_channel() {
+        let recorder = recorder();
+        let refused = |answer| matches!(answer, Err(Refused::Config(_)));
+        assert!(refused(recorder.start(SAMPLE, 0, Some(&CONFIG))));
+        assert_eq!(states(recorder), [State::Idle; 2]);
+        assert!(!recorder.history().is_enabled());
+        let started = recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();
+        assert_eq!(started.channels, 5);
+        assert!(refused(recorder.start(SAMPLE, 0, Some(&BOTH))));
+        assert_eq!(states(recorder), [State::Running, State::Idle]);
+        assert_eq!(on(), [true, false, true], "the first one goes on");
+        // What is recorded there all the same goes nowhere.
+        T::record(Taken { ip: 1 });
+        let mut text = vec![0; 1000];
+        let bytes = recorder.read(TRACE, 0, Some(&mut text)).unwrap();
+        let text: Vec<u8> = text.into_iter().flat_map(u32::to_le_bytes).collect();
+        let text = String::from_utf8_lossy(&text[..bytes]).into_owned();
+        assert!(
+            !text.contains("id = 2;") && !text.contains("taken"),
+            "{text}"
+        );
+        recorder.finish(TRACE).unwrap();
+    }
+
+    const INVALID: Result<usize, Refused> = Err(Refused::Invalid);
 }

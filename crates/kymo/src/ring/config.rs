@@ -6,7 +6,7 @@ use super::layout::{
     Clock, Consumer, MIN_PACKETS, Overflow, PACKET_SIZES, REGION_ALIGN, ReserveKind,
     SLOT_HEADER_WORDS,
 };
-use crate::channel::ChannelKind;
+use crate::channel::{ChannelKind, ChannelSet};
 
 /// How a session is to be. A port sets the number of CPUs, the clock and the memory's physical
 /// address, and takes [`DEFAULT`](Config::DEFAULT) for the rest:
@@ -26,6 +26,9 @@ pub struct Config {
     pub packets: u32,
     /// Packets in the ring of each CPU's names; the rules are those of `packets`. Default: 8.
     pub names_packets: u32,
+    /// Packets in the ring of each CPU's samples, by the same rules; 0 for a session that takes
+    /// none. Default: 0.
+    pub samples_packets: u32,
     /// What a full ring does. Default: the oldest packet is reused.
     pub overflow: Overflow,
     /// Who frees packets in `Discard`. Default: nobody.
@@ -52,6 +55,7 @@ impl Config {
         packet_size: 4096,
         packets: 64,
         names_packets: 8,
+        samples_packets: 0,
         overflow: Overflow::Overwrite,
         consumer: Consumer::None,
         clock: Clock::at(0),
@@ -61,10 +65,19 @@ impl Config {
         hosted: false,
     };
 
+    /// The session's channels.
+    pub const fn channels(&self) -> ChannelSet {
+        ChannelSet {
+            cpus: self.cpus,
+            samples: self.samples_packets > 0,
+        }
+    }
+
     pub(crate) fn packets_of(&self, kind: ChannelKind) -> u32 {
         match kind {
             ChannelKind::Events => self.packets,
             ChannelKind::Names => self.names_packets,
+            ChannelKind::Samples => self.samples_packets,
         }
     }
 
@@ -98,7 +111,11 @@ impl Config {
                 "the packet size: the vocabulary's longest record does not fit in",
             ));
         }
-        for kind in ChannelKind::ALL {
+        let channels = self.channels();
+        for kind in ChannelKind::ALL
+            .into_iter()
+            .filter(|&kind| channels.has(kind))
+        {
             let packets = self.packets_of(kind);
             if !(MIN_PACKETS..=1 << 24).contains(&packets) {
                 return Err(Error::Config("the number of packets (4 to 16,777,216)"));

@@ -19,8 +19,11 @@ pub fn magic() -> u64 {
     u64::from(low) | u64::from(high.rotate_left(8)) << 32
 }
 
-/// Version of everything in this file.
-pub const LAYOUT_VERSION: u16 = 1;
+/// Version of everything in this file. Version 2 has a control block for samples beside those for
+/// events and names; version 1 is read too.
+pub const LAYOUT_VERSION: u16 = 2;
+/// Bit of [`Header::compat`]: there are rings of samples.
+pub const SAMPLES: u32 = 1;
 /// Bit of [`Header::incompat`]: there are records with sequences of elements larger than a byte.
 pub const SEQUENCES: u32 = 1;
 /// The bits of [`Header::incompat`] that this reader knows.
@@ -310,7 +313,8 @@ pub struct Header {
     pub reserve: u32,
     /// CPUs.
     pub cpus: u32,
-    /// Channel kinds a CPU has: the first so many of [`ChannelKind::ALL`].
+    /// Control blocks a CPU has, one for each of the first so many of [`ChannelKind::ALL`]. Whether
+    /// there are samples says [`SAMPLES`].
     pub kinds: u32,
     /// Offset of the first control block.
     pub control_offset: u64,
@@ -415,7 +419,7 @@ impl Header {
         if version >> 16 & 0xff != 1 {
             return Err(Refusal::ByteOrder);
         }
-        if version as u16 != LAYOUT_VERSION {
+        if !(1..=LAYOUT_VERSION).contains(&(version as u16)) {
             return Err(Refusal::Version(version as u16));
         }
         let word_size = (version >> 24) as u8;
@@ -519,8 +523,8 @@ impl core::fmt::Display for Refusal {
             ),
             Refusal::Version(found) => write!(
                 f,
-                "the region has layout version {found} and this program reads version \
-                 {LAYOUT_VERSION}: use the kymo that belongs to that kernel"
+                "the region has layout version {found} and this program reads versions 1 \
+                 to {LAYOUT_VERSION}: use the kymo that belongs to that kernel"
             ),
             Refusal::Incompatible(bits) => {
                 write!(
@@ -664,6 +668,11 @@ mod tests {
             }
         }
         assert_eq!(u64::from(words[SESSION_WORD]), header().session_id);
+        // Version 1 is that of kernels which know no samples.
+        let mut older = words;
+        older[2] -= 1;
+        older[CRC_WORD] = checksum(&older);
+        assert_eq!(Header::from_words(&older), Ok(header()));
         let mut newer = words;
         newer[2] += 1;
         assert_eq!(

@@ -10,7 +10,7 @@ use core::fmt;
 use super::config::{Config, Error};
 use super::layout::{
     CONTROL_OFFSET, CONTROL_SIZE, Control, Crc32, HEADER_WORDS, Header, REGION_ALIGN, ReserveKind,
-    SEQUENCES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
+    SAMPLES, SEQUENCES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State,
 };
 #[cfg(target_pointer_width = "64")]
 use super::local_cas;
@@ -362,6 +362,9 @@ impl Memory {
         // A writer that comes from here on sees all of its block, if it sees that it is open.
         N::synchronize();
         for control in self.blocks(config.cpus) {
+            if control.packets.load(Relaxed) == 0 {
+                continue; // A channel that the session does not have stays closed.
+            }
             let end = control.cursor.load(Relaxed) - 4 * SLOT_HEADER_WORDS as u64
                 + u64::from(config.packet_size);
             control.limit.store(end - 4, Relaxed);
@@ -372,7 +375,11 @@ impl Memory {
             state: State::Forming as u32,
             word_size: size_of::<usize>() as u8,
             total_size: plan.total as u64,
-            compat: 0,
+            compat: if config.channels().samples {
+                SAMPLES
+            } else {
+                0
+            },
             incompat: if contents.shapes().any(|(_, shape)| shape.is_wide()) {
                 SEQUENCES
             } else {
@@ -486,6 +493,9 @@ fn set_up(
     }
     for counter in [&control.abandoned, &control.clock_back, &control.too_large] {
         counter.store(0, Relaxed);
+    }
+    if packets == 0 {
+        return;
     }
     let address = (memory.base.expose_provenance() + ring) as u64;
     let packet_size = u64::from(config.packet_size);

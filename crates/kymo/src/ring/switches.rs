@@ -16,21 +16,14 @@ impl Switches {
     /// All off.
     #[allow(clippy::new_without_default)] // Made for statics.
     pub const fn new() -> Self {
-        let off = const {
-            (
-                [const { AtomicU8::new(0) }; SWITCHES],
-                [const { AtomicU8::new(0) }; MORE_SWITCHES],
-            )
-        };
-        Switches([
-            off,
-            const {
+        Switches(
+            [const {
                 (
                     [const { AtomicU8::new(0) }; SWITCHES],
                     [const { AtomicU8::new(0) }; MORE_SWITCHES],
                 )
-            },
-        ])
+            }; CHANNEL_KINDS],
+        )
     }
 
     /// Whether an event of this channel and id is on. Where the id is a constant, so is the place.

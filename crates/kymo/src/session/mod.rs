@@ -3,12 +3,12 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::channel::ChannelKind;
+use crate::channel::{ChannelKind, ChannelSet};
 use crate::ctf::tsdl;
 use crate::event::{Event, EventSchema, Shape, Vocabulary};
 use crate::platform::Platform;
 use crate::ring::config::{Config, Error};
-use crate::ring::layout::{Clock, Control, switch};
+use crate::ring::layout::{Clock, Control, Overflow, switch};
 use crate::ring::reader::{Region, View};
 use crate::ring::region::{Contents, Memory};
 use crate::ring::source::Live;
@@ -23,6 +23,7 @@ struct Described {
     vocabulary: &'static Vocabulary,
     clock: Clock,
     hosted: bool,
+    samples: bool,
 }
 
 impl Contents for Described {
@@ -40,6 +41,7 @@ impl Contents for Described {
             uuid,
             clock: self.clock,
             hosted: self.hosted,
+            samples: self.samples,
         };
         tsdl::write(out, &session, self.vocabulary)
     }
@@ -71,26 +73,10 @@ impl<P: Platform> Tracer<P> {
         vocabulary: &'static Vocabulary,
         is_on: impl Fn(&EventSchema) -> bool,
     ) -> Result<Session<P>, Error> {
-        let described = Described {
-            vocabulary,
-            clock: config.clock,
-            hosted: config.hosted,
-        };
-        let id = memory.form::<P>(config, <P::Reserve as Reserve>::KIND, &described)?;
-        let session = Session {
-            memory,
-            cpus: config.cpus,
-            id,
-            platform: PhantomData,
-        };
-        // Before the switches: whoever sees one on finds that its things have no names yet.
-        name_epoch::advance();
-        let on = vocabulary
-            .events()
-            .iter()
-            .filter(|event| event.channel == ChannelKind::Names || is_on(event));
-        on.for_each(|event| session.set(event, true));
-        P::dump_state();
+        let session = Session::open(memory, config, vocabulary)?;
+        session.begin(vocabulary, |event| {
+            event.channel == ChannelKind::Names || is_on(event)
+        });
         Ok(session)
     }
 }
@@ -100,12 +86,65 @@ impl<P: Platform> Tracer<P> {
 #[derive(Debug)]
 pub struct Session<P> {
     memory: Memory,
-    cpus: u32,
+    channels: ChannelSet,
+    overflow: Overflow,
     id: u64,
     platform: PhantomData<P>,
 }
 
 impl<P: Platform> Session<P> {
+    /// Lays out the region and lets writers in. No event is on.
+    pub(crate) fn open(
+        memory: Memory,
+        config: &Config,
+        vocabulary: &'static Vocabulary,
+    ) -> Result<Session<P>, Error> {
+        let channels = config.channels();
+        let described = Described {
+            vocabulary,
+            clock: config.clock,
+            hosted: config.hosted,
+            samples: channels.samples,
+        };
+        let id = memory.form::<P>(config, <P::Reserve as Reserve>::KIND, &described)?;
+        // Before the switches: whoever sees one on finds that its things have no names yet.
+        name_epoch::advance();
+        Ok(Session {
+            memory,
+            channels,
+            overflow: config.overflow,
+            id,
+            platform: PhantomData,
+        })
+    }
+
+    /// Switches on the events that `is_on` asks for, then has the kernel's state recorded.
+    pub(crate) fn begin(&self, vocabulary: &Vocabulary, is_on: impl Fn(&EventSchema) -> bool) {
+        for event in vocabulary.events().iter().filter(|event| is_on(event)) {
+            self.set(event, true);
+        }
+        P::dump_state();
+    }
+
+    /// Switches off the events that `is_off` asks for; returns when no writer is inside one of
+    /// them.
+    pub(crate) fn end(&self, vocabulary: &Vocabulary, is_off: impl Fn(&EventSchema) -> bool) {
+        for event in vocabulary.events().iter().filter(|event| is_off(event)) {
+            self.set(event, false);
+        }
+        P::synchronize();
+    }
+
+    /// What it records into.
+    pub fn channels(&self) -> ChannelSet {
+        self.channels
+    }
+
+    /// What a full ring does.
+    pub fn overflow(&self) -> Overflow {
+        self.overflow
+    }
+
     /// The region, for a reader.
     pub fn live(&self) -> Live {
         self.memory.live()
@@ -160,7 +199,7 @@ impl<P: Platform> Session<P> {
             clock_back: 0,
             abandoned: 0,
         };
-        for (cpu, kind) in (0..self.cpus).flat_map(|cpu| ChannelKind::ALL.map(|kind| (cpu, kind))) {
+        for (cpu, kind) in self.channels.streams() {
             let mut reader = region.channel(&live, cpu, kind).ok()?;
             let (retained, reused) = reader.events(&live, View::PostMortem).ok()?;
             reader.refresh_dropped(&live).ok()?;
@@ -185,7 +224,7 @@ impl<P: Platform> Session<P> {
     }
 
     fn controls(&self) -> impl Iterator<Item = &Control> {
-        self.memory.blocks(self.cpus)
+        self.memory.blocks(self.channels.cpus)
     }
 
     /// The switches of every CPU's channels, and the kernel's own if it has some.
@@ -225,6 +264,8 @@ impl<P: Platform> Session<P> {
     }
 
     fn set(&self, event: &EventSchema, on: bool) {
+        // A switch leads nowhere where the session has no such channel.
+        let on = on && self.channels.has(event.channel);
         let place = switch(event.id);
         for (_, (bytes, bits)) in self.switches().filter(|(kind, _)| *kind == event.channel) {
             let byte = if place.more {

@@ -29,7 +29,7 @@ pub use sched::{
     ThreadCreate, ThreadDelay, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
     ThreadSuspend, ThreadYield,
 };
-pub use session::{Channel, ClockBack, SessionEnd};
+pub use session::{ClockBack, SessionEnd};
 pub use syscall::{SyscallEnter, SyscallExit, SyscallName};
 pub use user::{Counter, Mark, SpanBegin, SpanEnd, UserName};
 

@@ -6,25 +6,6 @@
 
 use crate::channel::ChannelKind;
 
-crate::enumeration! {
-    /// A channel of a CPU.
-    pub enum Channel: u32 {
-        /// Its events.
-        Events = 0,
-        /// Its names.
-        Names = 1,
-    }
-}
-
-impl Channel {
-    pub(crate) const fn of(kind: ChannelKind) -> Channel {
-        match kind {
-            ChannelKind::Events => Channel::Events,
-            ChannelKind::Names => Channel::Names,
-        }
-    }
-}
-
 crate::event! {
     /// This CPU's clock stepped back, out of the time window (2^27 ticks) of the record before; the
     /// record got that window's beginning as its time. Recorded at the 1st, 2nd, 4th, 8th ... time
@@ -34,7 +15,7 @@ crate::event! {
     #[channel(Names)]
     pub struct ClockBack {
         /// The channel whose writer found it.
-        pub channel: Channel,
+        pub channel: ChannelKind,
         /// How often it did so far.
         pub count: u32,
         /// How far the clock was behind the window, in its ticks: it stepped back by that at least.

@@ -113,7 +113,7 @@ fn compute(steps: usize) {
     (0..steps).for_each(|step| _ = core::hint::black_box(step));
 }
 
-/// The same, for so many microseconds, however many steps they are.
+/// Stands for the work of a real thread: for so many microseconds, however many steps they are.
 pub fn compute_for(us: u64) {
     let end = arch::timer::time() + us * (arch::timer::FREQUENCY / 1_000_000);
     while arch::timer::time() < end {

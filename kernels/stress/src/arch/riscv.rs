@@ -20,7 +20,7 @@ pub use machine::{arm, cpus, mask, poke, put, start_others, unmask};
 pub const STACK_SHIFT: usize = 15;
 const INTERRUPT: usize = 1 << (usize::BITS - 1);
 
-/// What the other harts are told, once there is something.
+/// The settings for the other harts, once they are known.
 pub static PASSED_ON: AtomicPtr<Settings> = AtomicPtr::new(core::ptr::null_mut());
 
 pub struct Virt;

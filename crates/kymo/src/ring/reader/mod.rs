@@ -10,12 +10,12 @@ use core::mem::offset_of;
 use super::layout::{
     COMPACT_IDS, CONTROL_SIZE, Consumer, Control, EVENTS_BEFORE_VALID, EXTENDED, EXTENDED_WORDS,
     HEADER_WORDS, Header, ID_BITS, MIN_PACKETS, Overflow, PACKET_SIZES, Refusal, ReserveKind,
-    SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, TIME_BITS, TIME_MASK,
+    SAMPLES, SESSION_WORD, SLOT_HEADER_WORDS, STATE_WORD, State, TIME_BITS, TIME_MASK,
 };
 use super::long::{join, split};
 use super::slot::word;
 use super::source::{Consume, Outside, Source};
-use crate::channel::ChannelKind;
+use crate::channel::{ChannelKind, ChannelSet};
 use crate::event::Shape;
 
 mod walk;
@@ -103,6 +103,15 @@ impl Region {
     /// The header.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// The channels of the session.
+    pub fn channels(&self) -> ChannelSet {
+        ChannelSet {
+            cpus: self.header.cpus,
+            samples: self.header.compat & SAMPLES != 0
+                && self.header.kinds > ChannelKind::Samples as u32,
+        }
     }
 
     fn long(&self, source: &impl Source, offset: u64) -> Result<u64, Outside> {
@@ -595,9 +604,11 @@ impl ChannelReader {
             // The writer died between taking the slot and leaving the count: the packet before is
             // still whole.
             let retired = self.load_control(source, offset_of!(Control, retired_events))?;
-            before = retired.wrapping_add(u64::from(
-                self.slot_word(source, oldest - 1, word::COMMIT)? >> 16,
-            ));
+            let earlier = match oldest.checked_sub(1) {
+                Some(earlier) => self.slot_word(source, earlier, word::COMMIT)? >> 16,
+                None => 0,
+            };
+            before = retired.wrapping_add(u64::from(earlier));
         }
         before &= !EVENTS_BEFORE_VALID;
         Ok(Some(before))

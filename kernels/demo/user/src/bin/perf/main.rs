@@ -30,7 +30,7 @@ const HELP: [&str; 10] = [
     "perf on EVENT ..  |  perf off EVENT ..         switch events while they are recorded; EVENT \
      may end with *",
     "perf status                                    where recording stands",
-    "perf dump [N]                                  print the newest N records (20 unless told)",
+    "perf dump [N]                                  print the newest N records (default: 20)",
     "perf clear                                     status and dump forget what was recorded until \
      now",
     "OPTION: --rolling (a full ring loses its oldest packet), --events EVENT:EVENT.., --packets N, \
@@ -187,7 +187,7 @@ impl Subject {
     }
 }
 
-/// The same, when it runs: with its pid or tid.
+/// A subject that runs, with its pid or tid.
 #[derive(Clone, Copy)]
 enum Running {
     Everything,

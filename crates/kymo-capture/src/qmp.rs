@@ -112,11 +112,11 @@ pub(crate) enum Fate {
 pub(crate) struct Qmp {
     socket: BufReader<UnixStream>,
     name: String,
-    /// Of a line that has not come to its end.
+    /// The beginning of a line whose end has not come.
     line: Vec<u8>,
-    /// What was told, and when.
+    /// What the last event about the machine's end said, and when it came.
     fate: Fate,
-    told: Option<Instant>,
+    ended: Option<Instant>,
 }
 
 impl Qmp {
@@ -139,7 +139,7 @@ impl Qmp {
             name,
             line: Vec::new(),
             fate: Fate::Runs,
-            told: None,
+            ended: None,
         };
         let greeting = qmp.answer()?;
         if greeting.get("QMP").is_none() {
@@ -214,7 +214,7 @@ impl Qmp {
     /// Takes note of an event.
     fn note(&mut self, event: &Value) {
         if event.get("event").and_then(Value::as_str) == Some("SHUTDOWN") {
-            self.told.get_or_insert_with(Instant::now);
+            self.ended.get_or_insert_with(Instant::now);
             self.fate = match event.pointer("/data/guest").and_then(Value::as_bool) {
                 Some(true) => Fate::PoweredOff,
                 _ => Fate::Gone,
@@ -224,10 +224,10 @@ impl Qmp {
 
     /// What has become of the machine; does not wait.
     pub(crate) fn fate(&mut self) -> Fate {
-        // Other CPUs may run for a little while when the guest's end is told; then QEMU ends,
-        // unless it was told not to.
+        // Other CPUs may run for a little while after the event of the guest's end; then QEMU ends,
+        // unless its options keep it.
         let closed = self.listen();
-        let over = closed || self.told.is_some_and(|told| told.elapsed() >= FAREWELL);
+        let over = closed || self.ended.is_some_and(|ended| ended.elapsed() >= FAREWELL);
         match (over, self.fate) {
             (false, _) => Fate::Runs,
             (true, Fate::Runs) => Fate::Gone,
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_end_is_told() {
+    fn the_machines_end_is_noticed() {
         let fate = |last: &str| {
             talk(&[], last, |qmp| {
                 loop {
@@ -457,7 +457,7 @@ mod tests {
             name: String::new(),
             line: Vec::new(),
             fate: Fate::Runs,
-            told: None,
+            ended: None,
         };
         (&theirs).write_all(RESUME.as_bytes()).unwrap();
         assert_eq!(qmp.fate(), Fate::Runs);

@@ -157,8 +157,8 @@ pub struct Options<'a> {
     pub grace: Duration,
     /// Leaves the RAM file where it is.
     pub keep_ram: bool,
-    /// Becomes true when the user interrupts. Taken back when it was seen, so that a second time
-    /// can be told.
+    /// Becomes true when the user interrupts. Taken back when it was seen, so that a second
+    /// interrupt is seen too.
     pub interrupted: &'a AtomicBool,
     /// Gets what the machine writes to its serial port, whole lines where they come in one piece;
     /// on a thread of its own. `None`: it goes to this program's standard output.

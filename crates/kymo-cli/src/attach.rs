@@ -32,7 +32,7 @@ pub struct Arguments {
         conflicts_with = "qmp"
     )]
     ram: Option<PathBuf>,
-    /// The socket of QEMU's option -qmp, by which the file is found and the machine's end is told.
+    /// The socket of QEMU's option -qmp, by which the file and the machine's end are found.
     #[arg(long, value_name = "SOCKET")]
     qmp: Option<PathBuf>,
     /// The new trace directory.

@@ -356,7 +356,7 @@ pub struct Sum {
     pub unfinished: u64,
     /// How many calls had which count, for instructions, loads and stores.
     pub per_call: [BTreeMap<u64, u64>; 3],
-    /// The same for calls that met none of the function's marks.
+    /// As `per_call`, for calls that met none of the function's marks.
     pub unmarked: [BTreeMap<u64, u64>; 3],
 }
 

@@ -1,5 +1,7 @@
 //! Command lines that are built, and the child.
 
+use std::process::Stdio;
+
 use super::*;
 
 fn launch(command: &str) -> Result<Launch, Error> {

@@ -1,0 +1,163 @@
+//! What Kymo knows of emulators and their machines.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use object::endian::LittleEndian;
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use super::Error;
+
+/// The part of the program's name after `qemu-system-`, wherever the program lies.
+pub(super) fn architecture(program: &OsStr) -> Option<&str> {
+    Path::new(program)
+        .file_name()?
+        .to_str()?
+        .strip_prefix("qemu-system-")
+}
+
+const RISCV_VIRT: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
+/// QEMU often comes without firmware for it: the kernel is entered in M-mode, at the beginning of
+/// RAM.
+const RISCV32_VIRT: &[&str] = &[
+    "qemu-system-riscv32",
+    "-M",
+    "virt",
+    "-nographic",
+    "-bios",
+    "none",
+];
+/// Not `-nographic`, which has the firmware write to the serial port. `isa-debug-exit` lets a
+/// kernel end with an exit code.
+const X86_64_Q35: &[&str] = &[
+    "qemu-system-x86_64",
+    "-M",
+    "q35",
+    "-display",
+    "none",
+    "-serial",
+    "stdio",
+    "-device",
+    "isa-debug-exit,iobase=0xf4,iosize=4",
+];
+
+/// Which emulator runs this ELF file, with the machine's options.
+pub(super) fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
+    const CLASS_32: u8 = 1;
+    const CLASS_64: u8 = 2;
+    const LITTLE_ENDIAN: u8 = 1;
+    const X86_64: u16 = 62;
+    const RISCV: u16 = 243;
+    let mut header = Vec::new();
+    File::open(kernel)
+        .and_then(|file| file.take(20).read_to_end(&mut header))
+        .map_err(|source| Error::Kernel {
+            path: kernel.to_owned(),
+            source,
+        })?;
+    let &[0x7F, b'E', b'L', b'F', class, order, .., low, high] = header.as_slice() else {
+        return Err(Error::NotElf {
+            path: kernel.to_owned(),
+        });
+    };
+    if header.len() < 20 {
+        return Err(Error::NotElf {
+            path: kernel.to_owned(),
+        });
+    }
+    let machine = if order == LITTLE_ENDIAN {
+        u16::from_le_bytes([low, high])
+    } else {
+        u16::from_be_bytes([low, high])
+    };
+    match (machine, class, order) {
+        (RISCV, CLASS_64, LITTLE_ENDIAN) => Ok(RISCV_VIRT),
+        (RISCV, CLASS_32, LITTLE_ENDIAN) => Ok(RISCV32_VIRT),
+        (X86_64, CLASS_64, LITTLE_ENDIAN) if has_pvh_entry(kernel) => Ok(X86_64_Q35),
+        (X86_64, CLASS_64, LITTLE_ENDIAN) => Err(Error::NoEntry {
+            path: kernel.to_owned(),
+        }),
+        _ => {
+            let bits = if class == CLASS_64 { 64 } else { 32 };
+            let name = match machine {
+                3 => "x86 (32 bits)".to_owned(),
+                40 => "Arm (32 bits)".to_owned(),
+                X86_64 => format!("x86-64 ({bits} bits)"),
+                183 => "AArch64".to_owned(),
+                RISCV => format!("RISC-V ({bits} bits)"),
+                other => format!("ELF machine {other} ({bits} bits)"),
+            };
+            Err(Error::Architecture {
+                path: kernel.to_owned(),
+                architecture: name,
+            })
+        }
+    }
+}
+
+/// Whether the image has the note by which QEMU's `-kernel` finds the 32-bit entry of an x86-64 ELF
+/// file (Xen's public/elfnote.h).
+fn has_pvh_entry(kernel: &Path) -> bool {
+    const XEN_PHYS32_ENTRY: u32 = 18;
+    let found = || {
+        let cache = ReadCache::new(File::open(kernel).ok()?);
+        let elf = object::elf::FileHeader64::<LittleEndian>::parse(&cache).ok()?;
+        let endian = elf.endian().ok()?;
+        for header in elf.program_headers(endian, &cache).ok()? {
+            // Of another type or damaged: there is nothing to be found in it.
+            let Ok(Some(mut notes)) = header.notes(endian, &cache) else {
+                continue;
+            };
+            while let Ok(Some(note)) = notes.next() {
+                if note.name() == b"Xen" && note.n_type(endian) == XEN_PHYS32_ENTRY {
+                    return Some(());
+                }
+            }
+        }
+        None
+    };
+    found().is_some()
+}
+
+/// Where RAM begins on a machine, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`; PC
+/// memory begins at 0).
+pub(crate) fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64> {
+    match (architecture, machine) {
+        // Without -M, RISC-V QEMU takes `spike`, whose RAM begins at the same address.
+        ("riscv32" | "riscv64", None | Some("virt" | "spike" | "sifive_u")) => Some(0x8000_0000),
+        ("arm" | "aarch64", Some(machine)) if machine == "virt" || machine.starts_with("virt-") => {
+            Some(0x4000_0000)
+        }
+        ("i386" | "x86_64", _) => Some(0),
+        _ => None,
+    }
+}
+
+/// The device that carries virtio serial ports on a machine.
+pub(super) fn serial_bus(architecture: &str, machine: &str) -> Option<&'static str> {
+    match (architecture, machine) {
+        ("riscv32" | "riscv64", "virt") | ("i386" | "x86_64", "microvm") => {
+            Some("virtio-serial-device")
+        }
+        ("arm" | "aarch64", machine) if machine == "virt" || machine.starts_with("virt-") => {
+            Some("virtio-serial-device")
+        }
+        ("i386" | "x86_64", _) => Some("virtio-serial-pci"),
+        _ => None,
+    }
+}
+
+/// The Debian package with this emulator.
+pub(super) fn package(program: &OsStr) -> &'static str {
+    match architecture(program).unwrap_or_default() {
+        "arm" | "aarch64" => "qemu-system-arm",
+        "i386" | "x86_64" => "qemu-system-x86",
+        "mips" | "mipsel" | "mips64" | "mips64el" => "qemu-system-mips",
+        "ppc" | "ppc64" => "qemu-system-ppc",
+        "sparc" | "sparc64" => "qemu-system-sparc",
+        _ => "qemu-system-misc",
+    }
+}

@@ -10,14 +10,14 @@ use memmap2::{MmapOptions, MmapRaw};
 /// A file mapped for reading and, where that is permitted, writing, shared with whoever else maps
 /// it.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub(super) struct Mapping {
     map: MmapRaw,
     file: File,
     writable: bool,
 }
 
 impl Mapping {
-    pub(crate) fn open(path: &Path) -> io::Result<Mapping> {
+    pub(super) fn open(path: &Path) -> io::Result<Mapping> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Ok(Mapping {
                 map: MmapOptions::new().map_raw(&file)?,
@@ -38,21 +38,23 @@ impl Mapping {
 
     /// Makes this the one program that writes to the memory, until the mapping goes; `false` where
     /// another one does, or nobody may.
-    pub(crate) fn claim(&self) -> bool {
+    pub(super) fn claim(&self) -> bool {
         self.writable && lock(&self.file)
     }
 
-    /// The memory from `offset` to the end, for as long as the mapping is borrowed. To be written
-    /// only by whoever has [claimed](Self::claim) it.
-    pub(crate) fn live(&self, offset: u64) -> Option<(Live, &Mapping)> {
+    /// The memory from `offset` to the end, to be written only by whoever has
+    /// [claimed](Self::claim) it.
+    ///
+    /// # Safety
+    /// The value is not used when the mapping is gone.
+    pub(super) unsafe fn live(&self, offset: u64) -> Option<Live> {
         let len = (self.map.len() as u64).checked_sub(offset)?;
         if !offset.is_multiple_of(8) {
             return None;
         }
-        // SAFETY: inside of the mapping, which the caller keeps (it is lent with the value);
-        // mappings are page-aligned; this program touches it through `Live` only.
-        let live = unsafe { Live::new(self.map.as_ptr().add(offset as usize), len) };
-        Some((live, self))
+        // SAFETY: inside of the mapping, which the caller keeps as long as the value; mappings are
+        // page-aligned; this program touches it through `Live` only.
+        Some(unsafe { Live::new(self.map.as_ptr().add(offset as usize), len) })
     }
 }
 

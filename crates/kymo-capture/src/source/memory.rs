@@ -44,8 +44,9 @@ pub struct MemorySource {
 /// A session that was found.
 #[derive(Debug)]
 struct Session {
-    mapping: Mapping,
-    offset: u64,
+    live: Live,
+    /// What `live` points to.
+    _mapping: Mapping,
     writer: TraceWriter,
     consumes: bool,
     flushed: Instant,
@@ -72,18 +73,14 @@ impl MemorySource {
 
     /// Whether the session was stopped: then nobody writes it any more.
     pub fn is_stopped(&self) -> bool {
-        self.of_session(|session, live| session.writer.is_stopped(live))
+        let stopped = |session: &Session| session.writer.is_stopped(&session.live);
+        self.session.as_ref().is_some_and(stopped)
     }
 
     /// Whether another session has begun over the memory.
     pub fn is_over(&self) -> bool {
-        self.of_session(|session, live| session.writer.is_over(live))
-    }
-
-    fn of_session(&self, ask: impl FnOnce(&Session, &Live) -> bool) -> bool {
-        self.session
-            .as_ref()
-            .is_some_and(|session| session.live().is_some_and(|live| ask(session, &live)))
+        let over = |session: &Session| session.writer.is_over(&session.live);
+        self.session.as_ref().is_some_and(over)
     }
 
     /// Looks for the region, if that is due, and begins its trace.
@@ -103,15 +100,15 @@ impl MemorySource {
 
     fn begin(&self, found: &Found) -> Result<Session, Error> {
         let mapping = Mapping::open(&self.ram).map_err(|source| self.map_failed(source))?;
-        let (live, _) = mapping
-            .live(found.offset)
+        // SAFETY: both go into the session, which drops them together.
+        let live = unsafe { mapping.live(found.offset) }
             .ok_or_else(|| self.map_failed(io::ErrorKind::InvalidData.into()))?;
         let writer =
             TraceWriter::create(&self.out, &live).map_err(|error| self.write_failed(error))?;
         let consumes = writer.is_host_consumer() && mapping.claim();
         Ok(Session {
-            mapping,
-            offset: found.offset,
+            live,
+            _mapping: mapping,
             writer,
             consumes,
             flushed: Instant::now(),
@@ -131,38 +128,27 @@ impl MemorySource {
 }
 
 impl Session {
-    fn live(&self) -> Option<Live> {
-        self.mapping.live(self.offset).map(|(live, _)| live)
-    }
-
-    /// Takes what is new; gives the number of events. `None`: the memory is not there any more.
-    fn poll(&mut self, view: View) -> Option<Result<u64, TraceError>> {
-        let live = self.live()?;
+    /// Takes what is new; gives the number of events.
+    fn poll(&mut self, view: View) -> Result<u64, TraceError> {
         let events = if self.consumes {
-            self.writer.consume(&live, view)
+            self.writer.consume(&self.live, view)
         } else {
-            self.writer.poll(&live, view)
-        };
-        Some(events.and_then(|events| {
-            if self.flushed.elapsed() >= FLUSH {
-                self.writer.flush()?;
-                self.flushed = Instant::now();
-            }
-            Ok(events)
-        }))
+            self.writer.poll(&self.live, view)
+        }?;
+        if self.flushed.elapsed() >= FLUSH {
+            self.writer.flush()?;
+            self.flushed = Instant::now();
+        }
+        Ok(events)
     }
 
-    fn finish(self) -> Option<Result<MemoryOutcome, TraceError>> {
-        let live = self.live()?;
-        let (overflow, another_session) = (self.writer.overflow(), self.writer.is_over(&live));
-        let only_looked = self.writer.is_host_consumer() && !self.consumes;
-        let outcome = |summary| MemoryOutcome {
-            summary,
-            overflow,
-            another_session,
-            only_looked,
-        };
-        Some(self.writer.finish(&live).map(outcome))
+    fn finish(self) -> Result<MemoryOutcome, TraceError> {
+        Ok(MemoryOutcome {
+            overflow: self.writer.overflow(),
+            another_session: self.writer.is_over(&self.live),
+            only_looked: self.writer.is_host_consumer() && !self.consumes,
+            summary: self.writer.finish(&self.live)?,
+        })
     }
 }
 
@@ -177,11 +163,8 @@ impl Source for MemorySource {
         let Some(session) = &mut self.session else {
             return Ok(false);
         };
-        match session.poll(view) {
-            Some(Ok(events)) => Ok(events > 0),
-            Some(Err(error)) => Err(self.write_failed(error)),
-            None => Err(self.map_failed(io::ErrorKind::InvalidData.into())),
-        }
+        let events = session.poll(view);
+        Ok(events.map_err(|error| self.write_failed(error))? > 0)
     }
 
     fn has_begun(&self) -> bool {
@@ -196,11 +179,7 @@ impl Source for MemorySource {
     }
 
     fn finish(mut self) -> Result<Self::Outcome, Error> {
-        match self.session.take().map(Session::finish) {
-            None => Ok(None),
-            Some(Some(Ok(outcome))) => Ok(Some(outcome)),
-            Some(Some(Err(error))) => Err(self.write_failed(error)),
-            Some(None) => Err(self.map_failed(io::ErrorKind::InvalidData.into())),
-        }
+        let outcome = self.session.take().map(Session::finish).transpose();
+        outcome.map_err(|error| self.write_failed(error))
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::dump::{deliver, escape_controls, fields_json, fields_text, flush};
 use crate::exit::{BadInput, Code};
-use crate::one;
+use crate::input;
 use crate::report::{pass, seconds};
 use crate::summary::thousands;
 
@@ -68,7 +68,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         .iter()
         .map(|file| read(file))
         .collect::<Result<_, _>>()?;
-    let trace = one::open(&arguments.trace)?;
+    // What a file expects is looked up in one trace's metadata.
+    let trace = match files.is_empty() {
+        true => input::of_one_clock(&arguments.trace)?,
+        false => input::one(&arguments.trace)?,
+    };
     let mut judges = Vec::new();
     for (file, expectations) in files {
         let judge =

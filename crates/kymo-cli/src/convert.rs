@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kymo_ctf::{Converted, Format, Keep, Trace};
 
 use crate::exit::{Code, Usage};
-use crate::one;
+use crate::input;
 use crate::output::{create_directory, refuse_inside};
 use crate::progress::Progress;
 use crate::select::{self, Select, Verdict};
@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let Arguments { traces, out, .. } = arguments;
     let mut opened = Vec::new();
     for trace in traces {
-        opened.push(one::open_any(trace)?);
+        opened.push(input::any(trace)?);
         refuse_inside(out, trace)?;
     }
     let mut selects = Vec::new();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use crate::exit::Code;
-use crate::one;
+use crate::input;
 use crate::output::refuse_inside;
 use crate::progress::Progress;
 
@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         To::Csv => kymo_export::Format::Csv,
         To::Chrome => kymo_export::Format::Chrome,
     };
-    let trace = one::open(&arguments.trace)?;
+    let trace = input::of_one_clock(&arguments.trace)?;
     refuse_inside(&arguments.out, &arguments.trace)?;
     let mut progress = Progress::new(&trace);
     let outcome = kymo_export::export(&trace, format, &arguments.out, |item| progress.pass(item))?;

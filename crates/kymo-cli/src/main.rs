@@ -11,9 +11,9 @@ mod cost;
 mod dump;
 mod exit;
 mod export;
+mod input;
 mod lint;
 mod manual;
-mod one;
 mod output;
 mod pattern;
 mod progress;
@@ -127,7 +127,7 @@ struct DumpArguments {
 
 /// `kymo dump`.
 fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
-    let trace = one::open_any(&arguments.trace)?;
+    let trace = input::any(&arguments.trace)?;
     let mut select = arguments.selection.of(&trace)?;
     (select.strict, select.jobs) = (arguments.strict, arguments.jobs);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

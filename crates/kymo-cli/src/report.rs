@@ -12,7 +12,7 @@ use kymo_ctf::{Consequence, ItemRef, Problem, Trace};
 
 use crate::dump::{deliver, flush};
 use crate::exit::Code;
-use crate::one;
+use crate::input;
 use crate::progress::Progress;
 
 /// For `--help`.
@@ -36,7 +36,7 @@ pub struct Arguments {
 
 /// Does it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    let trace = one::open(&arguments.trace)?;
+    let trace = input::of_one_clock(&arguments.trace)?;
     let (report, damage) = pass(&trace, Analysis::new(trace.metadata()), |_, _| ());
     let text = match arguments.json {
         true => serde_json::to_string(&report).context("cannot write the report as JSON")? + "\n",

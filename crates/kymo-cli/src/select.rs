@@ -1,12 +1,10 @@
 //! Which events are meant: by time, CPU, event and thread.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 
-use kymo::ChannelKind;
-use kymo::event::Event as _;
-use kymo::vocabulary::{SchedSwitch, ThreadName, ThreadStateDump};
 use kymo_ctf::{EventRef, ItemRef, Reader, StructRef, Trace, TraceMap, ValueRef};
+use kymo_machine::{Change, Machine, Named};
 
 use crate::exit::Usage;
 use crate::pattern::{matches, nearest};
@@ -150,8 +148,8 @@ struct Threads {
     tids: HashSet<u64>,
     /// Those of which there was nothing yet.
     unseen: BTreeSet<u64>,
-    /// Which thread runs, by CPU; none where it is not known.
-    running: HashMap<u64, u64>,
+    /// Knows which thread runs.
+    machine: Machine,
 }
 
 /// What only a pass over the whole trace tells.
@@ -166,35 +164,32 @@ impl Survey {
         let mut progress = Progress::new(trace);
         // Damage is told when the trace is printed.
         let map = trace.map();
-        let mut reader = map.read();
+        let (mut reader, mut machine) = (map.read(), Machine::new());
         while let Some(item) = reader.next() {
             progress.pass(&item);
-            if let ItemRef::Event(event) = &item {
-                survey.names(event);
-            }
+            machine.add(&item);
+            survey.names(&item, &machine);
         }
         progress.done();
         survey
     }
 
-    fn names(&mut self, event: &EventRef<'_>) {
-        let names_a_thread =
-            [ThreadName::SCHEMA.name, ThreadStateDump::SCHEMA.name].contains(&event.name());
-        for fields in parts(event) {
-            for field in fields.iter() {
-                let ValueRef::Str(name) = field.value else {
-                    continue;
-                };
-                let field = &**field.name;
-                let number = match field {
-                    "name" if names_a_thread => fields.get("tid"),
-                    "comm" => fields.get("tid"),
-                    "procname" => fields.get("vtid").or_else(|| fields.get("tid")),
-                    _ => field
-                        .strip_suffix("_comm")
-                        .and_then(|whose| fields.get(&format!("{whose}_tid"))),
-                };
-                if let Some(tid) = number.and_then(|number| number.as_u64()) {
+    /// Takes note of the names of threads that the item tells.
+    fn names(&mut self, item: &ItemRef<'_>, machine: &Machine) {
+        for change in machine.changes() {
+            if let Change::Named(Named::Thread(id)) = change
+                && let Some(thread) = machine.thread(*id)
+                && let Some(name) = &thread.name
+            {
+                self.names.insert((name.to_string(), thread.tid));
+            }
+        }
+        // A program's threads are named by the contexts of its events.
+        if let ItemRef::Event(event) = item
+            && let (Some(tid), _) = machine.context(event)
+        {
+            for context in [event.stream_context(), event.context()] {
+                if let Some(ValueRef::Str(name)) = context.get("procname") {
                     self.names.insert((name.into_owned(), tid));
                 }
             }
@@ -288,7 +283,7 @@ impl Options {
             threads: (!tids.is_empty()).then(|| Threads {
                 tids,
                 unseen,
-                running: HashMap::new(),
+                machine: Machine::new(),
             }),
         })
     }
@@ -336,35 +331,22 @@ fn hint<'a>(pattern: &str, names: impl IntoIterator<Item = &'a str>, otherwise: 
 }
 
 impl Threads {
-    /// Whether the event happened on one of the threads, or names one; and takes note of who runs
-    /// from here on.
-    fn take(&mut self, event: &EventRef<'_>) -> bool {
-        let ran = event
-            .cpu()
-            .and_then(|cpu| self.running.get(&cpu))
-            .is_some_and(|tid| self.tids.contains(tid));
+    /// Whether the item happened on one of the threads, or names one. Of a loss nobody knows.
+    fn take(&mut self, item: &ItemRef<'_>) -> bool {
+        let ItemRef::Event(event) = item else {
+            self.machine.add(item);
+            return true;
+        };
+        // A switch is the last that happens on the thread which leaves.
+        let running = event.cpu().and_then(|cpu| self.machine.running(cpu));
+        let tid = running.and_then(|id| Some(self.machine.thread(id)?.tid));
+        self.machine.add(item);
         let mut is_named = false;
         for tid in named(event) {
             is_named |= self.tids.contains(&tid);
             self.unseen.remove(&tid);
         }
-        if event.name() == SchedSwitch::SCHEMA.name
-            && let (Some(cpu), Some(next)) = (
-                event.cpu(),
-                event.field("next_tid").and_then(|next| next.as_u64()),
-            )
-        {
-            self.running.insert(cpu, next);
-        }
-        ran || is_named
-    }
-
-    /// A switch may be among what was lost.
-    fn lose(&mut self, cpu: Option<u64>) {
-        match cpu {
-            Some(cpu) => drop(self.running.remove(&cpu)),
-            None => self.running.clear(),
-        }
+        is_named || tid.is_some_and(|tid| self.tids.contains(&tid))
     }
 }
 
@@ -405,6 +387,10 @@ impl Select {
         if !self.is_partial {
             return Verdict::Take;
         }
+        let by_thread = match &mut self.threads {
+            Some(threads) => threads.take(item),
+            None => true,
+        };
         let (cpu, begin, end) = match item {
             ItemRef::Event(event) => (event.cpu(), event.nanos(), event.nanos()),
             ItemRef::Loss(loss) => (loss.cpu, loss.begin_nanos, loss.end_nanos),
@@ -415,22 +401,6 @@ impl Select {
         {
             self.seen_cpus.insert(cpu);
         }
-        let by_thread = match (&mut self.threads, item) {
-            (Some(threads), ItemRef::Event(event)) => threads.take(event),
-            (Some(threads), ItemRef::Loss(loss)) => {
-                // Names of threads are not what runs.
-                let names = ChannelKind::Names.label();
-                if !loss
-                    .stream
-                    .strip_prefix(names)
-                    .is_some_and(|rest| rest.starts_with('_'))
-                {
-                    threads.lose(loss.cpu);
-                }
-                true
-            }
-            _ => true,
-        };
         if let (Some(to), Some(begin)) = (self.to, begin)
             && begin > to
         {

@@ -9,8 +9,8 @@ mod dump;
 #[path = "../src/exit.rs"]
 mod exit;
 #[allow(dead_code, unreachable_pub)]
-#[path = "../src/one.rs"]
-mod one;
+#[path = "../src/input.rs"]
+mod input;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/pattern.rs"]
 mod pattern;

@@ -51,13 +51,17 @@ const LOSSES_HEAD: [&str; 7] = [
 pub(crate) struct Folder<T> {
     path: PathBuf,
     tables: Vec<(PathBuf, T)>,
-    /// Places of tables by ids of stream class and event.
-    by_id: HashMap<(u64, u64), usize>,
+    /// Places of tables by what they are of. Parts of one trace share them; other traces may have
+    /// the ids for something else.
+    places: HashMap<TableKey, usize>,
     streams: Vec<Stream>,
     /// How many kinds have each name so far.
     names: HashMap<String, usize>,
     losses: BufWriter<File>,
 }
+
+/// Ids of stream class and event class, the event's name, the columns' names.
+type TableKey = (u64, u64, String, Vec<String>);
 
 struct Stream {
     metadata: Arc<Metadata>,
@@ -89,7 +93,7 @@ impl<T: Table> Folder<T> {
         let mut folder = Folder {
             path: path.to_owned(),
             tables: Vec::new(),
-            by_id: HashMap::new(),
+            places: HashMap::new(),
             streams: streams.collect(),
             names: HashMap::new(),
             losses,
@@ -125,7 +129,10 @@ impl<T: Table> Folder<T> {
         let Some(stream_class) = of_class.find(|stream| stream.id == class.stream_id) else {
             return Ok(usize::MAX);
         };
-        let place = match self.by_id.get(&(class.stream_id, class.id)) {
+        let columns = columns(stream_class, class);
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        let key = (class.stream_id, class.id, event.name().to_owned(), names);
+        let place = match self.places.get(&key) {
             Some(place) => *place,
             None => {
                 let number = self.names.entry(event.name().to_owned()).or_default();
@@ -133,13 +140,13 @@ impl<T: Table> Folder<T> {
                 *number += 1;
                 let made = path.parent().map_or(Ok(()), fs::create_dir_all);
                 let row = Row::new(stream_class, class);
-                let table = made.and_then(|()| T::create(&path, columns(stream_class, class), row));
+                let table = made.and_then(|()| T::create(&path, columns, row));
                 let table = table.map_err(Error::write(&path))?;
                 self.tables.push((path, table));
                 self.tables.len() - 1
             }
         };
-        self.by_id.insert((class.stream_id, class.id), place);
+        self.places.insert(key, place);
         if let Some(cell) = stream.tables.get_mut(class.index()) {
             *cell = Some(place);
         }

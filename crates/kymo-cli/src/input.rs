@@ -1,0 +1,72 @@
+//! Opening the traces that a command reads.
+
+use std::path::Path;
+
+use kymo_ctf::{ClockClass, Metadata, Trace};
+
+use crate::exit::Usage;
+
+/// Opens the trace in `directory`, or the directory's several traces, whatever they are of.
+pub fn any(directory: &Path) -> anyhow::Result<Trace> {
+    if directory.is_file() {
+        let sentence = format!(
+            "{} is a file: give the trace's directory",
+            directory.display()
+        );
+        return Err(Usage(sentence).into());
+    }
+    Ok(Trace::open(directory)?)
+}
+
+/// Opens the trace in `directory`, or several of one clock, such as a kernel's and its programs':
+/// what happened in them can be put in one order.
+pub fn of_one_clock(directory: &Path) -> anyhow::Result<Trace> {
+    let trace = any(directory)?;
+    let parts = trace.parts();
+    let share = parts.first().is_none_or(|first| {
+        let others = parts.iter().skip(1);
+        others
+            .into_iter()
+            .all(|other| share_a_clock(&first.metadata, &other.metadata))
+    });
+    match share || trace.is_one() {
+        true => Ok(trace),
+        false => Err(several(&trace, "of different metadata here, without a clock of all").into()),
+    }
+}
+
+/// Opens the trace in `directory`; several only if all have the same metadata, as the parts of one
+/// that a tracer cut into several have.
+pub fn one(directory: &Path) -> anyhow::Result<Trace> {
+    let trace = any(directory)?;
+    match trace.is_one() {
+        true => Ok(trace),
+        false => Err(several(&trace, "of different metadata here").into()),
+    }
+}
+
+/// Whether times of the two are of the same clock: one of the same identity, or both of known
+/// origin.
+fn share_a_clock(one: &Metadata, other: &Metadata) -> bool {
+    let (Some(one), Some(other)) = (one.clocks().first(), other.clocks().first()) else {
+        return false;
+    };
+    let identity = |clock: &ClockClass| (clock.uuid, clock.namespace.clone(), clock.uid.clone());
+    let is_known = one.uuid.is_some() || one.uid.is_some();
+    (is_known && identity(one) == identity(other))
+        || (one.absolute && other.absolute && one.origin == other.origin)
+}
+
+fn several(trace: &Trace, what: &str) -> Usage {
+    let parts = trace.parts();
+    let directories = parts.iter().take(3);
+    let shown: Vec<String> = directories
+        .map(|part| part.directory.display().to_string())
+        .collect();
+    let more = if parts.len() > 3 { ", ..." } else { "" };
+    Usage(format!(
+        "there are {} traces {what} ({}{more}): give the directory of one",
+        parts.len(),
+        shown.join(", ")
+    ))
+}

@@ -2,6 +2,8 @@
 //! of its instrumentation of sched, irq, syscalls and state dump): what `kymo report` states of them
 //! is true for the kernel's release, and `kymo export` agrees.
 
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

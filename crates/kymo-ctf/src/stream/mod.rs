@@ -254,7 +254,7 @@ impl<S: Source> Stream<S> {
     }
 
     /// Makes times of this stream comparable with those of streams of other clocks.
-    pub(crate) fn make_comparable(&self, times: &mut [u64]) {
+    pub(crate) fn make_comparable<'t>(&self, times: impl IntoIterator<Item = &'t mut u64>) {
         let clock = self.plan().and_then(|plan| plan.class.clock.as_ref());
         for time in times {
             *time = clock.map_or(0, |clock| clock.comparable(Ticks(*time)));

@@ -3,7 +3,11 @@
 use crate::metadata::clock::Ticks;
 use crate::stream::source::Source;
 use crate::stream::{Next, Note, Record, Stream};
-use crate::trace::merge::{Merger, RUN, Run, Sources};
+use crate::trace::merge::{Merger, Run, Sources};
+
+/// Records that are read ahead of a stream: fewer than a run has room for, so that those of several
+/// streams stay in the processor's nearest cache.
+const AHEAD: usize = 64;
 
 /// Streams that are read in one order of time.
 #[derive(Debug)]
@@ -32,7 +36,7 @@ impl<S: Source> Lanes<S> {
         let lanes = streams.into_iter().map(|stream| Lane {
             stream,
             next: Next::End,
-            records: vec![Default::default(); RUN].into(),
+            records: vec![Default::default(); AHEAD].into(),
             given: 0,
             time: 0,
         });
@@ -127,7 +131,7 @@ impl<S: Source> Lane<S> {
     fn refill(&mut self, place: u32, one_clock: bool, run: &mut Run) {
         self.given = 0;
         let cells = &mut self.records;
-        let mut count = self.stream.skim(RUN, |at, record, time| {
+        let mut count = self.stream.skim(AHEAD, |at, record, time| {
             if let Some(cell) = cells.get_mut(at) {
                 *cell = (record, time);
             }
@@ -157,11 +161,10 @@ impl<S: Source> Lane<S> {
         }
         // Never before the item before: problems have no time, and a loss begins before it is
         // reported.
-        let times = run.times();
-        for time in times.iter_mut().take_while(|time| **time < self.time) {
+        for time in run.times().take_while(|time| **time < self.time) {
             *time = self.time;
         }
-        self.time = times.last().copied().unwrap_or(self.time);
+        self.time = run.times().next_back().copied().unwrap_or(self.time);
     }
 
     /// The time of what is not an event.
@@ -171,10 +174,10 @@ impl<S: Source> Lane<S> {
             Note::Problem(_) => return None,
             Note::Packet => Ticks(self.stream.packet.begin?),
         };
-        let mut time = [ticks.0];
+        let mut time = ticks.0;
         if !one_clock {
-            self.stream.make_comparable(&mut time);
+            self.stream.make_comparable([&mut time]);
         }
-        time.first().copied()
+        Some(time)
     }
 }

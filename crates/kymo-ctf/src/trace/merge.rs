@@ -11,33 +11,39 @@
 
 use std::hint::select_unpredictable;
 
-/// Records that are read ahead of a source.
-pub(crate) const RUN: usize = 64;
+/// Records that may be read ahead of a source.
+pub(crate) const RUN: usize = 256;
 
-/// What was read ahead of one source: times, never decreasing, and a tag for each.
+/// A record's time, and what the source calls it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Entry {
+    pub(crate) time: u64,
+    pub(crate) tag: u32,
+}
+
+/// What was read ahead of one source; times never decrease.
 #[derive(Debug)]
 pub(crate) struct Run {
-    times: [u64; RUN],
-    tags: [u32; RUN],
+    entries: Box<[Entry; RUN]>,
     next: usize,
     end: usize,
     is_over: bool,
 }
 
 impl Run {
-    const EMPTY: Run = Run {
-        times: [0; RUN],
-        tags: [0; RUN],
-        next: 0,
-        end: 0,
-        is_over: false,
-    };
+    fn new() -> Run {
+        Run {
+            entries: Box::new([Entry::default(); RUN]),
+            next: 0,
+            end: 0,
+            is_over: false,
+        }
+    }
 
     /// Puts a record at `place`, which is below [`RUN`].
     #[inline(always)]
     pub(crate) fn put(&mut self, place: usize, time: u64, tag: u32) {
-        self.times[place % RUN] = time;
-        self.tags[place % RUN] = tag;
+        self.entries[place % RUN] = Entry { time, tag };
     }
 
     /// Sets how many records were put.
@@ -46,8 +52,9 @@ impl Run {
     }
 
     /// The times that were put.
-    pub(crate) fn times(&mut self) -> &mut [u64] {
-        self.times.get_mut(..self.end).unwrap_or_default()
+    pub(crate) fn times(&mut self) -> impl DoubleEndedIterator<Item = &mut u64> {
+        let put = self.entries.get_mut(..self.end).unwrap_or_default();
+        put.iter_mut().map(|entry| &mut entry.time)
     }
 
     fn is_empty(&self) -> bool {
@@ -55,17 +62,16 @@ impl Run {
     }
 
     fn last(&self) -> Option<u64> {
-        let last = self.end.checked_sub(1)?;
-        self.times.get(last).copied().filter(|_| !self.is_empty())
+        let last = self.entries.get(self.end.checked_sub(1)?)?;
+        Some(last.time).filter(|_| !self.is_empty())
     }
 
-    /// The records up to `limit`, or only those before it.
-    fn upto(&self, limit: u64, inclusive: bool) -> usize {
-        let times = self.times.get(self.next..self.end).unwrap_or_default();
-        match times.first() {
-            Some(first) if *first <= limit => {
-                times.partition_point(|time| *time < limit || inclusive && *time == limit)
-            }
+    /// How many records there are up to `limit`, or only before it.
+    fn count_to(&self, limit: u64, inclusive: bool) -> usize {
+        let entries = self.entries.get(self.next..self.end).unwrap_or_default();
+        match entries.first() {
+            Some(first) if first.time <= limit => entries
+                .partition_point(|entry| entry.time < limit || inclusive && entry.time == limit),
             _ => 0,
         }
     }
@@ -82,39 +88,28 @@ pub(crate) trait Sources {
 #[derive(Debug)]
 pub(crate) struct Merger {
     runs: Vec<Run>,
-    /// The tags of a stretch in order, and how many of them were given.
-    order: Vec<u32>,
+    /// The records of a stretch in order: how many there are, and how many of them were given.
+    order: Vec<Entry>,
+    ready: usize,
     given: usize,
-    /// What is half merged.
-    parts: Vec<Part>,
-    from: Columns,
-    into: Columns,
-}
-
-/// Some records of a stretch, in order: a range of the columns.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    begin: usize,
-    end: usize,
-}
-
-/// Times and tags of a stretch while it is merged.
-#[derive(Debug, Default)]
-struct Columns {
-    times: Vec<u64>,
-    tags: Vec<u32>,
+    /// The runs that take part in a stretch: their places, and the first record behind it.
+    active: Vec<(usize, usize)>,
+    /// Where the parts end that are merged already; the last stands for all.
+    ends: Vec<usize>,
+    spare: Vec<Entry>,
 }
 
 impl Merger {
     /// For this many sources.
     pub(crate) fn new(sources: usize) -> Merger {
         Merger {
-            runs: (0..sources).map(|_| Run::EMPTY).collect(),
+            runs: (0..sources).map(|_| Run::new()).collect(),
             order: Vec::new(),
+            ready: 0,
             given: 0,
-            parts: Vec::new(),
-            from: Columns::default(),
-            into: Columns::default(),
+            active: Vec::new(),
+            ends: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -126,28 +121,31 @@ impl Merger {
     /// The tag of the record that comes next, of all sources.
     #[inline(always)]
     pub(crate) fn next(&mut self, sources: &mut impl Sources) -> Option<u32> {
-        if self.given == self.order.len() {
+        if self.given == self.ready {
             self.arrange(sources);
+            if self.ready == 0 {
+                return None;
+            }
         }
-        let tag = *self.order.get(self.given)?;
+        let entry = self.order.get(self.given)?;
         self.given += 1;
-        Some(tag)
+        Some(entry.tag)
     }
 
-    /// The tags of all records that come next and are read; empty at the end. They count as given.
-    pub(crate) fn stretch(&mut self, sources: &mut impl Sources) -> &[u32] {
-        if self.given == self.order.len() {
+    /// All records that come next and are read; empty at the end. They count as given.
+    pub(crate) fn stretch(&mut self, sources: &mut impl Sources) -> &[Entry] {
+        if self.given == self.ready {
             self.arrange(sources);
         }
-        self.given = self.order.len();
-        &self.order
+        let first = std::mem::replace(&mut self.given, self.ready);
+        self.order.get(first..self.ready).unwrap_or_default()
     }
 
     /// Gives the tags that were read and not given, in any order.
     pub(crate) fn drain(&mut self, mut give: impl FnMut(u32)) {
         for run in &mut self.runs {
-            let tags = run.tags.get(run.next..run.end).unwrap_or_default();
-            tags.iter().for_each(|tag| give(*tag));
+            let entries = run.entries.get(run.next..run.end).unwrap_or_default();
+            entries.iter().for_each(|entry| give(entry.tag));
             run.next = run.end;
         }
     }
@@ -155,7 +153,7 @@ impl Merger {
     /// Finds the order of what comes next. All that was arranged before must have been given.
     #[inline(never)]
     fn arrange(&mut self, sources: &mut impl Sources) {
-        self.given = 0;
+        (self.given, self.ready) = (0, 0);
         let mut first: Option<(u64, usize)> = None;
         for (place, run) in self.runs.iter_mut().enumerate() {
             if run.is_empty() && !run.is_over {
@@ -169,175 +167,126 @@ impl Merger {
                 first = Some((last, place));
             }
         }
-        match first {
-            Some((limit, place)) => {
-                self.collect(limit, place);
-                self.merge();
-            }
-            None => self.order.clear(),
+        if let Some((limit, place)) = first {
+            self.find_active(limit, place);
+            self.merge();
         }
     }
 
-    /// Takes all that comes before what may follow the run at `bound`, whose last time is `limit`.
-    /// Of several records of that time those of earlier sources come first.
-    fn collect(&mut self, limit: u64, bound: usize) {
-        let Columns { times, tags } = &mut self.from;
-        times.clear();
-        tags.clear();
-        self.parts.clear();
-        for (place, run) in self.runs.iter_mut().enumerate() {
-            let count = run.upto(limit, place <= bound);
-            if count == 0 {
-                continue;
+    /// Finds what comes before that which may follow the run at `bound`, whose last time is
+    /// `limit`. Of several records of that time those of earlier sources come first.
+    fn find_active(&mut self, limit: u64, bound: usize) {
+        self.active.clear();
+        for (place, run) in self.runs.iter().enumerate() {
+            let count = run.count_to(limit, place <= bound);
+            if count > 0 {
+                self.active.push((place, run.next + count));
+                self.ready += count;
             }
-            let range = run.next..run.next + count;
-            let begin = times.len();
-            times.extend_from_slice(run.times.get(range.clone()).unwrap_or_default());
-            tags.extend_from_slice(run.tags.get(range).unwrap_or_default());
-            run.next += count;
-            self.parts.push(Part {
-                begin,
-                end: times.len(),
-            });
         }
-        let count = times.len();
-        if self.into.times.len() < count {
-            self.into.times.resize(count, 0);
-            self.into.tags.resize(count, 0);
+        for entries in [&mut self.order, &mut self.spare] {
+            if entries.len() < self.ready {
+                entries.resize(self.ready, Entry::default());
+            }
         }
-        self.order.resize(count, 0);
     }
 
-    /// Merges neighbours until one part is left: its tags are the order.
+    /// Merges the active runs two by two, then what has come of them, until all is one.
     fn merge(&mut self) {
-        while self.parts.len() > 2 {
-            let mut kept = 0;
-            for pair in 0..self.parts.len().div_ceil(2) {
-                let Some(first) = self.parts.get(2 * pair).copied() else {
+        self.ends.clear();
+        let mut end = 0;
+        for pair in self.active.chunks(2) {
+            let part = |at: usize| {
+                let (place, end) = pair.get(at)?;
+                let run = self.runs.get(*place)?;
+                run.entries.get(run.next..*end)
+            };
+            let (first, second) = (part(0).unwrap_or_default(), part(1).unwrap_or_default());
+            let begin = end;
+            end += first.len() + second.len();
+            two(
+                first,
+                second,
+                self.order.get_mut(begin..end).unwrap_or_default(),
+            );
+            self.ends.push(end);
+        }
+        for (place, end) in &self.active {
+            if let Some(run) = self.runs.get_mut(*place) {
+                run.next = *end;
+            }
+        }
+        while self.ends.len() > 1 {
+            std::mem::swap(&mut self.order, &mut self.spare);
+            let (mut begin, mut kept) = (0, 0);
+            for pair in 0..self.ends.len().div_ceil(2) {
+                let end_of = |at: usize| self.ends.get(at).copied();
+                let Some(middle) = end_of(2 * pair) else {
                     break;
                 };
                 // One without a partner is merged with nothing.
-                let second = self.parts.get(2 * pair + 1).copied().unwrap_or(Part {
-                    begin: first.end,
-                    end: first.end,
-                });
-                let range = first.begin..second.end;
-                let (Some(times), Some(tags)) = (
-                    self.into.times.get_mut(range.clone()),
-                    self.into.tags.get_mut(range),
-                ) else {
-                    break;
-                };
+                let end = end_of(2 * pair + 1).unwrap_or(middle);
                 two(
-                    self.from.part(first),
-                    self.from.part(second),
-                    Some(times),
-                    tags,
+                    self.spare.get(begin..middle).unwrap_or_default(),
+                    self.spare.get(middle..end).unwrap_or_default(),
+                    self.order.get_mut(begin..end).unwrap_or_default(),
                 );
-                if let Some(part) = self.parts.get_mut(kept) {
-                    *part = Part {
-                        begin: first.begin,
-                        end: second.end,
-                    };
+                if let Some(cell) = self.ends.get_mut(kept) {
+                    *cell = end;
                 }
-                kept += 1;
+                (begin, kept) = (end, kept + 1);
             }
-            self.parts.truncate(kept);
-            std::mem::swap(&mut self.from, &mut self.into);
-        }
-        match self.parts[..] {
-            [first, second] => two(
-                self.from.part(first),
-                self.from.part(second),
-                None,
-                &mut self.order,
-            ),
-            _ => {
-                self.order.clear();
-                self.order.extend_from_slice(&self.from.tags);
-            }
+            self.ends.truncate(kept);
         }
     }
 }
 
-impl Columns {
-    fn part(&self, part: Part) -> (&[u64], &[u32]) {
-        let range = part.begin..part.end;
-        (
-            self.times.get(range.clone()).unwrap_or_default(),
-            self.tags.get(range).unwrap_or_default(),
-        )
-    }
-}
-
-/// Merges two parts; of the same time the first part's records come first. Without `times` only the
-/// tags are wanted.
+/// Merges two parts; of the same time the first part's records come first.
 ///
 /// Both ends are worked at in turn, since neither has to wait for the other.
 #[inline(always)]
-fn two(
-    (first, first_tags): (&[u64], &[u32]),
-    (second, second_tags): (&[u64], &[u32]),
-    mut times: Option<&mut [u64]>,
-    tags: &mut [u32],
-) {
-    let (first_tags, second_tags) = (
-        first_tags.get(..first.len()).unwrap_or_default(),
-        second_tags.get(..second.len()).unwrap_or_default(),
-    );
-    let (mut low, mut high) = ((0, 0), (first.len(), second.len()));
-    let mut put = |at: usize, time: u64, tag: u32| {
-        if let Some(cell) = times.as_mut().and_then(|times| times.get_mut(at)) {
-            *cell = time;
-        }
-        if let Some(cell) = tags.get_mut(at) {
-            *cell = tag;
-        }
-    };
-    let read = |one: usize, other: usize| {
-        Some((
-            (*first.get(one)?, *second.get(other)?),
-            (*first_tags.get(one)?, *second_tags.get(other)?),
-        ))
-    };
-    // The lower end.
-    macro_rules! step_up {
-        () => {
-            let Some((time, tag)) = read(low.0, low.1) else {
-                break;
-            };
-            let is_second = time.1 < time.0;
-            put(
-                low.0 + low.1,
-                select_unpredictable(is_second, time.1, time.0),
-                select_unpredictable(is_second, tag.1, tag.0),
-            );
-            low.0 += usize::from(!is_second);
-            low.1 += usize::from(is_second);
+fn two(first: &[Entry], second: &[Entry], merged: &mut [Entry]) {
+    let (mut one, mut other) = (0, 0);
+    let (mut one_end, mut other_end) = (first.len(), second.len());
+    while one + 1 < one_end && other + 1 < other_end {
+        let (Some(low), Some(other_low)) = (first.get(one), second.get(other)) else {
+            return;
         };
-    }
-    while low.0 + 1 < high.0 && low.1 + 1 < high.1 {
-        step_up!();
-        let Some((time, tag)) = read(high.0 - 1, high.1 - 1) else {
-            break;
+        let (Some(high), Some(other_high)) = (first.get(one_end - 1), second.get(other_end - 1))
+        else {
+            return;
         };
-        let is_second = time.1 >= time.0;
-        put(
-            high.0 + high.1 - 1,
-            select_unpredictable(is_second, time.1, time.0),
-            select_unpredictable(is_second, tag.1, tag.0),
-        );
-        high.0 -= usize::from(!is_second);
-        high.1 -= usize::from(is_second);
+        let is_other = other_low.time < low.time;
+        let was_other = other_high.time >= high.time;
+        if let Some(cell) = merged.get_mut(one + other) {
+            *cell = select_unpredictable(is_other, *other_low, *low);
+        }
+        if let Some(cell) = merged.get_mut(one_end + other_end - 1) {
+            *cell = select_unpredictable(was_other, *other_high, *high);
+        }
+        one += usize::from(!is_other);
+        other += usize::from(is_other);
+        one_end -= usize::from(!was_other);
+        other_end -= usize::from(was_other);
     }
-    while low.0 < high.0 && low.1 < high.1 {
-        step_up!();
+    while one < one_end && other < other_end {
+        let (Some(low), Some(other_low)) = (first.get(one), second.get(other)) else {
+            return;
+        };
+        let is_other = other_low.time < low.time;
+        if let Some(cell) = merged.get_mut(one + other) {
+            *cell = select_unpredictable(is_other, *other_low, *low);
+        }
+        one += usize::from(!is_other);
+        other += usize::from(is_other);
     }
-    let rest = (low.0..high.0)
-        .filter_map(|at| Some((*first.get(at)?, *first_tags.get(at)?)))
-        .chain((low.1..high.1).filter_map(|at| Some((*second.get(at)?, *second_tags.get(at)?))));
-    for (at, (time, tag)) in (low.0 + low.1..).zip(rest) {
-        put(at, time, tag);
+    let rest = [first.get(one..one_end), second.get(other..other_end)];
+    let rest = rest.into_iter().flatten().find(|rest| !rest.is_empty());
+    let place = one + other;
+    if let Some(rest) = rest
+        && let Some(cells) = merged.get_mut(place..place + rest.len())
+    {
+        cells.copy_from_slice(rest);
     }
 }
 
@@ -409,7 +358,7 @@ mod tests {
             let mut lists = Lists { records, reads: 3 };
             let (mut merger, mut given) = (Merger::new(count), Vec::new());
             while let stretch @ [_, ..] = merger.stretch(&mut lists) {
-                given.extend_from_slice(stretch);
+                given.extend(stretch.iter().map(|entry| entry.tag));
             }
             assert!(given == wanted, "{count} sources");
         }
@@ -422,7 +371,7 @@ mod tests {
         let mut lists = Lists { records, reads: 0 };
         let (mut merger, mut given) = (Merger::new(7), Vec::new());
         while let stretch @ [_, ..] = merger.stretch(&mut lists) {
-            given.extend_from_slice(stretch);
+            given.extend(stretch.iter().map(|entry| entry.tag));
             if given.len() % 3 == 0 {
                 merger.drain(|tag| given.push(tag));
             }

@@ -209,7 +209,7 @@ impl Counting<'_, '_> {
     fn count_merged(&mut self, sources: usize) {
         let mut merger = Merger::new(sources);
         while let stretch @ [_, ..] = merger.stretch(self) {
-            stretch.iter().for_each(|key| self.take(*key));
+            stretch.iter().for_each(|entry| self.take(entry.tag));
             if self.is_full() {
                 merger.drain(|key| self.take(key));
                 self.make_room();

@@ -124,13 +124,29 @@ impl Load {
 
     #[inline(always)]
     pub(crate) fn of<const BIG: bool>(self, word: &[u8; WORD]) -> u64 {
+        self.bits(self.eight::<BIG>(word))
+    }
+
+    /// Whether it is in the eight bytes that `other` is in.
+    pub(crate) fn shares_bytes(self, other: Load) -> bool {
+        self.at == other.at
+    }
+
+    /// Its value, from the eight bytes that it is in.
+    #[inline(always)]
+    pub(crate) fn bits(self, eight: u64) -> u64 {
+        eight >> self.shift & self.mask
+    }
+
+    /// The eight bytes that it is in.
+    #[inline(always)]
+    pub(crate) fn eight<const BIG: bool>(self, word: &[u8; WORD]) -> u64 {
         // The mask tells the compiler that eight bytes are there.
         let eight = word
             .get(usize::from(self.at & 15)..)
             .and_then(<[u8]>::first_chunk::<8>);
         let little = u64::from_le_bytes(*eight.unwrap_or(&[0; 8]));
-        let value = if BIG { little.swap_bytes() } else { little };
-        value >> self.shift & self.mask
+        if BIG { little.swap_bytes() } else { little }
     }
 }
 
@@ -147,6 +163,11 @@ impl Switch {
             }]
             .into(),
         }
+    }
+
+    /// Whether there is a tag.
+    pub(crate) fn has_tag(&self) -> bool {
+        self.tag.mask != 0
     }
 
     /// The layout that most tags choose.

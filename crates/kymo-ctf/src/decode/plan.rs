@@ -112,6 +112,7 @@ pub(crate) struct FixedRecords {
     /// Where the id of the event's class is, and the time: no bits where there is none.
     pub(crate) id: Load,
     pub(crate) time: Load,
+    pub(crate) shape: Shape,
     /// The tags of this layout.
     pub(crate) low: u64,
     pub(crate) high: u64,
@@ -119,6 +120,17 @@ pub(crate) struct FixedRecords {
     pub(crate) header: u64,
     /// By id; the only one where headers say none.
     pub(crate) sizes: Box<[FixedSize]>,
+}
+
+/// What a header of this layout must be looked at for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// The id says that it is of this layout, and the time is in the same eight bytes.
+    OneWord,
+    /// The id says that it is of this layout.
+    Plain,
+    /// The tag says it.
+    Tagged,
 }
 
 /// A record of fixed size, header included.
@@ -158,14 +170,25 @@ impl FixedRecords {
         };
         let Branch { low, high, part } = switch.main()?;
         let size = |known: &Known| FixedSize::of(known, part.end, word.mask);
-        let (id, sizes) = match part.id {
+        let of_tag = |(tag, known): (u64, &Known)| match *low <= tag && tag <= *high {
+            true => size(known),
+            false => FixedSize::NONE,
+        };
+        let (id, sizes): (_, Box<[_]>) = match part.id {
             Id::None => (Load::NOTHING, [size(&plan.nameless)].into()),
-            Id::Tag => (switch.tag, plan.dense.iter().map(size).collect()),
+            Id::Tag => (switch.tag, (0..).zip(&plan.dense).map(of_tag).collect()),
             Id::At(load) => (load, plan.dense.iter().map(size).collect()),
+        };
+        let time = part.time.unwrap_or(Load::NOTHING);
+        let shape = match part.id {
+            Id::None | Id::At(_) if switch.has_tag() => Shape::Tagged,
+            _ if id.shares_bytes(time) => Shape::OneWord,
+            _ => Shape::Plain,
         };
         Some(FixedRecords {
             id,
-            time: part.time.unwrap_or(Load::NOTHING),
+            time,
+            shape,
             low: *low,
             high: *high,
             header: part.end,

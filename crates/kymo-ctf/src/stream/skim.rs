@@ -8,7 +8,7 @@
 
 use super::{Guess, Record, Stream};
 use crate::decode::header::{Branch, Header, Id, Load, Switch, WORD, Word};
-use crate::decode::plan::{FixedRecords, Known, NAMELESS, StreamPlan};
+use crate::decode::plan::{FixedRecords, Known, NAMELESS, Shape, StreamPlan};
 use crate::decode::skip::aligned;
 use crate::decode::state::{Tick, tick_masked};
 use crate::stream::source::Source;
@@ -66,7 +66,11 @@ impl<S: Source> Stream<S> {
             }
             if let Some(fixed) = &plan.fixed
                 && fixed.holds(tag, skim.guess.id)
-                && skim.fixed::<BIG>(fixed, &mut give) > 0
+                && match fixed.shape {
+                    Shape::OneWord => skim.fixed::<BIG, true, false>(fixed, &mut give),
+                    Shape::Plain => skim.fixed::<BIG, false, false>(fixed, &mut give),
+                    Shape::Tagged => skim.fixed::<BIG, false, true>(fixed, &mut give),
+                } > 0
             {
                 next = skim.header(skim.position, skim.records);
                 continue;
@@ -127,7 +131,7 @@ impl<'a> Skim<'a, '_> {
 
     /// Steps over records of fixed size. Returns how many there were.
     #[inline(always)]
-    fn fixed<const BIG: bool>(
+    fn fixed<const BIG: bool, const ONE_WORD: bool, const TAGGED: bool>(
         &mut self,
         fixed: &FixedRecords,
         mut give: impl FnMut(usize, Record, u64),
@@ -139,7 +143,10 @@ impl<'a> Skim<'a, '_> {
             high,
             header,
             ref sizes,
+            ..
         } = fixed;
+        // Where no tag is looked at, it is the id, or nothing.
+        let tag_mask = self.tag.mask;
         let (mut position, mut clock, mut records) = (self.position, self.clock, self.records);
         let before = records;
         while records < self.most {
@@ -147,15 +154,25 @@ impl<'a> Skim<'a, '_> {
             let Some(word) = self.word.read(self.ahead, start / 8) else {
                 break;
             };
-            let tag = self.tag.of::<BIG>(word);
-            let id = id.of::<BIG>(word);
+            let eight = id.eight::<BIG>(word);
+            let id = id.bits(eight);
             let Some(size) = usize::try_from(id).ok().and_then(|id| sizes.get(id)) else {
                 break;
             };
+            let tag = if TAGGED {
+                self.tag.of::<BIG>(word)
+            } else {
+                id & tag_mask
+            };
+            let low_time = if ONE_WORD {
+                time.bits(eight)
+            } else {
+                time.of::<BIG>(word)
+            };
             let end = start + u64::from(size.bits);
             // A clock that does not go on has wrapped or stepped back.
-            let now = clock & !time.mask | time.of::<BIG>(word);
-            let is_known = size.event != Known::NONE && low <= tag && tag <= high;
+            let now = clock & !time.mask | low_time;
+            let is_known = size.event != Known::NONE && (!TAGGED || low <= tag && tag <= high);
             if end > self.limit || now < clock || !is_known {
                 break;
             }

@@ -277,7 +277,7 @@ impl Encoder {
             size => return Err(format!("numbers of {size} bits are not written")),
         };
         self.align(class.alignment);
-        let size = class.size as u8;
+        let size = class.size;
         let raw = match class.bit_order {
             crate::class::BitOrder::Natural => raw,
             crate::class::BitOrder::Reversed => reverse(raw, size),

@@ -80,11 +80,11 @@ impl<'a> Options<'a> {
     }
 
     /// For [`Recorder::start`](crate::Recorder::start): the flags, with what the word says put in.
-    pub fn flags(&self, unless_told: u32) -> u32 {
+    pub fn flags(&self, default: u32) -> u32 {
         match self.overflow {
-            Some(Overflow::Overwrite) => unless_told | flags::ROLLING,
-            Some(Overflow::Discard) => unless_told & !flags::ROLLING,
-            None => unless_told,
+            Some(Overflow::Overwrite) => default | flags::ROLLING,
+            Some(Overflow::Discard) => default & !flags::ROLLING,
+            None => default,
         }
     }
 

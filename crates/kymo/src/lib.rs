@@ -1,4 +1,5 @@
-//! Tracing for any kernel: typed events, per CPU, without locks, in Common Trace Format.
+//! Performance analysis for any kernel: typed events, per CPU, without locks, in Common Trace
+//! Format.
 //!
 //! A kernel declares its events, implements [`Platform`] and calls [`Tracer::start`]; from then on
 //! every [`trace!`] writes a record into the ring of the CPU that it runs on. Anyone who can read
@@ -15,25 +16,30 @@
 //! Allocate, lock, wait, print, call the kernel back (but for its clock), lose an event without
 //! counting it, or let a reader stop a writer.
 //!
-//! # Invariants
-//! Those of the ring stand in [`ring`]; those that a kernel must keep, in
-//! [`platform::Platform`].
+//! # Where things are
+//! The root has what is typed daily; [`platform`] what a port implements. [`ring`] can be read
+//! alone: a region of memory, its writers and its reader. [`Recorder`] is the door for system
+//! calls: a session is a set of modes over one region. The invariants of the ring stand in
+//! [`ring`]; those that a kernel must keep, in [`Platform`].
+//!
+//! [`Platform`]: platform::Platform
 //!
 //! # Example
 //! A kernel on x86-64 that keeps a pointer to its Kymo block in its per-CPU data (`kernels/hello`
 //! is a whole one, on RISC-V):
 //! ```no_run
-//! use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, SwitchReason, ThreadState};
 //! use kymo::platform::{ByPointer, Control, ControlPointer, LocalCas, Platform};
-//! use kymo::{Clock, Config, Tid, trace};
+//! use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, SwitchReason, ThreadState};
+//! use kymo::{Clock, Config, RegionMemory, Tid, trace};
 //!
 //! kymo::event! {
 //!     /// A block came back from the disk.
 //!     #[id(21)]
 //!     pub struct BlockDone { pub sector: u64, pub error: i32 }
 //! }
-//! static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![SchedSwitch, IrqEnter, IrqExit, BlockDone];
-//! static REGION: kymo::RegionMemory<{ 8 << 20 }, 4> = kymo::RegionMemory::new();
+//! static VOCABULARY: kymo::Vocabulary =
+//!     kymo::vocabulary![SchedSwitch, IrqEnter, IrqExit, BlockDone];
+//! static REGION: RegionMemory<{ 8 << 20 }, 4> = RegionMemory::new();
 //! type Kymo = kymo::Tracer<MyKernel>; // `trace!` finds it at the crate's root.
 //!
 //! struct MyKernel;
@@ -54,13 +60,22 @@
 //!
 //! fn switch_to(prev: Tid, next: Tid) {
 //!     trace!(SchedSwitch {
-//!         prev_tid: prev, next_tid: next, prev_state: ThreadState::Runnable, reason: SwitchReason::Expired, next_prio: 0,
+//!         prev_tid: prev,
+//!         next_tid: next,
+//!         prev_state: ThreadState::Runnable,
+//!         reason: SwitchReason::Expired,
+//!         next_prio: 0,
 //!     });
 //! }
 //!
 //! fn main() {
-//!     let config = Config { cpus: 4, clock: Clock::at(1_000_000_000), phys: 0x10_0000, ..Config::DEFAULT };
-//!     let session = Kymo::start(REGION.memory(), &config, &VOCABULARY).expect("the region holds the rings");
+//!     let config = Config {
+//!         cpus: 4,
+//!         clock: Clock::at(1_000_000_000),
+//!         phys: 0x10_0000,
+//!         ..Config::DEFAULT
+//!     };
+//!     let session = Kymo::start(REGION.memory(), &config, &VOCABULARY).expect("memory for rings");
 //!     switch_to(Tid(1), Tid(2));
 //!     session.stop().expect("it runs");
 //! }

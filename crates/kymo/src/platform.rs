@@ -49,7 +49,7 @@ pub unsafe trait Platform: 'static {
     /// Where this CPU's control blocks are.
     type Local: Local;
 
-    /// The clock, in ticks. The same on every CPU as far as the hardware can; a step back is
+    /// The clock, in ticks: one for all CPUs, as far as the hardware can. A step back is
     /// clamped and counted.
     fn clock() -> u64;
 

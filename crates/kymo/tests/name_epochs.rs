@@ -77,16 +77,16 @@ impl Object {
 
     /// Uses it; gives whether it was named for that.
     fn use_it<R: Reserve + 'static>(&self) -> bool {
-        let mut told = false;
+        let mut named = false;
         Tracer::<Test<R>>::named(&self.named, || {
-            told = true;
+            named = true;
             Name {
                 object: self.id,
                 name: Text::new("sixteen letters."),
             }
         });
         Tracer::<Test<R>>::record(Use { object: self.id });
-        told
+        named
     }
 }
 
@@ -154,7 +154,7 @@ fn long_run<R: Reserve + 'static>() {
     // Each in each epoch, not at each use.
     assert!(
         (10_000 + 50 * 50..30_000).contains(&names),
-        "{names} names were told"
+        "{names} names were recorded"
     );
     session.stop().unwrap();
 }
@@ -201,7 +201,7 @@ fn a_name_of_the_epoch_before_is_still_there() {
     }
 }
 
-/// A session knows nothing of the names of the one before; nothing is told to nobody; where nothing
+/// A session knows nothing of the names of the one before; without a session none is recorded; where nothing
 /// is overwritten, once is enough.
 #[test]
 fn every_session_hears_every_name() {
@@ -213,10 +213,10 @@ fn every_session_hears_every_name() {
     for _ in 0..3 {
         let session = start::<R>(memory, Overflow::Discard, 4);
         assert!(object.use_it::<R>());
-        let told =
+        let named =
             (0..30).filter(|turn| Object::new(100 + turn).use_it::<R>() && object.use_it::<R>());
         assert_eq!(
-            told.count(),
+            named.count(),
             0,
             "packets were opened, and none was overwritten"
         );

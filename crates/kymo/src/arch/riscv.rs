@@ -27,7 +27,8 @@ pub fn time() -> u64 {
     // SAFETY: reads a counter.
     unsafe {
         asm!("2:", "rdtimeh {high}", "rdtime {low}", "rdtimeh {again}", "bne {high}, {again}, 2b",
-            high = out(reg) high, low = out(reg) low, again = out(reg) _, options(nomem, nostack, preserves_flags));
+            high = out(reg) high, low = out(reg) low, again = out(reg) _,
+            options(nomem, nostack, preserves_flags));
     }
     u64::from(low) | u64::from(high) << 32
 }
@@ -40,7 +41,12 @@ pub fn quick_time() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: reads a counter. In one piece, so that the halves keep their order.
     unsafe {
-        asm!("rdtime {low}", "rdtimeh {high}", low = out(reg) low, high = out(reg) high, options(nomem, nostack, preserves_flags))
+        asm!(
+            "rdtime {low}",
+            "rdtimeh {high}",
+            low = out(reg) low, high = out(reg) high,
+            options(nomem, nostack, preserves_flags),
+        )
     };
     u64::from(low) | u64::from(high) << 32
 }
@@ -110,7 +116,11 @@ unsafe impl Local for AtTp {
         let on: usize;
         // SAFETY: a byte of this hart's block.
         unsafe {
-            asm!("lbu {}, {}(tp)", out(reg) on, const W::OFFSET, options(nostack, readonly, preserves_flags))
+            asm!(
+                "lbu {}, {}(tp)",
+                out(reg) on, const W::OFFSET,
+                options(nostack, readonly, preserves_flags),
+            )
         };
         if W::MASK == 0xff {
             on != 0
@@ -127,7 +137,11 @@ unsafe impl Local for AtTp {
         let value;
         // SAFETY: an aligned word of this hart's block.
         unsafe {
-            asm!(word_sized!(l, "{}, {}(tp)"), out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags))
+            asm!(
+                word_sized!(l, "{}, {}(tp)"),
+                out(reg) value, const W::OFFSET,
+                options(nostack, readonly, preserves_flags),
+            )
         };
         value
     }
@@ -136,7 +150,11 @@ unsafe impl Local for AtTp {
         let value;
         // SAFETY: an aligned word of this hart's block.
         unsafe {
-            asm!("lw {}, {}(tp)", out(reg) value, const W::OFFSET, options(nostack, readonly, preserves_flags))
+            asm!(
+                "lw {}, {}(tp)",
+                out(reg) value, const W::OFFSET,
+                options(nostack, readonly, preserves_flags),
+            )
         };
         value
     }
@@ -152,7 +170,11 @@ unsafe impl Local for AtTp {
         fence(Release);
         // SAFETY: an aligned word of this hart's block, which only this hart writes.
         unsafe {
-            asm!(word_sized!(s, "{}, {}(tp)"), in(reg) value, const W::OFFSET, options(nostack, preserves_flags))
+            asm!(
+                word_sized!(s, "{}, {}(tp)"),
+                in(reg) value, const W::OFFSET,
+                options(nostack, preserves_flags),
+            )
         };
     }
     #[inline(always)]

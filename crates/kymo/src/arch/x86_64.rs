@@ -32,15 +32,19 @@ unsafe impl<const OFFSET: usize> ControlPointer for AtGs<OFFSET> {
         // SAFETY: reads per-CPU data. It gives the same as long as the code stays on the CPU, so
         // that one reading serves a whole tracepoint.
         unsafe {
-            asm!("mov {}, gs:[{}]", out(reg) pointer, const OFFSET, options(pure, readonly, nostack, preserves_flags))
+            asm!(
+                "mov {}, gs:[{}]",
+                out(reg) pointer, const OFFSET,
+                options(pure, readonly, nostack, preserves_flags),
+            )
         };
         pointer
     }
 }
 
-/// [`LocalCas`](crate::platform::LocalCas) for platforms whose `clock` is [`tsc`] and nothing else: the same
-/// steps in the same order, in 20 instructions where the compiler makes 35. Records of more than
-/// four words of payload go the ordinary way.
+/// [`LocalCas`](crate::platform::LocalCas) for platforms whose `clock` is [`tsc`] and nothing else:
+/// its steps in their order, in 20 instructions where the compiler makes 35. Records of more than
+/// four words of payload take the path of `LocalCas`.
 #[derive(Debug)]
 pub struct TscCas;
 
@@ -300,7 +304,11 @@ pub(crate) mod local {
     pub(crate) fn add(word: &AtomicU32, value: u32) {
         // SAFETY: an aligned word that only this CPU writes.
         unsafe {
-            asm!("add dword ptr [{word}], {value:e}", word = in(reg) word.as_ptr(), value = in(reg) value, options(nostack))
+            asm!(
+                "add dword ptr [{word}], {value:e}",
+                word = in(reg) word.as_ptr(), value = in(reg) value,
+                options(nostack),
+            )
         }
     }
 
@@ -315,7 +323,11 @@ pub(crate) mod local {
         // SAFETY: the caller's promise. The direction flag is clear between functions. String
         // stores stay between the stores before and after them.
         unsafe {
-            asm!("rep stosq", inout("rdi") words => _, inout("rcx") count / 2 => _, in("rax") 0, options(nostack, preserves_flags))
+            asm!(
+                "rep stosq",
+                inout("rdi") words => _, inout("rcx") count / 2 => _, in("rax") 0,
+                options(nostack, preserves_flags),
+            )
         }
     }
 
@@ -323,7 +335,11 @@ pub(crate) mod local {
     pub(crate) fn add_long(word: &AtomicU64, value: u64) {
         // SAFETY: an aligned word that only this CPU writes.
         unsafe {
-            asm!("add qword ptr [{word}], {value}", word = in(reg) word.as_ptr(), value = in(reg) value, options(nostack))
+            asm!(
+                "add qword ptr [{word}], {value}",
+                word = in(reg) word.as_ptr(), value = in(reg) value,
+                options(nostack),
+            )
         }
     }
 }

@@ -177,7 +177,7 @@ impl Stream {
     }
 
     /// Has the empty packet under construction tell of what was lost behind the last record, if
-    /// that is not told: it ends at `now` or later then. With [`View::PostMortem`] the writer's
+    /// that is not known: it ends at `now` or later then. With [`View::PostMortem`] the writer's
     /// last counts are taken first.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::event::{Event, Sequence, Text};
 use crate::platform::{ByPointer, Platform};
 use crate::ring::Reserve;
 use crate::ring::config::Config;
-use crate::ring::layout::{ChannelKind, Clock, Overflow, TIME_BITS};
+use crate::ring::layout::{Clock, Overflow, TIME_BITS};
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas::LocalCas;
 use crate::ring::masked::Masked;

@@ -187,7 +187,7 @@ impl<T> Drop for Claim<'_, T> {
 }
 
 /// A kernel's sessions over one region, one at a time:
-/// `static RECORDER: kymo::Recorder<MyPlatform, 4> = kymo::Recorder::new(REGION.memory(), &VOCABULARY);`
+/// `static RECORDER: Recorder<MyPlatform, 4> = Recorder::new(REGION.memory(), &VOCABULARY);`
 ///
 /// [`channels`](Recorder::channels) numbers the channels. Everything that is read of one of them,
 /// in order, is a file of the trace; its [`ChannelId`] prints as the file's name.
@@ -260,10 +260,10 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         &self.history
     }
 
-    /// Begins to record, all events of the mode. `config` is `None` where the caller's pointer to it
-    /// is bad; its `overflow` and `consumer` follow from `flags`, unless it names the host as the
-    /// consumer. A mode that joins one that runs takes the session as it is: configuration and flags
-    /// are those of the first.
+    /// Begins to record, all events of the mode. `config` is `None` where the caller's pointer to
+    /// it is bad; its `overflow` and `consumer` follow from `flags`, unless it names the host as
+    /// the consumer. A mode that joins one that runs takes the session as it is: configuration and
+    /// flags are those of the first.
     ///
     /// # Errors
     /// [`Refused`], in that order.
@@ -491,8 +491,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     }
 
     /// Records the kernel's state again, as at the start: for a flight recorder, whose rings may
-    /// have overwritten it, before its `stop`; or from a panic handler, if what [`Platform::dump_state`]
-    /// does is safe there. Waits for nobody, and takes no lock of its own.
+    /// have overwritten it, before its `stop`; or from a panic handler, if what
+    /// [`Platform::dump_state`] does is safe there. Waits for nobody, and takes no lock of its own.
     ///
     /// # Errors
     /// [`Refused`].
@@ -518,8 +518,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Ok(self.channels().len())
     }
 
-    /// Ends the mode, if that was not done, and gives it up; the last one gives up the channels, and
-    /// waits for reads that are at work. Gives what was lost so far in all channels.
+    /// Ends the mode, if that was not done, and gives it up; the last one gives up the channels,
+    /// and waits for reads that are at work. Gives what was lost so far in all channels.
     ///
     /// # Errors
     /// [`Refused`].

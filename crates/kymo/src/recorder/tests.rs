@@ -181,7 +181,7 @@ fn each_call_while_another_is_at_work() {
     });
 }
 
-/// N-26: the state is told after the switches went on, in each session anew.
+/// N-26: the kernel's state is recorded after the switches went on, in each session anew.
 #[test]
 fn the_state_is_told_at_the_start() {
     let recorder = recorder();
@@ -215,7 +215,7 @@ fn a_start_that_fails_late_leaves_nothing_running() {
     recorder.finish(TRACE).unwrap();
 }
 
-/// N-26: and told again whenever that is asked for.
+/// N-26: the kernel's state is recorded again whenever that is asked for.
 #[test]
 fn the_state_is_told_at_a_snapshot() {
     let recorder = recorder();
@@ -308,7 +308,7 @@ fn events_are_switched_by_name() {
     );
     assert_eq!(on(), [false; 5]);
     recorder.finish(TRACE).unwrap();
-    // From the start on; names are told whatever was asked for.
+    // From the start on; names are recorded whatever was asked for.
     assert!(
         recorder
             .start_with(TRACE, 0, Some(&CONFIG), |name| name == "beat_more")

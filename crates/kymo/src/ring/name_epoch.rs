@@ -1,4 +1,4 @@
-//! Name epochs: names that are told again before the ring of names has rolled over them.
+//! Name epochs: names are recorded again before the ring of names has rolled over them.
 //!
 //! A thing's name goes to the names channel once, and events carry its id. In a flight recorder
 //! that ring overwrites too, so once would not be enough. Time is cut into name epochs: a new one

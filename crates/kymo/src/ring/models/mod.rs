@@ -5,7 +5,7 @@
 //! - [`reading`]: a writer and a reader on two CPUs, by loom: orders of threads up to a number of
 //!   pre-emptions, and every value that a load may return.
 //! - [`halves`]: the 64-bit words of 32-bit processors.
-//! - [`names`]: names told on one CPU and relied on by another.
+//! - [`names`]: names recorded on one CPU and relied on by another.
 //! - [`sessions`]: `start` and `stop` against writers and readers on other CPUs.
 //!
 //! The book's chapter on the proof says what is covered, with which bounds, and what is not.
@@ -366,7 +366,7 @@ impl Reading {
             assert_eq!(record.time, read, "time of record {seq}");
         }
         if closed {
-            // What it told of: with what was dropped when it was full.
+            // The losses that it reported: with what was dropped when it was full.
             self.closed += 1;
             self.losses = self.reader.losses();
         }

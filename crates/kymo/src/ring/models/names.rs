@@ -1,10 +1,10 @@
-//! A name that one CPU has told, and on which another one relies.
+//! A name that one CPU has recorded, and on which another one relies.
 
 use super::*;
 use crate::ring::name_epoch::NameEpoch;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Whoever sees that a thing was used sees its name, on whichever CPU it was told: a third CPU's
+/// Whoever sees that a thing was used sees its name, on whichever CPU it was recorded: a third CPU's
 /// reader, or a dump.
 #[test]
 fn a_use_is_not_seen_before_the_name() {
@@ -38,11 +38,11 @@ fn a_use_is_not_seen_before_the_name() {
             .each_ref()
             .map(|[_, used]| used.load(Ordering::Acquire))
             .contains(&1);
-        let told = words
+        let named = words
             .each_ref()
             .map(|[name, _]| name.load(Ordering::Relaxed))
             .contains(&1);
-        assert!(told || !used, "a use without a name");
+        assert!(named || !used, "a use without a name");
         threads
             .into_iter()
             .for_each(|thread| thread.join().unwrap());

@@ -259,7 +259,7 @@ fn a_packet_that_grows_while_it_is_read() {
     growing(&[SECOND, SECOND + 2]);
 }
 
-/// The same by way of the slow path.
+/// A packet grows through the slow path while it is read.
 #[test]
 fn a_packet_that_grows_by_a_record_in_another_window() {
     let race = Race {

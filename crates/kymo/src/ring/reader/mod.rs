@@ -285,7 +285,7 @@ enum Standing {
     Open(usize),
     /// A writer died in it: read as far as it goes.
     Broken(usize),
-    /// Not to be told now.
+    /// Cannot be known now.
     Busy,
     /// Not yet begun.
     Nothing,
@@ -791,7 +791,7 @@ impl<'a> Batch<'a> {
         } else {
             self.reader_is_here = false;
             // The record that closed it may be overwritten before it is read; the packet's end is
-            // told all the same.
+            // counted all the same.
             reader.time = reader.time.max(self.end.unwrap_or(0));
             reader.next += 1;
             reader.done = SLOT_HEADER_WORDS;

@@ -1,9 +1,9 @@
-//! What is told of losses: in which packet, where among its records, and at a session's end.
+//! How losses are reported: in which packet, where among its records, and at a session's end.
 
 use super::*;
 
 /// The machine dies while a writer opens a packet: what interrupts dropped then stands in no
-/// packet, and is told all the same.
+/// packet, and is reported all the same.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn the_last_packet_tells_what_was_dropped_when_the_machine_died() {
@@ -57,26 +57,26 @@ fn dropped_behind<R: Reserve + 'static>() {
         .channel(&live, 0, ChannelKind::Events)
         .unwrap();
     let mut scratch = vec![0; reader.scratch_words()];
-    let mut told = |reader: &mut ChannelReader| {
-        let mut told = Vec::new();
+    let mut dropped = |reader: &mut ChannelReader| {
+        let mut dropped = Vec::new();
         while let Some(mut batch) = reader.read(&live, View::Live, &mut scratch).unwrap() {
-            told.push(batch.losses().dropped);
+            dropped.push(batch.losses().dropped);
             while batch.next_record(&VOCABULARY).is_some() {}
             reader.release(&live).unwrap();
         }
-        told
+        dropped
     };
     // Seventeen records fill a packet; five find all four full.
     (0..4 * 17 + 5).for_each(|seq| emit::<R>(2, seq));
     assert_eq!(
-        told(&mut reader),
+        dropped(&mut reader),
         [0; 4],
         "{}: they were dropped behind all records",
         std::any::type_name::<R>()
     );
     assert_eq!(reader.losses().dropped, 5);
     emit::<R>(2, 100);
-    assert_eq!(told(&mut reader).last(), Some(&5), "and before this one");
+    assert_eq!(dropped(&mut reader).last(), Some(&5), "and before this one");
     session.stop().unwrap();
 }
 
@@ -146,7 +146,7 @@ fn diagnostics<R: Reserve + 'static>() {
     (0..200).for_each(|_| at(7 << TIME_BITS, &short));
     session.stop().unwrap();
     let names = records_of(&session, ChannelKind::Names, &VOCABULARY);
-    let told: Vec<_> = names
+    let reports: Vec<_> = names
         .iter()
         .filter(|(id, _)| *id == ClockBack::ID)
         .map(|(_, payload)| &payload[..])
@@ -159,9 +159,9 @@ fn diagnostics<R: Reserve + 'static>() {
         &[0, 8, behind(7), 0],
         &[1, 1, 1, 0],
     ];
-    assert_eq!(told[..5], expected);
+    assert_eq!(reports[..5], expected);
     // (The last of them is in the later window already, as far as the names are concerned.)
-    assert_eq!(told[5..], [] as [&[u32]; 0]);
+    assert_eq!(reports[5..], [] as [&[u32]; 0]);
     let (last, payload) = names.last().unwrap();
     let long = |index: usize| u64::from(payload[index]) | u64::from(payload[index + 1]) << 32;
     let [
@@ -174,8 +174,8 @@ fn diagnostics<R: Reserve + 'static>() {
     ] = [0, 2, 4, 6, 8, 10].map(long);
     assert_eq!(*last, SessionEnd::ID);
     assert_eq!((discarded, too_large, abandoned), (0, 0, 0));
-    // The calls, and what was told meanwhile.
-    assert_eq!(recorded, u64::from(calls) + told.len() as u64);
+    // The calls, and the reports that came between.
+    assert_eq!(recorded, u64::from(calls) + reports.len() as u64);
     let kept = names.len() + records_of(&session, ChannelKind::Events, &VOCABULARY).len();
     assert_eq!(reused + kept as u64, recorded + 1, "but for this one");
     assert!(reused > 100);

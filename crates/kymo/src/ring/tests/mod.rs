@@ -591,7 +591,7 @@ fn a_carry_between_the_halves_of_a_quick_clock_leaves_no_trace() {
 }
 
 /// The record that closed a packet is overwritten before it is read, and the clock steps back: the
-/// packet's end is the latest time that was told.
+/// packet's end is the latest time that was read.
 fn steps_back_behind_an_end<R: Reserve + 'static>() {
     CLOCK.set(0);
     let session = start::<R>(

@@ -317,7 +317,7 @@ fn babeltrace2_reads_what_is_written() {
         }
         whole(&at("in"), &at("out"), Format::Ctf18);
         let (lines, complaints) = babeltrace2(&at("out"));
-        // babeltrace2 2.0.4 ends itself over any length or tag in an event's own context, whoever
+        // babeltrace2 2.0.4 aborts on a length or tag in an event's own context, whoever
         // wrote it.
         if complaints.contains("ctf-meta-update-value-storing-indexes") {
             println!("not compared: {name}: it refers to a field in the event's own context");

@@ -50,7 +50,11 @@ pub fn short(path: &str) -> &str {
 /// The event's name in the trace: the standard vocabulary's own, else by the rule that `event!`
 /// follows.
 pub fn trace_name(event: &str) -> String {
-    let standard = TYPES.iter().find(|(name, _)| *name == short(event));
+    let standard = TYPES
+        .iter()
+        .copied()
+        .flatten()
+        .find(|(name, _)| *name == short(event));
     if let (true, Some((_, name))) = (event.starts_with("kymo::vocabulary::"), standard) {
         return (*name).to_owned();
     }

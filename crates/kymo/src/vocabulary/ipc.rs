@@ -85,3 +85,12 @@ crate::event! {
         pub depth: u32,
     }
 }
+
+super::subject! {
+    IpcSend,
+    IpcReceive,
+    PipeWrite,
+    PipeRead,
+    QueueSend,
+    QueueReceive,
+}

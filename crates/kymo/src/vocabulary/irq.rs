@@ -47,3 +47,10 @@ crate::event! {
         pub name: Text<16>,
     }
 }
+
+super::subject! {
+    IrqEnter,
+    IrqExit,
+    Exception,
+    IrqName,
+}

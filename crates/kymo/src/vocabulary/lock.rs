@@ -80,3 +80,11 @@ crate::event! {
         pub name: Text<24>,
     }
 }
+
+super::subject! {
+    LockWait,
+    LockAcquired,
+    LockReleased,
+    LockFailed,
+    LockName,
+}

@@ -52,3 +52,9 @@ crate::event! {
         pub order: u32,
     }
 }
+
+super::subject! {
+    PageFault,
+    FrameAlloc,
+    FrameFree,
+}

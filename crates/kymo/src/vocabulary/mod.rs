@@ -7,6 +7,16 @@
 //! Compact ids 1 to 20 belong to this vocabulary, 21 to 29 to the kernel that carries it; from 32
 //! to 999 to this vocabulary again, one block of 16 a subject.
 
+/// Lists the events that a subject's file declares.
+macro_rules! subject {
+    ($($event:ident,)*) => {
+        pub(super) const EVENTS: crate::Vocabulary = crate::vocabulary![$($event),*];
+        pub(super) const TYPES: &[(&str, &str)] =
+            &[$((stringify!($event), <$event as crate::event::Event>::SCHEMA.name)),*];
+    };
+}
+use subject;
+
 mod id;
 mod ipc;
 mod irq;
@@ -19,81 +29,43 @@ mod syscall;
 mod user;
 
 pub use id::{Address, Irq, Object, Pid, Syscall, Tid};
-pub use ipc::{IpcPath, IpcReceive, IpcSend, PipeRead, PipeWrite, QueueReceive, QueueSend};
-pub use irq::{Exception, IrqEnter, IrqExit, IrqName};
-pub use lock::{LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait};
-pub use memory::{FaultCause, FrameAlloc, FrameFree, PageFault};
-pub use process::{ProcessExec, ProcessKill, ProcessName, ProcessStateDump};
-pub use sched::{
-    SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SchedWakeupNew, SwitchReason,
-    ThreadCreate, ThreadDelay, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
-    ThreadSuspend, ThreadYield,
-};
-pub use session::{ClockBack, SessionEnd};
-pub use syscall::{SyscallEnter, SyscallExit, SyscallName};
-pub use user::{Counter, Mark, SpanBegin, SpanEnd, UserName};
+pub use ipc::*;
+pub use irq::*;
+pub use lock::*;
+pub use memory::*;
+pub use process::*;
+pub use sched::*;
+pub use session::*;
+pub use syscall::*;
+pub use user::*;
 
 /// Version of these declarations: it grows when an event or a field changes its meaning or goes,
 /// not when one comes.
 pub const VERSION: u16 = 1;
 
-/// The list of all, and what their types are called.
-macro_rules! all {
-    ($($event:ident,)*) => {
-        /// All of them.
-        pub static ALL: crate::Vocabulary = crate::vocabulary![$($event),*];
+/// All events of the vocabulary.
+pub static ALL: crate::Vocabulary = crate::vocabulary![
+    sched::EVENTS,
+    irq::EVENTS,
+    syscall::EVENTS,
+    lock::EVENTS,
+    memory::EVENTS,
+    ipc::EVENTS,
+    process::EVENTS,
+    user::EVENTS,
+    session::EVENTS;
+];
 
-        /// Each event's type in this module, and its name in a trace: for tools that meet the type
-        /// in a kernel's debug information.
-        pub const TYPES: &[(&str, &str)] = &[$((stringify!($event), <$event as crate::event::Event>::SCHEMA.name)),*];
-    };
-}
-
-all! {
-    SchedSwitch,
-    IrqEnter,
-    IrqExit,
-    SchedWakeup,
-    SyscallEnter,
-    SyscallExit,
-    LockWait,
-    LockAcquired,
-    LockReleased,
-    PageFault,
-    FrameAlloc,
-    FrameFree,
-    IpcSend,
-    IpcReceive,
-    SchedEnter,
-    SchedExit,
-    SpanBegin,
-    SpanEnd,
-    Counter,
-    Mark,
-    ThreadName,
-    ProcessName,
-    LockName,
-    IrqName,
-    SyscallName,
-    UserName,
-    ThreadStateDump,
-    ProcessStateDump,
-    ThreadCreate,
-    ThreadExit,
-    ThreadSuspend,
-    ThreadResume,
-    ThreadDelay,
-    ThreadYield,
-    SchedPriority,
-    SchedWakeupNew,
-    Exception,
-    LockFailed,
-    PipeWrite,
-    PipeRead,
-    QueueSend,
-    QueueReceive,
-    ProcessExec,
-    ProcessKill,
-    ClockBack,
-    SessionEnd,
-}
+/// Each event's type in this module, and its name in a trace, one list a subject: for tools that
+/// meet the type in a kernel's debug information.
+pub const TYPES: &[&[(&str, &str)]] = &[
+    sched::TYPES,
+    irq::TYPES,
+    syscall::TYPES,
+    lock::TYPES,
+    memory::TYPES,
+    ipc::TYPES,
+    process::TYPES,
+    user::TYPES,
+    session::TYPES,
+];

@@ -55,3 +55,10 @@ crate::event! {
         pub name: Text<32>,
     }
 }
+
+super::subject! {
+    ProcessExec,
+    ProcessKill,
+    ProcessName,
+    ProcessStateDump,
+}

@@ -210,3 +210,20 @@ crate::event! {
         pub name: Text<16>,
     }
 }
+
+super::subject! {
+    SchedSwitch,
+    SchedWakeup,
+    SchedWakeupNew,
+    SchedEnter,
+    SchedExit,
+    ThreadCreate,
+    ThreadExit,
+    ThreadSuspend,
+    ThreadResume,
+    ThreadDelay,
+    ThreadYield,
+    SchedPriority,
+    ThreadName,
+    ThreadStateDump,
+}

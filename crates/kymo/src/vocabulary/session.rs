@@ -44,3 +44,8 @@ crate::event! {
         pub abandoned: u64,
     }
 }
+
+super::subject! {
+    ClockBack,
+    SessionEnd,
+}

@@ -39,3 +39,9 @@ crate::event! {
         pub name: Text<16>,
     }
 }
+
+super::subject! {
+    SyscallEnter,
+    SyscallExit,
+    SyscallName,
+}

@@ -53,3 +53,11 @@ crate::event! {
         pub name: Text<24>,
     }
 }
+
+super::subject! {
+    Mark,
+    SpanBegin,
+    SpanEnd,
+    Counter,
+    UserName,
+}

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use kymo::boot::Options;
-use kymo::{Config, Consumer, Overflow, Refused};
+use kymo::{Config, Overflow, Refused};
 
 use crate::abi::{Rings, rights};
 use crate::cmdline::Settings;

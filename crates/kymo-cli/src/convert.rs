@@ -39,7 +39,10 @@ pub struct Arguments {
     selection: select::Options,
 }
 
-/// Does it.
+/// Runs the command.
+///
+/// # Errors
+/// If a trace cannot be read or converted, or the selection names what no trace has.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let Arguments { traces, out, .. } = arguments;
     let mut opened = Vec::new();
@@ -72,6 +75,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
                 return Err(error);
             }
         }
+    }
+    for (trace, select) in opened.iter().zip(&mut selects) {
+        select.look_for_missing(&trace.map());
     }
     // A CPU or thread that only one of several traces has is there.
     let missing: Vec<Usage> = selects.iter().filter_map(Select::missing).collect();
@@ -119,7 +125,7 @@ fn places(traces: &[PathBuf], out: &Path) -> Vec<PathBuf> {
 fn one(trace: &Trace, select: &mut Select, place: &Path, ctf2: bool) -> anyhow::Result<Converted> {
     let format = if ctf2 { Format::Ctf2 } else { Format::Ctf18 };
     let mut progress = Progress::new(trace);
-    let converted = kymo_ctf::convert(trace, place, format, select.is_partial, |item| {
+    let converted = kymo_ctf::convert(trace, place, format, select.extent(), |item| {
         progress.pass(item);
         match select.judge(item) {
             Verdict::Take => Keep::Take,

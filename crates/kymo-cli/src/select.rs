@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 
-use kymo_ctf::{EventRef, ItemRef, Reader, StructRef, Trace, TraceMap, ValueRef};
+use kymo_ctf::{EventRef, Extent, ItemRef, Reader, StructRef, Trace, TraceMap, ValueRef};
 use kymo_machine::{Change, Machine, Named};
 
 use crate::exit::Usage;
@@ -358,6 +358,15 @@ impl Select {
         match self.is_interval() {
             true => reader.between(self.from, self.to),
             false => reader,
+        }
+    }
+
+    /// What a conversion has to read.
+    pub fn extent(&self) -> Extent {
+        match self.from {
+            Some(from) if self.is_interval() => Extent::Since(from),
+            _ if self.is_partial => Extent::Part,
+            _ => Extent::Whole,
         }
     }
 

@@ -97,7 +97,7 @@ pub use trace::reader::Reader;
 pub use trace::tally::{StreamTally, Tally};
 pub use trace::{Events, Part, Trace, TraceMap};
 pub use write::writer::{EventValues, StreamWriter, TraceWriter};
-pub use write::{Converted, Format, Keep, WriteError, convert, discard};
+pub use write::{Converted, Extent, Format, Keep, WriteError, convert, discard};
 
 /// The versions of the format that are read: major and minor number.
 pub const VERSIONS: [(u8, u8); 2] = [(1, 8), (2, 0)];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kymo_ctf::{Format, Keep, Trace, WriteError};
+use kymo_ctf::{Extent, Format, Keep, Trace, WriteError};
 
 use crate::same;
 
@@ -50,7 +50,7 @@ fn whole(from: &Path, to: &Path, format: Format) -> bool {
         fs::remove_dir_all(to).unwrap();
     }
     fs::create_dir(to).unwrap();
-    match kymo_ctf::convert(&Trace::open(from).unwrap(), to, format, false, |_| {
+    match kymo_ctf::convert(&Trace::open(from).unwrap(), to, format, kymo_ctf::Extent::Whole, |_| {
         Keep::Take
     }) {
         Ok(_) => true,

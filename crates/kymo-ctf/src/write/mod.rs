@@ -62,6 +62,18 @@ pub enum Keep {
     End,
 }
 
+/// How much of the source may be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it: every packet of the source is written.
+    Whole,
+    /// Part of it: packets of which nothing is taken are left out.
+    Part,
+    /// Part of it, and nothing before this time, in nanoseconds from the clock's origin: packets
+    /// that are over by then are not read.
+    Since(i128),
+}
+
 /// What was written, and what had to be mended in what was read.
 #[derive(Debug, Default)]
 pub struct Converted {
@@ -156,8 +168,7 @@ impl WriteError {
 
 /// Writes what `choose` takes of the trace to the directory `out`, which must be there and empty.
 ///
-/// If `partial`, packets of which nothing is taken are left out; otherwise each is written. A tree
-/// of traces becomes the same tree.
+/// `extent` says what `choose` may take. A tree of traces becomes the same tree.
 ///
 /// # Errors
 /// [`WriteError`]; what was made is taken away again, unless there was no room. Damage of the
@@ -166,13 +177,13 @@ pub fn convert(
     trace: &Trace,
     out: &Path,
     format: Format,
-    partial: bool,
+    extent: Extent,
     choose: impl FnMut(&ItemRef<'_>) -> Keep,
 ) -> Result<Converted, WriteError> {
     let mut conversion = Conversion {
         made: Vec::new(),
         converted: Converted::default(),
-        partial,
+        extent,
     };
     match conversion.run(trace, out, format, choose) {
         Ok(()) => Ok(conversion.converted),
@@ -203,7 +214,7 @@ struct Conversion {
     /// Files and directories, in the order they were made.
     made: Vec<PathBuf>,
     converted: Converted,
-    partial: bool,
+    extent: Extent,
 }
 
 /// A stream of the source, and what is written of it.
@@ -231,6 +242,7 @@ impl Conversion {
             self.file(&directory.join("metadata"), text.as_bytes())?;
             parts.push((Arc::clone(metadata), Arc::new(part)));
         }
+        let is_partial = self.extent != Extent::Whole;
         let map = trace.map();
         let mut pairs = Vec::new();
         for (metadata, relative, length) in trace.relative_files() {
@@ -241,12 +253,12 @@ impl Conversion {
             let Some(part) = part else { continue };
             let path = out.join(relative);
             // A stream without packets stays one.
-            if length == 0 && !self.partial {
+            if length == 0 && !is_partial {
                 self.file(&path, &[])?;
             }
             pairs.push(Pair {
                 part,
-                packets: Packets::new(path, self.partial),
+                packets: Packets::new(path, is_partial),
             });
         }
         self.read(&map, &mut pairs, choose)?;
@@ -262,6 +274,9 @@ impl Conversion {
         mut choose: impl FnMut(&ItemRef<'_>) -> Keep,
     ) -> Result<(), WriteError> {
         let mut reader = Reader::of(map.unread().map(Stream::telling_packets));
+        if let Extent::Since(from) = self.extent {
+            reader = reader.between(Some(from), None);
+        }
         while let Some((place, next)) = reader.step() {
             let (Some(pair), Some(stream)) = (pairs.get_mut(place), reader.stream(place)) else {
                 continue;

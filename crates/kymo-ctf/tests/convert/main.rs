@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kymo_ctf::{Converted, Format, Keep, Trace, WriteError, convert};
+use kymo_ctf::{Converted, Extent, Format, Keep, Trace, WriteError, convert};
 use same::read;
 
 /// Where the conformance set is.
@@ -55,9 +55,13 @@ fn write(folder: &Path, metadata: &[u8], streams: &[(String, Vec<u8>)]) {
 /// All of it.
 fn whole(from: &Path, to: &Path, format: Format) -> Converted {
     fs::create_dir_all(to).unwrap();
-    convert(&Trace::open(from).unwrap(), to, format, false, |_| {
-        Keep::Take
-    })
+    convert(
+        &Trace::open(from).unwrap(),
+        to,
+        format,
+        Extent::Whole,
+        |_| Keep::Take,
+    )
     .unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -235,7 +239,7 @@ fn not_refused(from: &Path, to: &Path) -> Option<String> {
         &Trace::open(from).unwrap(),
         to,
         Format::Ctf18,
-        false,
+        Extent::Whole,
         |_| Keep::Take,
     ) {
         Err(WriteError::Wide { .. }) if files(to).is_empty() => None,

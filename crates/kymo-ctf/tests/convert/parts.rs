@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use kymo_ctf::{Format, ItemRef, Keep, Loss, Trace, convert};
+use kymo_ctf::{Extent, Format, ItemRef, Keep, Loss, Trace, convert};
 
 use super::same::read;
 use super::{Folder, bytes, whole, write};
@@ -177,7 +177,7 @@ fn a_part_has_its_events_and_the_losses_around_them() {
             &Trace::open(&input).unwrap(),
             &out,
             Format::Ctf18,
-            true,
+            Extent::Part,
             between(from, to),
         )
         .unwrap();
@@ -207,7 +207,7 @@ fn what_is_left_out_between_is_no_loss() {
         &Trace::open(&input).unwrap(),
         &out,
         Format::Ctf18,
-        true,
+        Extent::Part,
         few,
     )
     .unwrap();
@@ -590,7 +590,7 @@ fn offsets_keep_their_sum_or_are_refused() {
         &Trace::open(&at("in")).unwrap(),
         &at("out"),
         Format::Ctf2,
-        false,
+        Extent::Whole,
         |_| Keep::Take,
     )
     .unwrap_err();
@@ -628,7 +628,7 @@ fn trees_and_what_cannot_be_written() {
         &Trace::open(&input).unwrap(),
         &out,
         Format::Ctf18,
-        false,
+        Extent::Whole,
         |_| Keep::Take,
     )
     .unwrap_err();

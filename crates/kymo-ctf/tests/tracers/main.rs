@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use kymo_ctf::{Format, Keep, Trace, convert};
+use kymo_ctf::{Extent, Format, Keep, Trace, convert};
 
 /// What babeltrace2 prints, in the form of [`show`]: no zeros before a time, no host, decimal
 /// numbers.
@@ -160,9 +160,13 @@ fn converted(trace: &Path, lines: &[String]) {
         let _ = fs::remove_dir_all(&out);
         fs::create_dir_all(out.join("one")).unwrap();
         let all = |from: &Path, to: &Path, format| {
-            let made = convert(&Trace::open(from).unwrap(), to, format, false, |_| {
-                Keep::Take
-            })
+            let made = convert(
+                &Trace::open(from).unwrap(),
+                to,
+                format,
+                Extent::Whole,
+                |_| Keep::Take,
+            )
             .unwrap();
             assert!(made.damage.is_none(), "{}: {made:?}", from.display());
         };

@@ -50,9 +50,13 @@ fn whole(from: &Path, to: &Path, format: Format) -> bool {
         fs::remove_dir_all(to).unwrap();
     }
     fs::create_dir(to).unwrap();
-    match kymo_ctf::convert(&Trace::open(from).unwrap(), to, format, kymo_ctf::Extent::Whole, |_| {
-        Keep::Take
-    }) {
+    match kymo_ctf::convert(
+        &Trace::open(from).unwrap(),
+        to,
+        format,
+        Extent::Whole,
+        |_| Keep::Take,
+    ) {
         Ok(_) => true,
         Err(error) => {
             assert_eq!(files(to).len(), 0, "nothing is left of what was refused");

@@ -6,7 +6,7 @@
 //!
 //! - One pass; memory for what lives in the trace (threads, CPUs, locks, names, kinds of events),
 //!   not for its events.
-//! - A timeline knows the events of [`mod@kymo::vocabulary`] and Linux's as [`kymo_analysis`] does,
+//! - A timeline knows the events of [`mod@kymo::vocabulary`] and Linux's as [`kymo_machine`] does,
 //!   and shows all others as points. Its slices and flows have both ends, and its times are the
 //!   trace's.
 //! - A table has every event, in the order of time, with every field.

@@ -52,7 +52,7 @@ impl Kind {
 pub struct Open {
     /// Channels, the metadata's included: numbered as in [`ChannelSet`].
     pub channels: u32,
-    /// The [`flags`](crate::flags) in effect.
+    /// The [`crate::flags`] in effect.
     pub flags: u32,
 }
 

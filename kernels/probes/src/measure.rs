@@ -5,7 +5,7 @@
 mod probes;
 
 use kymo::vocabulary::IrqEnter;
-use kymo::{Clock, Config, Consumer, Overflow, RegionMemory};
+use kymo::{Clock, Config, RegionMemory};
 use probes::Kymo;
 use probes::TwoFields;
 

@@ -36,9 +36,6 @@ const VERBS: [(&str, &[&str]); 6] = [
     (EXPORT, &["export", "--to", "perfetto"]),
 ];
 const COUNT: &str = "dump --count";
-/// `kymo dump` maps the trace and reads all of it: resident pages of the file are counted, and are
-/// not its own.
-const MAPS: &str = "dump";
 /// Its answer is a file.
 const EXPORT: &str = "export";
 
@@ -138,9 +135,9 @@ fn measure(kymo: &Path, folder: &Path, megabytes: u64) -> Result<BTreeMap<&'stat
             .collect();
         let mut cost =
             take(kymo, &arguments, &trace, &answer).with_context(|| format!("kymo {verb}"))?;
-        if arguments.first() == Some(&MAPS) {
-            cost.kilobytes = cost.kilobytes.saturating_sub(writer.bytes() / 1024);
-        }
+        // Every verb maps the trace and reads all of it: its pages are counted, and are not the
+        // verb's own.
+        cost.kilobytes = cost.kilobytes.saturating_sub(writer.bytes() / 1024);
         let answer: Value = match verb {
             EXPORT => Value::Null,
             _ => serde_json::from_str(&fs::read_to_string(&answer)?)

@@ -751,7 +751,7 @@ fn a_file_that_cannot_be_used_is_refused_in_a_sentence_with_its_line() {
         (
             "[[expect]]\nevent = \"mark\"\n",
             1,
-            "how many there are to be is not said",
+            "missing the expected number",
         ),
         (
             "[[expect]]\nevent = \"mark\"\nmax = \"5 us\"\n",

@@ -47,6 +47,17 @@ pub(super) fn file(text: &str) -> Result<Expectations, ExpectError> {
     Ok(Expectations { list })
 }
 
+/// What a value is, as a message says it.
+fn found(value: &Value<'_>) -> String {
+    let kind = value.get_ref().type_str();
+    let article = if kind.starts_with(['a', 'i']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {kind}")
+}
+
 struct File<'a> {
     text: &'a str,
 }
@@ -194,7 +205,7 @@ impl File<'_> {
             } => Err(self.error(
                 span,
                 format!(
-                    "how many there are to be is not said: one of {}",
+                    "missing the expected number: give one of {}",
                     COUNTS.join(", ")
                 ),
             )),
@@ -402,10 +413,7 @@ impl File<'_> {
         text.ok_or_else(|| {
             self.error(
                 value.span(),
-                format!(
-                    "here stands a text in quotes, not {}",
-                    value.get_ref().type_str()
-                ),
+                format!("expected a string, found {}", found(value)),
             )
         })
     }
@@ -418,10 +426,7 @@ impl File<'_> {
         number.ok_or_else(|| {
             self.error(
                 value.span(),
-                format!(
-                    "here stands a whole number, not {}",
-                    value.get_ref().type_str()
-                ),
+                format!("expected an integer, found {}", found(value)),
             )
         })
     }

@@ -345,7 +345,10 @@ impl Text {
                 .longest_cpu
                 .map_or_else(|| "-".to_owned(), |cpu| format!("cpu{cpu}"));
             [
-                name(line.irq, line.name.as_ref()),
+                match line.soft {
+                    true => name(format_args!("softirq {}", line.irq), line.name.as_ref()),
+                    false => name(line.irq, line.name.as_ref()),
+                },
                 thousands(line.count),
                 p50,
                 p99,

@@ -647,9 +647,9 @@ fn only_the_events_that_are_on_are_recorded() {
         [
             "irq_handler_entry",
             "irq_handler_exit",
+            "mark",
             "span_begin",
-            "span_end",
-            "mark"
+            "span_end"
         ]
     );
     // 500 by each `faults`: of three for marks, of three for spans.

@@ -21,7 +21,7 @@ pub(crate) struct Call {
 pub(crate) struct Seconds {
     /// By the clock on the wall.
     pub(crate) wall: f64,
-    /// Of the processor: user and system.
+    /// Processor time, user and system together.
     pub(crate) processor: f64,
 }
 

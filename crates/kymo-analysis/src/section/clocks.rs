@@ -73,7 +73,7 @@ impl Clocks {
         }
     }
 
-    /// Of the trace's first clock.
+    /// The row of the trace's first clock; none if it has no name.
     pub(crate) fn finish(&self, clock: Option<&Arc<ClockClass>>) -> Vec<ClockHealth> {
         let named = clock.filter(|clock| !clock.name.is_empty());
         let row = named.map(|clock| ClockHealth {

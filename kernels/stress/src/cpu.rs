@@ -17,6 +17,9 @@ const JUMP_EVERY: u64 = 200;
 /// This jump leads back, and three times as far: it takes the clock three more jumps to be where it
 /// was.
 const JUMP_BACK: u64 = 8;
+/// So often it jumps at least, however many of a CPU's events interrupts record: a slow host lets
+/// the thread record few.
+const JUMPS: u64 = JUMP_BACK + 5;
 
 /// What a CPU knows of itself; no other CPU uses it. Interrupts change it under the thread's hands,
 /// and leave it as they found it but for the ledger's counts of their own depth and `random`, of
@@ -54,20 +57,16 @@ impl Cpu {
         self.offset.load(Relaxed)
     }
 
-    /// The thread: it records until this CPU has done its share, and comes back with interrupts
-    /// masked and for good without effect.
+    /// The thread: it records until this CPU has done its share and its clock has jumped as often
+    /// as it must, and comes back with interrupts masked and for good without effect.
     pub fn run(&self) {
         let share = self.settings.events / arch::cpus() as u64;
+        let jumps = if self.settings.jump > 0 { JUMPS } else { 0 };
         let counts = &LEDGER.cpus[self.id];
+        let calls = || counts.calls.iter().map(|calls| calls.load(Relaxed)).sum::<u64>();
         self.arm();
         arch::unmask();
-        while counts
-            .calls
-            .iter()
-            .map(|calls| calls.load(Relaxed))
-            .sum::<u64>()
-            < share
-        {
+        while calls() < share || counts.jumps.load(Relaxed) < jumps {
             let seq = self.record(0);
             if self.settings.poke > 0 && seq.is_multiple_of(self.settings.poke.into()) {
                 arch::poke(

@@ -37,8 +37,9 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
     let mut random = Random(seed());
     let folder = scratch("kill-qemu");
     let (mut alive, mut total) = (0, 0);
-    // Of the threads on harts with roomy rings, those without a marker, and all.
-    let mut absent = (0, 0);
+    // Of the threads on harts with roomy rings, and of those that were switched to and away again in
+    // what is left of a ring: those without a marker, and all.
+    let (mut absent, mut hasty) = ((0, 0), (0, 0));
     for turn in 0..kills() {
         let ram = folder.join("ram");
         let work = if random.below(2) == 0 {
@@ -121,11 +122,12 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
                     newest.is_some() || lost > 0 || returned == 0,
                     "turn {turn}, thread {tid} has no marker; {append}"
                 );
-                // One that was on the CPU in what is left has left a marker there.
-                assert!(
-                    newest.is_some() || !switched_to.contains(&tid),
-                    "turn {turn}, thread {tid} ran, without a marker; {append}"
-                );
+                // On a host so busy that it holds the guest up, the next tick may be due as soon as
+                // a thread runs, which is then switched away from before its first marker.
+                if switched_to.contains(&tid) {
+                    hasty.0 += u64::from(newest.is_none());
+                    hasty.1 += 1;
+                }
                 // In a roomy ring that takes a host which was so busy that it forgot the guest's
                 // timer meanwhile.
                 if roomy && returned > 0 {
@@ -164,12 +166,12 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         kills()
     );
     assert!(alive * 2 >= kills(), "too few had");
-    assert!(
-        4 * absent.0 <= absent.1,
-        "{} of {} threads have no marker in a roomy ring",
-        absent.0,
-        absent.1
-    );
+    for ((without, all), which) in [
+        (absent, "have no marker in a roomy ring"),
+        (hasty, "ran, and left no marker"),
+    ] {
+        assert!(4 * without <= all, "{without} of {all} threads {which}");
+    }
 }
 
 #[test]

@@ -537,7 +537,7 @@ impl ChannelReader {
             }
             let words = scratch.get(..whole).unwrap_or(&[]);
             return Ok(Some(Batch {
-                begin,
+                begin: self.time,
                 end,
                 closed,
                 committed,
@@ -706,7 +706,9 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// When the packet was opened.
+    /// No record of the batch is earlier. Usually this is when the packet was opened, or the time of
+    /// the record before; where the writer's clock has stepped back, the latest time that the reader
+    /// has seen, also in a packet that was overwritten before its records were taken.
     pub fn begin(&self) -> u64 {
         self.begin
     }

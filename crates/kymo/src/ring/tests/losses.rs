@@ -48,6 +48,56 @@ fn the_last_packet_tells_what_was_dropped_when_the_machine_died() {
     assert_eq!(read(View::PostMortem).0, 0);
 }
 
+fn overwritten_before_it_was_taken<R: Reserve + 'static>() {
+    const OPENED: u64 = (5 << TIME_BITS) + 1000;
+    CLOCK.set(OPENED - 500);
+    let session = start::<R>(
+        memory(),
+        &config(Overflow::Overwrite, Consumer::None, 256, 4),
+    );
+    let live = session.live();
+    let mut reader = Region::open(&live)
+        .unwrap()
+        .channel(&live, 0, ChannelKind::Events)
+        .unwrap();
+    let mut scratch = vec![0; reader.scratch_words()];
+    // Seventeen records fill a packet; the next one opens another.
+    (0..17).for_each(|seq| emit::<R>(2, seq));
+    CLOCK.set(OPENED);
+    emit::<R>(2, 17);
+    let mut batch = reader
+        .read(&live, View::Live, &mut scratch)
+        .unwrap()
+        .unwrap();
+    while batch.next_record(&VOCABULARY).is_some() {}
+    let batch = reader
+        .read(&live, View::Live, &mut scratch)
+        .unwrap()
+        .unwrap();
+    assert_eq!(batch.begin(), OPENED);
+    // Its record is not taken, and the ring is written twice with the clock set back.
+    CLOCK.set(1000);
+    (18..8 * 17).for_each(|seq| emit::<R>(2, seq));
+    let mut batch = reader
+        .read(&live, View::Live, &mut scratch)
+        .unwrap()
+        .unwrap();
+    let begin = batch.begin();
+    assert!(batch.losses().packets > 0);
+    let record = batch.next_record(&VOCABULARY).unwrap();
+    assert_eq!((begin, record.time), (OPENED, OPENED));
+    session.stop().unwrap();
+}
+
+/// A time that the reader has only looked at holds back later ones too, and then the batch says so:
+/// a packet of the trace that begins there contains the time to which they were clamped.
+#[test]
+fn a_batch_begins_where_its_records_are_clamped() {
+    overwritten_before_it_was_taken::<Masked<NoInterrupts>>();
+    #[cfg(target_pointer_width = "64")]
+    overwritten_before_it_was_taken::<LocalCas>();
+}
+
 fn dropped_behind<R: Reserve + 'static>() {
     CLOCK.set(0);
     let session = start::<R>(memory(), &config(Overflow::Discard, Consumer::Host, 256, 4));

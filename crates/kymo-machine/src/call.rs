@@ -50,6 +50,10 @@ impl Calls {
             .or_insert_with(|| push(list, CallKey::Number(number)))
     }
 
+    pub(crate) fn find(&self, number: u64) -> Option<CallId> {
+        self.numbers.get(&number).copied()
+    }
+
     pub(crate) fn named(&mut self, name: &Arc<str>) -> CallId {
         if let Some(id) = self.names.get(name) {
             return *id;

@@ -278,7 +278,7 @@ pub enum Change {
 }
 
 /// What has a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Named {
     /// A thread.
     Thread(ThreadId),

@@ -8,6 +8,11 @@ pub struct IrqLine(pub(crate) u64);
 const SOFT: u64 = 1 << 63;
 
 impl IrqLine {
+    /// The line or vector with the kernel's number.
+    pub fn hard(number: u64) -> IrqLine {
+        IrqLine(number)
+    }
+
     /// Linux's soft interrupt of this vector.
     pub fn soft(vector: u64) -> IrqLine {
         IrqLine(vector | SOFT)

@@ -324,6 +324,27 @@ impl Machine {
         self.users.get(&id)
     }
 
+    /// What something is called; of a system call that its tracer has no number for, what it is
+    /// known by.
+    pub fn name(&self, of: Named) -> Option<&str> {
+        match of {
+            Named::Thread(id) => self.thread(id)?.name.as_deref(),
+            Named::Process(pid) => self.process(pid).map(|name| &**name),
+            Named::Lock(lock) => self.lock_called(lock).map(|name| &**name),
+            Named::Irq(line) => self.irq(line),
+            Named::Call(id) => match self.call(id)? {
+                (CallKey::Named(name), _) => Some(name),
+                (CallKey::Number(_), name) => name.map(|name| &**name),
+            },
+            Named::User(id) => self.user(id).map(|name| &**name),
+        }
+    }
+
+    /// The system call that the kernel numbers so.
+    pub fn call_of(&self, number: u64) -> Option<CallId> {
+        self.calls.find(number)
+    }
+
     /// What a system call is known by, and its name where that is a number.
     pub fn call(&self, id: CallId) -> Option<(&CallKey, Option<&Arc<str>>)> {
         self.calls.get(id).map(|(key, name)| (key, name.as_ref()))
@@ -763,7 +784,7 @@ impl Machine {
         }
     }
 
-    fn call_of(&mut self, id: Option<u64>, at: &At<'_, '_>) -> Option<CallId> {
+    fn met_call(&mut self, id: Option<u64>, at: &At<'_, '_>) -> Option<CallId> {
         match &at.meaning.call {
             Some(name) => Some(self.calls.named(name)),
             None => id.map(|id| self.calls.number(id)),
@@ -771,7 +792,7 @@ impl Machine {
     }
 
     fn call_enter(&mut self, id: Option<u64>, at: &At<'_, '_>) {
-        let Some(call) = self.call_of(id, at) else {
+        let Some(call) = self.met_call(id, at) else {
             return;
         };
         let thread = self.current(at.cpu);
@@ -782,7 +803,7 @@ impl Machine {
     }
 
     fn call_exit(&mut self, id: Option<u64>, result: Option<i64>, at: &At<'_, '_>) {
-        let Some(call) = self.call_of(id, at) else {
+        let Some(call) = self.met_call(id, at) else {
             return;
         };
         let began = self

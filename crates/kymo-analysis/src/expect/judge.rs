@@ -9,8 +9,9 @@ use kymo::vocabulary::{
     SyscallEnter, SyscallExit,
 };
 use kymo_ctf::{Event, EventRef, ItemRef, Loss, LossKind, Metadata, Packet};
+use kymo_machine::Named;
 
-use super::names::{NameClass, Names, Told};
+use super::names::{NameClass, Names, is_cut, named};
 use super::pattern::{Fit, Need, fits, number, resolve, texts};
 use super::{ExpectError, Expectation, Expectations, Pattern, Subject, Term, Test};
 use crate::analysis::Analysis;
@@ -77,12 +78,13 @@ pub struct Verdict {
 #[derive(Debug)]
 pub struct Judge {
     list: Vec<(Expectation, State)>,
-    names: Names,
+    /// Names that were cut to the room that their events have.
+    cut: HashSet<Named>,
     /// Names that the file has, and whether the trace has them.
     wanted: HashMap<(NameClass, String), bool>,
     /// Items up to now.
     items: u64,
-    /// By index of event classes: whether an expectation is about these events, or they tell names.
+    /// By index of event classes: whether an expectation is about these events.
     concerned: Vec<bool>,
     /// The packet of the last event that an expectation was about, and which one that was.
     packet: Option<((usize, u64), Arc<Packet>)>,
@@ -164,29 +166,24 @@ impl State {
         }
     }
 
-    /// A number has a name by now.
-    fn told(&mut self, told: Told, names: &Names) {
-        let (class, number) = told;
-        let is_it = |need: &Need| (need.class, need.number) == (class, number);
-        let concerned = |ways: &[Vec<Need>]| ways.iter().flatten().any(is_it);
+    /// Something has got a name, or another one.
+    fn name(&mut self, named: Named, names: &Names<'_>) {
+        let concerned = |ways: &[Vec<Need>]| {
+            let mut needs = ways.iter().flatten();
+            needs.any(|need| names.is(&need.number, named))
+        };
         let keys: Vec<_> = self
             .pending
             .keys()
             .filter(|(_, ways)| concerned(ways))
             .cloned()
             .collect();
-        let name = names.get(class, number);
         for key in keys {
             let Some(tally) = self.pending.remove(&key) else {
                 continue;
             };
             let (place, ways) = key;
-            let is = |need: &Need| {
-                need.wanted
-                    .iter()
-                    .any(|wanted| name.is_some_and(|name| name.is(wanted)))
-            };
-            if let Some(to) = self.tally(place, Fit::If(ways).told(told, is)) {
+            if let Some(to) = self.tally(place, Fit::If(ways).with(named, names)) {
                 to.merge(tally);
             }
         }
@@ -201,13 +198,6 @@ impl Judge {
     /// does not have.
     pub fn new(expectations: Expectations, metadata: &Metadata) -> Result<Judge, ExpectError> {
         let mut wanted = HashMap::new();
-        let mut want = |term: &Term| {
-            if let Some(class) = term.class {
-                let mut all = Vec::new();
-                texts(&term.test, &mut all);
-                wanted.extend(all.into_iter().map(|text| ((class, text), false)));
-            }
-        };
         let mut list = Vec::new();
         for mut expectation in expectations.list {
             let mut tallies = 1;
@@ -227,19 +217,8 @@ impl Judge {
                 }
                 _ => {}
             }
-            match &expectation.subject {
-                Subject::Count { any, .. } => any
-                    .iter()
-                    .flat_map(|pattern| &pattern.terms)
-                    .for_each(&mut want),
-                Subject::Order(steps) => steps
-                    .iter()
-                    .flatten()
-                    .flat_map(|pattern| &pattern.terms)
-                    .for_each(&mut want),
-                Subject::Duration { of, .. } => of.iter().for_each(&mut want),
-                _ => {}
-            }
+            let names = expectation.subject.names();
+            wanted.extend(names.into_iter().map(|name| (name, false)));
             let state = State {
                 tallies: (0..tallies).map(|_| Tally::default()).collect(),
                 ..State::default()
@@ -249,7 +228,7 @@ impl Judge {
         let concerned = concerned(&list, metadata);
         Ok(Judge {
             list,
-            names: Names::default(),
+            cut: HashSet::new(),
             wanted,
             items: 0,
             concerned,
@@ -261,8 +240,11 @@ impl Judge {
     pub fn add(&mut self, item: &ItemRef<'_>, analysis: &Analysis) {
         self.items += 1;
         match item {
-            ItemRef::Event(event) if self.is_concerned(event, analysis) => {
-                if let Some(packet) = self.packet(event) {
+            ItemRef::Event(event) => {
+                named(analysis.machine()).for_each(|named| self.name(named, event, analysis));
+                if self.is_concerned(event, analysis)
+                    && let Some(packet) = self.packet(event)
+                {
                     self.event(&event.to_event(packet), analysis);
                 }
             }
@@ -300,17 +282,31 @@ impl Judge {
         }
     }
 
+    /// The event gives something a name.
+    fn name(&mut self, named: Named, event: &EventRef<'_>, analysis: &Analysis) {
+        if is_cut(event) {
+            self.cut.insert(named);
+        } else {
+            self.cut.remove(&named);
+        }
+        let names = Names {
+            machine: analysis.machine(),
+            cut: &self.cut,
+        };
+        for ((class, text), seen) in &mut self.wanted {
+            *seen |= names.is_class_called(named, *class, text);
+        }
+        for (_, state) in &mut self.list {
+            state.name(named, &names);
+        }
+    }
+
     fn event(&mut self, event: &Event, analysis: &Analysis) {
         let at = self.items;
-        for told in self.names.hear(event).into_iter().flatten() {
-            let name = self.names.get(told.0, told.1);
-            for ((class, text), seen) in &mut self.wanted {
-                *seen |= *class == told.0 && name.is_some_and(|name| name.is(text));
-            }
-            self.list
-                .iter_mut()
-                .for_each(|(_, state)| state.told(told, &self.names));
-        }
+        let names = Names {
+            machine: analysis.machine(),
+            cut: &self.cut,
+        };
         let is_switch = event.name() == SchedSwitch::SCHEMA.name;
         let found = |lasted: Option<(i64, u64)>| {
             let thread = event
@@ -328,7 +324,7 @@ impl Judge {
                 Subject::Count { any, bounds } => {
                     let fit = any
                         .iter()
-                        .map(|pattern| fits(pattern, event, &self.names))
+                        .map(|pattern| fits(pattern, event, &names))
                         .reduce(Fit::or)
                         .unwrap_or(Fit::No);
                     if let Some(tally) = state.tally(0, fit) {
@@ -340,7 +336,7 @@ impl Judge {
                 }
                 Subject::Order(steps) => {
                     for (place, pattern) in steps.iter().flatten().enumerate() {
-                        let fit = fits(pattern, event, &self.names);
+                        let fit = fits(pattern, event, &names);
                         if let Some(tally) = state.tally(place, fit) {
                             tally.add(at, || found(None));
                         }
@@ -356,7 +352,7 @@ impl Judge {
                     for span in analysis.spans().filter(|span| span.kind == *kind) {
                         let fit = of
                             .iter()
-                            .map(|term| is_of(term, &span, &self.names))
+                            .map(|term| is_of(term, &span, &names))
                             .fold(Fit::Yes, Fit::and);
                         let Some(tally) = state.tally(0, fit) else {
                             continue;
@@ -430,16 +426,16 @@ impl Judge {
             state.tallies.iter().map(Tally::live).sum::<usize>()
                 + state.pending.values().map(Tally::live).sum::<usize>()
         });
-        states.sum::<usize>() + self.names.live()
+        states.sum::<usize>() + self.cut.len()
     }
 }
 
-/// Which event classes the expectations are about, or tell names, by index.
+/// Which event classes the expectations are about, by index.
 fn concerned(list: &[(Expectation, State)], metadata: &Metadata) -> Vec<bool> {
     let all = list
         .iter()
         .any(|(expectation, _)| matches!(expectation.subject, Subject::Timestamps));
-    let mut names: HashSet<&str> = Names::TELLERS.into_iter().collect();
+    let mut names: HashSet<&str> = HashSet::new();
     for (expectation, _) in list {
         match &expectation.subject {
             Subject::Count { any, .. } => names.extend(any.iter().map(|of| &*of.event)),
@@ -520,14 +516,17 @@ fn resolve_duration(
     Ok(())
 }
 
-fn is_of(term: &Term, span: &Span, names: &Names) -> Fit {
+fn is_of(term: &Term, span: &Span, names: &Names<'_>) -> Fit {
     let value = match &*term.field {
         "thread" => span.tid,
         "cpu" => Some(span.cpu),
         _ => span.object,
     };
     match (value, &span.call) {
-        (Some(value), _) => number(&term.test, i128::from(value), term.class, names),
+        (Some(value), _) => {
+            let numbered = |number| Some(names.numbered(term.class?, number, Some(span.cpu)));
+            number(&term.test, i128::from(value), numbered, names)
+        }
         (None, Some(call)) if term.field == "call" && is_text(&term.test, call) => Fit::Yes,
         _ => Fit::No,
     }

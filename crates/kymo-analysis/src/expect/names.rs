@@ -1,14 +1,11 @@
-//! Which number is called what, as the trace tells it.
+//! Numbers that stand for something with a name, and the name, as the machine has it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use kymo::event::Event as _;
-use kymo::vocabulary::{Counter, Mark, SpanBegin, SpanEnd};
-use kymo::vocabulary::{
-    IrqName, LockName, ProcessName, ProcessStateDump, SchedSwitch, SyscallEnter, SyscallExit,
-    SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadStateDump, UserName,
-};
-use kymo_ctf::Event;
+use kymo::vocabulary::{Counter, Mark, SpanBegin, SpanEnd, SyscallEnter, SyscallExit};
+use kymo_ctf::EventRef;
+use kymo_machine::{CallKey, Change, IrqLine, Machine, Named};
 
 /// What has names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,128 +50,97 @@ impl NameClass {
             NameClass::User => "mark, span or counter",
         }
     }
-}
 
-/// A name, which may have been cut to the room that its event has.
-#[derive(Clone, Debug)]
-pub(super) struct Name {
-    text: String,
-    cut: bool,
-}
-
-impl Name {
-    pub(super) fn is(&self, wanted: &str) -> bool {
-        if self.cut {
-            wanted.starts_with(&self.text)
-        } else {
-            wanted == self.text
+    fn of_named(named: Named) -> NameClass {
+        match named {
+            Named::Thread(_) => NameClass::Thread,
+            Named::Process(_) => NameClass::Process,
+            Named::Lock(_) => NameClass::Lock,
+            Named::Irq(_) => NameClass::Irq,
+            Named::Call(_) => NameClass::Syscall,
+            Named::User(_) => NameClass::User,
         }
     }
 }
 
-/// A name that was told just now.
-pub(super) type Told = (NameClass, u64);
-
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    names: HashMap<(NameClass, u64), Name>,
-    /// Threads that have ended, whose numbers may be used again.
-    over: HashSet<u64>,
+/// What a number in an event stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Numbered {
+    class: NameClass,
+    number: u64,
+    /// What that is; `None` for a thread or system call that the machine has not met yet.
+    met: Option<Named>,
 }
 
-impl Names {
-    /// Events that tell names, or begin and end what has one.
-    pub(super) const TELLERS: [&'static str; 11] = [
-        ThreadName::SCHEMA.name,
-        ThreadStateDump::SCHEMA.name,
-        ProcessName::SCHEMA.name,
-        ProcessStateDump::SCHEMA.name,
-        LockName::SCHEMA.name,
-        IrqName::SCHEMA.name,
-        SyscallName::SCHEMA.name,
-        UserName::SCHEMA.name,
-        SchedSwitch::SCHEMA.name,
-        ThreadCreate::SCHEMA.name,
-        ThreadExit::SCHEMA.name,
-    ];
+/// The machine's names, and which of them were cut to the room that their events have.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) cut: &'a HashSet<Named>,
+}
 
-    pub(super) fn get(&self, class: NameClass, number: u64) -> Option<&Name> {
-        self.names.get(&(class, number))
+impl Names<'_> {
+    /// What `number` stands for in an event of this CPU.
+    pub(super) fn numbered(&self, class: NameClass, number: u64, cpu: Option<u64>) -> Numbered {
+        let met = match class {
+            NameClass::Thread => self.machine.thread_of(number, cpu).map(Named::Thread),
+            NameClass::Syscall => self.machine.call_of(number).map(Named::Call),
+            NameClass::Process => Some(Named::Process(number)),
+            NameClass::Lock => Some(Named::Lock(number)),
+            NameClass::Irq => Some(Named::Irq(IrqLine::hard(number))),
+            NameClass::User => Some(Named::User(number)),
+        };
+        Numbered { class, number, met }
     }
 
-    /// Takes note of what the event tells. Gives the numbers that have a name by now.
-    pub(super) fn hear(&mut self, event: &Event) -> [Option<Told>; 2] {
-        const THREAD: &str = ThreadName::SCHEMA.name;
-        const THREAD_STATE: &str = ThreadStateDump::SCHEMA.name;
-        const PROCESS: &str = ProcessName::SCHEMA.name;
-        const PROCESS_STATE: &str = ProcessStateDump::SCHEMA.name;
-        const LOCK: &str = LockName::SCHEMA.name;
-        const IRQ: &str = IrqName::SCHEMA.name;
-        const SYSCALL: &str = SyscallName::SCHEMA.name;
-        const USER: &str = UserName::SCHEMA.name;
-        const SWITCH: &str = SchedSwitch::SCHEMA.name;
-        const CREATE: &str = ThreadCreate::SCHEMA.name;
-        const EXIT: &str = ThreadExit::SCHEMA.name;
-        let tid = || event.fields.get("tid")?.as_u64();
-        match event.name() {
-            THREAD | THREAD_STATE => [self.tell(NameClass::Thread, event, "tid", "name"), None],
-            PROCESS | PROCESS_STATE => [self.tell(NameClass::Process, event, "pid", "name"), None],
-            LOCK => [self.tell(NameClass::Lock, event, "lock", "name"), None],
-            IRQ => [self.tell(NameClass::Irq, event, "irq", "name"), None],
-            SYSCALL => [self.tell(NameClass::Syscall, event, "id", "name"), None],
-            USER => [self.tell(NameClass::User, event, "id", "name"), None],
-            // Linux's switches carry the names themselves.
-            SWITCH => [("prev_tid", "prev_comm"), ("next_tid", "next_comm")]
-                .map(|(number, name)| self.tell(NameClass::Thread, event, number, name)),
-            EXIT => {
-                self.over.extend(tid());
-                [None, None]
-            }
-            CREATE => {
-                // The number is another thread's from here on, unless that one's name has come
-                // already.
-                if let Some(tid) = tid().filter(|tid| self.over.remove(tid)) {
-                    self.names.remove(&(NameClass::Thread, tid));
+    /// Whether a number that had no name stands for what has just got one.
+    pub(super) fn is(&self, of: &Numbered, named: Named) -> bool {
+        of.met.map_or_else(
+            || match named {
+                Named::Thread(id) if of.class == NameClass::Thread => {
+                    let thread = self.machine.thread(id);
+                    thread.is_some_and(|thread| thread.tid == of.number)
                 }
-                [None, None]
-            }
-            _ => [None, None],
-        }
-    }
-
-    fn tell(&mut self, class: NameClass, event: &Event, number: &str, name: &str) -> Option<Told> {
-        let number = event.fields.get(number)?.as_u64()?;
-        let text = event.fields.get(name)?.as_str()?;
-        let cut = event
-            .fields
-            .get("_name_cut")
-            .and_then(|cut| cut.as_u64())
-            .is_some_and(|cut| cut > 0);
-        if class == NameClass::Thread {
-            self.over.remove(&number);
-        }
-        match self.names.get_mut(&(class, number)) {
-            Some(have) if have.text == text && have.cut == cut => {}
-            Some(have) => {
-                *have = Name {
-                    text: text.to_owned(),
-                    cut,
+                Named::Call(id) if of.class == NameClass::Syscall => {
+                    let call = self.machine.call(id);
+                    call.is_some_and(|(key, _)| *key == CallKey::Number(of.number))
                 }
-            }
-            None => {
-                self.names.insert(
-                    (class, number),
-                    Name {
-                        text: text.to_owned(),
-                        cut,
-                    },
-                );
-            }
-        }
-        Some((class, number))
+                _ => false,
+            },
+            |met| met == named,
+        )
     }
 
-    pub(super) fn live(&self) -> usize {
-        self.names.len() + self.over.len()
+    /// Whether it is called one of these; `None` where it has no name yet.
+    pub(super) fn calls(&self, of: &Numbered, wanted: &[String]) -> Option<bool> {
+        let named = of.met?;
+        self.machine.name(named)?;
+        Some(wanted.iter().any(|wanted| self.is_called(named, wanted)))
     }
+
+    /// Whether it has this name. Of one that was cut, the beginning is enough.
+    pub(super) fn is_called(&self, named: Named, wanted: &str) -> bool {
+        self.machine.name(named).is_some_and(|name| {
+            wanted == name || self.cut.contains(&named) && wanted.starts_with(name)
+        })
+    }
+
+    /// Whether it is of this class, and has this name.
+    pub(super) fn is_class_called(&self, named: Named, class: NameClass, wanted: &str) -> bool {
+        NameClass::of_named(named) == class && self.is_called(named, wanted)
+    }
+}
+
+/// What has got a name, or another one, by the last event.
+pub(super) fn named(machine: &Machine) -> impl Iterator<Item = Named> {
+    machine.changes().iter().filter_map(|change| match change {
+        Change::Named(named) => Some(*named),
+        _ => None,
+    })
+}
+
+/// Whether the name in the event was cut: events of Kymo say by how many bytes.
+pub(super) fn is_cut(event: &EventRef<'_>) -> bool {
+    let cut = event.field("_name_cut").and_then(|cut| cut.as_u64());
+    cut.is_some_and(|cut| cut > 0)
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use kymo_ctf::{Event, EventClass, FieldClass, Metadata, StreamClass, Value, WideKind};
+use kymo_machine::Named;
 
-use super::names::{NameClass, Names, Told};
+use super::names::{NameClass, Names, Numbered};
 use super::{ExpectError, Pattern, Term, Test};
 
-/// Names that one number is to have, of which nothing is told as yet.
+/// The names of which a number must have one, once it has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Need {
-    pub(super) class: NameClass,
-    pub(super) number: u64,
+    pub(super) number: Numbered,
     pub(super) wanted: Arc<[String]>,
 }
 
@@ -50,14 +50,15 @@ impl Fit {
         }
     }
 
-    /// What it is when a number has got a name; `is` says whether a need for that number is met.
-    pub(super) fn told(self, (class, number): Told, is: impl Fn(&Need) -> bool) -> Fit {
+    /// What it is when something has got a name.
+    pub(super) fn with(self, named: Named, names: &Names<'_>) -> Fit {
         let Fit::If(ways) = self else { return self };
+        let is_called = |need: &Need| need.wanted.iter().any(|name| names.is_called(named, name));
         let ways = ways.into_iter().map(|way| {
-            let (met, open): (Vec<Need>, Vec<Need>) = way
+            let (known, open): (Vec<Need>, Vec<Need>) = way
                 .into_iter()
-                .partition(|need| (need.class, need.number) == (class, number));
-            match (met.iter().all(&is), open.is_empty()) {
+                .partition(|need| names.is(&need.number, named));
+            match (known.iter().all(is_called), open.is_empty()) {
                 (false, _) => Fit::No,
                 (true, true) => Fit::Yes,
                 (true, false) => Fit::If(vec![open]),
@@ -225,7 +226,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// Whether the event fits.
-pub(super) fn fits(pattern: &Pattern, event: &Event, names: &Names) -> Fit {
+pub(super) fn fits(pattern: &Pattern, event: &Event, names: &Names<'_>) -> Fit {
     if *event.class.name != *pattern.event
         || pattern.on_cpu.is_some_and(|cpu| event.cpu() != Some(cpu))
     {
@@ -237,12 +238,18 @@ pub(super) fn fits(pattern: &Pattern, event: &Event, names: &Names) -> Fit {
             let value = [&event.fields, &event.context, &event.stream_context]
                 .into_iter()
                 .find_map(|all| all.get(&term.field));
-            fit.and(value.map_or(Fit::No, |value| one(&term.test, value, term.class, names)))
+            let numbered = |number| Some(names.numbered(term.class?, number, event.cpu()));
+            fit.and(value.map_or(Fit::No, |value| one(&term.test, value, numbered, names)))
         }
     })
 }
 
-fn one(test: &Test, value: &Value, class: Option<NameClass>, names: &Names) -> Fit {
+fn one(
+    test: &Test,
+    value: &Value,
+    numbered: impl Fn(u64) -> Option<Numbered>,
+    names: &Names<'_>,
+) -> Fit {
     let yes = |yes| if yes { Fit::Yes } else { Fit::No };
     match value {
         Value::Str(text) => yes(is_text_of(test, |wanted| wanted == text)),
@@ -265,30 +272,32 @@ fn one(test: &Test, value: &Value, class: Option<NameClass>, names: &Names) -> F
         Value::Wide(number) => yes(number
             .to_i128()
             .is_some_and(|number| is_number(test, number))),
-        Value::UInt(number) => self::number(test, i128::from(*number), class, names),
-        Value::Int(number) => self::number(test, i128::from(*number), class, names),
+        Value::UInt(number) => self::number(test, i128::from(*number), numbered, names),
+        Value::Int(number) => self::number(test, i128::from(*number), numbered, names),
         _ => Fit::No,
     }
 }
 
-/// Whether a number is what the test says, by itself or by its name.
-pub(super) fn number(test: &Test, number: i128, class: Option<NameClass>, names: &Names) -> Fit {
+/// Whether a number is what the test says, by itself or by the name of what it stands for.
+pub(super) fn number(
+    test: &Test,
+    number: i128,
+    numbered: impl Fn(u64) -> Option<Numbered>,
+    names: &Names<'_>,
+) -> Fit {
     if is_number(test, number) {
         return Fit::Yes;
     }
-    let (Some(class), Ok(number)) = (class, u64::try_from(number)) else {
-        return Fit::No;
-    };
     let mut wanted = Vec::new();
     texts(test, &mut wanted);
-    if wanted.is_empty() {
+    let number = u64::try_from(number).ok().and_then(numbered);
+    let Some(number) = number.filter(|_| !wanted.is_empty()) else {
         return Fit::No;
-    }
-    match names.get(class, number) {
-        Some(name) if wanted.iter().any(|wanted| name.is(wanted)) => Fit::Yes,
-        Some(_) => Fit::No,
+    };
+    match names.calls(&number, &wanted) {
+        Some(true) => Fit::Yes,
+        Some(false) => Fit::No,
         None => Fit::If(vec![vec![Need {
-            class,
             number,
             wanted: wanted.into(),
         }]]),

@@ -287,3 +287,169 @@ macro_rules! trace_masked {
         }
     };
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::Tracer;
+    use crate::channel::ChannelKind;
+    use crate::event::{Event, Vocabulary};
+    use crate::ring::Reserve;
+    use crate::ring::config::Config;
+    use crate::ring::layout::{Clock, Overflow};
+    #[cfg(target_pointer_width = "64")]
+    use crate::ring::local_cas::LocalCas;
+    use crate::ring::masked::Masked;
+    use crate::ring::reader::{ChannelReader, Region, View};
+    use crate::ring::source::Live;
+    use crate::session::Session;
+    use crate::thread_cpu::{BLOCK, CLOCK, NoInterrupts, OneThread, leaked};
+
+    crate::event! { #[id(21)] struct Short { seq: u32, check: u32 } }
+    crate::event! { #[id(22)] struct Tiny { seq: u32 } }
+    crate::event! { #[id(63)] struct Chain { seq: u32, ips: [u64; 20] } }
+    static VOCABULARY: Vocabulary = crate::vocabulary![Tiny, Chain];
+
+    /// A session whose ring holds all that is recorded, on the CPU that the thread is.
+    fn start<R: Reserve + 'static>(
+        packet_size: u32,
+        packets: u32,
+        vocabulary: &'static Vocabulary,
+    ) -> Session<OneThread<R>> {
+        let config = Config {
+            cpus: 2,
+            packet_size,
+            packets,
+            names_packets: 4,
+            overflow: Overflow::Discard,
+            clock: Clock::at(1_000_000_000),
+            seed: 1,
+            hosted: true,
+            ..Config::DEFAULT
+        };
+        let memory = leaked(2 << 20, 2);
+        BLOCK.set(memory.control(0));
+        Tracer::<OneThread<R>>::start(memory, &config, vocabulary).unwrap()
+    }
+
+    fn events(live: &Live) -> ChannelReader {
+        let region = Region::open(live).unwrap();
+        region.channel(live, 0, ChannelKind::Events).unwrap()
+    }
+
+    /// Whatever way an event is recorded, it is one record of the same words: by the declaration, by number,
+    /// and in place; in hot path and slow path, with one-word and two-word headers.
+    fn record_in_every_way<R: Reserve + 'static>() {
+        type T<R> = Tracer<OneThread<R>>;
+        let session = start::<R>(1024, 256, &VOCABULARY);
+        assert!(T::<R>::is_on_raw(Tiny::ID) && T::<R>::is_on_raw(Chain::ID));
+        assert!(!T::<R>::is_on_raw(Short::ID) && !T::<R>::is_on_raw_name(Tiny::ID));
+        let address = |seq: u32, step: u64| u64::from(seq) << 32 | step;
+        for seq in 0..600 {
+            CLOCK.set(CLOCK.get() + (1 << 20));
+            let chain: [u64; 20] = core::array::from_fn(|step| address(seq, step as u64));
+            match seq % 6 {
+                0 => T::<R>::record(Chain { seq, ips: chain }),
+                1 => T::<R>::record_raw(Tiny::ID, &[seq]),
+                2 => T::<R>::record_in_place::<Chain>(41, |out| {
+                    assert_eq!(out.room(), 41);
+                    assert!(out.push(seq));
+                    assert!(chain.into_iter().all(|ip| out.push_long(ip)));
+                    assert!(
+                        !out.push(7) && !out.push_long(7),
+                        "there is no room for more"
+                    );
+                }),
+                3 => T::<R>::record_raw_masked(Tiny::ID, &[seq]),
+                4 => T::<R>::record_in_place_masked::<Chain>(41, |out| {
+                    // What is left is zero, whatever the ring held.
+                    out.push(seq);
+                }),
+                _ => {
+                    let mut words = [0; 41];
+                    words[0] = seq;
+                    for (pair, ip) in words[1..].chunks_mut(2).zip(chain) {
+                        pair.copy_from_slice(&[ip as u32, (ip >> 32) as u32]);
+                    }
+                    T::<R>::record_raw(Chain::ID, &words);
+                }
+            }
+        }
+        // Longer than a packet.
+        T::<R>::record_in_place::<Chain>(1000, |_| panic!("there is no room to write to"));
+        T::<R>::record_raw(Chain::ID, &[0; 1000]);
+        session.stop().unwrap();
+        let live = session.live();
+        let mut reader = events(&live);
+        let mut scratch = vec![0; reader.scratch_words()];
+        let mut next = 0;
+        while let Some(mut batch) = reader.read(&live, View::Live, &mut scratch).unwrap() {
+            while let Some(record) = batch.next_record(&VOCABULARY) {
+                let seq = record.payload[0];
+                assert_eq!(seq, next, "each of them once, and in order");
+                next += 1;
+                if seq % 2 == 1 && seq % 6 != 5 {
+                    assert_eq!((record.id, record.payload), (Tiny::ID, &[seq][..]));
+                    continue;
+                }
+                assert_eq!((record.id, record.payload.len()), (Chain::ID, 41));
+                for (step, pair) in record.payload[1..].chunks(2).enumerate() {
+                    let expected = if seq % 6 == 4 {
+                        0
+                    } else {
+                        address(seq, step as u64)
+                    };
+                    let found = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+                    assert_eq!(found, expected, "{seq}, {step}");
+                }
+            }
+        }
+        assert_eq!(next, 600);
+        reader.refresh_losses(&live).unwrap();
+        assert_eq!(
+            (reader.losses().too_large, reader.losses().events()),
+            (2, 2)
+        );
+    }
+
+    #[test]
+    fn records_made_in_place_and_by_number_are_those_of_the_declaration() {
+        record_in_every_way::<LocalCas>();
+        record_in_every_way::<Masked<NoInterrupts>>();
+        #[cfg(target_arch = "x86_64")]
+        record_in_every_way::<crate::arch::x86_64::TscCas>();
+    }
+
+    /// A record made in place that another one interrupts: both are whole.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn a_record_made_in_place_is_interrupted() {
+        type T = Tracer<OneThread<LocalCas>>;
+        static VOCABULARY: Vocabulary = crate::vocabulary![Short, Tiny];
+        let session = start::<LocalCas>(256, 64, &VOCABULARY);
+        for seq in (0..200).step_by(2) {
+            T::record_in_place::<Short>(2, |out| {
+                out.push(seq);
+                T::record(Tiny { seq: seq + 1 });
+                out.push(!seq);
+            });
+        }
+        session.stop().unwrap();
+        let live = session.live();
+        let mut reader = events(&live);
+        let (mut seen, mut scratch) = (Vec::new(), vec![0; reader.scratch_words()]);
+        while let Some(mut batch) = reader.read(&live, View::Live, &mut scratch).unwrap() {
+            while let Some(record) = batch.next_record(&VOCABULARY) {
+                let seq = record.payload[0];
+                match record.id {
+                    Tiny::ID => assert_eq!(record.payload.len(), 1),
+                    Short::ID => assert_eq!(record.payload, [seq, !seq]),
+                    other => panic!("event {other} was never written"),
+                }
+                seen.push(seq);
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..200).collect::<Vec<_>>());
+    }
+}

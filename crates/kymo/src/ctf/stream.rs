@@ -249,3 +249,81 @@ impl Reported {
         self.lost_packets = self.lost_packets.max(losses.packets);
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+#[cfg(target_pointer_width = "64")]
+mod tests {
+    use super::*;
+    use crate::event::Vocabulary;
+    use crate::ring::config::Config;
+    use crate::ring::layout::{CONTROL_OFFSET, ChannelKind, Clock, Control, Overflow};
+    use crate::ring::local_cas::LocalCas;
+    use crate::ring::reader::Region;
+    use crate::ring::source::Bytes;
+    use crate::sync::Ordering::Relaxed;
+    use crate::thread_cpu::{BLOCK, CLOCK, OneThread, leaked};
+
+    crate::event! { #[id(21)] struct Short { seq: u32, check: u32 } }
+    static VOCABULARY: Vocabulary = crate::vocabulary![Short];
+    type T = crate::Tracer<OneThread<LocalCas>>;
+
+    /// The machine dies while a writer opens a packet: what interrupts dropped then stands in no
+    /// packet, and is reported all the same.
+    #[test]
+    fn the_last_packet_tells_what_was_dropped_when_the_machine_died() {
+        CLOCK.set(0);
+        let memory = leaked(2 << 20, 2);
+        let config = Config {
+            cpus: 2,
+            packet_size: 256,
+            packets: 4,
+            names_packets: 4,
+            overflow: Overflow::Overwrite,
+            clock: Clock::at(1_000_000_000),
+            hosted: true,
+            ..Config::DEFAULT
+        };
+        let session = T::start(memory, &config, &VOCABULARY).unwrap();
+        BLOCK.set(memory.control(0));
+        // Seventeen records of three words fill a packet; the next one opens another.
+        (0..18).for_each(|seq| T::record(Short { seq, check: !seq }));
+        let live = session.live();
+        let mut bytes: Vec<u8> = (0..live.len() / 4)
+            .flat_map(|word| live.load(4 * word).unwrap().to_le_bytes())
+            .collect();
+        let region = Region::open(&Bytes(&bytes)).unwrap();
+        // SAFETY: the block of a leaked region.
+        let ring = unsafe { (*memory.control(0)).ring_offset.load(Relaxed) } as usize;
+        let slot = ring + 256;
+        assert_eq!(bytes[slot + 8..slot + 16], 1u64.to_le_bytes(), "it is open");
+        bytes[slot..slot + 4].fill(0);
+        bytes[slot + 8..slot + 16].fill(0xff);
+        let discarded = CONTROL_OFFSET + core::mem::offset_of!(Control, discarded);
+        bytes[discarded] = 5;
+        let source = Bytes(&bytes);
+        let reader = region.channel(&source, 0, ChannelKind::Events).unwrap();
+        let mut stream = Stream::new(reader, [7; 16], 0);
+        let mut buffer = vec![0; 1024];
+        let mut read = |view| {
+            let words = stream
+                .read(
+                    &source,
+                    &VOCABULARY,
+                    (view, 99),
+                    VOCABULARY.max_record_words(),
+                    &mut buffer,
+                    |_| Ok(()),
+                )
+                .unwrap();
+            // Words, end, number, and events discarded.
+            (words, buffer[10], buffer[16], buffer[18])
+        };
+        assert_eq!(read(View::Live), (21, 0, 0, 0), "the anchor");
+        assert_eq!(read(View::Live), (21 + 51, 0, 1, 0), "what is whole");
+        assert_eq!(read(View::Live).0, 0);
+        // One packet of the ring is gone with its writer.
+        assert_eq!(read(View::PostMortem), (21, 99, 3, 5));
+        assert_eq!(read(View::PostMortem).0, 0);
+    }
+}

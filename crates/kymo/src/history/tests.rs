@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::mark::Mark;
 use super::*;
 use crate::event::{Event, Sequence, Text};
-use crate::platform::{ByPointer, Platform};
 use crate::ring::Reserve;
 use crate::ring::config::Config;
 use crate::ring::layout::{Clock, Overflow, TIME_BITS};
@@ -18,7 +17,7 @@ use crate::ring::masked::Masked;
 use crate::ring::reader::View;
 use crate::ring::source::{Bytes, Live, Outside};
 use crate::session::Session;
-use crate::thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
+use crate::thread_cpu::{BLOCK, CLOCK, NoInterrupts, OneThread, leaked};
 use crate::tracer::Tracer;
 use crate::vocabulary::*;
 
@@ -36,22 +35,11 @@ type OneAtATime = Masked<NoInterrupts>;
 #[cfg(target_pointer_width = "32")]
 type LocalCas = OneAtATime;
 
-struct Test<R>(std::marker::PhantomData<R>);
-// SAFETY: see `Block`.
-unsafe impl<R: Reserve + 'static> Platform for Test<R> {
-    type Reserve = R;
-    type Local = ByPointer<Block>;
-    fn clock() -> u64 {
-        CLOCK.get()
-    }
-    fn synchronize() {}
-}
-
 /// A session over memory of its own, and its history.
 struct Setting<R> {
     memory: Memory,
     history: History,
-    session: Session<Test<R>>,
+    session: Session<OneThread<R>>,
 }
 
 impl<R: Reserve + 'static> Setting<R> {
@@ -80,7 +68,7 @@ impl<R: Reserve + 'static> Setting<R> {
         packet_size: u32,
         packets: u32,
         vocabulary: &'static Vocabulary,
-    ) -> Session<Test<R>> {
+    ) -> Session<OneThread<R>> {
         let cpus = (0..)
             .take_while(|&cpu| !memory.control(cpu).is_null())
             .count() as u32;
@@ -96,12 +84,12 @@ impl<R: Reserve + 'static> Setting<R> {
             hosted: true,
             ..Config::DEFAULT
         };
-        Tracer::<Test<R>>::start(memory, &config, vocabulary).unwrap()
+        Tracer::<OneThread<R>>::start(memory, &config, vocabulary).unwrap()
     }
 
     fn record<E: Event>(&self, cpu: u32, event: E) {
         BLOCK.set(self.memory.control(cpu));
-        Tracer::<Test<R>>::record(event);
+        Tracer::<OneThread<R>>::record(event);
     }
 
     fn short(&self, cpu: u32, seq: u32) {

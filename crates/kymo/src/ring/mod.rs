@@ -24,6 +24,9 @@
 //! 4. Payload, slot headers and control words are only touched as atomics of their own size.
 
 pub mod config;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod harness;
 pub mod layout;
 pub mod local;
 #[cfg(target_pointer_width = "64")]

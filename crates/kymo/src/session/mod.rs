@@ -280,3 +280,7 @@ impl<P: Platform> Session<P> {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

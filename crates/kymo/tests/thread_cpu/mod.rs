@@ -3,9 +3,11 @@
 #![allow(dead_code, clippy::expect_used)] // Not each of them needs all.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 
 use kymo::Memory;
-use kymo::platform::{Control, ControlPointer, Interrupts};
+use kymo::platform::{ByPointer, Control, ControlPointer, Interrupts, Platform};
+use kymo::ring::Reserve;
 
 thread_local! {
     /// The block of the CPU that the thread is.
@@ -34,6 +36,19 @@ unsafe impl Interrupts for NoInterrupts {
         0
     }
     fn restore(_: usize) {}
+}
+
+/// A machine of one thread, which is the CPU of [`BLOCK`], reads [`CLOCK`], and records with `R`.
+#[derive(Debug)]
+pub struct OneThread<R>(PhantomData<R>);
+// SAFETY: see `Block`.
+unsafe impl<R: Reserve + 'static> Platform for OneThread<R> {
+    type Reserve = R;
+    type Local = ByPointer<Block>;
+    fn clock() -> u64 {
+        CLOCK.get()
+    }
+    fn synchronize() {}
 }
 
 /// Memory of so many bytes for so many CPUs, all zeros; it is never freed.

@@ -1,0 +1,136 @@
+//! Memory as it should not be: writers that died, records that nobody declared, flipped bits.
+
+#[cfg(target_pointer_width = "64")]
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::*;
+#[cfg(target_pointer_width = "64")]
+use crate::ring::harness::control;
+use crate::ring::source::Bytes;
+
+/// The machine dies while a writer that was interrupted has not written its record, and the one
+/// that interrupted it has.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn records_behind_a_hole_are_counted_in_a_dump() {
+    CLOCK.set(0);
+    let memory = form::<LocalCas>(
+        memory(),
+        &config(Overflow::Overwrite, Consumer::None, 1024, 4),
+    );
+    for seq in 0..10 {
+        emit::<LocalCas>(2, seq);
+    }
+    let mut bytes = dump(&memory.live());
+    let region = Region::open(&Bytes(&bytes)).unwrap();
+    let ring = control(&memory).ring_offset.load(Relaxed) as usize;
+    // The fourth record: 12 words of header, three words each. Its reservation stands, its words
+    // and its commit do not.
+    let record = ring + 4 * (12 + 3 * 3);
+    bytes[record..record + 12].fill(0);
+    let commit = u32::from_le_bytes(bytes[ring..ring + 4].try_into().unwrap()) - (1 << 16) - 3;
+    bytes[ring..ring + 4].copy_from_slice(&commit.to_le_bytes());
+    let mut reader = region
+        .channel(&Bytes(&bytes), 0, ChannelKind::Events)
+        .unwrap();
+    let mut seen = Vec::new();
+    read_all(&mut reader, &Bytes(&bytes), View::PostMortem, |seq, _| {
+        seen.push(seq)
+    });
+    assert_eq!((seen, reader.losses().unreadable), (vec![0, 1, 2], 6));
+    // To a reader on the run the packet is not whole yet: it waits.
+    let mut reader = region
+        .channel(&Bytes(&bytes), 0, ChannelKind::Events)
+        .unwrap();
+    read_all(&mut reader, &Bytes(&bytes), View::Live, |_, _| {
+        panic!("the packet is being written")
+    });
+}
+
+/// A record whose shape the reader does not know cannot be walked over: what stands behind it in its
+/// packet is counted, the next packet is read.
+fn undeclared<R: Reserve + 'static>() {
+    CLOCK.set(0);
+    let memory = form::<R>(
+        memory(),
+        &config(Overflow::Overwrite, Consumer::None, 256, 64),
+    );
+    let live = memory.live();
+    let mut reader = events(&live);
+    let mut seen = Vec::new();
+    for seq in 0..3 {
+        emit::<R>(2, seq);
+    }
+    const UNDECLARED: u32 = 99;
+    R::record::<Cpu<R>, RawEvent>(UNDECLARED, &[3][..]);
+    for seq in 4..9 {
+        emit::<R>(2, seq);
+    }
+    // 256 bytes hold 48 of header, 9 records of 12 and, at most, a few more.
+    read_all(&mut reader, &live, View::Live, |seq, _| seen.push(seq));
+    assert_eq!(
+        (&seen[..], reader.losses().events()),
+        (&[0, 1, 2][..], 0),
+        "the packet may yet be closed"
+    );
+    let mut dead = reader.clone();
+    for _ in 0..2 {
+        read_all(&mut dead, &live, View::PostMortem, |seq, _| seen.push(seq));
+        assert_eq!((seen.len(), dead.losses().unreadable), (3, 6));
+    }
+    for seq in 9..100 {
+        emit::<R>(2, seq);
+    }
+    read_all(&mut reader, &live, View::Live, |seq, _| seen.push(seq));
+    assert_eq!(*seen.last().unwrap(), 99);
+    assert_eq!(seen.len() as u64 + reader.losses().unreadable, 100);
+}
+
+#[test]
+fn an_undeclared_event_costs_its_packet_and_is_counted() {
+    undeclared::<LocalCas>();
+    undeclared::<Masked<NoInterrupts>>();
+}
+
+/// Whatever stands in the memory: a reader ends, and neither panics nor reads outside.
+#[test]
+fn damaged_memory_is_survived() {
+    CLOCK.set(77);
+    let memory = form::<LocalCas>(
+        memory(),
+        &config(Overflow::Overwrite, Consumer::None, 256, 8),
+    );
+    for seq in 0..500 {
+        emit::<LocalCas>(u64::from(seq % 4), seq);
+    }
+    let bytes = dump(&memory.live());
+    let used = Region::open(&Bytes(&bytes)).unwrap().header().total_size as usize;
+    let mut random = Random(9);
+    for _ in 0..2000 {
+        let mut damaged = bytes[..used].to_vec();
+        for _ in 0..=random.next(4) {
+            let at = random.next(used as u64) as usize;
+            damaged[at] ^= 1 << random.next(8);
+        }
+        damaged.truncate(
+            used - if random.next(4) == 0 {
+                random.next(used as u64) as usize
+            } else {
+                0
+            },
+        );
+        let source = Bytes(&damaged);
+        let Ok(region) = Region::open(&source) else {
+            continue;
+        };
+        for view in [View::PostMortem, View::Live] {
+            let Ok(mut reader) = region.channel(&source, 0, ChannelKind::Events) else {
+                continue;
+            };
+            let mut scratch = vec![0; reader.scratch_words()];
+            while let Ok(Some(mut batch)) = reader.read(&source, view, &mut scratch) {
+                while batch.next_record(&RECORDS).is_some() {}
+            }
+        }
+    }
+}

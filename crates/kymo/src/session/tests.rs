@@ -1,0 +1,288 @@
+//! Sessions over memory of the test's own: which of them runs, what belongs to which, and what the
+//! library records about them.
+
+use super::*;
+use crate::event::{Sequence, Text};
+use crate::ring::layout::{Consumer, TIME_BITS};
+#[cfg(target_pointer_width = "64")]
+use crate::ring::local_cas::LocalCas;
+use crate::ring::masked::Masked;
+use crate::ring::reader::{ChannelReader, Losses};
+use crate::thread_cpu::{BLOCK, CLOCK, NoInterrupts, OneThread, leaked};
+use crate::vocabulary::ClockBack;
+
+crate::event! { #[id(21)] struct Short { seq: u32, check: u32 } }
+crate::event! { #[id(22)] struct Tiny { seq: u32 } }
+crate::event! { #[id(41)] #[channel(Names)] struct Name { seq: u32 } }
+
+static VOCABULARY: Vocabulary = crate::vocabulary![Short, Tiny];
+
+/// There is no such writer on 32-bit processors.
+#[cfg(target_pointer_width = "32")]
+type LocalCas = Masked<NoInterrupts>;
+
+fn config(overflow: Overflow) -> Config {
+    Config {
+        cpus: 2,
+        packet_size: 256,
+        packets: 4,
+        names_packets: 4,
+        overflow,
+        consumer: Consumer::None,
+        clock: Clock::at(1_000_000_000),
+        seed: 1,
+        hosted: true,
+        ..Config::DEFAULT
+    }
+}
+
+fn memory() -> Memory {
+    leaked(2 << 20, 2)
+}
+
+fn start<R: Reserve + 'static>(
+    memory: Memory,
+    config: &Config,
+    vocabulary: &'static Vocabulary,
+) -> Session<OneThread<R>> {
+    let session = Tracer::<OneThread<R>>::start(memory, config, vocabulary).unwrap();
+    BLOCK.set(memory.control(0));
+    session
+}
+
+fn short<R: Reserve + 'static>(seq: u32) {
+    Tracer::<OneThread<R>>::record(Short { seq, check: !seq });
+}
+
+fn tiny(seq: u32) {
+    Tracer::<OneThread<LocalCas>>::record(Tiny { seq });
+}
+
+fn reader(live: &Live, kind: ChannelKind) -> ChannelReader {
+    let region = Region::open(live).unwrap();
+    region.channel(live, 0, kind).unwrap()
+}
+
+/// What is new to a reader, id and payload.
+fn read(
+    reader: &mut ChannelReader,
+    live: &Live,
+    view: View,
+    vocabulary: &Vocabulary,
+) -> Vec<(u32, Vec<u32>)> {
+    let (mut records, mut scratch) = (Vec::new(), vec![0; reader.scratch_words()]);
+    while let Some(mut batch) = reader.read(live, view, &mut scratch).unwrap() {
+        while let Some(record) = batch.next_record(vocabulary) {
+            records.push((record.id, record.payload.to_vec()));
+        }
+    }
+    records
+}
+
+/// Everything that a channel of the first CPU gives to a reader that comes last.
+fn records_of(
+    session: &Session<OneThread<impl Reserve + 'static>>,
+    kind: ChannelKind,
+    vocabulary: &Vocabulary,
+) -> Vec<(u32, Vec<u32>)> {
+    let live = session.live();
+    read(
+        &mut reader(&live, kind),
+        &live,
+        View::PostMortem,
+        vocabulary,
+    )
+}
+
+#[test]
+fn sessions_start_once_stop_once_and_go_on_in_the_same_memory() {
+    type T = Tracer<OneThread<LocalCas>>;
+    let memory = memory();
+    let config = config(Overflow::Overwrite);
+    let session = start::<LocalCas>(memory, &config, &VOCABULARY);
+    assert_eq!(
+        T::start(memory, &config, &VOCABULARY).map(drop),
+        Err(Error::Running)
+    );
+    assert!(T::is_on::<Tiny>());
+    tiny(7);
+    assert_eq!(session.stop(), Ok(()));
+    assert!(!T::is_on::<Tiny>());
+    assert_eq!(session.stop(), Err(Error::NotRunning));
+    let first = Region::open(&session.live()).unwrap().header().clone();
+    let again = start::<LocalCas>(memory, &config, &VOCABULARY);
+    tiny(8);
+    let live = again.live();
+    let region = Region::open(&live).unwrap();
+    assert!(region.header().session_id > first.session_id);
+    assert_ne!(region.header().uuid, first.uuid);
+    let mut reader = reader(&live, ChannelKind::Events);
+    assert_eq!(
+        read(&mut reader, &live, View::Live, &VOCABULARY),
+        [(Tiny::ID, vec![8])],
+        "nothing of the first session is taken for the second's"
+    );
+    // SAFETY: the block of a leaked region.
+    assert!(unsafe { (*memory.control(0)).first_packet.load(Relaxed) } > 0);
+}
+
+/// A reader and a handle of one session have nothing to do with the next one over the same memory.
+#[test]
+fn a_reader_of_one_session_takes_nothing_of_the_next() {
+    let memory = memory();
+    let config = config(Overflow::Overwrite);
+    let first = start::<LocalCas>(memory, &config, &VOCABULARY);
+    let live = first.live();
+    let mut reader = reader(&live, ChannelKind::Events);
+    tiny(1);
+    first.stop().unwrap();
+    let second = start::<LocalCas>(
+        memory,
+        &Config {
+            names_packets: 8,
+            ..config
+        },
+        &VOCABULARY,
+    );
+    (2..500).for_each(tiny);
+    assert_eq!(
+        read(&mut reader, &live, View::Live, &VOCABULARY),
+        [],
+        "events of the second session"
+    );
+    assert_eq!(reader.losses(), Losses::default());
+    assert_eq!(
+        first.stop(),
+        Err(Error::NotRunning),
+        "it is not this handle's session that runs"
+    );
+    assert_eq!(second.stop(), Ok(()));
+}
+
+/// Readers from before there were sequences would take a sequence's size for a text's.
+#[test]
+fn older_readers_refuse_what_they_cannot_measure() {
+    crate::event! { #[id(21)] struct Bytes { data: Sequence<u8, 8> } }
+    crate::event! { #[id(22)] struct Words { name: Text<4>, data: Sequence<u16, 8> } }
+    static NARROW: Vocabulary = crate::vocabulary![Bytes];
+    static WIDE: Vocabulary = crate::vocabulary![Bytes, Words];
+    for (vocabulary, incompat) in [(&NARROW, 0), (&WIDE, 1)] {
+        let config = config(Overflow::Overwrite);
+        let session = start::<LocalCas>(memory(), &config, vocabulary);
+        let live = session.live();
+        let region = Region::open(&live).unwrap();
+        assert_eq!(region.header().incompat, incompat);
+        for (index, event) in vocabulary.events().iter().enumerate() {
+            assert_eq!(
+                region.shape(&live, index as u32),
+                Ok((event.id, event.shape()))
+            );
+        }
+        session.stop().unwrap();
+    }
+}
+
+fn diagnostics<R: Reserve + 'static>() {
+    static VOCABULARY: Vocabulary = crate::vocabulary![Short, Tiny, Name, ClockBack, SessionEnd];
+    CLOCK.set(5);
+    let memory = memory();
+    let session = start::<R>(memory, &config(Overflow::Overwrite), &VOCABULARY);
+    let mut calls = 0;
+    let mut at = |time: u64, record: &dyn Fn(u32)| {
+        CLOCK.set(time);
+        calls += 1;
+        record(calls);
+    };
+    let (short, name) = (
+        |seq| short::<R>(seq),
+        |seq| Tracer::<OneThread<R>>::record(Name { seq }),
+    );
+    at(5 << TIME_BITS, &short);
+    // Within the window of the record before the reader finds it out.
+    at((5 << TIME_BITS) + 9, &short);
+    at((5 << TIME_BITS) + 3, &short);
+    // A clock that stays behind: ten times.
+    (0..10).for_each(|step| at((4 << TIME_BITS) + 100 * step, &short));
+    // The channel of names is not behind then: nothing was recorded there in the later window.
+    at(6 << TIME_BITS, &name);
+    at((6 << TIME_BITS) - 1, &name);
+    // And packets that go: 17 records each.
+    (0..200).for_each(|_| at(7 << TIME_BITS, &short));
+    session.stop().unwrap();
+    let names = records_of(&session, ChannelKind::Names, &VOCABULARY);
+    let reports: Vec<_> = names
+        .iter()
+        .filter(|(id, _)| *id == ClockBack::ID)
+        .map(|(_, payload)| &payload[..])
+        .collect();
+    let behind = |step: u32| (1 << TIME_BITS) - 100 * step;
+    let expected: [&[u32]; 5] = [
+        &[0, 1, behind(0), 0],
+        &[0, 2, behind(1), 0],
+        &[0, 4, behind(3), 0],
+        &[0, 8, behind(7), 0],
+        &[1, 1, 1, 0],
+    ];
+    assert_eq!(reports[..5], expected);
+    // (The last of them is in the later window already, as far as the names are concerned.)
+    assert_eq!(reports[5..], [] as [&[u32]; 0]);
+    let (last, payload) = names.last().unwrap();
+    let long = |index: usize| u64::from(payload[index]) | u64::from(payload[index + 1]) << 32;
+    let [
+        recorded,
+        reused,
+        discarded,
+        too_large,
+        clock_back,
+        abandoned,
+    ] = [0, 2, 4, 6, 8, 10].map(long);
+    assert_eq!(*last, SessionEnd::ID);
+    assert_eq!((discarded, too_large, abandoned), (0, 0, 0));
+    // The calls, and the reports that came between.
+    assert_eq!(recorded, u64::from(calls) + reports.len() as u64);
+    let kept = names.len() + records_of(&session, ChannelKind::Events, &VOCABULARY).len();
+    assert_eq!(reused + kept as u64, recorded + 1, "but for this one");
+    assert!(reused > 100);
+    // That which tells of the names' step was behind too.
+    assert_eq!(clock_back, 10 + 2);
+
+    // Off, or not in the vocabulary: nothing of it.
+    let session = start::<R>(memory, &config(Overflow::Discard), &VOCABULARY);
+    session.switch(&ClockBack::SCHEMA, false).unwrap();
+    session.switch(&SessionEnd::SCHEMA, false).unwrap();
+    CLOCK.set(9 << TIME_BITS);
+    short(1);
+    CLOCK.set(8 << TIME_BITS);
+    short(2);
+    session.stop().unwrap();
+    assert_eq!(records_of(&session, ChannelKind::Names, &VOCABULARY), []);
+    assert_eq!(
+        records_of(&session, ChannelKind::Events, &VOCABULARY).len(),
+        2
+    );
+}
+
+#[test]
+fn the_library_tells_what_went_wrong() {
+    diagnostics::<LocalCas>();
+    diagnostics::<Masked<NoInterrupts>>();
+}
+
+/// What was dropped, and why, at the end of a session whose ring was full.
+#[test]
+fn a_session_ends_with_its_totals() {
+    static VOCABULARY: Vocabulary = crate::vocabulary![Short, SessionEnd];
+    crate::event! { #[id(42)] struct Huge { data: [u32; 100] } }
+    let memory = memory();
+    let session = start::<LocalCas>(memory, &config(Overflow::Discard), &VOCABULARY);
+    for cpu in [1, 0] {
+        BLOCK.set(memory.control(cpu));
+        (0..100).for_each(short::<LocalCas>);
+    }
+    Tracer::<OneThread<LocalCas>>::record(Huge { data: [0; 100] });
+    session.stop().unwrap();
+    let names = records_of(&session, ChannelKind::Names, &VOCABULARY);
+    // Seventeen records in each of four packets, twice.
+    let expected = [136, 0, 0, 0, 65, 0, 1, 0, 0, 0, 0, 0];
+    assert_eq!(names, [(SessionEnd::ID, expected.to_vec())]);
+}

@@ -1,4 +1,4 @@
-//! The models of the ring, under loom: crates/kymo/src/ring/models.
+//! The models of the ring, under loom: `ring/models` and `session/models.rs` in crates/kymo/src.
 
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ pub(crate) fn run(more: u32) -> Result<()> {
         "-p",
         "kymo",
         "--lib",
-        "ring::models",
+        "models::",
         "--",
         "--nocapture",
     ]);

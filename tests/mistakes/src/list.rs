@@ -33,7 +33,7 @@ pub(crate) struct Test {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Suite {
-    /// `ring/models`, with loom.
+    /// `ring/models` and `session/models.rs`, with loom.
     Model,
     /// The crate's unit tests.
     Unit,
@@ -44,12 +44,13 @@ pub(crate) enum Suite {
 impl Test {
     fn parse(text: &str) -> Option<Test> {
         let (suite, name) = text.split_once(' ')?;
-        let (suite, name) = match suite {
-            "model" => (Suite::Model, format!("ring::models::{name}")),
-            "unit" => (Suite::Unit, name.to_owned()),
-            "nesting" => (Suite::Nesting, name.to_owned()),
+        let suite = match suite {
+            "model" => Suite::Model,
+            "unit" => Suite::Unit,
+            "nesting" => Suite::Nesting,
             _ => return None,
         };
+        let name = name.to_owned();
         Some(Test { suite, name })
     }
 }

@@ -25,8 +25,7 @@
 
 pub mod config;
 #[cfg(test)]
-#[cfg(not(loom))]
-mod harness;
+pub(crate) mod harness;
 pub mod layout;
 pub mod local;
 #[cfg(target_pointer_width = "64")]
@@ -35,7 +34,7 @@ pub mod long;
 pub mod masked;
 #[cfg(test)]
 #[cfg(loom)]
-mod models;
+pub(crate) mod models;
 pub(crate) mod name_epoch;
 pub mod payload;
 pub mod reader;

@@ -282,5 +282,8 @@ impl<P: Platform> Session<P> {
 }
 
 #[cfg(test)]
+#[cfg(loom)]
+mod models;
+#[cfg(test)]
 #[cfg(not(loom))]
 mod tests;

@@ -1,5 +1,5 @@
-//! Atomics for the models of `ring/models`: in memory they are the core library's; those that a
-//! model watches are loom's.
+//! Atomics for the models (`ring/models`, `session/models.rs`): in memory they are the core
+//! library's; those that a model watches are loom's.
 //!
 //! The ring lies in plain memory and is reached by address, and loom's atomics are objects of their
 //! own. So a model names the words that its threads race for ([`watch`]), before it starts them:

@@ -6,7 +6,9 @@
 //!   pre-emptions, and every value that a load may return.
 //! - [`halves`]: the 64-bit words of 32-bit processors.
 //! - [`names`]: names recorded on one CPU and relied on by another.
-//! - [`sessions`]: `start` and `stop` against writers and readers on other CPUs.
+//!
+//! `session::models` has `start` and `stop` against writers and readers on other CPUs, on the same
+//! machine.
 //!
 //! The book's chapter on the proof says what is covered, with which bounds, and what is not.
 
@@ -14,60 +16,67 @@ mod halves;
 mod names;
 mod nested;
 mod reading;
-mod sessions;
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::Reserve;
+use super::config::Config;
+use super::harness::{self, BLOCK, Block, NoInterrupts, Records, check_of};
 use super::layout::{ChannelKind, Clock, Consumer, Control, Overflow};
-use super::masked::Interrupts;
+use super::local::ByPointer;
+use super::local_cas::LocalCas;
+use super::payload::{InPlace, Payload};
 use super::reader::{ChannelReader, Losses, Region, View};
+use super::region::Memory;
 use super::source::{Live, Source};
-use crate::event::{Event, Vocabulary};
-use crate::platform::{ByPointer, ControlPointer, Platform};
-use crate::ring::config::Config;
-use crate::ring::region::Memory;
+use super::{Environment, RawEvent, Reserve};
+use crate::event::Shape;
 use crate::sync::modelled::{self, Step};
-use crate::tracer::Tracer;
 
 // --- What is recorded.
 
-crate::event! { #[id(21)] struct Short { seq: u32, check: u32 } }
-crate::event! { #[id(40)] struct Medium { seq: u32, check: u32, other: u32 } }
-// Fills a packet but for two `Short`.
-crate::event! { #[id(22)] struct Fill { seq: u32, rest: [u8; 168] } }
+/// A number, and its check.
+pub(crate) const SHORT: u32 = 21;
+/// A number, its check, and the check's complement. Its header has two words.
+pub(crate) const MEDIUM: u32 = 40;
+/// A number, and a byte of it again and again: fills a packet but for two `SHORT`.
+pub(crate) const FILL: u32 = 22;
+const FILL_WORDS: usize = 43;
 
-static VOCABULARY: Vocabulary = crate::vocabulary![Short, Medium, Fill];
+const RECORDS: Records = Records {
+    shapes: &[
+        (SHORT, Shape::new(8, &[])),
+        (MEDIUM, Shape::new(12, &[])),
+        (FILL, Shape::new(4 * FILL_WORDS as u16, &[])),
+    ],
+    longest: 1 + FILL_WORDS,
+};
 
-fn check_of(seq: u32) -> u32 {
-    seq.wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995
+fn fill_of(seq: u32) -> u32 {
+    u32::from(seq as u8) * 0x0101_0101
 }
 
-/// Which event a call records.
+/// Which record a call makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Short,
     Medium,
     Fill,
     /// A `Fill` whose words are put straight into the ring.
     InPlace,
 }
-use Kind::{Fill as F, InPlace as P, Medium as M, Short as S};
+pub(crate) use Kind::{Fill as F, InPlace as P, Medium as M, Short as S};
 
 /// The number that the record of a call carries, if the record is whole.
 fn sequence(id: u32, payload: &[u32]) -> Option<u32> {
     let &seq = payload.first()?;
     let good = match id {
-        Short::ID => *payload == [seq, check_of(seq)],
-        Medium::ID => *payload == [seq, check_of(seq), !check_of(seq)],
-        Fill::ID => {
-            payload.len() == 43
-                && payload[1..]
-                    .iter()
-                    .all(|&word| word == u32::from(seq as u8) * 0x0101_0101)
+        SHORT => *payload == [seq, check_of(seq)],
+        MEDIUM => *payload == [seq, check_of(seq), !check_of(seq)],
+        FILL => {
+            payload.len() == FILL_WORDS && payload[1..].iter().all(|&word| word == fill_of(seq))
         }
         _ => false,
     };
@@ -79,40 +88,22 @@ fn sequence(id: u32, payload: &[u32]) -> Option<u32> {
 const MOST_CALLS: usize = 512;
 
 thread_local! {
-    static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     static RATE: Cell<u64> = const { Cell::new(1) };
     /// Depth of the innermost call, and its number.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    static CURRENT: Cell<usize> = const { Cell::new(0) };
-    static CALLS: Cell<u32> = const { Cell::new(0) };
+    pub(crate) static CURRENT: Cell<usize> = const { Cell::new(0) };
+    pub(crate) static CALLS: Cell<u32> = const { Cell::new(0) };
     /// The clock as each call read it last.
     static TIMES: RefCell<[u64; MOST_CALLS]> = const { RefCell::new([0; MOST_CALLS]) };
 }
 
-struct Block;
-// SAFETY: one writing thread in a model, and memory that is leaked.
-unsafe impl ControlPointer for Block {
-    fn get() -> *const Control {
-        BLOCK.get()
-    }
-}
-
-struct NoInterrupts;
-// SAFETY: models of `Masked` do not nest.
-unsafe impl Interrupts for NoInterrupts {
-    fn mask() -> usize {
-        0
-    }
-    fn restore(_: usize) {}
-}
+/// Models of it do not nest.
 type Masked = super::masked::Masked<NoInterrupts>;
-use super::local_cas::LocalCas;
 
-struct Cpu<R>(PhantomData<R>);
+pub(crate) struct Cpu<R>(PhantomData<R>);
 // SAFETY: see `Block`. Nested writers run to their end inside of the outer one, as interrupts do.
-unsafe impl<R: Reserve + 'static> Platform for Cpu<R> {
-    type Reserve = R;
+unsafe impl<R: Reserve + 'static> Environment for Cpu<R> {
     type Local = ByPointer<Block>;
     fn clock() -> u64 {
         modelled::step(Step::Private);
@@ -128,36 +119,37 @@ unsafe impl<R: Reserve + 'static> Platform for Cpu<R> {
 }
 
 /// One call of `record`; its number is its sequence.
-fn call<R: Reserve + 'static>(kind: Kind) {
+pub(crate) fn call<R: Reserve + 'static>(kind: Kind) {
     let seq = CALLS.replace(CALLS.get() + 1);
     let outer = CURRENT.replace(seq as usize);
     match kind {
-        S => Tracer::<Cpu<R>>::record(Short {
-            seq,
-            check: check_of(seq),
-        }),
-        M => Tracer::<Cpu<R>>::record(Medium {
-            seq,
-            check: check_of(seq),
-            other: !check_of(seq),
-        }),
-        F => Tracer::<Cpu<R>>::record(Fill {
-            seq,
-            rest: [seq as u8; 168],
-        }),
-        P => Tracer::<Cpu<R>>::record_in_place::<Fill>(43, |out| {
-            out.push(seq);
-            while out.push(u32::from(seq as u8) * 0x0101_0101) {}
-        }),
+        S => record::<R>(SHORT, &[seq, check_of(seq)][..]),
+        M => record::<R>(MEDIUM, &[seq, check_of(seq), !check_of(seq)][..]),
+        F => {
+            let mut words = [fill_of(seq); FILL_WORDS];
+            words[0] = seq;
+            record::<R>(FILL, &words[..]);
+        }
+        P => {
+            let fill = InPlace::new(FILL_WORDS, |out| {
+                out.push(seq);
+                while out.push(fill_of(seq)) {}
+            });
+            record::<R>(FILL, fill);
+        }
     }
     CURRENT.set(outer);
 }
 
-/// A session in which some calls were made: where models begin.
-struct World {
-    memory: Memory,
+fn record<R: Reserve + 'static>(id: u32, payload: impl Payload) {
+    R::record::<Cpu<R>, RawEvent>(id, payload);
+}
+
+/// A region in which some calls were made: where models begin.
+pub(crate) struct World {
+    pub(crate) memory: Memory,
     image: Vec<u32>,
-    calls: u32,
+    pub(crate) calls: u32,
     clock: u64,
     rate: u64,
     times: [u64; MOST_CALLS],
@@ -167,30 +159,30 @@ struct World {
 
 /// A ring of four packets of 256 bytes.
 #[derive(Clone, Copy, Debug)]
-struct Setting {
-    overflow: Overflow,
-    consumer: Consumer,
-    packets: u32,
+pub(crate) struct Setting {
+    pub(crate) overflow: Overflow,
+    pub(crate) consumer: Consumer,
+    pub(crate) packets: u32,
     /// Ticks from one reading of the clock to the next.
-    rate: u64,
+    pub(crate) rate: u64,
 }
 
-const OVERWRITE: Setting = Setting {
+pub(crate) const OVERWRITE: Setting = Setting {
     overflow: Overflow::Overwrite,
     consumer: Consumer::None,
     packets: 4,
     rate: 1,
 };
-const DISCARD: Setting = Setting {
+pub(crate) const DISCARD: Setting = Setting {
     overflow: Overflow::Discard,
     consumer: Consumer::Host,
     packets: 4,
     rate: 1,
 };
 
-const SIZE: usize = 16 << 10;
+pub(crate) const SIZE: usize = 16 << 10;
 
-fn config(setting: Setting) -> Config {
+pub(crate) fn config(setting: Setting) -> Config {
     Config {
         cpus: 1,
         packet_size: 256,
@@ -206,18 +198,18 @@ fn config(setting: Setting) -> Config {
 }
 
 impl World {
-    fn new<R: Reserve + 'static>(setting: Setting, before: &[Kind]) -> World {
-        let layout = std::alloc::Layout::from_size_align(SIZE, 4096).unwrap();
-        // SAFETY: the size is not zero; the memory is never freed.
-        let memory = unsafe { Memory::new(std::alloc::alloc_zeroed(layout), SIZE, 1) };
+    pub(crate) fn new<R: Reserve + 'static>(setting: Setting, before: &[Kind]) -> World {
+        let memory = harness::leaked(SIZE, 1);
         CALLS.set(0);
         DEPTH.set(0);
         CLOCK.set(1000);
         RATE.set(setting.rate);
-        let session = Tracer::<Cpu<R>>::start(memory, &config(setting), &VOCABULARY).unwrap();
+        memory
+            .form::<Cpu<R>>(&config(setting), R::KIND, &RECORDS)
+            .unwrap();
         BLOCK.set(memory.control(0));
         before.iter().for_each(|&kind| call::<R>(kind));
-        let live = session.live();
+        let live = memory.live();
         let reader = Region::open(&live)
             .unwrap()
             .channel(&live, 0, ChannelKind::Events)
@@ -236,8 +228,13 @@ impl World {
         .taken_anew()
     }
 
+    /// The world, with another reader.
+    pub(crate) fn read_by(self, reader: ChannelReader) -> World {
+        World { reader, ..self }
+    }
+
     /// The world as it is now.
-    fn taken_anew(self) -> World {
+    pub(crate) fn taken_anew(self) -> World {
         let live = self.live();
         let image = (0..SIZE as u64 / 4)
             .map(|word| live.load(4 * word).unwrap())
@@ -253,7 +250,7 @@ impl World {
     }
 
     /// Puts everything back to where the model begins.
-    fn restore(&self) {
+    pub(crate) fn restore(&self) {
         // SAFETY: the image was taken from all of this memory, which only this thread uses now.
         unsafe {
             std::ptr::copy_nonoverlapping(self.image.as_ptr().cast::<u8>(), self.base(), SIZE)
@@ -268,7 +265,7 @@ impl World {
         TIMES.with_borrow_mut(|times| *times = self.times);
     }
 
-    fn base(&self) -> *mut u8 {
+    pub(crate) fn base(&self) -> *mut u8 {
         self.memory
             .control(0)
             .cast_mut()
@@ -276,16 +273,15 @@ impl World {
             .wrapping_sub(super::layout::CONTROL_OFFSET)
     }
 
-    fn live(&self) -> Live {
+    pub(crate) fn live(&self) -> Live {
         self.memory.live()
     }
 
-    fn control(&self) -> &'static Control {
-        // SAFETY: the block of leaked memory.
-        unsafe { &*self.memory.control(0) }
+    pub(crate) fn control(&self) -> &'static Control {
+        harness::control(&self.memory)
     }
 
-    fn reading(&self) -> Reading {
+    pub(crate) fn reading(&self) -> Reading {
         let mut reading = Reading::new(self.reader.clone());
         reading.discard = self.discard;
         reading
@@ -296,11 +292,11 @@ impl World {
 
 /// A reader, and what it has read so far.
 #[derive(Clone)]
-struct Reading {
-    reader: ChannelReader,
+pub(crate) struct Reading {
+    pub(crate) reader: ChannelReader,
     seen: [bool; MOST_CALLS],
     time: u64,
-    last: Option<u32>,
+    pub(crate) last: Option<u32>,
     /// Whether records must come in the order of their calls: nobody nests.
     in_order: bool,
     /// Whether nothing may be overwritten.
@@ -311,7 +307,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(reader: ChannelReader) -> Reading {
+    pub(crate) fn new(reader: ChannelReader) -> Reading {
         let losses = Losses::default();
         Reading {
             reader,
@@ -326,7 +322,7 @@ impl Reading {
     }
 
     /// Reads once: part of a packet. `false`: there was nothing.
-    fn read(&mut self, source: &impl Source, view: View) -> bool {
+    pub(crate) fn read(&mut self, source: &impl Source, view: View) -> bool {
         let mut scratch = [0; 64];
         let Some(mut batch) = self
             .reader
@@ -336,7 +332,7 @@ impl Reading {
             return false;
         };
         let closed = batch.end().is_some();
-        while let Some(record) = batch.next_record(&VOCABULARY) {
+        while let Some(record) = batch.next_record(&RECORDS) {
             let seq = sequence(record.id, record.payload);
             let seq = seq.unwrap_or_else(|| {
                 panic!(
@@ -373,7 +369,7 @@ impl Reading {
         true
     }
 
-    fn read_all(&mut self, source: &impl Source, view: View) {
+    pub(crate) fn read_all(&mut self, source: &impl Source, view: View) {
         for _ in 0..MOST_CALLS {
             if !self.read(source, view) {
                 return;
@@ -383,7 +379,7 @@ impl Reading {
     }
 
     /// At rest, everything is read or counted; nothing is counted that has no reason.
-    fn settle(&mut self, source: &impl Source, view: View, calls: u32) {
+    pub(crate) fn settle(&mut self, source: &impl Source, view: View, calls: u32) {
         self.read_all(source, view);
         self.reader
             .refresh_dropped(source)
@@ -414,7 +410,7 @@ impl Reading {
 // --- Loom.
 
 /// Explores `run` with so many pre-emptions; `KYMO_MODEL_PREEMPTIONS` adds to them.
-fn explore(name: &str, preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn explore(name: &str, preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
     let more: usize =
         std::env::var("KYMO_MODEL_PREEMPTIONS").map_or(0, |more| more.parse().expect("a number"));
     let executions = Arc::new(AtomicU64::new(0));

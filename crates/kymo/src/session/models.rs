@@ -8,12 +8,30 @@
 //!
 //! There is no `finish` yet.
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use super::*;
-use crate::ring::layout::{SESSION_WORD, STATE_WORD, State, switch};
-use crate::session::Session;
-use crate::sync::{AtomicU32, Ordering};
+use super::Session;
+use crate::event::{Event, Vocabulary};
+use crate::platform::{ByPointer, Interrupts, LocalCas, Masked, Platform};
+use crate::ring::harness::{Block, check_of};
+use crate::ring::layout::{
+    ChannelKind, Consumer, HEADER_WORDS, SESSION_WORD, STATE_WORD, State, switch,
+};
+use crate::ring::models::{
+    CALLS, CURRENT, Cpu, DISCARD, F, Kind, OVERWRITE, Reading, S, SIZE, Setting, World, call,
+    config, explore,
+};
+use crate::ring::reader::{Losses, Region, View};
+use crate::ring::{Environment, Reserve};
+use crate::sync::{AtomicU32, Ordering, modelled};
+use crate::tracer::Tracer;
+
+// The records of `ring::models`, declared.
+crate::event! { #[id(21)] struct Short { seq: u32, check: u32 } }
+crate::event! { #[id(40)] struct Medium { seq: u32, check: u32, other: u32 } }
+crate::event! { #[id(22)] struct Fill { seq: u32, rest: [u8; 168] } }
+static VOCABULARY: Vocabulary = crate::vocabulary![Short, Medium, Fill];
 
 thread_local! {
     static PINNED: RefCell<Option<Rc<loom::sync::atomic::AtomicU32>>> = const { RefCell::new(None) };
@@ -31,13 +49,13 @@ fn set_pinned(value: u32) {
     }
 }
 
-struct Remote<R>(PhantomData<R>);
+struct Remote<R>(std::marker::PhantomData<R>);
 // SAFETY: as `Cpu`; `synchronize` as the module says.
 unsafe impl<R: Reserve + 'static> Platform for Remote<R> {
     type Reserve = R;
     type Local = ByPointer<Block>;
     fn clock() -> u64 {
-        Cpu::<R>::clock()
+        <Cpu<R> as Environment>::clock()
     }
     fn synchronize() {
         if let Some(word) = pinned() {
@@ -65,7 +83,7 @@ unsafe impl Interrupts for PinningInterrupts {
         set_pinned(0);
     }
 }
-type RemoteMasked = crate::ring::masked::Masked<PinningInterrupts>;
+type RemoteMasked = Masked<PinningInterrupts>;
 
 /// Where a tracepoint stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -182,7 +200,7 @@ fn world<R: Reserve + 'static>(before: &[Kind]) -> (World, Session<Remote<R>>) {
     let session = start::<R>(&world);
     before.iter().for_each(|&kind| call::<R>(kind));
     let reader = channel(&world).reader;
-    (World { reader, ..world }.taken_anew(), session)
+    (world.read_by(reader).taken_anew(), session)
 }
 
 /// A writer comes while a session stops: after `stop` nothing is added, and all of it is whole.
@@ -408,9 +426,7 @@ fn opening<R: Reserve + Send + Sync + 'static>(name: &str) {
     explore(name, 2, move || {
         world.restore();
         watch(&world, false);
-        modelled::blur(
-            world.base().addr()..world.base().addr() + 4 * crate::ring::layout::HEADER_WORDS,
-        );
+        modelled::blur(world.base().addr()..world.base().addr() + 4 * HEADER_WORDS);
         let source = world.live();
         let reader = loom::thread::spawn(move || {
             let region = Region::open(&source).ok()?;

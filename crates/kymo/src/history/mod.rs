@@ -79,8 +79,8 @@ impl History {
             .is_ok_and(|region| region.header().state == State::Running as u32)
     }
 
-    /// Prints the newest `last_n` records of all CPUs, oldest first, behind a line with the counts.
-    /// Records that come in meanwhile are not printed.
+    /// Prints the newest `last_n` records of all CPUs, oldest first and never more, behind a line
+    /// with the counts. Records that come in meanwhile are not printed.
     ///
     /// ```text
     /// kymo: 3 retained, 0 overwritten, 0 discarded
@@ -322,28 +322,19 @@ fn print<S: Source>(
     let Some(newest) = newest else {
         return missing(out, counts.retained.min(last_n as u64));
     };
+    let last_n = last_n as u64;
     let (mut last, mut expected) = (None, counts.retained);
-    // Back from the newest one, unless all are wanted.
-    if (last_n as u64) < counts.retained {
-        let mut first = newest;
-        expected = 1;
-        while expected < last_n as u64
-            && let Some(earlier) = merge.before(Some(first))
-        {
-            first = earlier;
-            expected += 1;
-        }
-        // Behind all that come before the first one.
-        last = Some(Key {
-            word: first.word.saturating_sub(1),
-            ..first
-        });
+    if last_n < counts.retained {
+        (last, expected) = look_back(merge, newest, last_n);
     } else if counts.overwritten > 0 {
         writeln!(out, "kymo: {} overwritten before this", counts.overwritten)?;
     }
     let mut printed = 0;
     let mut buffer = [0; line::WORDS];
-    while let Some(found) = merge.after(last).filter(|found| found.key <= newest) {
+    // More than are wanted can follow: events recorded since they were counted.
+    while printed < last_n
+        && let Some(found) = merge.after(last).filter(|found| found.key <= newest)
+    {
         last = Some(found.key);
         if let Some(payload) = merge.copy(&found, &mut buffer) {
             line::print(merge, out, &found, payload)?;
@@ -351,6 +342,35 @@ fn print<S: Source>(
         }
     }
     missing(out, expected.saturating_sub(printed))
+}
+
+/// Where the newest `last_n` records up to `newest` begin: the key before the first of them, and how
+/// many there are.
+fn look_back<S: Source>(merge: &Merge<'_, S>, newest: Key, last_n: u64) -> (Option<Key>, u64) {
+    let (mut first, mut count) = (newest, 1);
+    while count < last_n
+        && let Some(earlier) = merge.before(Some(first))
+    {
+        first = earlier;
+        count += 1;
+    }
+    // Behind all that come before the first one.
+    let mut last = Some(Key {
+        word: first.word.saturating_sub(1),
+        ..first
+    });
+    // A look back passes over a packet that a writer is inside. If that packet can be read by now,
+    // more records follow than are wanted, and the oldest of them are left out.
+    let next = |last| merge.after(last).filter(|found| found.key <= newest);
+    let (mut following, mut end) = (0, last);
+    while let Some(found) = next(end) {
+        end = Some(found.key);
+        following += 1;
+    }
+    for _ in last_n..following {
+        last = next(last).map(|found| found.key).or(last);
+    }
+    (last, count.max(following.min(last_n)))
 }
 
 /// Tells how many records should have been printed.

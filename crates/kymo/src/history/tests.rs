@@ -940,3 +940,118 @@ fn a_clock_that_steps_back_hides_no_record() {
     steps_back::<LocalCas>();
     steps_back::<OneAtATime>();
 }
+
+/// Records one more event when the line with the counts has been written.
+struct Recording<'a> {
+    text: String,
+    record: &'a dyn Fn(),
+}
+
+impl Write for Recording<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.text.push_str(text);
+        if text.ends_with("discarded\n") {
+            (self.record)();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn what_comes_in_behind_the_counts_is_not_printed() {
+    CLOCK.set(0);
+    let setting = Setting::<OneAtATime>::new(1, Overflow::Overwrite, 256, 8);
+    let record = |seq: u32| {
+        CLOCK.set(CLOCK.get() + 1);
+        setting.short(0, seq);
+    };
+    for seq in 0..7 {
+        record(seq);
+    }
+    let mut out = Recording {
+        text: String::new(),
+        record: &|| record(7),
+    };
+    setting.history.dump(&mut out, 7).unwrap();
+    let lines: Vec<_> = out.text.lines().skip(1).collect();
+    assert_eq!(lines.len(), 7, "{lines:#?}");
+    for (seq, line) in lines.iter().enumerate() {
+        assert!(line.contains(&format!(" seq={seq} ")), "{line}");
+    }
+}
+
+/// Memory in which a writer is inside a packet at one load of the word that says so.
+#[cfg(target_pointer_width = "64")]
+struct Busy {
+    live: Live,
+    commit: u64,
+    at: Cell<i32>,
+}
+
+#[cfg(target_pointer_width = "64")]
+impl Source for Busy {
+    fn len(&self) -> u64 {
+        self.live.len()
+    }
+    fn load(&self, offset: u64) -> Result<u32, Outside> {
+        let loaded = self.live.load(offset)?;
+        if offset != self.commit {
+            return Ok(loaded);
+        }
+        self.at.set(self.at.get() - 1);
+        // The words of a record are reserved, and not committed yet.
+        Ok(if self.at.get() == -1 {
+            loaded - 3
+        } else {
+            loaded
+        })
+    }
+    fn load_long(&self, offset: u64) -> Result<u64, Outside> {
+        self.live.load_long(offset)
+    }
+}
+
+/// While the newest records are looked for, backwards, a writer is inside the packet that holds some
+/// of them: older ones of another CPU do not take their place.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_packet_that_cannot_be_read_for_a_moment_neither_adds_lines_nor_hides_the_newest() {
+    const LAST_N: usize = 5;
+    CLOCK.set(0);
+    let setting = Setting::<LocalCas>::new(2, Overflow::Overwrite, 1024, 4);
+    // First the one CPU, then the other.
+    for seq in 0..20 {
+        CLOCK.set(CLOCK.get() + 1);
+        setting.short(seq / 10, seq);
+    }
+    let newest = setting.lines(LAST_N);
+    // SAFETY: the block of a leaked region.
+    let commit = unsafe { (*setting.memory.control(1)).ring_offset.load(Relaxed) };
+    for at in 0.. {
+        let source = Busy {
+            live: setting.session.live(),
+            commit,
+            at: Cell::new(at),
+        };
+        let mut out = String::new();
+        dump(&source, &VOCABULARY, &Mark::new(), &mut out, LAST_N, None).unwrap();
+        if source.at.get() >= 0 {
+            assert!(at > 3 * LAST_N as i32, "{at} loads: each look loads it");
+            break;
+        }
+        let (said, lines): (Vec<_>, Vec<_>) = out
+            .lines()
+            .skip(1)
+            .partition(|line| line.starts_with("kymo: "));
+        assert!(lines.len() <= LAST_N, "{at}: {out}");
+        // After the counts, one look finds the newest record. What is not seen then has come in
+        // meanwhile.
+        if at == 1 {
+            assert!(lines[LAST_N - 1].contains(" seq=9 "), "{out}");
+        } else {
+            // The looks back, then those that print.
+            let missing = at > LAST_N as i32 && !said.is_empty();
+            assert!(lines == newest || missing, "{at}: {out}");
+        }
+    }
+}

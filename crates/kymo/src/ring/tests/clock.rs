@@ -1,4 +1,4 @@
-//! Times: windows, and clocks that step back or are read while they carry.
+//! Times: windows, clamping, and clocks that step back or are read while they carry.
 
 use std::sync::atomic::Ordering::Relaxed;
 

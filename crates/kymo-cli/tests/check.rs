@@ -581,6 +581,8 @@ fn a_name_may_be_told_after_the_event_and_another_thread_may_get_the_number() {
     };
     made.event(0, MS, create(5));
     made.event(0, MS, create(6));
+    // Nothing else is recorded of this thread but its name.
+    made.event(0, MS, ThreadYield { tid: Tid(8) });
     made.switch(0, MS, by(6, IDLE), (5, 1));
     made.switch(0, 2 * MS, by(5, WAITS), (6, 1));
     // Not to A, and not from A, as turns out.
@@ -589,6 +591,7 @@ fn a_name_may_be_told_after_the_event_and_another_thread_may_get_the_number() {
     name(&mut made, 3 * MS, 6, "B");
     name(&mut made, 3 * MS, 7, "C");
     name(&mut made, 3 * MS, 5, "A");
+    name(&mut made, 3 * MS, 8, "D");
     made.event(
         0,
         4 * MS,
@@ -625,6 +628,10 @@ fn a_name_may_be_told_after_the_event_and_another_thread_may_get_the_number() {
     holds(
         &mut made,
         "event = { is = \"thread_yield\", tid = \"A second\" }\ncount = 1",
+    );
+    holds(
+        &mut made,
+        "event = { is = \"thread_yield\", tid = \"D\" }\ncount = 1",
     );
     holds(
         &mut made,

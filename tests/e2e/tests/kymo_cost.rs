@@ -134,7 +134,7 @@ fn nested_calls_are_told_apart() {
             sites.filter(|site| site["kind"] == "event" && number(&site["recorded_calls"]) > 0)
         {
             let instructions = &site["per_call"]["instructions"];
-            // No call has the instructions of another: at most, a compare-and-swap is tried again.
+            // No call has the instructions of another: at most, a compare-and-swap is retried, seldom twice.
             // How often depends on when interrupts come, so it is the few paths there are that are
             // looked at: nested calls that were mixed up would give many sums.
             let (median, max) = (
@@ -142,7 +142,7 @@ fn nested_calls_are_told_apart() {
                 number(&instructions["max"]),
             );
             let paths = instructions["histogram"].as_array().unwrap().len();
-            assert!(paths <= 4 && max < 2 * median, "{kernel}: {site}");
+            assert!(paths <= 6 && max < 2 * median, "{kernel}: {site}");
             assert_eq!(number(&site["outside_calls"]), 0, "{kernel}: {site}");
         }
     }

@@ -12,8 +12,12 @@ mod judge;
 mod names;
 mod parse;
 mod pattern;
+mod tally;
+mod verdict;
 
-pub use judge::{Found, Judge, Verdict};
+pub use judge::Judge;
+pub use tally::Found;
+pub use verdict::Verdict;
 
 use crate::span::SpanKind;
 use names::NameClass;

@@ -7,7 +7,8 @@
 use core::mem::offset_of;
 use core::ops::Range;
 
-use super::{ChannelReader, Shapes, Standing, View, extent};
+use super::batch::extent;
+use super::{ChannelReader, Shapes, Standing, View};
 use crate::ring::layout::{Control, SLOT_HEADER_WORDS};
 use crate::ring::slot::word;
 use crate::ring::source::{Outside, Source};

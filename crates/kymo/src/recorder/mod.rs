@@ -6,11 +6,15 @@
 //! `stop` take a while, in which other CPUs may call: a second `start` is then
 //! [`Refused::InProgress`], and `read` works from the end of `start` to the beginning of `finish`.
 
+mod diagnostics;
+mod exclusive;
 mod mode;
+mod refused;
 
+pub use diagnostics::Diagnostics;
 pub use mode::{Mode, State};
+pub use refused::Refused;
 
-use core::cell::UnsafeCell;
 use core::fmt;
 
 use crate::channel::{ChannelId, ChannelKind, ChannelSet};
@@ -20,11 +24,12 @@ use crate::history::History;
 use crate::platform::{Call, Platform};
 use crate::ring::config::{Config, Error};
 use crate::ring::layout::{Consumer, Overflow};
-use crate::ring::reader::{Losses, Region, View};
+use crate::ring::reader::{Region, View};
 use crate::ring::region::Memory;
 use crate::ring::source::Source;
 use crate::session::Session;
-use crate::sync::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use exclusive::Exclusive;
 use mode::States;
 
 /// Flags of `start`.
@@ -44,146 +49,6 @@ pub struct Started {
     pub channels: u32,
     /// What a full ring does, whatever was asked for.
     pub overflow: Overflow,
-}
-
-/// Why a call was refused. Checked in this order; nothing has changed then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refused {
-    /// A pointer that the caller passed leads nowhere (EFAULT).
-    Fault,
-    /// There is no such mode (ENOSYS).
-    UnknownMode,
-    /// This kernel was built without the mode (EOPNOTSUPP).
-    NotBuilt,
-    /// The platform does not permit it (EPERM).
-    NotPermitted,
-    /// A flag or channel that does not exist, a buffer too small, or a call that does not fit the
-    /// state (EINVAL).
-    Invalid,
-    /// `start` while a session is starting, runs, or is stopped and not finished (EINPROGRESS).
-    InProgress,
-    /// The memory is too small: so many bytes are needed (ENOMEM).
-    Memory(usize),
-    /// Another number in the configuration cannot be used (EINVAL).
-    Config(Error),
-    /// Another `read` of the same channel is at work, or a `start`, `stop` or `finish` of another
-    /// mode (EBUSY).
-    Busy,
-}
-
-impl Refused {
-    /// The error's number, as POSIX systems that follow Linux have it.
-    pub const fn errno(self) -> i32 {
-        match self {
-            Refused::NotPermitted => 1,
-            Refused::Memory(_) => 12,
-            Refused::Fault => 14,
-            Refused::Busy => 16,
-            Refused::Invalid | Refused::Config(_) => 22,
-            Refused::UnknownMode => 38,
-            Refused::NotBuilt => 95,
-            Refused::InProgress => 115,
-        }
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Fault => f.write_str("a pointer leads nowhere"),
-            Refused::UnknownMode => f.write_str("there is no such mode"),
-            Refused::NotBuilt => f.write_str("this kernel was built without the mode"),
-            Refused::NotPermitted => f.write_str("not permitted"),
-            Refused::Invalid => {
-                f.write_str("no such flag or channel, too small a buffer, or a call out of order")
-            }
-            Refused::InProgress => f.write_str("a session is in progress: finish it first"),
-            Refused::Memory(needed) => Error::Memory(*needed).fmt(f),
-            Refused::Config(error) => error.fmt(f),
-            Refused::Busy => {
-                f.write_str("another call is at work on this channel or session: try again")
-            }
-        }
-    }
-}
-
-impl core::error::Error for Refused {}
-
-/// What `finish` says about the session: totals of all channels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Diagnostics {
-    /// Events that writers dropped because the ring was full, or no packet could hold them.
-    pub discarded: u64,
-    /// Of these, events that no packet could hold.
-    pub too_large: u64,
-    /// Events that were overwritten before they were read: the receiver was too slow, or there was
-    /// none.
-    pub overwritten: u64,
-    /// How often a clock stepped back out of its window.
-    pub clock_back: u64,
-    /// Packets given up because a writer had died in them.
-    pub abandoned: u64,
-}
-
-impl Diagnostics {
-    fn add(&mut self, losses: &Losses) {
-        self.discarded = self.discarded.saturating_add(losses.dropped);
-        self.too_large = self.too_large.saturating_add(losses.too_large);
-        self.overwritten = self.overwritten.saturating_add(losses.overwritten);
-        self.clock_back = self.clock_back.saturating_add(losses.clock_back);
-        self.abandoned = self.abandoned.saturating_add(losses.abandoned);
-    }
-}
-
-/// A value that one caller at a time may use.
-struct Exclusive<T> {
-    taken: AtomicU8,
-    value: UnsafeCell<T>,
-}
-
-// SAFETY: the value is only reached through `claim`, which gives it to one caller at a time.
-unsafe impl<T: Send> Sync for Exclusive<T> {}
-
-impl<T> Exclusive<T> {
-    const fn new(value: T) -> Self {
-        Exclusive {
-            taken: AtomicU8::new(0),
-            value: UnsafeCell::new(value),
-        }
-    }
-
-    /// The value, if nobody has it.
-    fn claim(&self) -> Option<Claim<'_, T>> {
-        // Partner: the release in `drop`.
-        let free = self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
-        free.then_some(Claim(self))
-    }
-
-    /// The value, when those who have it are done.
-    fn wait(&self) -> Claim<'_, T> {
-        loop {
-            if let Some(claim) = self.claim() {
-                return claim;
-            }
-            core::hint::spin_loop();
-        }
-    }
-}
-
-struct Claim<'a, T>(&'a Exclusive<T>);
-
-impl<T> Claim<'_, T> {
-    fn get(&mut self) -> &mut T {
-        // SAFETY: `claim` gave it to this caller alone, until it is dropped.
-        unsafe { &mut *self.0.value.get() }
-    }
-}
-
-impl<T> Drop for Claim<'_, T> {
-    fn drop(&mut self) {
-        self.0.taken.store(0, Release);
-    }
 }
 
 /// A kernel's sessions over one region, one at a time:

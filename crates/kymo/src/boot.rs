@@ -9,15 +9,15 @@
 //! | `events=NAME:NAME..` | only these are on; a name may end with `*` |
 //! | `send` | a program of the kernel's is to start, read, and send what it read over a port (see [`wire`](crate::wire)) |
 //!
-//! What it does not say, the kernel decides. `kymo record` writes this word where it is asked for a
-//! kind of recording.
+//! The kernel decides what the word leaves open. `kymo record` writes this word when it is asked
+//! for a kind of recording.
 
 use crate::event::{Vocabulary, name_fits};
 use crate::recorder::flags;
 use crate::ring::config::Config;
 use crate::ring::layout::{Consumer, Overflow};
 
-/// What the word says; where it says nothing, `None`.
+/// What the word says; `None` for what it does not mention.
 ///
 /// ```
 /// let options = kymo::boot::Options::parse("console=ttyS0 kymo=start,rolling,events=sched_*:irq_handler_entry").unwrap();
@@ -40,7 +40,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads all words `kymo=` of the line; what stands later wins.
+    /// Reads every word `kymo=` of the line; later parts win.
     ///
     /// # Errors
     /// The part of such a word that cannot be used.
@@ -70,7 +70,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// The configuration, with what the word says put in.
+    /// The configuration, changed as the word says.
     pub fn apply(&self, config: &Config) -> Config {
         Config {
             overflow: self.overflow.unwrap_or(config.overflow),
@@ -79,7 +79,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// For [`Recorder::start`](crate::Recorder::start): the flags, with what the word says put in.
+    /// The flags for [`Recorder::start`](crate::Recorder::start), changed as the word says.
     pub fn flags(&self, default: u32) -> u32 {
         match self.overflow {
             Some(Overflow::Overwrite) => default | flags::ROLLING,
@@ -88,8 +88,8 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The first of the names that no event of the vocabulary fits: a kernel refuses it, instead of
-    /// recording less than was asked for.
+    /// The first name that fits no event of the vocabulary: a kernel refuses it rather than record
+    /// less than was asked for.
     pub fn stray(&self, vocabulary: &Vocabulary) -> Option<&'a str> {
         let is_stray = |pattern: &&str| {
             !vocabulary

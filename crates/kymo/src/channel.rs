@@ -11,7 +11,8 @@ crate::enumeration! {
     pub enum ChannelKind: u32 {
         /// Events.
         Events = 0,
-        /// Names of threads, locks, interrupts: once each, out of reach of the traffic.
+        /// Names of threads, locks and interrupts: recorded once each, where frequent events do not
+        /// overwrite them.
         Names = 1,
         /// Samples: written by the interrupt or NMI that takes them, and by nothing else.
         Samples = 2,
@@ -35,7 +36,7 @@ impl ChannelKind {
         }
     }
 
-    /// From its number.
+    /// The kind with this number.
     pub fn from_number(number: u32) -> Option<ChannelKind> {
         ChannelKind::ALL.get(number as usize).copied()
     }
@@ -94,7 +95,7 @@ impl ChannelSet {
         ChannelKind::Samples,
     ];
 
-    /// A set of `len` channels, the metadata's included.
+    /// A set of `len` channels, including the metadata.
     pub const fn of_len(len: u32, samples: bool) -> ChannelSet {
         let none = ChannelSet { cpus: 0, samples };
         ChannelSet {
@@ -103,12 +104,12 @@ impl ChannelSet {
         }
     }
 
-    /// Channels of a CPU.
+    /// How many channels a CPU has.
     const fn of_a_cpu(self) -> u32 {
         if self.samples { 3 } else { 2 }
     }
 
-    /// How many there are, the metadata's included.
+    /// How many channels there are, including the metadata.
     #[allow(clippy::len_without_is_empty)] // There is always the metadata.
     pub const fn len(self) -> u32 {
         self.cpus.saturating_mul(self.of_a_cpu()).saturating_add(1)
@@ -139,12 +140,12 @@ impl ChannelSet {
         (cpu < self.cpus && self.has(kind)).then_some(number)
     }
 
-    /// All of them, by number.
+    /// All channels, by number.
     pub fn iter(self) -> impl Iterator<Item = ChannelId> {
         (0..self.len()).filter_map(move |number| self.get(number))
     }
 
-    /// Those of the CPUs: all but the metadata.
+    /// The channels of the CPUs: all but the metadata.
     pub fn streams(self) -> impl Iterator<Item = (u32, ChannelKind)> {
         self.iter().filter_map(|channel| match channel {
             ChannelId::Metadata => None,

@@ -4,21 +4,21 @@
 //! A kernel declares its events, implements [`Platform`] and calls [`Tracer::start`]; from then on
 //! every [`trace!`] writes a record into the ring of the CPU that it runs on. Anyone who can read
 //! the memory can read the rings: the kernel, a host that maps a guest's RAM, a debugger, a dump of
-//! a dead machine. What they read is CTF 1.8, as it is.
+//! a dead machine. What they read is CTF 1.8; nothing has to be converted.
 //!
 //! # What it costs
 //! An event with two 32-bit fields takes 12 bytes and, on RV64, 21 instructions (23 with interrupts
 //! masked and restored around it), on RV32 24 (26), on x86-64 25 (interrupts and NMIs may nest;
-//! pre-emption off already). A switched-off one is a load, a test and a branch. Without the feature
-//! `trace` nothing is left of it.
+//! pre-emption off already). An event that is switched off costs a load, a test and a branch;
+//! without the feature `trace`, nothing.
 //!
 //! # What it never does
 //! Allocate, lock, wait, print, call the kernel back (but for its clock), lose an event without
 //! counting it, or let a reader stop a writer.
 //!
 //! # Where things are
-//! The root has what is typed daily; [`platform`] what a port implements. [`ring`] can be read
-//! alone: a region of memory, its writers and its reader. [`Recorder`] is the door for system
+//! The root has what kernel code uses daily, [`platform`] what a port implements. [`ring`] can be
+//! read alone: a region of memory, its writers and its reader. [`Recorder`] is the door for system
 //! calls: a session is a set of modes over one region. The invariants of the ring stand in
 //! [`ring`]; those that a kernel must keep, in [`Platform`].
 //!
@@ -88,7 +88,7 @@ compile_error!("Kymo runs on 64-bit and on 32-bit processors");
 #[cfg(target_endian = "big")]
 compile_error!("Kymo runs on little-endian processors so far");
 
-// `thread_cpu` calls the crate by its name, as tests beside it do.
+// `thread_cpu` calls the crate by its name, as the integration tests do.
 #[cfg(all(test, not(loom)))]
 extern crate self as kymo;
 

@@ -1,4 +1,4 @@
-//! What a kernel must provide: [`Platform`], and what it is put together from.
+//! What a kernel must provide: [`Platform`], and the parts that it is put together from.
 //!
 //! A port names a clock, how space is reserved ([`Masked`] or [`LocalCas`]), how code reaches the
 //! control blocks of its CPU ([`ByPointer`], or [`arch`](crate::arch)'s own ways), and how to wait
@@ -21,7 +21,7 @@ pub use crate::ring::switches::Switches;
 pub enum Call {
     /// `start`.
     Start,
-    /// `read`: what was recorded goes to the caller, kernel addresses among it.
+    /// `read`: what was recorded goes to the caller, including kernel addresses.
     Read,
     /// `stop`.
     Stop,
@@ -39,24 +39,24 @@ pub enum Call {
 /// # Safety
 /// - `Local` leads to control blocks that no other CPU writes, in a region that stays mapped.
 /// - From the moment a writer fetches them until its record is written, the code neither moves to
-///   another CPU nor is switched out: `Masked` sees to it itself, with `LocalCas` `pin` and `unpin`
-///   do.
-/// - Nothing that cannot be interrupted by the rules of `Reserve` (an NMI with `Masked`) records an
-///   event.
+///   another CPU nor is switched out: `Masked` ensures this itself; with `LocalCas`, `pin` and
+///   `unpin` do.
+/// - Code that the rules of `Reserve` cannot keep out of a writer (with `Masked`, an NMI) records
+///   no event.
 pub unsafe trait Platform: 'static {
     /// How space is reserved.
     type Reserve: Reserve;
     /// Where this CPU's control blocks are.
     type Local: Local;
 
-    /// The clock, in ticks: one for all CPUs, as far as the hardware can. A step back is
+    /// The clock, in ticks: the same on all CPUs, as far as the hardware allows. A step back is
     /// clamped and counted.
     fn clock() -> u64;
 
     /// The clock as the hot path of `Masked` reads it: [`clock`](Self::clock), or a cheaper reading
-    /// that may be later by a whole number of 2^27 ticks when a carry passed by. (32-bit processors
-    /// that read the low half first, then the high one: such a reading takes the slow path, which
-    /// asks `clock`.)
+    /// that may be too late by a multiple of 2^27 ticks when a carry came in between. (32-bit
+    /// processors that read the low half first, then the high one: such a reading takes the slow
+    /// path, which asks `clock`.)
     #[inline(always)]
     fn quick_clock() -> u64 {
         Self::clock()
@@ -65,20 +65,20 @@ pub unsafe trait Platform: 'static {
     /// Returns when every CPU has left any record that it was writing when this was called, and
     /// sees all that this CPU wrote before: for example after an interrupt was sent to every CPU
     /// and answered. `start` calls it several times, before and after it lays out the control
-    /// blocks; `stop` after it turned the switches off. Empty where no other CPU can be at a
-    /// tracepoint then.
+    /// blocks; `stop` calls it after it turned the switches off. Leave it empty where no other CPU
+    /// can be at a tracepoint then.
     fn synchronize();
 
-    /// The switches, where they are one static of the kernel's instead of those in every CPU's
-    /// control block. It saves a load where the block is found through a pointer in memory.
+    /// The switches, where the kernel keeps them in one static instead of in every CPU's control
+    /// block. This saves a load where the block is found through a pointer in memory.
     #[inline(always)]
     fn switches() -> Option<&'static Switches> {
         None
     }
 
     /// Keeps the code on this CPU, and from being switched out, until [`unpin`](Self::unpin);
-    /// `LocalCas` calls it around every record. Empty where tracepoints stand in code that is
-    /// pinned anyhow. (`Masked` masks interrupts, which does it.)
+    /// `LocalCas` calls it around every record. Leave it empty where tracepoints stand in code that
+    /// is pinned anyway. (`Masked` masks interrupts, which pins the code.)
     #[inline(always)]
     fn pin() {}
 
@@ -86,24 +86,24 @@ pub unsafe trait Platform: 'static {
     #[inline(always)]
     fn unpin() {}
 
-    /// Records what there is: a `thread_state` for every thread, a `process_state` for every
-    /// process, the names of interrupts and system calls. `start` and `snapshot` call it; `start`
-    /// after the switches went on, so that a thread made meanwhile appears once or twice, never not
-    /// at all. It walks the kernel's own tables, under the lock that orders creation and end, and
-    /// needs no memory. Empty where names are recorded as things are made, and recording starts
-    /// before.
+    /// Records what exists: a `thread_state` for every thread, a `process_state` for every process,
+    /// the names of interrupts and system calls. `start` and `snapshot` call it, `start` after the
+    /// switches went on, so that a thread that is created meanwhile appears at least once, perhaps
+    /// twice. It walks the kernel's own tables, under the lock that orders creation and end, and
+    /// needs no memory. Leave it empty where names are recorded when things are created, and
+    /// recording starts before.
     fn dump_state() {}
 
-    /// Whether the one who calls now may. What `read` gives has addresses of the kernel in it, and
-    /// what other processes do. The default permits everything: for kernels without users.
+    /// Whether the caller may make this call. What `read` gives contains kernel addresses, and
+    /// shows what other processes do. The default permits everything: for kernels without users.
     fn permits(call: Call) -> bool {
         let _ = call;
         true
     }
 
-    /// The block to record in, asked when `control` turns out to belong to no session: where blocks
-    /// are given out at the first event, every other CPU or thread may share one of zeros, whose
-    /// `limit` lets nothing be written. `None`: the event is not recorded.
+    /// The block to record in, asked for when `control` turns out to belong to no session: where
+    /// blocks are given out at the first event, every other CPU or thread may share one of zeros,
+    /// whose `limit` lets nothing be written. With `None` the event is not recorded.
     fn claim(control: &Control) -> Option<&'static Control> {
         let _ = control;
         None

@@ -85,8 +85,8 @@ pub struct Tracer<P>(PhantomData<P>);
 pub const COMPILED_IN: bool = cfg!(feature = "trace");
 
 impl<P: Platform> Tracer<P> {
-    /// Whether the event is recorded now: one load (two where the block is behind a pointer in
-    /// memory), one test.
+    /// Whether the event is recorded now. Costs one load (two where the block is behind a pointer
+    /// in memory) and one test.
     #[inline(always)]
     pub fn is_on<E: Event>() -> bool {
         COMPILED_IN
@@ -115,12 +115,13 @@ impl<P: Platform> Tracer<P> {
         P::Reserve::record_masked::<P, E>(E::ID, words.get(..used).unwrap_or(words));
     }
 
-    /// Records an event of `words` words of payload, which `fill` writes straight into the ring: for
-    /// one that is too large for the stack of an interrupt, a call chain say. Whatever its switch
-    /// says; one record, as with [`record`](Self::record).
+    /// Records an event of `words` words of payload, which `fill` writes straight into the ring.
+    /// Use it for an event that is too large for an interrupt's stack, such as a call chain. Like
+    /// [`record`](Self::record), it makes one record, whatever the event's switch says.
     ///
-    /// The words are those that the event's declaration encodes to; what `fill` leaves is zero.
-    /// `fill` runs inside the record: it records nothing, waits for nothing and does not fault.
+    /// The words must be those that the event's declaration encodes to; words that `fill` does not
+    /// write are zero. `fill` runs inside the record: it records nothing, waits for nothing and
+    /// does not fault.
     ///
     /// ```
     /// use kymo::{Address, Sequence};
@@ -163,14 +164,14 @@ impl<P: Platform> Tracer<P> {
         P::Reserve::record_masked::<P, E>(E::ID, InPlace::new(words, fill));
     }
 
-    /// Whether the event of the events channel with this id is recorded now: for callers that are
-    /// not Rust, and know the id at run time only.
+    /// Whether the event with this id on the events channel is recorded now: for callers that are
+    /// not Rust, and know the id only at run time.
     #[inline(always)]
     pub fn is_on_raw(id: u32) -> bool {
         Self::is_on_by_id(ChannelKind::Events, id)
     }
 
-    /// [`is_on_raw`](Self::is_on_raw) of the names channel.
+    /// [`is_on_raw`](Self::is_on_raw) for the names channel.
     #[inline(always)]
     pub fn is_on_raw_name(id: u32) -> bool {
         Self::is_on_by_id(ChannelKind::Names, id)
@@ -190,11 +191,11 @@ impl<P: Platform> Tracer<P> {
         })
     }
 
-    /// Records the event of the events channel with this id, whatever its switch says; `words` is
-    /// its payload, as its declaration encodes it: for callers that are not Rust.
+    /// Records the event with this id on the events channel, whatever its switch says; `words` is
+    /// its payload, as its declaration encodes it. For callers that are not Rust.
     ///
-    /// Where the words are not what the declaration says, readers take this record for another and
-    /// cannot read the rest of its packet.
+    /// If the words are not what the declaration says, readers misread this record and cannot read
+    /// the rest of its packet.
     #[inline(always)]
     pub fn record_raw(id: u32, words: &[u32]) {
         P::Reserve::record::<P, RawEvent>(id, words);
@@ -213,10 +214,11 @@ impl<P: Platform> Tracer<P> {
     }
 
     /// Records the name of a thing that is about to be used, unless it was recorded in this name
-    /// epoch: before the event that carries the thing's id. So a flight recorder has the names of
-    /// all that it shows, however long it runs; see the chapter on your kernel.
+    /// epoch: before the event that carries the thing's id. This way a flight recorder has the
+    /// names of all that it shows, however long it runs; see the book's chapter on your kernel.
     ///
-    /// Two loads and a comparison where there is nothing to tell; `name` is not called then.
+    /// Costs two loads and a comparison where the thing was named in this epoch already; `name` is
+    /// not called then.
     ///
     /// ```
     /// use kymo::{NameEpoch, Text, Tid, vocabulary::ThreadName};
@@ -264,8 +266,9 @@ impl<P: Platform> Tracer<P> {
 
 /// Records an event: `trace!(SchedSwitch { prev_tid, next_tid })`.
 ///
-/// Off: one load and one branch; the fields are not evaluated. Without the feature `trace`:
-/// nothing, but the fields are still checked. The tracer is the calling crate's own `crate::Kymo`.
+/// An event that is off costs one load and one branch, and its fields are not evaluated. Without
+/// the feature `trace` it costs nothing, but the fields are still checked. The tracer is the
+/// calling crate's own `crate::Kymo`.
 #[macro_export]
 #[allow(clippy::crate_in_macro_def)] // The caller's crate is meant: it names the platform.
 macro_rules! trace {
@@ -337,8 +340,9 @@ mod tests {
         region.channel(live, 0, ChannelKind::Events).unwrap()
     }
 
-    /// Whatever way an event is recorded, it is one record of the same words: by the declaration, by number,
-    /// and in place; in hot path and slow path, with one-word and two-word headers.
+    /// An event is one record of the same words, whichever way it is recorded: by its declaration,
+    /// by number, or in place; in the hot path and in the slow path, with one-word and two-word
+    /// headers.
     fn record_in_every_way<R: Reserve + 'static>() {
         type T<R> = Tracer<OneThread<R>>;
         let session = start::<R>(1024, 256, &VOCABULARY);
@@ -362,7 +366,7 @@ mod tests {
                 }),
                 3 => T::<R>::record_raw_masked(Tiny::ID, &[seq]),
                 4 => T::<R>::record_in_place_masked::<Chain>(41, |out| {
-                    // What is left is zero, whatever the ring held.
+                    // Words that are not written are zero, whatever the ring held.
                     out.push(seq);
                 }),
                 _ => {
@@ -375,7 +379,7 @@ mod tests {
                 }
             }
         }
-        // Longer than a packet.
+        // These are longer than a packet.
         T::<R>::record_in_place::<Chain>(1000, |_| panic!("there is no room to write to"));
         T::<R>::record_raw(Chain::ID, &[0; 1000]);
         session.stop().unwrap();

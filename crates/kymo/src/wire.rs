@@ -1,4 +1,4 @@
-//! What a recorder's channels travel in over a line that carries bytes: a virtio or serial port, a
+//! How a recorder's channels travel over a line that carries bytes: a virtio or serial port, or a
 //! socket.
 //!
 //! A frame is a header of 24 bytes and its payload; numbers are little-endian:
@@ -12,9 +12,9 @@
 //! | 16..20 | bytes of payload, at most [`MAX_PAYLOAD`] |
 //! | 20..24 | CRC-32 (IEEE 802.3) of bytes 0..20 and the payload |
 //!
-//! The sender says `Open`, sends what it reads of its channels as `Data`, and says `Close`. The
-//! receiver may ask it to `Stop`. A receiver that finds no frame where one should begin passes on
-//! to the next; the numbers tell it how many it has missed.
+//! The sender sends `Open`, then what it reads of its channels as `Data`, then `Close`. The
+//! receiver may ask it to `Stop`. A receiver that finds no frame where one should begin skips to
+//! the next; the numbers tell it how many it has missed.
 
 use crate::channel::ChannelSet;
 use crate::recorder::{Diagnostics, flags};
@@ -37,7 +37,7 @@ pub enum Kind {
     Open = 1,
     /// The next bytes of a channel. Everything of one channel, in order, is a file of the trace.
     Data = 2,
-    /// That was all; the payload is [`close`]'s.
+    /// Nothing more follows; the payload is that of [`close`].
     Close = 3,
     /// From the receiver to the sender: stop, send what is left, and close. No payload.
     Stop = 4,
@@ -47,10 +47,10 @@ impl Kind {
     const ALL: [Kind; 4] = [Kind::Open, Kind::Data, Kind::Close, Kind::Stop];
 }
 
-/// What `Open` says.
+/// The payload of `Open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// Channels, the metadata's included: numbered as in [`ChannelSet`].
+    /// Channels, including the metadata: numbered as in [`ChannelSet`].
     pub channels: u32,
     /// The [`crate::flags`] in effect.
     pub flags: u32,
@@ -62,12 +62,12 @@ impl Open {
         ChannelSet::of_len(self.channels, self.flags & flags::SAMPLES != 0)
     }
 
-    /// As payload.
+    /// The bytes of the payload.
     pub fn to_bytes(self) -> [u8; 8] {
         join([self.channels.to_le_bytes(), self.flags.to_le_bytes()])
     }
 
-    /// From payload; `None` if it is shorter.
+    /// Reads a payload; `None` if it is too short.
     pub fn from_bytes(payload: &[u8]) -> Option<Open> {
         Some(Open {
             channels: word(payload, 0)?,
@@ -88,7 +88,7 @@ pub fn close(diagnostics: &Diagnostics) -> [u8; 40] {
     join([discarded, too_large, overwritten, clock_back, abandoned].map(u64::to_le_bytes))
 }
 
-/// What `Close` says; `None` if the payload is shorter.
+/// Reads the payload of `Close`; `None` if it is too short.
 pub fn diagnostics(payload: &[u8]) -> Option<Diagnostics> {
     let number = |index: usize| {
         Some(u64::from_le_bytes(
@@ -129,7 +129,7 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Bytes that it takes.
+    /// Bytes of the frame, including its header.
     pub fn size(&self) -> usize {
         HEADER_LEN + self.payload.len()
     }
@@ -140,9 +140,9 @@ impl Frame<'_> {
 pub enum Arrived<'a> {
     /// A frame.
     Frame(Frame<'a>),
-    /// The beginning of a frame, perhaps: so many bytes have to be there.
+    /// Perhaps the beginning of a frame: this many bytes have to be there.
     Need(usize),
-    /// So many bytes that no frame of this version begins in, at least 1.
+    /// This many bytes, at least 1, in which no frame of this version begins.
     Damage(usize),
 }
 
@@ -150,7 +150,7 @@ pub enum Arrived<'a> {
 pub fn parse(bytes: &[u8]) -> Arrived<'_> {
     match frame(bytes) {
         Ok(found) => found,
-        // The next place where one may begin.
+        // The next place where a frame may begin.
         Err(Damaged) => {
             let magic = MAGIC.to_le_bytes();
             let begins = |at: &usize| {
@@ -321,8 +321,8 @@ mod tests {
         for bit in 0..8 * first.len() {
             let mut line = [&first[..], &second[..]].concat();
             line[bit / 8] ^= 1 << (bit % 8);
-            // A length that grew waits for more than there is; what comes later is in it, until the
-            // sum is wrong.
+            // A length that grew makes the parser wait for more than there is; what comes later is
+            // taken for payload, until the checksum is wrong.
             line.resize(line.len() + MAX_PAYLOAD + HEADER_LEN, 0);
             let mut rest = &line[..];
             let found = loop {

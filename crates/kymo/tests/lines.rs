@@ -2,8 +2,8 @@
 //! consumer's word on none that a writer touches.
 //!
 //! Each CPU records in turn, and what changes in the memory is what its writer writes: control
-//! words, slot headers, records, over several laps. Held against where the layout says that its
-//! blocks and rings are.
+//! words, slot headers, records, over several laps. That is compared with where the layout says
+//! that its blocks and rings are.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod thread_cpu;
@@ -215,8 +215,8 @@ fn no_two_cpus_share_a_line<R: Reserve + 'static>(
             claim(&format!("CPU {cpu}'s consumer"), line);
         }
     }
-    // Also where nothing was seen to change: blocks and rings belong to one CPU each, to their last
-    // line.
+    // This holds also where nothing was seen to change: blocks and rings belong to one CPU each, to
+    // their last line.
     for cpu in 0..u64::from(CPUS) {
         let others = (0..u64::from(CPUS)).filter(|&other| other != cpu);
         let others: Lines = others

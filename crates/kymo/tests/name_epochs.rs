@@ -75,7 +75,7 @@ impl Object {
         }
     }
 
-    /// Uses it; gives whether it was named for that.
+    /// Uses the thing; returns whether it was named for that.
     fn use_it<R: Reserve + 'static>(&self) -> bool {
         let mut named = false;
         Tracer::<Test<R>>::named(&self.named, || {
@@ -151,7 +151,7 @@ fn long_run<R: Reserve + 'static>() {
             );
         }
     }
-    // Each in each epoch, not at each use.
+    // Each object is named once in each epoch, not at each use.
     assert!(
         (10_000 + 50 * 50..30_000).contains(&names),
         "{names} names were recorded"
@@ -169,7 +169,7 @@ fn names_outlive_their_ring_with_masked_writers() {
     long_run::<Masked<NoInterrupts>>();
 }
 
-/// The smallest ring: an epoch is one packet. And rings of an odd number of them.
+/// The smallest ring, in which an epoch is one packet, and rings with an odd number of packets.
 #[test]
 fn a_name_of_the_epoch_before_is_still_there() {
     type R = Masked<NoInterrupts>;
@@ -201,8 +201,8 @@ fn a_name_of_the_epoch_before_is_still_there() {
     }
 }
 
-/// A session knows nothing of the names of the one before; without a session none is recorded; where nothing
-/// is overwritten, once is enough.
+/// A session knows nothing of the names of the one before; without a session none is recorded;
+/// where nothing is overwritten, once is enough.
 #[test]
 fn every_session_hears_every_name() {
     type R = LocalCas;

@@ -112,8 +112,8 @@ const CALLS: usize = 1024;
 const NESTED_CALLS: u32 = 600;
 /// More records than this fit into no packet.
 const RECORDS_IN_A_PACKET: u32 = 17;
-/// Instructions of a call, about: on the fast path; to a little behind the swap that opens a
-/// packet; to the end of a call that does.
+/// About how many instructions a call takes: on the fast path; to a little behind the swap that
+/// opens a packet; to the end of a call that opens one.
 const FAST_STEPS: u64 = 90;
 const SWAP_STEPS: u64 = 200;
 const OPENING_STEPS: u64 = 900;
@@ -235,19 +235,20 @@ struct Plan {
     packets: u32,
     /// Ticks from one reading of the clock to the next.
     rate: u64,
-    /// Calls before the stepped one,
+    /// Calls before the stepped one.
     prefill: u32,
-    /// and more of them until it is going to open a packet.
+    /// Whether more calls follow, until the next one is going to open a packet.
     prefill_to_the_end: bool,
-    /// Nested writers go so deep; 0 for none.
+    /// How deep nested writers go; 0 for none.
     depth: u32,
-    /// The instruction of the outer call after which nested writers run,
+    /// The instruction of the outer call after which nested writers run.
     nest_at: u64,
-    /// and how many, one after the other.
+    /// How many nested writers run there, one after the other.
     burst: u32,
-    /// A dump at one boundary in so many, 0 for none; with nesting only from `nest_at` on.
+    /// A dump is taken at one boundary in this many, 0 for none; with nesting only from `nest_at`
+    /// on.
     dump_one_in: u64,
-    /// A live read at one boundary in so many, 0 for none.
+    /// A live read is made at one boundary in this many, 0 for none.
     live_one_in: u64,
 }
 
@@ -312,7 +313,7 @@ struct Seen([u64; CALLS / 64]);
 impl Seen {
     const NONE: Seen = Seen([0; CALLS / 64]);
 
-    /// `false`: it was there already, or never can be.
+    /// Returns `false` if the call was there already, or cannot be.
     fn insert(&mut self, seq: u32) -> bool {
         let Some(word) = self.0.get_mut(seq as usize / 64) else {
             return false;
@@ -348,7 +349,7 @@ enum Fault {
     Record { id: u32, first_word: Option<u32> },
     /// A record came twice.
     Twice(u32),
-    /// Not the time that the call read.
+    /// A record does not have the time that its call read.
     Time { seq: u32, found: u64, read: u64 },
     /// Something that must not have happened at all.
     Losses(Losses),
@@ -617,7 +618,7 @@ impl Machine {
     }
 }
 
-/// What cannot be where no writer died.
+/// Losses that cannot be where no writer died.
 fn nothing_spoilt(losses: &Losses) -> Result<(), Fault> {
     let good = losses.clamped
         + losses.unreadable
@@ -696,14 +697,15 @@ fn trial<R: Writer>(memory: Memory, plan: Plan) {
 
 // --- Scenarios.
 
-/// What becomes of a full ring.
+/// What a full ring does, and who consumes.
 const POLICIES: [(Overflow, Consumer); 3] = [
     (Overflow::Overwrite, Consumer::None),
     (Overflow::Discard, Consumer::None),
     (Overflow::Discard, Consumer::Host),
 ];
 
-/// One window for all; a new one for every second reading of the clock; for every one.
+/// One window for all records; a new one for every second reading of the clock; a new one for every
+/// reading.
 const RATES: [u64; 3] = [1, 1 << 26, 1 << 27];
 
 fn first_seed() -> u64 {

@@ -1,9 +1,8 @@
 //! CTF packets around records.
 //!
 //! A packet of the trace is not a packet of the ring: the reader puts as many records into one as
-//! the buffer holds. Header and context stand as the metadata in [`super::tsdl`] declares them; the
-//! two are kept together here and there by [`HEADER_WORDS`] and a test that reads the one by the
-//! other.
+//! the buffer holds. Header and context are laid out as the metadata in [`super::tsdl`] declares
+//! them; [`HEADER_WORDS`], and a test that reads the one by the other, keep the two in step.
 
 use crate::ring::layout::{
     COMPACT_IDS, ChannelKind, EXTENDED, EXTENDED_WORDS, MEDIUM, TIME_BITS, compact_header,
@@ -60,12 +59,12 @@ impl PacketBuilder {
         }
     }
 
-    /// Records in it.
+    /// How many records it holds.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Words it has so far, header included.
+    /// How many words it has so far, including the header.
     pub fn words(&self) -> usize {
         self.used
     }

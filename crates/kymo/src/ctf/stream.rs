@@ -1,7 +1,7 @@
 //! One channel as a CTF stream: ring packets in, trace packets out, losses counted once.
 //!
-//! Two readers use it. A kernel's `read` has a buffer of the caller's and gives it a packet a call:
-//! [`Stream::read`]. A host that writes files keeps a packet open until its page is full:
+//! Two readers use it. A kernel's `read` has a buffer of the caller's and fills it with one packet
+//! a call: [`Stream::read`]. A host that writes files keeps a packet open until its page is full:
 //! [`Stream::fill`], [`Stream::seal`], [`Stream::next_packet`].
 
 use super::packet::{HEADER_WORDS, PacketBuilder, StreamId, Totals, widened};
@@ -15,7 +15,7 @@ pub struct Stream {
     id: StreamId,
     /// The packet under construction.
     packet: PacketBuilder,
-    /// What it reports.
+    /// What that packet reports.
     reported: Reported,
     /// What the packet before it reported; `None` where it is the anchor, an empty packet at the
     /// session's start from which readers count losses.
@@ -24,7 +24,7 @@ pub struct Stream {
     end: u64,
 }
 
-/// Why [`Stream::fill`] came to its end.
+/// Why [`Stream::fill`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
     /// There is nothing more now; what comes later may join the packet.
@@ -65,7 +65,7 @@ impl Stream {
         &self.reader
     }
 
-    /// Trace, kind and CPU.
+    /// The trace, the kind of channel and the CPU.
     pub fn id(&self) -> &StreamId {
         &self.id
     }
@@ -92,8 +92,8 @@ impl Stream {
     /// there is nothing new. The words behind it are undefined. `after` is called after each ring
     /// packet, whole or not, whose records were taken.
     ///
-    /// With [`View::PostMortem`] the last packet, empty if need be, tells of all losses, and ends
-    /// at `now` or later.
+    /// With [`View::PostMortem`] the last packet, empty if need be, reports all losses, and ends at
+    /// `now` or later.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk, or `buffer` is shorter than
@@ -116,7 +116,7 @@ impl Stream {
             return Err(Outside);
         }
         if self.before.is_some() {
-            // Not what a call that failed had put into another buffer.
+            // Discard what a call that failed has put into another buffer.
             self.packet = PacketBuilder::new(self.end);
             self.fill(source, shapes, view, out, scratch, after)?;
             if self.is_empty() {
@@ -151,8 +151,8 @@ impl Stream {
     ) -> Result<Filled, E> {
         while let Some(mut batch) = self.reader.read(source, view, scratch)? {
             if self.reported.lacks(&batch.losses()) {
-                // Readers put a loss between the ends of the packet before and of the packet that
-                // tells of it, so that one begins here.
+                // Readers place a loss between the ends of the packet before and of the packet that
+                // reports it, so that packet begins here.
                 if self.packet.events() > 0 {
                     return Ok(Filled::Complete);
                 }
@@ -176,9 +176,9 @@ impl Stream {
         Ok(Filled::Drained)
     }
 
-    /// Has the empty packet under construction tell of what was lost behind the last record, if
-    /// that is not known: it ends at `now` or later then. With [`View::PostMortem`] the writer's
-    /// last counts are taken first.
+    /// Makes the empty packet under construction report what was lost behind the last record, if no
+    /// packet has yet; it then ends at `now` or later. With [`View::PostMortem`] the writer's last
+    /// counts are taken first.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
@@ -224,7 +224,7 @@ struct Reported {
 }
 
 impl Reported {
-    /// Of the packet behind it, if nothing more is lost.
+    /// What the next packet reports if nothing more is lost.
     fn next(self) -> Reported {
         let sequence = self.totals.sequence.saturating_add(1);
         Reported {

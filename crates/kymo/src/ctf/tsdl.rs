@@ -21,7 +21,7 @@ pub struct Session {
 /// Writes the metadata.
 ///
 /// # Errors
-/// Those of `out`: it is full.
+/// Those of `out`, when it is full.
 pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -> fmt::Result {
     let uuid = Uuid(session.uuid);
     let clock = session.clock;

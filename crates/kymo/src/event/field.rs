@@ -27,7 +27,7 @@ pub enum FieldType {
     Array {
         /// The type of every element.
         element: &'static FieldType,
-        /// How many there are.
+        /// How many elements there are.
         len: usize,
     },
     /// UTF-8 text of at most `max` bytes: a word with the length (31 bits) and a "was cut" bit,
@@ -75,7 +75,7 @@ impl FieldType {
         }
     }
 
-    /// Of a text or a sequence: the size of one of its elements, as a power of two.
+    /// For a text or a sequence, the size of one element, as a power of two.
     pub(crate) const fn element_shift(&self) -> u32 {
         match self {
             FieldType::Sequence { element, .. } => match element.fixed_size() {
@@ -223,7 +223,7 @@ pub const LENGTH_MASK: u32 = 0x7fff_ffff;
 /// [`Sequence`](crate::Sequence), the id types of this crate, and by
 /// [`enumeration!`](crate::enumeration!) for enums with labels.
 pub trait Field: Copy {
-    /// Its wire type.
+    /// The wire type of the field.
     const TYPE: FieldType;
     /// Appends the value; takes what `TYPE` says, no more.
     fn encode(self, out: &mut Encoder<'_>);

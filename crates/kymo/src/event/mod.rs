@@ -119,7 +119,7 @@ macro_rules! event {
 }
 
 /// Lists the events of a kernel, as a constant: `kymo::vocabulary![SchedSwitch, MyEvent]`. Two
-/// claims on one id or name do not build.
+/// events that claim the same id or name do not compile.
 ///
 /// Lists of other crates come first, before a semicolon:
 /// `kymo::vocabulary![driver::EVENTS, net::EVENTS; MyEvent]`.
@@ -195,7 +195,7 @@ pub const fn join<const N: usize>(lists: &[&[&'static EventSchema]]) -> [&'stati
     events
 }
 
-/// Length of [`snake_case`]'s answer.
+/// Length of what [`snake_case`] returns.
 #[doc(hidden)]
 pub const fn snake_case_len(name: &str) -> usize {
     let bytes = name.as_bytes();
@@ -211,7 +211,7 @@ pub const fn snake_case_len(name: &str) -> usize {
     len
 }
 
-/// `SchedSwitch` to `sched_switch`.
+/// Turns `SchedSwitch` into `sched_switch`.
 #[doc(hidden)]
 pub const fn snake_case<const N: usize>(name: &str) -> [u8; N] {
     let bytes = name.as_bytes();
@@ -348,7 +348,7 @@ mod tests {
         (values[2], values[4], values[8]) = (Some(u64::MAX), Some(7), Some(300));
         (values[9], values[13]) = (Some(2), None);
         let view = AllKinds::view(Listed(Box::leak(Box::new(values))));
-        // Wider than declared, as another tracer may write it.
+        // The field is wider than declared, as another tracer may write it.
         assert_eq!((view.c(), view.e()), (Some(u64::MAX), Some(-7)));
         assert!(matches!(view.colour(), Some(Colour::Blue)));
         assert_eq!((view.on(), view.three()), (Some(true), Some(11)));

@@ -70,12 +70,12 @@ impl Shape {
         shape
     }
 
-    /// As it stands in the region's table of sizes.
+    /// The shape as a word of the region's table of sizes.
     pub const fn to_word(self) -> u32 {
         self.fixed_bytes as u32 | (self.tails as u32) << 16
     }
 
-    /// From there. Where the table is damaged, it is some shape or other.
+    /// The shape that a word of that table stands for. In a damaged table it may be any shape.
     pub const fn from_word(word: u32) -> Shape {
         Shape {
             fixed_bytes: word as u16,
@@ -275,7 +275,7 @@ impl Shapes for Vocabulary {
     }
 }
 
-/// Whether it can stand in the metadata as it is.
+/// Whether the name can stand in the metadata as it is.
 const fn is_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     let mut i = 0;
@@ -316,7 +316,7 @@ mod tests {
         ] {
             assert_eq!(Shape::from_word(shape.to_word()), shape);
         }
-        // With texts alone as it always was.
+        // With texts alone, the word is as it always was.
         assert_eq!(
             (
                 Shape::new(8, &[0, 0]).to_word(),

@@ -2,8 +2,7 @@
 
 use super::{Encoder, Field, FieldType};
 
-/// A sequence of at most `N` integers or ids, as many as there are; one that was cut says so in the
-/// trace.
+/// A sequence of up to `N` integers or ids; where some were cut off, the trace says so.
 ///
 /// ```
 /// use kymo::{Sequence, Tid};

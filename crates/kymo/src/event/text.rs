@@ -2,7 +2,8 @@
 
 use super::{Encoder, Field, FieldType};
 
-/// A text of at most `N` bytes, cut at a character's end; a cut text says so in the trace.
+/// A text of at most `N` bytes, cut at a character's end; where some were cut off, the trace says
+/// so.
 ///
 /// An empty text is best avoided: babeltrace2 2.0.4 shows it as whatever the field held in the
 /// record before. Names belong on the names channel, once each: an event that happens often carries

@@ -69,16 +69,15 @@ fn time(out: &mut dyn Write, ticks: u64, frequency: u64) -> fmt::Result {
     }
 }
 
-/// What became of a field.
+/// How much of a field was shown.
 enum Shown {
-    /// It was shown; an unsigned integer is given.
+    /// All of it was shown; the value is given where it is an unsigned integer.
     Whole(Option<u64>),
-    /// The copy ends before it does.
+    /// The copy of the payload ends before the field does.
     Cut,
 }
 
-/// A payload, field by field. What the machine that records calls a word is one here: they are the
-/// same machine.
+/// A payload, field by field. Its byte order is that of this machine, which has recorded it.
 struct Payload<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -35,7 +35,7 @@ impl Mark {
         }
     }
 
-    /// Stores it, unless somebody else does just now.
+    /// Stores `cleared`, unless somebody else is storing one just now.
     pub(super) fn store(&self, cleared: &Cleared) {
         let sequence = self.sequence.load(Relaxed);
         let odd = sequence | 1;
@@ -47,7 +47,8 @@ impl Mark {
         {
             return;
         }
-        // Partner: the acquire fence in `load`. Who sees a word of this sees the odd number.
+        // Partner: the acquire fence in `load`. Whoever sees one of these words sees the odd
+        // number.
         fence(Release);
         let Key {
             time,

@@ -33,7 +33,7 @@ pub struct History {
 /// How many events there were, since the session began or [`History::clear`] was called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events that are in the rings.
+    /// Events that are still in the rings.
     pub retained: u64,
     /// Events that were recorded, and overwritten since.
     pub overwritten: u64,
@@ -42,7 +42,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All of them together.
+    /// All events together.
     pub fn total(&self) -> u64 {
         self.retained
             .saturating_add(self.overwritten)
@@ -64,7 +64,7 @@ pub struct Entry {
 }
 
 impl History {
-    /// Over the memory that sessions with this vocabulary record into.
+    /// The history of the memory that sessions with this vocabulary record into.
     pub const fn new(memory: Memory, vocabulary: &'static Vocabulary) -> Self {
         History {
             memory,
@@ -79,7 +79,7 @@ impl History {
             .is_ok_and(|region| region.header().state == State::Running as u32)
     }
 
-    /// Prints the newest `last_n` records of all CPUs, oldest first and never more, behind a line
+    /// Prints the newest `last_n` records of all CPUs, oldest first and never more, after a line
     /// with the counts. Records that come in meanwhile are not printed.
     ///
     /// ```text
@@ -87,7 +87,7 @@ impl History {
     ///     0.0120000 cpu0 sched_switch prev_tid=0 next_tid=5 ("worker") prev_state=Runnable reason=Idle next_prio=0
     /// ```
     /// Times are those of the clock's ticks, in seconds. Names are the newest that were recorded.
-    /// More lines tell where records are missing.
+    /// Further lines say where records are missing.
     ///
     /// # Errors
     /// Those of `out`.
@@ -124,8 +124,8 @@ impl History {
         )
     }
 
-    /// How many events there were. Those that were recorded while this counts may be missing in one
-    /// number or in the other.
+    /// How many events there were. Events that are recorded while this counts may be missing from
+    /// one number or the other.
     pub fn counts(&self) -> Counts {
         let live = self.memory.live();
         Region::open(&live).map_or(Counts::default(), |region| {
@@ -138,7 +138,7 @@ impl History {
 
     /// Record number `index`, where 0 is the oldest one that is there; its payload, or as much of
     /// it as fits, goes to the front of `payload`. `None` behind the newest record that was there
-    /// at the call. Takes as many looks through the rings as `index` says; in a ring that
+    /// at the call. This looks through the rings as often as `index` says. In a ring that
     /// overwrites, numbers change while events are recorded.
     pub fn get(&self, index: usize, payload: &mut [u32]) -> Option<Entry> {
         get(
@@ -152,7 +152,7 @@ impl History {
 
     /// From here on, the calls above know nothing of what was recorded until now. The rings, and
     /// all other readers, keep it. What another CPU records in the same tick of the clock may be
-    /// taken for earlier. Where two call at once, one of them does it.
+    /// taken for earlier. Where two callers clear at once, one of them succeeds.
     pub fn clear(&self) {
         clear(&self.memory.live(), self.vocabulary, &self.cleared);
     }
@@ -241,7 +241,7 @@ fn get<S: Source>(
     loop {
         let found = after(last)?;
         last = Some(found.key);
-        // One that was overwritten before it was copied is no more: the next one has its number
+        // A record that was overwritten before it was copied is gone: the next one has its number
         // now.
         if merge.copy(&found, payload).is_some() {
             let event = vocabulary.event(found.place.id)?;
@@ -292,7 +292,7 @@ fn dump<S: Source>(
         let merge = merge.of(cpu..cpu + 1, merge.cleared);
         let counts = match merge.cleared {
             None => all(&merge),
-            // What was overwritten is known of all CPUs together only.
+            // What was overwritten is known only for all CPUs together.
             Some(cleared) => Counts {
                 retained: merge.retained(cleared),
                 ..Counts::default()
@@ -306,7 +306,7 @@ fn dump<S: Source>(
 /// How often the newest record is looked for.
 const LOOKS: usize = 4;
 
-/// Prints the newest records of `merge`, which has so many.
+/// Prints the newest records of `merge`, which has as many as `counts` says.
 fn print<S: Source>(
     merge: &Merge<'_, S>,
     out: &mut dyn Write,
@@ -344,8 +344,8 @@ fn print<S: Source>(
     missing(out, expected.saturating_sub(printed))
 }
 
-/// Where the newest `last_n` records up to `newest` begin: the key before the first of them, and how
-/// many there are.
+/// Where the newest `last_n` records up to `newest` begin: the key before the first of them, and
+/// how many there are.
 fn look_back<S: Source>(merge: &Merge<'_, S>, newest: Key, last_n: u64) -> (Option<Key>, u64) {
     let (mut first, mut count) = (newest, 1);
     while count < last_n
@@ -354,7 +354,7 @@ fn look_back<S: Source>(merge: &Merge<'_, S>, newest: Key, last_n: u64) -> (Opti
         first = earlier;
         count += 1;
     }
-    // Behind all that come before the first one.
+    // The key is behind all records that come before the first one.
     let mut last = Some(Key {
         word: first.word.saturating_sub(1),
         ..first
@@ -373,7 +373,7 @@ fn look_back<S: Source>(merge: &Merge<'_, S>, newest: Key, last_n: u64) -> (Opti
     (last, count.max(following.min(last_n)))
 }
 
-/// Tells how many records should have been printed.
+/// Says how many more records should have been printed.
 fn missing(out: &mut dyn Write, records: u64) -> fmt::Result {
     if records == 0 {
         return Ok(());

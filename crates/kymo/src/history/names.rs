@@ -22,8 +22,8 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// What a field of an event names, if anything. Where the event itself tells the name, nothing
-    /// is to be looked up.
+    /// The kind of thing that a field of an event identifies, if any. Where the event itself has
+    /// the name, there is nothing to look up.
     pub(super) fn of(event: &EventSchema, field: &str) -> Option<Subject> {
         if event.channel == ChannelKind::Names {
             return None;
@@ -55,7 +55,7 @@ impl Subject {
         })
     }
 
-    /// Whether it is named by records of this event: the thing first, its name last.
+    /// Whether records of this event name such a thing: the thing first, its name last.
     fn is_named_by(self, event: &EventSchema) -> bool {
         let names: &[&str] = match self {
             Subject::Thread => &[ThreadName::SCHEMA.name, ThreadStateDump::SCHEMA.name],
@@ -68,7 +68,7 @@ impl Subject {
         names.contains(&event.name)
     }
 
-    /// Words of the field that tells one from the other.
+    /// Words of the field that identifies the thing.
     fn words(self) -> usize {
         if self == Subject::Lock { 2 } else { 1 }
     }
@@ -86,7 +86,7 @@ impl Name {
     /// Most bytes of the names of this crate's vocabulary.
     pub(super) const BYTES: usize = 32;
 
-    /// From the words of a text; `None` where it is longer than any name.
+    /// The name in the words of a text; `None` where it is longer than any name.
     fn new(words: &[u32]) -> Option<Name> {
         let (&head, words) = words.split_first()?;
         let mut name = Name {
@@ -112,7 +112,7 @@ impl Name {
     }
 }
 
-/// The newest name that was recorded for it on any CPU.
+/// The newest name that was recorded for the thing with this number on any CPU.
 pub(super) fn find<S: Source>(merge: &Merge<'_, S>, subject: Subject, value: u64) -> Option<Name> {
     // A name holds for all CPUs, and longer than what was cleared.
     let merge = &merge.of(0..merge.region.header().cpus, None);

@@ -7,7 +7,7 @@ use crate::ring::reader::Losses;
 pub struct Diagnostics {
     /// Events that writers dropped because the ring was full, or no packet could hold them.
     pub discarded: u64,
-    /// Of these, events that no packet could hold.
+    /// Events, among those discarded, that no packet could hold.
     pub too_large: u64,
     /// Events that were overwritten before they were read: the receiver was too slow, or there was
     /// none.

@@ -39,7 +39,7 @@ impl<T> Exclusive<T> {
     }
 }
 
-/// The value, for the one who has it.
+/// The value, in the hands of its one user.
 pub(super) struct Claim<'a, T>(&'a Exclusive<T>);
 
 impl<T> Claim<'_, T> {

@@ -38,14 +38,14 @@ pub mod flags {
     pub const ROLLING: u32 = 1;
     /// All flags that `start` takes.
     pub const ALL: u32 = ROLLING;
-    /// There are channels of samples. What `start` makes of its configuration: it does not take it.
+    /// There are channels of samples. `start` takes this from its configuration, and not as a flag.
     pub const SAMPLES: u32 = 1 << 31;
 }
 
-/// What `start` gives.
+/// What `start` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// Channels to read, the metadata's included.
+    /// Channels to read, including the metadata.
     pub channels: u32,
     /// What a full ring does, whatever was asked for.
     pub overflow: Overflow,
@@ -64,12 +64,12 @@ pub struct Recorder<P, const CPUS: usize> {
     built: &'static [Mode],
     /// The [`States`] of all modes.
     states: AtomicU32,
-    /// CPUs of the present session, 0 where there is none; the sign says whether it has samples.
+    /// CPUs of the present session, 0 where there is none; the top bit says whether it has samples.
     channels: AtomicU32,
     session: Exclusive<Option<Session<P>>>,
     /// Bytes of the metadata that were read.
     metadata: Exclusive<usize>,
-    /// By CPU, then by kind.
+    /// The streams, by CPU, then by kind.
     streams: [[Exclusive<Option<Stream>>; ChannelKind::ALL.len()]; CPUS],
 }
 
@@ -85,7 +85,7 @@ impl<P, const CPUS: usize> fmt::Debug for Recorder<P, CPUS> {
 }
 
 impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
-    /// Over `memory`, for at most `CPUS` CPUs.
+    /// A recorder over `memory`, for at most `CPUS` CPUs.
     pub const fn new(memory: Memory, vocabulary: &'static Vocabulary) -> Self {
         Recorder {
             memory,
@@ -100,7 +100,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         }
     }
 
-    /// Where a mode stands.
+    /// The state of a mode.
     pub fn state(&self, mode: Mode) -> State {
         self.states().of(mode)
     }
@@ -110,7 +110,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         States::from_word(self.states.load(Acquire))
     }
 
-    /// The channels of the present session, by number; of none, the metadata alone.
+    /// The channels of the present session, by number; the metadata alone where there is no
+    /// session.
     pub fn channels(&self) -> ChannelSet {
         let word = self.channels.load(Relaxed);
         ChannelSet {
@@ -119,16 +120,16 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         }
     }
 
-    /// What was recorded, to be read here: `RECORDER.history().dump(&mut serial, 32)`. Asks nobody
-    /// for permission: that is the caller's affair.
+    /// What was recorded, to be read here: `RECORDER.history().dump(&mut serial, 32)`. It asks
+    /// nobody for permission: that is up to the caller.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Begins to record, all events of the mode. `config` is `None` where the caller's pointer to
-    /// it is bad; its `overflow` and `consumer` follow from `flags`, unless it names the host as
-    /// the consumer. A mode that joins one that runs takes the session as it is: configuration and
-    /// flags are those of the first.
+    /// Begins to record all events of the mode. `config` is `None` where the caller's pointer to it
+    /// is bad; its `overflow` and `consumer` follow from `flags`, unless it names the host as the
+    /// consumer. A mode that joins one that runs takes the session as it is: its configuration and
+    /// flags are those of the first mode.
     ///
     /// # Errors
     /// [`Refused`], in that order.
@@ -208,8 +209,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             config.map_or(Ok(()), |_| self.open_streams(session))
         };
         if begun.is_err() && config.is_some() {
-            // The region was laid out just now, so it can be read; if not, nothing goes on
-            // recording that nobody could stop.
+            // The region was laid out just now, so it can be read. If it cannot, recording must not
+            // go on where nobody could stop it.
             let _ = session.stop();
         }
         begun.map(|()| Started {
@@ -254,14 +255,14 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         self.streams.get(cpu as usize)?.get(kind as usize)
     }
 
-    /// Takes what is new in a channel: its next CTF packet, or the next part of the metadata, to
-    /// the front of `buffer`. Gives its length in bytes, a multiple of 4 but for the end of the
+    /// Copies what is new in a channel to the front of `buffer`: its next CTF packet, or the next
+    /// part of the metadata. Returns the length in bytes, a multiple of 4 except at the end of the
     /// metadata; 0 where there is nothing new. `buffer` is `None` where the caller's pointer is
-    /// bad; what is behind the length is undefined and must not leave the kernel.
+    /// bad; what lies behind that length is undefined and must not leave the kernel.
     ///
     /// # Errors
-    /// [`Refused`]; with [`Refused::Invalid`] also a buffer of less than
-    /// [`buffer_words`](Self::buffer_words); the metadata takes one of a word.
+    /// [`Refused`]; [`Refused::Invalid`] also for a buffer of less than
+    /// [`buffer_words`](Self::buffer_words). For the metadata, one word is enough.
     pub fn read(
         &self,
         mode: u32,
@@ -284,7 +285,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         } else {
             View::PostMortem
         };
-        // A `finish` that came in between has taken it.
+        // A `finish` that came in between has taken the stream.
         let stream = claim.get().as_mut().ok_or(Refused::Invalid)?;
         let live = self.memory.live();
         let consumes = stream.reader().is_consumed_by(Consumer::Kernel);
@@ -305,7 +306,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         words.map(|words| 4 * words).map_err(|_| Refused::Invalid)
     }
 
-    /// Words that a buffer of `read` has at least.
+    /// The least number of words that a buffer of `read` must have.
     pub fn buffer_words(&self, packet_size: u32) -> usize {
         Stream::buffer_words(packet_size as usize / 4, self.vocabulary.max_record_words())
     }
@@ -315,7 +316,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         let live = self.memory.live();
         let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
         if buffer.is_empty() {
-            // Nothing would be read for ever, and that means that there is nothing.
+            // Each call would read 0 bytes, which would mean that there is nothing new.
             return Err(Refused::Invalid);
         }
         let (at, len) = (claim.get(), region.header().metadata_len as usize);
@@ -328,12 +329,12 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Ok(bytes)
     }
 
-    /// Switches events on or off while they are recorded: all whose name is `name`, or begins with
-    /// what stands before a `*` at its end. After `start` all are on. Gives how many there are of
-    /// that name.
+    /// Switches events on or off while they are recorded: all whose name is `name` or, where `name`
+    /// ends with `*`, begins with what stands before that. After `start` all are on. Returns how
+    /// many events have such a name.
     ///
     /// # Errors
-    /// [`Refused`]; with [`Refused::Invalid`] also where there is no such event.
+    /// [`Refused`]; [`Refused::Invalid`] also where there is no such event.
     pub fn switch(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
         let mode = self.admit(mode, Call::Switch)?;
         if self.state(mode) != State::Running {
@@ -357,7 +358,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
 
     /// Records the kernel's state again, as at the start: for a flight recorder, whose rings may
     /// have overwritten it, before its `stop`; or from a panic handler, if what
-    /// [`Platform::dump_state`] does is safe there. Waits for nobody, and takes no lock of its own.
+    /// [`Platform::dump_state`] does is safe there. It waits for nobody, and takes no lock of its
+    /// own.
     ///
     /// # Errors
     /// [`Refused`].
@@ -370,8 +372,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Ok(())
     }
 
-    /// Ends the mode. Returns when no writer is inside of one of its records; what was recorded can
-    /// still be read. With the last mode that runs, recording ends. Gives the number of channels.
+    /// Ends the mode, and waits until no writer is inside one of its records; what was recorded can
+    /// still be read. Recording ends with the last mode that runs. Returns the number of channels.
     ///
     /// # Errors
     /// [`Refused`].
@@ -383,8 +385,9 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Ok(self.channels().len())
     }
 
-    /// Ends the mode, if that was not done, and gives it up; the last one gives up the channels,
-    /// and waits for reads that are at work. Gives what was lost so far in all channels.
+    /// Ends the mode, if it has not been ended, and gives it up; the last mode gives up the
+    /// channels too, and waits for reads that are at work. Returns what was lost so far in all
+    /// channels.
     ///
     /// # Errors
     /// [`Refused`].
@@ -424,7 +427,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Ok(diagnostics)
     }
 
-    /// Ends a mode's part of the session, or with the last mode all of it.
+    /// Ends a mode's part of the session, or all of it with the last mode.
     fn end(&self, mode: Mode, is_last: bool) {
         let mut claim = self.session.wait();
         let Some(session) = claim.get() else { return };
@@ -454,7 +457,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         }
     }
 
-    /// Goes from the states as they are to those that `next` gives.
+    /// Replaces the states by those that `next` makes of them.
     fn turn<T>(
         &self,
         mut next: impl FnMut(States) -> Result<(States, T), Refused>,

@@ -1,7 +1,7 @@
 //! Modes, and the states that a session's modes are in.
 //!
 //! One region serves all modes: the first that starts opens it, the last that finishes gives it up.
-//! Each mode goes round on its own:
+//! Each mode goes through its states on its own:
 //!
 //! ```text
 //! idle --start--> running --stop--> stopped --finish--> idle        running --finish--> idle
@@ -34,7 +34,7 @@ pub enum Mode {
 impl Mode {
     /// Every mode, by number.
     pub const ALL: [Mode; 3] = [Mode::Trace, Mode::Sample, Mode::Count];
-    /// Those that this build has.
+    /// The modes that this build has.
     pub const BUILT: &'static [Mode] = if crate::COMPILED_IN {
         &[Mode::Trace]
     } else {
@@ -51,7 +51,7 @@ impl Mode {
     }
 }
 
-/// Where a mode stands.
+/// The state of a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
@@ -115,7 +115,7 @@ pub(super) enum Region {
 const BITS: u32 = 4;
 
 impl States {
-    /// All idle.
+    /// All modes are idle.
     pub(super) const IDLE: States = States(0);
 
     pub(super) const fn from_word(word: u32) -> States {
@@ -152,7 +152,7 @@ impl States {
         Ok(others)
     }
 
-    /// Whether any mode records, or is about to or was just now.
+    /// Whether any mode records, is about to, or did just now.
     pub(super) fn any_runs(self) -> bool {
         Mode::ALL
             .into_iter()

@@ -4,11 +4,12 @@ use core::fmt;
 
 use crate::ring::config::Error;
 
-/// Why a call was refused. Checked in this order; nothing has changed then.
+/// Why a call was refused. The reasons are checked in this order; a refused call has changed
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// A pointer that the caller passed leads nowhere (EFAULT).
+    /// The caller passed a bad pointer (EFAULT).
     Fault,
     /// There is no such mode (ENOSYS).
     UnknownMode,
@@ -21,7 +22,7 @@ pub enum Refused {
     Invalid,
     /// `start` while a session is starting, runs, or is stopped and not finished (EINPROGRESS).
     InProgress,
-    /// The memory is too small: so many bytes are needed (ENOMEM).
+    /// The memory is too small: this many bytes are needed (ENOMEM).
     Memory(usize),
     /// Another number in the configuration cannot be used (EINVAL).
     Config(Error),
@@ -49,7 +50,7 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Fault => f.write_str("a pointer leads nowhere"),
+            Refused::Fault => f.write_str("a pointer does not lead to memory that can be used"),
             Refused::UnknownMode => f.write_str("there is no such mode"),
             Refused::NotBuilt => f.write_str("this kernel was built without the mode"),
             Refused::NotPermitted => f.write_str("not permitted"),

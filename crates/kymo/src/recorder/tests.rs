@@ -79,7 +79,7 @@ fn start(recorder: &TestRecorder) -> Result<Started, Refused> {
 /// The five calls: start, read, snapshot, stop, finish; their errors, if any.
 fn try_all(recorder: &TestRecorder) -> [Option<Refused>; 5] {
     let mut buffer = vec![0; recorder.buffer_words(256)];
-    // Those that a state refuses come before those that change it.
+    // Calls that a state refuses come before those that change it.
     let read = recorder.read(TRACE, 2, Some(&mut buffer)).err();
     let snapshot = recorder.snapshot(TRACE).err();
     [
@@ -280,7 +280,7 @@ fn events_are_switched_by_name() {
     assert_eq!(recorder.switch(TRACE, "beat", true), Ok(1));
     assert_eq!(recorder.switch(TRACE, "thread*", false), Ok(3));
     assert_eq!(on(), [true, true, false, false, false]);
-    // Of the other CPU too.
+    // Events of the other CPU too.
     BLOCK.set(memory.control(1));
     assert_eq!(on(), [true, true, false, false, false]);
     assert_eq!(recorder.switch(TRACE, "*", true), Ok(5));
@@ -440,7 +440,7 @@ fn refusals_come_in_their_order() {
         "too small a buffer"
     );
     assert!(recorder.read(TRACE, 1, Some(buffer)).is_ok());
-    // 0 would say that all of the metadata was read.
+    // A length of 0 would say that all of the metadata was read.
     assert_eq!(
         recorder.read(TRACE, 0, Some(&mut [])),
         Err(Refused::Invalid)
@@ -524,7 +524,7 @@ mod two_modes {
         let session = || Region::open(&live).unwrap().header().session_id;
         let first = session();
         assert_eq!(recorder.read(SAMPLE, 1, Some(&mut [0; 200])), INVALID);
-        // What it asks for is what the session is, not what it would be.
+        // The session stays as it is, whatever the second mode asks for.
         let other = Config {
             packets: 32,
             ..BOTH
@@ -624,7 +624,7 @@ mod two_modes {
         assert!(refused(recorder.start(SAMPLE, 0, Some(&BOTH))));
         assert_eq!(states(recorder), [State::Running, State::Idle]);
         assert_eq!(on(), [true, false, true], "the first one goes on");
-        // What is recorded there all the same goes nowhere.
+        // What is recorded there all the same is not kept.
         T::record(Taken { ip: 1 });
         let mut text = vec![0; 1000];
         let bytes = recorder.read(TRACE, 0, Some(&mut text)).unwrap();

@@ -8,8 +8,8 @@ use super::layout::{
 };
 use crate::channel::{ChannelKind, ChannelSet};
 
-/// How a session is to be. A port sets the number of CPUs, the clock and the memory's physical
-/// address, and takes [`DEFAULT`](Config::DEFAULT) for the rest:
+/// The configuration of a session. A port sets the number of CPUs, the clock and the memory's
+/// physical address, and takes [`DEFAULT`](Config::DEFAULT) for the rest:
 /// ```
 /// use kymo::{Clock, Config};
 /// let config = Config { cpus: 4, clock: Clock::at(10_000_000), phys: 0x8020_0000, ..Config::DEFAULT };
@@ -33,15 +33,15 @@ pub struct Config {
     pub overflow: Overflow,
     /// Who frees packets in `Discard`. Default: nobody.
     pub consumer: Consumer,
-    /// The clock. Has no default: a session does not start with a frequency of 0.
+    /// The clock. There is no default: a session does not start with a frequency of 0.
     pub clock: Clock,
-    /// Physical address of the memory: tells a reader of a memory image the region from a copy of
-    /// it. Default: 0, for a user-space program.
+    /// Physical address of the memory, by which a reader of a memory image tells the region from a
+    /// copy of it. Default: 0, for a user-space program.
     pub phys: u64,
     /// The kernel's build id. Default: zeros, for a kernel that has none.
     pub build_id: [u8; 20],
-    /// Goes into the trace's UUID: a hash of the command line, or anything else that tells two runs
-    /// apart. Default: 0.
+    /// A number that goes into the trace's UUID: a hash of the command line, or anything else that
+    /// tells two runs apart. Default: 0.
     pub seed: u64,
     /// Whether this is a user-space program. Default: no.
     pub hosted: bool,
@@ -138,9 +138,9 @@ pub enum Error {
     Running,
     /// No session runs over this memory.
     NotRunning,
-    /// A number in the configuration is out of its range; the name says which.
+    /// A number in the configuration is out of range; the name says which.
     Config(&'static str),
-    /// The memory is too small: so many bytes are needed.
+    /// The memory is too small: this many bytes are needed.
     Memory(usize),
     /// The memory does not begin on a multiple of [`REGION_ALIGN`].
     Alignment,
@@ -153,7 +153,7 @@ impl fmt::Display for Error {
         match self {
             Error::Running => f.write_str("a session is running already: stop it first"),
             Error::NotRunning => f.write_str("no session is running"),
-            Error::Config(what) => write!(f, "{what} is out of its range"),
+            Error::Config(what) => write!(f, "{what} is out of range"),
             Error::Memory(needed) => write!(
                 f,
                 "the region's memory is too small: {needed} bytes are needed"

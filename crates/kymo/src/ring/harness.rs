@@ -26,9 +26,9 @@ unsafe impl ControlPointer for Block {
     }
 }
 
-/// There are none.
+/// Interrupts that never come.
 pub(crate) struct NoInterrupts;
-// SAFETY: a test thread has none.
+// SAFETY: a test thread has no interrupts.
 unsafe impl Interrupts for NoInterrupts {
     fn mask() -> usize {
         0
@@ -36,7 +36,7 @@ unsafe impl Interrupts for NoInterrupts {
     fn restore(_: usize) {}
 }
 
-/// Memory of so many bytes for so many CPUs, all zeros; it is never freed.
+/// Memory of `bytes` zeros for `cpus` CPUs; it is never freed.
 pub(crate) fn leaked(bytes: usize, cpus: u32) -> Memory {
     let layout = std::alloc::Layout::from_size_align(bytes, 4096).unwrap();
     // SAFETY: the size is not zero; the memory is never freed.

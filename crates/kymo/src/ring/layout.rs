@@ -9,8 +9,8 @@ pub use crate::channel::ChannelKind;
 use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use core::mem::offset_of;
 
-/// First word of the region. Put together at run time by [`magic`], so that the constant itself
-/// stands in no image.
+/// First word of the region. Put together at run time by [`magic`], so that no image contains the
+/// constant itself.
 const MAGIC_HALVES: [u32; 2] = [0x6f6d_796b, 0x2d67_6e69];
 
 /// The region's first eight bytes.
@@ -132,7 +132,8 @@ pub struct Control {
     /// Takes the address of a record to that of its slot: -packet size (constant).
     pub(crate) slot_mask: Long,
     _hot: [u32; 10],
-    /// Switches of the events with compact ids, a byte each. Not zero: recorded.
+    /// Switches of the events with compact ids, a byte each; an event whose byte is not zero is
+    /// recorded.
     pub(crate) on: [AtomicU8; SWITCHES],
 
     /// Highest packet number whose slot has been taken: packet `k` is intact as long as
@@ -225,11 +226,11 @@ pub const CHANNEL_KINDS: usize = ChannelKind::ALL.len();
 /// Where an event's switch stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switch {
-    /// Among those of the other ids, not of the compact ones.
+    /// Whether it is among the switches of the other ids, not of the compact ones.
     pub(crate) more: bool,
     /// The byte.
     pub(crate) byte: usize,
-    /// The bits of it that are this event's.
+    /// The bits of the byte that belong to this event.
     pub(crate) mask: u8,
 }
 
@@ -272,7 +273,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock of so many ticks a second, whose tick 0 is at no particular time.
+    /// A clock of this many ticks a second, whose tick 0 is at no particular time.
     pub const fn at(frequency_hz: u64) -> Clock {
         Clock {
             frequency_hz,
@@ -313,8 +314,8 @@ pub struct Header {
     pub reserve: u32,
     /// CPUs.
     pub cpus: u32,
-    /// Control blocks a CPU has, one for each of the first so many of [`ChannelKind::ALL`]. Whether
-    /// there are samples says [`SAMPLES`].
+    /// Control blocks of each CPU: one for each of the first kinds of [`ChannelKind::ALL`].
+    /// [`SAMPLES`] says whether there are samples.
     pub kinds: u32,
     /// Offset of the first control block.
     pub control_offset: u64,
@@ -403,11 +404,11 @@ impl Header {
         out
     }
 
-    /// Reads a header; says why it cannot be used.
+    /// Reads a header, or says why it cannot be used.
     ///
     /// # Errors
-    /// Whatever [`Refusal`] names. The sizes in an accepted header are plausible, not yet checked
-    /// against the memory.
+    /// The [`Refusal`] that says why. The sizes in an accepted header are plausible, not yet
+    /// checked against the memory.
     pub fn from_words(words: &[u32; HEADER_WORDS]) -> Result<Header, Refusal> {
         let mut rest = words.iter().copied();
         let mut word = || rest.next().unwrap_or(0);
@@ -500,11 +501,11 @@ impl Header {
 pub enum Refusal {
     /// There is no region here.
     NoMagic,
-    /// Written by a big-endian machine, which this version does not read.
+    /// The region was written by a big-endian machine, which this version does not read.
     ByteOrder,
-    /// Another version of the layout.
+    /// The region has another version of the layout.
     Version(u16),
-    /// Needs extensions that this version does not know.
+    /// The region needs extensions that this version does not know.
     Incompatible(u32),
     /// The checksum does not match: a damaged header, or a stale copy.
     Checksum,
@@ -565,12 +566,12 @@ fn checksum(words: &[u32; HEADER_WORDS]) -> u32 {
 pub struct Crc32(u32);
 
 impl Crc32 {
-    /// Over nothing yet.
+    /// A checksum over nothing yet.
     pub const fn new() -> Self {
         Crc32(u32::MAX)
     }
 
-    /// Over `bytes` too.
+    /// Adds `bytes` to what the checksum covers.
     pub fn update(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 ^= u32::from(byte);
@@ -580,7 +581,7 @@ impl Crc32 {
         }
     }
 
-    /// What four bits that leave the register add to it.
+    /// What the four bits that leave the register add to it, by their value.
     const BY_NIBBLE: [u32; 16] = {
         let mut table = [0; 16];
         let mut nibble = 0;

@@ -24,23 +24,23 @@ pub unsafe trait Local {
     /// Loads a machine word, on a 32-bit processor the low half (relaxed).
     ///
     /// # Safety
-    /// Of this and the functions below: `cpu` was got since the code was last free to move, and `W`
-    /// is a word of that width.
+    /// For this function and those below, `cpu` was fetched since the code was last free to move,
+    /// and `W` is a word of that width.
     unsafe fn load_word<W: ControlWord>(cpu: Self::Cpu) -> usize;
     /// Loads a 32-bit word (relaxed).
     ///
     /// # Safety
-    /// As [`load_word`](Self::load_word).
+    /// See [`load_word`](Self::load_word).
     unsafe fn load<W: ControlWord>(cpu: Self::Cpu) -> u32;
     /// Stores a 32-bit word (relaxed).
     ///
     /// # Safety
-    /// As [`load_word`](Self::load_word); and the ring's rules allow the value.
+    /// See [`load_word`](Self::load_word); the ring's rules must also allow the value.
     unsafe fn store<W: ControlWord>(cpu: Self::Cpu, value: u32);
     /// Stores a machine word; all earlier stores are visible before it (release).
     ///
     /// # Safety
-    /// As [`store`](Self::store).
+    /// See [`store`](Self::store).
     unsafe fn publish_word<W: ControlWord>(cpu: Self::Cpu, value: usize);
     /// The whole block of one channel.
     fn control(cpu: Self::Cpu, kind: ChannelKind) -> &'static Control;
@@ -53,7 +53,7 @@ pub unsafe trait Local {
 pub unsafe trait ControlWord {
     /// The offset in bytes.
     const OFFSET: usize;
-    /// Of a switch: the bits of its byte.
+    /// For a switch, the bits of its byte.
     const MASK: u8 = 0xff;
 }
 
@@ -62,7 +62,7 @@ macro_rules! control_words {
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $name<R>(core::marker::PhantomData<R>);
-        // SAFETY: the offset of that field.
+        // SAFETY: `OFFSET` is the offset of that field.
         unsafe impl<R: RecordType> ControlWord for $name<R> {
             const OFFSET: usize = R::CHANNEL as usize * CONTROL_SIZE + offset_of!(Control, $field);
         }
@@ -96,7 +96,7 @@ const fn declared_id<R: RecordType>() -> u32 {
 /// The event's switch.
 #[derive(Debug)]
 pub struct Switch<R>(core::marker::PhantomData<R>);
-// SAFETY: the offset of a byte in `on` or `on_more`.
+// SAFETY: `OFFSET` is the offset of a byte in `on` or `on_more`.
 unsafe impl<R: RecordType> ControlWord for Switch<R> {
     const OFFSET: usize = {
         let first = if switch(declared_id::<R>()).more {
@@ -113,10 +113,10 @@ unsafe impl<R: RecordType> ControlWord for Switch<R> {
 /// data.
 ///
 /// # Safety
-/// As for [`Local`]: the blocks belong to this CPU and stay mapped. Null means that this CPU has
+/// The blocks belong to this CPU and stay mapped, as for [`Local`]. Null means that this CPU has
 /// none.
 pub unsafe trait ControlPointer: 'static {
-    /// Whether it is never null: then nothing tests it.
+    /// Whether the pointer is never null; then nothing tests it.
     const NEVER_NULL: bool = false;
 
     /// The pointer.

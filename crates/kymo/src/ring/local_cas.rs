@@ -27,7 +27,7 @@ use super::slot::{Slot, word};
 use super::{Environment, RecordType, Reserve, step_back};
 use crate::arch::local;
 
-/// The strategy.
+/// Reservation by a CPU-local compare-and-swap; see the module.
 #[derive(Debug)]
 pub struct LocalCas;
 
@@ -127,8 +127,8 @@ pub(crate) fn slow<N: Environment>(control: &Control, id: u32, payload: impl Pay
     }
 }
 
-/// Records, if there is a way to. Where the clock was behind the window of the record before, gives
-/// by how many ticks.
+/// Makes the record, if there is a way to. Returns by how many ticks the clock was behind the
+/// window of the record before, if it was.
 fn record_slow<N: Environment>(
     control: &Control,
     packet_size: u64,
@@ -206,7 +206,8 @@ fn record_slow<N: Environment>(
     }
 }
 
-/// Only after a successful swap: a failed one is a nested writer, not the clock.
+/// Counts a step back of the clock. Call it only after a successful swap: a failed one is a nested
+/// writer, not the clock.
 fn count_step_back(control: &Control, stepped_back: bool) {
     if stepped_back {
         local::add(&control.clock_back, 1);

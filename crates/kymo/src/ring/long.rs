@@ -1,9 +1,9 @@
 //! 64-bit words of the control blocks: counted up by one CPU, read by others while it does.
 
-/// Where 64 bits are stored at once, that.
+/// One atomic word, where the processor stores 64 bits at once.
 #[cfg(target_pointer_width = "64")]
 pub type Long = crate::sync::AtomicU64;
-/// Where they are not, two halves.
+/// Two halves, where it does not.
 #[cfg(target_pointer_width = "32")]
 pub type Long = Halves;
 #[cfg(any(target_pointer_width = "32", test))]
@@ -20,7 +20,7 @@ pub(crate) type Native = crate::sync::AtomicU32;
 /// 31, so that they tell whether the lower one was carried over meanwhile: no reader has to try
 /// again, and a dump of a machine that died between the two stores reads right.
 ///
-/// Right as long as the number did not grow by 2^31 between the two loads.
+/// The result is right as long as the number did not grow by 2^31 between the two loads.
 pub const fn join(high: u32, low: u32) -> u64 {
     let high = high.wrapping_add((high ^ low >> 31) & 1);
     (high as u64) << 31 | (low & 0x7fff_ffff) as u64
@@ -39,13 +39,13 @@ mod halves {
     #[derive(Debug)]
     #[repr(C, align(8))]
     pub struct Halves {
-        /// Its low 32 bits, which the hot path may use alone.
+        /// The low 32 bits, which the hot path may use alone.
         pub(super) low: AtomicU32,
         pub(super) high: AtomicU32,
     }
 
     impl Halves {
-        /// With this value.
+        /// A number with this value.
         pub const fn new(value: u64) -> Halves {
             let [low, high] = super::split(value);
             Halves {
@@ -54,14 +54,14 @@ mod halves {
             }
         }
 
-        /// Loads it; later loads come after it, whatever `_order` says.
+        /// Loads the number; later loads come after it, whatever `_order` says.
         pub fn load(&self, _order: Ordering) -> u64 {
             let high = self.high.load(Ordering::Acquire);
             super::join(high, self.low.load(Ordering::Acquire))
         }
 
-        /// Stores it; earlier stores are visible before it, whatever `_order` says. For its one
-        /// writer.
+        /// Stores the number; earlier stores are visible before it, whatever `_order` says. Only
+        /// its one writer may call this.
         pub fn store(&self, value: u64, _order: Ordering) {
             let [low, high] = super::split(value);
             self.low.store(low, Ordering::Release);

@@ -23,13 +23,13 @@ use crate::channel::ChannelKind;
 /// # Safety
 /// Between `mask` and `restore` nothing else on this CPU may record an event.
 pub unsafe trait Interrupts: 'static {
-    /// Masks them; returns what `restore` needs.
+    /// Masks the interrupts; returns what `restore` needs.
     fn mask() -> usize;
     /// Puts back what `mask` found.
     fn restore(saved: usize);
 }
 
-/// The strategy.
+/// Reservation with interrupts masked; see the module.
 #[derive(Debug)]
 pub struct Masked<I>(PhantomData<I>);
 
@@ -102,7 +102,8 @@ fn write<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
     }
 }
 
-/// Hands over in registers where the payload is short, so that the hot path needs no stack frame.
+/// Hands the record over in registers where the payload is short, so that the hot path needs no
+/// stack frame.
 #[inline(always)]
 fn slow_call<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
     id: u32,
@@ -180,8 +181,8 @@ fn slow<N: Environment>(payload: impl Payload, what: u64) {
 /// Everything that is rare: a new time window, a full packet, a clock that stepped back, a record
 /// that fits nowhere.
 ///
-/// Runs with interrupts masked. Where the clock was behind the window of the record before, gives
-/// by how many ticks.
+/// Runs with interrupts masked. Returns by how many ticks the clock was behind the window of the
+/// record before, if it was.
 fn record_slow(control: &Control, mut time: u64, id: u32, payload: impl Payload) -> Option<u64> {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     let epoch = control.epoch.load(Relaxed);

@@ -2,7 +2,7 @@
 //! anyone who can read memory.
 //!
 //! - [`layout`]: the region, word by word.
-//! - [`long`]: its 64-bit words, also where a processor has none.
+//! - [`long`]: its 64-bit words, even on processors that have none.
 //! - [`region`]: memory, and how a region is laid out in it.
 //! - `slot`: one packet slot in this address space.
 //! - [`local`], [`switches`]: how code reaches the control blocks of its CPU, and what is recorded.
@@ -84,9 +84,9 @@ impl RecordType for RawName {
 /// # Safety
 /// - `Local` leads to control blocks that no other CPU writes, in a region that stays mapped.
 /// - From the moment a writer fetches them until its record is written, the code neither moves to
-///   another CPU nor is switched out: `Masked` sees to it itself, with `LocalCas` `pin` and `unpin`
-///   do.
-/// - Nothing that cannot be interrupted by the rules of its `Reserve` writes a record.
+///   another CPU nor is switched out: `Masked` ensures this itself; with `LocalCas`, `pin` and
+///   `unpin` do.
+/// - Code that the rules of its `Reserve` cannot keep out of a writer writes no record.
 pub unsafe trait Environment: 'static {
     /// Where this CPU's control blocks are.
     type Local: Local;
@@ -135,7 +135,7 @@ pub unsafe trait Environment: 'static {
 pub struct StepBack {
     /// The writer's channel.
     pub channel: ChannelKind,
-    /// How often its writer has found one, this time included.
+    /// How often its writer has found a step back, including this one.
     pub count: u32,
     /// How many ticks the clock was behind the window.
     pub ticks: u64,
@@ -150,10 +150,10 @@ pub struct Report {
     pub words: [u32; 4],
 }
 
-/// How a writer gets room for a record: [`masked::Masked`] or [`local_cas::LocalCas`]. One a build,
-/// chosen by target.
+/// How a writer gets room for a record: [`masked::Masked`] or [`local_cas::LocalCas`]. Each build
+/// has one of them, chosen by target.
 pub trait Reserve {
-    /// What readers must know of it.
+    /// The kind, which readers must know.
     const KIND: ReserveKind;
 
     /// Writes a record; safe wherever the environment's contract holds. Pins the code to its CPU,
@@ -171,7 +171,7 @@ pub trait Reserve {
 
 /// The report that is due where `control`'s writer found its clock `ticks` behind the window of the
 /// record before, and the names channel of this CPU, where it goes. A clock that stays behind is
-/// found so at every record: only the 1st, 2nd, 4th, 8th ... time is reported.
+/// noticed at every record: only the 1st, 2nd, 4th, 8th ... time is reported.
 fn step_back<N: Environment>(control: &Control, ticks: u64) -> Option<(&'static Control, Report)> {
     let count = control.clock_back.load(Relaxed);
     if !count.is_power_of_two() {

@@ -9,7 +9,7 @@
 //! # Invariants
 //! - While a thing's word is the present epoch, its name lies in the ring: the epoch was loaded
 //!   before the name was recorded, and the CPU that recorded it has opened fewer packets since than
-//!   the ring holds, or it would have begun another epoch itself. That takes no order between CPUs.
+//!   the ring holds, or it would have begun another epoch itself. This needs no order between CPUs.
 //! - Two epochs fit: a thing that was used in the epoch before is named in the ring too. (A writer
 //!   that is interrupted between opening a packet and beginning the epoch makes the one before
 //!   longer, by what interrupts name meanwhile.)
@@ -25,19 +25,19 @@ use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Rel
 /// The present epoch, of all sessions. Never [`NEVER`] for long.
 static EPOCH: AtomicU32 = AtomicU32::new(NEVER + 1);
 
-/// Of a thing that nobody has named.
+/// The epoch of a thing that nobody has named.
 const NEVER: u32 = 0;
 
 /// The name epoch in which a thing was named last; kept beside its id. See
 /// [`Tracer::named`](crate::Tracer::named).
 ///
-/// A thing that comes into being gets a new one: ids are used again, names are not.
+/// A thing that is created gets a new one: ids are used again, names are not.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct NameEpoch(AtomicU32);
 
 impl NameEpoch {
-    /// Of a thing that was never named.
+    /// The name epoch of a thing that was never named.
     #[allow(clippy::new_without_default)] // Made for statics and fields.
     pub const fn new() -> NameEpoch {
         NameEpoch(AtomicU32::new(NEVER))
@@ -51,22 +51,22 @@ impl NameEpoch {
         (self.0.load(Acquire) != present).then_some(present)
     }
 
-    /// It was named, and `epoch` was loaded before.
+    /// Notes that the thing was named; `epoch` was loaded before that.
     pub(crate) fn named_in(&self, epoch: u32) {
         // Partner: the acquire in `due`.
         self.0.store(epoch, Release);
     }
 }
 
-/// Begins another epoch. Adding is what makes it safe from several CPUs at once: a late one never
-/// brings an old epoch back.
+/// Begins another epoch. An addition is safe from several CPUs at once: a late one never brings an
+/// old epoch back.
 pub(crate) fn advance() {
     if EPOCH.fetch_add(1, Relaxed) == u32::MAX {
         EPOCH.fetch_add(1, Relaxed);
     }
 }
 
-/// For the writer that has opened packet `number` of a channel. On its slow path.
+/// Called by the writer that has opened packet `number` of a channel, on its slow path.
 pub(crate) fn opened(control: &Control, number: u64) {
     let rolls = control.overflow.load(Relaxed) == Overflow::Overwrite as u32;
     if !rolls || control.kind.load(Relaxed) != ChannelKind::Names as u32 {

@@ -1,7 +1,7 @@
 //! Where the words of a record come from.
 //!
-//! A writer reserves room first and then has the words put there, so that a long record, a call
-//! chain say, passes through no array on the stack of whoever records it.
+//! A writer reserves room first and then has the words put there, so that a long record, such as a
+//! call chain, passes through no array on the stack of whoever records it.
 
 use core::marker::PhantomData;
 
@@ -9,10 +9,10 @@ use crate::sync::{AtomicU32, Ordering::Relaxed};
 
 /// The words of a record behind its header: a slice, or [`InPlace`].
 pub trait Payload: Sized {
-    /// How many.
+    /// How many words there are.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Whether there are no words.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -58,7 +58,7 @@ pub struct InPlace<F> {
 }
 
 impl<F: FnOnce(&mut PayloadWriter<'_>)> InPlace<F> {
-    /// Room for `words` words. What `fill` leaves of it is zero.
+    /// A payload of `words` words. Words that `fill` does not write are zero.
     #[inline(always)]
     pub fn new(words: usize, fill: F) -> Self {
         InPlace { words, fill }
@@ -97,7 +97,7 @@ pub struct PayloadWriter<'a> {
 }
 
 impl PayloadWriter<'_> {
-    /// Words that still have room.
+    /// How many more words there is room for.
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.left

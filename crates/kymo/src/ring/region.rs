@@ -36,7 +36,7 @@ pub struct RegionMemory<const SIZE: usize, const CPUS: u32>(UnsafeCell<[u8; SIZE
 unsafe impl<const SIZE: usize, const CPUS: u32> Sync for RegionMemory<SIZE, CPUS> {}
 
 impl<const SIZE: usize, const CPUS: u32> RegionMemory<SIZE, CPUS> {
-    /// Zeros.
+    /// Memory that is all zero.
     pub const fn new() -> Self {
         RegionMemory(UnsafeCell::new([0; SIZE]))
     }
@@ -102,8 +102,8 @@ impl Memory {
         self.block(cpu, ChannelKind::Events)
     }
 
-    /// Where the control blocks of all CPUs end that code may ever ask for, recorded or not: what
-    /// comes behind is never taken for one.
+    /// Where the control blocks end, of all CPUs that code may ever ask for, recorded or not:
+    /// nothing behind is ever taken for a control block.
     fn blocks_end(&self) -> usize {
         (self.cpus as usize)
             .saturating_mul(ChannelKind::ALL.len() * CONTROL_SIZE)
@@ -118,7 +118,8 @@ impl Memory {
             .cast()
     }
 
-    /// The control blocks of so many CPUs, which `start` has seen to lie inside of the memory.
+    /// The control blocks of the first `cpus` CPUs, which `start` has found to lie inside the
+    /// memory.
     pub(crate) fn blocks(&self, cpus: u32) -> impl Iterator<Item = &Control> {
         debug_assert!(cpus <= self.cpus);
         (0..cpus).flat_map(move |cpu| {
@@ -157,14 +158,14 @@ pub(crate) trait Contents {
     /// Words of the longest record, header included.
     fn longest_record(&self) -> usize;
 
-    /// Writes the trace's metadata; as long for any UUID.
+    /// Writes the trace's metadata, whose length is the same for any UUID.
     ///
     /// # Errors
     /// Those of `out`.
     fn write_metadata(&self, uuid: [u8; 16], out: &mut impl fmt::Write) -> fmt::Result;
 }
 
-/// Where things stand in the region.
+/// Where the parts of the region lie.
 struct Plan {
     shapes: usize,
     shapes_len: usize,
@@ -273,14 +274,14 @@ impl Drop for Starting {
 }
 
 impl Memory {
-    /// Lays out a region and lets writers in; gives the number of the session over it. No event is
-    /// on yet.
+    /// Lays out a region and lets writers in; returns the number of the session over it. No event
+    /// is on yet.
     ///
     /// The memory of an earlier session is used again; its packet numbers go on, so that nothing
     /// old is taken for new.
     ///
     /// # Errors
-    /// See [`Error`]; the memory is as it was then.
+    /// See [`Error`]; the memory is unchanged then.
     pub(crate) fn form<N: Environment>(
         &self,
         config: &Config,
@@ -422,7 +423,7 @@ impl Memory {
         Ok(session_id)
     }
 
-    /// Whether it is session `id` that runs over the memory.
+    /// Whether session `id` runs over the memory.
     pub(crate) fn runs(&self, id: u64) -> bool {
         let running = self.word(STATE_WORD).load(Acquire) == State::Running as u32;
         let current = u64::from(self.word(SESSION_WORD).load(Relaxed));
@@ -436,13 +437,13 @@ impl Memory {
     }
 }
 
-/// Lets no writer into any block, and returns when none is inside. One that tested its switch under
-/// an earlier session may come at any time; it finds no room, and then no session.
+/// Lets no writer into any block, and returns when none is inside. A writer that tested its switch
+/// under an earlier session may come at any time; it finds no room, and then no session.
 fn close_blocks<N: Environment>(memory: &Memory) {
     for control in memory.blocks(memory.cpus) {
         control.packet_size.store(0, Relaxed);
     }
-    // One that is past that test may yet raise its limit.
+    // A writer that is past that test may still raise its limit.
     N::synchronize();
     for control in memory.blocks(memory.cpus) {
         control.limit.store(0, Relaxed);
@@ -462,8 +463,9 @@ fn first_packet(memory: &Memory, earlier: &Header) -> u64 {
     if prep < 1 << 40 { prep + 1 } else { 0 }
 }
 
-/// One channel: constants, counters at zero, the writer at the beginning of its first packet. Its
-/// switches are off, its ring is zero; it is closed until it has a limit and a packet size.
+/// Sets up one channel: constants, counters at zero, the writer at the beginning of its first
+/// packet. Its switches are off, its ring is zero; it is closed until it has a limit and a packet
+/// size.
 #[allow(clippy::too_many_arguments)] // Called from one place, with the parts of the plan.
 fn set_up(
     memory: &Memory,
@@ -511,8 +513,8 @@ fn set_up(
     }
 }
 
-/// A UUID of version 8 (custom) from what tells sessions apart; the same run gives the same one.
-/// FNV-1a, 128 bits.
+/// A UUID of version 8 (custom) from what tells sessions apart; the same run gives the same UUID.
+/// The hash is FNV-1a of 128 bits.
 fn uuid(config: &Config, clock_start: u64, session_id: u64) -> [u8; 16] {
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     let numbers = [

@@ -22,8 +22,8 @@ pub trait Source {
     /// [`Outside`].
     fn load(&self, offset: u64) -> Result<u32, Outside>;
 
-    /// Loads an aligned 64-bit word; later loads come after it (acquire). At once on 64-bit
-    /// processors; others read no region of which that is asked while it is written.
+    /// Loads an aligned 64-bit word; later loads come after it (acquire). A 64-bit processor loads
+    /// it at once; no other processor reads a region, while it is written, that requires this.
     ///
     /// # Errors
     /// [`Outside`].
@@ -157,7 +157,7 @@ impl Consume for Live {
             .store(value, Release);
         Ok(())
     }
-    /// There are none on this processor.
+    /// This processor has no 64-bit stores.
     #[cfg(target_pointer_width = "32")]
     fn store_long(&self, _: u64, _: u64) -> Result<(), Outside> {
         Err(Outside)

@@ -13,7 +13,7 @@ pub(crate) type ByteSwitches = [AtomicU8; SWITCHES];
 pub(crate) type BitSwitches = [AtomicU8; MORE_SWITCHES];
 
 impl Switches {
-    /// All off.
+    /// Switches that are all off.
     #[allow(clippy::new_without_default)] // Made for statics.
     pub const fn new() -> Self {
         Switches(

@@ -107,7 +107,8 @@ impl<P: Platform> Session<P> {
             samples: channels.samples,
         };
         let id = memory.form::<P>(config, <P::Reserve as Reserve>::KIND, &described)?;
-        // Before the switches: whoever sees one on finds that its things have no names yet.
+        // This comes before the switches: whoever sees one on finds that its things have no names
+        // yet.
         name_epoch::advance();
         Ok(Session {
             memory,
@@ -135,7 +136,7 @@ impl<P: Platform> Session<P> {
         P::synchronize();
     }
 
-    /// What it records into.
+    /// The channels that it records into.
     pub fn channels(&self) -> ChannelSet {
         self.channels
     }
@@ -150,9 +151,10 @@ impl<P: Platform> Session<P> {
         self.memory.live()
     }
 
-    /// Records the kernel's state again: what [`Platform::dump_state`] recorded at the start may have
-    /// been overwritten since. Before the [`stop`](Self::stop) of a flight recorder, or from a panic
-    /// handler if what `dump_state` does is safe there. Takes no lock of its own.
+    /// Records the kernel's state again: what [`Platform::dump_state`] recorded at the start may
+    /// have been overwritten since. Call it before the [`stop`](Self::stop) of a flight recorder,
+    /// or from a panic handler if what `dump_state` does is safe there. It takes no lock of its
+    /// own.
     ///
     /// # Errors
     /// [`Error::NotRunning`] after the stop.
@@ -171,8 +173,8 @@ impl<P: Platform> Session<P> {
     /// memory.
     pub fn stop(&self) -> Result<(), Error> {
         self.check_running()?;
-        // By the session's own switches: whoever calls may have no ring, and must then not be asked
-        // for it.
+        // Ask the session's own switches: the calling CPU may have no ring, and so no switches of
+        // its own.
         let reports_end = self.is_on(&SessionEnd::SCHEMA);
         for (_, (bytes, bits)) in self.switches() {
             for switch in bytes.iter().chain(bits) {
@@ -187,7 +189,7 @@ impl<P: Platform> Session<P> {
         Ok(())
     }
 
-    /// What all channels hold and have lost. Nobody writes any more.
+    /// What all channels hold and have lost, once nobody writes any more.
     fn totals(&self) -> Option<SessionEnd> {
         let live = self.live();
         let region = Region::open(&live).ok()?;
@@ -238,8 +240,8 @@ impl<P: Platform> Session<P> {
         ChannelKind::ALL.into_iter().cycle().zip(blocks).chain(own)
     }
 
-    /// Switches an event on or off, on every CPU. One call at a time; a record that is being
-    /// written is not waited for.
+    /// Switches an event on or off, on every CPU. Only one call may be at work at a time; it does
+    /// not wait for a record that is being written.
     ///
     /// # Errors
     /// [`Error::NotRunning`] after the stop.
@@ -264,7 +266,7 @@ impl<P: Platform> Session<P> {
     }
 
     fn set(&self, event: &EventSchema, on: bool) {
-        // A switch leads nowhere where the session has no such channel.
+        // An event cannot be on where the session has no channel for it.
         let on = on && self.channels.has(event.channel);
         let place = switch(event.id);
         for (_, (bytes, bits)) in self.switches().filter(|(kind, _)| *kind == event.channel) {

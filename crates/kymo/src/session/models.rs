@@ -122,7 +122,7 @@ fn trace<R: Reserve + 'static>(place: Place) {
             }
         }
         Place::Anywhere => {
-            // Of two threads: both were switched out between test and record.
+            // Two threads: both were switched out between test and record.
             for on in [is_on::<R>(), is_on::<R>()] {
                 if on {
                     Tracer::<Remote<R>>::record(short());
@@ -296,7 +296,7 @@ fn restarting<R: Reserve + Send + Sync + 'static>(name: &str, place: Place, befo
             ),
             (0, 0, 0, 0)
         );
-        // And it goes on.
+        // The second session goes on.
         for _ in 0..40 {
             call::<R>(S);
         }

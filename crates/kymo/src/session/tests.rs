@@ -198,7 +198,7 @@ fn diagnostics<R: Reserve + 'static>() {
         |seq| Tracer::<OneThread<R>>::record(Name { seq }),
     );
     at(5 << TIME_BITS, &short);
-    // Within the window of the record before the reader finds it out.
+    // A step back within the window of the record before is found by the reader.
     at((5 << TIME_BITS) + 9, &short);
     at((5 << TIME_BITS) + 3, &short);
     // A clock that stays behind: ten times.
@@ -206,7 +206,7 @@ fn diagnostics<R: Reserve + 'static>() {
     // The channel of names is not behind then: nothing was recorded there in the later window.
     at(6 << TIME_BITS, &name);
     at((6 << TIME_BITS) - 1, &name);
-    // And packets that go: 17 records each.
+    // Then packets are overwritten, with 17 records each.
     (0..200).for_each(|_| at(7 << TIME_BITS, &short));
     session.stop().unwrap();
     let names = records_of(&session, ChannelKind::Names, &VOCABULARY);
@@ -224,7 +224,8 @@ fn diagnostics<R: Reserve + 'static>() {
         &[1, 1, 1, 0],
     ];
     assert_eq!(reports[..5], expected);
-    // (The last of them is in the later window already, as far as the names are concerned.)
+    // (The report of the last step is in the later window already, as far as the names are
+    // concerned.)
     assert_eq!(reports[5..], [] as [&[u32]; 0]);
     let (last, payload) = names.last().unwrap();
     let long = |index: usize| u64::from(payload[index]) | u64::from(payload[index + 1]) << 32;
@@ -238,15 +239,15 @@ fn diagnostics<R: Reserve + 'static>() {
     ] = [0, 2, 4, 6, 8, 10].map(long);
     assert_eq!(*last, SessionEnd::ID);
     assert_eq!((discarded, too_large, abandoned), (0, 0, 0));
-    // The calls, and the reports that came between.
+    // The calls were recorded, and the reports that came between.
     assert_eq!(recorded, u64::from(calls) + reports.len() as u64);
     let kept = names.len() + records_of(&session, ChannelKind::Events, &VOCABULARY).len();
     assert_eq!(reused + kept as u64, recorded + 1, "but for this one");
     assert!(reused > 100);
-    // That which tells of the names' step was behind too.
+    // The report of the names' step was behind too.
     assert_eq!(clock_back, 10 + 2);
 
-    // Off, or not in the vocabulary: nothing of it.
+    // Where the two events are off, nothing is reported.
     let session = start::<R>(memory, &config(Overflow::Discard), &VOCABULARY);
     session.switch(&ClockBack::SCHEMA, false).unwrap();
     session.switch(&SessionEnd::SCHEMA, false).unwrap();

@@ -8,10 +8,10 @@
 //! executions that the memory model allows. The memory always holds what was stored last.
 //!
 //! Where threads race for many words, and a model takes only some of them for loom, the others are
-//! a *blur* ([`blur`]): a load gives what was stored last, and as it does so by the rules of the
-//! memory model, a fence behind it synchronizes as with any relaxed load. One loom atomic, which
-//! both sides modify, stands for all words of a blur; loads and stores with no other operation of
-//! loom in between are one step.
+//! a *blur* ([`blur`]): a load gives what was stored last. The memory model allows that value, so a
+//! fence after the load synchronizes as with any relaxed load. One loom atomic, which both sides
+//! modify, stands for all words of a blur; loads and stores with no other operation of loom in
+//! between are one step.
 //!
 //! A model may also have a function called before every operation ([`on_step`]).
 
@@ -102,8 +102,8 @@ pub(crate) fn blur(words: std::ops::Range<usize>) {
     BLURS.with_borrow_mut(|blurs| blurs.push(Rc::new(blur)));
 }
 
-/// Forgets the words of the execution before. The first thing that an execution does; outside of
-/// loom nothing is watched.
+/// Forgets the words of the previous execution. Every execution calls this first; outside of loom
+/// nothing is watched.
 pub(crate) fn begin_execution() {
     MODELLED.set(true);
     OPERATIONS.set(0);
@@ -111,14 +111,14 @@ pub(crate) fn begin_execution() {
     BLURS.with_borrow_mut(Vec::clear);
 }
 
-/// After the last execution.
+/// To be called after the last execution.
 pub(crate) fn end_model() {
     MODELLED.set(false);
     WATCHED.with_borrow_mut(HashMap::clear);
     BLURS.with_borrow_mut(Vec::clear);
 }
 
-/// What comes next.
+/// The operation that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// An operation on a word that loom has, or a fence.
@@ -164,7 +164,7 @@ pub(crate) fn fence(order: Ordering) {
 
 macro_rules! atomic {
     ($name:ident, $int:ty, $variant:ident) => {
-        /// See the module.
+        /// An atomic that a model may watch; see the module.
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(real::$name);
@@ -175,7 +175,7 @@ macro_rules! atomic {
                 Self(real::$name::new(value))
             }
 
-            /// Lets loom have the word, in the execution that runs.
+            /// Gives the word to loom for the present execution.
             pub fn watch(&self) {
                 let word = Word::$variant(loom::sync::atomic::$name::new(
                     self.0.load(Ordering::Relaxed),

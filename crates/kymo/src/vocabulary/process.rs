@@ -41,7 +41,7 @@ crate::event! {
 }
 
 crate::event! {
-    /// A process that was there when recording began, or when names were told again. It never
+    /// A process that existed when recording began, or when names were recorded again. It never
     /// revives one that has ended.
     #[id(49)]
     #[name("process_state")]

@@ -71,7 +71,7 @@ crate::event! {
 }
 
 crate::event! {
-    /// A thread that was made can run for the first time.
+    /// A new thread can run for the first time.
     #[id(71)]
     pub struct SchedWakeupNew {
         /// The thread.
@@ -96,14 +96,14 @@ crate::event! {
 }
 
 crate::event! {
-    /// A thread was made.
+    /// A thread was created.
     #[id(64)]
     pub struct ThreadCreate {
         /// The thread.
         pub tid: Tid,
         /// Its process.
         pub pid: Pid,
-        /// Who made it; 0 at boot.
+        /// Who created it; 0 at boot.
         pub parent_tid: Tid,
         /// Its priority.
         pub prio: i16,
@@ -190,7 +190,7 @@ crate::event! {
 }
 
 crate::event! {
-    /// A thread that was there when recording began, or when names were told again. It never
+    /// A thread that existed when recording began, or when names were recorded again. It never
     /// revives one that has ended.
     #[id(48)]
     #[name("thread_state")]

@@ -1,4 +1,4 @@
-//! What the library tells about the recording itself: diagnostics, where a vocabulary lists them.
+//! What the library records about the recording itself: diagnostics, where a vocabulary lists them.
 //! Nobody else records these.
 //!
 //! Losses are not among them: `events_discarded` and `packet_seq_num` of the trace's packets are
@@ -16,7 +16,7 @@ crate::event! {
     pub struct ClockBack {
         /// The channel whose writer found it.
         pub channel: ChannelKind,
-        /// How often it did so far.
+        /// How often it has found this so far.
         pub count: u32,
         /// How far the clock was behind the window, in its ticks: it stepped back by that at least.
         pub ticks: u64,

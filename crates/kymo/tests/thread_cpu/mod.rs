@@ -27,10 +27,10 @@ unsafe impl ControlPointer for Block {
     }
 }
 
-/// There are none.
+/// Interrupts that never come.
 #[derive(Debug)]
 pub struct NoInterrupts;
-// SAFETY: a test thread has none.
+// SAFETY: a test thread has no interrupts.
 unsafe impl Interrupts for NoInterrupts {
     fn mask() -> usize {
         0
@@ -51,7 +51,7 @@ unsafe impl<R: Reserve + 'static> Platform for OneThread<R> {
     fn synchronize() {}
 }
 
-/// Memory of so many bytes for so many CPUs, all zeros; it is never freed.
+/// Memory of `bytes` zeros for `cpus` CPUs; it is never freed.
 pub fn leaked(bytes: usize, cpus: u32) -> Memory {
     let layout = std::alloc::Layout::from_size_align(bytes, 4096).expect("the size fits");
     // SAFETY: the size is not zero; the memory is never freed.

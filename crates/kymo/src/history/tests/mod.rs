@@ -140,7 +140,7 @@ impl<R: Reserve + 'static> Setting<R> {
         out
     }
 
-    /// The lines of a dump without the header.
+    /// The lines of a dump, without the line with the counts.
     fn lines(&self, last_n: usize) -> Vec<String> {
         self.dump(last_n)
             .lines()
@@ -197,7 +197,7 @@ fn by_channel_readers(source: &impl Source, vocabulary: &Vocabulary) -> (Vec<Who
         counts.overwritten += reader.losses().overwritten;
         counts.discarded += reader.losses().dropped;
     }
-    // Stable: records of one channel keep their order.
+    // The sort is stable: records of one channel keep their order.
     records.sort_by_key(|record| (record.0, record.1, record.2));
     counts.retained = records.len() as u64;
     (records, counts)

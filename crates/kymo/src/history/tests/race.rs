@@ -40,7 +40,7 @@ impl Source for Interleaved<'_> {
     }
 }
 
-/// Lines that were printed, and whether some could not be.
+/// Returns how many lines were printed, and whether some could not be.
 fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
     CLOCK.set(10);
     let setting = Setting::<R>::new(2, Overflow::Overwrite, 256, 4);
@@ -240,8 +240,8 @@ impl Source for Busy {
     }
 }
 
-/// While the newest records are looked for, backwards, a writer is inside the packet that holds some
-/// of them: older ones of another CPU do not take their place.
+/// While the newest records are looked for, backwards, a writer is inside the packet that holds
+/// some of them: older ones of another CPU do not take their place.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn a_packet_that_cannot_be_read_for_a_moment_neither_adds_lines_nor_hides_the_newest() {

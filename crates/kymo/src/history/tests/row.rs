@@ -150,7 +150,7 @@ fn cleared<R: Reserve + 'static>() {
         before < overwritten,
         "{before}: others still see them all, as far as they are there"
     );
-    // A few that fit, and many that do not. A later tick: see `clear`.
+    // First a few records that fit, then many that do not. They come in a later tick: see `clear`.
     let then = CLOCK.get();
     CLOCK.set(CLOCK.get() + 1);
     setting.mixed(3, 700..720);
@@ -187,7 +187,7 @@ fn cleared<R: Reserve + 'static>() {
         setting.history.dump_on_panic(&mut out, 0, last_n).unwrap();
         assert_eq!(out.lines().count(), 1 + last_n.min(3), "{out}");
     }
-    // Another session over the same memory: nothing of it was cleared.
+    // Nothing is cleared of another session over the same memory.
     setting.session.stop().unwrap();
     CLOCK.set(0);
     let _again = Setting::<R>::start(setting.memory, Overflow::Overwrite, 256, 8, &VOCABULARY);

@@ -98,7 +98,7 @@ thread_local! {
     static TIMES: RefCell<[u64; MOST_CALLS]> = const { RefCell::new([0; MOST_CALLS]) };
 }
 
-/// Models of it do not nest.
+/// Models of this strategy do not nest.
 type Masked = super::masked::Masked<NoInterrupts>;
 
 pub(crate) struct Cpu<R>(PhantomData<R>);
@@ -260,7 +260,7 @@ impl World {
         CLOCK.set(self.clock);
         RATE.set(self.rate);
         DEPTH.set(0);
-        // Not a call: what `start` reads is nobody's time.
+        // This is no call: what forming a region reads is nobody's time.
         CURRENT.set(MOST_CALLS - 1);
         TIMES.with_borrow_mut(|times| *times = self.times);
     }
@@ -362,7 +362,7 @@ impl Reading {
             assert_eq!(record.time, read, "time of record {seq}");
         }
         if closed {
-            // The losses that it reported: with what was dropped when it was full.
+            // The losses that the packet reported, including what was dropped when it was full.
             self.closed += 1;
             self.losses = self.reader.losses();
         }
@@ -409,7 +409,7 @@ impl Reading {
 
 // --- Loom.
 
-/// Explores `run` with so many pre-emptions; `KYMO_MODEL_PREEMPTIONS` adds to them.
+/// Explores `run` with this many pre-emptions; `KYMO_MODEL_PREEMPTIONS` adds to them.
 pub(crate) fn explore(name: &str, preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
     let more: usize =
         std::env::var("KYMO_MODEL_PREEMPTIONS").map_or(0, |more| more.parse().expect("a number"));

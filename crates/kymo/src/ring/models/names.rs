@@ -4,14 +4,14 @@ use super::*;
 use crate::ring::name_epoch::NameEpoch;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Whoever sees that a thing was used sees its name, on whichever CPU it was recorded: a third CPU's
-/// reader, or a dump.
+/// Whoever sees that a thing was used sees its name, on whichever CPU it was recorded: a third
+/// CPU's reader, or a dump.
 #[test]
 fn a_use_is_not_seen_before_the_name() {
     explore("names", 3, || {
         let named = Arc::new(NameEpoch::new());
-        // By CPU: the name, and the use. The record of the name has no order of its own here: the
-        // ring's is not relied on.
+        // By CPU: the name, and the use. The record of the name has no order here: the ring's own
+        // order is not relied on.
         let words: Arc<[[AtomicU32; 2]; 2]> = Arc::new([
             [AtomicU32::new(0), AtomicU32::new(0)],
             [AtomicU32::new(0), AtomicU32::new(0)],

@@ -206,7 +206,7 @@ impl Nested {
     }
 }
 
-/// Every number of calls before, to more than a lap.
+/// Every number of calls before the outer one, up to more than a lap.
 fn everywhere<R: Reserve + 'static>(
     setting: Setting,
     pattern: &'static [Kind],
@@ -404,7 +404,7 @@ fn a_reader_is_lapped_while_a_writer_is_interrupted() {
     }
 }
 
-/// Two deep: at every step of a nested writer a further one. Where a packet opens, and in a lap
+/// Two deep: a further writer at every step of a nested one, where a packet opens and in a lap
 /// after it.
 #[test]
 fn a_nested_writer_at_every_step_of_a_nested_writer() {
@@ -421,7 +421,7 @@ fn a_nested_writer_at_every_step_of_a_nested_writer() {
     at_places("two deep", DISCARD, &places, &[&[F], &[F]]);
 }
 
-/// Three deep.
+/// Nested writers three deep, at every step.
 #[test]
 fn nested_writers_three_deep_at_every_step() {
     at_places("three deep", OVERWRITE, &[12], &[&[S], &[S], &[S]]);

@@ -42,8 +42,8 @@ fn watch(world: &World, witnesses: Witnesses) {
     }
 }
 
-/// Calls were made `before`, the reader read so many packets, further calls came; then the calls
-/// `now`, while another thread reads `reads` times.
+/// Calls were made `before`, the reader read `read` packets, `then` further calls came; now the
+/// calls `now` are made while another thread reads `reads` times.
 #[derive(Clone, Copy)]
 struct Race {
     setting: Setting,
@@ -55,7 +55,7 @@ struct Race {
     nested: &'static [Kind],
     reads: usize,
     preemptions: usize,
-    /// Something more that must hold of what the other thread read.
+    /// A further check of what the other thread read.
     then_check: fn(&Reading),
 }
 
@@ -63,7 +63,7 @@ thread_local! {
     static WRITER: Cell<Option<loom::thread::ThreadId>> = const { Cell::new(None) };
     /// Steps of the writer that others may see.
     static STEPS: Cell<u32> = const { Cell::new(0) };
-    /// Whether it came to that one.
+    /// Whether the writer came to that step.
     static REACHED: Cell<bool> = const { Cell::new(false) };
     /// At which of them the writer is interrupted, and by what.
     static NEST: Cell<(u32, &'static [Kind])> = const { Cell::new((0, &[])) };
@@ -289,7 +289,7 @@ fn a_nested_writer_while_the_packet_is_read() {
     race.run::<LocalCas>("nested, local cas", &[HEADER + 3, PAYLOAD + 3]);
 }
 
-/// It is interrupted by one that closes the packet.
+/// A writer is interrupted by another that closes the packet.
 #[test]
 fn a_nested_writer_while_the_packet_is_closed() {
     let race = Race {
@@ -320,7 +320,7 @@ fn switching(witnesses: Witnesses) {
     .run::<Masked>("switching, masked", witnesses);
 }
 
-/// As before, where the slot holds records of a lap ago.
+/// The packet that opens takes a slot that holds records of a lap ago.
 #[test]
 fn a_packet_opens_over_an_old_one_while_it_is_read() {
     let race = Race {
@@ -334,7 +334,7 @@ fn a_packet_opens_over_an_old_one_while_it_is_read() {
     race.run::<Masked>("switching, masked", &[word::NUMBER, HEADER]);
 }
 
-/// As before, where a window begins.
+/// The packet that opens begins a window.
 #[test]
 fn a_packet_opens_in_another_window_while_it_is_read() {
     let race = Race {

@@ -1,4 +1,5 @@
-//! Records that were copied, one after the other: where each ends, and what is counted at their end.
+//! Records that were copied, one after the other: where each ends, and what is counted at their
+//! end.
 
 use super::{ChannelReader, Losses, Shapes};
 use crate::ring::layout::{
@@ -8,7 +9,7 @@ use crate::ring::layout::{
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When, in ticks of the region's clock; never less than the record before.
+    /// When, in ticks of the region's clock; never earlier than the record before.
     pub time: u64,
     /// Which event.
     pub id: u32,
@@ -18,7 +19,7 @@ pub struct Record<'a> {
     pub padding: u8,
 }
 
-/// Records that were copied and are known to be whole. Those not taken with
+/// Records that were copied and are known to be whole. Records that are not taken with
 /// [`next_record`](Batch::next_record) come again.
 #[derive(Debug)]
 pub struct Batch<'a> {
@@ -34,9 +35,9 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// No record of the batch is earlier. Usually this is when the packet was opened, or the time of
-    /// the record before; where the writer's clock has stepped back, the latest time that the reader
-    /// has seen, also in a packet that was overwritten before its records were taken.
+    /// No record of the batch is earlier. Usually this is when the packet was opened, or the time
+    /// of the record before; where the writer's clock has stepped back, the latest time that the
+    /// reader has seen, also in a packet that was overwritten before its records were taken.
     pub fn begin(&self) -> u64 {
         self.begin
     }
@@ -66,7 +67,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Offers the next record to `take`, which says whether it takes it: a record that it refuses
-    /// comes again. Gives its answer; `None` at the batch's end.
+    /// comes again. Returns its answer; `None` at the batch's end.
     #[inline]
     pub fn offer_record(
         &mut self,
@@ -95,8 +96,7 @@ impl<'a> Batch<'a> {
         Some(true)
     }
 
-    /// At the end of what can be read: a closed packet is behind us, and what it held beyond is
-    /// counted.
+    /// Ends the batch: a closed packet is left behind, and what it held beyond is counted.
     fn finish_packet(&mut self) {
         let reader = &mut *self.reader;
         if !self.reader_is_here {

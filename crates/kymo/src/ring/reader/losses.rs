@@ -20,7 +20,7 @@ pub struct Losses {
     pub unreadable: u64,
     /// Time stamps that stepped back and were clamped to the one before.
     pub clamped: u64,
-    /// Of `dropped`: events that no packet can hold.
+    /// Events, among those dropped, that no packet can hold.
     pub too_large: u64,
     /// How often the writer found its clock behind the window of the record before.
     pub clock_back: u64,
@@ -38,7 +38,7 @@ impl Losses {
 }
 
 impl ChannelReader {
-    /// Takes the writer's present counts of dropped events and of oddities into
+    /// Takes the writer's present counts of dropped events, clock steps and abandoned packets into
     /// [`losses`](Self::losses).
     ///
     /// # Errors
@@ -61,9 +61,9 @@ impl ChannelReader {
         Ok(())
     }
 
-    /// As [`refresh_dropped`](Self::refresh_dropped), and takes what was overwritten since the last
-    /// record into [`losses`](Self::losses): for whoever ends without reading what is left. Nobody
-    /// writes any more.
+    /// Takes the writer's counts, as [`refresh_dropped`](Self::refresh_dropped) does, and what was
+    /// overwritten since the last record into [`losses`](Self::losses): for a reader that ends
+    /// without reading what is left, once nobody writes any more.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
@@ -121,8 +121,8 @@ impl ChannelReader {
         Ok(true)
     }
 
-    /// Records in all packets before `oldest`, the oldest there is; `None`: try again. Right if
-    /// `oldest` is intact afterwards.
+    /// Records in all packets before `oldest`, the oldest there is; `None`: try again. The number
+    /// is right if `oldest` is intact afterwards.
     pub(super) fn events_before(
         &self,
         source: &impl Source,

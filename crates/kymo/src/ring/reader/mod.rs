@@ -78,16 +78,16 @@ pub struct ChannelReader {
     /// Records read.
     emitted: u64,
     losses: Losses,
-    /// Of `losses`: what was dropped before the packet `next` was opened. What a packet tells of
-    /// was dropped when it was full: behind its records.
+    /// The part of `losses` that was dropped before the packet `next` was opened. What a packet
+    /// reports was dropped when it was full: behind its records.
     dropped_before: u64,
 }
 
 /// Where the packet `next` stands.
 enum Standing {
-    /// Complete, with so many words; `close` is final.
+    /// Complete, with this many words; `close` is final.
     Closed(usize),
-    /// Being written; so many words are whole.
+    /// Being written; this many words are whole.
     Open(usize),
     /// A writer died in it: read as far as it goes.
     Broken(usize),
@@ -187,8 +187,7 @@ impl ChannelReader {
         source.load(self.slot(number) + 4 * index as u64)
     }
 
-    /// Whether what is there is still of this reader's session, and not of another one over the
-    /// same memory.
+    /// Whether the memory still holds this reader's session, and not another one.
     fn is_ours(&self, source: &impl Source) -> Result<bool, Outside> {
         // The low half, which `start` stores as a word: two sessions over one memory differ in it.
         Ok(source.load(4 * SESSION_WORD as u64)? == self.session_id as u32)
@@ -369,8 +368,8 @@ impl ChannelReader {
         Ok(self.load_control(source, offset_of!(Control, consumed))? >= self.next)
     }
 
-    /// Tells the writer that the packets before the present one may be reused. For the session's
-    /// one consumer.
+    /// Tells the writer that the packets before the present one may be reused. Only the session's
+    /// one consumer calls it.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.

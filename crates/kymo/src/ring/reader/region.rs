@@ -12,7 +12,7 @@ use crate::ring::layout::{
 use crate::ring::source::{Outside, Source};
 use crate::sync::{Ordering::Acquire, fence};
 
-/// Most CPUs, channels and packets that a reader believes in.
+/// Limits beyond which a reader takes what it finds for damage.
 const MAX_CPUS: u32 = 4096;
 const MAX_PACKETS: u32 = 1 << 24;
 
@@ -38,8 +38,9 @@ impl Region {
         source
             .copy(0, &mut words)
             .map_err(|Outside| Refusal::NoMagic)?;
-        // The state anew, and the session's number: whoever has a word of a session that begins
-        // finds that it begins, and one that runs is all there. Partners: the releases of `start`.
+        // Load the state and the session's number again: a reader that has copied a word of a
+        // session that is just beginning finds out, and a session that runs is complete. Partners:
+        // the releases of `start`.
         fence(Acquire);
         let again = |index: usize| {
             source

@@ -32,7 +32,7 @@ pub struct Packet {
 /// Where a record stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// When: never less than the record before in its packet, nor outside of the packet's time.
+    /// When: never earlier than the record before in its packet, nor outside the packet's time.
     pub time: u64,
     /// Which event.
     pub id: u32,
@@ -153,8 +153,8 @@ impl ChannelReader {
         Ok(self.is_ours(source)? && self.intact(source, number)?)
     }
 
-    /// Events in the packets that are there, and in those that were overwritten. Of one moment, if
-    /// the writer leaves one.
+    /// Events in the packets that are there, and in those that were overwritten. Both numbers are
+    /// of one moment, if the writer leaves time for that.
     ///
     /// # Errors
     /// [`Outside`] where the memory has shrunk.

@@ -42,7 +42,7 @@ fn steps_back<R: Reserve + 'static>() {
         1,
         "one step left its window"
     );
-    // And over a packet's end.
+    // The clock also steps back over a packet's end.
     CLOCK.set(window);
     for seq in 0..1000 {
         emit::<R>(2, seq);
@@ -115,7 +115,7 @@ fn a_carry_between_the_halves_of_a_quick_clock_leaves_no_trace() {
     BLOCK.set(memory.control(0));
     let mut times = Vec::new();
     for seq in 0..400 {
-        // A few carries of the real clock among them.
+        // A few of these steps carry the real clock.
         CLOCK.set(CLOCK.get() + if seq % 100 == 99 { (1 << 32) - 5 } else { 1 });
         times.push(CLOCK.get());
         Writer::record::<Carries, RawEvent>(SHORT, &[seq, check_of(seq)][..]);

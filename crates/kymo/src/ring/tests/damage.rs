@@ -38,7 +38,7 @@ fn records_behind_a_hole_are_counted_in_a_dump() {
         seen.push(seq)
     });
     assert_eq!((seen, reader.losses().unreadable), (vec![0, 1, 2], 6));
-    // To a reader on the run the packet is not whole yet: it waits.
+    // To a live reader the packet is not whole yet: it waits.
     let mut reader = region
         .channel(&Bytes(&bytes), 0, ChannelKind::Events)
         .unwrap();
@@ -47,8 +47,8 @@ fn records_behind_a_hole_are_counted_in_a_dump() {
     });
 }
 
-/// A record whose shape the reader does not know cannot be walked over: what stands behind it in its
-/// packet is counted, the next packet is read.
+/// A record whose shape the reader does not know cannot be walked over: what stands behind it in
+/// its packet is counted, the next packet is read.
 fn undeclared<R: Reserve + 'static>() {
     CLOCK.set(0);
     let memory = form::<R>(

@@ -1,7 +1,7 @@
 //! Writers and readers against each other, with a clock of the test's own.
 //!
-//! - [`accounting`]: every record that comes out is the one that went in, and what does not come out
-//!   is counted, whenever the reader comes.
+//! - [`accounting`]: every record that comes out is the one that went in, and what does not come
+//!   out is counted, whenever the reader comes.
 //! - [`clock`]: times, windows, and clocks that step back.
 //! - [`damage`]: dumps of writers that died, records that nobody declared, damaged memory.
 //! - [`losses`]: in which packet losses are reported, and where among its records.
@@ -48,7 +48,7 @@ const LONG_WORDS: usize = 17;
 fn long(seq: u32) -> [u32; LONG_WORDS] {
     let mut words = [u32::from(seq as u8) * 0x0101_0101; LONG_WORDS];
     words[0] = seq;
-    // Of 37 bytes one is left for this word; the others are padding.
+    // One of the 37 bytes is left for this word; the rest of it is padding.
     words[10] = u32::from(seq as u8);
     // A text of 20 bytes that was cut.
     words[11] = 0x8000_0014;
@@ -60,7 +60,7 @@ fn long(seq: u32) -> [u32; LONG_WORDS] {
 type LocalCas = Masked<NoInterrupts>;
 
 thread_local! {
-    /// In ticks.
+    /// The clock, in ticks.
     static CLOCK: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -313,6 +313,10 @@ mod tests {
     crate::event! { #[id(63)] struct Chain { seq: u32, ips: [u64; 20] } }
     static VOCABULARY: Vocabulary = crate::vocabulary![Tiny, Chain];
 
+    /// There is no such writer on 32-bit processors.
+    #[cfg(target_pointer_width = "32")]
+    type LocalCas = Masked<NoInterrupts>;
+
     /// A session whose ring holds all that is recorded, on the CPU that the thread is.
     fn start<R: Reserve + 'static>(
         packet_size: u32,

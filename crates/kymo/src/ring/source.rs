@@ -23,7 +23,7 @@ pub trait Source {
     fn load(&self, offset: u64) -> Result<u32, Outside>;
 
     /// Loads an aligned 64-bit word; later loads come after it (acquire). A 64-bit processor loads
-    /// it at once; no other processor reads a region, while it is written, that requires this.
+    /// it at once; others are asked for it only where nobody writes.
     ///
     /// # Errors
     /// [`Outside`].

@@ -1,4 +1,4 @@
-//! Recording a machine that runs already, without disturbing it.
+//! Records a machine that is already running, without disturbing it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,33 +11,30 @@ use crate::processes::{FileId, MappedBy};
 use crate::region::Summary;
 use crate::source::{self, MemorySource, Progress, Source};
 
-/// How often it is looked whether the machine's process is there.
+/// Interval between checks that the machine's process exists.
 const CHECK: Duration = Duration::from_millis(100);
 
 /// Why nothing was recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The memory or its copy gave no trace.
+    /// No trace could be read from the memory or its copy.
     #[error(transparent)]
     Source(#[from] source::Error),
-    /// The machine cannot be asked where its memory is.
+    /// QEMU could not be asked for the machine's memory.
     #[cfg(unix)]
     #[error(transparent)]
     Qmp(#[from] crate::qmp::Error),
-    /// It ended, or was left, and its kernel had not started a trace.
-    #[error(
-        "{ending}, and its kernel had not started a trace until then: see that it calls Kymo's \
-         `start`"
-    )]
+    /// The recording ended before the kernel started a trace.
+    #[error("{ending}, and its kernel had not started a trace; check that it calls Kymo's `start`")]
     NotStarted {
         /// Why it ended.
         ending: Ending,
     },
-    /// Nothing runs in the file.
+    /// No process has the file mapped.
     #[error(
-        "no program on this machine has {path} mapped, so that no machine runs in it: `kymo recover` takes out what one has left there; \
-         one in a container may be found by --qmp"
+        "no process on this host has {path} mapped, so no machine is running in it; use `kymo \
+         recover` to read what one has left there; one in a container may be found by --qmp"
     )]
     NotRunning {
         /// The file.
@@ -46,8 +43,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// What is to blame: [`InvalidInput`](std::io::ErrorKind::InvalidInput), what was asked for;
-    /// [`InvalidData`](std::io::ErrorKind::InvalidData), what was read; anything else, the system.
+    /// The cause: [`InvalidInput`](std::io::ErrorKind::InvalidInput) for the request,
+    /// [`InvalidData`](std::io::ErrorKind::InvalidData) for the input, anything else for the
+    /// system.
     pub fn kind(&self) -> std::io::ErrorKind {
         match self {
             Error::Source(error) => error.kind(),
@@ -57,8 +55,7 @@ impl Error {
         }
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
-    /// the message says it.
+    /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Error::Source(source::Error::Region(locate::Error::Read { source, .. })) => Some(
@@ -75,97 +72,95 @@ impl Error {
     }
 }
 
-/// Why an attached recording ended. In each case the trace is complete as far as it goes.
+/// Why an attached recording ended. In each case the trace is complete up to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The user interrupted; the machine runs on.
+    /// The user interrupted the recording; the machine keeps running.
     Interrupted,
-    /// The recording was as long as it should be; the machine runs on.
+    /// The requested duration elapsed; the machine keeps running.
     Duration,
-    /// The kernel stopped its session; the machine runs on.
+    /// The kernel stopped its session; the machine keeps running.
     Stopped,
-    /// The kernel began another session; the machine runs on.
+    /// The kernel began another session; the machine keeps running.
     AnotherSession,
     /// The guest powered its machine off.
     PoweredOff,
-    /// The machine's process has gone.
+    /// The machine's process ended.
     Gone,
-    /// The machine stood still while its memory was copied, and runs on.
+    /// The machine was stopped while its memory was copied, and then resumed.
     Copied,
 }
 
 impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Ending::Interrupted => "the machine was left running at an interrupt",
-            Ending::Duration => {
-                "the machine was left running after the duration that was asked for"
-            }
+            Ending::Interrupted => "the recording was interrupted and the machine was left running",
+            Ending::Duration => "the requested duration elapsed and the machine was left running",
             Ending::Stopped => "the kernel has stopped its session",
             Ending::AnotherSession => "the kernel has begun another session",
             Ending::PoweredOff => "the machine powered off",
             Ending::Gone => "the machine has ended",
-            Ending::Copied => "the machine stood still while its memory was copied, and runs on",
+            Ending::Copied => "the machine was stopped while its memory was copied, and resumed",
         })
     }
 }
 
-/// Which machine.
+/// The machine to record.
 #[derive(Clone, Copy, Debug)]
 pub enum Machine<'a> {
-    /// The one that runs in this file.
+    /// The machine that runs in this RAM file.
     Ram {
         /// The file.
         file: &'a Path,
-        /// Physical address of its first byte, where it is none of the usual ones.
+        /// Physical address of its first byte, if it is not one of the usual ones.
         base: Option<u64>,
     },
-    /// The one whose QEMU listens at this socket.
+    /// The machine whose QEMU listens at this socket.
     #[cfg(unix)]
     Qmp {
         /// The socket.
         socket: &'a Path,
-        /// Has it stopped for as long as a copy of its memory takes, instead of following it.
+        /// Stops the machine while its memory is copied, instead of following it.
         snapshot: bool,
     },
 }
 
-/// What to do.
+/// Options of an attached recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The machine.
     pub machine: Machine<'a>,
     /// The trace directory.
     pub out: &'a Path,
-    /// Ends the recording this long after it has begun.
+    /// Ends the recording this long after it began.
     pub duration: Option<Duration>,
-    /// Becomes true when the user interrupts.
+    /// Set when the user interrupts.
     pub interrupted: &'a AtomicBool,
 }
 
-/// What was recorded.
+/// Result of an attached recording.
 #[derive(Clone, Debug)]
 pub struct Attached {
     /// Events and losses by channel.
     pub summary: Summary,
-    /// The session waits for a host to free its packets, and another program does that, or nobody
-    /// may.
+    /// The session waits for a host to free its packets, but another program does that, or the
+    /// memory is read-only.
     pub only_looked: bool,
     /// Why it ended.
     pub ending: Ending,
 }
 
-/// How the machine is watched.
+/// How to detect the machine's end.
 enum Watch {
     #[cfg(unix)]
     Qmp(crate::qmp::Qmp),
     Processes(FileId, Vec<u32>, Instant),
-    /// Nothing tells its end.
+    /// Its end cannot be detected.
     Nothing,
 }
 
 impl Watch {
-    /// Why the machine does not run any more.
+    /// Why the machine ended; `None` while it runs.
     fn end(&mut self) -> Option<Ending> {
         match self {
             #[cfg(unix)]
@@ -186,8 +181,8 @@ impl Watch {
     }
 }
 
-/// Reads the machine's session from what it still retains on, until the session or the machine ends
-/// or the user wants no more, and writes it to the directory `out`, which exists and is empty.
+/// Records the machine's session, from the events that it still retains until the session or the
+/// machine ends or the user stops it, to the directory `out`, which must exist and be empty.
 /// `progress` is called about every two milliseconds.
 ///
 /// # Errors
@@ -198,7 +193,7 @@ pub fn attach(
 ) -> Result<Attached, Error> {
     let segments = |file: &Path, base| locate::segments(file, base).map_err(source::Error::from);
     let (file, segments, watch) = match options.machine {
-        // Whether the file can be read is said before whether a machine runs in it.
+        // Report an unreadable file before checking that a machine runs in it.
         Machine::Ram { file, base } => (file.to_owned(), segments(file, base)?, watch(file)?),
         #[cfg(unix)]
         Machine::Qmp { socket, snapshot } => {
@@ -253,7 +248,7 @@ fn follow(
             None if begun.is_some_and(late) => Ending::Duration,
             None => return Ok::<_, Error>(None),
         };
-        // A writer may be at work unless the session or the machine has ended.
+        // Writers may be active unless the session or the machine has ended.
         let dead = stopped || matches!(ending, Ending::PoweredOff | Ending::Gone);
         let view = if dead { View::PostMortem } else { View::Live };
         Ok(Some((ending, view)))
@@ -273,7 +268,7 @@ fn follow(
     })
 }
 
-/// The trace out of a copy of the memory, during which the machine stands still.
+/// Records from a copy of the memory; the machine is stopped during the copy.
 #[cfg(unix)]
 fn copy(qmp: &mut crate::qmp::Qmp, out: &Path) -> Result<Attached, Error> {
     let core = out.join(".core");
@@ -281,7 +276,7 @@ fn copy(qmp: &mut crate::qmp::Qmp, out: &Path) -> Result<Attached, Error> {
         .copy_memory(&core)
         .map_err(Error::from)
         .and_then(|()| Ok(crate::recover::recover(&core, None, out)?));
-    // QEMU may not have come so far as to make it.
+    // QEMU may not have created the file.
     let _ = std::fs::remove_file(&core);
     Ok(Attached {
         summary: recovered?.summary,

@@ -1,8 +1,8 @@
-//! Finding the region in a memory image.
+//! Finds the region in a memory image.
 //!
 //! A region begins on a page with a magic number and a checksummed header that names its own
-//! physical address: copies of it elsewhere in memory (a loader's buffer, an old dump that is being
-//! looked at) are told apart by it wherever the image's base is known.
+//! physical address: if the image's base is known, this address distinguishes it from copies
+//! elsewhere in memory (a loader's buffer, an old dump).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,26 +15,26 @@ use object::read::elf::{FileHeader, ProgramHeader};
 /// A stretch of physical memory in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Where it begins in the file.
+    /// File offset.
     pub offset: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub len: u64,
-    /// Physical address of its first byte, where that is known.
+    /// Physical address of its first byte, if known.
     pub phys: Option<u64>,
 }
 
 /// A region that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it begins in the file.
+    /// File offset.
     pub offset: u64,
-    /// Bytes from there to the end of its segment.
+    /// Bytes from there to the end of the segment.
     pub len: u64,
     /// Its header.
     pub header: Header,
 }
 
-/// Why none was found.
+/// Why no region was found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,20 +43,20 @@ pub enum Error {
     Read {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// No page begins with the magic number.
     #[error(
-        "there is no Kymo region in {path}: give all of the memory of a machine whose kernel had \
+        "found no Kymo region in {path}; give the whole memory of a machine whose kernel had \
          started its trace"
     )]
     None {
         /// The file.
         path: String,
     },
-    /// There is one, but it cannot be read.
-    #[error("the Kymo region in {path} at offset {offset:#x} cannot be read: {refusal}")]
+    /// A region was found, but cannot be read.
+    #[error("cannot read the Kymo region in {path} at offset {offset:#x}: {refusal}")]
     Refused {
         /// The file.
         path: String,
@@ -65,29 +65,28 @@ pub enum Error {
         /// Why not.
         refusal: Refusal,
     },
-    /// Only copies were found.
+    /// Only copies of a region were found.
     #[error(
-        "what {path} holds at offset {offset:#x} is a copy of a Kymo region (it says that it \
-         belongs at {phys:#x}): give the memory's base address with --base, or the whole memory"
+        "{path} holds only a copy of a Kymo region, at offset {offset:#x} (its header names the \
+         address {phys:#x}); give the memory's base address with --base, or the whole memory"
     )]
     Copy {
         /// The file.
         path: String,
-        /// Where the copy begins.
+        /// File offset of the copy.
         offset: u64,
-        /// Where it says that it belongs.
+        /// The physical address in its header.
         phys: u64,
     },
 }
 
 impl Error {
-    /// Always [`InvalidData`](io::ErrorKind::InvalidData): the memory is to blame.
+    /// Always [`InvalidData`](io::ErrorKind::InvalidData): every error is in the memory image.
     pub fn kind(&self) -> io::ErrorKind {
         io::ErrorKind::InvalidData
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
-    /// the message says it.
+    /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Error::Read { source, .. } => Some(to_read(
@@ -95,7 +94,7 @@ impl Error {
                 "give a memory image: a RAM file, a raw dump or an ELF core",
             )),
             Error::Refused { refusal, .. } => match refusal {
-                // They say it themselves.
+                // Their messages include it.
                 Refusal::Version(_) | Refusal::Incompatible(_) => None,
                 Refusal::Forming => Some("take the memory later, when the kernel runs"),
                 _ => Some("take the memory again, all of it, while the machine is stopped"),
@@ -104,7 +103,7 @@ impl Error {
         }
     }
 
-    /// Whether waiting will not help: a region is there, made by another version.
+    /// Whether retrying is pointless because the region was made by another version.
     pub fn is_final(&self) -> bool {
         matches!(
             self,
@@ -116,22 +115,19 @@ impl Error {
     }
 }
 
-/// What can be done about a file that cannot be read; `otherwise` where the right to read it is not
-/// what lacks.
+/// Advice for a file that cannot be read; `otherwise` if the cause is not a missing permission.
 pub(crate) fn to_read(source: &io::Error, otherwise: &'static str) -> &'static str {
     match source.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "get the right to read it, or take a copy that you may read"
-        }
+        io::ErrorKind::PermissionDenied => "get read permission, or use a copy that you can read",
         _ => otherwise,
     }
 }
 
-/// Physical memory begins at one of these on the machines that we know, if nobody says where.
+/// Default base addresses: physical memory begins at one of these on common machines.
 const USUAL_BASES: [u64; 3] = [0, 0x4000_0000, 0x8000_0000];
 
-/// The stretches of memory in a file: the segments of an ELF core (as QEMU's `dump-guest-memory`
-/// writes it), else the whole file.
+/// The memory segments in a file: those of an ELF core (as QEMU's `dump-guest-memory` writes it),
+/// else the whole file.
 ///
 /// # Errors
 /// [`Error::Read`].
@@ -178,10 +174,10 @@ fn core_segments(file: &File) -> Option<Vec<Segment>> {
     Some(loads.map(segment).collect())
 }
 
-/// Looks for the region. Where several are good, the newest session is taken.
+/// Finds the region; of several valid ones, that of the newest session.
 ///
 /// # Errors
-/// Says what was found instead.
+/// [`Error`] describes what was found instead.
 pub fn region(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
     let read = |source| Error::Read {
         path: path.display().to_string(),
@@ -240,7 +236,7 @@ pub fn region(path: &Path, segments: &[Segment]) -> Result<Found, Error> {
     })
 }
 
-/// Pages of the segment that begin with the magic number.
+/// Offsets of the segment's pages that begin with the magic number.
 fn candidates(file: &mut File, segment: &Segment) -> io::Result<Vec<u64>> {
     let magic = magic().to_le_bytes();
     let mut found = Vec::new();
@@ -248,7 +244,7 @@ fn candidates(file: &mut File, segment: &Segment) -> io::Result<Vec<u64>> {
     let end = segment.offset.saturating_add(segment.len);
     let mut at = segment.offset;
     while let Some(data) = next_data(file, at, end)? {
-        // Down to a page of the segment.
+        // Round down to a page of the segment.
         at = data - (data - segment.offset) % REGION_ALIGN as u64;
         let want = usize::try_from(end - at)
             .unwrap_or(usize::MAX)
@@ -271,8 +267,8 @@ fn candidates(file: &mut File, segment: &Segment) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// The next byte from `at` on that is not in a hole of a sparse file. Reading a guest's untouched
-/// memory would be slow, and fill it.
+/// Offset of the next byte at or after `at` that is not in a hole of a sparse file. Reading a
+/// guest's untouched memory would be slow and would fill the holes.
 fn next_data(file: &File, at: u64, end: u64) -> io::Result<Option<u64>> {
     if at >= end {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! As much of the QEMU Machine Protocol as finding a machine's memory takes (QEMU's
+//! The part of the QEMU Machine Protocol that is needed to find a machine's memory (QEMU's
 //! docs/interop/qmp-spec.txt).
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use crate::locate;
 
-/// How long QEMU may take for an answer.
+/// Time limit for an answer of QEMU.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it may take from the guest's end to its own.
+/// Time limit for QEMU's end after the guest's.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// And for a copy of the memory.
+/// Time limit for a copy of the memory.
 const LONG_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Why a machine could not be asked.
+/// Why QEMU could not be asked for the machine's memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nobody listens.
+    /// Nothing listens at the socket.
     #[error(
         "cannot connect to {socket}: {source}; it must be the socket of a running QEMU's option \
          -qmp unix:PATH,server=on,wait=off"
@@ -29,29 +29,31 @@ pub enum Error {
     Connect {
         /// The socket.
         socket: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// It says nothing, or nothing that QEMU would say.
-    #[error("{socket} does not answer as QEMU's -qmp does: {reason}")]
+    /// There is no answer, or not one of QEMU's.
+    #[error("{socket} does not answer like QEMU's -qmp: {reason}")]
     Silent {
         /// The socket.
         socket: String,
-        /// What there is instead.
+        /// What was received instead.
         reason: String,
     },
-    /// QEMU refuses something.
+    /// QEMU refuses a command.
     #[error("QEMU refuses {command}: {reason}")]
     Refused {
         /// The command.
         command: String,
-        /// What QEMU says.
+        /// QEMU's reason.
         reason: String,
     },
-    /// The host cannot see into the memory.
+    /// The host cannot map the memory.
     #[error(
-        "the machine's memory is not a shared file ({what}), so that it cannot be read while it runs: start QEMU with -M ..,memory-backend=m and \
-         -object memory-backend-file,id=m,size=..,mem-path=..,share=on, or have it stopped once for a copy by --snapshot"
+        "the machine's memory is not a shared file ({what}), so it cannot be read while the \
+         machine runs; start QEMU with -M ..,memory-backend=m and -object \
+         memory-backend-file,id=m,size=..,mem-path=..,share=on, or use --snapshot to stop it once \
+         for a copy"
     )]
     NotShared {
         /// What it is.
@@ -63,8 +65,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
-    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    /// The cause: [`InvalidInput`](io::ErrorKind::InvalidInput) for the request,
+    /// [`InvalidData`](io::ErrorKind::InvalidData) for the input, anything else for the system.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::NotShared { .. } | Error::Silent { .. } => io::ErrorKind::InvalidData,
@@ -73,16 +75,15 @@ impl Error {
         }
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
-    /// the message says it.
+    /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Error::Silent { .. } => {
-                Some("see that nobody else is connected to it, and that it is QEMU's")
+                Some("check that it is QEMU's and that no other program is connected to it")
             }
-            Error::Refused { .. } => {
-                Some("see that QEMU may write to the trace directory, and is no older than 5.0")
-            }
+            Error::Refused { .. } => Some(
+                "check that QEMU may write to the trace directory, and is at least version 5.0",
+            ),
             Error::Image(error) => error.advice(),
             Error::Connect { .. } | Error::NotShared { .. } => None,
         }
@@ -93,17 +94,17 @@ impl Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) file: PathBuf,
-    /// Physical address of its first byte, where that is known.
+    /// Physical address of its first byte, if known.
     pub(crate) base: Option<u64>,
 }
 
-/// What became of a machine, as far as its socket tells.
+/// State of the machine, as reported by its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Runs,
     /// The guest powered itself off, or was reset with `-no-reboot`.
     PoweredOff,
-    /// QEMU has gone.
+    /// QEMU ended.
     Gone,
 }
 
@@ -112,15 +113,15 @@ pub(crate) enum Fate {
 pub(crate) struct Qmp {
     socket: BufReader<UnixStream>,
     name: String,
-    /// The beginning of a line whose end has not come.
+    /// An incomplete line.
     line: Vec<u8>,
-    /// What the last event about the machine's end said, and when it came.
+    /// The last event about the machine's end, and its time.
     fate: Fate,
     ended: Option<Instant>,
 }
 
 impl Qmp {
-    /// Connects and agrees on the protocol.
+    /// Connects and negotiates the protocol.
     pub(crate) fn connect(path: &Path) -> Result<Qmp, Error> {
         let name = path.display().to_string();
         let connect = |source| Error::Connect {
@@ -132,7 +133,7 @@ impl Qmp {
         Qmp::over(socket, name)
     }
 
-    /// Agrees on the protocol with whoever is at the other end.
+    /// Negotiates the protocol over this socket.
     fn over(socket: UnixStream, name: String) -> Result<Qmp, Error> {
         let mut qmp = Qmp {
             socket: BufReader::new(socket),
@@ -143,7 +144,7 @@ impl Qmp {
         };
         let greeting = qmp.answer()?;
         if greeting.get("QMP").is_none() {
-            return Err(qmp.silent("its greeting is another"));
+            return Err(qmp.silent("its greeting is different"));
         }
         qmp.command("qmp_capabilities", Value::Null)?;
         Ok(qmp)
@@ -163,7 +164,7 @@ impl Qmp {
             .read_until(b'\n', &mut self.line)
             .map_err(|error| match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                    self.silent("nothing comes; is another program connected to it?")
+                    self.silent("no answer; is another program connected to it?")
                 }
                 _ => self.silent(error),
             })?;
@@ -171,10 +172,10 @@ impl Qmp {
             return Err(self.silent("it was closed"));
         }
         let line = std::mem::take(&mut self.line);
-        serde_json::from_slice(&line).map_err(|_| self.silent("it sends something else than JSON"))
+        serde_json::from_slice(&line).map_err(|_| self.silent("it sends something other than JSON"))
     }
 
-    /// Has QEMU do something, and waits until it is done.
+    /// Runs a command and waits for its result.
     pub(crate) fn command(&mut self, name: &str, arguments: Value) -> Result<Value, Error> {
         let mut text = if arguments.is_null() {
             json!({"execute": name})
@@ -211,7 +212,7 @@ impl Qmp {
         self.command("qom-get", json!({"path": path, "property": property}))
     }
 
-    /// Takes note of an event.
+    /// Notes an event.
     fn note(&mut self, event: &Value) {
         if event.get("event").and_then(Value::as_str) == Some("SHUTDOWN") {
             self.ended.get_or_insert_with(Instant::now);
@@ -222,10 +223,10 @@ impl Qmp {
         }
     }
 
-    /// What has become of the machine; does not wait.
+    /// The machine's state; does not wait.
     pub(crate) fn fate(&mut self) -> Fate {
-        // Other CPUs may run for a little while after the event of the guest's end; then QEMU ends,
-        // unless its options keep it.
+        // Other CPUs may run for a while after the event of the guest's end; then QEMU ends, unless
+        // its options prevent it.
         let closed = self.listen();
         let over = closed || self.ended.is_some_and(|ended| ended.elapsed() >= FAREWELL);
         match (over, self.fate) {
@@ -235,7 +236,7 @@ impl Qmp {
         }
     }
 
-    /// Takes what QEMU has said meanwhile; whether it has gone.
+    /// Reads QEMU's messages so far; returns whether it has closed the connection.
     fn listen(&mut self) -> bool {
         if self.socket.get_mut().set_nonblocking(true).is_err() {
             return true;
@@ -261,12 +262,12 @@ impl Qmp {
                 Err(_) => break true,
             }
         };
-        // If that fails, so does the next command.
+        // If this fails, the next command fails, too.
         let _ = self.socket.get_mut().set_nonblocking(false);
         closed
     }
 
-    /// Where the machine's main memory is, if the host can see into it.
+    /// The file of the machine's main memory, if the host can map it.
     pub(crate) fn memory(&mut self) -> Result<Memory, Error> {
         let arch = self.command("query-target", Value::Null)?;
         let arch = arch
@@ -310,7 +311,7 @@ impl Qmp {
         })
     }
 
-    /// A path of QEMU's, from here.
+    /// Resolves a path that is relative to QEMU's working directory.
     fn resolve(&self, path: PathBuf) -> PathBuf {
         if path.is_absolute() {
             return path;
@@ -321,8 +322,8 @@ impl Qmp {
         }
     }
 
-    /// Has QEMU write the machine's memory to `file`, as an ELF core. The machine stands still for
-    /// as long as that takes, and goes on by itself.
+    /// Lets QEMU write the machine's memory to `file`, as an ELF core. The machine is stopped
+    /// meanwhile and resumes by itself.
     pub(crate) fn copy_memory(&mut self, file: &Path) -> Result<(), Error> {
         let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let protocol = format!("file:{}", path.display());
@@ -335,7 +336,7 @@ impl Qmp {
     }
 }
 
-/// The working directory of the process at the other end.
+/// Working directory of the process at the other end.
 #[cfg(target_os = "linux")]
 fn working_directory(socket: &UnixStream) -> Option<PathBuf> {
     let peer = rustix::net::sockopt::socket_peercred(socket).ok()?;
@@ -351,8 +352,8 @@ fn working_directory(_socket: &UnixStream) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Talks to somebody who greets, answers each line with one of these, says the last by itself,
-    /// and then hangs up.
+    /// Runs `client` against a server that greets, answers each line with one of `answers`, sends
+    /// `last` unasked, and then closes the connection.
     fn talk<R>(answers: &[&str], last: &str, client: impl FnOnce(&mut Qmp) -> R) -> R {
         let (ours, theirs) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
@@ -369,7 +370,7 @@ mod tests {
                     say(r#"{"timestamp": {"seconds": 1}, "event": "RESUME"}"#);
                     say(answer);
                 }
-                // Who has asked all that it wants hangs up first.
+                // A client that is done may close the connection first.
                 let _ = (&theirs).write_all(format!("{last}\r\n").as_bytes());
             });
             client(&mut Qmp::over(ours, "socket".to_owned()).unwrap())
@@ -450,7 +451,7 @@ mod tests {
             Fate::Gone
         );
         assert_eq!(fate(RESUME), Fate::Gone);
-        // It runs until it has said otherwise, or hung up.
+        // The machine runs until the socket reports otherwise or is closed.
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut qmp = Qmp {
             socket: BufReader::new(ours),

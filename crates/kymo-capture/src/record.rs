@@ -1,4 +1,4 @@
-//! Recording a machine that is started for it.
+//! Starts a machine and records it.
 
 use std::fs;
 use std::io::{self, BufRead};
@@ -16,7 +16,7 @@ use crate::source::{self, MemoryOutcome, MemorySource, PortSource, Source};
 
 pub use crate::source::Progress;
 
-/// An interrupt this long after the first is a second one: some programs send the same one twice.
+/// Minimum time between two interrupts of the user: some programs send the same interrupt twice.
 const AGAIN: Duration = Duration::from_millis(300);
 
 /// Why nothing was recorded.
@@ -26,25 +26,25 @@ pub enum Error {
     /// The machine cannot be run.
     #[error(transparent)]
     Qemu(#[from] qemu::Error),
-    /// Its memory or its port gave no trace.
+    /// No trace could be read from its memory or port.
     #[error(transparent)]
     Source(#[from] source::Error),
-    /// The machine ended, or its time was over, and its kernel had not started a trace.
+    /// The machine ended, or hit its time limit, before its kernel started a trace.
     #[error("the machine {ending} before its kernel had {}: {}", if *.sending { "sent anything over its port" } else { "started a trace" }, first_step(.ending, *.sending))]
     NotStarted {
         /// How it ended.
         ending: Ending,
-        /// It was to send its trace.
+        /// Whether the machine was to send its trace.
         sending: bool,
     },
-    /// This system has no sockets that a machine's port could be connected to.
-    #[error("a machine's port can be listened to on Unix systems only: record `--via memory`")]
+    /// This system has no sockets for a machine's port.
+    #[error("recording over a port works only on Unix systems; use `--via memory`")]
     NoPorts,
 }
 
 impl Error {
-    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
-    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    /// The cause: [`InvalidInput`](io::ErrorKind::InvalidInput) for the request,
+    /// [`InvalidData`](io::ErrorKind::InvalidData) for the input, anything else for the system.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::Qemu(error) => error.kind(),
@@ -54,8 +54,7 @@ impl Error {
         }
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
-    /// the message says it.
+    /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Error::Qemu(error) => error.advice(),
@@ -70,26 +69,26 @@ impl Error {
 
 fn first_step(ending: &Ending, sending: bool) -> &'static str {
     match (ending, sending) {
-        (Ending::Status(_), _) => "see what it printed",
-        (_, false) => "see that it calls Kymo's `start`",
+        (Ending::Status(_), _) => "see its output",
+        (_, false) => "check that it calls Kymo's `start`",
         (_, true) => {
-            "see that it knows the word kymo=send and has a driver for virtio serial ports"
+            "check that it supports the word kymo=send and has a driver for virtio serial ports"
         }
     }
 }
 
-/// Why a recording ended. In each case the trace is complete as far as it goes.
+/// Why a recording ended. In each case the trace is complete up to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The machine powered itself off.
     PoweredOff,
-    /// QEMU ended with another status than 0, or was killed.
+    /// QEMU ended with a nonzero status, or was killed.
     Status(ExitStatus),
-    /// The time limit was reached; the machine was ended.
+    /// The time limit was reached, which ended the machine.
     TimeLimit,
-    /// The recording was as long as it should be; the machine was ended.
+    /// The requested duration elapsed, which ended the machine.
     Duration,
-    /// The user interrupted; the machine was ended.
+    /// The user interrupted the recording, which ended the machine.
     Interrupted,
 }
 
@@ -102,26 +101,26 @@ impl std::fmt::Display for Ending {
                 None => write!(f, "was ended by a {status}"),
             },
             Ending::TimeLimit => f.write_str("was ended at the time limit"),
-            Ending::Duration => f.write_str("was ended after the duration that was asked for"),
+            Ending::Duration => f.write_str("was ended after the requested duration"),
             Ending::Interrupted => f.write_str("was ended by an interrupt"),
         }
     }
 }
 
-/// The way that a trace takes out of the machine.
+/// How a trace leaves the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Via {
-    /// Kymo reads it in the machine's memory; the guest does nothing for it.
+    /// Kymo reads it in the machine's memory, without help from the guest.
     #[default]
     Memory,
     /// A program in the guest reads it by system calls and sends it over a port.
     Syscall,
-    /// Each of them, to directories of their own: `memory` and `syscall`.
+    /// Both ways, to the directories `memory` and `syscall`.
     Both,
 }
 
 impl Via {
-    /// Where the trace out of the memory goes, if there is one.
+    /// Directory of the trace that is read from memory, if there is one.
     pub fn memory(self, out: &Path) -> Option<PathBuf> {
         match self {
             Via::Memory => Some(out.to_owned()),
@@ -130,7 +129,7 @@ impl Via {
         }
     }
 
-    /// Where the trace goes that the guest sends, if there is one.
+    /// Directory of the trace that the guest sends, if there is one.
     pub fn syscall(self, out: &Path) -> Option<PathBuf> {
         match self {
             Via::Memory => None,
@@ -140,33 +139,33 @@ impl Via {
     }
 }
 
-/// What to do.
+/// Options of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The machine.
     pub launch: &'a Launch,
     /// The trace directory.
     pub out: &'a Path,
-    /// The way out of the machine.
+    /// How the trace leaves the machine.
     pub via: Via,
-    /// Ends the recording, and the machine, this long after the kernel has begun it.
+    /// Ends the recording, and the machine, this long after the kernel started its trace.
     pub duration: Option<Duration>,
     /// Ends the machine after this time.
     pub timeout: Option<Duration>,
-    /// How long a guest that sends has to send the rest, once it was asked to.
+    /// How long to wait for the rest of the trace after asking the guest to stop.
     pub grace: Duration,
-    /// Leaves the RAM file where it is.
+    /// Keeps the RAM file.
     pub keep_ram: bool,
-    /// Becomes true when the user interrupts. Taken back when it was seen, so that a second
-    /// interrupt is seen too.
+    /// Set when the user interrupts. Reset when it has been handled, so that a second interrupt is
+    /// noticed.
     pub interrupted: &'a AtomicBool,
-    /// Gets what the machine writes to its serial port, whole lines where they come in one piece;
-    /// on a thread of its own. `None`: it goes to this program's standard output.
+    /// Receives the machine's serial output, split at line ends if possible, on a separate thread.
+    /// `None` sends it to this program's standard output.
     pub console: Option<fn(&[u8])>,
 }
 
 impl<'a> Options<'a> {
-    /// Out of the memory, to the machine's own end or an interrupt.
+    /// Options to record from memory until the machine ends or the user interrupts.
     pub fn new(launch: &'a Launch, out: &'a Path, interrupted: &'a AtomicBool) -> Options<'a> {
         let grace = Duration::from_secs(10);
         let via = Via::Memory;
@@ -184,38 +183,38 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What was recorded.
+/// Result of a recording.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// What was read in the memory, where that was asked for and the kernel had started.
+    /// The trace from memory, if it was asked for and the kernel had started one.
     pub memory: Option<MemoryOutcome>,
-    /// What the guest sent, where it was to.
+    /// The trace that the guest sent, if it was asked for.
     pub received: Option<Received>,
-    /// The guest was asked to send the rest, and has not said that it had.
+    /// Why there is no confirmation that the guest sent the rest, if it was asked to.
     pub unanswered: Option<Unanswered>,
     /// Why it ended.
     pub ending: Ending,
 }
 
-/// Why a guest that was asked to send the rest was not waited for any longer.
+/// Why the wait for the rest of a guest's trace ended without its confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// Its time was over, or the machine ended.
+    /// The grace time elapsed, or the machine ended.
     InTime,
     /// The user interrupted again.
     Interrupted,
 }
 
-/// The default place of the RAM file: hidden in the trace directory, where readers pass it over.
+/// The default RAM file: hidden in the trace directory, so that readers ignore it.
 pub fn ram_file(out: &Path) -> PathBuf {
     out.join(".ram")
 }
 
-/// Runs the machine to its end and writes what it records to the directory `out`, which exists and
-/// is empty. `progress` is called about every two milliseconds.
+/// Runs the machine and writes its trace to the directory `out`, which must exist and be empty.
+/// `progress` is called about every two milliseconds.
 ///
 /// # Errors
-/// See [`Error`]. The machine is ended in every case.
+/// See [`Error`]. The machine is ended in any case.
 pub fn record(
     options: &Options<'_>,
     mut progress: impl FnMut(Progress),
@@ -223,7 +222,7 @@ pub fn record(
     let ram = options.launch.ram().clone();
     let result = run(options, &ram, &mut progress);
     if !options.keep_ram && ram.file == ram_file(options.out) {
-        // It may never have been made.
+        // The file may never have been created.
         let _ = fs::remove_file(&ram.file);
     }
     result
@@ -263,20 +262,20 @@ fn run(
         cut_short: false,
     };
     let result = recording.run(&mut machine, (memory, port), progress);
-    // The pipe ends with the machine.
+    // Ending the machine closes the pipe.
     drop(machine);
     if let Some(console) = console {
-        // A panic in there was reported by the thread itself.
+        // A panic was already reported by the thread itself.
         let _ = console.join();
     }
     result
 }
 
-/// Hands over what comes, cut at line ends.
+/// Passes the serial output on, split at line ends.
 fn copy(serial: impl io::Read, console: fn(&[u8])) {
     let mut serial = io::BufReader::new(serial);
     let mut line = Vec::new();
-    // Ends with the pipe, or with an error on it.
+    // Runs until the pipe is closed or fails.
     while serial
         .read_until(b'\n', &mut line)
         .is_ok_and(|read| read > 0)
@@ -286,13 +285,13 @@ fn copy(serial: impl io::Read, console: fn(&[u8])) {
     }
 }
 
-/// What a machine's port is connected to.
+/// The host's end of a machine's port.
 #[cfg(unix)]
 type Line = std::os::unix::net::UnixStream;
 #[cfg(not(unix))]
 type Line = fs::File;
 
-/// The ways out of the machine that are taken.
+/// The sources that are read.
 type Sources = (Option<MemorySource>, Option<PortSource<Line>>);
 
 /// Starts the machine with a port, whose trace goes to `out`.
@@ -322,15 +321,15 @@ fn spawn_with_port(
     Err(Error::NoPorts)
 }
 
-/// A recording on the run.
+/// A running recording.
 struct Recording<'a> {
     options: &'a Options<'a>,
     started: Instant,
-    /// When the kernel had begun a session, for all that can be seen here.
+    /// When the kernel's session was first noticed.
     begun: Option<Instant>,
-    /// Why and when the guest was asked to send the rest.
+    /// Why and when the guest was asked to stop.
     asked: Option<(Ending, Instant)>,
-    /// The user has interrupted again while the guest sent the rest.
+    /// Whether the user interrupted again while the guest was sending the rest.
     cut_short: bool,
 }
 
@@ -349,8 +348,8 @@ impl Recording<'_> {
         self.finish(ending, sources)
     }
 
-    /// Whether the machine has ended; ends it where the user or a clock says so and the guest has
-    /// had time to send the rest.
+    /// Whether the machine has ended. Ends it if the user or a time limit requires it and the guest
+    /// has had time to send the rest.
     fn ending(
         &mut self,
         machine: &mut Qemu,
@@ -365,7 +364,7 @@ impl Recording<'_> {
             } else {
                 Ending::Status(status)
             };
-            // A guest that was asked to stop may well power off then.
+            // A guest may power off when it is asked to stop.
             let asked = self
                 .asked
                 .filter(|_| status.success())

@@ -11,18 +11,18 @@ use crate::record::{OTHER_OUT, progress_bar, seconds, show, watch_interrupts};
 use crate::recover::address;
 use crate::summary;
 
-/// For `--help`.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
   kymo attach /dev/shm/guest.ram --out trace             until Ctrl-C, or until the machine or its session ends
   kymo attach /dev/shm/guest.ram --out trace --duration 5
   kymo attach --qmp qmp.sock --out trace
   kymo attach --qmp qmp.sock --snapshot --out trace      stops the machine while its memory is copied
 
-The machine's memory must be a file that is shared with it: -M ..,memory-backend=m -object memory-backend-file,id=m,size=..,mem-path=..,share=on.
-The machine is not asked for anything and not stopped (but for --snapshot). The trace begins with what the rings still hold. In a session that
-waits for a host to empty its rings, that is done, unless another kymo does it already.";
+The machine's memory must be a shared file: -M ..,memory-backend=m -object memory-backend-file,id=m,size=..,mem-path=..,share=on.
+The machine is neither asked for anything nor stopped (except by --snapshot). The trace begins with what the rings still hold. If the
+session waits for a host to empty its rings, kymo does so, unless another kymo already does.";
 
-/// The command line.
+/// Command line of `kymo attach`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The file that holds the machine's memory.
@@ -32,20 +32,21 @@ pub struct Arguments {
         conflicts_with = "qmp"
     )]
     ram: Option<PathBuf>,
-    /// The socket of QEMU's option -qmp, by which the file and the machine's end are found.
+    /// The socket of QEMU's option -qmp; kymo asks it for the memory file and for the machine's
+    /// end.
     #[arg(long, value_name = "SOCKET")]
     qmp: Option<PathBuf>,
     /// The new trace directory.
     #[arg(long, short)]
     out: PathBuf,
-    /// Leaves the machine so many seconds after the recording has begun.
+    /// Detach this many seconds after the recording began.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "snapshot")]
     duration: Option<Duration>,
-    /// Physical address of the file's first byte, where it is not 0, 0x40000000 or 0x80000000.
+    /// Physical address of the file's first byte, if not 0, 0x40000000 or 0x80000000.
     #[arg(long, value_parser = address, conflicts_with = "qmp")]
     base: Option<u64>,
-    /// Has QEMU stop the machine, copy its memory, and let it run on; takes the trace out of the
-    /// copy. Works with any memory.
+    /// Let QEMU stop the machine, copy its memory and resume it, and read the trace from the copy.
+    /// Works with any memory.
     #[arg(long, requires = "qmp", conflicts_with = "ram")]
     snapshot: bool,
 }
@@ -66,7 +67,7 @@ fn machine(arguments: &Arguments) -> anyhow::Result<Machine<'_>> {
     }
 }
 
-/// `kymo attach`.
+/// Runs `kymo attach`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let machine = machine(arguments)?;
     let made = create_directory(&arguments.out, OTHER_OUT)?;
@@ -89,8 +90,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     );
     if attached.only_looked {
         message!(
-            "kymo: another program empties the rings of this session, or nobody may; this one has \
-             only looked."
+            "kymo: the rings were read without emptying them: another program empties them, or the \
+             memory is read-only."
         );
     }
     Ok(Code::Ok)

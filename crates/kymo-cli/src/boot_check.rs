@@ -1,20 +1,20 @@
-//! Whether a kernel did what the word `kymo=` of its command line asked for.
+//! Checks whether a kernel followed the word `kymo=` of its command line.
 
 use std::path::Path;
 
 use kymo_capture::qemu::Boot;
 use kymo_ctf::{Item, Trace};
 
-/// Events that are looked at: a kernel that does not read the word shows it early.
+/// Number of events to check: a kernel that ignores the word records other events early.
 const LOOKED_AT: usize = 100_000;
 
-/// Prints what the kernel evidently did not do; gives whether there was anything. `not_rolling`: it
-/// was asked to keep the newest events and says that it does not.
+/// Prints which requests the kernel evidently ignored; returns whether there were any.
+/// `not_rolling`: the kernel was asked to keep the newest events and reports that it does not.
 pub fn report(trace: &Path, boot: &Boot, not_rolling: bool) -> bool {
     if not_rolling {
         message!(
-            "kymo: the kernel was asked to keep the newest events and keeps the oldest: does it \
-             read the word kymo= of its command line?"
+            "kymo: the kernel keeps the oldest events, although it was asked to keep the newest; \
+             does it read the word kymo= of its command line?"
         );
     }
     let stray = if boot.events.is_empty() {
@@ -24,7 +24,7 @@ pub fn report(trace: &Path, boot: &Boot, not_rolling: bool) -> bool {
     };
     if let Some(name) = &stray {
         message!(
-            "kymo: the kernel was asked for events {} and recorded {name}: does it read the word \
+            "kymo: the kernel was asked to record {} and recorded {name}; does it read the word \
              kymo= of its command line?",
             boot.events.join(",")
         );
@@ -32,10 +32,10 @@ pub fn report(trace: &Path, boot: &Boot, not_rolling: bool) -> bool {
     not_rolling || stray.is_some()
 }
 
-/// The name of an event that was not asked for. Names and states, which have streams of their own, explain
-/// others and are always there, as is what Kymo says of itself.
+/// The name of the first event that was not asked for. Kernels always record the names and states
+/// in the `names_` streams, which explain other events, and Kymo's own events.
 fn stray(trace: &Path, boot: &Boot) -> Option<String> {
-    // A trace that cannot be read is found out by whoever reads it.
+    // A trace that cannot be read is reported when it is read.
     let items = Trace::open(trace).ok()?.events().take(LOOKED_AT);
     let event = |item| {
         if let Ok(Item::Event(event)) = item {

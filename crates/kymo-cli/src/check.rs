@@ -1,4 +1,4 @@
-//! `kymo check`: whether a trace's events fit together, and are what somebody expects.
+//! `kymo check`: checks a trace for contradictions, and against expectations.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use crate::input;
 use crate::report::{pass, seconds};
 use crate::summary::thousands;
 
-/// For `--help`.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
   kymo check trace && echo fine
   kymo check trace --no-losses
   kymo check trace --expect boot.toml
   kymo check trace --json | jq '.first[].message'
 
-Rules: switch-chain, one-cpu, after-end, irq-pair, syscall-pair, lock-held. None is applied where the state is unknown: before a
-CPU's first switch, and after events were lost.
+Rules: switch-chain, one-cpu, after-end, irq-pair, syscall-pair, lock-held. No rule applies where the state is unknown: before a
+CPU's first switch, and after a loss.
 
-An expectation file (TOML) says what this trace is to hold; the book's chapter \"Checking a trace\" has all of it:
+An expectation file (TOML) states what the trace must contain; the book's chapter \"Checking a trace\" has the reference:
 
   [[expect]]
   name = \"A yields before it sleeps\"
@@ -42,33 +42,33 @@ An expectation file (TOML) says what this trace is to hold; the book's chapter \
   losses = \"events\"
   count = 0
 
-Exit codes: 1 where a rule is broken or an expectation fails; 3 where the file cannot be used, or is about what this trace does not record.";
+Exit codes: 1 if a rule is violated or an expectation fails; 3 if the file cannot be used, or expects events that the trace does not record.";
 
-/// The command line.
+/// Command line of `kymo check`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The trace directory.
     trace: PathBuf,
-    /// One JSON object instead of lines.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Lost events are findings too.
+    /// Report lost events as findings.
     #[arg(long)]
     no_losses: bool,
-    /// A file that says what the trace is to hold; several may be given.
+    /// An expectation file; may be repeated.
     #[arg(long, value_name = "FILE")]
     expect: Vec<PathBuf>,
 }
 
-/// Does it.
+/// Checks the trace and prints what was found.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    // What the files say is looked at before the trace, which may be large.
+    // Parse the files before reading the trace, which may be large.
     let files: Vec<(&Path, Expectations)> = arguments
         .expect
         .iter()
         .map(|file| read(file))
         .collect::<Result<_, _>>()?;
-    // What a file expects is looked up in one trace's metadata.
+    // Expectations are resolved in the metadata of a single trace.
     let trace = match files.is_empty() {
         true => input::of_one_clock(&arguments.trace)?,
         false => input::one(&arguments.trace)?,
@@ -116,20 +116,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
 fn read(file: &Path) -> anyhow::Result<(&Path, Expectations)> {
     let text = fs::read(file).map_err(|error| {
         BadInput(format!(
-            "{} cannot be read: {error}; give an expectation file",
+            "cannot read {}: {error}; give an expectation file",
             file.display()
         ))
     })?;
     let text = String::from_utf8(text).map_err(|_| {
         BadInput(format!(
-            "{} is no text: give an expectation file, which is TOML in UTF-8",
+            "{} is not UTF-8; give an expectation file (TOML)",
             file.display()
         ))
     })?;
     let expectations = Expectations::parse(&text).map_err(|error| unusable(file, &error))?;
     if expectations.is_empty() {
         let sentence = format!(
-            "{} expects nothing: give it [[expect]] tables (kymo check --help shows some)",
+            "{} has no [[expect]] table; add some (kymo check --help shows examples)",
             file.display()
         );
         return Err(BadInput(sentence).into());
@@ -139,7 +139,7 @@ fn read(file: &Path) -> anyhow::Result<(&Path, Expectations)> {
 
 fn unusable(file: &Path, error: &ExpectError) -> BadInput {
     BadInput(format!(
-        "{}, {error}; mend it there (kymo check --help shows expectations)",
+        "{}, {error}; correct it (kymo check --help shows examples)",
         file.display()
     ))
 }
@@ -174,7 +174,7 @@ fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> Strin
         );
         let losses = report.losses.events.saturating_add(report.losses.packets);
         if losses > 0 {
-            line += "; events were lost, and nothing is known of them";
+            line += "; lost events could not be checked";
         }
         lines.push(line);
     }
@@ -204,7 +204,7 @@ fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> Strin
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// One that is not as expected, on a line.
+/// An item that violates an expectation, on one line.
 fn one_text(begin: i64, found: &Found) -> String {
     let at =
         |nanos: Option<i128>| seconds(begin, nanos.and_then(|nanos| i64::try_from(nanos).ok()));

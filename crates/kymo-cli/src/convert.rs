@@ -1,4 +1,4 @@
-//! `kymo convert`: a trace as another trace.
+//! `kymo convert`: rewrites a trace.
 
 use std::path::{Path, PathBuf};
 
@@ -11,26 +11,25 @@ use crate::progress::Progress;
 use crate::select::{self, Select, Verdict};
 use crate::summary::thousands;
 
-/// For `--help`.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
-  kymo convert trace mended                       everything that can be read, so that every reader opens it
+  kymo convert trace mended                       everything readable, in a form that every reader opens
   kymo convert trace part --from 0.25 --to +5ms --cpu 0,2-3
   kymo convert trace part --event 'sched_*' --event page_fault
-  kymo convert trace new --ctf2                   in CTF 2 instead of CTF 1.8
+  kymo convert trace new --ctf2                   as CTF 2 instead of CTF 1.8
   kymo convert kernel ust both                    two traces in one directory
 
-The input is any trace of CTF 1.8 or CTF 2, or a directory of several. What is selected keeps its names, values, times and order; what was
-lost stays counted, with the times between which it was lost. Of several traces each becomes a directory of its own below OUT, which
-readers open as one; times are selected in each from its own beginning, unless they are written with @. A damaged trace is written as far
-as it can be read; the exit code is 3 then.";
+The input is any trace of CTF 1.8 or CTF 2, or a directory of several. Selected events keep their names, values, times and order; losses keep
+their counts and the times between which they occurred. Each of several traces gets its own directory below OUT, which readers open as one
+trace; times select from the beginning of each trace, unless written with @. A damaged trace is written up to the damage, with exit code 3.";
 
-/// The command line.
+/// Command line of `kymo convert`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The trace directory; may be several.
+    /// The trace directories.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The new trace directory, which must be new or empty.
+    /// The output directory, new or empty.
     out: PathBuf,
     /// Write CTF 2, which fewer programs read.
     #[arg(long)]
@@ -39,10 +38,11 @@ pub struct Arguments {
     selection: select::Options,
 }
 
-/// Runs the command.
+/// Runs `kymo convert`.
 ///
 /// # Errors
-/// If a trace cannot be read or converted, or the selection names what no trace has.
+/// If a trace cannot be read or converted, or if the selection names an event, thread or CPU that
+/// does not exist.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let Arguments { traces, out, .. } = arguments;
     let mut opened = Vec::new();
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         match one(trace, select, place, arguments.ctf2) {
             Ok(converted) => add(&mut total, converted),
             Err(error) => {
-                // Where there was no room, what is there is whole and may be of use.
+                // If the disk is full, the packets written so far are whole; keep them.
                 if !error
                     .downcast_ref::<kymo_ctf::WriteError>()
                     .is_some_and(kymo_ctf::WriteError::is_full)
@@ -79,7 +79,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     for (trace, select) in opened.iter().zip(&mut selects) {
         select.look_for_missing(&trace.map());
     }
-    // A CPU or thread that only one of several traces has is there.
+    // A CPU or thread is missing only if every trace lacks it.
     let missing: Vec<Usage> = selects.iter().filter_map(Select::missing).collect();
     if total.damage.is_none()
         && missing.len() == selects.len()
@@ -95,7 +95,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
 }
 
-/// Where each trace goes: one to the directory itself, several to directories of their names in it.
+/// Output directory of each trace: `out` itself for a single trace, otherwise a directory named
+/// after the trace in `out`.
 fn places(traces: &[PathBuf], out: &Path) -> Vec<PathBuf> {
     if traces.len() == 1 {
         return vec![out.to_owned()];
@@ -146,10 +147,10 @@ fn add(total: &mut Converted, more: Converted) {
     total.damage = total.damage.take().or(more.damage);
 }
 
-/// How much was written, and what was mended.
+/// Prints how much was written and what was repaired.
 fn say(converted: &Converted, out: &Path, partial: bool) {
     if partial && converted.events == 0 {
-        message!("kymo: no event of the trace is in this selection.");
+        message!("kymo: the selection matches no event of the trace.");
         return;
     }
     let plural = if converted.events == 1 { "" } else { "s" };
@@ -161,8 +162,8 @@ fn say(converted: &Converted, out: &Path, partial: bool) {
     let mended = [
         (
             converted.clamped,
-            "time stamp stepped back and became the one before",
-            "time stamps stepped back and became the one before",
+            "time stamp stepped back and was set to the previous one",
+            "time stamps stepped back and were set to the previous one",
         ),
         (
             converted.closed,
@@ -171,13 +172,13 @@ fn say(converted: &Converted, out: &Path, partial: bool) {
         ),
         (
             converted.counters,
-            "counter stepped back and goes on",
-            "counters stepped back and go on",
+            "counter stepped back and was continued",
+            "counters stepped back and were continued",
         ),
     ];
     let mended = mended.into_iter().filter(|(count, ..)| *count > 0);
     for (index, (count, one, several)) in mended.enumerate() {
-        sentence.push_str(if index == 0 { "; mended: " } else { ", " });
+        sentence.push_str(if index == 0 { "; repaired: " } else { ", " });
         sentence.push_str(&format!(
             "{} {}",
             thousands(count),

@@ -4,18 +4,18 @@ use std::error::Error;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-/// What a verb ends with.
+/// Exit code of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// It worked.
+    /// Success.
     Ok = 0,
-    /// It worked, and found something that the user will want to know in a script.
+    /// Success, with findings that a script may want to act on.
     Findings = 1,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage = 2,
     /// The input cannot be used.
     BadInput = 3,
-    /// Something is missing on this machine, or the system refuses something.
+    /// Something is missing on this machine, or a system call failed.
     Environment = 4,
 }
 
@@ -25,7 +25,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// A command line that makes no sense, found after clap accepted it.
+/// An invalid command line that clap accepted.
 #[derive(Debug)]
 pub struct Usage(pub String);
 
@@ -42,13 +42,13 @@ impl Usage {
         ErrorKind::InvalidInput
     }
 
-    /// The sentence says it.
+    /// Always `None`: the sentence includes the advice.
     fn advice(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// An input that cannot be used, found by the command itself.
+/// Unusable input, detected by the command itself.
 #[derive(Debug)]
 pub struct BadInput(pub String);
 
@@ -65,22 +65,22 @@ impl BadInput {
         ErrorKind::InvalidData
     }
 
-    /// The sentence says it.
+    /// Always `None`: the sentence includes the advice.
     fn advice(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// An error that says what is to blame and what can be done about it.
+/// An error that names its cause and gives advice.
 ///
-/// What is to blame is an [`ErrorKind`]: `InvalidInput`, the command line; `InvalidData`, the input;
-/// anything else, this machine.
+/// The cause is an [`ErrorKind`]: `InvalidInput` for the command line, `InvalidData` for the input,
+/// anything else for this machine.
 trait Explained {
     fn kind(&self) -> ErrorKind;
     fn advice(&self) -> Option<&'static str>;
 }
 
-/// Every type of error that explains itself, by its own methods of these names.
+/// Implements [`Explained`] for each error type by calling its inherent methods of these names.
 macro_rules! explained {
     ($($error:ty),* $(,)?) => {
         $(impl Explained for $error {
@@ -112,7 +112,7 @@ explained!(
 );
 
 impl Code {
-    /// The code for an error: by what is to blame, wherever in the chain.
+    /// The exit code for an error, by the first [`Explained`] error in its chain.
     pub fn of(error: &anyhow::Error) -> Code {
         match error.chain().find_map(explained).map(Explained::kind) {
             Some(ErrorKind::InvalidInput) => Code::Usage,
@@ -122,7 +122,7 @@ impl Code {
     }
 }
 
-/// An error on one line: what is wrong, and what can be done where the sentence does not say it.
+/// An error on one line: the sentence, and the advice if the sentence does not include it.
 pub fn message(error: &anyhow::Error) -> String {
     let sentence = sentence(error);
     let advice = error
@@ -132,7 +132,7 @@ pub fn message(error: &anyhow::Error) -> String {
     let Some(advice) = advice else {
         return sentence;
     };
-    // Some sentences end with a full stop, others with nothing.
+    // Some sentences end with a full stop, some do not.
     match sentence.strip_suffix('.') {
         Some(_) => {
             let mut letters = advice.chars();
@@ -152,7 +152,7 @@ fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();
-        // An error may name its cause in its own sentence.
+        // An error's own sentence may already include its cause.
         if !text.contains(&cause) {
             if !text.is_empty() {
                 text.push_str(": ");

@@ -6,11 +6,11 @@ use kymo_ctf::{ClockClass, Metadata, Trace};
 
 use crate::exit::Usage;
 
-/// Opens the trace in `directory`, or the directory's several traces, whatever they are of.
+/// Opens the trace in `directory`, or all traces below it, related or not.
 pub fn any(directory: &Path) -> anyhow::Result<Trace> {
     if directory.is_file() {
         let sentence = format!(
-            "{} is a file: give the trace's directory",
+            "{} is a file; give the trace directory",
             directory.display()
         );
         return Err(Usage(sentence).into());
@@ -18,8 +18,8 @@ pub fn any(directory: &Path) -> anyhow::Result<Trace> {
     Ok(Trace::open(directory)?)
 }
 
-/// Opens the trace in `directory`, or several of one clock, such as a kernel's and its programs':
-/// what happened in them can be put in one order.
+/// Opens the trace in `directory`, or several traces that share a clock, such as a kernel's and its
+/// programs'. Their events can be merged into one order.
 pub fn of_one_clock(directory: &Path) -> anyhow::Result<Trace> {
     let trace = any(directory)?;
     let parts = trace.parts();
@@ -31,22 +31,22 @@ pub fn of_one_clock(directory: &Path) -> anyhow::Result<Trace> {
     });
     match share || trace.is_one() {
         true => Ok(trace),
-        false => Err(several(&trace, "of different metadata here, without a clock of all").into()),
+        false => Err(several(&trace, "with different metadata and no common clock").into()),
     }
 }
 
-/// Opens the trace in `directory`; several only if all have the same metadata, as the parts of one
-/// that a tracer cut into several have.
+/// Opens the trace in `directory`, or several traces with the same metadata, such as the parts into
+/// which a tracer split one trace.
 pub fn one(directory: &Path) -> anyhow::Result<Trace> {
     let trace = any(directory)?;
     match trace.is_one() {
         true => Ok(trace),
-        false => Err(several(&trace, "of different metadata here").into()),
+        false => Err(several(&trace, "with different metadata").into()),
     }
 }
 
-/// Whether times of the two are of the same clock: one of the same identity, or both of known
-/// origin.
+/// Whether times of both traces can be compared: their clocks have the same identity, or both
+/// clocks have the same known origin.
 fn share_a_clock(one: &Metadata, other: &Metadata) -> bool {
     let (Some(one), Some(other)) = (one.clocks().first(), other.clocks().first()) else {
         return false;
@@ -65,7 +65,7 @@ fn several(trace: &Trace, what: &str) -> Usage {
         .collect();
     let more = if parts.len() > 3 { ", ..." } else { "" };
     Usage(format!(
-        "there are {} traces {what} ({}{more}): give the directory of one",
+        "found {} traces {what} ({}{more}); give the directory of one",
         parts.len(),
         shown.join(", ")
     ))

@@ -1,4 +1,4 @@
-//! `kymo lint`: what is wrong with a trace, and where.
+//! `kymo lint`: reports errors in a trace and their positions.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,33 +13,33 @@ pub const EXAMPLES: &str = "Examples:
   kymo lint trace/metadata
   kymo lint trace --json | jq .message
 
-Exit codes: 0 nothing was found; 1 the trace can be read, and this is wrong with it; 3 the metadata or trace cannot be used.";
+Exit codes: 0 no findings; 1 findings in a trace that can be read; 3 the metadata or trace cannot be used.";
 
-/// Command line.
+/// Command line of `kymo lint`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A trace's directory, or a metadata file alone.
+    /// A trace directory, or a metadata file.
     input: PathBuf,
-    /// One JSON object a line instead of text.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
-    /// Threads to read the streams with.
+    /// Number of threads that read the streams.
     #[arg(long, default_value_t = 1)]
     jobs: usize,
 }
 
-/// One thing that is wrong.
+/// One finding.
 struct Finding {
-    /// `error` where reading ended, `warning` where it went on.
+    /// `error` or `warning`.
     severity: &'static str,
-    /// File, and where in it.
+    /// The file and the position in it.
     place: String,
     message: String,
-    /// The line of the metadata, before the column and from it on.
+    /// The metadata line, split at the column.
     shown: Option<[String; 2]>,
 }
 
-/// Runs the command.
+/// Runs `kymo lint`.
 ///
 /// # Errors
 /// If the input cannot be read at all, or the output cannot be written.
@@ -73,8 +73,8 @@ fn metadata(
     read: Result<Metadata, Error>,
     findings: &mut Vec<Finding>,
 ) -> Result<Code, Error> {
-    // Lines are those of the text, also where the file holds it in packets. What is wrong with the
-    // packets themselves is in none.
+    // Positions refer to the metadata text, even if the file stores it in packets. An error in the
+    // packets themselves has no line.
     let text = Metadata::text(bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let mut tell = |severity, error: &MetadataError| {
@@ -121,8 +121,7 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
     let trace = match Trace::open(directory) {
         Ok(trace) => trace,
         Err(Error::Metadata(error)) => {
-            // Of a tree of traces the error does not say which: the first that cannot be read is
-            // shown.
+            // If `directory` holds several traces, the error does not name the one it is from.
             let path = directory.join("metadata");
             let bytes = read(&path).unwrap_or_default();
             return metadata(&path, &bytes, Err(Error::Metadata(error)), findings);
@@ -144,8 +143,8 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
         };
         let goes_on = match problem.consequence {
             Consequence::Clamped => String::new(),
-            Consequence::PacketLost { resumes } => format!("; reading goes on at byte {resumes}"),
-            Consequence::StreamEnds => "; nothing more can be read from there".to_owned(),
+            Consequence::PacketLost { resumes } => format!("; reading resumes at byte {resumes}"),
+            Consequence::StreamEnds => "; the rest of the stream cannot be read".to_owned(),
         };
         findings.push(Finding {
             severity,
@@ -158,7 +157,7 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
         });
     }
     if tally.more_problems > 0 {
-        let message = format!("{} more problems like these", tally.more_problems);
+        let message = format!("{} more problems not listed", tally.more_problems);
         findings.push(Finding {
             severity: "warning",
             place: directory.display().to_string(),
@@ -181,8 +180,8 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
     })
 }
 
-/// What comes before and after `column`, as it is printed. Of a long line, as fragments of CTF 2
-/// often are, it is what is near.
+/// The line before and after `column`, as printed. A long line, common in CTF 2 fragments, is cut
+/// to the text near the column.
 fn around(line: &str, column: usize) -> [String; 2] {
     const NEAR: usize = 80;
     let at = column.saturating_sub(1);

@@ -29,13 +29,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Records and reads traces of kernels that carry Kymo.
+/// Records and reads traces of kernels instrumented with Kymo.
 ///
 /// Data goes to the standard output, messages to the standard error.
 ///
-/// Exit codes: 0 it worked; 1 it worked and found something (the machine failed, or the time limit
-/// ended it; events contradict each other); 2 the command line makes no sense; 3 the input cannot
-/// be used; 4 something is missing on this machine.
+/// Exit codes: 0 success; 1 success, with findings (the machine failed or hit the time limit;
+/// events contradict each other); 2 invalid command line; 3 unusable input; 4 something is missing
+/// on this machine.
 #[derive(Parser)]
 #[command(name = "kymo", version, long_version = version::TEXT.as_str(), verbatim_doc_comment, arg_required_else_help = true)]
 struct Arguments {
@@ -45,42 +45,42 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Runs a kernel under QEMU and writes what it traces to a directory.
+    /// Runs a kernel under QEMU and writes its trace to a directory.
     #[command(after_help = record::EXAMPLES)]
     Record(record::Arguments),
-    /// Reads the trace of a machine that runs already, without disturbing it.
+    /// Records the trace of a machine that is already running, without disturbing it.
     #[command(after_help = attach::EXAMPLES)]
     Attach(attach::Arguments),
-    /// Takes the trace out of the memory of a dead machine: a RAM file, a raw dump, an ELF core.
+    /// Recovers the trace from a dead machine's memory: a RAM file, a raw dump or an ELF core.
     #[command(after_help = recover::EXAMPLES)]
     Recover(recover::Arguments),
-    /// Counts what events and functions cost, in instructions, loads and stores: runs a kernel
-    /// under QEMU with a plugin.
+    /// Measures the cost of events and functions in instructions, loads and stores, by running a
+    /// kernel under QEMU with a plugin.
     #[command(after_help = cost::EXAMPLES)]
     Cost(cost::Arguments),
-    /// Prints a trace, one line an event; reads any CTF trace, 1.8 or 2.
+    /// Prints a trace, one event per line; reads any CTF trace, 1.8 or 2.
     #[command(after_help = DUMP_EXAMPLES)]
     Dump(DumpArguments),
-    /// Says what is wrong with a trace or a metadata text, and where.
+    /// Reports what is wrong with a trace or a metadata file, and where.
     #[command(after_help = lint::EXAMPLES)]
     Lint(lint::Arguments),
-    /// Says what a trace means: who ran and who waited, for what and how long.
+    /// Summarizes a trace: which threads ran, which waited, for what and for how long.
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
-    /// Checks whether a trace's events fit together, and lists those that do not.
+    /// Checks that a trace's events are consistent, and lists those that are not.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Arguments),
-    /// Writes a trace anew as a trace that every CTF reader opens: parts of it, several in one
-    /// place, damaged ones mended.
+    /// Rewrites a trace so that every CTF reader opens it: a part of it, several in one directory,
+    /// or a damaged one repaired.
     #[command(after_help = convert::EXAMPLES)]
     Convert(convert::Arguments),
-    /// Writes a trace as another tool's file: Perfetto, Chrome's viewer, CSV, Parquet.
+    /// Converts a trace to another tool's format: Perfetto, Chrome's viewer, CSV, Parquet.
     #[command(after_help = export::EXAMPLES)]
     Export(export::Arguments),
-    /// Prints a script that completes kymo's command lines in a shell.
+    /// Prints a shell completion script for kymo.
     #[command(after_help = manual::COMPLETIONS)]
     Completions(manual::Shell),
-    /// Writes the manual's pages, one for each verb, to a directory.
+    /// Writes the manual pages, one per verb, to a directory.
     #[command(after_help = manual::PAGES)]
     Man(manual::Directory),
 }
@@ -91,41 +91,39 @@ const DUMP_EXAMPLES: &str = "Examples:
   kymo dump trace --event 'sched_*' --event page_fault --thread worker
   kymo dump trace --from -10ms            the last 10 ms
   kymo dump trace --json | jq .name
-  kymo dump trace --format babeltrace     what babeltrace2 prints
+  kymo dump trace --format babeltrace     as babeltrace2 prints it
   kymo dump trace --count
 
-An event is printed if it is of one of the CPUs, one of the names, one of the threads, and within the times, where these are
-given. Losses are printed wherever they may concern what is selected: by time and CPU. Until a CPU's first switch, and after a loss
-until its next one, it is not known what runs there.";
+An event is printed if it matches every given option: CPU, name, thread and time. Losses are selected by time and CPU only, as the lost
+events may have matched. Which thread runs on a CPU is unknown until the CPU's first switch, and after a loss until the next switch.";
 
 #[derive(clap::Args)]
 struct DumpArguments {
     /// The trace directory.
     trace: PathBuf,
-    /// What an event looks like.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = dump::Format::Kymo, conflicts_with = "json")]
     format: dump::Format,
-    /// One JSON object a line instead of text: the same as --format json.
+    /// Print one JSON object per line; short for --format json.
     #[arg(long)]
     json: bool,
-    /// UTC with --format babeltrace, which otherwise has the machine's own time, or that of TZ.
+    /// Print times in UTC with --format babeltrace, which otherwise uses local time or TZ.
     #[arg(long)]
     clock_gmt: bool,
-    /// How many events there are by name, CPU and stream, and how many were lost, instead of the
-    /// events.
+    /// Count the events by name, CPU and stream, and the lost events, instead of printing them.
     #[arg(long)]
     count: bool,
-    /// Threads to count a whole trace with, one stream each at most.
+    /// Number of threads for --count without a selection; each counts whole streams.
     #[arg(long, default_value_t = 1, requires = "count")]
     jobs: usize,
-    /// End at the first thing that cannot be right, such as a time that steps back.
+    /// Stop at the first error in the trace, such as a time that steps back.
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     selection: select::Options,
 }
 
-/// `kymo dump`.
+/// Runs `kymo dump`.
 fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
     let trace = input::any(&arguments.trace)?;
     let mut select = arguments.selection.of(&trace)?;
@@ -144,7 +142,7 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
     let outcome = match (arguments.count, format) {
         (true, dump::Format::Babeltrace) => {
             return Err(exit::Usage(
-                "babeltrace2 has no form for counts: leave --format or --count away".to_owned(),
+                "--format babeltrace cannot print counts; drop --format or --count".to_owned(),
             )
             .into());
         }
@@ -159,7 +157,7 @@ fn dump(arguments: &DumpArguments) -> anyhow::Result<exit::Code> {
         )?,
     };
     if select.is_partial && outcome.events == 0 {
-        message!("kymo: no event of the trace is in this selection.");
+        message!("kymo: the selection matches no event of the trace.");
     }
     Ok(exit::Code::Ok)
 }

@@ -1,4 +1,4 @@
-//! `kymo completions` and `kymo man`: made from the command line's own description.
+//! `kymo completions` and `kymo man`, generated from the definition of the command line.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,31 +9,31 @@ use clap::CommandFactory as _;
 use crate::dump::{deliver, flush};
 use crate::exit::Code;
 
-/// For `--help`.
+/// Examples for `--help`.
 pub const COMPLETIONS: &str = "Examples:
   kymo completions bash > ~/.local/share/bash-completion/completions/kymo
   kymo completions zsh > \"${fpath[1]}/_kymo\"
   kymo completions fish > ~/.config/fish/completions/kymo.fish";
 
-/// For `--help`.
+/// Examples for `--help`.
 pub const PAGES: &str = "Example:
   kymo man ~/.local/share/man/man1 && man kymo-record";
 
-/// For which shell.
+/// Command line of `kymo completions`.
 #[derive(clap::Args)]
 pub struct Shell {
-    /// The shell.
+    /// The shell to complete in.
     shell: clap_complete::Shell,
 }
 
-/// Where to.
+/// Command line of `kymo man`.
 #[derive(clap::Args)]
 pub struct Directory {
-    /// The directory; it is made if it is not there, and pages in it are replaced.
+    /// The output directory; it is created if missing, and existing pages are replaced.
     directory: PathBuf,
 }
 
-/// `kymo completions`.
+/// Prints the completion script.
 pub fn completions(arguments: &Shell) -> anyhow::Result<Code> {
     let mut script = Vec::new();
     clap_complete::generate(
@@ -49,14 +49,14 @@ pub fn completions(arguments: &Shell) -> anyhow::Result<Code> {
     Ok(Code::Ok)
 }
 
-/// `kymo man`.
+/// Writes the manual pages.
 pub fn pages(arguments: &Directory) -> anyhow::Result<Code> {
     let directory = &arguments.directory;
     let written = fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(crate::Arguments::command(), directory));
     written.with_context(|| {
         format!(
-            "cannot write the manual's pages to {}: give a directory that you may write to",
+            "cannot write the manual pages to {}; give a writable directory",
             directory.display()
         )
     })?;

@@ -1,7 +1,7 @@
 //! Messages to the standard error.
 
-/// Prints a line. If nobody takes it, nothing can be done about that; `eprintln!` would end the
-/// program with a panic, and the exit code would no longer say how the work went.
+/// Prints a line to the standard error and ignores failures. `eprintln!` would panic when the
+/// standard error is closed, and the panic would replace the verb's exit code.
 macro_rules! message {
     ($($text:tt)*) => {{
         use std::io::Write as _;

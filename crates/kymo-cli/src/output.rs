@@ -1,4 +1,4 @@
-//! Where output goes: new directories, and never into the trace that is read.
+//! Output directories: new or empty, and never inside the input trace.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -9,26 +9,26 @@ use crate::exit::Usage;
 
 /// An empty directory for a new trace.
 pub struct OutputDirectory {
-    /// The directories that were made for it: itself, and those above it that did not exist.
+    /// The directories that were created: the output directory itself and its missing parents.
     made: Vec<PathBuf>,
 }
 
 impl OutputDirectory {
-    /// Removes the directories that were made and hold nothing.
+    /// Removes the created directories that are empty.
     pub fn undo(&self) {
-        // Fails, rightly, where something is in it.
+        // `remove_dir` refuses a directory that is not empty, which is intended.
         self.made.iter().for_each(|path| drop(fs::remove_dir(path)));
     }
 }
 
-/// Makes the directory for a new trace; refuses one that holds something. `how` tells the user how
-/// to give another one.
+/// Creates the directory for a new trace; refuses one that is not empty. `how` completes the
+/// message with how to choose another one.
 pub fn create_directory(path: &Path, how: &str) -> anyhow::Result<OutputDirectory> {
     match fs::read_dir(path) {
         Ok(mut entries) => {
             if entries.next().is_some() {
                 return Err(Usage(format!(
-                    "{} is not empty: give a new directory for the trace",
+                    "{} is not empty; give a new directory for the trace",
                     path.display()
                 ))
                 .into());
@@ -40,12 +40,13 @@ pub fn create_directory(path: &Path, how: &str) -> anyhow::Result<OutputDirector
                 .ancestors()
                 .take_while(|path| !path.as_os_str().is_empty() && !path.exists());
             let made = made.map(Path::to_owned).collect();
-            fs::create_dir_all(path)
-                .with_context(|| format!("cannot make the directory {} ({how})", path.display()))?;
+            fs::create_dir_all(path).with_context(|| {
+                format!("cannot create the directory {} ({how})", path.display())
+            })?;
             Ok(OutputDirectory { made })
         }
         Err(_) => Err(Usage(format!(
-            "{} is no directory that a trace could be written to: {how}",
+            "{} cannot be used as a trace directory; {how}",
             path.display()
         ))
         .into()),
@@ -56,14 +57,14 @@ pub fn create_directory(path: &Path, how: &str) -> anyhow::Result<OutputDirector
 pub fn refuse_inside(out: &Path, trace: &Path) -> Result<(), Usage> {
     match is_in(out, trace) {
         true => Err(Usage(format!(
-            "the output {} lies inside the input trace; choose another place",
+            "the output {} lies inside the input trace; choose another directory",
             out.display()
         ))),
         false => Ok(()),
     }
 }
 
-/// Whether the output would lie in the directory, or be it.
+/// Whether the output path is the directory or lies inside it.
 fn is_in(out: &Path, directory: &Path) -> bool {
     let Ok(directory) = directory.canonicalize() else {
         return false;
@@ -80,8 +81,8 @@ fn is_in(out: &Path, directory: &Path) -> bool {
     there.is_some_and(|path| path.starts_with(&directory))
 }
 
-/// The path without steps into directories that do not exist and out of them again: these are made
-/// on the way.
+/// The path without `missing/..` pairs. [`Path::canonicalize`] fails on them, but creating the
+/// directories would resolve them.
 fn without_detours(path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for component in path.components() {

@@ -1,11 +1,11 @@
-//! Names by pattern, and the name that was probably meant.
+//! Name patterns, and the closest match for a misspelt name.
 
-/// Whether `pattern` describes the whole of `text`: `*` stands for any characters, `?` for one.
+/// Whether `pattern` matches all of `text`: `*` stands for any characters, `?` for one.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut from) = (0, 0);
-    // The last star, and how much of the text it stands for so far.
+    // The last star, and the end of the text that it matches so far.
     let mut star = None;
     while from < text.len() {
         match pattern.get(at) {
@@ -30,15 +30,15 @@ pub fn matches(pattern: &str, text: &str) -> bool {
         .is_some_and(|rest| rest.iter().all(|&letter| letter == '*'))
 }
 
-/// The one of `names` that takes the fewest changes of a letter from `text`, if it is at most a
-/// third of its letters.
+/// The name with the smallest edit distance from `text`, if that is at most a third of the letters
+/// of `text`.
 pub fn nearest<'a>(text: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names.into_iter().map(|name| (distance(text, name), name));
     let (distance, name) = distances.min()?;
     (distance <= text.chars().count().div_ceil(3)).then_some(name)
 }
 
-/// Letters to be put in, taken out or changed (Levenshtein's distance).
+/// Levenshtein distance: letters to insert, delete or replace.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

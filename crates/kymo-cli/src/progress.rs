@@ -1,4 +1,4 @@
-//! How far the reading of a trace is.
+//! Progress of a pass over a trace.
 
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
@@ -7,19 +7,19 @@ use std::sync::Arc;
 use indicatif::{ProgressBar, ProgressStyle};
 use kymo_ctf::{ItemRef, Trace};
 
-/// Items between two looks at the progress.
+/// Items between two updates of the bar.
 const STRIDE: u64 = 1 << 16;
 
-/// A bar on a terminal; nothing elsewhere.
+/// A progress bar if the standard error is a terminal; otherwise nothing.
 pub struct Progress {
     bar: ProgressBar,
     items: u64,
-    /// Where the reader is in each stream, by its file's name.
+    /// Offset of the current packet in each stream, by stream name.
     offsets: HashMap<Arc<str>, u64>,
 }
 
 impl Progress {
-    /// For a pass over this trace.
+    /// Starts the bar for a pass over this trace.
     pub fn new(trace: &Trace) -> Progress {
         let bytes = trace
             .stream_files()
@@ -42,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// This item was read.
+    /// Counts an item that was read.
     pub fn pass(&mut self, item: &ItemRef<'_>) {
         self.items += 1;
         if let ItemRef::Event(event) = item
@@ -55,12 +55,12 @@ impl Progress {
         }
     }
 
-    /// So many bytes more were read.
+    /// Advances the bar by this many bytes.
     pub fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
     }
 
-    /// The pass is over.
+    /// Clears the bar at the end of the pass.
     pub fn done(&self) {
         self.bar.finish_and_clear();
     }

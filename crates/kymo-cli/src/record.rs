@@ -17,7 +17,7 @@ use crate::exit::Code;
 use crate::output::create_directory;
 use crate::{boot_check, summary};
 
-/// For `--help`.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
   kymo record my-kernel.elf --out trace
   kymo record my-kernel.elf --out trace --duration 10 --rolling --events 'sched_*,irq_handler_*'
@@ -25,21 +25,22 @@ pub const EXAMPLES: &str = "Examples:
   kymo record my-kernel.elf --out trace --via both
   kymo record --out trace -- qemu-system-riscv64 -M virt -smp 4 -m 1G -kernel my-kernel.elf -nographic
 
-The standard machine is chosen by the kernel: for RISC-V (64 bits) QEMU's `virt`; for x86-64 `q35`, and the kernel needs a PVH entry note.
-With a command of your own, only a memory backend is added to it, and what --via, --rolling and --events ask for. The machine is ended when
-kymo ends, however that happens; the trace holds whole packets at every moment.
+The kernel selects the standard machine: QEMU's `virt` for RISC-V (64 bits); `q35` for x86-64, where the kernel needs a PVH entry note.
+To a command of your own, kymo adds only a memory backend and what --via, --rolling and --events need. The machine ends when kymo ends,
+however that happens. The trace always consists of whole packets.
 
---rolling, --events and --via are said to the kernel by the word kymo= of its command line, as in kymo=start,rolling,events=irq_*:sched_switch;
-a kernel that does not read it does as it likes, and kymo says so.";
+--rolling, --events and --via are passed to the kernel in the word kymo= of its command line, as in kymo=start,rolling,events=irq_*:sched_switch.
+If the trace shows that the kernel ignored them, kymo reports it.";
 
-/// The way out of the machine.
+/// How the trace leaves the machine.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Way {
-    /// Kymo reads the machine's memory; the guest does nothing for it.
+    /// Kymo reads the machine's memory, without help from the guest.
     Memory,
-    /// A program in the guest reads by system calls and sends over a virtio serial port.
+    /// A program in the guest reads the trace by system calls and sends it over a virtio serial
+    /// port.
     Syscall,
-    /// Each of them, to OUT/memory and OUT/syscall.
+    /// Both ways, to OUT/memory and OUT/syscall.
     Both,
 }
 
@@ -53,10 +54,10 @@ impl From<Way> for Via {
     }
 }
 
-/// The command line.
+/// Command line of `kymo record`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The kernel, an ELF file; or nothing, and a QEMU command after `--`.
+    /// The kernel, an ELF file; omit it to give a QEMU command after `--`.
     #[arg(required_unless_present = "command", conflicts_with = "command")]
     kernel: Option<PathBuf>,
     /// The new trace directory.
@@ -65,33 +66,34 @@ pub struct Arguments {
     /// How the trace leaves the machine.
     #[arg(long, value_enum, default_value = "memory")]
     via: Way,
-    /// Ends the recording so many seconds after the kernel has begun it, and the machine with it.
+    /// End the recording, and the machine, this many seconds after the kernel started its trace.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Asks the kernel to keep the newest events where a ring is full, instead of the oldest.
+    /// Ask the kernel to overwrite the oldest events when a ring is full, instead of dropping new
+    /// ones.
     #[arg(long)]
     rolling: bool,
-    /// Asks the kernel to record these events only: names, separated by commas; a name may end with
+    /// Ask the kernel to record only these events: names separated by commas; a name may end with
     /// `*`.
     #[arg(long, value_name = "NAMES")]
     events: Option<String>,
-    /// CPUs of the standard machine.
+    /// Number of CPUs of the standard machine.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=512), conflicts_with = "command")]
     cpus: u32,
     /// The kernel's command line on the standard machine.
     #[arg(long, conflicts_with = "command")]
     append: Option<String>,
-    /// Counts instructions instead of running freely (`-icount shift=0,sleep=off`, and on x86 a
-    /// fixed clock of the day): the same run again gives the same trace.
+    /// Let the machine's time advance with its instructions (`-icount shift=0,sleep=off`, and a
+    /// fixed wall clock on x86), so that every run gives the same trace.
     #[arg(long, conflicts_with = "command")]
     deterministic: bool,
-    /// Ends the machine after so many seconds, whatever it does; the exit code is 1 then.
+    /// End the machine after this many seconds in any case, with exit code 1.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// How long a guest that sends its trace may take to send the rest, once it was asked to stop.
+    /// How long to wait, after asking the guest to stop, for the rest of the trace that it sends.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
     grace: Duration,
-    /// Leaves the machine's memory in the trace directory, as `.ram`, for `kymo recover`.
+    /// Keep the machine's memory in the trace directory, as `.ram`, for `kymo recover`.
     #[arg(long)]
     keep_ram: bool,
     /// Your own QEMU command.
@@ -99,33 +101,34 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// A time on the command line.
+/// Parses a number of seconds on the command line.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
-        .map_err(|_| "a number of seconds, such as 30 or 0.5".to_owned())?;
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| "a number of seconds that is not negative".to_owned())
+        .map_err(|_| "expected a number of seconds, such as 30 or 0.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        "the number of seconds must not be negative, and must be less than 2^64".to_owned()
+    })
 }
 
-/// How another directory is given.
-pub const OTHER_OUT: &str = "give another one with --out";
+/// Advice for errors about the output directory.
+pub const OTHER_OUT: &str = "choose another one with --out";
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
 
-/// From now on, interrupts are noted and end nothing by themselves.
+/// Installs a handler that sets the returned flag on an interrupt instead of ending the program.
 pub fn watch_interrupts() -> anyhow::Result<&'static AtomicBool> {
     ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed))
-        .context("cannot watch for interrupts (start kymo from another shell)")?;
+        .context("cannot handle interrupts (start kymo from another shell)")?;
     Ok(&INTERRUPTED)
 }
 
-/// The machine's console and the progress bar share the terminal: the bar makes way for each line.
+/// Prints a console line. The progress bar, which shares the terminal, is suspended meanwhile.
 fn print(line: &[u8]) {
     let write = || {
         let mut out = std::io::stdout().lock();
-        // A reader of the console that went away does not end the recording.
+        // The recording goes on if the reader of the console goes away.
         let _ = out.write_all(line).and_then(|()| out.flush());
     };
     match BAR.get() {
@@ -134,7 +137,7 @@ fn print(line: &[u8]) {
     }
 }
 
-/// `kymo record`.
+/// Runs `kymo record`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let ram = record::ram_file(&arguments.out);
     let via = Via::from(arguments.via);
@@ -193,7 +196,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     })
 }
 
-/// Prints what was recorded; gives whether anything is wrong with it.
+/// Prints what was recorded; returns whether anything is wrong with it.
 fn report(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> bool {
     let mut found = false;
     let mut how = format!("the machine {}; ", recorded.ending);
@@ -209,14 +212,14 @@ fn report(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> 
                 if memory.another_session {
                     message!(
                         "kymo: the kernel started another session after this one; the trace has \
-                         the first only."
+                         only the first."
                     );
                 }
                 let not_rolling = boot.rolling && memory.overflow != Overflow::Overwrite;
                 found |= boot_check::report(&out, boot, not_rolling);
             }
             None => {
-                message!("kymo: {how}there was no trace in its memory.");
+                message!("kymo: {how}found no trace in its memory.");
                 found = true;
             }
         }
@@ -234,28 +237,28 @@ fn report(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> 
             Some(Unanswered::InTime) => {
                 let grace = arguments.grace.as_secs_f64();
                 message!(
-                    "kymo: the guest was asked to stop and did not say within {grace} s that it \
-                     had; the trace holds what had arrived."
+                    "kymo: the guest did not confirm within {grace} s that it had stopped; the \
+                     trace holds what had arrived."
                 );
             }
             Some(Unanswered::Interrupted) => {
                 message!(
-                    "kymo: the guest was asked to stop and not waited for any longer; the trace \
-                     holds what had arrived."
+                    "kymo: interrupted while waiting for the guest to stop; the trace holds what \
+                     had arrived."
                 );
             }
             None if received.closed.is_none() => {
                 message!(
-                    "kymo: the machine ended before the guest had said that all was sent; the \
-                     trace holds what had arrived."
+                    "kymo: the machine ended before the guest had sent everything; the trace holds \
+                     what had arrived."
                 );
             }
             None => {}
         }
         if received.another_session {
             message!(
-                "kymo: the guest opened another session after this one; the trace has the first \
-                 only."
+                "kymo: the guest opened another session after this one; the trace has only the \
+                 first."
             );
         }
         found |= !received.is_whole();
@@ -270,7 +273,7 @@ fn report(recorded: &Recorded, arguments: &Arguments, via: Via, boot: &Boot) -> 
     found
 }
 
-/// A progress bar, on a terminal only: elsewhere it would fill a log.
+/// A progress bar; hidden if the standard error is not a terminal, where it would fill a log.
 pub fn progress_bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -282,7 +285,7 @@ pub fn progress_bar() -> ProgressBar {
     bar
 }
 
-/// Shows on the bar where a recording stands.
+/// Shows the state of a recording on the bar.
 pub fn show(bar: &ProgressBar, progress: Progress) {
     if bar.is_hidden() {
         return;

@@ -9,13 +9,13 @@ use crate::output::create_directory;
 use crate::record::OTHER_OUT;
 use crate::summary;
 
-/// For `--help`.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
-  kymo recover trace/.ram --out recovered        a RAM file that `kymo record --keep-ram` left
+  kymo recover trace/.ram --out recovered        a RAM file from `kymo record --keep-ram`
   kymo recover guest.core --out recovered        from QEMU's `dump-guest-memory`
   kymo recover board.bin --base 0x80000000 --out recovered";
 
-/// The command line.
+/// Command line of `kymo recover`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The memory image.
@@ -23,24 +23,24 @@ pub struct Arguments {
     /// The new trace directory.
     #[arg(long, short)]
     out: PathBuf,
-    /// Physical address of the image's first byte, where the image is not an ELF core and does not
-    /// begin at 0, 0x40000000 or 0x80000000.
+    /// Physical address of the image's first byte; needed unless the image is an ELF core or begins
+    /// at 0, 0x40000000 or 0x80000000.
     #[arg(long, value_parser = address)]
     base: Option<u64>,
 }
 
-/// An address on the command line.
+/// Parses an address on the command line.
 pub fn address(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| "an address is a number such as 0x80000000".to_owned())
+    parsed.map_err(|_| "expected an address, such as 0x80000000".to_owned())
 }
 
-/// `kymo recover`.
+/// Runs `kymo recover`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    // A directory as the image is a trace that was recorded, not memory.
+    // A directory is probably a recorded trace, given by mistake.
     if arguments.image.is_dir() {
         let ram = arguments.image.join(".ram");
         let hint = match ram.exists() {

@@ -1,4 +1,4 @@
-//! `kymo report`: what a trace means, as tables or JSON.
+//! `kymo report`: the analysis of a trace, as tables or JSON.
 
 mod text;
 
@@ -15,26 +15,26 @@ use crate::exit::Code;
 use crate::input;
 use crate::progress::Progress;
 
-/// For `--help`.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
   kymo report trace | less
   kymo report trace --json | jq '.wake_latency.worst'
   kymo report trace --json | jq '.locks[] | select(.longest_wait.ns > 1000000)'
 
-A table is printed where the trace has events for it. Times are seconds since the trace began; in JSON, nanoseconds from the
-clock's origin, and everything is there. `-` is unknown: nothing is guessed where events were lost.";
+A table is printed if the trace has events for it. Times are seconds since the trace began. JSON has every table in full, with times in
+nanoseconds from the clock's origin. `-` is unknown: nothing is guessed where events were lost.";
 
-/// The command line.
+/// Command line of `kymo report`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The trace directory.
     trace: PathBuf,
-    /// One JSON object with all tables.
+    /// Print one JSON object with all tables.
     #[arg(long)]
     json: bool,
 }
 
-/// Does it.
+/// Analyses the trace and prints the report.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let trace = input::of_one_clock(&arguments.trace)?;
     let (report, damage) = pass(&trace, Analysis::new(trace.metadata()), |_, _| ());
@@ -52,8 +52,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
 }
 
-/// Reads the whole trace; `look` sees each item after the analysis. Gives the first stream's damage
-/// besides, if there is any.
+/// Reads the whole trace through the analysis and passes each item to `look` afterwards. The second
+/// value is the first damage that was found, if any.
 pub fn pass(
     trace: &Trace,
     mut analysis: Analysis,

@@ -1,4 +1,4 @@
-//! Which events are meant: by time, CPU, event and thread.
+//! Selection of events by time, CPU, event and thread.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
@@ -10,31 +10,31 @@ use crate::exit::Usage;
 use crate::pattern::{matches, nearest};
 use crate::progress::Progress;
 
-/// The command line's part of it.
+/// The selection options of the command line.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Selection")]
 pub struct Options {
-    /// Not before this time: seconds as they are printed (0.25), or with ns, us, ms, s, min
-    /// (250ms); -10ms is 10 ms before the trace's last event, @5003000000 is what JSON has as
-    /// time_ns.
+    /// Only events at or after this time, in seconds as printed (0.25) or with a unit ns, us, ms, s
+    /// or min (250ms); -10ms is 10 ms before the trace's last event, @5003000000 a time_ns of the
+    /// JSON output.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = begin)]
     pub from: Option<Moment>,
-    /// Not after this time, which belongs to the selection; the forms are the same, and +5ms is 5
-    /// ms after --from.
+    /// Only events at or before this time, written as for --from; +5ms is 5 ms after --from.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = moment)]
     pub to: Option<Moment>,
-    /// Only these CPUs: 0,2-3.
+    /// Only these CPUs, such as 0,2-3.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = cpus)]
     pub cpu: Vec<RangeInclusive<u64>>,
-    /// Only events of this name; `*` stands for any characters, `?` for one. May be given several
-    /// times, or as a list with commas.
+    /// Only events of this name; `*` stands for any characters, `?` for one. May be repeated or be
+    /// a comma-separated list.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub event: Vec<String>,
-    /// Only what was recorded on its CPU while this thread ran, interrupts included, and events
-    /// that name it: whose field tid, vtid or ..._tid has its number. May be given several times.
+    /// Only events that were recorded while this thread ran, interrupts included, and events that
+    /// name it in a field tid, vtid or ..._tid. May be repeated or be a comma-separated list.
     #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
     pub tid: Vec<u64>,
-    /// The same for all threads that are ever called so in the trace; `*` and `?` as for --event.
+    /// As --tid, for all threads that have this name anywhere in the trace; `*` and `?` as for
+    /// --event.
     #[arg(long, value_name = "PATTERN")]
     pub thread: Vec<String>,
 }
@@ -44,9 +44,9 @@ pub struct Options {
 pub enum Moment {
     /// Since the trace began.
     SinceBegin(i128),
-    /// Before the last event.
+    /// Before the trace's last event.
     BeforeEnd(i128),
-    /// After the selection's beginning.
+    /// After `--from`.
     AfterFrom(i128),
     /// Since the clock's origin.
     SinceOrigin(i128),
@@ -59,18 +59,22 @@ fn moment(text: &str) -> Result<Moment, String> {
         Some(("@", rest)) => rest.parse().ok().map(Moment::SinceOrigin),
         _ => duration(text).map(Moment::SinceBegin),
     };
-    parsed.ok_or_else(|| "a time is written as 0.25, 250ms, -10ms (before the end), @5003000000, or for --to +5ms".to_owned())
+    parsed.ok_or_else(|| {
+        "expected a time such as 0.25, 250ms, -10ms (before the end) or @5003000000; for --to also \
+         +5ms"
+            .to_owned()
+    })
 }
 
 fn begin(text: &str) -> Result<Moment, String> {
     match moment(text)? {
-        Moment::AfterFrom(_) => Err("only --to can be told from --from on".to_owned()),
+        Moment::AfterFrom(_) => Err("only --to can be relative to --from".to_owned()),
         moment => Ok(moment),
     }
 }
 
-/// Nanoseconds: digits, a point and more digits if need be, a unit if it is not seconds. What is
-/// smaller than 1 ns is left out.
+/// Parses a duration into nanoseconds: a decimal number and an optional unit, by default seconds.
+/// Truncates to whole nanoseconds.
 fn duration(text: &str) -> Option<i128> {
     let (number, unit) = text.split_at(
         text.find(|c: char| c.is_ascii_alphabetic())
@@ -110,35 +114,35 @@ fn cpus(text: &str) -> Result<RangeInclusive<u64>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
-        _ => Err("CPUs are written as 0,2-3".to_owned()),
+        _ => Err("expected CPUs such as 0,2-3".to_owned()),
     }
 }
 
-/// What to do with an item.
+/// Decision about one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is meant.
+    /// The item is selected.
     Take,
-    /// It is not.
+    /// The item is not selected.
     Leave,
-    /// Neither it nor any that comes after it.
+    /// Neither this item nor any later one is selected.
     End,
 }
 
-/// A selection of one trace's items, which are to be shown to it in order.
+/// Selects items of one trace. [`judge`](Select::judge) must see every item, in order.
 #[derive(Debug, Default)]
 pub struct Select {
-    /// Whether anything may be left out at all.
+    /// Whether the selection may leave anything out.
     pub is_partial: bool,
-    /// Whether the first thing that cannot be right is the end.
+    /// Whether reading stops at the first error.
     pub strict: bool,
-    /// Threads to count a whole trace with.
+    /// Number of threads to count a whole trace with.
     pub jobs: usize,
     from: Option<i128>,
     to: Option<i128>,
     cpus: Vec<RangeInclusive<u64>>,
     seen_cpus: BTreeSet<u64>,
-    /// Stream class and event class.
+    /// Ids of stream class and event class.
     classes: Option<HashSet<(u64, u64)>>,
     threads: Option<Threads>,
 }
@@ -146,13 +150,13 @@ pub struct Select {
 #[derive(Debug, Default)]
 struct Threads {
     tids: HashSet<u64>,
-    /// Those of which there was nothing yet.
+    /// Threads from `--tid` that no event has named yet.
     unseen: BTreeSet<u64>,
-    /// Knows which thread runs.
+    /// Tracks which thread runs on each CPU.
     machine: Machine,
 }
 
-/// What only a pass over the whole trace tells.
+/// The names of threads, which only a pass over the whole trace finds.
 #[derive(Default)]
 struct Survey {
     names: BTreeSet<(String, u64)>,
@@ -162,7 +166,7 @@ impl Survey {
     fn of(trace: &Trace) -> Survey {
         let mut survey = Survey::default();
         let mut progress = Progress::new(trace);
-        // Damage is told when the trace is printed.
+        // Damage is reported when the trace is printed.
         let map = trace.map();
         let (mut reader, mut machine) = (map.read(), Machine::new());
         while let Some(item) = reader.next() {
@@ -174,7 +178,7 @@ impl Survey {
         survey
     }
 
-    /// Takes note of the names of threads that the item tells.
+    /// Notes the thread names that the item gives.
     fn names(&mut self, item: &ItemRef<'_>, machine: &Machine) {
         for change in machine.changes() {
             if let Change::Named(Named::Thread(id)) = change
@@ -184,7 +188,7 @@ impl Survey {
                 self.names.insert((name.to_string(), thread.tid));
             }
         }
-        // A program's threads are named by the contexts of its events.
+        // In a user-space trace, the event contexts name the threads.
         if let ItemRef::Event(event) = item
             && let (Some(tid), _) = machine.context(event)
         {
@@ -201,8 +205,8 @@ fn parts<'a>(event: &EventRef<'a>) -> [StructRef<'a>; 3] {
     [event.stream_context(), event.context(), event.fields()]
 }
 
-/// The threads that an event names. 0 in fields other than these stands for nobody, and there for
-/// the idle threads.
+/// The threads that an event names. 0 is an idle thread in `tid`, `vtid`, `prev_tid` and
+/// `next_tid`, and no thread in other fields.
 fn named<'a>(event: &EventRef<'a>) -> impl Iterator<Item = u64> + use<'a> {
     let fields = parts(event).into_iter().flat_map(|part| part.iter());
     let fields = fields
@@ -215,11 +219,11 @@ fn named<'a>(event: &EventRef<'a>) -> impl Iterator<Item = u64> + use<'a> {
 }
 
 impl Options {
-    /// The selection in this trace.
+    /// Resolves the options for this trace.
     ///
     /// # Errors
-    /// [`Usage`] if the trace has no event or thread of a name that is asked for, or if the times
-    /// exclude each other.
+    /// [`Usage`] if no event or thread of the trace matches a given name, or if `--to` is before
+    /// `--from`.
     pub fn of(&self, trace: &Trace) -> anyhow::Result<Select> {
         let survey = if self.thread.is_empty() {
             Survey::default()
@@ -244,7 +248,7 @@ impl Options {
         if let (Some(from), Some(to)) = (from, to)
             && to < from
         {
-            return Err(Usage("--to is before --from: change one of them".to_owned()).into());
+            return Err(Usage("--to is before --from; change one of them".to_owned()).into());
         }
         let is_partial = from.is_some()
             || to.is_some()
@@ -262,9 +266,9 @@ impl Options {
                 .collect();
             if threads.is_empty() {
                 let names = survey.names.iter().map(|(name, _)| name.as_str());
-                let hint = hint(pattern, names, "kymo report lists its threads");
+                let hint = hint(pattern, names, "kymo report lists the threads");
                 return Err(Usage(format!(
-                    "no thread of the trace is called \"{pattern}\": {hint}"
+                    "no thread of the trace is named \"{pattern}\"; {hint}"
                 ))
                 .into());
             }
@@ -293,7 +297,8 @@ impl Options {
             return Ok(None);
         }
         if !trace.is_one() {
-            let sentence = "--event is for one trace, and there are several traces of different metadata here: give the directory of one";
+            let sentence = "--event needs a single trace, and there are several traces with \
+                            different metadata; give the directory of one";
             return Err(Usage(sentence.to_owned()));
         }
         let classes = || {
@@ -311,10 +316,10 @@ impl Options {
                 let hint = hint(
                     pattern,
                     classes().map(|class| &*class.name),
-                    "kymo dump --count lists its events",
+                    "kymo dump --count lists the events",
                 );
                 return Err(Usage(format!(
-                    "the trace describes no event \"{pattern}\": {hint}"
+                    "the trace has no event class \"{pattern}\"; {hint}"
                 )));
             }
             chosen.extend(meant.map(|class| (class.stream_id, class.id)));
@@ -325,19 +330,20 @@ impl Options {
 
 fn hint<'a>(pattern: &str, names: impl IntoIterator<Item = &'a str>, otherwise: &str) -> String {
     match nearest(pattern, names) {
-        Some(name) => format!("is \"{name}\" meant?"),
+        Some(name) => format!("did you mean \"{name}\"?"),
         None => otherwise.to_owned(),
     }
 }
 
 impl Threads {
-    /// Whether the item happened on one of the threads, or names one. Of a loss nobody knows.
+    /// Whether the item happened on one of the threads or names one. Always true for a loss, as the
+    /// lost events may have.
     fn take(&mut self, item: &ItemRef<'_>) -> bool {
         let ItemRef::Event(event) = item else {
             self.machine.add(item);
             return true;
         };
-        // A switch is the last that happens on the thread which leaves.
+        // A switch is the last event of the thread that leaves the CPU.
         let running = event.cpu().and_then(|cpu| self.machine.running(cpu));
         let tid = running.and_then(|id| Some(self.machine.thread(id)?.tid));
         self.machine.add(item);
@@ -351,8 +357,9 @@ impl Threads {
 }
 
 impl Select {
-    /// Reads what may be selected. Only the packets of the selected times are looked at, unless it
-    /// matters what was before: who runs is known from the switches before.
+    /// Reads the items that may be selected. Only packets that overlap the selected times are read,
+    /// unless threads are selected, as which thread runs follows from earlier switches, or `strict`
+    /// is set.
     pub fn read<'m>(&self, map: &'m TraceMap) -> Reader<'m> {
         let reader = map.read().strict(self.strict);
         match self.is_interval() {
@@ -361,7 +368,7 @@ impl Select {
         }
     }
 
-    /// What a conversion has to read.
+    /// The part of the trace that a conversion must read.
     pub fn extent(&self) -> Extent {
         match self.from {
             Some(from) if self.is_interval() => Extent::Since(from),
@@ -374,8 +381,8 @@ impl Select {
         (self.from.is_some() || self.to.is_some()) && self.threads.is_none() && !self.strict
     }
 
-    /// After the last item: looks in the packets that were not read for CPUs that were asked for
-    /// and did not come.
+    /// Searches the whole trace for selected CPUs that have not appeared. Call it after the last
+    /// item.
     pub fn look_for_missing(&mut self, map: &TraceMap) {
         if !self.is_interval() || self.missing().is_none() {
             return;
@@ -390,8 +397,8 @@ impl Select {
         }
     }
 
-    /// What to do with the next item. A loss is meant if it may concern what is: by time and CPU,
-    /// whatever the event and the thread.
+    /// Decides about the next item. A loss is selected by time and CPU only, as the lost events may
+    /// have been of any class and thread.
     pub fn judge(&mut self, item: &ItemRef<'_>) -> Verdict {
         if !self.is_partial {
             return Verdict::Take;
@@ -413,7 +420,8 @@ impl Select {
         if let (Some(to), Some(begin)) = (self.to, begin)
             && begin > to
         {
-            // What was asked for by number must be known to be there before the reading may end.
+            // Read on until every selected CPU and thread has appeared: `missing` reports the
+            // others.
             return if self.missing().is_none() {
                 Verdict::End
             } else {
@@ -442,7 +450,7 @@ impl Select {
         }
     }
 
-    /// After the last item: what was asked for, by number, and is nowhere in the trace.
+    /// A selected CPU or thread that no item named, as an error. Call it after the last item.
     pub fn missing(&self) -> Option<Usage> {
         for range in &self.cpus {
             if self.seen_cpus.range(range.clone()).next().is_none() {
@@ -454,16 +462,17 @@ impl Select {
                 };
                 let there: Vec<String> = self.seen_cpus.iter().map(u64::to_string).collect();
                 let hint = match there.is_empty() {
-                    true => "its events do not say on which CPU they happened; leave --cpu away"
-                        .to_owned(),
-                    false => format!("it has events of CPU {}", there.join(", ")),
+                    true => "its events do not record their CPU; drop --cpu".to_owned(),
+                    false => format!("it has events from CPU {}", there.join(", ")),
                 };
-                return Some(Usage(format!("the trace has no event of {asked}: {hint}")));
+                return Some(Usage(format!(
+                    "the trace has no event from {asked}; {hint}"
+                )));
             }
         }
         let tid = self.threads.as_ref()?.unseen.first()?;
         Some(Usage(format!(
-            "the trace has no event that names thread {tid}: kymo report lists its threads"
+            "the trace has no event that names thread {tid}; kymo report lists the threads"
         )))
     }
 }

@@ -1,4 +1,4 @@
-//! What record, attach and recover say at their end.
+//! The final messages of record, attach and recover.
 
 use kymo::ring::reader::Losses;
 use kymo_capture::Summary;
@@ -17,7 +17,7 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
-/// One line for the whole, one for each channel that lost something.
+/// One line with the totals, and one for each channel with losses.
 pub fn sentences(summary: &Summary) -> String {
     let cpus = cpus(summary);
     let mut text = format!(
@@ -43,7 +43,7 @@ pub fn sentences(summary: &Summary) -> String {
                 "overwritten by newer ones before they were read",
             ),
             (losses.dropped, "dropped because the ring was full"),
-            (losses.unreadable, "behind a hole or damage in a packet"),
+            (losses.unreadable, "after a hole or damage in a packet"),
         ] {
             if count > 0 {
                 text.push_str(&format!("{comma} {} {what}", thousands(count)));
@@ -61,7 +61,7 @@ pub fn sentences(summary: &Summary) -> String {
     for (count, what) in [
         (
             total(|losses| losses.clamped),
-            "time stamps stepped back and were set to the one before",
+            "time stamps stepped back and were set to the previous one",
         ),
         (
             total(|losses| losses.too_large),
@@ -69,7 +69,7 @@ pub fn sentences(summary: &Summary) -> String {
         ),
         (
             total(|losses| losses.abandoned),
-            "packets were given up because a writer had died in them",
+            "packets were abandoned because their writer died",
         ),
     ] {
         if count > 0 {
@@ -79,7 +79,7 @@ pub fn sentences(summary: &Summary) -> String {
     text
 }
 
-/// Bytes, by the largest unit that leaves a number.
+/// A size with its unit: bytes below 10,000, kB below 10 MB, otherwise MB.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{} bytes", thousands(bytes)),
@@ -88,7 +88,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// One line for what a guest has received.
+/// One line for a trace that the guest sent.
 pub fn received(received: &Received) -> String {
     let plural = |count: u64| if count == 1 { "" } else { "s" };
     let packets = format!(
@@ -111,40 +111,40 @@ pub fn received(received: &Received) -> String {
     } else {
         format!("{} event{}", thousands(lost), plural(lost))
     };
-    format!("{packets} {cpus}; by the kernel's own count, {lost} lost.")
+    format!("{packets} {cpus}; the kernel reports {lost} lost.")
 }
 
-/// What was wrong with the line, a sentence each.
+/// Transmission faults, one sentence each.
 pub fn faults(received: &Received) -> Vec<String> {
     let faults = &received.faults;
     let mut lines = Vec::new();
     for (count, what) in [
         (
             faults.missing,
-            "frames are missing, by the numbers of those that came",
+            "frames were lost (their numbers are missing)",
         ),
         (
             faults.unexpected,
-            "frames came again, too late, or made no sense",
+            "frames were duplicated, late or malformed",
         ),
         (
             received.broken,
-            "pieces of channels were no whole packet and are left out",
+            "pieces of channels were not whole packets and are left out",
         ),
     ] {
         if count > 0 {
-            lines.push(format!("on its way, {} {what}.", thousands(count)));
+            lines.push(format!("in transit, {} {what}.", thousands(count)));
         }
     }
     if faults.damaged > 0 {
         let (bytes, places) = (thousands(faults.damaged_bytes), thousands(faults.damaged));
         lines.push(format!(
-            "on its way, {bytes} bytes in {places} places were damaged and are left out."
+            "in transit, {bytes} bytes in {places} places were damaged and are left out."
         ));
     }
     if received.no_metadata {
         lines.push(
-            "the metadata did not arrive whole, so that no reader can open the trace.".to_owned(),
+            "the metadata did not arrive complete, so no reader can open the trace.".to_owned(),
         );
     }
     lines

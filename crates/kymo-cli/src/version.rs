@@ -1,13 +1,13 @@
-//! What `kymo --version` says.
+//! The text of `kymo --version`.
 
 use std::sync::LazyLock;
 
 use kymo::ring::layout::LAYOUT_VERSION;
 
-/// The program's version and those of the formats that it knows.
+/// The program's version and the versions of the formats it supports.
 pub static TEXT: LazyLock<String> = LazyLock::new(|| {
     let dotted = |(major, minor): (u8, u8)| format!("{major}.{minor}");
-    // Both versions that are read can be converted to.
+    // `kymo convert` writes every version that is read.
     let read = kymo_ctf::VERSIONS.map(dotted).join(", ");
     format!(
         "{}\nCommon Trace Format: reads {read}, writes {} (convert: {read})\nregion in memory: \

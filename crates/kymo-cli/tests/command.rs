@@ -142,7 +142,7 @@ fn every_verb_has_a_page_with_its_options() {
     assert_eq!(refused.status.code(), Some(4));
     let text = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        text.contains("may write to") && text.lines().count() == 1,
+        text.contains("writable directory") && text.lines().count() == 1,
         "{text}"
     );
 }

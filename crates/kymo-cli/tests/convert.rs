@@ -187,11 +187,11 @@ fn a_selection_is_what_dump_selects() {
     let out = folder.path("nothing");
     assert_eq!(
         says(0, &["convert", &trace, &out, "--from", "9"]),
-        "kymo: no event of the trace is in this selection.\n"
+        "kymo: the selection matches no event of the trace.\n"
     );
     for (selection, words) in [
-        (["--cpu", "7"], "no event of CPU 7"),
-        (["--event", "x"], "no event \"x\""),
+        (["--cpu", "7"], "no event from CPU 7"),
+        (["--event", "x"], "no event class \"x\""),
         (["--tid", "5"], "thread 5"),
     ] {
         let out = folder.path("refused");
@@ -252,9 +252,10 @@ fn a_damaged_trace_is_written_as_far_as_it_goes() {
     let (out, again) = (folder.path("mended"), folder.path("again"));
     let text = says(0, &["convert", &trace, &out]);
     assert!(
-        text.contains("; mended: ")
+        text.contains("; repaired: ")
             && text.contains(
-                "stepped back and became the one before, 1 packet was never closed and is now"
+                "stepped back and were set to the previous one, 1 packet was never closed and is \
+                 now"
             ),
         "{text}"
     );
@@ -276,9 +277,9 @@ fn what_cannot_be_done_leaves_nothing() {
     for (code, arguments, words) in [
         (2, [&*trace, &*inside], "lies inside the input trace"),
         (2, [&trace, &around], "lies inside the input trace"),
-        (2, [&trace, &full], "is not empty: give a new directory"),
+        (2, [&trace, &full], "is not empty; give a new directory"),
         (2, [&trace, &file], "lies inside the input trace"),
-        (2, [&file, &out], "give the trace's directory"),
+        (2, [&file, &out], "give the trace directory"),
         (3, [&folder.path("nowhere"), &out], "cannot read"),
     ] {
         let text = says(code, &["convert", arguments[0], arguments[1]]);

@@ -12,9 +12,10 @@ use std::process::Command;
 use made::{MS, Made};
 
 /// The beginning of what the user can do.
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 22] = [
     "give", "take", "see", "make", "get", "move", "use", "keep", "build", "install", "mend",
-    "write", "free", "change", "leave",
+    "write", "free", "change", "leave", "add", "check", "choose", "correct", "drop", "start",
+    "try",
 ];
 
 /// Runs it, expects the code, and gives the sentence, which must end with something to do.
@@ -104,10 +105,7 @@ fn traces_that_are_damaged() {
     };
     let last = bytes.len() - 4;
     for (bytes, says) in [
-        (
-            bytes[..bytes.len() - 1].to_vec(),
-            "take what stands before it",
-        ),
+        (bytes[..bytes.len() - 1].to_vec(), "use the part before it"),
         (changed(0, 0), "copy the trace again"),
         (changed(5, 99), "move the file"),
         (changed(20, 99), "give the metadata"),
@@ -210,7 +208,7 @@ fn what_a_trace_does_not_have() {
     ] {
         let text = refused_or_hinted(&[&["dump", trace], &selection[..]].concat());
         assert!(
-            text.contains("kymo") || text.contains("meant?") || text.contains("it has"),
+            text.contains("kymo") || text.contains("did you mean") || text.contains("it has"),
             "{text}"
         );
     }
@@ -305,7 +303,7 @@ fn a_tree_of_different_traces_is_not_one_trace() {
     for verb in verbs {
         let sentence = refused(2, verb);
         assert!(
-            sentence.contains("traces of different metadata here"),
+            sentence.contains("traces with different metadata"),
             "{sentence}"
         );
     }

@@ -293,7 +293,7 @@ fn places_that_cannot_be_written_are_refused_in_a_sentence() {
     assert!(refused(trace, &full, "chrome", 4).contains("cannot write"));
     // What is written there would be taken for a stream.
     for to in ["perfetto", "csv"] {
-        assert!(refused(trace, &trace.join("new"), to, 2).contains("choose another place"));
+        assert!(refused(trace, &trace.join("new"), to, 2).contains("choose another directory"));
         assert!(
             refused(trace, &trace.join("events_0"), to, 2).contains("lies inside the input trace")
         );

@@ -120,7 +120,7 @@ fn streams_are_read_to_their_end() {
     );
     assert!(
         text.contains("byte 16: error: a field needs 64 bits")
-            && text.contains("nothing more can be read"),
+            && text.contains("the rest of the stream cannot be read"),
         "{text}"
     );
     assert_eq!(code, 1);

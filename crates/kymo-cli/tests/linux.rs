@@ -377,6 +377,6 @@ event {{ name = \"app:request\"; fields := struct {{ pid _number; }}; }};
         .output();
     let refused = refused.unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("without a clock of all"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("no common clock"));
     std::fs::remove_dir_all(&both).unwrap();
 }

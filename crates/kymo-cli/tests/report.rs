@@ -965,7 +965,10 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
-        text.starts_with("18 events in 12.00 ms, none lost.\nClock kymo: 1,000,000,000 ticks a second. Two events of one CPU are 100,000 ticks apart at least, and no two"),
+        text.starts_with(
+            "18 events in 12.00 ms, none lost.\nClock kymo: 1,000,000,000 ticks per \
+            second. Different times on one CPU are at least 100,000 ticks apart, and no two"
+        ),
         "{text}"
     );
     for line in [

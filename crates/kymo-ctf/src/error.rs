@@ -1,10 +1,10 @@
-//! What can go wrong, and where.
+//! Errors and their positions.
 
 use std::path::PathBuf;
 
 use crate::class::wide_int::WideInt;
 
-/// A place in a metadata text. Both numbers count from 1; a column is a character, not a byte.
+/// A position in a metadata text. Both numbers count from 1; a column is a character, not a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// Line, from 1.
@@ -30,14 +30,13 @@ impl std::fmt::Display for Position {
     }
 }
 
-/// Metadata that is not TSDL, contradicts itself, or asks for something that this reader does not
-/// support.
+/// Metadata that is malformed, inconsistent or unsupported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("metadata, {position}: {message}")]
 pub struct MetadataError {
-    /// Where the offending text begins.
+    /// Start of the offending text.
     pub position: Position,
-    /// What is wrong with it, as one sentence without a full stop.
+    /// What is wrong, as one sentence without a full stop.
     pub message: String,
 }
 
@@ -50,7 +49,7 @@ impl MetadataError {
     }
 }
 
-/// Everything that reading a trace can answer with instead of data.
+/// An error in reading a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -65,75 +64,75 @@ pub enum Error {
     /// The metadata cannot be used, so nothing of the trace can be read.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// A stream stopped making sense. Everything before this place was delivered.
+    /// A stream is damaged. Everything before this offset was delivered.
     #[error("{file}, packet {packet}, byte {offset}: {reason}")]
     Stream {
         /// Name of the stream file.
         file: String,
-        /// The packet's place in its file, from 0.
+        /// Index of the packet in its file, from 0.
         packet: u64,
-        /// Offset in the file of the byte that could not be read as what it should be.
+        /// File offset of the byte that could not be decoded.
         offset: u64,
         /// What is wrong there.
         reason: DecodeError,
-        /// Offset in the file of the packet with which reading goes on; `None` if nothing more can
-        /// be read from it.
+        /// File offset of the packet at which reading resumes; `None` if nothing more can be read.
         resumes: Option<u64>,
     },
 }
 
 impl Error {
-    /// Always [`InvalidData`](std::io::ErrorKind::InvalidData): the trace is to blame.
+    /// Always [`InvalidData`](std::io::ErrorKind::InvalidData): every error is in the trace.
     pub fn kind(&self) -> std::io::ErrorKind {
         std::io::ErrorKind::InvalidData
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
-    /// the message says it.
+    /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                "get the right to read it, or take a copy that you may read"
+                "get read permission, or use a copy that you can read"
             }
             Error::Io { .. } => "give the directory of a CTF trace, with its metadata",
-            Error::Metadata(_) => "give a trace in CTF 1.8 or CTF 2, or mend the metadata there",
+            Error::Metadata(_) => "give a trace in CTF 1.8 or CTF 2, or correct the metadata there",
             Error::Stream { reason, .. } => reason.advice(),
         })
     }
 }
 
-/// What is wrong with the bytes of a stream.
+/// An error in the bytes of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// A field reaches over the end of its packet's content.
+    /// A field extends past the end of its packet's content.
     #[error("a field needs {needed} bits, but the packet's content has only {left} more")]
     UnexpectedEnd {
-        /// Bits that the field or its alignment takes.
+        /// Bits that the field or its alignment needs.
         needed: u64,
-        /// Bits that are left.
+        /// Remaining bits.
         left: u64,
     },
     /// The file ends inside a packet.
     #[error("the file ends inside this packet, {available} bytes after the packet's first")]
     Truncated {
-        /// Bytes of the packet that are there.
+        /// Bytes of the packet that exist.
         available: u64,
     },
     /// Reading the file failed.
     #[error("the stream cannot be read further: {0}")]
     Io(String),
     /// The packet does not begin with the magic number of CTF.
-    #[error("a packet should begin here with the magic number 0xc1fc1fc1, but there is {0:#010x}")]
+    #[error("expected a packet with the magic number 0xc1fc1fc1, found {0:#010x}")]
     BadMagic(u64),
     /// The packet belongs to another trace.
-    #[error("the packet's UUID is not the one in the metadata, so the packet is of another trace")]
+    #[error(
+        "the packet's UUID differs from the metadata's, so the packet belongs to another trace"
+    )]
     UuidMismatch,
     /// The metadata has no stream class of this id.
     #[error("the metadata describes no stream class with id {0}")]
     UnknownStream(u64),
-    /// The packets of a stream file must all be of one stream.
-    #[error("the packet is of another stream than the packets before it")]
+    /// The packet belongs to another stream than the previous packets of its file.
+    #[error("the packet belongs to another stream than the packets before it")]
     StreamChanged,
     /// The metadata has no event class of this id in this stream class.
     #[error("the metadata describes no event with id {id} in stream class {stream}")]
@@ -145,43 +144,43 @@ pub enum DecodeError {
     },
     /// `packet_size` is zero, not whole bytes, or too small for the packet's own header.
     #[error(
-        "the packet says it is {packet_size} bits long, which cannot be: its header and context \
-         take {header} bits"
+        "the packet claims {packet_size} bits, which is impossible: its header and context take \
+         {header} bits"
     )]
     BadPacketSize {
-        /// The size it claims, in bits.
+        /// The claimed packet size, in bits.
         packet_size: u64,
-        /// What its header and context take, in bits.
+        /// Size of the packet's header and context, in bits.
         header: u64,
     },
     /// `content_size` is larger than `packet_size` or smaller than the packet's header.
     #[error(
-        "the packet says that {content_size} bits of its {packet_size} are content, which cannot \
-         be: its header and context take {header} bits"
+        "the packet claims {content_size} bits of content in {packet_size}, which is impossible: \
+         its header and context take {header} bits"
     )]
     BadContentSize {
-        /// The content size it claims, in bits.
+        /// The claimed content size, in bits.
         content_size: u64,
-        /// The packet size it claims, in bits.
+        /// The claimed packet size, in bits.
         packet_size: u64,
-        /// What its header and context take, in bits.
+        /// Size of the packet's header and context, in bits.
         header: u64,
     },
-    /// An array or a sequence is longer than what is left of the packet.
-    #[error("{length} elements cannot be in the {left} bits that the packet's content has left")]
+    /// An array or a sequence is longer than the rest of the packet.
+    #[error("{length} elements do not fit into the {left} bits that the packet's content has left")]
     LengthTooLarge {
-        /// Number of elements it claims.
+        /// The claimed number of elements.
         length: u64,
-        /// Bits that are left.
+        /// Remaining bits.
         left: u64,
     },
-    /// A length is more than anything can have (CTF 2).
+    /// A length does not fit into 64 bits (CTF 2).
     #[error("a field's length is {}, which is more than any packet holds", .0.brief())]
     WideLength(WideInt),
-    /// A number that the reader itself needs is more than 64 bits (CTF 2).
-    #[error("{what} is {}, which is more than 64 bits", .value.brief())]
+    /// A number that the reader needs does not fit into 64 bits (CTF 2).
+    #[error("{what} is {}, which needs more than 64 bits", .value.brief())]
     TooLarge {
-        /// What the number is.
+        /// Name of the number.
         what: &'static str,
         /// The number.
         value: WideInt,
@@ -189,32 +188,32 @@ pub enum DecodeError {
     /// A variant's tag has a value that selects no option.
     #[error("the value {} of a variant's tag selects none of its options", .0.brief())]
     NoSuchOption(WideInt),
-    /// A length or selector is in an optional field or an option of a variant that is not there
-    /// (CTF 2).
-    #[error("the length or selector of a field is in another field that is not there")]
+    /// A length or selector is in an absent optional field, or in an option of a variant that is
+    /// not selected (CTF 2).
+    #[error("the length or selector of a field is in another field that is absent")]
     AbsentField,
-    /// Two integers of different byte orders share a byte, which CTF forbids: there is no telling
-    /// which bits are whose.
+    /// Two integers of different byte orders share a byte, which CTF forbids: the bits of each
+    /// would be undefined.
     #[error("the byte order changes inside a byte")]
     ByteOrderInsideByte,
-    /// The packet's size is still 0, as tracers write it before they close a packet.
-    #[error("the packet was never closed, so where it ends has to be guessed")]
+    /// The packet's size is still 0, as tracers leave it until they close the packet.
+    #[error("the packet was never closed, so its end must be guessed")]
     NeverClosed,
-    /// An event record that takes no bits at all would repeat without end.
+    /// An event record takes no bits, so it would repeat forever.
     #[error("an event record takes no bits, so the packet could hold any number of them")]
     EmptyRecord,
     /// A stream's clock stepped back.
     #[error("the clock steps back from {from} to {to}")]
     TimeWentBack {
-        /// Clock value reached before, in ticks.
+        /// The previous clock value, in ticks.
         from: u64,
-        /// The earlier value that follows it, in ticks.
+        /// The smaller value that follows, in ticks.
         to: u64,
     },
-    /// A counter that can only grow (`packet_seq_num`, `events_discarded`) became smaller.
+    /// A monotonic counter (`packet_seq_num`, `events_discarded`) decreased.
     #[error("{counter} steps back from {from} to {to}")]
     CounterWentBack {
-        /// Name of the packet context's member.
+        /// Name of the member of the packet context.
         counter: &'static str,
         /// Value in the previous packet.
         from: u64,
@@ -226,22 +225,20 @@ pub enum DecodeError {
 impl DecodeError {
     fn advice(&self) -> &'static str {
         match self {
-            DecodeError::Io(_) => "see that the file can be read to its end",
+            DecodeError::Io(_) => "check that the file can be read to its end",
             DecodeError::Truncated { .. } => {
-                "take what stands before it, or copy the trace again when its tracer has ended"
+                "use the part before it, or copy the trace again after its tracer has ended"
             }
             DecodeError::UuidMismatch | DecodeError::StreamChanged => {
-                "move the file out of the trace's directory if it is of another trace"
+                "move the file out of the trace directory if it belongs to another trace"
             }
             DecodeError::UnknownEvent { .. }
             | DecodeError::UnknownStream(_)
             | DecodeError::NoSuchOption(_)
             | DecodeError::WideLength(_)
             | DecodeError::TooLarge { .. }
-            | DecodeError::AbsentField => {
-                "give the metadata that the tracer wrote with this very trace"
-            }
-            _ => "take what stands before it, or copy the trace again: it is damaged there",
+            | DecodeError::AbsentField => "give the metadata that the tracer wrote for this trace",
+            _ => "use the part before it, or copy the trace again: it is damaged there",
         }
     }
 }

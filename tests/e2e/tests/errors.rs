@@ -79,7 +79,7 @@ fn command_lines_that_make_no_sense() {
             2,
             paths(&["record"], &hello(), &["--out", file.to_str().unwrap()])
         )
-        .contains("no directory")
+        .contains("cannot be used as a trace directory")
     );
     assert!(
         refused(
@@ -283,7 +283,7 @@ fn traces_that_are_cut_damaged_or_none_at_all() {
     assert!(refused(3, paths(&["dump"], &empty, &[])).contains("metadata"));
     assert!(
         refused(2, paths(&["dump"], &trace.join("events_0"), &[]))
-            .contains("give the trace's directory")
+            .contains("give the trace directory")
     );
     let whole = run(&mut kymo(paths(&["dump"], &trace, &[])), 0).stdout;
     let stream = trace.join("events_1");

@@ -26,54 +26,55 @@ use crate::record::{progress_bar, show};
 use crate::select::Select;
 use sites::{Kind, Site};
 
-/// For `--help`.
+/// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
   kymo cost my-kernel.elf
   kymo cost my-kernel.elf --event SchedSwitch --append \"events=20000\" --json
   kymo cost my-kernel.elf --symbol '*::schedule' --range 0x80201000..0x80201040
   kymo cost my-kernel.elf -- qemu-system-x86_64 -M q35 -smp 4 -kernel my-kernel.elf -nographic
 
-The figures are instructions, loads and stores, not cycles. They are exact; which instructions belong to an event that was inlined is
-what DWARF says: build the kernel with debug = \"line-tables-only\" at least, which changes no code.
+The figures are exact counts of instructions, loads and stores, not cycles. DWARF says which instructions belong to an inlined event:
+build the kernel with at least debug = \"line-tables-only\", which does not change the code.
 
 Needs the plugin libkymo_cost.so beside kymo: cargo build --release -p kymo-cost. (For QEMU 9.2 and later, with
 --no-default-features --features api-4.)";
 
-/// The command line.
+/// Command line of `kymo cost`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The kernel, an ELF file.
     kernel: PathBuf,
-    /// Functions to count, by name; `*` stands for any characters, `?` for one. Where they were
-    /// inlined, too.
+    /// Count these functions, also where they are inlined; `*` stands for any characters, `?` for
+    /// one.
     #[arg(long, value_name = "PATTERN")]
     symbol: Vec<String>,
-    /// Addresses to count, the last one not included: 0x80201000..0x80201040.
+    /// Count this address range, whose end is exclusive: 0x80201000..0x80201040.
     #[arg(long, value_name = "LO..HI", value_parser = range)]
     range: Vec<Range<u64>>,
-    /// Events to count, by the names of their types; all events, if nothing else is asked for.
+    /// Count these events, by type name; by default all events, unless --symbol or --range is
+    /// given.
     #[arg(long, value_name = "NAME")]
     event: Vec<String>,
-    /// One JSON object instead of tables.
+    /// Print one JSON object instead of tables.
     #[arg(long)]
     json: bool,
-    /// CPUs of the standard machine.
+    /// Number of CPUs of the standard machine.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=512), conflicts_with = "command")]
     cpus: u32,
     /// The kernel's command line on the standard machine.
     #[arg(long, conflicts_with = "command")]
     append: Option<String>,
-    /// Runs the CPUs of the standard machine at once instead of counting instructions as time
-    /// (`-icount shift=0,sleep=off`). The counts are as exact, but no two runs are the same.
+    /// Run the CPUs of the standard machine in parallel, instead of deriving time from instructions
+    /// (`-icount shift=0,sleep=off`). The counts are still exact, but runs differ.
     #[arg(long, conflicts_with = "command")]
     parallel: bool,
-    /// Ends the machine after so many seconds; the exit code is 1 then.
+    /// End the machine after this many seconds, with exit code 1.
     #[arg(long, value_name = "SECONDS", value_parser = crate::record::seconds)]
     timeout: Option<Duration>,
-    /// Keeps the trace, in this new directory.
+    /// Keep the trace in this new directory.
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The plugin, where it is not beside kymo.
+    /// The plugin, by default libkymo_cost.so beside kymo.
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
     /// Your own QEMU command.
@@ -81,7 +82,7 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// A half-open range: two addresses, in hexadecimal behind `0x`, else decimal, without signs or
+/// Parses a half-open range: two addresses, hexadecimal with `0x` or decimal, without signs or
 /// blanks.
 fn range(text: &str) -> Result<Range<u64>, String> {
     let address = |text: &str| {
@@ -93,24 +94,24 @@ fn range(text: &str) -> Result<Range<u64>, String> {
             .then(|| u64::from_str_radix(digits, radix).ok())
             .flatten()
     };
-    let (start, end) = text
-        .split_once("..")
-        .ok_or("two addresses with two dots between them, such as 0x80201000..0x80201040")?;
+    let (start, end) = text.split_once("..").ok_or(
+        "expected two addresses with two dots between them, such as 0x80201000..0x80201040",
+    )?;
     match (address(start), address(end)) {
         (Some(start), Some(end)) if start < end => Ok(start..end),
         (Some(_), Some(_)) => {
-            Err("the range is empty: the second address must be greater than the first".to_owned())
+            Err("the range is empty; the second address must be greater than the first".to_owned())
         }
-        _ => Err("addresses are written as 0x80201000, or in decimal, within 64 bits".to_owned()),
+        _ => Err("expected 64-bit addresses, such as 0x80201000 or in decimal".to_owned()),
     }
 }
 
-/// Where the trace goes while it is only counted; gone with this value.
+/// Temporary directory, removed on drop.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left in the system's place for such files is no harm.
+        // A leftover in the system's temporary directory does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -118,11 +119,11 @@ impl Drop for Scratch {
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
 
-/// The standard output is for the figures: the console goes to the standard error.
+/// Prints a console line to the standard error, as the figures go to the standard output.
 fn print(line: &[u8]) {
     let write = || {
         let mut out = std::io::stderr().lock();
-        // Nobody reads it: that does not end the counting.
+        // The counting goes on if the reader of the console goes away.
         let _ = out.write_all(line);
     };
     match BAR.get() {
@@ -131,14 +132,14 @@ fn print(line: &[u8]) {
     }
 }
 
-/// `kymo cost`.
+/// Runs `kymo cost`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let sites = find(arguments)?;
     let plugin = plugin(arguments.plugin.as_deref())?;
     let scratch = Scratch(std::env::temp_dir().join(format!("kymo-cost-{}", std::process::id())));
     fs::create_dir_all(&scratch.0).with_context(|| {
         format!(
-            "cannot make the directory {} (give another place with TMPDIR)",
+            "cannot create the directory {} (choose another directory with TMPDIR)",
             scratch.0.display()
         )
     })?;
@@ -155,9 +156,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         &record::ram_file(&trace),
     )?;
 
-    let made = create_directory(&trace, "give another place with TMPDIR")?;
+    let made = create_directory(&trace, "choose another directory with TMPDIR")?;
     ctrlc::set_handler(|| INTERRUPTED.store(true, Relaxed))
-        .context("cannot watch for interrupts (start kymo from another shell)")?;
+        .context("cannot handle interrupts (start kymo from another shell)")?;
     let bar = BAR.get_or_init(progress_bar);
     let options = Options {
         timeout: arguments.timeout,
@@ -175,7 +176,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         Err(error) => {
             made.undo();
             match error {
-                // A kernel without Kymo has functions too.
+                // Functions of a kernel without Kymo can be counted, too.
                 record::Error::NotStarted { ending, .. } if !report.is_empty() => (ending, None),
                 error => return Err(error.into()),
             }
@@ -183,7 +184,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     };
     if report.is_empty() {
         return Err(anyhow!(
-            "the machine {ending} and the plugin did not report: see what QEMU printed"
+            "the machine {ending} and the plugin wrote no report; see QEMU's output"
         ));
     }
     let bytes = counts
@@ -198,7 +199,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         &bytes,
         arguments.event.is_empty(),
     )
-    .map_err(|error| anyhow!("the plugin's report cannot be read: {error}"))?;
+    .map_err(|error| anyhow!("cannot read the plugin's report: {error}"))?;
     let text = if arguments.json {
         report.to_json(&arguments.kernel)
     } else {
@@ -210,8 +211,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     }
     if counts.is_none() {
         message!(
-            "kymo: the machine {ending}, and its kernel had not started a trace: there is nothing \
-             to compare with."
+            "kymo: the machine {ending} before its kernel started a trace; there is nothing to \
+             compare the counts with."
         );
     }
     let agrees = report
@@ -229,7 +230,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     })
 }
 
-/// What the command line asks for, in this kernel.
+/// Finds the sites in the kernel that the command line asks for.
 fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
     let path = &arguments.kernel;
     let bytes = fs::read(path).map_err(|source| qemu::Error::Kernel {
@@ -247,8 +248,8 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
     if all_events || !arguments.event.is_empty() {
         if !has_dwarf {
             return Err(BadInput(format!(
-                "{} has no DWARF, which says where events are recorded: build it with debug = \"line-tables-only\" in its profile, \
-                 or count functions with --symbol",
+                "{} has no DWARF to locate events; build it with debug = \"line-tables-only\" in \
+                 its profile, or count functions with --symbol",
                 path.display()
             ))
             .into());
@@ -258,7 +259,12 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
         names.sort_unstable();
         names.dedup();
         if events.is_empty() {
-            return Err(BadInput(format!("{} records no event of Kymo's, as far as its DWARF says: build it with the feature trace, or count functions with --symbol", path.display())).into());
+            return Err(BadInput(format!(
+                "{} records no Kymo event, according to its DWARF; build it with the feature \
+                 trace, or count functions with --symbol",
+                path.display()
+            ))
+            .into());
         }
         let is_asked =
             |site: &Site, name: &str| site.name == name || sites::short(&site.name) == name;
@@ -268,7 +274,7 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
             .find(|name| !events.iter().any(|site| is_asked(site, name)))
         {
             let sentence = format!(
-                "{} records no event \"{unknown}\"; it records {}: give one of these",
+                "{} records no event \"{unknown}\"; choose one of {}",
                 path.display(),
                 names.join(", ")
             );
@@ -292,10 +298,10 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
             let hint = if has_dwarf {
                 ""
             } else {
-                " (without DWARF, inlined functions are not known)"
+                " (without DWARF, inlined functions are unknown)"
             };
             return Err(BadInput(format!(
-                "no function of {} matches \"{pattern}\"{hint}: give another --symbol, such as \
+                "no function of {} matches \"{pattern}\"{hint}; try another --symbol, such as \
                  *{pattern}*",
                 path.display()
             ))
@@ -313,7 +319,7 @@ fn find(arguments: &Arguments) -> anyhow::Result<Vec<Site>> {
     Ok(found)
 }
 
-/// The plugin: the user's, or the one beside this program.
+/// Path of the plugin: as given, or beside this program.
 fn plugin(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let path = match given {
         Some(path) => path.to_owned(),
@@ -325,8 +331,8 @@ fn plugin(given: Option<&Path>) -> anyhow::Result<PathBuf> {
         return Ok(path);
     }
     Err(anyhow!(
-        "there is no QEMU plugin at {}: build it with `cargo build --release -p kymo-cost` and \
-         give it with --plugin, or put it beside kymo",
+        "found no QEMU plugin at {}; build it with `cargo build --release -p kymo-cost` and name \
+         it with --plugin, or put it beside kymo",
         path.display()
     ))
 }
@@ -340,13 +346,13 @@ fn launch(
 ) -> anyhow::Result<Launch> {
     let (Some(plugin), Some(report)) = (plugin.to_str(), report.to_str()) else {
         return Err(Usage(
-            "the paths of the plugin and of the directory for temporary files must be UTF-8: give \
-             others with --plugin and TMPDIR"
+            "the paths of the plugin and of the directory for temporary files must be UTF-8; \
+             choose others with --plugin and TMPDIR"
                 .to_owned(),
         )
         .into());
     };
-    // A comma in a value is written twice.
+    // QEMU reads a doubled comma as a comma in the value.
     let escaped = |path: &str| path.replace(',', ",,");
     let value = format!(
         "{}{},out={}",

@@ -1,4 +1,4 @@
-//! The plugin's figures beside the trace's, as tables and as JSON.
+//! The plugin's figures compared with the trace, as tables and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,8 +12,8 @@ use crate::dump::{Counts, table};
 
 const QUANTITIES: [&str; 3] = ["instructions", "loads", "stores"];
 
-/// The bytes that a record of each event takes in the ring, by its name in the trace: header and
-/// payload, in whole words. Events with texts, whose records vary, are not in it.
+/// Size of each event's record in the ring, in bytes, by the event's name in the trace: header and
+/// payload, in whole words. Leaves out events whose records vary in size.
 pub fn bytes(trace: &Path) -> Result<BTreeMap<String, u64>, kymo_ctf::Error> {
     let trace = Trace::open(trace)?;
     let events = trace
@@ -32,7 +32,7 @@ pub fn bytes(trace: &Path) -> Result<BTreeMap<String, u64>, kymo_ctf::Error> {
     Ok(sizes.collect())
 }
 
-/// In bits, where it is the same for every record.
+/// The size in bits; `None` if it varies between records.
 fn size(class: &StructClass) -> Option<u64> {
     class.members.iter().try_fold(0_u64, |bits, member| {
         let bits = bits.next_multiple_of(u64::from(member.class.alignment().max(1)));
@@ -60,18 +60,18 @@ struct Compared {
     bytes: Option<u64>,
 }
 
-/// Everything that is printed.
+/// The figures to print.
 pub struct Report<'a> {
     sites: &'a [Site],
     /// The plugin's object for each site.
     figures: Vec<Value>,
     events: Vec<Compared>,
     lost: u64,
-    /// Whether `events` are all events of the kernel.
+    /// Whether `events` covers every event of the kernel.
     whole: bool,
 }
 
-/// How many calls a histogram of the plugin's report has.
+/// Number of calls in a histogram of the plugin's report.
 fn calls(per_call: &Value) -> u64 {
     let pairs = per_call["instructions"]["histogram"].as_array();
     pairs
@@ -81,7 +81,7 @@ fn calls(per_call: &Value) -> u64 {
         .sum()
 }
 
-/// Minimum, median, p99, maximum.
+/// Minimum, median, p99 and maximum, as one cell.
 fn spread(per_call: &Value, quantity: &str) -> String {
     let of = &per_call[quantity];
     let cells = ["min", "median", "p99", "max"].map(|key| {
@@ -93,7 +93,7 @@ fn spread(per_call: &Value, quantity: &str) -> String {
 }
 
 impl<'a> Report<'a> {
-    /// Puts them together. `whole`: all events were asked for.
+    /// Combines the plugin's report with the trace's counts. `whole`: all events were asked for.
     pub fn new(
         sites: &'a [Site],
         plugin: &str,
@@ -105,9 +105,9 @@ impl<'a> Report<'a> {
         let figures = report["functions"].as_array().cloned().unwrap_or_default();
         if figures.len() != sites.len() {
             return Err(format!(
-                "it has {} functions, and {} were asked for",
-                figures.len(),
-                sites.len()
+                "expected {} functions, found {}",
+                sites.len(),
+                figures.len()
             ));
         }
         let mut by_event: BTreeMap<String, u64> = BTreeMap::new();
@@ -138,7 +138,7 @@ impl<'a> Report<'a> {
             })
             .collect();
         if let (true, true, Some(counts)) = (whole, has_events, counts) {
-            // What the trace has and no site has made.
+            // Events in the trace for which there is no site.
             let others = counts
                 .events
                 .keys()
@@ -160,8 +160,8 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Where plugin and trace differ, as a sentence. Lost events have no names: with losses, only
-    /// all events together can be compared.
+    /// The first difference between plugin and trace, as a sentence. Lost events have no names, so
+    /// with losses only the totals can be compared.
     pub fn disagreement(&self) -> Option<String> {
         let recorded: u64 = self
             .events
@@ -171,8 +171,13 @@ impl<'a> Report<'a> {
         let calls: u64 = self.events.iter().map(|event| event.calls).sum();
         if self.lost > 0 {
             let differs = self.whole && calls != recorded + self.lost;
-            return differs
-                .then(|| format!("the plugin counted {calls} calls, and the trace has {recorded} events and {} lost.", self.lost));
+            return differs.then(|| {
+                format!(
+                    "the plugin counted {calls} calls, but the trace has {recorded} events and {} \
+                     lost.",
+                    self.lost
+                )
+            });
         }
         let differs = self
             .events
@@ -180,13 +185,13 @@ impl<'a> Report<'a> {
             .find(|event| event.recorded != Some(event.calls))?;
         let recorded = differs.recorded.unwrap_or_default();
         Some(format!(
-            "the plugin counted {} calls of {}, and the trace has {recorded}: DWARF does not \
-             attribute this code as it runs.",
+            "the plugin counted {} calls of {}, but the trace has {recorded}: DWARF does not \
+             attribute this code correctly.",
             differs.calls, differs.name
         ))
     }
 
-    /// Two tables.
+    /// Cost per site, and calls compared with the trace, as two tables.
     pub fn to_text(&self) -> String {
         let mut rows = vec![
             ["", "calls", "instructions", "loads", "stores"]
@@ -212,7 +217,7 @@ impl<'a> Report<'a> {
             }
             for (key, what) in [
                 ("outside_calls", "instructions belong to no call"),
-                ("unfinished", "calls were not seen to end"),
+                ("unfinished", "calls did not end"),
             ] {
                 let count = figure[key].as_u64().unwrap_or_default();
                 if count > 0 {
@@ -268,7 +273,7 @@ impl<'a> Report<'a> {
         text
     }
 
-    /// One object and a newline.
+    /// One JSON object on a line.
     pub fn to_json(&self, kernel: &Path) -> String {
         let sites: Vec<Value> = self
             .sites

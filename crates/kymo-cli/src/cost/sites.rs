@@ -1,5 +1,5 @@
-//! What is to be counted: the places in the code where an event is recorded, functions by pattern,
-//! ranges.
+//! The code that `kymo cost` counts: the places where events are recorded, functions by pattern,
+//! and address ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,20 +9,20 @@ use kymo_symbols::{CodeMap, Scope, join_ranges};
 
 use crate::pattern::matches;
 
-/// One place.
+/// One counted piece of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Why it is counted.
     pub kind: Kind,
     /// The event's type, the function, or the range.
     pub name: String,
-    /// The function that the code was inlined into; `None`: it is a function itself, or a range.
+    /// The function into which the code was inlined; `None` for a function of its own or a range.
     pub inlined_in: Option<String>,
-    /// Its pieces.
+    /// Address ranges of the code.
     pub ranges: Vec<Range<u64>>,
-    /// Where calls begin.
+    /// Address at which a call begins.
     pub entry: u64,
-    /// What only calls that record execute: for events that have an on/off test.
+    /// An instruction that only recording calls execute; `Some` for events with an on/off test.
     pub mark: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ pub struct Site {
 pub enum Kind {
     /// An event is recorded there.
     Event,
-    /// The library's function for what does not fit the hot path.
+    /// A slow path of the library.
     SlowPath,
     /// The user asked for the function.
     Function,
@@ -39,7 +39,7 @@ pub enum Kind {
     Range,
 }
 
-/// The last name of a path: `Marker` of `hello::Marker`.
+/// The last component of a path: `Marker` for `hello::Marker`.
 pub fn short(path: &str) -> &str {
     path.split('<')
         .next()
@@ -47,8 +47,7 @@ pub fn short(path: &str) -> &str {
         .unwrap_or(path)
 }
 
-/// The event's name in the trace: the standard vocabulary's own, else by the rule that `event!`
-/// follows.
+/// The event's name in the trace: from the standard vocabulary, else derived as `event!` does.
 pub fn trace_name(event: &str) -> String {
     let standard = TYPES
         .iter()
@@ -68,9 +67,9 @@ pub fn trace_name(event: &str) -> String {
     name
 }
 
-/// The event, where the scope is `Tracer`'s asking whether one is on, or its recording of one.
+/// The event type, if the scope is `Tracer::is_on`, `Tracer::record` or `Tracer::record_masked`.
 fn tracer_call(scope: &Scope) -> Option<&str> {
-    // Functions of the same names beneath them have one argument, or three.
+    // The functions of the same names that these call have one or three arguments.
     let [_platform, event] = scope.arguments()[..] else {
         return None;
     };
@@ -78,16 +77,16 @@ fn tracer_call(scope: &Scope) -> Option<&str> {
     (is_tracer && matches!(scope.base(), "is_on" | "record" | "record_masked")).then_some(event)
 }
 
-/// Every place where an event is recorded: what DWARF attributes to `Tracer::is_on` and
-/// `Tracer::record` for it, in one function.
+/// Every place where an event is recorded: the code of one function that DWARF attributes to
+/// `Tracer::is_on` and `Tracer::record` for one event.
 pub fn events(code: &CodeMap) -> Vec<Site> {
-    // By the scope that they were inlined into, and the event: the tests, and the records.
+    // `is_on` scopes and `record` scopes, by event and by the scope into which they were inlined.
     let mut places: BTreeMap<(Option<usize>, &str), [Vec<usize>; 2]> = BTreeMap::new();
     for (number, scope) in code.scopes.iter().enumerate() {
         let Some(event) = tracer_call(scope) else {
             continue;
         };
-        // What it calls may have the same name.
+        // A function that it calls may have the same name.
         if code.parents(number).any(|parent| {
             code.scopes
                 .get(parent)
@@ -96,7 +95,7 @@ pub fn events(code: &CodeMap) -> Vec<Site> {
             continue;
         }
         let is_record = scope.base() != "is_on";
-        // A function that only tests is its callers' cost.
+        // An `is_on` that was not inlined is part of its callers' cost.
         if scope.parent.is_some() || is_record {
             let parent = scope.parent.or(Some(number));
             places.entry((parent, event)).or_default()[usize::from(is_record)].push(number);
@@ -144,8 +143,8 @@ fn event_site(code: &CodeMap, event: &str, test: Option<usize>, records: &[usize
     let entry = test
         .and_then(|test| code.scopes.get(test))
         .map_or(record.entry, |test| test.entry);
-    // Other instructions of a record may have been moved in front of the test; the reading of the
-    // clock stays where it is.
+    // The compiler may move other instructions of the record in front of the test, but not the
+    // clock read.
     let clock = code.scopes.iter().enumerate().find(|(number, scope)| {
         scope.base() == "clock"
             && code
@@ -163,13 +162,13 @@ fn event_site(code: &CodeMap, event: &str, test: Option<usize>, records: &[usize
     })
 }
 
-/// The longest gap in bytes between two pieces of an event that is taken for its own: x86's test
-/// and branch, and the loads of a few fields.
+/// The longest gap, in bytes, between two pieces of an event that counts as part of it: enough for
+/// x86's test and branch and the loads of a few fields.
 const GAP: u64 = 32;
 
-/// With the short gaps filled. DWARF gives the branch behind the on/off test to the function around
-/// it; without the branch an interrupt between the test and the record would look like the end of
-/// the call.
+/// Fills gaps of up to [`GAP`] bytes. DWARF attributes the branch after the on/off test to the
+/// surrounding function; without the branch, an interrupt between the test and the record would
+/// look like the end of the call.
 fn without_gaps(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.dedup_by(|next, range| {
         let joins = next.start - range.end <= GAP;
@@ -181,7 +180,7 @@ fn without_gaps(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges
 }
 
-/// The functions that match, and the places where they were inlined.
+/// Functions whose names match, and the places where they were inlined.
 pub fn functions(code: &CodeMap, pattern: &str, kind: Kind) -> Vec<Site> {
     let symbols = code
         .symbols
@@ -210,7 +209,7 @@ pub fn functions(code: &CodeMap, pattern: &str, kind: Kind) -> Vec<Site> {
     symbols.chain(inlined).collect()
 }
 
-/// A range of the user's own.
+/// An address range that the user gave.
 pub fn range(range: &Range<u64>) -> Site {
     let name = format!("{:#x}..{:#x}", range.start, range.end);
     Site {
@@ -223,7 +222,7 @@ pub fn range(range: &Range<u64>) -> Site {
     }
 }
 
-/// The plugin's arguments for these sites; they are named by their numbers.
+/// The plugin's arguments for these sites; each site is named by its index.
 pub fn plugin_arguments(sites: &[Site]) -> String {
     let mut out = String::new();
     for (number, site) in sites.iter().enumerate() {
@@ -306,7 +305,7 @@ mod tests {
                     kind: Kind::Event,
                     name: "k::E".into(),
                     inlined_in: Some("k::switch".into()),
-                    // The branch between test and record is in it.
+                    // Includes the branch between test and record.
                     ranges: vec![0x10c..0x140, 0x180..0x190],
                     entry: 0x110,
                     mark: Some(0x120),

@@ -1,4 +1,4 @@
-//! The tables as text.
+//! The report's tables as text.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use kymo_analysis::{Durations, Report, Thread, ThreadRef};
 use crate::dump::{escape_controls, table};
 use crate::summary::thousands;
 
-/// Losses that are printed; JSON has more.
+/// Most losses that are printed; JSON has more.
 const LOSSES: usize = 10;
-/// Threads whose wake-up latency is printed; JSON has it of all.
+/// Most threads whose wake-up latency is printed; JSON has all.
 const THREADS: usize = 20;
 
-/// All tables, a blank line between two.
+/// All tables, separated by blank lines.
 pub fn tables(report: &Report) -> String {
     let mut text = Text {
         begin: report.begin_ns.unwrap_or(0),
@@ -32,7 +32,7 @@ pub fn tables(report: &Report) -> String {
     text.out
 }
 
-/// A duration with a unit: four digits, or what whole nanoseconds have.
+/// A duration with its unit: four digits, or fewer below 1 us.
 pub fn duration(ns: u64) -> String {
     let (unit, divisor) = match ns {
         0..1_000 => return format!("{ns} ns"),
@@ -55,7 +55,7 @@ fn some_duration(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), duration)
 }
 
-/// Nothing where there is nothing: tables of times are read by what stands out.
+/// A duration, or an empty cell for zero, so that the other cells stand out.
 fn time_spent(ns: u64) -> String {
     if ns == 0 { String::new() } else { duration(ns) }
 }
@@ -83,7 +83,7 @@ fn thread(thread: Option<&ThreadRef>) -> String {
     )
 }
 
-/// A lock by its name, or by its address.
+/// The lock's name, or its address if it has none.
 fn lock_name(lock: u64, name: Option<&String>) -> String {
     name.cloned().unwrap_or_else(|| format!("{lock:#x}"))
 }
@@ -92,12 +92,12 @@ fn spread(durations: &Durations) -> [String; 3] {
     [durations.p50_ns, durations.p99_ns, durations.max_ns].map(some_duration)
 }
 
-/// From one time to another.
+/// Nanoseconds from `begin` to `end`; 0 if `end` is earlier.
 fn passed(begin: i64, end: i64) -> u64 {
     u64::try_from(i128::from(end) - i128::from(begin)).unwrap_or(0)
 }
 
-/// A time in seconds since the trace began.
+/// A point in time, as seconds since the trace began; `-` if unknown.
 pub fn seconds(begin: i64, time: Option<i64>) -> String {
     let Some(time) = time else {
         return "-".to_owned();
@@ -155,7 +155,7 @@ impl Text {
             (events, 0) => writeln!(self.out, "; {} more were lost:", thousands(events)),
             (0, packets) => writeln!(
                 self.out,
-                "; {} packets are missing, with more of them:",
+                "; {} packets are missing, with more events:",
                 thousands(packets)
             ),
             (events, packets) => {
@@ -189,7 +189,7 @@ impl Text {
         if losses.events + losses.packets > 0 {
             let _ = writeln!(
                 self.out,
-                "What was lost is in no figure below, and no duration reaches over it."
+                "No figure below includes lost events, and no duration spans a loss."
             );
         }
         for sentence in &report.damage {
@@ -201,12 +201,12 @@ impl Text {
             let count = thousands(report.events_without_place);
             let _ = writeln!(
                 self.out,
-                "{count} events have no time or no CPU, and are in no table."
+                "{count} events have no time or no CPU and are in no table."
             );
         }
         for clock in &report.clocks {
             let mut line = format!(
-                "Clock {}: {} ticks a second. ",
+                "Clock {}: {} ticks per second. ",
                 clock.name,
                 thousands(clock.frequency_hz)
             );
@@ -215,16 +215,20 @@ impl Text {
                     let ticks = if step == 1 { "tick" } else { "ticks" };
                     write!(
                         line,
-                        "Two events of one CPU are {} {ticks} apart at least, ",
+                        "Different times on one CPU are at least {} {ticks} apart, ",
                         thousands(step)
                     )
                 }
-                None => write!(line, "No two events of one CPU are apart, "),
+                None => write!(line, "No CPU has events at two different times, "),
             };
             let _ = match clock.equal_stamps {
-                0 => write!(line, "and no two have the same time."),
-                1 => write!(line, "or have the same time: 1 pair."),
-                pairs => write!(line, "or have the same time: {} pairs.", thousands(pairs)),
+                0 => write!(line, "and no two events have the same time."),
+                1 => write!(line, "and 1 pair of events has the same time."),
+                pairs => write!(
+                    line,
+                    "and {} pairs of events have the same time.",
+                    thousands(pairs)
+                ),
             };
             escape_controls(&mut line);
             let _ = writeln!(self.out, "{line}");
@@ -232,7 +236,7 @@ impl Text {
         if report.events > 0 {
             let _ = writeln!(
                 self.out,
-                "Points in time are seconds since the trace began."
+                "Points in time are in seconds since the trace began."
             );
         }
     }
@@ -590,7 +594,7 @@ impl Text {
     }
 }
 
-/// How long, and for which lock most.
+/// Time spent blocked, and the lock that took most of it.
 fn blocked(thread: &Thread) -> String {
     let mut text = time_spent(thread.blocked_ns);
     if let Some(most) = thread.blocked_on.first() {

@@ -1,40 +1,40 @@
-//! Reads the Common Trace Format by the metadata that a trace carries, and writes it.
+//! Reads and writes the Common Trace Format.
 //!
-//! The metadata text (TSDL) becomes [field classes](FieldClass), and streams are decoded by these
-//! alone: no event, field or layout is known to this crate beforehand. One model serves CTF 1.8 and
-//! CTF 2; what a field means to the reader is its [role](Role).
+//! The trace's metadata becomes [field classes](FieldClass), and streams are decoded by these
+//! alone: the crate has no built-in knowledge of any event, field or layout. One model serves CTF
+//! 1.8 and CTF 2; what a field means to the reader is its [role](Role).
 //!
-//! Two ways to read:
+//! There are two ways to read:
 //! - **borrowed**: [`Trace::map`] and [`TraceMap::read`] (or [`Reader`] over any bytes) give
-//!   [events](EventRef) where they are; a field is read when it is asked for. [`Tally`] counts,
-//!   with every header decoded and nothing else.
+//!   [events](EventRef) that borrow the input; a field is decoded when it is accessed. [`Tally`]
+//!   counts events and decodes only their headers.
 //! - **owned**: [`Trace::events`] gives [`Item`]s; [`StreamReader`] reads one stream from any
 //!   source of bytes, one packet at a time.
 //!
-//! Two ways to write: [`convert`] writes a trace anew, in CTF 1.8 or CTF 2; a [`TraceWriter`] writes
-//! one from values.
+//! There are two ways to write: [`convert`] rewrites a trace in CTF 1.8 or CTF 2; a [`TraceWriter`]
+//! writes a trace from values.
 //!
-//! What holds for both ways to read:
-//! - Streams are merged by time; items of the same time come in the order of the files' names. The
-//!   same trace gives the same items on every run. Memory does not depend on how long a trace is.
-//! - What was lost is an item like any other ([`Loss`]), with the interval in which it was lost.
-//! - What can be decoded is delivered, and what cannot be right is reported with stream, packet
-//!   and byte ([`Problem`]). A time that steps back is given as the time before it. A record that makes
-//!   no sense costs the rest of its packet, a packet that makes no sense itself; reading goes on at
+//! Both ways to read have these properties:
+//! - Streams are merged by time; items of the same time come in the order of the file names. Every
+//!   run gives the same items. Memory use does not depend on the length of the trace.
+//! - A [`Loss`] is an item like an event, with the interval in which events or packets were lost.
+//! - Everything that can be decoded is delivered, and every error is reported with stream, packet
+//!   and byte ([`Problem`]). A time that steps back is clamped to the previous time. A malformed
+//!   record costs the rest of its packet, a malformed packet costs the packet; reading resumes at
 //!   the next packet. In strict mode each of these ends the stream.
 //! - No input makes this crate panic, hang, or allocate out of proportion to the input: lengths are
-//!   checked against the bits that are left before anything is made of them, and nesting, field
-//!   counts and elements without bits have limits.
-//! - Integers of CTF 2 may be of any size. One that fits into 64 bits is the same value whatever
-//!   its field's size; a larger one is a [`WideInt`], exactly. What the reader itself needs, such
-//!   as lengths, ids, sizes and times, must have 64 bits at most, or it is an error of that record
-//!   or packet.
-//! - What is not supported is refused with line and column, never misread. Not supported: integers
-//!   of CTF 1.8 wider than 64 bits, floating-point numbers of CTF 1.8 of other than 16, 32, 64 and
-//!   128 bits (longer ones of CTF 2 are given as their bits), any extension of CTF 2.
-//! - Only the packet's beginning and end and the event header set a stream's clock. Other fields
-//!   that are mapped to a clock are values, and so is what the header has of another clock than its
-//!   `timestamp` is of.
+//!   checked against the remaining bits before anything is allocated, and nesting, field counts and
+//!   zero-sized elements are limited.
+//! - Integers of CTF 2 may have any size. A value that fits into 64 bits is the same whatever its
+//!   field's size; a larger one is an exact [`WideInt`]. Values that the reader itself needs, such
+//!   as lengths, ids, sizes and times, must fit into 64 bits; otherwise the record or packet is in
+//!   error.
+//! - Unsupported metadata is refused with line and column, never misread. Unsupported are CTF 1.8
+//!   integers wider than 64 bits, CTF 1.8 floating-point numbers of other than 16, 32, 64 and 128
+//!   bits (longer ones of CTF 2 are given as their bits), and all extensions of CTF 2.
+//! - Only the times of the packet and the event header set a stream's clock. Other fields that are
+//!   mapped to a clock are values, and so are header fields mapped to another clock than that of
+//!   the `timestamp`.
 //!
 //! ```
 //! use kymo_ctf::{Item, Metadata, StreamReader, Ticks};
@@ -58,7 +58,7 @@
 //! # Ok::<(), kymo_ctf::Error>(())
 //! ```
 
-// One call maps files (`map.rs`); there is no other unsafe code.
+// The only unsafe code is the call that maps files (`map.rs`).
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -99,5 +99,5 @@ pub use trace::{Events, Part, Trace, TraceMap};
 pub use write::writer::{EventValues, StreamWriter, TraceWriter};
 pub use write::{Converted, Extent, Format, Keep, WriteError, convert, discard};
 
-/// The versions of the format that are read: major and minor number.
+/// Supported versions of the format, as major and minor number.
 pub const VERSIONS: [(u8, u8); 2] = [(1, 8), (2, 0)];

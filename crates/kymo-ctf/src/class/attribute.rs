@@ -1,17 +1,16 @@
-//! Attributes: what metadata says beyond what decoding needs (CTF 2's `attributes`).
+//! Attributes: metadata that decoding does not need (CTF 2's `attributes`).
 
 use std::sync::Arc;
 
 use crate::class::wide_int::WideInt;
 
-/// The namespace in which babeltrace2 keeps what CTF 1.8 says of events and CTF 2 has no property
-/// for.
+/// The namespace in which babeltrace2 keeps event properties of CTF 1.8 that CTF 2 does not have.
 pub(crate) const BABELTRACE: &str = "babeltrace.org,2020";
 
-/// What `model.emf.uri` of CTF 1.8 is called in it.
+/// Name in [`BABELTRACE`] for CTF 1.8's `model.emf.uri`.
 pub(crate) const EMF_URI: &str = "emf-uri";
 
-/// Attributes of one thing by namespace and name, as written; usually none.
+/// Attributes of one element by namespace, as written; usually none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attributes(pub(crate) Option<Arc<Vec<(String, AttributeValue)>>>);
 
@@ -23,7 +22,7 @@ impl Attributes {
             .map(|(_, value)| value)
     }
 
-    /// All, in the order of the text.
+    /// All attributes, in the order of the text.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &AttributeValue)> {
         self.0
             .iter()
@@ -47,7 +46,7 @@ pub enum AttributeValue {
     Bool(bool),
     /// A number without a fraction.
     Integer(i128),
-    /// A number without a fraction that is in no `i128`.
+    /// A number without a fraction that does not fit into an `i128`.
     Wide(WideInt),
     /// Any other number.
     Real(f64),

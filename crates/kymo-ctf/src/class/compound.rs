@@ -1,4 +1,4 @@
-//! Fields made of fields.
+//! Classes of compound fields.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::error::Position;
 pub struct StructClass {
     /// The members, in the order they are stored.
     pub members: Vec<Member>,
-    /// Alignment in bits: the largest of the members' and of the one asked for with `align(N)`.
+    /// Alignment in bits: the largest of the members' and the one given by `align(N)`.
     pub alignment: u32,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
-    /// Which body of a structure in the text (CTF 1.8); 0 is none.
+    /// Number of the structure's body in the text (CTF 1.8); 0 is none.
     pub(crate) body: u32,
 }
 
 impl StructClass {
-    /// Of no members.
+    /// A structure without members.
     pub(crate) const EMPTY: StructClass = StructClass {
         members: Vec::new(),
         alignment: 1,
@@ -28,7 +28,7 @@ impl StructClass {
         body: 0,
     };
 
-    /// A structure of these members, aligned to `minimum` bits at least.
+    /// A structure of these members, aligned to at least `minimum` bits.
     pub(crate) fn new(members: Vec<Member>, minimum: u32) -> Self {
         let alignments = members.iter().map(|member| member.class.outer_alignment());
         let alignment = alignments.fold(minimum.max(1), u32::max);
@@ -40,7 +40,7 @@ impl StructClass {
         }
     }
 
-    /// The member that the metadata calls `name`, leading underscore included.
+    /// The member with the declared name `name`, leading underscore included.
     pub fn member(&self, name: &str) -> Option<&FieldClass> {
         let member = self
             .members
@@ -53,32 +53,32 @@ impl StructClass {
 /// A named field: a structure's member or a variant's option.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// The name to show: without the underscore that TSDL puts before names that could be keywords.
+    /// The name to show: without the underscore by which TSDL avoids keywords.
     pub name: Arc<str>,
-    /// The name as the metadata has it.
+    /// The name as declared in the metadata.
     pub declared_name: Arc<str>,
     /// The field's class.
     pub class: FieldClass,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
 }
 
 /// Several fields of one class.
 #[derive(Debug, Clone)]
 pub struct ArrayClass {
-    /// The class of each.
+    /// The class of each element.
     pub element: Box<FieldClass>,
-    /// How many there are.
+    /// The number of elements.
     pub length: Length,
-    /// Whether the elements are characters, so that the whole is text (up to its first zero byte).
+    /// Whether the elements are characters, so that the array is text (up to its first zero byte).
     pub text: bool,
-    /// Alignment in bits that is asked for besides the elements' own (CTF 2).
+    /// Minimum alignment in bits, in addition to that of the elements (CTF 2).
     pub minimum_alignment: u32,
-    /// What the whole means to the reader: 16 bytes may be the trace's UUID.
+    /// Roles of the whole array: 16 bytes may be the trace's UUID.
     pub roles: Roles,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
-    /// The fewest bits of an element and of the whole, computed once.
+    /// The fewest bits of an element and of the array, cached.
     pub(crate) element_bits: u64,
     pub(crate) least_bits: u64,
 }
@@ -119,12 +119,12 @@ impl ArrayClass {
     }
 }
 
-/// How many elements there are.
+/// The number of elements of an array.
 #[derive(Debug, Clone)]
 pub enum Length {
-    /// This many.
+    /// A fixed number.
     Static(u64),
-    /// As many as another field says.
+    /// The value of another field.
     Dynamic(FieldLocation),
 }
 
@@ -137,23 +137,23 @@ pub(crate) enum LinkedLength {
 /// One of several classes.
 #[derive(Debug, Clone)]
 pub struct VariantClass {
-    /// The integer or enumeration that chooses.
+    /// The integer or enumeration that selects the option.
     pub selector: FieldLocation,
     /// The options, in declared order.
     pub options: Vec<Member>,
-    /// The values that choose each option, in the options' order (CTF 2); `None` where the
+    /// The values that select each option, in the order of the options (CTF 2); `None` if the
     /// selector's labels name the option (CTF 1.8).
     pub ranges: Option<Vec<Vec<IntRange>>>,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
-    /// Once linked: the first choice that holds is made.
+    /// Set by linking: the first choice that holds the selector's value applies.
     pub(crate) choices: Arc<[Choice]>,
-    /// Cells of fields in the options, of which those that are not chosen are not there.
+    /// Slots of fields in the options, to clear because the fields of other options are absent.
     pub(crate) clears: Arc<[u32]>,
 }
 
 impl VariantClass {
-    /// A variant, not linked yet.
+    /// A variant that is not linked yet.
     pub(crate) fn new(
         selector: FieldLocation,
         options: Vec<Member>,
@@ -170,32 +170,32 @@ impl VariantClass {
     }
 }
 
-/// A range of a selector's values and what it chooses.
+/// A range of the selector's values and the option that it selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) range: IntRange,
     pub(crate) option: u32,
 }
 
-/// A field that is there or not (CTF 2).
+/// A field that may be absent (CTF 2).
 #[derive(Debug, Clone)]
 pub struct OptionalClass {
-    /// The boolean or integer that decides.
+    /// The boolean or integer that decides whether the field is present.
     pub selector: FieldLocation,
-    /// The integers for which it is there; `None` for a boolean selector.
+    /// The selector values for which the field is present; `None` for a boolean selector.
     pub ranges: Option<Vec<IntRange>>,
-    /// The class of the field that may be there.
+    /// The class of the field.
     pub class: Box<FieldClass>,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
-    /// Cells of fields in it.
+    /// Slots of the fields in it, to clear if it is absent.
     pub(crate) clears: Arc<[u32]>,
-    /// Where the metadata has the ranges, or what lacks them.
+    /// Position of the ranges in the metadata, or of the class that lacks them.
     pub(crate) ranges_position: Position,
 }
 
 impl OptionalClass {
-    /// A field that may be there, not linked yet.
+    /// An optional field that is not linked yet.
     pub(crate) fn new(
         selector: FieldLocation,
         ranges: Option<Vec<IntRange>>,

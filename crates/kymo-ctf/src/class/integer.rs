@@ -1,4 +1,4 @@
-//! Integers and what is stored as one.
+//! Classes of integers, and of fields stored as integers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::IntRange;
 use crate::class::attribute::Attributes;
 
-/// Which end of an integer comes first.
+/// The order of an integer's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteOrder {
     /// Least significant byte first, and within a byte least significant bit first.
@@ -18,14 +18,15 @@ pub enum ByteOrder {
 /// Which bit of a bit array comes first (CTF 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BitOrder {
-    /// As the byte order has it: first to last for little-endian, last to first for big-endian.
+    /// The order that follows from the byte order: first to last for little-endian, last to first
+    /// for big-endian.
     #[default]
     Natural,
-    /// The other way round: the bits of the natural order reversed.
+    /// The reverse of the natural order.
     Reversed,
 }
 
-/// The base an integer is best shown in.
+/// The preferred base in which to show an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Base {
     /// Base 2.
@@ -51,8 +52,8 @@ pub enum Encoding {
     Ascii,
 }
 
-/// What a field means to the reader, besides its value. CTF 2 says it; for CTF 1.8 it follows from
-/// reserved names.
+/// What a field means to the reader. CTF 2 states roles; in CTF 1.8 they follow from reserved
+/// names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The magic number of CTF packets.
@@ -63,9 +64,9 @@ pub enum Role {
     StreamClassId,
     /// Id of the stream within its class.
     StreamId,
-    /// Bits of the packet, padding included.
+    /// Size of the packet in bits, with padding.
     PacketTotalLength,
-    /// Bits of the packet, padding not included.
+    /// Size of the packet's content in bits, without padding.
     PacketContentLength,
     /// The default clock, or its low bits.
     Timestamp,
@@ -77,12 +78,12 @@ pub enum Role {
     PacketSequenceNumber,
     /// Id of the event's class.
     EventClassId,
-    /// The CPU (not a role of CTF 2, but a name that all tracers use).
+    /// The CPU number (not a role in CTF 2, but a name that all tracers use).
     CpuId,
 }
 
 impl Role {
-    /// How many there are.
+    /// The number of roles.
     pub(crate) const COUNT: usize = 12;
 }
 
@@ -94,40 +95,40 @@ impl Roles {
     /// No role.
     pub const NONE: Roles = Roles(0);
 
-    /// With `role` besides.
+    /// The set with `role` added.
     #[must_use]
     pub const fn with(self, role: Role) -> Roles {
         Roles(self.0 | 1 << role as u16)
     }
 
-    /// Whether `role` is in it.
+    /// Whether the set contains `role`.
     pub const fn has(self, role: Role) -> bool {
         self.0 & 1 << role as u16 != 0
     }
 
-    /// Those that are values of the default clock.
+    /// The roles in the set that are values of the default clock.
     pub(crate) const fn times(self) -> Roles {
         Roles(self.0 & (1 << Role::Timestamp as u16 | 1 << Role::PacketEndTimestamp as u16))
     }
 
-    /// All but these.
+    /// The roles in the set that are not values of the default clock.
     pub(crate) const fn others(self) -> Roles {
         Roles(self.0 & !self.times().0)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// No cell: nothing depends on the field.
+/// No slot: no other field depends on this one.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
 /// An integer of 1 to 64 bits.
 #[derive(Debug, Clone)]
 pub struct IntegerClass {
-    /// Bits, 1 to 64.
+    /// Size in bits, 1 to 64.
     pub size: u8,
     /// Alignment in bits, a power of two.
     pub alignment: u32,
@@ -137,22 +138,22 @@ pub struct IntegerClass {
     pub byte_order: ByteOrder,
     /// Order of the bits.
     pub bit_order: BitOrder,
-    /// The base to show it in.
+    /// The preferred base to show it in.
     pub base: Base,
     /// Whether it is a character.
     pub encoding: Encoding,
-    /// The name of the clock it is mapped to (CTF 1.8).
+    /// The name of the clock to which it is mapped (CTF 1.8).
     pub clock: Option<Arc<str>>,
-    /// What it means to the reader.
+    /// The field's roles.
     pub roles: Roles,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
     pub(crate) slot: u32,
-    /// The unit that a bit-field of C may not cross the end of.
+    /// The storage unit whose end a C bit-field may not cross.
     pub(crate) unit: Option<Unit>,
 }
 
-/// What bit-fields of C are put into: a type of `size` bits, aligned to `alignment`.
+/// Storage unit of C bit-fields: a type of `size` bits, aligned to `alignment`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unit {
     pub(crate) size: u8,
@@ -160,7 +161,7 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// The bits to skip from `position` on, so that a field of `size` bits is in one unit.
+    /// Bits to skip at `position`, so that a field of `size` bits lies within one unit.
     pub(crate) fn padding(self, position: u64, size: u8) -> u64 {
         let unit = u64::from(self.size.max(1));
         let used = position % unit;
@@ -191,31 +192,31 @@ impl IntegerClass {
         }
     }
 
-    /// What a structure is aligned to because of it: a bit-field counts as its unit.
+    /// The alignment that it imposes on its structure: for a bit-field, that of its unit.
     pub(crate) fn outer_alignment(&self) -> u32 {
         self.unit
             .map_or(self.alignment, |unit| unit.alignment.max(self.alignment))
     }
 }
 
-/// An integer in LEB128: seven bits a byte, the least significant first, aligned to 8 bits.
+/// An integer in LEB128: seven bits per byte, the least significant first, aligned to 8 bits.
 #[derive(Debug, Clone)]
 pub struct VarIntClass {
     /// Whether it has a sign.
     pub signed: bool,
-    /// The base to show it in.
+    /// The preferred base to show it in.
     pub base: Base,
     /// Labels of its values, if it has any.
     pub mappings: Option<Arc<[Mapping]>>,
-    /// What it means to the reader.
+    /// The field's roles.
     pub roles: Roles,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
     pub(crate) slot: u32,
 }
 
 impl VarIntClass {
-    /// A plain one.
+    /// A decimal integer without labels or roles.
     pub(crate) fn new(signed: bool) -> Self {
         VarIntClass {
             signed,
@@ -239,7 +240,7 @@ pub struct FloatClass {
     pub byte_order: ByteOrder,
     /// Order of the bits.
     pub bit_order: BitOrder,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
 }
 
@@ -248,19 +249,19 @@ pub struct FloatClass {
 pub struct EnumClass {
     /// How the value is stored.
     pub integer: IntegerClass,
-    /// Labels and the ranges they stand for, in declared order. One label may have several, and
-    /// ranges may overlap.
+    /// Labels and their ranges, in declared order. A label may have several ranges, and ranges may
+    /// overlap.
     pub mappings: Arc<[Mapping]>,
 }
 
 impl EnumClass {
-    /// The labels of `value`, in declared order, each once.
+    /// The labels of `value`, in declared order, without duplicates.
     pub fn labels(&self, value: i128) -> impl Iterator<Item = &Arc<str>> {
         Mapping::labels_of(&self.mappings, move |mapping| mapping.holds(value))
     }
 }
 
-/// Bits with names.
+/// An integer whose bits have names.
 #[derive(Debug, Clone)]
 pub struct BitMapClass {
     /// How the bits are stored; bit 0 is the least significant.
@@ -270,13 +271,13 @@ pub struct BitMapClass {
 }
 
 impl BitMapClass {
-    /// The flags that are active in `bits`, in declared order, each once.
+    /// The flags that are active in `bits`, in declared order, without duplicates.
     pub fn active(&self, bits: u64) -> Vec<&Arc<str>> {
         active(&self.flags, bits)
     }
 }
 
-/// Of `flags` those that are active in `bits`, in declared order, each once.
+/// The flags among `flags` that are active in `bits`, in declared order, without duplicates.
 pub(crate) fn active(flags: &[Mapping], bits: u64) -> Vec<&Arc<str>> {
     let mut names: Vec<&Arc<str>> = Vec::new();
     for flag in flags {
@@ -288,7 +289,7 @@ pub(crate) fn active(flags: &[Mapping], bits: u64) -> Vec<&Arc<str>> {
     names
 }
 
-/// A label and the values it stands for.
+/// A label and the range of values it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// The label.
@@ -298,8 +299,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// The labels of those of `mappings` that hold a value, in declared order. Ranges of one label
-    /// may overlap; it is still one label.
+    /// The labels of the mappings that hold a value, in declared order, without duplicates.
     pub(crate) fn labels_of(
         mappings: &[Mapping],
         holds: impl Fn(&Mapping) -> bool,
@@ -311,8 +311,8 @@ impl Mapping {
         new.map(|(_, mapping)| &mapping.label)
     }
 
-    /// The ranges of one label together, where the label is first, and each value in one of them: a
-    /// value has a label or has it not. No bound is beyond an `i128`.
+    /// Groups the ranges of each label at the label's first mapping and merges those that overlap.
+    /// All bounds must fit into an `i128`.
     pub(crate) fn by_label(mut mappings: Vec<Mapping>) -> Vec<Mapping> {
         let mut first = HashMap::new();
         for (index, mapping) in mappings.iter().enumerate() {

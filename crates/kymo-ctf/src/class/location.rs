@@ -1,26 +1,26 @@
-//! Where the field is that another one's length or choice depends on.
+//! Locations: references to the field that determines another field's length or choice.
 
 use std::sync::Arc;
 
 use crate::class::wide_int::WideInt;
 use crate::error::Position;
 
-/// The least bound that is compared as a number of 128 bits. The two values below stand for
-/// something else where values are kept while a record is read.
+/// The least bound that is compared as an `i128`. The two values below it have special meanings in
+/// the slots that keep values while a record is read.
 pub(crate) const LEAST: i128 = i128::MIN + 2;
 
-/// A part of a packet or of an event record, in the order they are read in.
+/// A part of a packet or of an event record, in reading order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// What every packet of a trace begins with.
+    /// The header of every packet of a trace.
     PacketHeader,
-    /// What follows the header in every packet of a stream.
+    /// The context of every packet of a stream, after the header.
     PacketContext,
-    /// What every event record of a stream begins with.
+    /// The header of every event record of a stream.
     EventHeader,
-    /// What follows the header in every event record of a stream (CTF 2: common context).
+    /// The context of every event record of a stream, after the header (CTF 2: common context).
     EventCommonContext,
-    /// What follows for one class of event only (CTF 2: specific context).
+    /// The context of one event class (CTF 2: specific context).
     EventContext,
     /// The event's own fields (CTF 2: payload).
     EventFields,
@@ -36,7 +36,7 @@ impl Scope {
         Scope::EventFields,
     ];
 
-    /// How CTF 2 names it as an origin.
+    /// The scope's name as an origin in CTF 2.
     pub(crate) fn json(self) -> &'static str {
         match self {
             Scope::PacketHeader => "packet-header",
@@ -48,7 +48,7 @@ impl Scope {
         }
     }
 
-    /// How CTF 1.8 names it in a path.
+    /// The scope's name in a path of CTF 1.8.
     pub(crate) fn tsdl(self) -> &'static [&'static str] {
         match self {
             Scope::PacketHeader => &["trace", "packet", "header"],
@@ -66,11 +66,11 @@ impl Scope {
 pub enum Origin {
     /// At the top of a scope.
     Scope(Scope),
-    /// At the structure that the dependent field is a member of; `None` in the path goes to the
-    /// structure around it (CTF 2).
+    /// At the structure that contains the dependent field; `None` in the path goes to the enclosing
+    /// structure (CTF 2).
     Here,
-    /// At the nearest member of the first name read before: in the structures around, then in the
-    /// scopes before (CTF 1.8).
+    /// At the nearest preceding member with the path's first name: in the enclosing structures,
+    /// then in the preceding scopes (CTF 1.8).
     Nearest,
 }
 
@@ -79,24 +79,23 @@ pub enum Origin {
 pub struct FieldLocation {
     /// Where the path begins.
     pub origin: Origin,
-    /// Names of members to go through, as declared; `None` is the structure around.
+    /// Declared names of the members on the path; `None` is the enclosing structure.
     pub path: Vec<Option<Arc<str>>>,
-    /// Where the metadata says so.
+    /// Position in the metadata.
     pub position: Position,
-    /// Cell of the located integer, once linked.
+    /// Slot of the located integer, once linked.
     pub(crate) slot: u32,
-    /// The body of a structure in which the path was written: [`Origin::Nearest`] looks from there
-    /// outwards. 0 is none.
+    /// Number of the structure body that contains the path: [`Origin::Nearest`] searches outwards
+    /// from there. 0 is none.
     pub(crate) body: u32,
-    /// Paths to structures that the text goes into and out of again (CTF 2): they must be there
-    /// too.
+    /// Paths to structures that the path enters and leaves again (CTF 2): these must exist, too.
     pub(crate) visited: Vec<Vec<Option<Arc<str>>>>,
     /// Whether the metadata is JSON (CTF 2), where scopes have other names.
     pub(crate) json: bool,
 }
 
 impl FieldLocation {
-    /// A location, not linked yet.
+    /// A location that is not linked yet.
     pub(crate) fn new(origin: Origin, path: Vec<Option<Arc<str>>>, position: Position) -> Self {
         FieldLocation {
             origin,
@@ -110,7 +109,7 @@ impl FieldLocation {
     }
 }
 
-/// The path as messages name it.
+/// Formats the path as messages name it.
 impl std::fmt::Display for FieldLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = self.path.iter().map(|name| name.as_deref().unwrap_or(".."));
@@ -124,19 +123,19 @@ impl std::fmt::Display for FieldLocation {
     }
 }
 
-/// Integers from a lowest to a highest, both included.
+/// A range of integers, with inclusive bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntRange {
-    /// The bounds, as far as a cell can have values: the lower is the greater where it can have
-    /// none of the range.
+    /// The bounds, clamped to the values that a slot can hold; `low > high` if it can hold none of
+    /// the range.
     pub(crate) low: i128,
     pub(crate) high: i128,
-    /// The bounds, where not both can be in a cell.
+    /// The exact bounds, if a slot cannot hold both.
     beyond: Option<Arc<(WideInt, WideInt)>>,
 }
 
 impl IntRange {
-    /// From `low` to `high`.
+    /// The range from `low` to `high`, both included.
     pub(crate) fn new(low: i128, high: i128) -> Self {
         if low < LEAST || high < LEAST {
             return IntRange::wide(low.into(), high.into());
@@ -172,32 +171,32 @@ impl IntRange {
         }
     }
 
-    /// The lowest.
+    /// The lower bound.
     pub fn low(&self) -> WideInt {
         self.beyond
             .as_ref()
             .map_or_else(|| self.low.into(), |bounds| bounds.0.clone())
     }
 
-    /// The highest.
+    /// The upper bound.
     pub fn high(&self) -> WideInt {
         self.beyond
             .as_ref()
             .map_or_else(|| self.high.into(), |bounds| bounds.1.clone())
     }
 
-    /// Whether a bound is one that no cell can have.
+    /// Whether a slot cannot hold one of the bounds.
     pub(crate) fn is_wide(&self) -> bool {
         self.beyond.is_some()
     }
 
-    /// Whether `value` is in it, which is in a cell.
+    /// Whether `value`, which a slot holds, is in the range.
     #[inline]
     pub(crate) fn has(&self, value: i128) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Whether `value` is in it.
+    /// Whether `value` is in the range.
     #[inline]
     pub fn holds(&self, value: i128) -> bool {
         if value >= LEAST {
@@ -207,7 +206,7 @@ impl IntRange {
         }
     }
 
-    /// Whether `value` is in it.
+    /// Whether `value` is in the range.
     pub fn holds_wide(&self, value: &WideInt) -> bool {
         match &self.beyond {
             Some(bounds) => bounds.0 <= *value && *value <= bounds.1,

@@ -1,9 +1,9 @@
 //! Field classes: how bits of a stream become a value. One model for CTF 1.8 and CTF 2.
 //!
-//! Front ends (TSDL, JSON) make these with every byte order, alignment and size filled in. Lengths,
-//! tags and selectors are [locations](FieldLocation) of other fields; linking the metadata gives
-//! each located integer a *slot*, a cell that reading the one field fills and reading the other
-//! uses.
+//! Front ends (TSDL, JSON) create these with every byte order, alignment and size filled in.
+//! Lengths, tags and selectors are [locations](FieldLocation) of other fields; linking the metadata
+//! gives each located integer a *slot*, a cell that stores its value when it is read, for the
+//! fields that depend on it.
 
 pub(crate) mod attribute;
 mod compound;
@@ -44,29 +44,29 @@ pub enum FieldClass {
     Enum(EnumClass),
     /// Fields one after another.
     Struct(StructClass),
-    /// Several of one class: an array (fixed length) or a sequence (length in another field).
+    /// Elements of one class: an array (fixed length) or a sequence (length in another field).
     Array(ArrayClass),
     /// One of several classes, chosen by an integer read before.
     Variant(VariantClass),
-    /// Bits without a meaning of their own (CTF 2); stored as the unsigned integer they make.
+    /// A bit array (CTF 2), stored as an unsigned integer.
     BitArray(IntegerClass),
     /// Bits with names (CTF 2).
     BitMap(BitMapClass),
     /// True unless all bits are zero (CTF 2).
     Bool(IntegerClass),
-    /// An integer of as many bytes as it needs, in LEB128 (CTF 2).
+    /// An integer of variable length, in LEB128 (CTF 2).
     VarInt(VarIntClass),
-    /// More than 64 bits: an integer, an enumeration, bits with names or without, true or false
-    /// (CTF 2).
+    /// A field of more than 64 bits: an integer, an enumeration, a bit map, a bit array or a
+    /// boolean (CTF 2).
     Wide(WideClass),
     /// Bytes (CTF 2).
     Blob(BlobClass),
-    /// A field that is there or not (CTF 2).
+    /// A field that may be absent (CTF 2).
     Optional(OptionalClass),
 }
 
 impl FieldClass {
-    /// What the field's first bit must be aligned to, in bits from the packet's first bit.
+    /// Alignment of the field's first bit, in bits from the packet's first bit.
     pub fn alignment(&self) -> u32 {
         match self {
             FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => {
@@ -83,14 +83,15 @@ impl FieldClass {
         }
     }
 
-    /// Alignment in bits that a structure around it must have: bit-fields of C count as their units.
+    /// Alignment in bits that the field imposes on its structure: C bit-fields count as their
+    /// units.
     pub(crate) fn outer_alignment(&self) -> u32 {
         self.storage()
             .map_or_else(|| self.alignment(), IntegerClass::outer_alignment)
     }
 
-    /// The fewest bits a field of this class can take, padding aside. Lengths are checked with it
-    /// before anything is allocated.
+    /// The fewest bits that a field of this class can take, without padding. Lengths are checked
+    /// against it before anything is allocated.
     pub(crate) fn least_bits(&self) -> u64 {
         match self {
             FieldClass::Float(class) => u64::from(class.size),
@@ -127,7 +128,7 @@ impl FieldClass {
         }
     }
 
-    /// The integer that a field of fixed length is stored as, whatever it means.
+    /// The integer as which a field of fixed length is stored.
     pub(crate) fn storage(&self) -> Option<&IntegerClass> {
         match self {
             FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => {
@@ -139,7 +140,7 @@ impl FieldClass {
         }
     }
 
-    /// The integer that the field is stored as, to be changed.
+    /// Mutable access to the integer as which the field is stored.
     pub(crate) fn storage_mut(&mut self) -> Option<&mut IntegerClass> {
         match self {
             FieldClass::Integer(class) | FieldClass::BitArray(class) | FieldClass::Bool(class) => {
@@ -151,8 +152,8 @@ impl FieldClass {
         }
     }
 
-    /// The byte order of a field of fixed length, which may share its first and last bytes with
-    /// others.
+    /// The byte order of a field of fixed length; such a field may share its first and last byte
+    /// with other fields.
     pub(crate) fn byte_order(&self) -> Option<ByteOrder> {
         match self {
             FieldClass::Float(class) => Some(class.byte_order),
@@ -161,7 +162,7 @@ impl FieldClass {
         }
     }
 
-    /// The cell of a field that others may depend on; [`NO_SLOT`] where none does.
+    /// The slot of a field on which others may depend; [`NO_SLOT`] if none does.
     pub(crate) fn slot(&self) -> Option<u32> {
         match self {
             FieldClass::VarInt(class) => Some(class.slot),
@@ -170,7 +171,7 @@ impl FieldClass {
         }
     }
 
-    /// The field's slot, to be set.
+    /// Mutable access to the field's slot.
     pub(crate) fn slot_mut(&mut self) -> Option<&mut u32> {
         match self {
             FieldClass::VarInt(class) => Some(&mut class.slot),

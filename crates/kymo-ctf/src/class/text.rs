@@ -1,4 +1,4 @@
-//! Text and bytes.
+//! Classes of text and bytes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{FieldLocation, Roles};
 use crate::class::attribute::Attributes;
 
-/// How characters are stored.
+/// Text encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TextEncoding {
     /// UTF-8, and ASCII with it.
@@ -23,7 +23,7 @@ pub enum TextEncoding {
 }
 
 impl TextEncoding {
-    /// Bytes of a code unit; a terminator is as many zeros.
+    /// Bytes of a code unit, and of the terminator.
     pub fn unit(self) -> usize {
         match self {
             TextEncoding::Utf8 => 1,
@@ -34,21 +34,20 @@ impl TextEncoding {
 }
 
 impl TextEncoding {
-    /// The text in `bytes`, up to the first code unit of zero if there is one. What is not text is
-    /// shown as U+FFFD.
+    /// The text in `bytes`, up to the first zero code unit. Invalid text becomes U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         crate::decode::text::decode(bytes, self)
     }
 }
 
-/// Where text or bytes end.
+/// Length of text or bytes.
 #[derive(Debug, Clone)]
 pub enum StringLength {
-    /// Before the first code unit of zero, which is stored too.
+    /// Ends before the first zero code unit, which is stored, too.
     Terminated,
-    /// After this many bytes. Text ends before its first code unit of zero.
+    /// A fixed number of bytes. Text ends before its first zero code unit.
     Static(u64),
-    /// After as many bytes as another field says.
+    /// The number of bytes is in another field.
     Dynamic(FieldLocation),
 }
 
@@ -65,11 +64,11 @@ impl StringLength {
 /// Text, aligned to 8 bits.
 #[derive(Debug, Clone)]
 pub struct StringClass {
-    /// Where it ends.
+    /// The length.
     pub length: StringLength,
-    /// How characters are stored.
+    /// The encoding.
     pub encoding: TextEncoding,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
 }
 
@@ -94,12 +93,12 @@ impl StringClass {
 /// Bytes, aligned to 8 bits (CTF 2).
 #[derive(Debug, Clone)]
 pub struct BlobClass {
-    /// How many; never [`StringLength::Terminated`].
+    /// The number of bytes; never [`StringLength::Terminated`].
     pub length: StringLength,
-    /// What they are, as a media type.
+    /// Media type of the bytes.
     pub media_type: Arc<str>,
-    /// What they mean to the reader; only the metadata stream's UUID can be a BLOB.
+    /// The field's roles; only the metadata stream's UUID can be a BLOB.
     pub roles: Roles,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
 }

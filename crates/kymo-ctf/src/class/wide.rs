@@ -1,4 +1,4 @@
-//! Integers of more than 64 bits, and what is stored as one (CTF 2).
+//! Classes of integers of more than 64 bits, and of fields stored as such (CTF 2).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use super::{Base, BitOrder, ByteOrder, Mapping, NO_SLOT, Roles};
 use crate::class::attribute::Attributes;
 use crate::class::wide_int::WideInt;
 
-/// Bits of a fixed number, more than 64.
+/// A field of a fixed size of more than 64 bits.
 #[derive(Debug, Clone)]
 pub struct WideClass {
-    /// Bits, 65 or more.
+    /// Size in bits, 65 or more.
     pub size: u64,
     /// Alignment in bits, a power of two.
     pub alignment: u32,
@@ -20,18 +20,18 @@ pub struct WideClass {
     pub byte_order: ByteOrder,
     /// Order of the bits.
     pub bit_order: BitOrder,
-    /// The base to show it in.
+    /// The preferred base to show it in.
     pub base: Base,
-    /// What they are.
+    /// The meaning of the bits.
     pub kind: WideKind,
-    /// What it means to the reader.
+    /// The field's roles.
     pub roles: Roles,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
     pub(crate) slot: u32,
 }
 
-/// What bits are.
+/// The meaning of a wide field's bits.
 #[derive(Debug, Clone)]
 pub enum WideKind {
     /// An integer.
@@ -69,9 +69,9 @@ impl WideClass {
     }
 }
 
-/// Of `flags` those that are active in `bits`, in declared order, each once.
+/// The flags among `flags` that are active in `bits`, in declared order, without duplicates.
 ///
-/// There may be many flags and many bits; no flag takes a look at more than two words.
+/// There may be many flags and many bits, so each flag inspects at most two words.
 pub(crate) fn active_widely<'f>(flags: &'f [Mapping], bits: &WideInt) -> Vec<&'f Arc<str>> {
     let limbs = bits.magnitude();
     let set: Vec<usize> = limbs
@@ -80,7 +80,7 @@ pub(crate) fn active_widely<'f>(flags: &'f [Mapping], bits: &WideInt) -> Vec<&'f
         .filter(|(_, limb)| **limb != 0)
         .map(|(index, _)| index)
         .collect();
-    // The first bit from `from` on that is set.
+    // The first set bit at or after `from`.
     let next = |from: u128| {
         let limb = usize::try_from(from / 64).ok()?;
         let mut at = set

@@ -1,7 +1,7 @@
 //! Integers of any size.
 //!
-//! A type of this crate's own, since nothing is needed of it but to be read, compared and shown: no
-//! arithmetic, and no dependency.
+//! The crate only reads, compares and prints such integers, so it has its own type instead of a
+//! dependency with arithmetic.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,31 +9,30 @@ use std::sync::Arc;
 
 use crate::class::Base;
 
-/// An integer of any size, exactly. It is cheap to clone.
+/// An exact integer of any size. It is cheap to clone.
 ///
-/// Shown in decimal by [`Display`](fmt::Display), in other bases by `{:x}`, `{:X}`, `{:o}` and
-/// `{:b}`, `#` puts the prefix before it, and a negative number is a `-` and its absolute value in
-/// all of them. The time that decimal takes grows with the square of the digits, so that numbers of
-/// more than [`MOST_DECIMAL_BITS`](WideInt::MOST_DECIMAL_BITS) are shown as `0x` and hexadecimal
-/// digits.
+/// [`Display`](fmt::Display) prints decimal; `{:x}`, `{:X}`, `{:o}` and `{:b}` print other bases,
+/// with a prefix for `#`. A negative number is a `-` and its absolute value in all of them.
+/// Printing decimal takes time quadratic in the digits, so numbers of more than
+/// [`MOST_DECIMAL_BITS`](WideInt::MOST_DECIMAL_BITS) are printed as `0x` and hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WideInt {
     negative: bool,
-    /// The absolute value, least significant 64 bits first, and without zeros at its end.
+    /// The absolute value, least significant word first, without trailing zeros.
     limbs: Arc<[u64]>,
 }
 
-/// The largest power of ten in 64 bits, and its zeros.
+/// The largest power of ten in 64 bits, and its number of zeros.
 const TEN: (u64, usize) = (10_000_000_000_000_000_000, 19);
 
-/// So many decimal digits are always a number that is shown in decimal.
+/// Numbers of this many decimal digits are always printed in decimal.
 const MOST_DIGITS: usize = 19_728;
 
 impl WideInt {
-    /// Numbers of more bits are not shown in decimal.
+    /// Numbers of more bits are printed in hexadecimal.
     pub const MOST_DECIMAL_BITS: u64 = 1 << 16;
 
-    /// The number whose absolute value is `limbs`, the least significant 64 bits first.
+    /// The number whose absolute value is `limbs`, least significant word first.
     fn new(negative: bool, mut limbs: Vec<u64>) -> Self {
         while limbs.last() == Some(&0) {
             limbs.pop();
@@ -44,8 +43,8 @@ impl WideInt {
         }
     }
 
-    /// The number that `limbs` are in binary, of `bits` bits; in two's complement if `signed`. The
-    /// bits above are zeros.
+    /// The number in the low `bits` bits of `limbs`, in two's complement if `signed`. The bits
+    /// above must be zero.
     pub(crate) fn from_bits(mut limbs: Vec<u64>, bits: u64, signed: bool) -> Self {
         let negative = signed && bits.checked_sub(1).is_some_and(|top| bit(&limbs, top));
         if negative {
@@ -66,11 +65,11 @@ impl WideInt {
         limbs
     }
 
-    /// The low `bits` bits of two's complement as a number without a sign; this number itself if it
+    /// The low `bits` bits of the two's complement, as an unsigned number; the number itself if it
     /// is not negative and fits.
     #[must_use]
     pub fn twos_complement(&self, bits: u64) -> Self {
-        // As many as it takes are enough where it is not negative.
+        // The bits above a non-negative number are zero.
         let bits = if self.negative {
             bits
         } else {
@@ -79,8 +78,8 @@ impl WideInt {
         WideInt::new(false, self.to_bits(bits))
     }
 
-    /// The number in decimal digits, perhaps with a `-` before them. `None` if it is something
-    /// else, or too large to be worth its time.
+    /// Parses decimal digits with an optional `-`. `None` for anything else, and for numbers that
+    /// would take too long to parse.
     pub(crate) fn from_decimal(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('-').unwrap_or(text);
         if digits.is_empty()
@@ -114,12 +113,12 @@ impl WideInt {
         self.limbs.is_empty()
     }
 
-    /// The absolute value in words of 64 bits, the least significant first; the last one is not 0.
+    /// The absolute value in 64-bit words, least significant first; the last word is not 0.
     pub fn magnitude(&self) -> &[u64] {
         &self.limbs
     }
 
-    /// The bits that the absolute value takes.
+    /// Number of bits of the absolute value.
     pub fn bits(&self) -> u64 {
         let last = self
             .limbs
@@ -204,7 +203,7 @@ impl WideInt {
         }
     }
 
-    /// For messages, which are to be short.
+    /// The number for messages, in which a long one is described by its size.
     pub(crate) fn brief(&self) -> String {
         match self.bits() {
             ..=256 => self.to_string(),
@@ -231,7 +230,7 @@ fn clear_above(limbs: &mut [u64], bits: u64) {
     }
 }
 
-/// The other sign in two's complement of `bits` bits.
+/// Negates the number in two's complement of `bits` bits.
 fn negate(limbs: &mut [u64], bits: u64) {
     let mut carry = true;
     for limb in limbs.iter_mut() {

@@ -1,5 +1,5 @@
-//! The ways over fields give the same: compiled steps, the exact walk, values read on demand, and
-//! fields given to a visitor. Random classes, random bytes.
+//! Tests that all decoders agree on random classes and bytes: compiled steps, the checked walk,
+//! values read on demand, and visitors.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::error::Position;
 use crate::metadata::draft::{Draft, DraftEvent, DraftStream};
 use crate::metadata::{Metadata, TraceClass};
 
-/// What a visitor was given, and values in the same form.
+/// The calls to a visitor as text, and values in the same form.
 struct Told(String);
 
 impl Told {
@@ -130,7 +130,7 @@ impl<'a> Visitor<'a> for Told {
     }
 }
 
-/// Random numbers, which do not change from run to run (xorshift64*).
+/// Reproducible random numbers (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -213,7 +213,7 @@ impl Random {
                 let selector = self.location(&numbers).filter(|_| self.one_in(3));
                 numbers.push(format!("m{index}"));
                 match selector {
-                    // A number that others ask for and that may not be there.
+                    // A number on which other fields depend and that may be absent.
                     Some(selector) => {
                         let ranges = Some(vec![IntRange::new(1, 200)]);
                         FieldClass::Optional(OptionalClass::new(selector, ranges, class))
@@ -396,7 +396,7 @@ fn steps_walk_and_values_agree() {
         let fields = plan.class.events[&0].fields.as_deref().unwrap();
         for _ in 0..4 {
             let length = random.below(60);
-            // Small numbers often, so that lengths fit.
+            // Prefer small numbers, so that lengths fit.
             let bytes: Vec<u8> =
                 (0..length).map(|_| if random.one_in(3) { random.below(256) } else { random.below(4) } as u8).collect();
             let limit = (length * 8).saturating_sub(random.below(9));
@@ -407,8 +407,8 @@ fn steps_walk_and_values_agree() {
             let walked = walker.structure(fields).map(|()| walker.cursor.position());
             let mut slots = Slots::new(plan.slots);
             let end = plan.events[0].layout.end(&bytes, start, limit, &mut slots);
-            // Where byte orders meet, the steps may leave it to the walker; they never say more
-            // than it.
+            // If byte orders meet, the steps may leave the record to the walker; they never accept
+            // more than it does.
             left += u32::from(end.is_none() && walked.is_ok());
             let end = end.or(walked.clone().ok());
             assert_eq!(

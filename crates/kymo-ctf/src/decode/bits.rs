@@ -1,25 +1,25 @@
-//! Reading integers at any bit of a packet.
+//! Reads integers at any bit of a packet.
 
 use crate::class::wide_int::WideInt;
 use crate::class::{BitOrder, ByteOrder, WideClass};
 use crate::error::DecodeError;
 
-/// A place in a packet, in bits from its first, and the bits up to `limit`.
+/// A cursor over the bits of a packet, up to `limit`.
 ///
 /// In little-endian order the bits of a byte are counted from the least significant one up, in
-/// big-endian order from the most significant one down, so that in both an integer's bits are
-/// neighbours.
+/// big-endian order from the most significant one down, so that an integer's bits are contiguous in
+/// both.
 #[derive(Debug, Clone)]
 pub(crate) struct BitCursor<'a> {
     bytes: &'a [u8],
     position: u64,
     limit: u64,
-    /// Order of the last integer, which is that of the bits before `position` in its byte.
+    /// Byte order of the last integer, hence of the bits before `position` in its byte.
     order: Option<ByteOrder>,
 }
 
 impl<'a> BitCursor<'a> {
-    /// A cursor at bit `position`, reading no further than bit `limit` nor than `bytes` goes.
+    /// A cursor at bit `position` that stops at bit `limit` or at the end of `bytes`.
     pub(crate) fn new(bytes: &'a [u8], position: u64, limit: u64) -> Self {
         let all = (bytes.len() as u64).saturating_mul(8);
         BitCursor {
@@ -30,12 +30,12 @@ impl<'a> BitCursor<'a> {
         }
     }
 
-    /// Sets the byte order of the field before, which may share a byte with the next.
+    /// Sets the byte order of the previous field, which may share a byte with the next.
     pub(crate) fn after(self, order: Option<ByteOrder>) -> Self {
         BitCursor { order, ..self }
     }
 
-    /// The byte order of the field before, if it may share a byte with the next.
+    /// The byte order of the previous field, if it may share a byte with the next.
     pub(crate) fn order(&self) -> Option<ByteOrder> {
         self.order
     }
@@ -48,14 +48,14 @@ impl<'a> BitCursor<'a> {
         self.limit.saturating_sub(self.position)
     }
 
-    /// Steps to the next multiple of `alignment`, a power of two.
+    /// Aligns the position to `alignment`, a power of two.
     pub(crate) fn align(&mut self, alignment: u32) -> Result<(), DecodeError> {
         let mask = u64::from(alignment.max(1)) - 1;
         let padding = self.position.wrapping_neg() & mask;
         self.skip(padding)
     }
 
-    /// Steps over `count` bits.
+    /// Skips `count` bits.
     pub(crate) fn skip(&mut self, count: u64) -> Result<(), DecodeError> {
         let left = self.left();
         if count > left {
@@ -76,18 +76,18 @@ impl<'a> BitCursor<'a> {
         }
         self.skip(u64::from(size))?;
         self.order = Some(order);
-        // The limit is within the bytes, so that this cannot fail.
+        // Cannot fail, as the limit is within the bytes.
         Ok(load(self.bytes, start, size, order).unwrap_or(0))
     }
 
-    /// The bits of a field of `class`: the least significant 64 first, zeros above.
+    /// The bits of a field of `class` in 64-bit words, least significant first, padded with zeros.
     pub(crate) fn wide(&mut self, class: &WideClass) -> Result<Vec<u64>, DecodeError> {
         let start = self.position;
         self.skip_wide(class)?;
         Ok(load_wide(self.bytes, start, class).unwrap_or_default())
     }
 
-    /// Steps over a field of `class`.
+    /// Skips a field of `class`.
     pub(crate) fn skip_wide(&mut self, class: &WideClass) -> Result<(), DecodeError> {
         let order = class.byte_order;
         if !self.position.is_multiple_of(8) && self.order.is_some_and(|before| before != order) {
@@ -98,8 +98,8 @@ impl<'a> BitCursor<'a> {
         Ok(())
     }
 
-    /// A LEB128 integer, sign-extended to 64 bits if `signed` and if it fits; the place must be on
-    /// a byte.
+    /// Reads a LEB128 integer, sign-extended to 64 bits if `signed` and if it fits. The position
+    /// must be on a byte.
     pub(crate) fn leb128(&mut self, signed: bool) -> Result<Leb, DecodeError> {
         let start = to_index(self.position / 8);
         let end = to_index(self.limit / 8);
@@ -120,7 +120,7 @@ impl<'a> BitCursor<'a> {
         Ok(value)
     }
 
-    /// The next `count` bytes; the place must be on a byte.
+    /// Takes the next `count` bytes. The position must be on a byte.
     pub(crate) fn take_bytes(&mut self, count: u64) -> Result<&'a [u8], DecodeError> {
         let needed = count.saturating_mul(8);
         let start = self.position;
@@ -130,8 +130,8 @@ impl<'a> BitCursor<'a> {
         Ok(self.bytes.get(to_index(start / 8)..end).unwrap_or(&[]))
     }
 
-    /// The bytes up to the next code unit of `unit` zeros, which is stepped over; the place must be
-    /// on a byte.
+    /// Takes the bytes up to the next code unit of `unit` zeros, which is skipped. The position
+    /// must be on a byte.
     pub(crate) fn bytes_to_zero(&mut self, unit: usize) -> Result<&'a [u8], DecodeError> {
         let start = to_index(self.position / 8);
         let end = to_index(self.limit / 8);
@@ -165,7 +165,7 @@ pub(crate) fn load(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> Opti
     load_slowly(bytes, start, size, order)
 }
 
-/// Near the end, and 64 bits that begin inside a byte: they touch nine.
+/// Handles loads near the end, and 64 bits that begin inside a byte and so touch nine bytes.
 fn load_slowly(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> Option<u64> {
     let end = start.checked_add(u64::from(size))?;
     let bytes = bytes.get(to_index(start / 8)..to_index(end.div_ceil(8)))?;
@@ -187,14 +187,14 @@ fn load_slowly(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> Option<u
     Some(value as u64 & low_mask(size))
 }
 
-/// The bits of a field of `class` at bit `start`, as an integer: the least significant 64 first,
-/// zeros above.
+/// The bits of a field of `class` at bit `start` in 64-bit words, least significant first, padded
+/// with zeros.
 pub(crate) fn load_wide(bytes: &[u8], start: u64, class: &WideClass) -> Option<Vec<u64>> {
     let end = start
         .checked_add(class.size)
         .filter(|end| end.div_ceil(8) <= bytes.len() as u64)?;
     let reversed = class.bit_order == BitOrder::Reversed;
-    // Each of the two orders turns around which end the least significant bits are at.
+    // Byte order and bit order each select the end with the least significant bits.
     let from_front = (class.byte_order == ByteOrder::Little) != reversed;
     let limb = |index: u64| {
         let before = index * 64;
@@ -214,7 +214,7 @@ pub(crate) fn load_wide(bytes: &[u8], start: u64, class: &WideClass) -> Option<V
     (0..class.size.div_ceil(64)).map(limb).collect()
 }
 
-/// Where the first code unit of `unit` zeros is, in bytes.
+/// Offset in bytes of the first code unit of `unit` zeros.
 #[inline]
 pub(crate) fn terminator(bytes: &[u8], unit: usize) -> Option<usize> {
     if unit == 1 {
@@ -226,7 +226,7 @@ pub(crate) fn terminator(bytes: &[u8], unit: usize) -> Option<usize> {
     Some(units * unit)
 }
 
-/// Where the first zero byte is. Most texts are short: what is within a few words is found without
+/// Offset of the first zero byte. Most texts are short, so the first few words are searched without
 /// a call.
 #[inline]
 fn first_zero(bytes: &[u8]) -> Option<usize> {
@@ -235,10 +235,10 @@ fn first_zero(bytes: &[u8]) -> Option<usize> {
     while at < 96
         && let Some(sixteen) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>)
     {
-        // Without a branch inside, so that it is one comparison of all.
+        // Has no branch inside, so it compiles to one vector comparison.
         if sixteen.iter().fold(false, |any, byte| any | (*byte == 0)) {
             let word = u128::from_le_bytes(*sixteen);
-            // The lowest bit that is set is the top bit of the first zero byte.
+            // The lowest set bit is the top bit of the first zero byte.
             let zeros = word.wrapping_sub(ONES) & !word & ONES << 7;
             return Some(at + (zeros.trailing_zeros() / 8) as usize);
         }
@@ -247,22 +247,22 @@ fn first_zero(bytes: &[u8]) -> Option<usize> {
     Some(at + memchr::memchr(0, bytes.get(at..)?)?)
 }
 
-/// Why bytes are no LEB128 integer.
+/// Why bytes are not a LEB128 integer of up to 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LebError {
     Unfinished,
     TooLarge,
 }
 
-/// The LEB128 integer that `bytes` begin with, sign-extended to 64 bits if `signed`, and its
-/// length.
+/// The LEB128 integer at the start of `bytes`, sign-extended to 64 bits if `signed`, and its length
+/// in bytes.
 pub(crate) fn leb128(bytes: &[u8], signed: bool) -> Result<(u64, usize), LebError> {
     let mut value: u64 = 0;
     for (index, &byte) in bytes.iter().enumerate() {
         let shift = index * 7;
         let bits = u64::from(byte & 0x7f);
         let last = byte & 0x80 == 0;
-        // Bytes after the tenth, and its upper bits, may only repeat the sign.
+        // Bytes after the tenth, and the tenth's upper bits, may only repeat the sign.
         let filler = if signed && value >> 63 == 1 { 0x7f } else { 0 };
         match shift {
             0..63 => value |= bits << shift,
@@ -294,18 +294,18 @@ pub(crate) fn leb128(bytes: &[u8], signed: bool) -> Result<(u64, usize), LebErro
 /// A LEB128 integer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Leb {
-    /// Of up to 64 bits, sign-extended to these if it has a sign.
+    /// An integer of up to 64 bits, sign-extended to 64 bits if it is signed.
     Small(u64),
     /// Of more.
     Wide(WideInt),
 }
 
-/// The bytes of the LEB128 integer that `bytes` begin with.
+/// Length of the LEB128 integer at the start of `bytes`.
 pub(crate) fn leb128_length(bytes: &[u8]) -> Option<usize> {
     Some(bytes.iter().position(|byte| byte & 0x80 == 0)? + 1)
 }
 
-/// The LEB128 integer that `bytes` begin with, whatever its size, and its length.
+/// The LEB128 integer of any size at the start of `bytes`, and its length.
 #[cold]
 pub(crate) fn leb128_wide(bytes: &[u8], signed: bool) -> Option<(WideInt, usize)> {
     let length = leb128_length(bytes)?;
@@ -326,13 +326,13 @@ pub(crate) fn leb128_wide(bytes: &[u8], signed: bool) -> Option<(WideInt, usize)
     Some((WideInt::from_bits(limbs, length as u64 * 7, signed), length))
 }
 
-/// The low `size` bits of `value` in reversed order.
+/// The low `size` bits of `value` in reverse order.
 pub(crate) fn reverse(value: u64, size: u8) -> u64 {
     value.reverse_bits() >> (64 - u32::from(size.clamp(1, 64)))
 }
 
-/// A byte offset as an index. One that does not fit is past every slice, and the slices are asked
-/// with `get`.
+/// A byte offset as an index. One that does not fit becomes an index beyond any slice, for which
+/// `get` returns `None`.
 fn to_index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
     use ByteOrder::{Big, Little};
 
-    /// Bit by bit, straight from the definition.
+    /// Reference implementation, bit by bit from the definition.
     fn slow(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> u64 {
         (0..u64::from(size)).fold(0, |value, i| {
             let at = start + i;
@@ -439,7 +439,7 @@ mod tests {
             signed(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
             Err(LebError::TooLarge)
         );
-        // Zeros (or signs) that say nothing may follow.
+        // Redundant zeros (or signs) may follow.
         assert_eq!(
             unsigned(&[
                 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0
@@ -474,7 +474,7 @@ mod tests {
             (cursor.leb128(true), cursor.position()),
             (Ok(Leb::Wide(of("-1180591620717411303424"))), 88)
         );
-        // What fits is the same both ways.
+        // Numbers that fit are the same both ways.
         for value in [0, 1, -1, 63, 64, -64, -65, i64::MIN, i64::MAX] {
             for length in 10..150 {
                 let byte = |index: u32| (value >> (index * 7).min(63)) as u8 & 0x7f;
@@ -505,8 +505,8 @@ mod tests {
                             bit_order,
                             ..WideClass::new(size, 1, false, order)
                         };
-                        // The bits in the order they are stored in; which of them is the least
-                        // significant is what both orders say.
+                        // The bits in storage order; the two orders determine which is the least
+                        // significant.
                         let mut bits: Vec<u64> = (0..size)
                             .map(|bit| slow(&bytes, start + bit, 1, order))
                             .collect();

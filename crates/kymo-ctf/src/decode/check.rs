@@ -1,7 +1,7 @@
-//! Walking over fields one after another with every check, for what they leave behind.
+//! Walks over fields one by one with every check, and stores the values that others need.
 //!
-//! Packet headers and contexts are read so, unusual event headers, and every record again that the
-//! compiled [plan](crate::decode::plan) could not step over, to say what is wrong with it and where.
+//! It reads packet headers and contexts, unusual event headers, and again every record that the
+//! compiled [plan](crate::decode::plan) could not skip, to report what is wrong with it and where.
 
 use crate::class::wide_int::WideInt;
 use crate::class::{
@@ -13,24 +13,23 @@ use crate::decode::choice::choose;
 use crate::decode::state::{ABSENT, Seen, Slots};
 use crate::error::DecodeError;
 
-/// Elements that take no bits may repeat this often in one record, so that few bytes cannot cost
-/// much time.
+/// Limit on zero-sized elements in one record, so that a few bytes cannot cost much time.
 pub(crate) const EMPTY_ELEMENTS: u64 = 1 << 16;
 
 /// Walks over fields at a cursor.
 pub(crate) struct Walker<'a, 's> {
     pub(crate) cursor: BitCursor<'a>,
     pub(crate) slots: &'s mut Slots,
-    /// Where roles are noted, if anybody wants to know.
+    /// Receives the values of fields with roles, if they are needed.
     pub(crate) seen: Option<&'s mut Seen>,
-    /// How many more elements without bits there may be.
+    /// Remaining allowance of zero-sized elements.
     pub(crate) empty: u64,
 }
 
 type Walked<T> = Result<T, DecodeError>;
 
 impl<'a, 's> Walker<'a, 's> {
-    /// A walker at bit `position` of `bytes`, going no further than bit `limit`.
+    /// A walker at bit `position` of `bytes` that stops at bit `limit`.
     pub(crate) fn new(
         bytes: &'a [u8],
         position: u64,
@@ -46,7 +45,7 @@ impl<'a, 's> Walker<'a, 's> {
         }
     }
 
-    /// Sets the byte order of the field before: two byte orders cannot share a byte.
+    /// Sets the byte order of the previous field: two byte orders cannot share a byte.
     pub(crate) fn after(self, order: Option<ByteOrder>) -> Self {
         Walker {
             cursor: self.cursor.after(order),
@@ -105,7 +104,7 @@ impl<'a, 's> Walker<'a, 's> {
                     Leb::Small(raw) => raw,
                     Leb::Wide(value) => return self.note_wide(class.roles, &value),
                 };
-                // Of the clock it has the low bits, seven for each byte; of anything else all.
+                // As a clock value it has low bits, seven per byte; otherwise it is the full value.
                 let bits = (self.cursor.position() - begin) / 8 * 7;
                 self.note(class.roles.times(), raw, bits.min(64) as u8);
                 self.note(class.roles.others(), raw, 64);
@@ -155,7 +154,7 @@ impl<'a, 's> Walker<'a, 's> {
         }
     }
 
-    /// The option that the value in a cell chooses.
+    /// The option that the value in a slot selects.
     pub(crate) fn chosen(&self, slot: u32, choices: &[Choice]) -> Walked<usize> {
         let none = || match self.slots.get(slot) {
             ABSENT => DecodeError::AbsentField,
@@ -164,7 +163,7 @@ impl<'a, 's> Walker<'a, 's> {
         choose(choices, self.slots, slot).ok_or_else(none)
     }
 
-    /// A LEB128 integer, which is kept in a cell.
+    /// Reads a LEB128 integer and stores it in a slot.
     pub(crate) fn leb128(&mut self, signed: bool, slot: u32) -> Walked<Leb> {
         self.cursor.align(8)?;
         let value = self.cursor.leb128(signed)?;
@@ -182,8 +181,8 @@ impl<'a, 's> Walker<'a, 's> {
         Ok(value)
     }
 
-    /// An integer of more than 64 bits, or what is stored as one, which is kept in a cell: of a
-    /// boolean whether a bit is set.
+    /// Reads an integer of more than 64 bits, or a field stored as one, and stores it in a slot;
+    /// for a boolean, stores whether any bit is set.
     pub(crate) fn wide(&mut self, class: &WideClass) -> Walked<WideInt> {
         self.cursor.align(class.alignment)?;
         let value = WideInt::from_bits(self.cursor.wide(class)?, class.size, class.signed);
@@ -215,7 +214,8 @@ impl<'a, 's> Walker<'a, 's> {
         }
     }
 
-    /// Walks over bytes that are code units of `unit` bytes, whole ones up to the first of zero.
+    /// Walks over text in code units of `unit` bytes; the last one may be incomplete only after a
+    /// terminator.
     fn bytes(&mut self, length: &StringLength, unit: usize) -> Walked<()> {
         let length = match length {
             StringLength::Terminated => 0,
@@ -239,7 +239,7 @@ impl<'a, 's> Walker<'a, 's> {
         Ok(())
     }
 
-    /// The number of elements, aligned for the first of them and known to fit into the packet.
+    /// Aligns to the first element and returns the number of elements, which fit into the packet.
     fn length(&mut self, class: &ArrayClass) -> Walked<u64> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
@@ -275,7 +275,7 @@ impl<'a, 's> Walker<'a, 's> {
     }
 }
 
-/// The bits as the class's bit order has them.
+/// The bits in the class's bit order.
 #[inline]
 pub(crate) fn in_order(raw: u64, class: &IntegerClass) -> u64 {
     match class.bit_order {

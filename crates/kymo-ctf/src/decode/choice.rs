@@ -1,10 +1,10 @@
-//! Which option of a variant there is, and whether an optional field is there.
+//! Selection of a variant's option, and presence of optional fields.
 
 use crate::class::wide_int::WideInt;
 use crate::class::{Choice, IntRange, OptionalClass};
 use crate::decode::state::{Slots, WIDE};
 
-/// The option of the first choice that holds for the value in a cell.
+/// The option of the first choice that holds the value in a slot.
 #[inline]
 pub(crate) fn choose(choices: &[Choice], slots: &Slots, slot: u32) -> Option<usize> {
     let value = slots.get(slot);
@@ -21,8 +21,8 @@ fn choose_widely<'c>(choices: &'c [Choice], value: &WideInt) -> Option<&'c Choic
     choices.iter().find(|choice| choice.range.holds_wide(value))
 }
 
-/// Whether an optional field is there by the `value` in a cell, whose field is there: for one in
-/// `ranges`, or if there are none, for all but 0.
+/// Whether an optional field is present, given the `value` in the slot of its selector, which must
+/// be present: if the value is in `ranges` or, without ranges, if it is not 0.
 #[inline]
 pub(crate) fn is_there(ranges: Option<&[IntRange]>, value: i128, slots: &Slots, slot: u32) -> bool {
     match ranges {
@@ -40,7 +40,7 @@ fn is_there_widely(ranges: &[IntRange], value: Option<&WideInt>) -> bool {
 }
 
 impl OptionalClass {
-    /// Whether the field is there, given the cell of the selector.
+    /// Whether the field is present, given the selector's slot.
     pub(crate) fn is_there(&self, slots: &Slots) -> bool {
         is_there(
             self.ranges.as_deref(),

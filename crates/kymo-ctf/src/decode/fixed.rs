@@ -1,21 +1,20 @@
-//! Fields at fixed places: what the reader needs of a packet's header and context is then a few
-//! loads. Nearly every tracer lays its packets out so.
+//! Fields at fixed offsets: reading the roles of a packet's header and context takes a few loads
+//! then. Nearly all tracers lay out packets like this.
 
 use crate::class::{ByteOrder, FieldClass, IntegerClass, NO_SLOT, Role, Roles, StructClass};
 use crate::decode::bits::load;
 use crate::decode::skip::is_natural;
 use crate::decode::state::Seen;
 
-/// Elements of an array that are looked at one by one; longer ones are left to the walker.
+/// Longer arrays are left to the walker.
 const MOST_ELEMENTS: u64 = 64;
 
-/// Where the fields of a structure are that mean something to the reader. All begin and end on
-/// bytes.
+/// Offsets of the fields with roles in a structure. All begin and end on bytes.
 #[derive(Debug, Default)]
 pub(crate) struct FixedFields {
     loads: Vec<FixedLoad>,
     uuids: Vec<u64>,
-    /// Bits from the packet's first to the structure's end.
+    /// Bit position of the structure's end in the packet.
     pub(crate) end: u64,
 }
 
@@ -28,8 +27,8 @@ struct FixedLoad {
 }
 
 impl FixedFields {
-    /// The fields of a structure that begins `begin` bits behind the packet's first. `None` where a place
-    /// depends on what is in the packet, or where a value is needed later.
+    /// The fields of a structure at bit `begin` of the packet. `None` if an offset depends on the
+    /// packet's content, or if a value is needed later.
     pub(crate) fn of(class: Option<&StructClass>, begin: u64) -> Option<FixedFields> {
         let mut fields = FixedFields {
             end: begin,
@@ -41,8 +40,8 @@ impl FixedFields {
         fields.end.is_multiple_of(8).then_some(fields)
     }
 
-    /// Notes what the fields of the packet that `bytes` begin with mean. `None` if it is cut short;
-    /// nothing is noted then.
+    /// Stores the fields' values in `seen`. `None` if `bytes` end too early; nothing is stored
+    /// then.
     pub(crate) fn read(&self, bytes: &[u8], seen: &mut Seen) -> Option<()> {
         bytes.get(..usize::try_from(self.end / 8).ok()?)?;
         for field in &self.loads {

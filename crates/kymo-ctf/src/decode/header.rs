@@ -1,8 +1,8 @@
-//! Event headers: the id and the time of a record, from fixed offsets.
+//! Event headers: reads the id and time of a record at fixed offsets.
 //!
-//! Nearly every tracer writes one of two kinds: fields of fixed size, or a short integer that
-//! chooses between such layouts (LTTng's compact and large headers, Kymo's). Both are compiled to
-//! loads at fixed offsets. Any other header is walked over field by field.
+//! Nearly all tracers write one of two kinds: fields of fixed size, or a short integer that selects
+//! between such layouts (LTTng's compact and large headers, Kymo's). Both are compiled to loads at
+//! fixed offsets. Any other header is walked field by field.
 
 use crate::class::{
     ByteOrder, FieldClass, IntegerClass, Member, NO_SLOT, Role, StructClass, VariantClass,
@@ -10,35 +10,35 @@ use crate::class::{
 use crate::decode::bits::low_mask;
 use crate::decode::skip::is_natural;
 
-/// Bytes that are looked at together: eight from any of the first sixteen.
+/// Bytes of a header that are examined: eight from any of the first sixteen offsets.
 pub(crate) const WORD: usize = 24;
 
 /// How to read an event header.
 #[derive(Debug)]
 pub(crate) enum Header {
-    /// Fields at fixed offsets, and behind them, if there is a tag, one of several parts.
+    /// Fields at fixed offsets, followed by one of several parts if there is a tag.
     Compiled(Word, Switch),
     /// Field by field.
     Walk,
 }
 
-/// Where the bytes are that a header begins with and all fields looked at are in.
+/// The first bytes of a header, which hold all examined fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Word {
     /// The header begins at the next multiple of `mask + 1` bits.
     pub(crate) mask: u64,
     /// Whether its fields are big-endian.
     pub(crate) big: bool,
-    /// Whether no field is looked at, so that no bytes need be there.
+    /// Whether no field is examined, so that no bytes are needed.
     unread: bool,
 }
 
-/// A header whose first part chooses the second. Without a tag it is one part: the tag is 0 then,
-/// from no bits.
+/// A header whose first part selects the second. A header without a tag has one part, and a tag of
+/// no bits, which is 0.
 #[derive(Debug)]
 pub(crate) struct Switch {
     pub(crate) tag: Load,
-    /// Where the tag is kept for fields that refer to it.
+    /// Slot of the tag, for fields that refer to it.
     pub(crate) slot: u32,
     options: Box<[Branch]>,
 }
@@ -48,22 +48,22 @@ pub(crate) struct Switch {
 pub(crate) struct Part {
     pub(crate) id: Id,
     pub(crate) time: Option<Load>,
-    /// Where it ends, in bits from the header's first.
+    /// Bit position of its end in the header.
     pub(crate) end: u64,
 }
 
-/// Where the id of the event's class is.
+/// Location of the event class id.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Id {
-    /// Nowhere.
+    /// There is no id.
     #[default]
     None,
-    /// It is the tag.
+    /// The tag is the id.
     Tag,
     At(Load),
 }
 
-/// What a header's tag chooses.
+/// A part that a header's tag selects.
 #[derive(Debug)]
 pub(crate) struct Branch {
     pub(crate) low: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Branch {
 }
 
 impl Branch {
-    /// Whether this tag chooses it.
+    /// Whether this tag selects the part.
     #[inline(always)]
     pub(crate) fn holds(&self, tag: u64) -> bool {
         self.low <= tag && tag <= self.high
@@ -82,14 +82,14 @@ impl Branch {
 /// An unsigned integer in a [`Word`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// The eight bytes that it is in begin here, 8 at most.
+    /// Offset of the eight bytes that contain it, 8 at most.
     at: u8,
     shift: u8,
     pub(crate) mask: u64,
 }
 
 impl Word {
-    /// The bytes from `at` on, or `None` where fewer are left.
+    /// The bytes from `at`; `None` if fewer are left.
     #[inline(always)]
     pub(crate) fn read(self, bytes: &[u8], at: u64) -> Option<&[u8; WORD]> {
         const NOTHING: [u8; WORD] = [0; WORD];
@@ -104,7 +104,7 @@ impl Word {
 }
 
 impl Id {
-    /// Whether it is `id`, where the tag is the same as that of another record with this `id`.
+    /// Whether the id is `id`, given that the tag is that of another record with this `id`.
     #[inline(always)]
     pub(crate) fn is_for_this_tag<const BIG: bool>(self, id: u64, word: &[u8; WORD]) -> bool {
         match self {
@@ -115,7 +115,7 @@ impl Id {
 }
 
 impl Load {
-    /// Of no bits: 0.
+    /// A load of no bits, which gives 0.
     pub(crate) const NOTHING: Load = Load {
         at: 0,
         shift: 0,
@@ -127,21 +127,21 @@ impl Load {
         self.bits(self.eight::<BIG>(word))
     }
 
-    /// Whether it is in the eight bytes that `other` is in.
+    /// Whether it is in the same eight bytes as `other`.
     pub(crate) fn shares_bytes(self, other: Load) -> bool {
         self.at == other.at
     }
 
-    /// Its value, from the eight bytes that it is in.
+    /// Its value, from the eight bytes that contain it.
     #[inline(always)]
     pub(crate) fn bits(self, eight: u64) -> u64 {
         eight >> self.shift & self.mask
     }
 
-    /// The eight bytes that it is in.
+    /// The eight bytes that contain it.
     #[inline(always)]
     pub(crate) fn eight<const BIG: bool>(self, word: &[u8; WORD]) -> u64 {
-        // The mask tells the compiler that eight bytes are there.
+        // The mask proves to the compiler that eight bytes exist.
         let eight = word
             .get(usize::from(self.at & 15)..)
             .and_then(<[u8]>::first_chunk::<8>);
@@ -151,7 +151,7 @@ impl Load {
 }
 
 impl Switch {
-    /// The only layout of a header without a tag.
+    /// The switch of a header without a tag.
     fn of(part: Part) -> Switch {
         Switch {
             tag: Load::NOTHING,
@@ -170,14 +170,14 @@ impl Switch {
         self.tag.mask != 0
     }
 
-    /// The layout that most tags choose.
+    /// The layout that most tags select.
     pub(crate) fn main(&self) -> Option<&Branch> {
         self.options
             .iter()
             .max_by_key(|branch| branch.high.saturating_sub(branch.low))
     }
 
-    /// The layout that a tag chooses.
+    /// The layout that a tag selects.
     #[inline(always)]
     pub(crate) fn choose(&self, tag: u64) -> Option<&Branch> {
         self.options.iter().find(|option| option.holds(tag))
@@ -211,8 +211,8 @@ impl Header {
     }
 }
 
-/// Offsets are fixed only where the header begins on a byte, and no field asks for more alignment
-/// than the whole.
+/// Compiles a header class. Offsets are fixed only if the header begins on a byte and no field
+/// needs more alignment than the header.
 fn compile(class: &StructClass) -> Option<Header> {
     if class.alignment < 8 {
         return None;
@@ -232,7 +232,7 @@ fn compile(class: &StructClass) -> Option<Header> {
         )) => (Some(variant), before),
         _ => (None, &class.members[..]),
     };
-    // The selector is the one field that others may refer to.
+    // The selector is the only field to which others may refer.
     let mut tag = None;
     for member in before {
         if let Some(integer) = member.class.storage()
@@ -284,7 +284,7 @@ fn compile(class: &StructClass) -> Option<Header> {
 struct Layout {
     part: Part,
     alignment: u32,
-    /// The byte order of all fields: none of them may share a byte with one of another.
+    /// The common byte order of all fields: different orders must not share a byte.
     order: Option<ByteOrder>,
 }
 
@@ -300,7 +300,7 @@ impl Layout {
         Some(())
     }
 
-    /// The load of an integer that comes here.
+    /// The load of an integer at this position.
     fn load(&self, class: &IntegerClass) -> Option<Load> {
         let at = self
             .part
@@ -332,7 +332,7 @@ impl Layout {
         if let FieldClass::Struct(class) = class {
             self.align(class.alignment)?;
             return class.members.iter().try_for_each(|member| {
-                // Only the selector's place is looked at.
+                // Only the selector is examined here.
                 let kept = member
                     .class
                     .storage()
@@ -363,7 +363,7 @@ impl Layout {
         if integer.roles.has(Role::Timestamp)
             && self.part.time.replace(self.load(integer)?).is_some()
         {
-            // Two times: the second goes on from the first.
+            // Of two times, the second continues from the first.
             return None;
         }
         self.part.end = self.part.end.checked_add(integer.size.into())?;

@@ -1,11 +1,10 @@
-//! From bytes to fields.
+//! Decodes bytes into fields.
 //!
-//! Three decoders read the body of a record, and a test (`agreement`) holds them together:
-//! - [`skip`] steps over it by a compiled plan, and knows only where it ends;
-//! - [`check`] walks over it field by field with every check, and says what is wrong and where;
-//! - [`place`] reads values, from records that one of the other two has passed: for
-//!   [`value_ref`] (any field, when it is asked for), for [`visitor`] (all fields in one pass), and
-//!   for conversions.
+//! Three decoders read the body of a record; the test `agreement` checks that they agree:
+//! - [`skip`] skips it by a compiled plan and only finds its end;
+//! - [`check`] walks it field by field with every check, and reports errors and their positions;
+//! - [`place`] reads values from records that one of the other two has accepted: for [`value_ref`]
+//!   (any field on demand), for [`visitor`] (all fields in one pass), and for conversions.
 
 #[cfg(test)]
 mod agreement;

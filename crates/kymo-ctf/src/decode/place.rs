@@ -1,7 +1,7 @@
-//! A place in a packet, which goes on from field to field: what all decoding of values shares.
+//! A position in a packet that advances from field to field; all decoding of values uses it.
 //!
-//! Records are handed out only after they were stepped over without an error, so that nothing can
-//! fail here. Should it still, values are missing, never wrong.
+//! Records are given out only after they were skipped without an error, so nothing can fail here.
+//! Should it fail nevertheless, values are missing, never wrong.
 
 use crate::class::wide_int::WideInt;
 use crate::class::{FloatClass, IntegerClass, NO_SLOT, StringLength, StructClass, WideClass};
@@ -12,7 +12,7 @@ use crate::decode::state::Slots;
 use crate::decode::text;
 use crate::error::DecodeError;
 
-/// A place in a packet and what the fields before it left behind.
+/// A position in a packet, with the slots that the preceding fields have set.
 #[derive(Debug, Clone)]
 pub(crate) struct Place<'a> {
     pub(crate) bytes: &'a [u8],
@@ -22,12 +22,12 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Goes on behind the structure here.
+    /// Skips the structure here.
     pub(crate) fn step_over(&mut self, class: &StructClass) {
         let _ = self.walk(|walker| walker.structure(class));
     }
 
-    /// Goes on as the walker does.
+    /// Advances by a step of the walker.
     pub(crate) fn walk<T>(
         &mut self,
         walk: impl FnOnce(&mut Walker<'a, '_>) -> Result<T, DecodeError>,
@@ -38,7 +38,7 @@ impl<'a> Place<'a> {
         walked
     }
 
-    /// To the next multiple of `alignment` bits.
+    /// Aligns to a multiple of `alignment` bits.
     #[inline]
     pub(crate) fn align(&mut self, alignment: u32) {
         self.position = aligned(self.position, u64::from(alignment.max(1)) - 1);
@@ -74,7 +74,7 @@ impl<'a> Place<'a> {
         self.walk(|walker| walker.wide(class)).ok()
     }
 
-    /// An integer's bits, in the order of its class.
+    /// Reads an integer's bits, in the bit order of its class.
     #[inline]
     pub(crate) fn integer(&mut self, class: &IntegerClass) -> Option<u64> {
         let mut at = aligned(self.position, u64::from(class.alignment.max(1)) - 1);
@@ -101,7 +101,7 @@ impl<'a> Place<'a> {
         read.ok()
     }
 
-    /// Text or bytes, terminator not included.
+    /// Reads text or bytes, without the terminator.
     pub(crate) fn bytes(&mut self, length: &StringLength, unit: usize) -> Option<&'a [u8]> {
         let count = match length {
             StringLength::Terminated => None,

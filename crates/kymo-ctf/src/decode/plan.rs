@@ -1,9 +1,9 @@
-//! Decode plans: how to step over a record, compiled once for every event class.
+//! Decode plans: how to skip a record, compiled once for each event class.
 //!
-//! Most records need a few additions. The [header](crate::decode::header) is at fixed offsets or chooses
-//! between two or three such layouts; what follows is [steps](crate::decode::skip), in which everything of
-//! fixed size has become one addition. A plan answers only where the record ends; if it cannot,
-//! [`crate::decode::check`] finds out why.
+//! Most records need a few additions. The [header](crate::decode::header) has fixed offsets or
+//! selects one of two or three such layouts; the rest is [steps](crate::decode::skip), in which all
+//! fields of fixed size together are one addition. A plan only finds the end of the record; if it
+//! cannot, [`crate::decode::check`] finds the error.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::decode::skip::{Layout, aligned};
 use crate::error::DecodeError;
 use crate::metadata::{EventClass, Metadata, StreamClass, TraceClass};
 
-/// How the streams of a trace are read: compiled by who reads, shared by all streams.
+/// The plans of a trace, compiled by the reader and shared by all streams.
 #[derive(Debug)]
 pub(crate) struct Plans {
     pub(crate) metadata: Arc<Metadata>,
-    /// The packet header, where all of it is at fixed places.
+    /// The packet header, if all its fields have fixed offsets.
     pub(crate) packet_header: Option<FixedFields>,
     streams: BTreeMap<u64, Arc<StreamPlan>>,
 }
 
 impl Plans {
-    /// Compiles how the streams of a trace with this metadata are read.
+    /// Compiles the plans for a trace with this metadata.
     pub(crate) fn of(metadata: &Arc<Metadata>) -> Arc<Plans> {
         let trace = &metadata.trace;
         let packet_header = FixedFields::of(trace.packet_header.as_deref(), 0);
@@ -42,8 +42,8 @@ impl Plans {
     /// The plan of packets whose header has this stream id.
     pub(crate) fn stream(&self, id: Option<u64>) -> Result<&Arc<StreamPlan>, DecodeError> {
         let plan = match id {
-            // By CTF 1.8 a stream that is alone needs no id in its packets; by CTF 2 packets that
-            // say none say 0.
+            // In CTF 1.8 the packets of a single stream class need no id; in CTF 2 the default id
+            // is 0.
             None if self.streams.len() == 1 && self.metadata.trace.major == 1 => {
                 self.streams.values().next()
             }
@@ -53,46 +53,46 @@ impl Plans {
     }
 }
 
-/// Stands for the id of records whose header says none. The first of events of this very id is read
-/// with every check.
+/// Stands for the id of records whose header has none. An event class that really has this id is
+/// read with every check at first.
 pub(crate) const NAMELESS: u64 = u64::MAX;
 
-/// How the records of one stream class are read.
+/// How to read the records of one stream class.
 #[derive(Debug)]
 pub(crate) struct StreamPlan {
     pub(crate) class: Arc<StreamClass>,
-    /// The packet context, where all of it is at fixed places.
+    /// The packet context, if all its fields have fixed offsets.
     pub(crate) packet_context: Option<FixedFields>,
     pub(crate) header: Header,
-    /// How most records are stepped over, where the header is compiled.
+    /// How to skip most records, if the header is compiled.
     pub(crate) fixed: Option<FixedRecords>,
     pub(crate) events: Vec<EventPlan>,
-    /// The place of the first event among all of the trace; the others follow.
+    /// Index of the first event class among all of the trace; the others follow.
     pub(crate) first_index: usize,
-    /// By event id, for ids below [`DENSE`]; all others are in `sparse`.
+    /// Events by id, for ids below [`DENSE`]; all others are in `sparse`.
     dense: Vec<Known>,
     sparse: HashMap<u64, Known>,
-    /// The event of records whose header says no id.
+    /// The event of records whose header has no id.
     nameless: Known,
     /// Slots that a reader needs.
     pub(crate) slots: u32,
 }
 
-/// How one event's record is read after its header.
+/// How to read one event's record after its header.
 #[derive(Debug)]
 pub(crate) struct EventPlan {
     pub(crate) class: Arc<EventClass>,
     pub(crate) layout: Layout,
 }
 
-/// An event and the size of its record, if that is fixed: what most records need.
+/// An event and the size of its record, if fixed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     /// The record's body is aligned to `mask + 1` bits.
     pub(crate) mask: u64,
-    /// And takes this many; [`Known::VARIES`] if that is not fixed.
+    /// Size of the body in bits; [`Known::VARIES`] if it is not fixed.
     pub(crate) bits: u64,
-    /// Place among the plan's events; [`Known::NONE`] if there is no such event.
+    /// Index among the plan's events; [`Known::NONE`] if there is no such event.
     pub(crate) event: u32,
 }
 
@@ -106,30 +106,30 @@ impl Known {
     };
 }
 
-/// The records of fixed size whose header has the layout that most have.
+/// The records of fixed size whose header has the most common layout.
 #[derive(Debug)]
 pub(crate) struct FixedRecords {
-    /// Where the id of the event's class is, and the time: no bits where there is none.
+    /// Loads of the event class id and the time; of no bits if there is none.
     pub(crate) id: Load,
     pub(crate) time: Load,
     pub(crate) shape: Shape,
-    /// The tags of this layout.
+    /// Range of the tags of this layout.
     pub(crate) low: u64,
     pub(crate) high: u64,
-    /// Bits of the header.
+    /// Size of the header in bits.
     pub(crate) header: u64,
-    /// By id; the only one where headers say none.
+    /// Sizes by id; a single one if headers have no id.
     pub(crate) sizes: Box<[FixedSize]>,
 }
 
-/// What a header of this layout must be looked at for.
+/// How to check that a header has this layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// The id says that it is of this layout, and the time is in the same eight bytes.
+    /// The id implies the layout, and the time is in the same eight bytes.
     OneWord,
-    /// The id says that it is of this layout.
+    /// The id implies the layout.
     Plain,
-    /// The tag says it.
+    /// The tag implies the layout.
     Tagged,
 }
 
@@ -137,8 +137,8 @@ pub(crate) enum Shape {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FixedSize {
     pub(crate) bits: u32,
-    /// Place among the plan's events; [`Known::NONE`] where the size is not fixed, or there is no
-    /// such event.
+    /// Index among the plan's events; [`Known::NONE`] if the size is not fixed or there is no such
+    /// event.
     pub(crate) event: u32,
 }
 
@@ -148,9 +148,9 @@ impl FixedSize {
         event: Known::NONE,
     };
 
-    /// The size of a record of this class behind a header that begins at a multiple of `mask + 1` bits.
+    /// The size of a record of this class whose header begins at a multiple of `mask + 1` bits.
     fn of(known: &Known, header: u64, mask: u64) -> FixedSize {
-        // Where the body begins must follow from where the header does.
+        // The header's alignment must determine where the body begins.
         let is_fixed = known.event != Known::NONE && known.mask <= mask;
         let bits = aligned(header, known.mask).saturating_add(known.bits);
         match u32::try_from(bits) {
@@ -196,7 +196,7 @@ impl FixedRecords {
         })
     }
 
-    /// Whether a record is one of these, by its tag and id.
+    /// Whether a record has this layout, by its tag and id.
     #[inline(always)]
     pub(crate) fn holds(&self, tag: u64, id: u64) -> bool {
         let place = if id == NAMELESS { 0 } else { id };
@@ -207,12 +207,12 @@ impl FixedRecords {
     }
 }
 
-/// Whether fields of two byte orders may share a byte, which is an error: which field came before
-/// must then be known everywhere, from one record to the next, and only the walker knows it.
+/// Whether fields of two byte orders may share a byte, which is an error. To detect it, the byte
+/// order must be tracked from field to field and record to record, which only the walker does.
 fn mingles(class: &StreamClass, trace: &TraceClass) -> bool {
     let header = match Header::of(class.event_header.as_deref()) {
         Header::Walk => class.event_header.as_deref(),
-        // What is compiled has one byte order, which is looked at below.
+        // A compiled header has one byte order, which is checked below.
         compiled if compiled.ends_on_byte() => None,
         _ => class.event_header.as_deref(),
     };
@@ -240,7 +240,7 @@ fn mingles(class: &StreamClass, trace: &TraceClass) -> bool {
     inside && orders.little && orders.big
 }
 
-/// The byte orders of some fields, and whether any of them may begin or end inside a byte.
+/// The byte orders of a set of fields, and whether any field may begin or end inside a byte.
 #[derive(Debug, Default)]
 struct Orders {
     little: bool,
@@ -286,13 +286,13 @@ impl Orders {
     }
 }
 
-/// Ids below this are looked up in a table.
+/// Ids below this limit are looked up in a table.
 const DENSE: u64 = 1 << 12;
 
 impl StreamPlan {
-    /// The plan of a stream class of `trace`.
+    /// Compiles the plan of a stream class of `trace`.
     ///
-    /// The packet context begins `behind_header` bits behind the packet's first, if that is fixed.
+    /// `behind_header` is the bit position of the packet context in the packet, if fixed.
     fn new(
         class: &Arc<StreamClass>,
         slots: u32,
@@ -343,8 +343,8 @@ impl StreamPlan {
             slots,
             class: Arc::clone(class),
         };
-        // By CTF 1.8 a stream with one kind of event need not say which; by CTF 2 records that do
-        // not say are of event 0.
+        // In CTF 1.8 the records of a stream with a single event class need no id; in CTF 2 the
+        // default id is 0.
         let only = plan
             .events
             .first()
@@ -355,7 +355,7 @@ impl StreamPlan {
         plan
     }
 
-    /// The event class of this id; `None` is a header that says no id.
+    /// The event class of this id; `None` for a header without an id.
     #[inline(always)]
     pub(crate) fn event(&self, id: Option<u64>) -> &Known {
         let Some(id) = id else { return &self.nameless };

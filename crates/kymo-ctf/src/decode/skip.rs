@@ -1,8 +1,8 @@
-//! Skipping fields without looking at them: everything of fixed size is one addition.
+//! Skips fields without decoding them: all consecutive fields of fixed size are one addition.
 //!
-//! While compiling it is known what a place is aligned to, as far as it follows from the fields
-//! before it; padding inside that is constant, and only an alignment larger than what is known
-//! needs looking at the place.
+//! The compiler tracks the known alignment of each position, as it follows from the preceding
+//! fields. Padding within the known alignment is constant; only a larger alignment depends on the
+//! actual position.
 
 use std::sync::Arc;
 
@@ -17,69 +17,69 @@ use crate::decode::check::{EMPTY_ELEMENTS, Walker};
 use crate::decode::choice::{choose, is_there};
 use crate::decode::state::{ABSENT, Slots};
 
-/// How to step over a record's body.
+/// How to skip a record's body.
 #[derive(Debug)]
 pub(crate) enum Layout {
-    /// It is aligned to `mask + 1` bits and then takes `bits`.
+    /// `bits` bits, aligned to `mask + 1` bits.
     Fixed { mask: u64, bits: u64 },
-    /// It is aligned to `mask + 1` bits; there is a text up to a zero byte behind each of these
-    /// numbers of bits, and `after` the last.
+    /// Aligned to `mask + 1` bits; each of the given numbers of bits is followed by a
+    /// zero-terminated text, and the last text by `after` bits.
     Texts {
         mask: u64,
         before: Box<[u64]>,
         after: u64,
     },
-    /// It takes looking.
+    /// Skipped step by step.
     Steps(Box<[Step]>),
 }
 
-/// One step.
+/// A step of skipping a body.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Skips this many bits.
     Skip(u64),
-    /// To the next multiple of `mask + 1` bits.
+    /// Aligns to a multiple of `mask + 1` bits.
     Align(u64),
-    /// An integer here is needed later.
+    /// Stores an integer that is needed later.
     Keep(Kept),
     /// A LEB128 integer.
     Leb { signed: bool, slot: u32 },
-    /// More than 64 bits here are needed later.
+    /// Stores an integer of more than 64 bits that is needed later.
     Wide(Box<WideClass>),
-    /// Text up to a code unit of zero.
+    /// Text up to a zero code unit.
     Text { unit: usize },
-    /// Text of as many bytes as `length` says, in code units of `unit` bytes: whole ones up to the
-    /// first of zero.
+    /// Text of `length` bytes, in code units of `unit` bytes; the last one may be incomplete only
+    /// after a terminator.
     Units { length: LinkedLength, unit: usize },
-    /// As many times `stride` bits as a slot says, the last `size` of them.
+    /// Elements whose number is in a slot: `stride` bits each, the last one `size` bits.
     Rows { slot: u32, stride: u64, size: u64 },
-    /// The steps of `body` again and again; the elements take `least` bits at least.
+    /// Repeats the steps of `body`; each element takes at least `least` bits.
     Loop {
         length: LinkedLength,
         least: u64,
         body: Box<[Step]>,
     },
-    /// One of several.
+    /// The steps of the selected option.
     Choose {
         slot: u32,
         choices: Box<[Choice]>,
         options: Box<[Box<[Step]>]>,
     },
-    /// The steps of `body`, or none.
+    /// The steps of `body`, if the field is present.
     If {
         slot: u32,
         ranges: Option<Box<[IntRange]>>,
         body: Box<[Step]>,
     },
-    /// What is kept in these cells is not there, until it is read.
+    /// Marks the fields of these slots absent, until they are read.
     Clear(Arc<[u32]>),
-    /// The place must be on a byte, or two byte orders may share it.
+    /// Fails unless the position is on a byte; otherwise two byte orders might share a byte.
     OnByte,
-    /// There is no stepping over this.
+    /// Always fails: this field cannot be skipped.
     Never,
 }
 
-/// How to read an integer, and where to keep it.
+/// How to read an integer, and the slot to store it in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
     slot: u32,
@@ -90,18 +90,18 @@ pub(crate) struct Kept {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeptKind {
-    /// As it is.
+    /// The value as stored.
     Unsigned,
     Signed,
     /// 1 if any bit is set.
     Bool,
-    /// Unsigned and signed, the bits in reversed order.
+    /// Unsigned or signed, with the bits in reverse order.
     Reversed,
     SignedReversed,
 }
 
 impl Layout {
-    /// Of structures one after another, wherever the first begins.
+    /// Compiles consecutive structures, of which the first begins anywhere.
     pub(crate) fn of(parts: [Option<&StructClass>; 3]) -> Layout {
         let mut compiler = Compiler::default();
         parts
@@ -124,14 +124,15 @@ impl Layout {
         }
     }
 
-    /// Whether fields that are kept have a say in it.
+    /// Whether the end depends on field values.
     #[inline]
     pub(crate) fn looks(&self) -> bool {
         matches!(self, Layout::Steps(_))
     }
 
-    /// The bit behind the record whose body begins at bit `position`. `None` if it is behind
-    /// `limit`, if there is none, and in rare cases where only [`crate::decode::check`] can tell.
+    /// The end of the record whose body begins at bit `position`. `None` if the end is after
+    /// `limit`, if the record is malformed, and in rare cases that only [`crate::decode::check`]
+    /// can decide.
     #[inline]
     pub(crate) fn end(
         &self,
@@ -170,7 +171,7 @@ impl Layout {
     }
 }
 
-/// The bits before each text and behind the last, if these steps are nothing else.
+/// The bits before each text and after the last, if the steps are only fixed sizes and texts.
 fn skips_and_texts(steps: &[Step]) -> Option<(Box<[u64]>, u64)> {
     let (mut before, mut skip) = (Vec::new(), 0_u64);
     for step in steps {
@@ -183,7 +184,7 @@ fn skips_and_texts(steps: &[Step]) -> Option<(Box<[u64]>, u64)> {
     Some((before.into(), skip))
 }
 
-/// The next multiple of `mask + 1` from `position` on. Positions are far below 2^64.
+/// The next multiple of `mask + 1` at or after `position`. Positions are far below 2^64.
 #[inline]
 pub(crate) fn aligned(position: u64, mask: u64) -> u64 {
     position.wrapping_add(mask) & !mask
@@ -275,7 +276,7 @@ impl Run<'_, '_> {
         Some(at)
     }
 
-    /// The bytes from bit `at`, which is on a byte, to the limit.
+    /// The bytes from bit `at`, which must be on a byte, to the limit.
     #[inline]
     fn rest(&self, at: u64) -> Option<&[u8]> {
         let end = usize::try_from(self.limit / 8).ok()?;
@@ -299,7 +300,7 @@ impl Run<'_, '_> {
         Some(end)
     }
 
-    /// What is not of 64 bits: of more, or not all there.
+    /// Handles a LEB128 integer that has more than 64 bits or is incomplete.
     #[cold]
     fn wide_leb(&mut self, signed: bool, slot: u32, at: u64) -> Option<u64> {
         let rest = self.rest(at)?;
@@ -344,22 +345,22 @@ impl Run<'_, '_> {
     }
 }
 
-/// What is known of a place, and the steps so far.
+/// What is known about the current position, and the steps so far.
 #[derive(Debug)]
 struct Compiler {
     steps: Vec<Step>,
     /// Bits to skip before the next step.
     skip: u64,
-    /// The place is `offset` bits behind a multiple of `modulus` bits, a power of two.
+    /// The position is a multiple of `modulus` bits, a power of two, plus `offset` bits.
     modulus: u64,
     offset: u64,
     order: Before,
 }
 
-/// The byte order of the field before, whose last byte may go on here.
+/// The byte order of the previous field, whose last byte may extend to here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// There is none, or it ended on a byte.
+    /// No field, or it ended on a byte.
     Nothing,
     Order(ByteOrder),
     Unknown,
@@ -410,7 +411,7 @@ impl Compiler {
         }
     }
 
-    /// The place is at a multiple of `modulus`, and that is all.
+    /// Sets the position to some multiple of `modulus`.
     fn know(&mut self, modulus: u64) {
         self.modulus = modulus.max(1);
         self.offset = 0;
@@ -530,7 +531,7 @@ impl Compiler {
         }
     }
 
-    /// Steps that begin wherever they begin.
+    /// Compiles the steps of a field whose position is unknown.
     fn inside(&self, class: &FieldClass) -> Box<[Step]> {
         let mut compiler = Compiler {
             order: self.order,
@@ -548,8 +549,8 @@ impl Compiler {
         self.order = Before::Unknown;
     }
 
-    /// Integers of two byte orders cannot share a byte. Where that is not known, the walker
-    /// finds out.
+    /// Ensures that integers of two byte orders do not share a byte. If that is unknown at compile
+    /// time, the walker decides.
     fn share(&mut self, order: ByteOrder) {
         let before = std::mem::replace(&mut self.order, Before::Order(order));
         if before == Before::Nothing || before == Before::Order(order) {
@@ -619,7 +620,7 @@ impl Compiler {
             (Some((size, stride)), LinkedLength::Slot(slot)) => {
                 self.order_of(element);
                 self.step(Step::Rows { slot, stride, size });
-                // As many bits as the size, or none.
+                // The array ends `size` bits after an aligned position, or is empty.
                 let sure = 1 << size.trailing_zeros().min(63);
                 self.know(u64::from(alignment.max(1)).min(sure));
             }
@@ -639,8 +640,8 @@ impl Compiler {
         }
     }
 
-    /// The elements of an array begin where the field before ended, and the last of them is before
-    /// the next field.
+    /// Updates the byte order across an array: its first element follows the previous field, and
+    /// its last precedes the next.
     fn order_of(&mut self, element: &FieldClass) {
         match element.byte_order() {
             Some(order) => self.share(order),
@@ -656,8 +657,8 @@ impl Compiler {
     }
 }
 
-/// The bits that a field takes from its own alignment on, where these are the same for all and
-/// nothing of it is needed later.
+/// Size of a field in bits, from its aligned start, if it is the same for all values and no value
+/// is needed later.
 pub(crate) fn fixed_size(class: &FieldClass) -> Option<u64> {
     match class {
         FieldClass::Float(class) => Some(class.size.into()),
@@ -665,7 +666,7 @@ pub(crate) fn fixed_size(class: &FieldClass) -> Option<u64> {
         FieldClass::Struct(class) => {
             let mut order = None;
             class.members.iter().try_fold(0_u64, |at, member| {
-                // A change of byte order inside a byte is for the walker to find.
+                // The walker detects a change of byte order inside a byte.
                 let own = byte_order(&member.class);
                 let at = at.checked_next_multiple_of(u64::from(member.class.alignment().max(1)))?;
                 let is_on_byte = at.is_multiple_of(8) && class.alignment >= 8;
@@ -701,7 +702,7 @@ fn byte_order(class: &FieldClass) -> Option<ByteOrder> {
     }
 }
 
-/// Whether the bits of an integer are in the order that fixed loads give.
+/// Whether the bits of an integer are in the natural order, which fixed loads give.
 pub(crate) fn is_natural(class: &IntegerClass) -> bool {
     class.bit_order == BitOrder::Natural
 }

@@ -1,30 +1,30 @@
-//! What fields leave behind for the fields after them, and for the reader.
+//! Values that fields store for later fields (slots), and for the reader (roles).
 
 use crate::class::wide_int::WideInt;
 use crate::class::{LEAST, NO_SLOT, Role, Roles};
 use crate::decode::bits::low_mask;
 use crate::error::DecodeError;
 
-/// In the cell of a field that is in an optional field or an option that is not there.
+/// Slot value of a field in an absent optional field or in an option that is not selected.
 pub(crate) const ABSENT: i128 = i128::MIN;
-/// In the cell of a field whose value is more than a cell holds: it is kept beside.
+/// Slot value of a field whose value does not fit into a slot and is stored separately.
 pub(crate) const WIDE: i128 = i128::MIN + 1;
 
-/// Values of the integers that lengths, tags and selectors are in. A dependent field always comes
-/// after the field it depends on, so that no cell is used before it was filled, with a value or
-/// with [`ABSENT`].
+/// Values of the integers that hold lengths, tags and selectors. A dependent field always comes
+/// after the field it depends on, so each slot is set, to a value or to [`ABSENT`], before it is
+/// used.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
-    /// Most traces need no more, and copying these costs little.
+    /// Most traces need only these, and copying them is cheap.
     few: [i128; FEW],
     more: Option<Box<More>>,
 }
 
-/// What is beside the first few cells.
+/// Slots beyond the first few, and wide values.
 #[derive(Debug, Clone, Default)]
 struct More {
     cells: Vec<i128>,
-    /// Values that no cell holds, by their slots.
+    /// Values that do not fit into a slot, by slot.
     wide: Vec<(u32, WideInt)>,
 }
 
@@ -54,14 +54,14 @@ impl Slots {
         cell.copied().unwrap_or(0)
     }
 
-    /// A length, unless the field that has it is absent or it is more than anything can have; only
-    /// unsigned integers give lengths.
+    /// The length in a slot; `None` if the field is absent or the length exceeds 64 bits. Only
+    /// unsigned integers hold lengths.
     #[inline]
     pub(crate) fn length(&self, slot: u32) -> Option<u64> {
         u64::try_from(self.get(slot)).ok()
     }
 
-    /// A length, or why there is none.
+    /// The length in a slot, or the error why there is none.
     pub(crate) fn checked_length(&self, slot: u32) -> Result<u64, DecodeError> {
         match self.exact(slot) {
             _ if self.get(slot) == ABSENT => Err(DecodeError::AbsentField),
@@ -69,14 +69,14 @@ impl Slots {
         }
     }
 
-    /// The value in a cell, whatever its size.
+    /// The value in a slot, of any size.
     pub(crate) fn exact(&self, slot: u32) -> WideInt {
         self.wide(slot)
             .cloned()
             .unwrap_or_else(|| self.get(slot).into())
     }
 
-    /// The value, if it is one that no cell holds.
+    /// The value, if it does not fit into a slot.
     #[inline]
     pub(crate) fn wide(&self, slot: u32) -> Option<&WideInt> {
         if self.get(slot) == WIDE {
@@ -97,7 +97,7 @@ impl Slots {
         Some(value)
     }
 
-    /// Keeps a value of any size.
+    /// Stores a value of any size.
     pub(crate) fn set_wide(&mut self, slot: u32, value: &WideInt) {
         if slot == NO_SLOT {
             return;
@@ -113,7 +113,7 @@ impl Slots {
         }
     }
 
-    /// What is in these fields is not there, until they are read.
+    /// Marks these fields absent, until they are read.
     #[inline]
     pub(crate) fn clear(&mut self, slots: &[u32]) {
         slots.iter().for_each(|slot| self.set(*slot, ABSENT));
@@ -137,21 +137,21 @@ impl Slots {
     }
 }
 
-/// Values that were read for the reader itself, by role.
+/// Values of fields with roles, by role.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     values: [Option<(u64, u8)>; Role::COUNT],
-    /// Times before the last one, and their sizes. There are none in what tracers write.
+    /// Times before the last one, and their sizes. Known tracers write only one.
     times: Vec<(u64, u8)>,
-    /// Bits where UUIDs begin.
+    /// Bit positions of UUIDs.
     pub(crate) uuids: Vec<u64>,
 }
 
 impl Seen {
-    /// A value of more than 64 bits.
+    /// Stores a value of more than 64 bits.
     ///
-    /// A stream's id and counters are kept by their low bits, which tell streams apart and say what
-    /// counters grow by. A CPU's number is a value like any other.
+    /// Of a stream's id and of counters only the low bits are kept, which suffice to distinguish
+    /// streams and to compute a counter's growth. A wide CPU number is an ordinary value.
     pub(crate) fn note_wide(&mut self, roles: Roles, value: &WideInt) -> Result<(), DecodeError> {
         const COUNTERS: [Role; 2] = [Role::DiscardedEvents, Role::PacketSequenceNumber];
         for role in ALL.into_iter().filter(|role| roles.has(*role)) {
@@ -186,8 +186,8 @@ impl Seen {
         }
     }
 
-    /// The time, as the low bits of the clock, and how many they are, where the clock is at `now`
-    /// before. Of several times each goes on from the one before it (CTF 2, section 6.3).
+    /// The time as low bits of the clock, and their number, given the previous clock value `now`.
+    /// Each of several times continues from the previous one (CTF 2, section 6.3).
     pub(crate) fn time(&self, now: u64) -> Option<(u64, u8)> {
         let last = self.get(Role::Timestamp)?;
         if self.times.is_empty() {
@@ -211,10 +211,10 @@ impl Seen {
     }
 }
 
-/// The size of a counter of which 64 bits are only the low ones.
+/// Stands for the size of a counter of which only the low 64 bits are known.
 pub(crate) const LOW_64: u8 = 65;
 
-/// What a number of this role is, for messages.
+/// Description of a number of this role, for messages.
 fn meaning(role: Role) -> &'static str {
     match role {
         Role::StreamClassId => "the id of the packet's stream class",
@@ -226,7 +226,7 @@ fn meaning(role: Role) -> &'static str {
     }
 }
 
-/// In the order of their discriminants.
+/// All roles, in the order of their discriminants.
 const ALL: [Role; Role::COUNT] = [
     Role::PacketMagic,
     Role::MetadataUuid,
@@ -242,26 +242,27 @@ const ALL: [Role; Role::COUNT] = [
     Role::CpuId,
 ];
 
-/// What a timestamp does to a clock.
+/// Effect of a timestamp on a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tick {
-    /// It goes on, or stays.
+    /// The clock advances to this value, or stays.
     To(u64),
-    /// It would step back to this value.
+    /// The clock would step back to this value.
     Back(u64),
 }
 
-/// What the low `size` bits `low` mean after `now`: the first value not before it.
+/// The clock value for the low `size` bits `low` after `now`: the first such value not before
+/// `now`.
 ///
-/// This is CTF's rule for timestamps narrower than the clock: lower bits than before mean that they
-/// wrapped, once. A value of all 64 bits is taken as it is. If the wrapped value would lie behind
-/// `end`, which the packet says is its end, while the unwrapped one is less than half a turn back,
-/// then the clock did not wrap but stepped back.
+/// This is CTF's rule for timestamps narrower than the clock: smaller low bits mean that they
+/// wrapped once. A value of 64 bits is taken as it is. If the wrapped value would be after `end`,
+/// the packet's stated end, while the unwrapped one is less than half a turn back, the clock did
+/// not wrap but stepped back.
 pub(crate) fn tick(now: u64, low: u64, size: u8, end: u64) -> Tick {
     tick_masked(now, low, low_mask(size), end)
 }
 
-/// What the low bits `low` mean after `now`, as [`tick`] says, given the mask of these bits.
+/// [`tick`] with the mask of the low bits instead of their number.
 #[inline(always)]
 pub(crate) fn tick_masked(now: u64, low: u64, mask: u64, end: u64) -> Tick {
     let same_turn = now & !mask | low & mask;
@@ -307,7 +308,7 @@ mod tests {
         let turn = 1u64 << 32;
         assert_eq!(tick(1000, 990, 32, 2000), Tick::Back(990));
         assert_eq!(tick(1000, 990, 32, turn + 990), Tick::To(turn + 990));
-        // The packet's end is wrong, or the step is a whole turn nearly.
+        // The packet's end is wrong, or the step is nearly a whole turn.
         assert_eq!(tick(1000, 990, 32, 999), Tick::To(turn + 990));
         assert_eq!(tick(turn - 1, 0, 32, turn - 1), Tick::To(turn));
     }

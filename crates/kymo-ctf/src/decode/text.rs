@@ -1,4 +1,4 @@
-//! Bytes to text and to floating-point numbers.
+//! Decodes text and floating-point numbers.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::class::{BitOrder, ByteOrder, FloatClass, TextEncoding};
 use crate::decode::bits::{BitCursor, reverse};
 use crate::error::DecodeError;
 
-/// The text in `bytes`, up to the first code unit of zero if there is one.
+/// The text in `bytes`, up to the first zero code unit.
 pub(crate) fn decode(bytes: &[u8], encoding: TextEncoding) -> Cow<'_, str> {
     let end = crate::decode::bits::terminator(bytes, encoding.unit()).unwrap_or(bytes.len());
     let bytes = bytes.get(..end).unwrap_or(bytes);
@@ -36,7 +36,7 @@ pub(crate) fn decode(bytes: &[u8], encoding: TextEncoding) -> Cow<'_, str> {
     }
 }
 
-/// Half a code unit at the end is shown like anything else that is no text.
+/// Appends U+FFFD for an incomplete code unit at the end.
 fn finish(mut text: String, rest: &[u8]) -> Cow<'static, str> {
     if !rest.is_empty() {
         text.push(char::REPLACEMENT_CHARACTER);
@@ -74,7 +74,7 @@ pub(crate) fn float(cursor: &mut BitCursor<'_>, class: &FloatClass) -> Result<f6
     })
 }
 
-/// IEEE 754 binary16, exactly.
+/// Converts IEEE 754 binary16 exactly.
 fn from_16(raw: u16) -> f64 {
     let (exponent, fraction) = (raw >> 10 & 0x1f, f64::from(raw & 0x3ff));
     let size = match exponent {
@@ -86,7 +86,7 @@ fn from_16(raw: u16) -> f64 {
     if raw >> 15 == 1 { -size } else { size }
 }
 
-/// IEEE 754 binary128, rounded to the nearest; what is too small becomes 0, what is too large
+/// Converts IEEE 754 binary128, rounding to nearest; too small values become 0, too large ones
 /// infinite.
 fn from_128(raw: u128) -> f64 {
     let sign = if raw >> 127 == 1 { -1.0 } else { 1.0 };
@@ -98,7 +98,7 @@ fn from_128(raw: u128) -> f64 {
         (0x7fff, _) => f64::NAN,
         _ => {
             let significand = (1 << 112 | fraction) as f64;
-            // In two steps, as 2^-1074 is no normal number.
+            // In two steps, as 2^-1074 is subnormal.
             let power = exponent - 16383 - 112;
             significand * 2f64.powi(power / 2) * 2f64.powi(power - power / 2)
         }
@@ -106,8 +106,7 @@ fn from_128(raw: u128) -> f64 {
     sign * size
 }
 
-/// The text in an array of characters: up to its first zero byte. Bytes that are not text are shown
-/// as U+FFFD.
+/// The text in an array of characters: up to its first zero byte. Invalid bytes become U+FFFD.
 pub(crate) fn characters(bytes: &[u8]) -> Cow<'_, str> {
     let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes))

@@ -6,9 +6,9 @@ use crate::class::wide_int::WideInt;
 
 /// The value of one field.
 ///
-/// A number is given by what it is, whatever the bits it is stored in: one that fits into 64 bits
-/// is [`UInt`](Value::UInt) or [`Int`](Value::Int), also from a field of 128. Only what does not is
-/// one of the wide kinds.
+/// The variant depends on the value, not on the field's size: a number that fits into 64 bits is
+/// [`UInt`](Value::UInt) or [`Int`](Value::Int), even from a field of 128 bits. Only larger numbers
+/// are of the wide kinds.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -16,8 +16,7 @@ pub enum Value {
     UInt(u64),
     /// A signed integer.
     Int(i64),
-    /// An enumeration's value and its labels: none where the value has none, several where ranges
-    /// overlap.
+    /// An enumeration's value and its labels: possibly none, or several if ranges overlap.
     Enum {
         /// The integer.
         value: i128,
@@ -26,7 +25,7 @@ pub enum Value {
     },
     /// A floating-point number; 32-bit ones are widened, which is exact.
     Float(f64),
-    /// Text. Bytes that are not UTF-8 are shown as U+FFFD.
+    /// Text. Invalid bytes become U+FFFD.
     Str(String),
     /// An array or a sequence.
     Array(Vec<Value>),
@@ -41,7 +40,7 @@ pub enum Value {
     },
     /// True or false.
     Bool(bool),
-    /// Bits and the names of those that are set.
+    /// A bit map and the names of its active flags.
     BitMap {
         /// The bits.
         bits: u64,
@@ -50,18 +49,18 @@ pub enum Value {
     },
     /// Bytes.
     Bytes(Vec<u8>),
-    /// An optional field that is not there.
+    /// An absent optional field.
     None,
     /// An integer or a bit array of more than 64 bits (CTF 2).
     Wide(WideInt),
-    /// An enumeration whose value is not in an `i128` (CTF 2).
+    /// An enumeration whose value does not fit into an `i128` (CTF 2).
     WideEnum {
         /// The integer.
         value: WideInt,
         /// The labels, in declared order.
         labels: Vec<Arc<str>>,
     },
-    /// A bit map of which a bit above the lowest 64 is set (CTF 2).
+    /// A bit map with a set bit above the lowest 64 (CTF 2).
     WideBitMap {
         /// The bits.
         bits: WideInt,
@@ -116,7 +115,7 @@ impl Fields {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -1,7 +1,7 @@
-//! Values where they are: read from the packet when they are asked for.
+//! Values borrowed from the packet, decoded on access.
 //!
-//! Records are handed out only after they were stepped over without an error, so that nothing can
-//! fail here. Should it still, values are missing, never wrong.
+//! Records are given out only after they were skipped without an error, so nothing can fail here.
+//! Should it fail nevertheless, values are missing, never wrong.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::decode::state::Slots;
 use crate::decode::text;
 use crate::decode::value::{Fields, Value};
 
-/// The value of one field, borrowed from the packet it is in. The wide kinds are only for what the
-/// others have no room for, as [`Value`] says.
+/// The value of one field, borrowed from its packet. As in [`Value`], the wide kinds are only for
+/// numbers that do not fit into the others.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ValueRef<'a> {
@@ -36,7 +36,7 @@ pub enum ValueRef<'a> {
     BitMap(BitMapRef<'a>),
     /// A floating-point number; smaller ones are widened, which is exact, 128-bit ones rounded.
     Float(f64),
-    /// Text. Bytes that are not text are shown as U+FFFD.
+    /// Text. Invalid bytes become U+FFFD.
     Str(Cow<'a, str>),
     /// Bytes.
     Bytes(&'a [u8]),
@@ -46,13 +46,13 @@ pub enum ValueRef<'a> {
     Struct(StructRef<'a>),
     /// A variant: the option that its tag selected.
     Variant(VariantRef<'a>),
-    /// An optional field that is not there.
+    /// An absent optional field.
     None,
     /// An integer or a bit array of more than 64 bits (CTF 2).
     Wide(WideInt),
-    /// An enumeration whose value is not in an `i128` (CTF 2).
+    /// An enumeration whose value does not fit into an `i128` (CTF 2).
     WideEnum(WideEnumRef<'a>),
-    /// A bit map of which a bit above the lowest 64 is set (CTF 2).
+    /// A bit map with a set bit above the lowest 64 (CTF 2).
     WideBitMap(WideBitMapRef<'a>),
 }
 
@@ -61,7 +61,7 @@ pub enum ValueRef<'a> {
 pub struct FieldRef<'a> {
     /// The name to show.
     pub name: &'a Arc<str>,
-    /// What the metadata says about the field.
+    /// The field's class.
     pub class: &'a FieldClass,
     /// The value.
     pub value: ValueRef<'a>,
@@ -76,7 +76,7 @@ pub struct EnumRef<'a> {
 }
 
 impl<'a> EnumRef<'a> {
-    /// The labels of the value, in declared order, each once.
+    /// The labels of the value, in declared order, without duplicates.
     pub fn labels(self) -> impl Iterator<Item = &'a Arc<str>> {
         Mapping::labels_of(self.mappings, move |mapping| mapping.holds(self.value))
     }
@@ -91,7 +91,7 @@ pub struct BitMapRef<'a> {
 }
 
 impl<'a> BitMapRef<'a> {
-    /// The flags that are active, in declared order, each once.
+    /// The flags that are active, in declared order, without duplicates.
     pub fn active(self) -> Vec<&'a Arc<str>> {
         active(self.flags, self.bits)
     }
@@ -106,7 +106,7 @@ pub struct WideEnumRef<'a> {
 }
 
 impl<'a> WideEnumRef<'a> {
-    /// The labels of the value, in declared order, each once.
+    /// The labels of the value, in declared order, without duplicates.
     pub fn labels(&self) -> impl Iterator<Item = &'a Arc<str>> {
         Mapping::labels_of(self.mappings, |mapping| {
             mapping.range.holds_wide(&self.value)
@@ -123,14 +123,14 @@ pub struct WideBitMapRef<'a> {
 }
 
 impl<'a> WideBitMapRef<'a> {
-    /// The flags that are active, in declared order, each once.
+    /// The flags that are active, in declared order, without duplicates.
     pub fn active(&self) -> Vec<&'a Arc<str>> {
         active_widely(self.flags, &self.bits)
     }
 }
 
 impl WideClass {
-    /// The value that these bits are.
+    /// The value of these bits.
     fn value(&self, bits: WideInt) -> ValueRef<'_> {
         match &self.kind {
             WideKind::Bool => ValueRef::Bool(!bits.is_zero()),
@@ -197,12 +197,12 @@ impl<'a> StructRef<'a> {
         }
     }
 
-    /// What the metadata says about it.
+    /// Its class.
     pub fn class(&self) -> &'a StructClass {
         self.class
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.class.members.len()
     }
@@ -225,13 +225,13 @@ impl<'a> StructRef<'a> {
         })
     }
 
-    /// The member that is shown as `name`. Members before it are stepped over.
+    /// The member with the shown name `name`. Skips the members before it.
     pub fn get(&self, name: &str) -> Option<ValueRef<'a>> {
         let members = &self.class.members;
         self.member(members.iter().position(|member| &*member.name == name)?)
     }
 
-    /// The member at `index`, in declared order. Members before it are stepped over.
+    /// The member at `index`, in declared order. Skips the members before it.
     pub(crate) fn member(&self, index: usize) -> Option<ValueRef<'a>> {
         let (before, from) = self.class.members.split_at_checked(index)?;
         let mut place = self.place.clone();
@@ -245,7 +245,7 @@ impl<'a> StructRef<'a> {
         place.value(&from.first()?.class)
     }
 
-    /// All of it, owned.
+    /// An owned copy of the members.
     pub fn to_fields(&self) -> Fields {
         Fields(
             self.iter()
@@ -256,12 +256,12 @@ impl<'a> StructRef<'a> {
 }
 
 impl<'a> ArrayRef<'a> {
-    /// What the metadata says about it.
+    /// Its class.
     pub fn class(&self) -> &'a ArrayClass {
         self.class
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> u64 {
         self.length
     }
@@ -279,7 +279,7 @@ impl<'a> ArrayRef<'a> {
 }
 
 impl<'a> VariantRef<'a> {
-    /// Name and class of the option that is there.
+    /// Name and class of the selected option.
     pub fn option(&self) -> &'a Member {
         self.option
     }
@@ -294,7 +294,7 @@ impl<'a> VariantRef<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The structure here. The place stays before it.
+    /// The structure here. Does not advance.
     #[inline]
     pub(crate) fn structure(&self, class: &'a StructClass) -> StructRef<'a> {
         let mut place = self.clone();
@@ -302,7 +302,7 @@ impl<'a> Place<'a> {
         StructRef { class, place }
     }
 
-    /// The value here; the place goes on behind it.
+    /// The value here. Advances past it.
     fn value(&mut self, class: &'a FieldClass) -> Option<ValueRef<'a>> {
         let value = match class {
             FieldClass::Integer(class) => {

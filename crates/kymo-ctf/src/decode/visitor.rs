@@ -1,8 +1,7 @@
-//! All fields of a record in one pass.
+//! Visits all fields of a record in one pass.
 //!
-//! [`StructRef`](crate::StructRef) gives any field at any time, and pays for it: what is before a
-//! field is stepped over again. Who wants all fields in their order, to print them, is given each
-//! once here.
+//! [`StructRef`](crate::StructRef) gives access to any field, but skips the preceding fields each
+//! time. A visitor decodes each field once, in order, as printing needs.
 
 use crate::class::wide_int::WideInt;
 use crate::class::{
@@ -14,19 +13,19 @@ use crate::decode::choice::choose;
 use crate::decode::place::Place;
 use crate::decode::skip::is_natural;
 
-/// Is called for every field of a record, in their order.
+/// Receives every field of a record, in order.
 ///
 /// Every [`structure`](Visitor::structure), [`array`](Visitor::array) and
 /// [`variant`](Visitor::variant) is closed by [`end`](Visitor::end).
 pub trait Visitor<'a> {
-    /// A part of the record begins: a structure, which comes next.
+    /// A part of the record begins; its structure comes next.
     fn scope(&mut self, scope: Scope);
 
     /// A structure.
     fn structure(&mut self, class: &'a StructClass);
 
-    /// The next member of the structure. What it is comes next, unless the answer is `false`: then
-    /// it is left out.
+    /// The next member of the structure. Its value comes next, unless the method returns `false`,
+    /// which skips it.
     fn member(&mut self, member: &'a Member) -> bool;
 
     /// An array of `length` elements, each after an [`element`](Visitor::element). Arrays of
@@ -39,35 +38,34 @@ pub trait Visitor<'a> {
     /// A variant, whose option comes next.
     fn variant(&mut self, option: &'a Member);
 
-    /// The innermost structure, array or variant is over.
+    /// The innermost structure, array or variant ends.
     fn end(&mut self, of: Compound);
 
-    /// An integer or what is stored as one: an enumeration, a boolean, a bit array, a bit map.
-    /// `class` says which. `bits` are its [size](IntegerClass::size) low bits, not sign-extended.
+    /// An integer, or an enumeration, boolean, bit array or bit map stored as one, according to
+    /// `class`. `bits` are its [size](IntegerClass::size) low bits, not sign-extended.
     fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64);
 
-    /// A LEB128 integer of 64 bits at most, sign-extended to these if it is signed.
+    /// A LEB128 integer of at most 64 bits, sign-extended to 64 bits if it is signed.
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64);
 
-    /// A LEB128 integer of more than 64 bits, or a field of a [`WideClass`](crate::WideClass),
-    /// whatever its value. `class` says which.
+    /// A LEB128 integer of more than 64 bits, or any value of a [`WideClass`](crate::WideClass),
+    /// according to `class`.
     fn wide(&mut self, class: &'a FieldClass, value: WideInt);
 
     /// A floating-point number; smaller ones are widened.
     fn float(&mut self, class: &'a FloatClass, value: f64);
 
-    /// Text as it is stored, whatever is in it: a terminator and what follows it belong to `bytes`
-    /// where the length is stated.
+    /// Text as stored. If the length is stated, `bytes` include a terminator and anything after it.
     fn text(&mut self, bytes: &'a [u8], encoding: TextEncoding);
 
     /// Bytes.
     fn blob(&mut self, bytes: &'a [u8]);
 
-    /// An optional field that is not there.
+    /// An absent optional field.
     fn absent(&mut self);
 }
 
-/// What fields are inside of.
+/// Kinds of compound fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compound {
     /// A structure.
@@ -187,7 +185,7 @@ impl<'a> Place<'a> {
         Some(())
     }
 
-    /// The elements of an array, of the kind that most arrays have.
+    /// Visits an array of integers, the most common kind.
     fn visit_integers<V: Visitor<'a>>(
         &mut self,
         class: &'a FieldClass,
@@ -211,8 +209,8 @@ impl<'a> Place<'a> {
         Some(())
     }
 
-    /// The bytes of `length` integers, if each is so many whole bytes and there is nothing between
-    /// them; the place goes on behind them.
+    /// The bytes of `length` integers, if each is a whole number of bytes and there is no padding
+    /// between them. Advances past them.
     fn whole_bytes(&mut self, class: &IntegerClass, length: u64) -> Option<&'a [u8]> {
         let is_whole = matches!(class.size, 8 | 16 | 32 | 64)
             && u32::from(class.size).is_multiple_of(class.alignment.max(1));
@@ -234,7 +232,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The integer of 1, 2, 4 or 8 bytes.
+/// The unsigned integer in 1, 2, 4 or 8 bytes.
 #[inline]
 fn of_bytes(bytes: &[u8], order: ByteOrder) -> u64 {
     let little = match *bytes {

@@ -1,10 +1,10 @@
-//! Clocks: from ticks to time.
+//! Clock classes: conversion of ticks to time.
 
 use std::fmt;
 
 use crate::class::attribute::Attributes;
 
-/// A value of a clock, in its own ticks ("cycles"), not yet turned into time.
+/// A clock value in ticks ("cycles").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticks(pub u64);
 
@@ -14,24 +14,24 @@ impl fmt::Display for Ticks {
     }
 }
 
-/// A clock that timestamps are taken from.
+/// A clock of timestamps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClockClass {
-    /// Name, to which fields are mapped (CTF 1.8); in CTF 2 its own, or its id where it has none.
+    /// Name, to which fields are mapped (CTF 1.8); in CTF 2, the name or, if it has none, the id.
     pub name: String,
-    /// What stream classes call it (CTF 2); otherwise the name.
+    /// The id by which stream classes refer to it (CTF 2); otherwise the name.
     pub id: String,
-    /// Namespace and unique id of what it is an instance of (CTF 2).
+    /// Namespace of the name and unique id (CTF 2).
     pub namespace: Option<String>,
-    /// See `namespace`.
+    /// Unique id (CTF 2).
     pub uid: Option<String>,
     /// Identity, if the metadata gives one.
     pub uuid: Option<[u8; 16]>,
-    /// What it is, in words.
+    /// Description, if the metadata gives one.
     pub description: Option<String>,
-    /// Ticks a second; never 0, and 1,000,000,000 where the metadata gives none.
+    /// Ticks per second; never 0; default: 1,000,000,000.
     pub frequency: u64,
-    /// Random error of a value, in ticks; 0 where the metadata gives none.
+    /// Random error of a value, in ticks; default: 0.
     pub precision: u64,
     /// Systematic error of a value, in ticks, if given (CTF 2).
     pub accuracy: Option<u64>,
@@ -39,12 +39,11 @@ pub struct ClockClass {
     pub offset_s: i64,
     /// Ticks from the origin (and `offset_s`) to tick 0.
     pub offset: u64,
-    /// Whether the origin is known outside the trace, so that clocks of several traces can be
-    /// compared. Then it is the Unix epoch.
+    /// Whether the origin is the Unix epoch, so that clocks of several traces can be compared.
     pub absolute: bool,
-    /// The origin, where it is known and not the Unix epoch (CTF 2).
+    /// The origin, if it is known and not the Unix epoch (CTF 2).
     pub origin: Option<ClockOrigin>,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
 }
 
@@ -63,8 +62,7 @@ const NANOS: u64 = 1_000_000_000;
 const NANOS_PER_SECOND: u128 = NANOS as u128;
 
 impl ClockClass {
-    /// A clock of nanoseconds from an unknown origin, which is what a clock is of which nothing is
-    /// said.
+    /// A clock with the default properties: nanoseconds from an unknown origin.
     pub(crate) fn new(name: String) -> Self {
         ClockClass {
             id: name.clone(),
@@ -84,8 +82,7 @@ impl ClockClass {
         }
     }
 
-    /// Sets `offset` from a number of ticks that may be negative, which moves whole seconds to
-    /// `offset_s`.
+    /// Sets `offset` to a number of ticks that may be negative; whole seconds go to `offset_s`.
     pub(crate) fn set_offset(&mut self, ticks: i128) {
         let frequency = i128::from(self.frequency.max(1));
         match u64::try_from(ticks) {
@@ -106,7 +103,7 @@ impl ClockClass {
     /// before the division, and no input overflows.
     #[inline]
     pub fn nanos_from_origin(&self, ticks: Ticks) -> i128 {
-        // All clocks in use end here: no sum beyond 64 bits, most without a division.
+        // Fast path for every clock in practice: sums fit into 64 bits, and most need no division.
         if let Some(sum) = self.offset.checked_add(ticks.0) {
             let origin = i128::from(self.offset_s) * i128::from(NANOS);
             let nanos_a_tick: i128 = match self.frequency {
@@ -130,14 +127,14 @@ impl ClockClass {
         }
         let ticks = u128::from(self.offset) + u128::from(ticks.0);
         let frequency = u128::from(self.frequency.max(1));
-        // The whole seconds are taken out first; what is left is below 2^64 ticks, times 2^30.
+        // Whole seconds are split off first; the rest is below 2^64 ticks, times 2^30.
         let nanos =
             ticks / frequency * NANOS_PER_SECOND + ticks % frequency * NANOS_PER_SECOND / frequency;
         i128::from(self.offset_s) * NANOS_PER_SECOND.cast_signed() + nanos.cast_signed()
     }
 
-    /// A number by which times of several clocks compare: nanoseconds within 292 years of the
-    /// origin, in the order of unsigned numbers.
+    /// A key that orders times of different clocks: nanoseconds from the origin, within 292 years,
+    /// biased to be unsigned.
     pub(crate) fn comparable(&self, ticks: Ticks) -> u64 {
         let nanos = self.nanos_from_origin(ticks);
         let narrow = nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -164,8 +161,7 @@ mod tests {
             clock(1_000_000_000, 0, 0).nanos_from_origin(Ticks(u64::MAX)),
             i128::from(u64::MAX)
         );
-        // 3 ticks at 3 Hz are a second to the nanosecond, however they are spread over offset and
-        // value.
+        // 3 ticks at 3 Hz are exactly one second, however they are split between offset and value.
         assert_eq!(clock(3, -2, 1).nanos_from_origin(Ticks(2)), -1_000_000_000);
         assert_eq!(clock(3, 0, 0).nanos_from_origin(Ticks(1)), 333_333_333);
         assert_eq!(clock(3, 0, 1).nanos_from_origin(Ticks(1)), 666_666_666);

@@ -1,5 +1,5 @@
-//! What a front end makes of a metadata text: everything but the links between fields.
-//! [`Draft::link`] gives the metadata.
+//! The output of a front end: metadata without the links between fields. [`Draft::link`] turns it
+//! into [`Metadata`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::metadata::clock::ClockClass;
 use crate::metadata::link;
 use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass, TraceClass};
 
-/// A metadata text, read.
+/// A metadata text after parsing.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) trace: TraceClass,
@@ -19,7 +19,7 @@ pub(crate) struct Draft {
     pub(crate) env: Vec<(String, EnvValue)>,
     pub(crate) clocks: Vec<Arc<ClockClass>>,
     pub(crate) streams: Vec<DraftStream>,
-    /// Warnings: what is unusual but can be read.
+    /// Warnings about text that is unusual but valid.
     pub(crate) warnings: Vec<MetadataError>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct DraftEvent {
 }
 
 impl Draft {
-    /// Links lengths, tags and selectors to the fields they are in.
+    /// Links lengths, tags and selectors to the fields that hold them.
     pub(crate) fn link(mut self) -> Result<Metadata, MetadataError> {
         let slots = link::link(&mut self)?;
         let mut trace = self.trace;
@@ -63,7 +63,7 @@ impl Draft {
         let mut index = 0;
         for mut draft in self.streams {
             let DraftStream { position, id, .. } = draft;
-            // Stable, so that of two events with one id the second is the one that is refused.
+            // The sort is stable, so that the second of two events with the same id is refused.
             draft.events.sort_by_key(|event| event.id);
             let mut events = BTreeMap::new();
             for event in draft.events {

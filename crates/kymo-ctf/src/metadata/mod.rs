@@ -1,4 +1,4 @@
-//! What a trace's metadata says: the typed model, with nothing left to look up.
+//! Metadata: the typed and fully resolved model of a trace's metadata text.
 
 pub(crate) mod clock;
 pub(crate) mod draft;
@@ -17,27 +17,28 @@ use crate::class::{ByteOrder, StructClass};
 use crate::error::{Error, MetadataError, Position};
 use crate::metadata::clock::ClockClass;
 
-/// A whole metadata text, understood.
+/// The parsed metadata of a trace.
 #[derive(Debug, Clone)]
 pub struct Metadata {
     pub(crate) trace: TraceClass,
     pub(crate) env: Vec<(String, EnvValue)>,
     pub(crate) clocks: Vec<Arc<ClockClass>>,
     pub(crate) streams: BTreeMap<u64, Arc<StreamClass>>,
-    /// How many fields others depend on: each has a slot for its value.
+    /// Number of slots: one for each field on which others depend.
     pub(crate) slots: u32,
     pub(crate) event_classes: usize,
     pub(crate) warnings: Vec<MetadataError>,
 }
 
 impl Metadata {
-    /// Reads a metadata text: TSDL (CTF 1.8) or a JSON text sequence (CTF 2). A first line other
-    /// than `/* CTF 1.8 */` is not asked for, but one that names another version is refused.
+    /// Reads a metadata text: TSDL (CTF 1.8) or a JSON text sequence (CTF 2). The first line `/*
+    /// CTF 1.8 */` is optional, but one that names another version is refused.
     ///
     /// # Errors
-    /// [`Error::Metadata`] with line and column, for everything that is wrong or not supported.
+    /// [`Error::Metadata`] with line and column, for everything that is invalid or unsupported.
     pub fn parse(text: &str) -> Result<Metadata, Error> {
-        // TSDL has no use for the separator, so that what is before one is only in its way.
+        // TSDL does not use the separator, so a text that contains one is CTF 2 behind leading
+        // garbage.
         if text
             .trim_start_matches('\u{feff}')
             .trim_start()
@@ -51,7 +52,7 @@ impl Metadata {
                 .chars()
                 .take_while(|c| c.is_ascii_digit() || *c == '.')
                 .collect();
-            // A comment that only happens to begin so names no version.
+            // A comment that merely begins with "CTF" names no version.
             if !version.is_empty() && version != "1.8" && !version.starts_with("1.8.") {
                 let message = format!(
                     "the first line names version {version} of CTF; text of this kind is of \
@@ -67,7 +68,7 @@ impl Metadata {
     ///
     /// # Errors
     /// [`Error::Metadata`] as for [`Metadata::parse`], for bytes that are not UTF-8 text, and for
-    /// packets that make no sense.
+    /// malformed packets.
     pub fn from_bytes(bytes: &[u8]) -> Result<Metadata, Error> {
         let Some(joined) = packets::join(bytes)? else {
             return Metadata::from_text(bytes);
@@ -84,11 +85,11 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// The text of a metadata file, whose lines and columns the errors are of: what its packets
-    /// hold, or the whole file.
+    /// The text of a metadata file, to which the lines and columns of errors refer: the content of
+    /// its packets, or the whole file.
     ///
     /// # Errors
-    /// [`Error::Metadata`] for packets that make no sense.
+    /// [`Error::Metadata`] for malformed packets.
     pub fn text(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Error> {
         Ok(packets::join(bytes)?.map_or(Cow::Borrowed(bytes), |joined| Cow::Owned(joined.text)))
     }
@@ -130,12 +131,12 @@ impl Metadata {
         self.streams.values()
     }
 
-    /// Warnings: what is unusual in the text but can be read, in the order it was found.
+    /// Warnings about text that is unusual but valid, in the order in which it was found.
     pub fn warnings(&self) -> &[MetadataError] {
         &self.warnings
     }
 
-    /// How many event classes there are in all streams.
+    /// Number of event classes in all streams.
     pub fn event_class_count(&self) -> usize {
         self.event_classes
     }
@@ -153,7 +154,7 @@ pub enum EnvValue {
     Text(String),
     /// An integer.
     Integer(i128),
-    /// One that is in no `i128` (CTF 2).
+    /// An integer that does not fit into an `i128` (CTF 2).
     Wide(WideInt),
 }
 
@@ -174,7 +175,7 @@ pub struct TraceClass {
     pub major: u64,
     /// Version of the format: 8 for CTF 1.8, 0 for CTF 2.
     pub minor: u64,
-    /// The identity that metadata and packets share. Packets of another are refused.
+    /// The UUID of metadata and packets. Packets with another UUID are refused.
     pub uuid: Option<[u8; 16]>,
     /// The byte order of integers that state none (CTF 1.8).
     pub byte_order: ByteOrder,
@@ -184,9 +185,9 @@ pub struct TraceClass {
     pub namespace: Option<String>,
     /// Unique id (CTF 2).
     pub uid: Option<String>,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
-    /// What every packet begins with.
+    /// The header of every packet.
     pub packet_header: Option<Arc<StructClass>>,
 }
 
@@ -201,17 +202,17 @@ pub struct StreamClass {
     pub namespace: Option<String>,
     /// Unique id (CTF 2).
     pub uid: Option<String>,
-    /// The clock that the stream's times are values of, if any.
+    /// The clock of the stream's times, if any.
     pub clock: Option<Arc<ClockClass>>,
-    /// What follows the packet header in every packet.
+    /// The context of every packet, after the header.
     pub packet_context: Option<Arc<StructClass>>,
-    /// What every event record begins with.
+    /// The header of every event record.
     pub event_header: Option<Arc<StructClass>>,
-    /// What follows the header in every event record.
+    /// The context of every event record, after the header.
     pub event_context: Option<Arc<StructClass>>,
     /// The events, by id.
     pub events: BTreeMap<u64, Arc<EventClass>>,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
 }
 
@@ -220,7 +221,7 @@ pub struct StreamClass {
 pub struct EventClass {
     /// Id within its stream class.
     pub id: u64,
-    /// Name; empty where there is none (CTF 2).
+    /// Name; empty if there is none (CTF 2).
     pub name: Arc<str>,
     /// Namespace (CTF 2).
     pub namespace: Option<String>,
@@ -230,18 +231,18 @@ pub struct EventClass {
     pub stream_id: u64,
     /// Severity as in syslog, or finer, if given.
     pub log_level: Option<i64>,
-    /// What follows the stream's event context, for this event only.
+    /// The event's own context, after the stream's event context.
     pub context: Option<Arc<StructClass>>,
     /// The event's own fields.
     pub fields: Option<Arc<StructClass>>,
-    /// What the metadata says besides.
+    /// Attributes from the metadata.
     pub attributes: Attributes,
-    /// Its place among all event classes of the trace.
+    /// Its index among all event classes of the trace.
     pub(crate) index: u32,
 }
 
 impl EventClass {
-    /// Its place among all event classes of the metadata, from 0 to below
+    /// Its index among all event classes of the metadata, less than
     /// [`Metadata::event_class_count`].
     pub fn index(&self) -> usize {
         self.index as usize

@@ -1,5 +1,4 @@
-//! Metadata in packets (CTF 1.8.3, section 7.1): the text is cut into pieces, each behind a header
-//! of its own.
+//! Metadata in packets (CTF 1.8.3, section 7.1): the text is split into packets with headers.
 
 use crate::error::{MetadataError, Position};
 
@@ -8,16 +7,16 @@ const MAGIC: u32 = 0x75d1_1d57;
 /// Bytes of a packet's header.
 const HEADER: usize = 37;
 
-/// What packets hold together.
+/// The joined content of metadata packets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Joined {
     /// The text.
     pub(crate) text: Vec<u8>,
-    /// The UUID that all packets have.
+    /// The UUID of all packets.
     pub(crate) uuid: [u8; 16],
 }
 
-/// The text in packets, or `None` if `bytes` are not packets.
+/// Joins the text in the packets; `None` if `bytes` are not packets.
 pub(crate) fn join(bytes: &[u8]) -> Result<Option<Joined>, MetadataError> {
     let Some(magic) = bytes.first_chunk::<4>() else {
         return Ok(None);

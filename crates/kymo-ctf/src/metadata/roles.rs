@@ -1,19 +1,19 @@
-//! Roles of CTF 1.8: which member means what follows from its name and place.
+//! Roles of CTF 1.8, which follow from a member's name and scope.
 
 use std::sync::Arc;
 
 use crate::class::{Encoding, FieldClass, IntegerClass, Role, Scope, StructClass};
 use crate::metadata::clock::ClockClass;
 
-/// Names of the packet header's members that have a meaning.
+/// Reserved names in the packet header and their roles.
 const PACKET_HEADER: [(&str, Role); 3] = [
     ("magic", Role::PacketMagic),
     ("stream_id", Role::StreamClassId),
     ("stream_instance_id", Role::StreamId),
 ];
 
-/// Names in the packet context and their roles. Times count only in streams that have a clock, and if they are
-/// not of another one.
+/// Reserved names in the packet context and their roles. Times have a role only if they are values
+/// of the stream's clock.
 const PACKET_CONTEXT: [(&str, Role); 7] = [
     ("timestamp_begin", Role::Timestamp),
     ("timestamp_end", Role::PacketEndTimestamp),
@@ -24,7 +24,7 @@ const PACKET_CONTEXT: [(&str, Role); 7] = [
     (CPU_ID, Role::CpuId),
 ];
 
-/// The name by which all tracers tell the CPU.
+/// The name that all tracers use for the CPU number.
 pub(crate) const CPU_ID: &str = "cpu_id";
 
 /// A member that cannot have the role that its name gives it.
@@ -34,8 +34,8 @@ pub(crate) struct WrongMember {
     pub(crate) message: String,
 }
 
-/// Where no clock is described, fields named `timestamp` are nanoseconds of one clock (CTF 1.8.3,
-/// section 8). Maps that of an event header to it, if there is one.
+/// Maps the event header's `timestamp` to a clock of nanoseconds, if the metadata describes no
+/// clock (CTF 1.8.3, section 8).
 pub(crate) fn clockless_timestamp(header: &mut StructClass) -> Option<Arc<ClockClass>> {
     fn map(class: &mut StructClass, found: &mut bool) {
         for member in &mut class.members {
@@ -63,10 +63,9 @@ pub(crate) fn clockless_timestamp(header: &mut StructClass) -> Option<Arc<ClockC
     found.then(|| Arc::new(ClockClass::new("timestamp".to_owned())))
 }
 
-/// The name of the clock that times of a stream are of: the one that the event header's `timestamp`
-/// is mapped to, else the first one there; where there is none, the one of the packet's beginning,
-/// else the first one of the packet context. Fields that are mapped to another clock are values of
-/// that clock, and say nothing of the stream's time.
+/// The name of a stream's clock: the clock of the event header's `timestamp`, else the first clock
+/// in the event header, else the clock of the packet's beginning, else the first clock in the
+/// packet context. Fields that are mapped to another clock do not affect the stream's time.
 pub(crate) fn default_clock(
     packet_context: Option<&StructClass>,
     event_header: Option<&StructClass>,
@@ -89,7 +88,7 @@ pub(crate) fn default_clock(
         .or_else(|| first(&mapped(packet_context), |name| name.ends_with("_begin")))
 }
 
-/// Names of the members that are mapped to a clock, and the clock's.
+/// Collects the members that are mapped to a clock: names of the member and of the clock.
 fn mapped_members(class: &StructClass, names: &mut Vec<(Arc<str>, Arc<str>)>) {
     class
         .members
@@ -134,7 +133,7 @@ pub(crate) fn is_given(role: Role, class: &StructClass) -> bool {
         .any(|member| within(role, &member.class))
 }
 
-/// Gives the members of a scope their roles; `clock` is the name of the stream's clock.
+/// Assigns roles to the members of a scope; `clock` is the name of the stream's clock.
 pub(crate) fn assign(
     scope: Scope,
     class: &mut StructClass,
@@ -147,7 +146,7 @@ pub(crate) fn assign(
         }
         Scope::PacketContext => {
             by_name(class, &PACKET_CONTEXT, clock)?;
-            // Mapped to a clock, any name with these endings means the same.
+            // A member that is mapped to a clock has the role if its name merely ends like this.
             for (role, ending) in [
                 (Role::Timestamp, "_begin"),
                 (Role::PacketEndTimestamp, "_end"),
@@ -216,7 +215,7 @@ fn by_name(
                 });
             }
             Some(integer) if !integer.signed => integer.roles = integer.roles.with(*role),
-            // Where a CPU's number is something else, it is a value like any other.
+            // A `cpu_id` of another class is an ordinary value.
             _ if *role == Role::CpuId => {}
             _ => {
                 return Err(WrongMember {
@@ -253,7 +252,7 @@ fn uuid(class: &mut StructClass) -> Result<(), WrongMember> {
     })
 }
 
-/// The id may be in any structure or option of the header, and so may the times.
+/// Assigns roles in an event header, where the id and times may be in any structure or option.
 fn event_header(
     class: &mut FieldClass,
     is_id: bool,

@@ -1,9 +1,8 @@
-//! Where a field of an event class is, found once: reading it from a record is then one load.
+//! Field access by a precomputed location, so that reading a field is usually one load.
 //!
-//! A name is looked up and the fields before it are measured when a [`FieldAccess`] is made, once
-//! for each event class. Fields at a fixed distance from the record's begin are loaded from there;
-//! behind a text, or where the layout depends on other fields, the fields before are stepped over
-//! for each record.
+//! [`FieldAccess::find`] looks up the name and measures the preceding fields, once for each event
+//! class. Fields at a fixed offset in the record are loaded from there; after a text, or if the
+//! layout depends on other fields, the preceding fields are skipped for each record.
 
 use std::borrow::Cow;
 
@@ -16,22 +15,22 @@ use crate::metadata::{EventClass, StreamClass};
 use crate::stream::event_ref::EventRef;
 use crate::stream::source::Source as _;
 
-/// Where a field is in the records of one event class. Of records of another class it reads some
-/// value or none.
+/// Location of a field in the records of one event class. For records of other classes it gives an
+/// arbitrary value or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldAccess {
-    /// The part of the record, and the member's place in it.
+    /// Index of the part of the record, and of the member in it.
     part: u8,
     index: u32,
-    /// `None` where the fields before it have to be stepped over.
+    /// `None` if the preceding fields must be skipped.
     fixed: Option<Fixed>,
 }
 
-/// A place that is the same in every record.
+/// A location that is the same in every record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fixed {
-    /// An integer of `size` bits, `offset` bits behind the record's body, which is aligned to
-    /// `mask + 1` bits.
+    /// An integer of `size` bits, `offset` bits from the start of the record's body, which is
+    /// aligned to `mask + 1` bits.
     Integer {
         mask: u64,
         offset: u64,
@@ -39,11 +38,11 @@ enum Fixed {
         signed: bool,
         order: ByteOrder,
     },
-    /// Text in an array of `length` bytes, likewise.
+    /// Text in an array of `length` bytes; `mask` and `offset` as for integers.
     Characters { mask: u64, offset: u64, length: u64 },
 }
 
-/// The parts of a record behind its header, in their order.
+/// The parts of a record after its header, in order.
 const PARTS: [Scope; 3] = [
     Scope::EventCommonContext,
     Scope::EventContext,
@@ -51,9 +50,9 @@ const PARTS: [Scope; 3] = [
 ];
 
 impl FieldAccess {
-    /// Finds the field that is shown as `name` in a part of the event's records: its own fields, its
-    /// context, or the context that all events of the stream have. `None` if there is none, and for
-    /// scopes outside of event records.
+    /// Finds the field with the shown name `name` in a part of the event's records: its own fields,
+    /// its context, or the common context of the stream's events. `None` if there is no such field,
+    /// and for scopes outside event records.
     pub fn find(
         stream: &StreamClass,
         event: &EventClass,
@@ -76,23 +75,23 @@ impl FieldAccess {
         })
     }
 
-    /// Whether the field is an integer or enumeration that is at the same place in every record:
+    /// Whether the field is an integer or enumeration at the same place in every record, so that
     /// reading it is one load.
     pub fn is_fixed_integer(&self) -> bool {
         matches!(self.fixed, Some(Fixed::Integer { .. }))
     }
 }
 
-/// A distance from the begin of a record's body, as far as it is the same in all records.
+/// An offset in a record's body that is the same in all records.
 #[derive(Debug, Clone, Copy)]
 struct Offset {
-    /// The body is aligned to this many bits before anything is counted.
+    /// Alignment of the body, in bits.
     alignment: u64,
     bits: u64,
 }
 
 impl Offset {
-    /// Where the member at `index` of `class` begins, behind all of the parts before.
+    /// Offset of the member at `index` of `class`, which follows the parts `before`.
     fn of(before: &[Option<&StructClass>], class: &StructClass, index: usize) -> Option<Offset> {
         let mut at = Offset {
             alignment: 1,
@@ -108,7 +107,8 @@ impl Offset {
         Some(at)
     }
 
-    /// An alignment larger than what is known of the begin moves the begin, if nothing was counted.
+    /// Aligns the offset. An alignment larger than the body's can only be applied at offset 0,
+    /// where it becomes the body's.
     fn align(&mut self, to: u32) -> Option<()> {
         let to = u64::from(to.max(1));
         if to > self.alignment {
@@ -124,7 +124,7 @@ impl Offset {
     fn step_over(&mut self, class: &StructClass, members: usize) -> Option<()> {
         for member in class.members.get(..members)? {
             let size = match member.class.storage() {
-                // Padding of C's bit-fields depends on the place.
+                // Padding of C bit-fields depends on the position.
                 Some(integer) if integer.unit.is_some() => return None,
                 Some(integer) => u64::from(integer.size),
                 None => fixed_size(&member.class)?,
@@ -187,7 +187,7 @@ impl<'a> EventRef<'a> {
         }
     }
 
-    /// The field's text, if it is text. Bytes that are not text are shown as U+FFFD.
+    /// The field's text, if it is text. Invalid bytes become U+FFFD.
     pub fn text(&self, field: &FieldAccess) -> Option<Cow<'a, str>> {
         if let Some(Fixed::Characters {
             mask,
@@ -206,13 +206,13 @@ impl<'a> EventRef<'a> {
         }
     }
 
-    /// The field's value. The fields before it are stepped over.
+    /// The field's value, found by skipping the preceding fields.
     #[inline(never)]
     pub fn value(&self, field: &FieldAccess) -> Option<ValueRef<'a>> {
         self.part(field.part.into()).member(field.index as usize)
     }
 
-    /// The bits of an integer at a fixed place, how many they are, and whether they have a sign.
+    /// The bits of an integer at a fixed location, its size, and whether it is signed.
     #[inline]
     fn load(&self, field: &FieldAccess) -> Option<(u64, u8, bool)> {
         let Some(Fixed::Integer {

@@ -1,4 +1,4 @@
-//! Event records where they are: borrowed from the trace, fields read when they are asked for.
+//! Event records borrowed from the trace; fields are decoded on access.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::stream::item::{Event, Loss, Problem};
 use crate::stream::packet::Packet;
 use crate::stream::source::{Slice, Source as _};
 
-/// What reading a trace gives, borrowed until the next is asked for.
+/// An item of a trace, borrowed until the next one is read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ItemRef<'a> {
     /// An event record.
     Event(EventRef<'a>),
-    /// Something that is not in the trace, and is known not to be.
+    /// A loss of events or packets that the trace reports.
     Loss(&'a Loss),
-    /// Something that cannot be right.
+    /// An error in the trace.
     Problem(&'a Problem),
 }
 
-/// One event record, not decoded yet but for its header.
+/// An event record of which only the header has been decoded.
 #[derive(Debug, Clone, Copy)]
 pub struct EventRef<'a> {
     pub(crate) stream: &'a Stream<Slice<'a>>,
@@ -49,17 +49,17 @@ impl<'a> EventRef<'a> {
         Some(clock.nanos_from_origin(Ticks(self.stream.clock.now)))
     }
 
-    /// The clock that its time is of.
+    /// The clock of the event's time.
     pub fn clock(&self) -> Option<&'a Arc<ClockClass>> {
         self.class_of_stream.clock.as_ref()
     }
 
-    /// What its trace says about itself.
+    /// The metadata of the event's trace.
     pub fn metadata(&self) -> &'a Arc<Metadata> {
         self.stream.metadata()
     }
 
-    /// What the metadata says about this kind of event.
+    /// The event's class.
     pub fn class(&self) -> &'a Arc<EventClass> {
         &self.plan.class
     }
@@ -74,23 +74,23 @@ impl<'a> EventRef<'a> {
         &self.stream.name
     }
 
-    /// The stream's place among those read, from 0.
+    /// Index of the stream among those read, from 0.
     pub fn stream_index(&self) -> usize {
         self.index
     }
 
-    /// The CPU, if the packet says which.
+    /// The CPU, if the packet records it.
     #[inline]
     pub fn cpu(&self) -> Option<u64> {
         self.stream.packet.head.as_ref()?.cpu
     }
 
-    /// The packet's place in its file, from 0.
+    /// Index of the packet in its file, from 0.
     pub fn packet_number(&self) -> u64 {
         self.stream.packet.number
     }
 
-    /// Offset of the packet's first byte in the file.
+    /// File offset of the packet.
     pub fn packet_offset(&self) -> u64 {
         self.stream.packet.offset
     }
@@ -100,7 +100,7 @@ impl<'a> EventRef<'a> {
         self.stream.packet()
     }
 
-    /// The context that every event of the stream has; empty if there is none.
+    /// The common context of the stream's events; empty if there is none.
     pub fn stream_context(&self) -> StructRef<'a> {
         self.part(0)
     }
@@ -115,17 +115,17 @@ impl<'a> EventRef<'a> {
         self.part(2)
     }
 
-    /// The field that is shown as `name`.
+    /// The field with the shown name `name`.
     pub fn field(&self, name: &str) -> Option<ValueRef<'a>> {
         self.fields().get(name)
     }
 
-    /// All of it, owned, in `packet`.
+    /// An owned copy of the event, in `packet`.
     pub fn to_event(&self, packet: Arc<Packet>) -> Event {
         self.stream.to_event(packet, &self.plan.class)
     }
 
-    /// Gives the record's contexts and fields to `visitor`: those that its class has.
+    /// Passes the record's contexts and fields to `visitor`.
     pub fn visit<V: Visitor<'a>>(&self, visitor: &mut V) {
         let (mut place, parts) = self.stream.body(&self.plan.class);
         let scopes = [
@@ -136,13 +136,13 @@ impl<'a> EventRef<'a> {
         for (part, scope) in parts.into_iter().zip(scopes) {
             if let Some(class) = part {
                 visitor.scope(scope);
-                // Records are handed out only after they were stepped over without an error.
+                // Cannot fail: records are given out only after they were skipped without an error.
                 let _ = place.visit_structure(class, visitor);
             }
         }
     }
 
-    /// Gives the context of the record's packet to `visitor`, if there is one.
+    /// Passes the packet context to `visitor`, if there is one.
     pub fn visit_packet_context<V: Visitor<'a>>(&self, visitor: &mut V) {
         let head = self.stream.packet.head.as_ref();
         if let Some((mut place, class)) =
@@ -153,13 +153,13 @@ impl<'a> EventRef<'a> {
         }
     }
 
-    /// Counts packets of the stream as they are read: events of the same stream and count are in
-    /// the same packet.
+    /// Number of packets of the stream read so far: events of the same stream and count are in the
+    /// same packet.
     pub fn packet_count(&self) -> u64 {
         self.stream.packet.count
     }
 
-    /// What the metadata says about the stream.
+    /// The class of the stream.
     pub fn stream_class(&self) -> &'a StreamClass {
         self.class_of_stream
     }

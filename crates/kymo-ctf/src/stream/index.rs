@@ -1,22 +1,22 @@
-//! LTTng's index files: where the packets of a stream begin.
+//! LTTng's index files, which list the packet offsets of a stream.
 //!
-//! An index is only believed if it describes the whole file, packet after packet. It helps where a
-//! packet's own header is damaged.
+//! An index is used only if it describes the whole file without gaps. It helps if a packet header
+//! is damaged.
 
 use std::sync::Arc;
 
 pub(crate) const MAGIC: u32 = 0xc1f1_dcc1;
 
-/// Bytes of the file's header, and the fewest of an entry.
+/// Bytes of the file header, and the minimum of an entry.
 const HEADER: usize = 16;
 const LEAST_ENTRY: usize = 56;
 
-/// The offsets at which packets begin, from the index file `bytes` of a stream of `length` bytes;
-/// `None` if it is no index, or not of this stream as it is now.
+/// The packet offsets in the index file `bytes` of a stream of `length` bytes; `None` if it is not
+/// a valid index of this stream.
 pub(crate) fn packets(bytes: &[u8], length: u64) -> Option<Arc<[u64]>> {
     let (header, entries) = bytes.split_first_chunk::<HEADER>()?;
     let word = |at: usize| Some(u32::from_be_bytes(*header.get(at..)?.first_chunk()?));
-    // Minor versions only add fields behind those known.
+    // Minor versions only append fields.
     let size = word(12)? as usize;
     if word(0)? != MAGIC
         || word(4)? != 1
@@ -66,12 +66,12 @@ mod tests {
                 Some(&[0, 100, 150][..])
             );
         }
-        // Stale: the stream was made longer or shorter, or changed.
+        // Stale: the stream was extended, shortened or changed.
         assert_eq!(packets(&index(1, 72, &good), 200), None);
         assert_eq!(packets(&index(1, 72, &good), 150), None);
         assert_eq!(packets(&index(1, 72, &[(0, 100), (101, 57)]), 158), None);
         assert_eq!(packets(&index(1, 72, &[(0, 0)]), 0), None);
-        // No index.
+        // Not an index.
         let mut bad = index(1, 72, &good);
         bad.pop();
         assert_eq!(packets(&bad, 158), None);

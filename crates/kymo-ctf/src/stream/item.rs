@@ -1,4 +1,4 @@
-//! What reading a trace gives, one after the other.
+//! Items of a trace: events, losses and problems.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::stream::packet::Packet;
 pub enum Item {
     /// An event record.
     Event(Event),
-    /// Something that is not in the trace, and is known not to be.
+    /// A loss of events or packets that the trace reports.
     Loss(Loss),
-    /// Something that cannot be right, and after which reading went on in the same packet.
+    /// An error after which reading continued in the same packet.
     Problem(Problem),
 }
 
@@ -30,7 +30,7 @@ impl Item {
         }
     }
 
-    /// The time by which items are put in order: an event's own, a loss's beginning.
+    /// The time by which items are ordered: an event's time, or the beginning of a loss.
     pub fn time(&self) -> Option<Ticks> {
         match self {
             Item::Event(event) => event.time,
@@ -47,9 +47,9 @@ pub struct Event {
     pub time: Option<Ticks>,
     /// The packet that the record is in.
     pub packet: Arc<Packet>,
-    /// What the metadata says about this kind of event: its name, its id, its fields.
+    /// The event's class: its name, id and fields.
     pub class: Arc<EventClass>,
-    /// The context that every event of the stream has; empty if there is none.
+    /// The common context of the stream's events; empty if there is none.
     pub stream_context: Fields,
     /// The event's own context; empty if there is none.
     pub context: Fields,
@@ -68,7 +68,7 @@ impl Event {
         &self.class.name
     }
 
-    /// The CPU, if the packet says which (`cpu_id` in its context).
+    /// The CPU, if the packet records it (`cpu_id` in its context).
     pub fn cpu(&self) -> Option<u64> {
         self.packet.cpu
     }
@@ -79,8 +79,7 @@ impl Event {
     }
 }
 
-/// Two events are equal if the same class has the same time and values; where they were stored does
-/// not matter.
+/// Events are equal if class, time and values are equal; the packet does not matter.
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
         let key = |event: &Event| (event.time, event.class.stream_id, event.class.id);
@@ -95,25 +94,26 @@ impl PartialEq for Event {
 /// What was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossKind {
-    /// Event records that the tracer counted and did not store (`events_discarded`).
+    /// Event records that the tracer counted but did not store (`events_discarded`).
     Events,
-    /// Packets that are missing between two that are there (`packet_seq_num`). How many events they
-    /// had is not known.
+    /// Packets missing between two others (`packet_seq_num`). The number of their events is
+    /// unknown.
     Packets,
 }
 
-/// A known loss. It lies somewhere between two times; where exactly, no tracer says.
+/// A loss that the trace reports. It happened somewhere between two times; the trace has no more
+/// detail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
     /// Name of the stream file.
     pub stream: Arc<str>,
-    /// The CPU, if the packet after the loss says which.
+    /// The CPU, if the packet after the loss records it.
     pub cpu: Option<u64>,
     /// What was lost.
     pub kind: LossKind,
-    /// How many, never 0.
+    /// Number of lost events or packets, never 0.
     pub count: u64,
-    /// The end of the packet before.
+    /// The end of the previous packet.
     pub begin: Option<Ticks>,
     /// For events, the end of the packet that reports the loss; for packets, its beginning.
     pub end: Option<Ticks>,
@@ -123,18 +123,18 @@ pub struct Loss {
     pub end_nanos: Option<i128>,
 }
 
-/// Something in a stream that cannot be right.
+/// An error in a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Name of the stream file.
     pub stream: Arc<str>,
-    /// The packet's place in its file, from 0.
+    /// Index of the packet in its file, from 0.
     pub packet: u64,
-    /// Offset in the file of the byte that could not be read as what it should be.
+    /// File offset of the byte that could not be decoded.
     pub offset: u64,
     /// What is wrong there.
     pub reason: DecodeError,
-    /// What became of it.
+    /// How reading continued.
     pub consequence: Consequence,
 }
 
@@ -151,17 +151,17 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// How reading went on after a [`Problem`].
+/// How reading continued after a [`Problem`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consequence {
-    /// Right there; a time that stepped back was given as the one before it.
+    /// Reading continued in place; a time that stepped back was clamped to the previous one.
     Clamped,
-    /// The rest of the packet was given up; another one was found.
+    /// The rest of the packet was skipped, up to another packet or the end of the file.
     PacketLost {
-        /// Offset in the file where reading goes on, which may be its end.
+        /// File offset at which reading resumes; may be the end of the file.
         resumes: u64,
     },
-    /// Nothing more is read from the stream.
+    /// The rest of the stream is not read.
     StreamEnds,
 }
 

@@ -1,8 +1,8 @@
-//! One stream: packet after packet, record after record.
+//! Reads one stream, packet by packet and record by record.
 //!
-//! [`Stream::skim`] is the hot path: where headers are of a compiled kind and no check is needed, a
-//! record costs a few loads and additions. Everything else (the next packet, a step back of the
-//! clock, an error) is in [`Stream::advance_slowly`].
+//! [`Stream::skim`] is the hot path: a record with a compiled header that needs no check costs a
+//! few loads and additions. Everything else (the next packet, a step back of the clock, an error)
+//! is in [`Stream::advance_slowly`].
 
 pub(crate) mod access;
 pub(crate) mod event_ref;
@@ -32,12 +32,12 @@ use crate::stream::item::{Loss, Problem};
 use crate::stream::packet::{Head, HeaderError};
 use crate::stream::source::{Slice, Source};
 
-/// What comes next in a stream.
+/// The next thing in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The record that [`Stream::record`] describes.
     Event,
-    /// Something else, in [`Stream::note`].
+    /// A note, in [`Stream::note`].
     Note,
     /// Nothing.
     End,
@@ -48,19 +48,19 @@ pub(crate) enum Next {
 pub(crate) enum Note {
     Loss(Loss),
     Problem(Problem),
-    /// A packet begins; only for who asked for it.
+    /// A packet begins; only after [`Stream::telling_packets`].
     Packet,
 }
 
-/// The record that was read last.
+/// The latest record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Record {
-    /// Place of its class among the plan's events.
+    /// Index of its class among the plan's events.
     pub(crate) event: u32,
-    /// Bits of the packet where its contexts and fields begin, and where they end.
+    /// Bit positions in the packet at which its contexts and fields begin and end.
     pub(crate) body: u64,
     pub(crate) end: u64,
-    /// The header's tag, where a compiled header has one.
+    /// The header's tag, if a compiled header has one.
     pub(crate) tag: u64,
 }
 
@@ -72,9 +72,9 @@ pub(crate) struct Stream<S> {
     pub(crate) source: S,
     /// Whether every problem ends the stream.
     pub(crate) strict: bool,
-    /// Whether each packet's begin is a [`Note::Packet`].
+    /// Whether the beginning of each packet is a [`Note::Packet`].
     tells_packets: bool,
-    /// Where packets begin, if an index says so.
+    /// Packet offsets from an index, if there is one.
     pub(crate) index: Arc<[u64]>,
     state: State,
     pub(crate) packet: PacketState,
@@ -85,70 +85,70 @@ pub(crate) struct Stream<S> {
     pub(crate) seen: Seen,
     pub(crate) record: Record,
     previous: Option<Previous>,
-    /// Where the first packet begins, in nanoseconds from the clock's origin.
+    /// Beginning of the first packet, in nanoseconds from the clock's origin.
     pub(crate) first_begin: Option<i128>,
 }
 
-/// Where reading is.
+/// The position of the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before a packet's head, or at the end of the file.
+    /// Before a packet header, or at the end of the file.
     BetweenPackets,
-    /// Among a packet's records.
+    /// Between records of a packet.
     InPacket,
-    /// Nothing more is read.
+    /// The stream has ended.
     Ended,
 }
 
-/// The packet that is read; between packets the next one, with the head of the one before.
+/// The current packet; between packets, the next one with the head of the previous one.
 #[derive(Debug, Default)]
 pub(crate) struct PacketState {
-    /// Offset of its first byte in the file, and its place among the file's packets.
+    /// File offset and index of the packet.
     pub(crate) offset: u64,
     pub(crate) number: u64,
-    /// Counts packets that were opened, so that others can see when one begins.
+    /// Number of packets opened, by which callers detect a new packet.
     pub(crate) count: u64,
     pub(crate) head: Option<Head>,
     plan: Option<Arc<StreamPlan>>,
     pub(crate) begin: Option<u64>,
     pub(crate) end: Option<u64>,
-    /// Bits from its first to the next record.
+    /// Bit position of the next record.
     pub(crate) position: u64,
-    /// Bits to the end of its content, or of what is there of it.
+    /// Bit position of the end of its content, or of the available part.
     limit: u64,
-    /// End of the records that may be stepped over without a check: `limit`, or 0 while a note or
-    /// the packet's end comes first.
+    /// End of the records that may be skipped without a check: `limit`, or 0 while a note or the
+    /// packet's end comes first.
     unchecked: u64,
-    /// Bytes of it that are there, and whether that is not all.
+    /// Available bytes of the packet, and whether the file ends before it does.
     available: u64,
     truncated: bool,
-    /// Byte order of the field before `position`, where two orders may meet in a byte.
+    /// Byte order of the field before `position`, if two byte orders may meet inside a byte.
     order: Option<ByteOrder>,
 }
 
 /// The clock of a stream.
 #[derive(Debug)]
 pub(crate) struct ClockState {
-    /// Time of the record that was read last.
+    /// Time of the latest record.
     pub(crate) now: u64,
-    /// What the clock itself says where that is before `now`, to which it must not step back.
+    /// The actual clock value, if it is before `now`: reported times never step back.
     behind: Option<u64>,
-    /// Its value at the packet's end, where that is sure.
+    /// Its value at the packet's end, if that is unambiguous.
     until: u64,
-    /// Position of the record whose step back was reported.
+    /// Position of the record whose step back has been reported.
     reported: Option<u64>,
 }
 
 /// What a stream has besides event records.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// Those that come before the next record.
+    /// Notes that come before the next record.
     pending: VecDeque<Note>,
-    /// The one that reading has come to.
+    /// The current note.
     pub(crate) current: Option<Note>,
 }
 
-/// The class of the record before, which the next record often is of.
+/// The class of the previous record, as a guess for the next one.
 #[derive(Debug, Clone, Copy)]
 struct Guess {
     id: u64,
@@ -162,7 +162,7 @@ impl Guess {
     };
 }
 
-/// What the packet before said.
+/// Values of the previous packet.
 #[derive(Debug, Clone)]
 struct Previous {
     class: u64,
@@ -173,7 +173,7 @@ struct Previous {
 }
 
 impl Previous {
-    /// What is kept of a packet that ends at `end`.
+    /// The values to keep of a packet that ends at `end`.
     fn of(head: &Head, end: Option<Ticks>) -> Self {
         Previous {
             class: head.plan.class.id,
@@ -186,7 +186,7 @@ impl Previous {
 }
 
 impl Stream<Slice<'_>> {
-    /// A stream of which nothing was read yet, over the bytes of this one.
+    /// A new stream over the same bytes, before its first packet.
     pub(crate) fn unread(&self, strict: bool) -> Self {
         Stream {
             strict,
@@ -225,13 +225,13 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// Makes the begin of each packet a note, after the losses before it.
+    /// Reports the beginning of each packet as a note, after the losses before it.
     pub(crate) fn telling_packets(mut self) -> Self {
         self.tells_packets = true;
         self
     }
 
-    /// What the trace says about itself.
+    /// The metadata of the trace.
     pub(crate) fn metadata(&self) -> &Arc<Metadata> {
         &self.plans.metadata
     }
@@ -241,8 +241,8 @@ impl<S: Source> Stream<S> {
         self.packet.plan.as_ref()
     }
 
-    /// Steps over up to `most` records of the packet at once, each given with its number, from 0 on,
-    /// and its time; none where a note, the packet's end or a record that needs a check comes
+    /// Skips up to `most` records of the packet and passes each to `give` with its index, from 0,
+    /// and its time. Skips none if a note, the packet's end or a record that needs a check comes
     /// first.
     #[inline(always)]
     pub(crate) fn skim(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
@@ -253,7 +253,7 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// Makes times of this stream comparable with those of streams of other clocks.
+    /// Converts times of this stream so that they compare with those of other clocks.
     pub(crate) fn make_comparable<'t>(&self, times: impl IntoIterator<Item = &'t mut u64>) {
         let clock = self.plan().and_then(|plan| plan.class.clock.as_ref());
         for time in times {
@@ -261,7 +261,7 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// Goes to what comes next.
+    /// Advances to the next record or note.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> Next {
         if self.packet.position < self.packet.unchecked && self.step_over().is_some() {
@@ -270,7 +270,7 @@ impl<S: Source> Stream<S> {
         self.advance_slowly()
     }
 
-    /// Steps over one record that needs no check; otherwise nothing has changed.
+    /// Skips one record that needs no check; otherwise changes nothing.
     #[inline(always)]
     fn step_over(&mut self) -> Option<()> {
         let mut record = None;
@@ -329,7 +329,7 @@ impl<S: Source> Stream<S> {
             .is_some_and(|head| head.never_closed)
     }
 
-    /// Whether the rest of a packet that was never closed was never written.
+    /// Whether the rest of a packet that was never closed is empty.
     fn rest_is_empty(&self) -> bool {
         let from = usize::try_from(self.packet.position.div_ceil(8)).unwrap_or(usize::MAX);
         self.is_never_closed()
@@ -342,8 +342,8 @@ impl<S: Source> Stream<S> {
                 .all(|&byte| byte == 0)
     }
 
-    /// Reads the record at `position` with every check. `false` if a step back of the clock has to
-    /// be reported before it: it is read again then.
+    /// Reads the record at `position` with every check. `false` if a step back of the clock must be
+    /// reported first; the record is then read again.
     fn walk_record(&mut self) -> Result<bool, HeaderError> {
         let Some(plan) = self.packet.plan.clone() else {
             return Ok(false);

@@ -17,14 +17,14 @@ use crate::metadata::{Metadata, StreamClass};
 /// The magic number of CTF packets.
 pub(crate) const MAGIC: u64 = 0xc1fc_1fc1;
 
-/// What a packet says about itself.
+/// Header and context of a packet.
 #[derive(Debug, Clone)]
 pub struct Packet {
     /// Name of the stream file.
     pub stream: Arc<str>,
-    /// The packet's place in its file, from 0.
+    /// Index of the packet in its file, from 0.
     pub number: u64,
-    /// Offset of its first byte in the file.
+    /// File offset of its first byte.
     pub offset: u64,
     /// The class of its stream.
     pub class: Arc<StreamClass>,
@@ -36,12 +36,13 @@ pub struct Packet {
     pub begin: Option<Ticks>,
     /// The clock at its end (`timestamp_end`).
     pub end: Option<Ticks>,
-    /// The CPU it is from (`cpu_id`).
+    /// The CPU that wrote it (`cpu_id`).
     pub cpu: Option<u64>,
-    /// Bits of header, context and records; `None` if only the end of the file ends the packet.
+    /// Size of header, context and records in bits; `None` if the packet extends to the end of the
+    /// file.
     pub content_size: Option<u64>,
-    /// Bits of all that and the padding after it; `None` if only the end of the file ends the
-    /// packet.
+    /// The content size and the padding after it, in bits; `None` if the packet extends to the end
+    /// of the file.
     pub packet_size: Option<u64>,
 }
 
@@ -52,20 +53,20 @@ impl Packet {
     }
 }
 
-/// What is needed of a packet while it is read.
+/// The values of a packet that reading it needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) plan: Arc<StreamPlan>,
-    /// Bits of the packet header, and of header and context.
+    /// Size in bits of the packet header, and of header and context.
     pub(crate) header_bits: u64,
     pub(crate) bits: u64,
-    /// Byte order of the context's last field, whose byte the first record may begin in.
+    /// Byte order of the context's last field, in whose last byte the first record may begin.
     pub(crate) order: Option<ByteOrder>,
     pub(crate) content_size: Option<u64>,
     pub(crate) packet_size: Option<u64>,
-    /// It says that it is 0 bits long: nobody closed it.
+    /// Its size is 0: the tracer never closed it.
     pub(crate) never_closed: bool,
-    /// Low bits of the clock, and how many.
+    /// Low bits of the clock, and their number.
     pub(crate) begin: Option<(u64, u8)>,
     pub(crate) end: Option<(u64, u8)>,
     pub(crate) cpu: Option<u64>,
@@ -74,7 +75,7 @@ pub(crate) struct Head {
     pub(crate) discarded: Option<(u64, u8)>,
 }
 
-/// Why a packet's beginning could not be read, and the bit that could not.
+/// Why a packet's header or context could not be read, and the position of the error in bits.
 #[derive(Debug, Clone)]
 pub(crate) struct HeaderError {
     pub(crate) reason: DecodeError,
@@ -83,8 +84,8 @@ pub(crate) struct HeaderError {
 
 /// Reads header and context at the beginning of `bytes`.
 ///
-/// [`DecodeError::UnexpectedEnd`] and [`DecodeError::LengthTooLarge`] mean that more bytes may
-/// help: nothing is known about the packet's length before its context was read.
+/// After [`DecodeError::UnexpectedEnd`] and [`DecodeError::LengthTooLarge`], retry with more bytes:
+/// the packet's length is unknown until its context has been read.
 pub(crate) fn read(bytes: &[u8], plans: &Plans, slots: &mut Slots) -> Result<Head, HeaderError> {
     let metadata = &plans.metadata;
     let mut reading = Reading {
@@ -152,7 +153,7 @@ pub(crate) fn read(bytes: &[u8], plans: &Plans, slots: &mut Slots) -> Result<Hea
         })
 }
 
-/// What of a packet was read so far.
+/// State of reading a packet's header and context.
 struct Reading<'a, 's> {
     bytes: &'a [u8],
     slots: &'s mut Slots,
@@ -162,8 +163,8 @@ struct Reading<'a, 's> {
 }
 
 impl Reading<'_, '_> {
-    /// Reads a structure: by loads from fixed places if it has only these and is all there,
-    /// otherwise field by field, which finds what is wrong.
+    /// Reads a structure: by loads from fixed offsets if all its fields have them and it is
+    /// complete, otherwise field by field, which finds errors.
     fn fields(
         &mut self,
         fixed: Option<&FixedFields>,
@@ -172,7 +173,7 @@ impl Reading<'_, '_> {
         if let Some(fixed) = fixed
             && fixed.read(self.bytes, &mut self.seen).is_some()
         {
-            // What ends on a byte shares none with what follows.
+            // A structure that ends on a byte boundary shares no byte with the next field.
             (self.position, self.order) = (fixed.end, None);
             return Ok(());
         }
@@ -193,7 +194,7 @@ fn is_uuid(bytes: &[u8], at: u64, uuid: [u8; 16]) -> bool {
 }
 
 impl Head {
-    /// With both sizes, if they can be.
+    /// Sets both sizes, if they are valid.
     fn sized(mut self, major: u64) -> Result<Head, DecodeError> {
         let header = self.bits;
         if self.packet_size.or(self.content_size) == Some(0)
@@ -204,8 +205,8 @@ impl Head {
             return Ok(self);
         }
         let content_size = self.content_size.or(self.packet_size);
-        // A packet that only says how much of it is content is by CTF 1.8 (section 5.2) the
-        // stream's only one. By CTF 2 it has no padding, but for the last byte's.
+        // A packet that states only its content size is the stream's only one in CTF 1.8 (section
+        // 5.2). In CTF 2 it has no padding beyond the last byte.
         let packet_size = match content_size {
             Some(size) if major >= 2 => self
                 .packet_size
@@ -240,7 +241,7 @@ impl Head {
         Ok(self)
     }
 
-    /// Header and context as fields; `bytes` are the packet's.
+    /// Header and context as fields, from the packet's `bytes`.
     pub(crate) fn fields(&self, bytes: &[u8], metadata: &Metadata) -> (Fields, Fields) {
         let place = Place {
             bytes,
@@ -260,7 +261,7 @@ impl Head {
         )
     }
 
-    /// Where the context is, and its class.
+    /// Position and class of the context.
     pub(crate) fn context<'a>(
         &'a self,
         bytes: &'a [u8],

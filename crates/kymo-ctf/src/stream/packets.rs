@@ -1,4 +1,4 @@
-//! From one packet to the next: times, losses, sizes.
+//! Transition between packets: times, losses and sizes.
 
 use std::sync::Arc;
 
@@ -12,12 +12,11 @@ use crate::stream::item::{Consequence, Loss, LossKind, Problem};
 use crate::stream::packet::{self, Head, HeaderError, Packet};
 use crate::stream::source::Source;
 
-/// How much of a packet is read before its size is known, in bytes. More is read when its context
-/// is longer.
+/// Bytes of a packet to read before its size is known. More are read if its context is longer.
 pub(super) const FIRST_READ: u64 = 4096;
 
 impl<S: Source> Stream<S> {
-    /// Header and context of the packet at `offset`; `None` at the end of the stream.
+    /// Reads header and context of the packet at `offset`; `None` at the end of the stream.
     pub(super) fn read_head(
         &mut self,
         offset: u64,
@@ -99,7 +98,7 @@ impl<S: Source> Stream<S> {
         self.losses(&head);
         self.packet.head = Some(head);
         self.clock.reported = None;
-        // In strict mode a problem of the head has ended the stream.
+        // In strict mode, a problem in the header may have ended the stream.
         if self.state == State::BetweenPackets {
             self.state = State::InPacket;
         }
@@ -113,11 +112,12 @@ impl<S: Source> Stream<S> {
             .is_none_or(|previous| (previous.class, previous.instance) == key)
     }
 
-    /// Sets the clock to the packet's beginning, and finds its end.
+    /// Sets the clock to the packet's beginning and determines its end.
     ///
-    /// By CTF 1.8 (section 8) a narrow value goes on from the clock's value before in the stream,
-    /// by CTF 2 (section 6.1) every packet begins at 0. Either way what records are given never
-    /// steps back: what lies before is reported, and the clock goes on from there behind what is given.
+    /// In CTF 1.8 (section 8) a narrow value continues from the stream's previous clock value; in
+    /// CTF 2 (section 6.1) every packet starts from 0. In either case the times given to records
+    /// never step back: an earlier value is reported, and the clock continues from it behind the
+    /// given times.
     fn times(&mut self, head: &Head) {
         (self.packet.begin, self.packet.end, self.clock.until) = (None, None, u64::MAX);
         let mut now = if self.metadata().trace.major >= 2 {
@@ -146,7 +146,7 @@ impl<S: Source> Stream<S> {
             match tick(now, low, size, u64::MAX) {
                 Tick::To(end) => {
                     self.packet.end = Some(end.max(self.clock.now));
-                    // Narrow times may have wrapped more than once until then.
+                    // Narrow times may wrap more than once before the end.
                     self.clock.until = if size == 64 { end } else { u64::MAX };
                 }
                 Tick::Back(to) => {
@@ -162,14 +162,14 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// What is missing between the packet before and this one. The intervals are babeltrace2's.
+    /// Reports losses between the previous packet and this one, with the same intervals as
+    /// babeltrace2.
     fn losses(&mut self, head: &Head) {
         let Some(previous) = self.previous.clone() else {
             return;
         };
         let discarded = self.growth("events_discarded", previous.discarded, head.discarded, head);
-        // Tracers that do not count their packets may leave the number as it is: no step is no
-        // loss.
+        // Tracers that do not count packets may leave the number unchanged, which is not a loss.
         let steps = self.growth("packet_seq_num", previous.sequence, head.sequence, head);
         let ends = [
             (LossKind::Events, discarded, self.packet.end),
@@ -197,9 +197,9 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// By how much a counter grew from one packet to the next. Counters narrower than 64 bits may
-    /// wrap, and the low bits of wider ones: less than before is a step back only if that is the
-    /// shorter way.
+    /// Growth of a counter from one packet to the next. Counters of less than 64 bits and the low
+    /// bits of wider ones may wrap: a smaller value is a step back only if that is the shorter
+    /// distance.
     fn growth(
         &mut self,
         counter: &'static str,
@@ -247,7 +247,7 @@ impl<S: Source> Stream<S> {
         self.leave_packet(self.packet.offset.saturating_add(self.packet.available));
     }
 
-    /// The next packet is expected at offset `next`.
+    /// Leaves the packet; the next one is expected at offset `next`.
     pub(super) fn leave_packet(&mut self, next: u64) {
         if self.state == State::InPacket {
             self.state = State::BetweenPackets;
@@ -260,7 +260,7 @@ impl<S: Source> Stream<S> {
         self.packet.number += 1;
     }
 
-    /// Notes something that does not stop reading.
+    /// Adds a note about an error that does not stop reading.
     pub(super) fn clamped(&mut self, reason: DecodeError, position: u64) {
         self.problem(reason, position, Consequence::Clamped);
     }
@@ -284,7 +284,7 @@ impl<S: Source> Stream<S> {
         }));
     }
 
-    /// The current packet as a value of its own. The window must be on it.
+    /// The current packet as an owned value. The window must be on it.
     pub(crate) fn packet(&self) -> Option<Packet> {
         let head = self.packet.head.as_ref()?;
         let (header, context) = head.fields(self.source.bytes(), self.metadata());

@@ -1,4 +1,4 @@
-//! The record that was read last, as values.
+//! Access to the parts of the latest record.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::stream::packet::Packet;
 use crate::stream::source::Source;
 
 impl<S: Source> Stream<S> {
-    /// Where the record's contexts and fields begin, and their classes: common context, own
-    /// context, fields.
+    /// Start of the record's contexts and fields, and their classes: common context, own context,
+    /// fields.
     #[inline]
     pub(crate) fn body<'a>(
         &'a self,
@@ -32,7 +32,7 @@ impl<S: Source> Stream<S> {
         )
     }
 
-    /// One of the three; those before it are stepped over.
+    /// One of the three parts, found by skipping those before it.
     pub(crate) fn part<'a>(&'a self, class: &'a EventClass, part: usize) -> StructRef<'a> {
         let (mut place, parts) = self.body(class);
         let Some((Some(wanted), before)) = parts.get(..=part).and_then(<[_]>::split_last) else {
@@ -56,7 +56,7 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// What fields before the record's contexts have left behind.
+    /// Slots as the fields before the record's contexts left them.
     #[inline]
     fn slots_at_body(&self) -> Slots {
         let mut slots = self.slots.clone();
@@ -68,7 +68,7 @@ impl<S: Source> Stream<S> {
         slots
     }
 
-    /// The record as a value of its own.
+    /// The record as an owned value.
     pub(crate) fn to_event(&self, packet: Arc<Packet>, class: &Arc<EventClass>) -> Event {
         let (mut place, parts) = self.body(class);
         let [stream_context, context, fields] = parts.map(|part| {

@@ -1,4 +1,4 @@
-//! One stream from any source of bytes, as values that own what they have.
+//! Reads one stream from any source of bytes, as owned values.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use crate::stream::packet::Packet;
 use crate::stream::source::{Reading, Source};
 use crate::stream::{Next, Note, Stream};
 
-/// Reads one stream from anything that gives bytes in order: a file, a pipe, a slice.
+/// Reads one stream from any sequential source of bytes: a file, a pipe, a slice.
 ///
-/// One packet is in memory at a time. The iterator gives every record and every loss in order.
-/// After an error it goes on with the next packet, if one can be found.
+/// Only one packet is in memory at a time. The iterator yields every record and loss in order.
+/// After an error it continues with the next packet, if it finds one.
 #[derive(Debug)]
 pub struct StreamReader<R> {
     stream: Stream<Reading<R>>,
     packet: PacketCache,
 }
 
-/// The packet that the last event of a stream was in, and the stream's count of packets then.
+/// The packet of a stream's last event, and the stream's packet count at that event.
 #[derive(Debug, Default)]
 pub(crate) struct PacketCache(Option<(u64, Arc<Packet>)>);
 
 impl PacketCache {
-    /// The record that `stream` has come to.
+    /// The current record of `stream`.
     pub(crate) fn event<S: Source>(&mut self, stream: &Stream<S>) -> Option<Event> {
         let packet = match &self.0 {
             Some((count, packet)) if *count == stream.packet.count => Arc::clone(packet),
@@ -42,7 +42,7 @@ impl PacketCache {
 }
 
 impl Note {
-    /// What is given of it: nothing of a packet's begin, for which nobody asked.
+    /// The item for this note; `None` for the beginning of a packet.
     pub(crate) fn into_item(self) -> Option<Result<Item, Error>> {
         Some(match self {
             Note::Packet => return None,
@@ -61,7 +61,7 @@ impl<R: Read> StreamReader<R> {
         StreamReader::planned(Plans::of(&metadata), name, source)
     }
 
-    /// A reader of a stream that is read as others of its trace are.
+    /// A reader of `source` that shares the plans of its trace.
     pub(crate) fn planned(plans: Arc<Plans>, name: &str, source: R) -> Self {
         StreamReader {
             stream: Stream::new(plans, name, Reading::new(source)),
@@ -76,7 +76,7 @@ impl<R: Read> StreamReader<R> {
         self
     }
 
-    /// Uses an LTTng index file, if it is right, for a stream of `length` bytes.
+    /// Uses an LTTng index file, if it is valid for a stream of `length` bytes.
     #[must_use]
     pub fn index(mut self, index: &[u8], length: u64) -> Self {
         if let Some(packets) = crate::stream::index::packets(index, length) {
@@ -90,8 +90,8 @@ impl<R: Read> StreamReader<R> {
         &self.stream.name
     }
 
-    /// Where the first packet begins in time, in nanoseconds from the clock's origin, once it was
-    /// read.
+    /// Beginning of the first packet, in nanoseconds from the clock's origin; `None` before it has
+    /// been read.
     pub fn begin_nanos(&self) -> Option<i128> {
         self.stream.first_begin
     }

@@ -1,10 +1,10 @@
-//! After damage: where reading goes on.
+//! Recovery: finds the packet at which reading resumes after damage.
 //!
-//! A packet whose records cannot be read is left at its end, if a packet begins there or the stream
-//! ends there. Otherwise, and where a packet's own header cannot be read, the next magic number is
-//! looked for that begins a packet: header and context must make sense, be of this trace and
-//! stream, and lead to another packet or to the end. A magic number among an event's bytes does
-//! not. Where an index says where packets begin, it is asked first.
+//! After a malformed record, reading resumes at the end of the packet if another packet begins or
+//! the stream ends there. Otherwise, and after a malformed packet header, the reader searches for
+//! the next magic number that begins a packet: its header and context must be valid, belong to this
+//! trace and stream, and lead to another packet or to the end, unlike a magic number among an
+//! event's bytes. If there is an index of the packets, it is used first.
 
 use memchr::memmem;
 
@@ -17,15 +17,15 @@ use crate::stream::item::Consequence;
 use crate::stream::packet::{HeaderError, MAGIC};
 use crate::stream::source::Source;
 
-/// How much is searched at a time, in bytes.
+/// Bytes to search at a time.
 const STRETCH: u64 = 1 << 16;
 
-/// A packet that claims to be longer than this is not read whole only to see what follows, in
-/// bytes.
+/// A packet that claims to be longer than this, in bytes, is not read only to check what follows
+/// it.
 const LARGEST_LOOK: u64 = 1 << 26;
 
 impl<S: Source> Stream<S> {
-    /// The packet's header or context makes no sense.
+    /// Handles a malformed packet header or context.
     pub(super) fn lose_header(&mut self, error: HeaderError) {
         let resume = match error.reason {
             DecodeError::Io(_) => None,
@@ -37,7 +37,7 @@ impl<S: Source> Stream<S> {
         self.resume(error, resume);
     }
 
-    /// One of the packet's records makes no sense.
+    /// Handles a malformed record.
     pub(super) fn lose_records(&mut self, error: HeaderError) {
         let HeaderError {
             mut reason,
@@ -91,7 +91,7 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// The next packet by the index, if there is one.
+    /// The next packet according to the index, if there is one.
     fn known(&mut self) -> Option<u64> {
         let index = std::sync::Arc::clone(&self.index);
         let behind = index.partition_point(|offset| *offset <= self.packet.offset);
@@ -102,8 +102,8 @@ impl<S: Source> Stream<S> {
             .find(|offset| self.begins_or_ends(*offset))
     }
 
-    /// The first packet of this stream from `from` on, by its magic number. If not `back`, nothing
-    /// before it will be read again.
+    /// Searches for the first packet of this stream at or after `from`, by its magic number. Unless
+    /// `back` is set, the bytes before it will not be read again.
     pub(super) fn search(&mut self, mut from: u64, back: bool) -> Option<u64> {
         let magic = self.magic()?;
         loop {
@@ -127,7 +127,7 @@ impl<S: Source> Stream<S> {
         }
     }
 
-    /// The bytes that packets begin with, if they begin with the magic number.
+    /// The first bytes of every packet, if they are the magic number.
     pub(super) fn magic(&self) -> Option<[u8; 4]> {
         let header = self.metadata().trace.packet_header.as_deref()?;
         let first = header.members.first()?.class.storage()?;
@@ -138,8 +138,8 @@ impl<S: Source> Stream<S> {
         })
     }
 
-    /// Whether a packet of this stream begins at `at` that leads to another one, or to the end of
-    /// the stream.
+    /// Whether a packet of this stream begins at `at` and is followed by another one, or by the end
+    /// of the stream.
     fn is_whole(&mut self, at: u64) -> bool {
         let mut slots = Slots::new(self.metadata().slots);
         let Ok(Some(head)) = self.read_head(at, &mut slots) else {
@@ -166,7 +166,7 @@ impl<S: Source> Stream<S> {
             .ok()
             .and_then(|size| window.get(size..));
         match behind {
-            // It ends with the stream, or the stream ends inside it.
+            // It extends to the end of the stream, or beyond.
             None | Some([]) => true,
             Some(behind) => match crate::stream::packet::read(behind, &self.plans, &mut slots) {
                 Ok(next) => self.is_of_this_stream(&next),

@@ -1,9 +1,9 @@
-//! Going to a time without reading what is before it: packets' times are an index.
+//! Seeks to a time without reading the events before it, using the packets' times as an index.
 //!
-//! Where all packets of a stream have one size, or an LTTng index says where they begin, the packet
-//! is found by halving; elsewhere by going from head to head. Each head that is looked at must make
-//! sense and be of this stream. Where one does not, or packets do not say their times in full, the
-//! stream is read from its beginning.
+//! If all packets of a stream have the same size, or an LTTng index lists them, the packet is found
+//! by binary search; otherwise by going from header to header. Each header on the way must be valid
+//! and belong to this stream. If one does not, or if packets do not have full times, the stream is
+//! read from its beginning.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::stream::source::Slice;
 
 /// Where the packets of a stream begin.
 enum Packets {
-    /// At the multiples of this many bytes.
+    /// At multiples of this many bytes.
     Equal {
         size: u64,
         count: u64,
@@ -40,18 +40,18 @@ impl Packets {
 }
 
 impl Stream<Slice<'_>> {
-    /// Goes to the last packet that begins before `from`, in nanoseconds from the clock's origin:
-    /// no event or loss of an earlier packet reaches `from`. Nothing of the stream must have been
-    /// read. Without effect where it is not known which packet that is.
+    /// Seeks to the last packet that begins before `from`, in nanoseconds from the clock's origin:
+    /// no event or loss of an earlier packet reaches `from`. Call it before reading. It has no
+    /// effect if that packet cannot be determined.
     pub(crate) fn skip_to(&mut self, from: i128) {
-        // Packets that are said to be of one size may turn out not to be.
+        // Packets that seem to have the same size may turn out not to.
         let _ = self
             .skip_in(self.packets_of_one_size(), from)
             .or_else(|| self.skip_in(self.packets_by_head(), from));
     }
 
-    /// Time of the stream's last event, in nanoseconds from the clock's origin. Nothing of the
-    /// stream must have been read.
+    /// Time of the stream's last event, in nanoseconds from the clock's origin. Call it before
+    /// reading.
     pub(crate) fn last_event_nanos(self) -> Option<i128> {
         let packets = self
             .packets_of_one_size()
@@ -62,7 +62,7 @@ impl Stream<Slice<'_>> {
             .or_else(|| self.packets_by_head());
         let mut number = packets.as_ref().map_or(0, Packets::count);
         loop {
-            // The last packets may be without events.
+            // The last packets may have no events.
             number = number.saturating_sub(1);
             let mut stream = self.unread(self.strict);
             if let Some(packets) = &packets
@@ -78,7 +78,7 @@ impl Stream<Slice<'_>> {
         }
     }
 
-    /// Reads to the end; gives the time of the last event.
+    /// Reads to the end; returns the time of the last event.
     fn read_to_last_event(&mut self) -> Option<i128> {
         let mut last = None;
         loop {
@@ -102,7 +102,7 @@ impl Stream<Slice<'_>> {
 
     fn skip_in(&mut self, packets: Option<Packets>, from: i128) -> Option<()> {
         let packets = packets?;
-        // The first packet that does not begin before `from`.
+        // Binary search for the first packet that does not begin before `from`.
         let (mut low, mut high) = (0, packets.count());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -118,7 +118,7 @@ impl Stream<Slice<'_>> {
         }
     }
 
-    /// Begins with packet `number`, which is not the first, as if those before had been read.
+    /// Starts at packet `number`, which is not the first, as if those before it had been read.
     fn start_at(&mut self, packets: &Packets, number: u64) -> Option<()> {
         let offset = packets.offset(number)?;
         let before = self.head_at(packets.offset(number.checked_sub(1)?)?)?;
@@ -132,13 +132,13 @@ impl Stream<Slice<'_>> {
         Some(())
     }
 
-    /// Where packets are that all have the size of the first, by the heads of the first, the second and the
-    /// last; the others are looked at when they are used.
+    /// Packets that all have the size of the first, judged by the headers of the first, the second
+    /// and the last; the others are checked when they are used.
     fn packets_of_one_size(&self) -> Option<Packets> {
         if !self.index.is_empty() {
             return Some(Packets::Listed(Arc::clone(&self.index)));
         }
-        // Without a magic number bytes of events could pass for a head.
+        // Without a magic number, bytes of events could pass for a header.
         self.magic()?;
         let size = self.head_at(0)?.packet_size? / 8;
         let count = self.source.len().div_ceil(size.max(1));
@@ -151,7 +151,7 @@ impl Stream<Slice<'_>> {
         Some(packets)
     }
 
-    /// Where packets are, by going from each to the next.
+    /// Packet offsets, found by going from each packet to the next.
     fn packets_by_head(&self) -> Option<Packets> {
         let (mut offsets, mut offset) = (Vec::new(), 0);
         while offset < self.source.len() {
@@ -161,8 +161,8 @@ impl Stream<Slice<'_>> {
         Some(Packets::Listed(offsets.into()))
     }
 
-    /// When a packet begins, in nanoseconds from the clock's origin; `None` if there is none of
-    /// this stream, or it does not say.
+    /// Beginning of a packet, in nanoseconds from the clock's origin; `None` if it is not a packet
+    /// of this stream or has no full time.
     fn begin_of(&self, packets: &Packets, number: u64) -> Option<i128> {
         let head = self.head_at(packets.offset(number)?)?;
         if let Packets::Equal { size, count } = packets
@@ -175,8 +175,7 @@ impl Stream<Slice<'_>> {
         Some(clock.nanos_from_origin(Ticks(full(head.begin)?)))
     }
 
-    /// The head of the packet at `offset`, if one of the stream that the first packet is of begins
-    /// there.
+    /// The head of the packet at `offset`, if it belongs to the same stream as the first packet.
     fn head_at(&self, offset: u64) -> Option<Head> {
         let mut stream = self.unread(self.strict);
         let mut slots = Slots::new(self.metadata().slots);
@@ -191,7 +190,7 @@ impl Stream<Slice<'_>> {
     }
 }
 
-/// A clock's value, if all of its bits are there.
+/// A clock value, if it has all 64 bits.
 fn full(value: Option<(u64, u8)>) -> Option<u64> {
     value
         .filter(|(_, size)| *size == 64)
@@ -218,8 +217,7 @@ mod tests {
         };
         event { name = tick; };";
 
-    /// 40 packets, each of which loses an event now and then and a packet seldom; `size` gives
-    /// their sizes in bytes.
+    /// 40 packets of `size` bytes each, with occasional lost events and packets.
     fn stream(size: impl Fn(u64) -> u32, shift: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for number in 0..40 {

@@ -1,10 +1,10 @@
-//! Stepping over records of which nothing has to be reported, many at once: what is the same for
-//! all of them is settled before.
+//! Skips many records at once that need no report; everything that is the same for all of them is
+//! computed beforehand.
 //!
 //! There are two ways. Records of fixed size whose header has the packet's main layout cost three
-//! loads and no branch that depends on the class ([`Skim::fixed`]): tracers switch classes with
-//! almost every record. Everything else goes record by record, with the class of the one before
-//! guessed to be that of the next ([`Skim::alike`]).
+//! loads and no branch on the class ([`Skim::fixed`]), as the class changes with almost every
+//! record. All other records are skipped one by one, with the class of the previous record as the
+//! guess for the next ([`Skim::alike`]).
 
 use super::{Guess, Record, Stream};
 use crate::decode::header::{Branch, Header, Id, Load, Switch, WORD, Word};
@@ -14,8 +14,8 @@ use crate::decode::state::{Tick, tick_masked};
 use crate::stream::source::Source;
 
 impl<S: Source> Stream<S> {
-    /// Steps over the next records of the packet, `most` at most, as far as they need no check;
-    /// each is given with its number, from 0 on, and its time. Returns how many there were.
+    /// Skips up to `most` records of the packet that need no check, and passes each to `give` with
+    /// its index, from 0, and its time. Returns their number.
     #[inline(always)]
     pub(super) fn run(&mut self, most: usize, give: impl FnMut(usize, Record, u64)) -> usize {
         let Some(plan) = self.packet.plan.clone() else {
@@ -99,13 +99,13 @@ impl<S: Source> Stream<S> {
     }
 }
 
-/// A header's first bit, and its bytes.
+/// Bit position of a header, and its bytes.
 type At<'a> = (u64, &'a [u8; WORD]);
 
-/// Records being stepped over.
+/// State of skipping records.
 struct Skim<'a, 'p> {
     plan: &'p StreamPlan,
-    /// The packet's bytes and some behind it, so that its last headers can be loaded whole.
+    /// The packet's bytes and some after it, so that its last headers can be loaded as full words.
     ahead: &'a [u8],
     word: Word,
     tag: Load,
@@ -119,7 +119,7 @@ struct Skim<'a, 'p> {
 }
 
 impl<'a> Skim<'a, '_> {
-    /// The header of the record behind `position`; none if there were enough records.
+    /// The header of the record after `position`; `None` if enough records were skipped.
     #[inline(always)]
     fn header(&self, position: u64, records: usize) -> Option<At<'a>> {
         if records >= self.most || position >= self.limit {
@@ -129,7 +129,7 @@ impl<'a> Skim<'a, '_> {
         Some((start, self.word.read(self.ahead, start / 8)?))
     }
 
-    /// Steps over records of fixed size. Returns how many there were.
+    /// Skips records of fixed size. Returns their number.
     #[inline(always)]
     fn fixed<const BIG: bool, const ONE_WORD: bool, const TAGGED: bool>(
         &mut self,
@@ -145,7 +145,7 @@ impl<'a> Skim<'a, '_> {
             ref sizes,
             ..
         } = fixed;
-        // Where no tag is looked at, it is the id, or nothing.
+        // If the tag is not examined, it is the id, or there is none.
         let tag_mask = self.tag.mask;
         let (mut position, mut clock, mut records) = (self.position, self.clock, self.records);
         let before = records;
@@ -170,7 +170,7 @@ impl<'a> Skim<'a, '_> {
                 time.of::<BIG>(word)
             };
             let end = start + u64::from(size.bits);
-            // A clock that does not go on has wrapped or stepped back.
+            // A smaller value means that the clock wrapped or stepped back.
             let now = clock & !time.mask | low_time;
             let is_known = size.event != Known::NONE && (!TAGGED || low <= tag && tag <= high);
             if end > self.limit || now < clock || !is_known {
@@ -189,7 +189,7 @@ impl<'a> Skim<'a, '_> {
         records - before
     }
 
-    /// Sets `guess` to the class of a record.
+    /// Sets `guess` to the class of the record.
     #[inline(always)]
     fn find_class<const BIG: bool>(
         &mut self,
@@ -213,9 +213,9 @@ impl<'a> Skim<'a, '_> {
         Some(())
     }
 
-    /// Steps over a record and those behind it whose header has the same layout: those of fixed
-    /// size, or, where that varies, of one class. Returns the first that is not so; none if there
-    /// were enough records, and where one needs a check.
+    /// Skips a record and those after it with the same header layout: records of fixed size or, if
+    /// `VARIES`, of the same class. Returns the first other record; `None` if enough records were
+    /// skipped or one needs a check.
     #[inline(always)]
     fn alike<const BIG: bool, const VARIES: bool>(
         &mut self,
@@ -239,7 +239,7 @@ impl<'a> Skim<'a, '_> {
             let Some(end) = end_of(tag, body, &self.guess.known) else {
                 break None;
             };
-            // A sum that overflows is not behind the position either.
+            // This also catches an overflow of the sum.
             if end > self.limit || end <= position {
                 break None;
             }
@@ -260,8 +260,8 @@ impl<'a> Skim<'a, '_> {
             let before = (tag, self.guess.known.event);
             (start, header) = next;
             tag = self.tag.of::<BIG>(header);
-            // Events come in runs, so that this is a branch that is foreseen, and the next record's
-            // place need not wait for the id.
+            // Events come in runs, so this branch is predicted, and the next record's position does
+            // not wait for the id.
             if tag == before.0 && branch.part.id.is_for_this_tag::<BIG>(self.guess.id, header) {
                 continue;
             }

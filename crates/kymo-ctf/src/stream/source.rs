@@ -1,4 +1,4 @@
-//! Where a stream's bytes come from: memory, or anything that gives them in order.
+//! Sources of a stream's bytes: memory, or any sequential reader.
 
 use std::io::Read;
 
@@ -6,21 +6,21 @@ use crate::error::DecodeError;
 
 /// A stream of bytes with a window that moves forward.
 pub(crate) trait Source {
-    /// Moves the window to offset `at`, never before what was released, and makes it `wanted` bytes
-    /// long, or shorter where the stream ends.
+    /// Moves the window to offset `at`, which must not have been released, and makes it `wanted`
+    /// bytes long, or shorter at the end of the stream.
     fn seek(&mut self, at: u64, wanted: u64) -> Result<(), DecodeError>;
 
-    /// Nothing before offset `before` will be asked for any more.
+    /// Releases the bytes before offset `before`: they will not be needed again.
     fn release(&mut self, before: u64);
 
     /// The window.
     fn bytes(&self) -> &[u8];
 
-    /// The window and up to [`AHEAD`] bytes behind it, where they are at hand.
+    /// The window and up to [`AHEAD`] bytes after it, if available.
     fn ahead(&self) -> &[u8];
 }
 
-/// Bytes behind the window that may be looked at.
+/// Bytes after the window that may be loaded.
 pub(crate) const AHEAD: usize = 32;
 
 /// Bytes in memory, mapped or not.
@@ -40,7 +40,7 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(crate) fn len(&self) -> u64 {
         self.all.len() as u64
     }
@@ -71,11 +71,11 @@ impl Source for Slice<'_> {
     }
 }
 
-/// Bytes that are read as they are needed.
+/// Bytes read on demand.
 #[derive(Debug)]
 pub(crate) struct Reading<R> {
     source: R,
-    /// Bytes read, from offset `base` on; those before offset `released` are not needed any more.
+    /// The bytes from offset `base`; those before offset `released` are no longer needed.
     buffer: Vec<u8>,
     base: u64,
     released: u64,
@@ -96,8 +96,7 @@ impl<R: Read> Reading<R> {
     }
 }
 
-/// What is not needed any more is dropped when it is at least this much, in bytes, so that the rest
-/// is seldom moved.
+/// Released bytes are dropped in steps of at least this many, so that the rest is seldom moved.
 const DONE_WITH: usize = 1 << 16;
 
 impl<R: Read> Source for Reading<R> {
@@ -109,7 +108,7 @@ impl<R: Read> Source for Reading<R> {
             let dropped = done.min(self.buffer.len());
             self.buffer.drain(..dropped);
             self.base += dropped as u64;
-            // What was not even read yet.
+            // Released bytes that were never read.
             let skipped = (done - dropped) as u64;
             self.base += std::io::copy(
                 &mut self.source.by_ref().take(skipped),
@@ -121,8 +120,8 @@ impl<R: Read> Source for Reading<R> {
         let end = start.saturating_add(wanted);
         let missing = end.saturating_sub(self.buffer.len() as u64);
         if missing > 0 {
-            // `read_to_end` grows the buffer as bytes come: a packet that claims to be huge costs
-            // nothing.
+            // `read_to_end` grows the buffer with the bytes that arrive, so a packet that only
+            // claims to be huge costs nothing.
             self.source
                 .by_ref()
                 .take(missing)

@@ -1,4 +1,4 @@
-//! The items of several streams in the order of time, as values that own what they have.
+//! Items of several streams in time order, as owned values.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -10,23 +10,23 @@ use crate::stream::reader::{PacketCache, StreamReader};
 use crate::stream::source::Reading;
 use crate::trace::lanes::Lanes;
 
-/// All items of several streams, earliest first; items of the same time in the order of the
-/// streams.
+/// Iterates over the items of several streams in time order; items of the same time come in the
+/// order of the streams.
 ///
-/// Every stream has one packet in memory, so memory does not depend on how long the trace is. A
-/// stream's error comes where its next item would have come, and the other streams go on.
+/// Each stream has one packet in memory, so memory use does not depend on the length of the trace.
+/// A stream's error takes the place of its next item; the other streams continue.
 #[derive(Debug)]
 pub struct Merge<R> {
     lanes: Lanes<Reading<R>>,
-    /// The packet that the last event of each stream was in.
+    /// The packet of each stream's last event.
     packets: Vec<PacketCache>,
     /// Streams that could not be opened.
     failed: VecDeque<Error>,
 }
 
 impl<R: Read> Merge<R> {
-    /// Merges `streams`, whose order decides between items of the same time. The errors of streams
-    /// that could not be opened come first.
+    /// Merges `streams`, whose order decides between items of the same time. Errors of streams that
+    /// could not be opened come first.
     pub fn new(streams: impl IntoIterator<Item = Result<StreamReader<R>, Error>>) -> Self {
         let (mut opened, mut failed) = (Vec::new(), VecDeque::new());
         for stream in streams {
@@ -42,7 +42,7 @@ impl<R: Read> Merge<R> {
         }
     }
 
-    /// Where the earliest stream begins, in nanoseconds from the clock's origin.
+    /// Beginning of the earliest stream, in nanoseconds from the clock's origin.
     pub fn begin_nanos(&self) -> Option<i128> {
         self.lanes.begin_nanos()
     }

@@ -1,37 +1,37 @@
-//! Streams side by side, each read ahead by a few records and all merged by time.
+//! Merges streams by time, reading each a few records ahead.
 
 use crate::metadata::clock::Ticks;
 use crate::stream::source::Source;
 use crate::stream::{Next, Note, Record, Stream};
 use crate::trace::merge::{Merger, Run, Sources};
 
-/// Records that are read ahead of a stream: fewer than a run has room for, so that those of several
-/// streams stay in the processor's nearest cache.
+/// Records to read ahead in a stream: fewer than a run can hold, so that those of several streams
+/// fit into the L1 cache.
 const AHEAD: usize = 64;
 
-/// Streams that are read in one order of time.
+/// Streams merged by time.
 #[derive(Debug)]
 pub(crate) struct Lanes<S> {
     lanes: Vec<Lane<S>>,
     merger: Merger,
-    /// Whether times are compared as they are: all of one clock.
+    /// Whether all streams have the same clock, so that times compare directly.
     one_clock: bool,
 }
 
-/// A stream and the records that were read ahead of it: all of them are in its current packet.
+/// A stream and the records read ahead, all of which are in its current packet.
 #[derive(Debug)]
 pub(crate) struct Lane<S> {
     pub(crate) stream: Stream<S>,
-    /// What the stream has come to.
+    /// The stream's next record or note.
     pub(crate) next: Next,
     records: Box<[(Record, u64)]>,
     given: usize,
-    /// The time of the last item read ahead, by which streams are merged.
+    /// Merge key of the last item read ahead.
     time: u64,
 }
 
 impl<S: Source> Lanes<S> {
-    /// Streams of which nothing was read yet.
+    /// Lanes over unread streams.
     pub(crate) fn new(streams: impl IntoIterator<Item = Stream<S>>) -> Self {
         let lanes = streams.into_iter().map(|stream| Lane {
             stream,
@@ -53,7 +53,7 @@ impl<S: Source> Lanes<S> {
         lanes
     }
 
-    /// Reads what every stream begins with.
+    /// Reads the first items of every stream.
     fn begin(&mut self) {
         self.merger = Merger::new(self.lanes.len());
         let mut sources = Reading {
@@ -63,7 +63,7 @@ impl<S: Source> Lanes<S> {
         self.merger.begin(&mut sources);
     }
 
-    /// Begins again with other streams in the places of those read so far.
+    /// Restarts with other streams in place of the current ones.
     pub(crate) fn restart(&mut self, mut stream: impl FnMut(usize, &Stream<S>) -> Stream<S>) {
         for (place, lane) in self.lanes.iter_mut().enumerate() {
             lane.stream = stream(place, &lane.stream);
@@ -72,13 +72,13 @@ impl<S: Source> Lanes<S> {
         self.begin();
     }
 
-    /// Where the earliest stream begins, in nanoseconds from the clock's origin.
+    /// Beginning of the earliest stream, in nanoseconds from the clock's origin.
     pub(crate) fn begin_nanos(&self) -> Option<i128> {
         let begins = self.lanes.iter().map(|lane| lane.stream.first_begin);
         begins.flatten().min()
     }
 
-    /// Goes on to the next item; gives the place of its stream.
+    /// Advances to the next item; returns the index of its stream.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> Option<usize> {
         let mut sources = Reading {
@@ -96,7 +96,7 @@ impl<S: Source> Lanes<S> {
         Some(place)
     }
 
-    /// Reads nothing more.
+    /// Ends the reading.
     pub(crate) fn end(&mut self) {
         self.merger = Merger::new(0);
     }
@@ -111,7 +111,7 @@ impl<S: Source> Lanes<S> {
     }
 }
 
-/// The streams as what is merged; a record's tag is its stream's place.
+/// The streams as sources of the merge; a record's tag is the index of its stream.
 struct Reading<'l, S> {
     lanes: &'l mut [Lane<S>],
     one_clock: bool,
@@ -126,7 +126,8 @@ impl<S: Source> Sources for Reading<'_, S> {
 }
 
 impl<S: Source> Lane<S> {
-    /// Reads ahead. When all of it was given, the stream is as reading left it.
+    /// Reads ahead. Once all records read ahead have been given out, the stream's own state is that
+    /// of the last one.
     #[inline(never)]
     fn refill(&mut self, place: u32, one_clock: bool, run: &mut Run) {
         self.given = 0;
@@ -159,15 +160,14 @@ impl<S: Source> Lane<S> {
         if !one_clock && self.next == Next::Event {
             self.stream.make_comparable(run.times());
         }
-        // Never before the item before: problems have no time, and a loss begins before it is
-        // reported.
+        // Keep times monotonic: problems have no time, and a loss begins before it is reported.
         for time in run.times().take_while(|time| **time < self.time) {
             *time = self.time;
         }
         self.time = run.times().next_back().copied().unwrap_or(self.time);
     }
 
-    /// The time of what is not an event.
+    /// The time of a note.
     fn note_time(&self, one_clock: bool) -> Option<u64> {
         let ticks = match self.stream.notes.current.as_ref()? {
             Note::Loss(loss) => loss.begin?,

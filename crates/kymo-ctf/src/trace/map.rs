@@ -1,4 +1,4 @@
-//! Files in memory.
+//! Memory-mapped files.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The bytes of a file: mapped, not read.
+/// A memory-mapped file.
 ///
-/// The file must not be made shorter while it is mapped: on most systems the process that then
-/// reads the missing part is ended by a signal. Traces that are still being written only grow. Use
-/// [`crate::StreamReader`] where this cannot be promised.
+/// The file must not be truncated while it is mapped: on most systems a signal ends the process
+/// when it reads the missing part. Traces that are still being written only grow. Use
+/// [`crate::StreamReader`] if truncation cannot be ruled out.
 #[derive(Debug)]
 pub(crate) struct Mapped(Option<memmap2::Mmap>);
 
 impl Mapped {
-    /// Maps the file at `path`. An empty file is no bytes.
+    /// Maps the file at `path`. An empty file gives an empty slice.
     #[allow(unsafe_code)]
     pub(crate) fn open(path: &Path) -> Result<Mapped, Error> {
         let fail = |source| Error::Io {
@@ -27,22 +27,23 @@ impl Mapped {
             return Ok(Mapped(None));
         }
         // SAFETY: the bytes are only read, and as bytes: any value that another process writes
-        // meanwhile is valid, and parsers take nothing they read for granted. That nobody shortens
-        // the file is stated above and in the documentation of `Trace::map`.
+        // meanwhile is valid, and parsers do not rely on reading the same value twice. The type's
+        // documentation and that of `Trace::map` require that the file is not truncated.
         let map = unsafe { memmap2::Mmap::map(&file) };
         map.map(|map| Mapped(Some(map))).map_err(fail)
     }
 
-    /// Gives back the memory of bytes that were read and are not needed for now. They are still
-    /// there, only slower to come back to.
+    /// Releases the memory of bytes that are not needed for now. They can still be read, but must
+    /// be loaded again.
     ///
-    /// When the process ends, one thread gives all pages back; here each thread gives back its own.
+    /// Each reading thread releases its own pages, instead of one thread releasing all of them when
+    /// the process ends.
     #[cfg(unix)]
     #[allow(unsafe_code)]
     pub(crate) fn read_through(&self) {
         if let Some(map) = &self.0 {
-            // SAFETY: nothing is ever written to the map, so that each page is still what the file
-            // has when it is mapped again. A hint that is not taken changes nothing.
+            // SAFETY: nothing is ever written to the map, so each page still equals the file's
+            // content when it is loaded again. A hint that the system ignores changes nothing.
             let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
         }
     }

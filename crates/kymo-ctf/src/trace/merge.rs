@@ -1,27 +1,27 @@
-//! Sources merged by time.
+//! Merges sources by time.
 //!
-//! Which of several processors comes next is as good as random: a branch on it is guessed wrongly
-//! half of the time, and a wrong guess costs more than reading a record. So each source is read
-//! ahead in a [`Run`], and the order of all records that are known to come next (a stretch) is
-//! found at once: runs are merged two by two, from both ends, by arithmetic instead of branches.
+//! Which of several CPUs comes next is practically random: a branch on it is mispredicted half of
+//! the time, which costs more than reading a record. So each source is read ahead in a [`Run`], and
+//! the order of all records that are known to come next (a stretch) is computed at once: runs are
+//! merged two by two, from both ends, by arithmetic instead of branches.
 //!
-//! A stretch ends where the first run ends, for the source of that run may go on with any later
-//! time. Sources without a record in the stretch take no part in it, so that one that is nearly
-//! silent costs nothing.
+//! A stretch ends where the first run ends, because the source of that run may continue at any
+//! later time. Sources without a record in the stretch take no part in it, so a nearly silent
+//! source costs nothing.
 
 use std::hint::select_unpredictable;
 
-/// Records that may be read ahead of a source.
+/// Most records to read ahead from a source.
 pub(crate) const RUN: usize = 256;
 
-/// A record's time, and what the source calls it.
+/// A record's time, and the source's tag for it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entry {
     pub(crate) time: u64,
     pub(crate) tag: u32,
 }
 
-/// What was read ahead of one source; times never decrease.
+/// Records read ahead from one source; times never decrease.
 #[derive(Debug)]
 pub(crate) struct Run {
     entries: Box<[Entry; RUN]>,
@@ -40,18 +40,18 @@ impl Run {
         }
     }
 
-    /// Puts a record at `place`, which is below [`RUN`].
+    /// Stores a record at `place`, which is below [`RUN`].
     #[inline(always)]
     pub(crate) fn put(&mut self, place: usize, time: u64, tag: u32) {
         self.entries[place % RUN] = Entry { time, tag };
     }
 
-    /// Sets how many records were put.
+    /// Sets the number of stored records.
     pub(crate) fn set_len(&mut self, records: usize) {
         self.end = records.min(RUN);
     }
 
-    /// The times that were put.
+    /// The times of the stored records.
     pub(crate) fn times(&mut self) -> impl DoubleEndedIterator<Item = &mut u64> {
         let put = self.entries.get_mut(..self.end).unwrap_or_default();
         put.iter_mut().map(|entry| &mut entry.time)
@@ -66,7 +66,7 @@ impl Run {
         Some(last.time).filter(|_| !self.is_empty())
     }
 
-    /// How many records there are up to `limit`, or only before it.
+    /// Number of records up to `limit`, or only before it unless `inclusive`.
     fn count_to(&self, limit: u64, inclusive: bool) -> usize {
         let entries = self.entries.get(self.next..self.end).unwrap_or_default();
         match entries.first() {
@@ -77,10 +77,10 @@ impl Run {
     }
 }
 
-/// What is merged.
+/// The sources to merge.
 pub(crate) trait Sources {
-    /// Puts the next records of the source at `place` into `run`, from 0 on: one at least, or none
-    /// at the source's end.
+    /// Stores the next records of the source at `place` in `run`, from index 0: at least one, or
+    /// none at the source's end.
     fn refill(&mut self, place: usize, run: &mut Run);
 }
 
@@ -88,19 +88,20 @@ pub(crate) trait Sources {
 #[derive(Debug)]
 pub(crate) struct Merger {
     runs: Vec<Run>,
-    /// The records of a stretch in order: how many there are, and how many of them were given.
+    /// The records of a stretch in order, their number, and how many of them were given out.
     order: Vec<Entry>,
     ready: usize,
     given: usize,
-    /// The runs that take part in a stretch: their places, and the first record behind it.
+    /// The runs that take part in a stretch: their indices, and their first record after the
+    /// stretch.
     active: Vec<(usize, usize)>,
-    /// Where the parts end that are merged already; the last stands for all.
+    /// Ends of the parts merged so far; the last end is the total.
     ends: Vec<usize>,
     spare: Vec<Entry>,
 }
 
 impl Merger {
-    /// For this many sources.
+    /// A merger of this many sources.
     pub(crate) fn new(sources: usize) -> Merger {
         Merger {
             runs: (0..sources).map(|_| Run::new()).collect(),
@@ -118,7 +119,7 @@ impl Merger {
         self.arrange(sources);
     }
 
-    /// The tag of the record that comes next, of all sources.
+    /// The tag of the next record of all sources.
     #[inline(always)]
     pub(crate) fn next(&mut self, sources: &mut impl Sources) -> Option<u32> {
         if self.given == self.ready {
@@ -132,7 +133,7 @@ impl Merger {
         Some(entry.tag)
     }
 
-    /// All records that come next and are read; empty at the end. They count as given.
+    /// All records of the next stretch, which count as given out; empty at the end.
     pub(crate) fn stretch(&mut self, sources: &mut impl Sources) -> &[Entry] {
         if self.given == self.ready {
             self.arrange(sources);
@@ -141,7 +142,7 @@ impl Merger {
         self.order.get(first..self.ready).unwrap_or_default()
     }
 
-    /// Gives the tags that were read and not given, in any order.
+    /// Passes the tags that were read but not given out to `give`, in any order.
     pub(crate) fn drain(&mut self, mut give: impl FnMut(u32)) {
         for run in &mut self.runs {
             let entries = run.entries.get(run.next..run.end).unwrap_or_default();
@@ -150,7 +151,7 @@ impl Merger {
         }
     }
 
-    /// Finds the order of what comes next. All that was arranged before must have been given.
+    /// Orders the next stretch. The previous one must have been given out completely.
     #[inline(never)]
     fn arrange(&mut self, sources: &mut impl Sources) {
         (self.given, self.ready) = (0, 0);
@@ -173,8 +174,8 @@ impl Merger {
         }
     }
 
-    /// Finds what comes before that which may follow the run at `bound`, whose last time is
-    /// `limit`. Of several records of that time those of earlier sources come first.
+    /// Finds the records that precede anything that may follow the run at `bound`, whose last time
+    /// is `limit`. Among records of that time, those of earlier sources come first.
     fn find_active(&mut self, limit: u64, bound: usize) {
         self.active.clear();
         for (place, run) in self.runs.iter().enumerate() {
@@ -191,7 +192,7 @@ impl Merger {
         }
     }
 
-    /// Merges the active runs two by two, then what has come of them, until all is one.
+    /// Merges the active runs two by two, then the results, until one is left.
     fn merge(&mut self) {
         self.ends.clear();
         let mut end = 0;
@@ -224,7 +225,7 @@ impl Merger {
                 let Some(middle) = end_of(2 * pair) else {
                     break;
                 };
-                // One without a partner is merged with nothing.
+                // A part without a partner is merged with an empty one.
                 let end = end_of(2 * pair + 1).unwrap_or(middle);
                 two(
                     self.spare.get(begin..middle).unwrap_or_default(),
@@ -241,9 +242,9 @@ impl Merger {
     }
 }
 
-/// Merges two parts; of the same time the first part's records come first.
+/// Merges two parts; among records of the same time, those of the first part come first.
 ///
-/// Both ends are worked at in turn, since neither has to wait for the other.
+/// Works at both ends in turn, since neither has to wait for the other.
 #[inline(always)]
 fn two(first: &[Entry], second: &[Entry], merged: &mut [Entry]) {
     let (mut one, mut other) = (0, 0);
@@ -312,8 +313,8 @@ mod tests {
         }
     }
 
-    /// Records of so many sources: times go up by what looks random and are often the same; every
-    /// tag is there once.
+    /// Records of this many sources: times grow pseudo-randomly and are often equal; tags are
+    /// unique.
     fn sources(count: usize) -> Vec<Vec<(u64, u32)>> {
         let mut tag = 0;
         let mut next_tag = || {

@@ -21,14 +21,12 @@ use crate::trace::events::Merge;
 use crate::trace::map::Mapped;
 use crate::trace::reader::Reader;
 
-/// A trace: a directory of one `metadata` file and stream files, or a tree of directories with
-/// several of these.
+/// A trace: a directory with a `metadata` file and stream files, or a tree of such directories.
 ///
-/// Every file beside `metadata` is a stream, except those whose names begin with a dot;
-/// sub-directories (such as LTTng's `index`) are not looked into but for `index/`, whose files are
-/// used where they are right. An empty stream file is a stream without packets. A directory without
-/// `metadata` is searched for traces in its sub-directories, as LTTng makes one for every user and
-/// domain.
+/// Every file beside `metadata` is a stream, except those whose names begin with a dot. Of its
+/// subdirectories only LTTng's `index` is used, if its files are valid. An empty stream file is a
+/// stream without packets. A directory without `metadata` is searched for traces in its
+/// subdirectories, as LTTng creates one for each user and domain.
 #[derive(Debug)]
 pub struct Trace {
     root: PathBuf,
@@ -42,7 +40,7 @@ pub struct Trace {
 pub struct Part {
     /// Its directory.
     pub directory: PathBuf,
-    /// What it says about itself.
+    /// Its metadata.
     pub metadata: Arc<Metadata>,
     streams: Vec<StreamFile>,
 }
@@ -53,18 +51,18 @@ struct StreamFile {
     name: String,
 }
 
-/// The items of a whole trace in the order of time.
+/// The items of a whole trace in time order.
 pub type Events = Merge<File>;
 
-/// Directories nested deeper than this are not searched, so that links in circles end.
+/// Limit on the depth of the search, so that cyclic links end.
 const MAX_DEPTH: u32 = 16;
 
 impl Trace {
     /// Reads the metadata of the trace in `directory` and finds its stream files.
     ///
     /// # Errors
-    /// [`Error::Io`] if a directory or metadata cannot be read, [`Error::Metadata`] if metadata
-    /// cannot be used.
+    /// [`Error::Io`] if a directory or metadata file cannot be read, [`Error::Metadata`] if
+    /// metadata is invalid or unsupported.
     pub fn open(directory: &Path) -> Result<Trace, Error> {
         let mut found = Vec::new();
         if directory.join("metadata").exists()
@@ -99,12 +97,12 @@ impl Trace {
         })
     }
 
-    /// What the trace says about itself; of several, what the first does.
+    /// The trace's metadata; for several traces, that of the first.
     pub fn metadata(&self) -> &Arc<Metadata> {
         &self.metadata
     }
 
-    /// Whether the metadata of the first trace is that of all, word for word.
+    /// Whether all traces have exactly the same metadata text.
     pub fn is_one(&self) -> bool {
         let text = |part: &Part| fs::read(part.directory.join("metadata")).ok();
         match self.parts.split_first() {
@@ -116,18 +114,18 @@ impl Trace {
         }
     }
 
-    /// The traces, by their directories: one, unless the directory is a tree of several.
+    /// The traces, ordered by directory: one, unless the directory is a tree of several.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The stream files, in the order that decides between events of the same time: by name.
+    /// The stream files by name, which is also the order of events of the same time.
     pub fn stream_files(&self) -> &[PathBuf] {
         &self.streams
     }
 
-    /// The names of the streams in items, in the same order: the files' names, from the directory
-    /// that was opened.
+    /// The stream names that items have, in the same order: file names relative to the opened
+    /// directory.
     pub fn stream_names(&self) -> impl Iterator<Item = &str> {
         self.files().map(|(_, file)| file.name.as_str())
     }
@@ -138,7 +136,7 @@ impl Trace {
             .flat_map(|part| part.streams.iter().map(|file| (&part.metadata, file)))
     }
 
-    /// The stream files and how they are read, which is compiled once for each trace.
+    /// The stream files with their plans, which are compiled once for each trace.
     fn planned_files(&self) -> impl Iterator<Item = (Arc<Plans>, &StreamFile)> {
         self.parts.iter().flat_map(|part| {
             let plans = Plans::of(&part.metadata);
@@ -148,15 +146,14 @@ impl Trace {
         })
     }
 
-    /// The traces' directories, from the one that was opened.
+    /// The traces' directories, relative to the opened one.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&Path, &Arc<Metadata>)> {
         self.parts
             .iter()
             .map(|part| (self.relative(&part.directory), &part.metadata))
     }
 
-    /// The stream files from the directory that was opened, with their lengths, in the order in
-    /// which they are read.
+    /// The stream files relative to the opened directory, with their lengths, in reading order.
     pub(crate) fn relative_files(&self) -> impl Iterator<Item = (&Arc<Metadata>, &Path, u64)> {
         self.files().map(|(metadata, file)| {
             let length = fs::metadata(&file.path).map_or(0, |file| file.len());
@@ -168,16 +165,16 @@ impl Trace {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
 
-    /// All events and losses of all streams, in the order of time. Files are opened here and read
-    /// as the iterator goes.
+    /// All events and losses of all streams, in time order. Files are opened here and read as the
+    /// iterator advances.
     ///
-    /// Errors are items: a stream that is damaged gives one and goes on with its next packet, if
-    /// there is one.
+    /// Errors are items: a damaged stream yields one and continues with its next packet, if there
+    /// is one.
     pub fn events(&self) -> Events {
         self.events_strictly(false)
     }
 
-    /// All events and losses of all streams, in the order of time. If `strict`, every
+    /// All events and losses of all streams, in time order. If `strict`, every
     /// [problem](crate::Problem) is an error that ends its stream.
     pub fn events_strictly(&self, strict: bool) -> Events {
         Merge::new(
@@ -196,11 +193,11 @@ impl Trace {
         )
     }
 
-    /// Maps all stream files into memory, to be read without a copy.
+    /// Maps all stream files into memory, to read them without copying.
     ///
-    /// The files must not be made shorter while they are mapped: on most systems the process is
-    /// then ended by a signal. A trace that is still being written only grows, and its new packets
-    /// are not seen.
+    /// The files must not be truncated while they are mapped: on most systems a signal would end
+    /// the process. A trace that is still being written only grows, and its new packets are not
+    /// read.
     pub fn map(&self) -> TraceMap {
         let (mut streams, mut failed) = (Vec::new(), Vec::new());
         for (plans, file) in self.planned_files() {
@@ -225,14 +222,14 @@ impl Trace {
     }
 }
 
-/// The index file that LTTng writes for a stream file.
+/// Path of the index file that LTTng writes for a stream file.
 pub(crate) fn index_of(stream: &Path) -> PathBuf {
     let mut name = stream.file_name().unwrap_or_default().to_owned();
     name.push(".idx");
     stream.with_file_name("index").join(name)
 }
 
-/// Whether this is a directory; puts those below that have metadata into `found`.
+/// Whether this is a directory; adds the traces in and below it to `found`.
 fn find_parts(directory: &Path, found: &mut Vec<PathBuf>, depth: u32) -> Result<bool, Error> {
     let fail = |source| Error::Io {
         path: directory.to_owned(),
@@ -291,7 +288,7 @@ fn open_part(root: &Path, directory: &Path) -> Result<Part, Error> {
     })
 }
 
-/// A trace in memory.
+/// A trace mapped into memory.
 #[derive(Debug)]
 pub struct TraceMap {
     streams: Vec<MappedStream>,
@@ -308,17 +305,17 @@ struct MappedStream {
 }
 
 impl TraceMap {
-    /// What could not be mapped, and why.
+    /// Errors of the files that could not be mapped.
     pub fn failed(&self) -> &[Error] {
         &self.failed
     }
 
-    /// What could not be mapped, and why; the map is given up.
+    /// Errors of the files that could not be mapped, consuming the map.
     pub fn into_failed(self) -> Vec<Error> {
         self.failed
     }
 
-    /// Of each stream its metadata, its name and its bytes.
+    /// The metadata, name and bytes of each stream.
     pub fn streams(&self) -> impl Iterator<Item = (&Arc<Metadata>, &str, &[u8])> {
         self.streams.iter().map(|stream| {
             (
@@ -329,26 +326,25 @@ impl TraceMap {
         })
     }
 
-    /// Reads all streams in the order of time.
+    /// Reads all streams in time order.
     pub fn read(&self) -> Reader<'_> {
         Reader::of(self.unread())
     }
 
-    /// Time of the last event, in nanoseconds from the clock's origin; `None` if there is none with
-    /// a time. Only the last packets are read, where packets say their times with all bits of the
-    /// clock.
+    /// Time of the last event, in nanoseconds from the clock's origin; `None` if no event has a
+    /// time. If packets have full 64-bit times, only the last packets are read.
     pub fn end_nanos(&self) -> Option<i128> {
         self.unread().filter_map(Stream::last_event_nanos).max()
     }
 
-    /// Gives back the memory of the stream at `place`, which was read to its end.
+    /// Releases the memory of the stream at `place`, which was read to its end.
     pub(crate) fn read_through(&self, place: usize) {
         if let Some(bytes) = self.streams.get(place).and_then(|of| of.bytes.as_ref()) {
             bytes.read_through();
         }
     }
 
-    /// The streams, nothing read of them.
+    /// The streams, before their first packets.
     pub(crate) fn unread(&self) -> impl Iterator<Item = Stream<Slice<'_>>> {
         self.streams.iter().map(|of| {
             let mut stream = Stream::new(

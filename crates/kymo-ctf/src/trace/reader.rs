@@ -1,4 +1,4 @@
-//! Several streams in memory as one, in the order of time, without a copy.
+//! Reads several streams in memory as one, in time order, without copying.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::stream::source::Slice;
 use crate::stream::{Next, Note, Stream};
 use crate::trace::lanes::{Lane, Lanes};
 
-/// Reads streams in memory: all items, earliest first; items of the same time in the order of the
-/// streams.
+/// Reads the items of streams in memory in time order; items of the same time come in the order of
+/// the streams.
 ///
-/// Items are borrowed until the next one is asked for. Nothing of a trace is kept, so that memory
-/// does not depend on how long it is.
+/// An item is borrowed until the next one is read. The reader keeps no items, so its memory use
+/// does not depend on the length of the trace.
 ///
 /// ```
 /// use kymo_ctf::{ItemRef, Metadata, Reader};
@@ -43,14 +43,14 @@ pub struct Reader<'t> {
     interval: Option<Interval>,
 }
 
-/// The nanoseconds from the clock's origin that are asked for, both ends included.
+/// An inclusive interval in nanoseconds from the clock's origin.
 #[derive(Debug, Clone, Copy)]
 struct Interval {
     from: Option<i128>,
     to: Option<i128>,
 }
 
-/// Where an item is, seen from an interval.
+/// Position of an item relative to an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Before,
@@ -80,7 +80,7 @@ impl Interval {
 }
 
 impl<'t> Reader<'t> {
-    /// Reads streams: of each its metadata, its name and its bytes.
+    /// A reader of streams, each given by its metadata, name and bytes.
     pub fn new<'m>(
         streams: impl IntoIterator<Item = (&'m Arc<Metadata>, &'m str, &'t [u8])>,
     ) -> Self {
@@ -102,7 +102,7 @@ impl<'t> Reader<'t> {
         }))
     }
 
-    /// Reads streams of which nothing was read yet.
+    /// A reader of unread streams.
     pub(crate) fn of(streams: impl IntoIterator<Item = Stream<Slice<'t>>>) -> Self {
         Reader {
             lanes: Lanes::new(streams),
@@ -110,22 +110,21 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Makes every [problem](crate::Problem) the end of its stream. Reading begins again.
+    /// Makes every [problem](crate::Problem) the end of its stream. Restarts the reading.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.lanes.restart(|_, stream| stream.unread(strict));
         self
     }
 
-    /// Reads only what is in an interval: events from `from` to `to`, in nanoseconds from the
-    /// clock's origin, both included, and losses whose interval touches it; `None` is without
-    /// bound. Reading begins again.
+    /// Restricts reading to an interval: events from `from` to `to`, in nanoseconds from the
+    /// clock's origin, both included, and losses whose interval overlaps it. `None` is unbounded.
+    /// Restarts the reading.
     ///
-    /// Packets' times are used as an index: of each stream reading begins with the last packet that
-    /// begins before `from`, and losses are those that a whole pass finds. Packets outside of the
-    /// interval are not looked at, so that their problems are not found. Streams without a clock,
-    /// and those whose packets do not say their times with all bits of the clock, are read from
-    /// their beginning.
+    /// Packet times are used as an index: each stream is read from the last packet that begins
+    /// before `from`, and losses are the same as in a whole pass. Packets outside the interval are
+    /// not read, so their problems are not reported. Streams without a clock, and those whose
+    /// packets do not have full 64-bit times, are read from their beginning.
     #[must_use]
     pub fn between(mut self, from: Option<i128>, to: Option<i128>) -> Self {
         self.lanes.restart(|_, stream| {
@@ -139,7 +138,7 @@ impl<'t> Reader<'t> {
         self
     }
 
-    /// Where the earliest stream begins, in nanoseconds from the clock's origin.
+    /// Beginning of the earliest stream, in nanoseconds from the clock's origin.
     pub fn begin_nanos(&self) -> Option<i128> {
         self.lanes.begin_nanos()
     }
@@ -147,14 +146,14 @@ impl<'t> Reader<'t> {
     /// The next item of all streams.
     #[expect(
         clippy::should_implement_trait,
-        reason = "an item is borrowed from the reader, which no `Iterator` can do"
+        reason = "an item is borrowed from the reader, which `Iterator` does not allow"
     )]
     #[inline]
     pub fn next(&mut self) -> Option<ItemRef<'_>> {
         self.next_with_place().map(|(_, item)| item)
     }
 
-    /// The next item of all streams, and its stream's place among those read.
+    /// The next item of all streams, and the index of its stream.
     #[inline]
     pub fn next_with_place(&mut self) -> Option<(usize, ItemRef<'_>)> {
         let place = match self.interval {
@@ -165,7 +164,7 @@ impl<'t> Reader<'t> {
         Some((place, item))
     }
 
-    /// Goes on to the next item in the interval.
+    /// Advances to the next item in the interval.
     #[inline(never)]
     fn advance_in(&mut self, interval: Interval) -> Option<usize> {
         loop {
@@ -173,7 +172,7 @@ impl<'t> Reader<'t> {
             match interval.side(&self.item(place)?) {
                 Side::Before => {}
                 Side::Inside => return Some(place),
-                // Nothing that comes later is earlier.
+                // Later items are behind the interval, too.
                 Side::Behind => {
                     self.lanes.end();
                     return None;
@@ -182,18 +181,18 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Goes on to the next item: the place of its stream, and what it is.
+    /// Advances to the next item; returns the index of its stream, and its kind.
     pub(crate) fn step(&mut self) -> Option<(usize, Next)> {
         let place = self.lanes.advance()?;
         Some((place, self.lanes.get(place)?.next))
     }
 
-    /// The stream at this place.
+    /// The stream at this index.
     pub(crate) fn stream(&self, place: usize) -> Option<&Stream<Slice<'t>>> {
         self.lanes.get(place).map(|lane| &lane.stream)
     }
 
-    /// The item that the stream at this place has come to, unless a packet begins there.
+    /// The current item of the stream at this index; `None` at the beginning of a packet.
     pub(crate) fn item(&self, place: usize) -> Option<ItemRef<'_>> {
         self.lanes.get(place)?.item(place)
     }

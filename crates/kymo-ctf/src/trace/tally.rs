@@ -1,5 +1,4 @@
-//! How much of what is in a trace, and no more than that: every header decoded, every record
-//! stepped over, no field read.
+//! Counts the contents of a trace: decodes every header, skips every record, reads no fields.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,44 +10,44 @@ use crate::stream::{Next, Note, Stream};
 use crate::trace::TraceMap;
 use crate::trace::merge::{Merger, RUN, Run, Sources};
 
-/// What one stream has and lost.
+/// Counts of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamTally {
     /// Name of the stream file.
     pub name: String,
     /// Event records.
     pub events: u64,
-    /// Event records that the trace says were lost.
+    /// Lost event records, as reported in the trace.
     pub lost_events: u64,
-    /// Packets that the trace says were lost.
+    /// Lost packets, as reported in the trace.
     pub lost_packets: u64,
 }
 
-/// What a trace has.
+/// Counts of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Events by name and CPU; `None` is a stream that says no CPU.
+    /// Events by name and CPU; `None` for packets that do not record their CPU.
     pub events: BTreeMap<(Arc<str>, Option<u64>), u64>,
     /// The streams, in order.
     pub streams: Vec<StreamTally>,
-    /// What was wrong; at most this many of each stream are kept: [`Tally::MOST_PROBLEMS`].
+    /// Problems, at most [`Tally::MOST_PROBLEMS`] of each stream.
     pub problems: Vec<Problem>,
-    /// How many more problems there were.
+    /// Number of further problems.
     pub more_problems: u64,
 }
 
 impl Tally {
-    /// Problems that are kept of each stream.
+    /// Limit on the problems kept of each stream.
     pub const MOST_PROBLEMS: u64 = 100;
 
-    /// Counts a trace: with one job its streams merged in the order of time, with more the streams
-    /// shared out to as many threads.
+    /// Counts a trace. One job reads the streams merged by time; several jobs distribute the
+    /// streams over as many threads.
     pub fn of(trace: &TraceMap, jobs: usize, strict: bool) -> Tally {
         Tally::watched(trace, jobs, strict, &|_| ())
     }
 
-    /// Counts a trace as [`Tally::of`] does; `watch` gets how many bytes more were read, packet by
-    /// packet.
+    /// Counts a trace as [`Tally::of`] does; after each packet, `watch` is passed the number of
+    /// bytes read.
     pub fn watched(
         trace: &TraceMap,
         jobs: usize,
@@ -152,27 +151,27 @@ impl Tally {
     }
 }
 
-/// A trace being counted.
+/// State of counting a trace.
 struct Counting<'a, 'w> {
     counters: Vec<Counter<'a>>,
-    /// Events by stream, CPU and class: the counters know which.
+    /// Events by stream, CPU and class, at indices kept by the counters.
     counts: Vec<u64>,
-    /// When there are more of them than this, they are put into the tally: a stream may name
-    /// another CPU in each packet.
+    /// When `counts` is larger than this, it is flushed into the tally: a stream may name another
+    /// CPU in each packet.
     most_counts: usize,
     tally: Tally,
     one_clock: bool,
     watch: &'w dyn Fn(u64),
 }
 
-/// A stream being counted.
+/// State of counting a stream.
 struct Counter<'a> {
     stream: Stream<Slice<'a>>,
-    /// Where the counts of a CPU begin.
+    /// Index of the first count of each CPU.
     groups: BTreeMap<Option<u64>, usize>,
-    /// The place of the packet's first class among the counts.
+    /// Index of the count of the current packet's first class.
     base: usize,
-    /// The stream's count of packets, and where the packet begins in the file.
+    /// The stream's packet count, and the file offset of the current packet.
     packets: u64,
     offset: u64,
     problems: u64,
@@ -205,7 +204,7 @@ impl Sources for Counting<'_, '_> {
 }
 
 impl Counting<'_, '_> {
-    /// Counts streams in the order of time.
+    /// Counts streams merged by time.
     fn count_merged(&mut self, sources: usize) {
         let mut merger = Merger::new(sources);
         while let stretch @ [_, ..] = merger.stretch(self) {
@@ -228,7 +227,7 @@ impl Counting<'_, '_> {
         self.counts.len() > self.most_counts
     }
 
-    /// Puts the counts into the tally.
+    /// Flushes the counts into the tally.
     fn make_room(&mut self) {
         self.flush();
         for place in 0..self.counters.len() {
@@ -236,7 +235,7 @@ impl Counting<'_, '_> {
         }
     }
 
-    /// Counts a stream that there is nothing to merge with: its records need not be read ahead.
+    /// Counts a single stream, which needs no read-ahead for a merge.
     fn count_alone(&mut self) {
         loop {
             let Some(counter) = self.counters.first_mut() else {
@@ -258,8 +257,8 @@ impl Counting<'_, '_> {
         }
     }
 
-    /// The time of the next record and its place among the counts; `None` at the stream's end.
-    /// Notes before it are put into the tally.
+    /// The time of the next record and the index of its count; `None` at the stream's end. Adds the
+    /// notes before it to the tally.
     fn next_slowly(&mut self, place: usize) -> Option<(u64, u32)> {
         loop {
             let counter = self.counters.get_mut(place)?;
@@ -314,7 +313,7 @@ impl Counting<'_, '_> {
         counter.offset = counter.stream.packet.offset;
     }
 
-    /// Finds where the events of the current packet are counted.
+    /// Sets the counts for the events of the current packet.
     fn find_group(&mut self, place: usize) {
         let Some(counter) = self.counters.get_mut(place) else {
             return;
@@ -334,7 +333,7 @@ impl Counting<'_, '_> {
         counter.base = group + counter.stream.plan().map_or(0, |plan| plan.first_index);
     }
 
-    /// What was counted, to the tally.
+    /// Adds the counts to the tally.
     fn flush(&mut self) {
         for (counter, tally) in self.counters.iter_mut().zip(&mut self.tally.streams) {
             for (cpu, group) in std::mem::take(&mut counter.groups) {

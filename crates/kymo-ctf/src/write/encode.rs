@@ -1,4 +1,4 @@
-//! Values to bits, by the classes of their fields: reading the other way round.
+//! Encodes values by the classes of their fields: the inverse of decoding.
 
 use crate::class::{
     ArrayClass, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Role, StringLength,
@@ -13,10 +13,10 @@ use crate::write::value::put_leb;
 /// Why a value cannot be written in a field.
 pub(super) type Encoded<T> = Result<T, String>;
 
-/// What the writer itself knows of a packet or record, by role.
+/// Values that the writer fills in for a packet or record, by role.
 pub(super) type Known<'k> = &'k dyn Fn(Role) -> Option<u64>;
 
-/// The bytes of a packet so far, and what its fields leave behind for those after them.
+/// The bytes of a packet so far, and the slots that its fields have set.
 #[derive(Debug, Clone)]
 pub(super) struct Encoder {
     pub(super) bytes: Vec<u8>,
@@ -25,7 +25,7 @@ pub(super) struct Encoder {
     pub(super) slots: Slots,
 }
 
-/// A place in a packet that is being written.
+/// A position in a packet that is being written.
 #[derive(Debug)]
 pub(super) struct Mark {
     pub(super) position: u64,
@@ -42,7 +42,7 @@ impl Encoder {
         }
     }
 
-    /// Where writing is, to go back there.
+    /// The current position, for [`go_back`](Self::go_back).
     pub(super) fn mark(&self) -> Mark {
         Mark {
             position: self.position,
@@ -51,12 +51,12 @@ impl Encoder {
         }
     }
 
-    /// Forgets what was written since `mark`.
+    /// Discards what was written since `mark`.
     pub(super) fn go_back(&mut self, mark: &Mark) {
         self.position = mark.position;
         self.slots = mark.slots.clone();
         self.bytes.truncate(to_index(mark.position.div_ceil(8)));
-        // The next field may have begun inside the last byte.
+        // The discarded field may have begun inside the last byte.
         if let (Some(byte), Some(last)) = (self.bytes.last_mut(), mark.last) {
             *byte = last;
         }
@@ -74,7 +74,7 @@ impl Encoder {
         }
     }
 
-    /// The low `size` bits of `value`.
+    /// Writes the low `size` bits of `value`.
     fn bits(&mut self, value: u64, size: u8, order: ByteOrder) {
         let start = self.position;
         self.position += u64::from(size);
@@ -101,8 +101,8 @@ impl Encoder {
         self.position += bytes.len() as u64 * 8;
     }
 
-    /// A structure. What `values` does not have is what `known` says of the member's role, and 0
-    /// where the writer fills in everything.
+    /// Writes a structure. A member without a value gets the `known` value of its role, or 0 if the
+    /// writer fills in everything.
     pub(super) fn structure(
         &mut self,
         class: &StructClass,
@@ -127,7 +127,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// A field that the writer fills in.
+    /// Writes a field that the writer fills in.
     fn known_field(&mut self, class: &FieldClass, known: Known<'_>) -> Encoded<()> {
         let value_of = |roles: crate::class::Roles| {
             let with_value = ROLES.iter().filter(|role| roles.has(**role));
@@ -137,7 +137,7 @@ impl Encoder {
                 .unwrap_or(0)
         };
         match class {
-            // Names of members inside are not those that are given.
+            // Members of nested structures are not addressed by the given names.
             FieldClass::Struct(class) => self.structure(class, &Fields::default(), Some(known)),
             FieldClass::Variant(class) => {
                 let option = choose(&class.choices, &self.slots, class.selector.slot);
@@ -160,14 +160,14 @@ impl Encoder {
             class => {
                 let integer = class.storage().ok_or("the writer has no value for it")?;
                 let value = value_of(integer.roles);
-                // Times and counters are the low bits of what they count.
+                // Times and counters are written as low bits.
                 self.integer(integer, value & low_mask(integer.size));
                 Ok(())
             }
         }
     }
 
-    /// One field.
+    /// Writes one field.
     pub(super) fn field(&mut self, class: &FieldClass, value: &Value) -> Encoded<()> {
         let wrong = || format!("{value:?} is no value of its class");
         match class {
@@ -302,7 +302,7 @@ impl Encoder {
         }
     }
 
-    /// Text, filled up with zeros to `length` bytes; without a length ended by a zero.
+    /// Writes text, padded with zeros to `length` bytes or, without a length, zero-terminated.
     fn text(&mut self, mut bytes: Vec<u8>, length: Option<u64>, unit: usize) -> Encoded<()> {
         match length {
             None if bytes
@@ -340,10 +340,10 @@ impl Encoder {
     }
 }
 
-/// Longer arrays and texts are not written.
+/// Limit on the length of arrays and texts.
 const MOST: u64 = 1 << 32;
 
-/// The roles whose values the writer knows.
+/// The roles that the writer can fill in.
 const ROLES: [Role; 11] = [
     Role::PacketMagic,
     Role::StreamClassId,

@@ -1,5 +1,5 @@
-//! What stands around events: packet header and context, event header. The same for every trace, in
-//! LTTng's order and names; everything is little-endian and begins at a byte.
+//! Framing of events: packet header, packet context and event header, the same for every written
+//! trace. They use LTTng's names and order; every field is little-endian and byte-aligned.
 
 use std::sync::Arc;
 
@@ -12,32 +12,32 @@ use crate::class::{
 use crate::metadata::clock::ClockClass;
 use crate::stream::packet::MAGIC;
 
-/// What every packet of a trace begins with.
+/// The header of every packet of a trace.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PacketHeader {
     pub(super) uuid: Option<[u8; 16]>,
-    /// Bytes of the stream class's id.
+    /// Bytes of the stream class id.
     pub(super) class_bytes: u8,
-    /// Whether the source tells streams of one class apart.
+    /// Whether the source distinguishes streams of one class.
     pub(super) instance: bool,
 }
 
-/// What follows it, as far as it is the reader's own.
+/// The packet context, as far as it has roles.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context {
     pub(super) clock: bool,
-    /// Bytes of the CPU's number, if the source has it.
+    /// Bytes of the CPU number, if the source has one.
     pub(super) cpu_bytes: Option<u8>,
 }
 
-/// What every event begins with.
+/// The header of every event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EventHeader {
     pub(super) id_bytes: u8,
     pub(super) clock: bool,
 }
 
-/// The values of one packet's header and context.
+/// Values of a packet's header and context.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Values {
     pub(super) class: u64,
@@ -55,7 +55,7 @@ pub(super) fn unsigned(bytes: u8) -> IntegerClass {
     IntegerClass::new(bytes.saturating_mul(8), 8, false, ByteOrder::Little)
 }
 
-/// The low `bytes` bytes of a number.
+/// Appends the low `bytes` bytes of a number.
 pub(super) fn put(out: &mut Vec<u8>, value: u64, bytes: u8) {
     out.extend_from_slice(value.to_le_bytes().get(..usize::from(bytes)).unwrap_or(&[]));
 }
@@ -91,7 +91,7 @@ fn time(name: &str, role: Role, clock: &ClockClass) -> Member {
     )
 }
 
-/// The names that [`Context`] has.
+/// The member names of [`Context`].
 pub(super) const NAMES: [&str; 7] = [
     "timestamp_begin",
     "timestamp_end",
@@ -152,7 +152,7 @@ impl PacketHeader {
 }
 
 impl Context {
-    /// The members, given the clock.
+    /// The members, mapped to the clock.
     pub(super) fn members(&self, clock: Option<&ClockClass>) -> Vec<Member> {
         let mut members = Vec::new();
         if let Some(clock) = clock {
@@ -187,7 +187,7 @@ impl Context {
     }
 }
 
-/// Header and context of a packet, without what the source has besides.
+/// Encodes header and context of a packet, without the source's own context fields.
 pub(super) fn head(header: &PacketHeader, context: &Context, values: &Values) -> Vec<u8> {
     let mut out = Vec::new();
     header.put(&mut out, values);

@@ -1,8 +1,8 @@
-//! LTTng's index files, which tell readers where packets begin: `index/STREAM.idx`.
+//! LTTng's index files (`index/STREAM.idx`), which list the packets of a stream.
 
 use super::packets::Placed;
 
-/// What such a file begins with: magic number, version 1.1, bytes of an entry.
+/// The file header: magic number, version 1.1, bytes of an entry.
 pub(super) fn header() -> Vec<u8> {
     [crate::stream::index::MAGIC, 1, 1, 72]
         .into_iter()
@@ -10,7 +10,7 @@ pub(super) fn header() -> Vec<u8> {
         .collect()
 }
 
-/// One packet.
+/// The entry of a packet.
 pub(super) fn entry(packet: &Placed) -> Vec<u8> {
     let bits = packet.bytes * 8;
     let numbers = [

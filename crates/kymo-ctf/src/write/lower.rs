@@ -1,8 +1,9 @@
-//! From the classes of the source to those that are written: every field at a byte, little-endian,
-//! of 8, 16, 32 or 64 bits. For CTF 1.8 what only CTF 2 has becomes what is nearest to it.
+//! Lowers the classes of the source to those that are written: every field is byte-aligned and
+//! little-endian, of 8, 16, 32 or 64 bits. For CTF 1.8, a class that only CTF 2 has becomes the
+//! nearest one.
 //!
-//! Lengths and selectors go on referring to the same field where it is written too and can be named
-//! from there. Otherwise its value is written again, right before the member that needs it.
+//! Lengths and selectors keep referring to the same field if it is written and can be named from
+//! there. Otherwise a copy of its value is written right before the member that needs it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::class::{
 use crate::error::Position;
 use crate::metadata::tsdl::shown_name;
 
-/// Where a field that others depend on is written, if it is.
+/// Location of a written field on which others depend.
 #[derive(Debug, Clone)]
 struct Target {
     scope: Scope,
@@ -37,20 +38,20 @@ enum Step {
     Element,
 }
 
-/// A structure whose members are being made.
+/// A structure whose members are being lowered.
 #[derive(Debug)]
 struct Open {
     /// Length of the path to it.
     depth: usize,
     names: Names,
-    /// What has been made, as declared.
+    /// Declared names of the members so far.
     made: Vec<Arc<str>>,
     current: Arc<str>,
-    /// What is to be written before the current member.
+    /// Copies to write before the current member.
     needed: Vec<(Member, Copy)>,
 }
 
-/// Makes the classes of one stream class, part by part in the order of a packet. To be cloned for
+/// Lowers the classes of one stream class, part by part in the order of a packet. It is cloned for
 /// each event.
 #[derive(Debug, Clone)]
 pub(super) struct Lowering {
@@ -58,11 +59,11 @@ pub(super) struct Lowering {
     /// Whether the source is CTF 2, whose names may be any text.
     any_names: bool,
     targets: HashMap<u32, Target>,
-    /// Whether each integer that others depend on has a sign.
+    /// Whether each integer on which others depend is signed, by slot.
     signed: HashMap<u32, bool>,
-    /// The labels of those that are enumerations.
+    /// The labels of enumerations on which others depend, by slot.
     labels: HashMap<u32, Arc<[Mapping]>>,
-    /// Bits of those that may have more than 64; `None` where it may be any number.
+    /// Sizes in bits of the integers that may exceed 64 bits, by slot; `None` if unbounded.
     wide: HashMap<u32, Option<u64>>,
 }
 
@@ -84,7 +85,7 @@ impl Lowering {
         }
     }
 
-    /// A part that is not written.
+    /// Notes a part that is not written.
     pub(super) fn skip(&mut self, class: &StructClass) {
         class
             .members
@@ -106,7 +107,7 @@ impl Lowering {
         }
     }
 
-    /// Takes note of what others depend on.
+    /// Notes a field on which others depend.
     fn note(&mut self, class: &FieldClass) -> Option<u32> {
         let slot = class.slot().filter(|slot| *slot != NO_SLOT)?;
         let (signed, wide) = match class {
@@ -118,7 +119,7 @@ impl Lowering {
         if let FieldClass::Enum(class) = class {
             self.labels.insert(slot, Arc::clone(&class.mappings));
         }
-        // Of several of which only one is there, the largest, or none has a size.
+        // Of mutually exclusive fields, the largest size counts.
         if let Some(size) = wide {
             let all = self.wide.entry(slot).or_insert(size);
             *all = all.and_then(|so_far| Some(so_far.max(size?)));
@@ -126,7 +127,7 @@ impl Lowering {
         Some(slot)
     }
 
-    /// Whether the enumeration has this label for any value that it can have.
+    /// Whether the enumeration has this label for any value that it can hold.
     fn has_label(&self, slot: u32, label: &str) -> bool {
         let signed = self.signed.get(&slot).copied().unwrap_or(false);
         let mut mappings = self
@@ -137,7 +138,7 @@ impl Lowering {
         mappings.any(|mapping| *mapping.label == *label && possible(mapping, signed).is_some())
     }
 
-    /// A part that is written, and how. Names in `taken` are kept clear of.
+    /// Lowers a part, avoiding the names in `taken`; returns its class and how to write it.
     pub(super) fn part(
         &mut self,
         scope: Scope,
@@ -167,7 +168,7 @@ impl Walk<'_> {
         taken
             .iter()
             .for_each(|name| drop(names.free((*name).to_owned())));
-        // What the framing has needs no name.
+        // The framing already has this field, so it needs no name.
         let is_framing =
             |member: &Member| self.scope == Scope::PacketContext && has_role(&member.class);
         let declared = from.members.iter().map(|member| match is_framing(member) {
@@ -234,7 +235,7 @@ impl Walk<'_> {
         )
     }
 
-    /// The name that is written, as declared.
+    /// The declared name to write.
     fn name(&self, member: &Member) -> String {
         match (self.lowering.format, self.lowering.any_names) {
             (Format::Ctf18, true) if member.name.is_empty() => "_unnamed".to_owned(),
@@ -274,7 +275,7 @@ impl Walk<'_> {
                     path: self.here.clone(),
                 },
             );
-            // What is written as text is no length and no selector.
+            // An integer that is written as text cannot be a length or selector.
             if old && matches!(from, FieldClass::Wide(class) if class.is_integer()) {
                 self.lowering.targets.remove(&slot);
             }
@@ -353,7 +354,7 @@ impl Walk<'_> {
                 || matches!(from.length, StringLength::Terminated))
         {
             let write = match from.encoding {
-                // Bytes that are no text stay what they are.
+                // Bytes that are not text are copied unchanged.
                 TextEncoding::Utf8 => Write::Bytes {
                     length: StringLength::Terminated,
                     unit: 1,
@@ -414,7 +415,7 @@ impl Walk<'_> {
         (class, write)
     }
 
-    /// An array of characters.
+    /// Lowers an array of characters.
     fn text_array(&mut self, from: &ArrayClass) -> (FieldClass, Write) {
         let length = match &from.length {
             Length::Static(length) => StringLength::Static(*length),
@@ -458,7 +459,7 @@ impl Walk<'_> {
             .options
             .iter()
             .map(|option| match self.name(option) {
-                // Options of CTF 2 need no names, and several may have none.
+                // Options of CTF 2 need no names, and several may be unnamed.
                 name if name.is_empty() => Arc::from(name),
                 name => names.free(name).into(),
             })
@@ -467,16 +468,16 @@ impl Walk<'_> {
             Some(ranges) if !old => ranges.clone(),
             _ => disjoint(&from.choices, from.options.len()),
         };
-        // The labels of an enumeration that is written are the source's, and so are the names of
+        // A written enumeration keeps the source's labels, and a variant keeps the names of its
         // options.
         let kept = if old && from.ranges.is_some() {
             None
         } else {
             self.resolve(slot)
         };
-        // babeltrace2 takes no path from the top of a part between angle brackets.
+        // babeltrace2 does not accept an absolute path between angle brackets.
         let kept = kept.filter(|location| !old || location.origin == Origin::Nearest);
-        // Nor an option of which no label is exactly the name.
+        // Nor does it accept an option whose name is not exactly a label.
         let kept =
             kept.filter(|_| !old || names.iter().all(|name| self.lowering.has_label(slot, name)));
         let by_option = old && kept.is_none() && self.lowering.wide.contains_key(&slot);
@@ -512,7 +513,7 @@ impl Walk<'_> {
         {
             let (class, write) = self.inside(Step::Option(index), &option.class);
             writes.push(write);
-            // An option that nothing chooses is in the way of readers.
+            // Some readers reject an option that no value selects.
             if all || !chosen.is_empty() {
                 options.push(Member {
                     attributes: option.attributes.clone(),
@@ -542,8 +543,8 @@ impl Walk<'_> {
         )
     }
 
-    /// A selector that is written again: in CTF 1.8 with the names of what it chooses, and by
-    /// `choices` which of these if the value may be of more than 64 bits.
+    /// Copies a selector: in CTF 1.8 as an enumeration of the options' names; if the value may
+    /// exceed 64 bits, as the index of the option, given by `choices`.
     fn copy_selector(
         &mut self,
         slot: u32,
@@ -579,12 +580,11 @@ impl Walk<'_> {
         self.copy("tag", class, copy)
     }
 
-    /// An integer that is written again, for CTF 2.
+    /// Copies an integer, for CTF 2.
     fn copy_number(&mut self, what: &str, slot: u32) -> FieldLocation {
         let signed = self.lowering.signed.get(&slot).copied().unwrap_or(false);
         match self.lowering.wide.get(&slot) {
-            // Where the field is not there, zeros are written in its place, and these should not be
-            // many.
+            // Zeros are written in place of an absent field, so its size is limited.
             Some(Some(size)) if *size <= MOST_COPIED => {
                 let bytes = size.div_ceil(8);
                 let class = WideClass::new(bytes.saturating_mul(8), 8, signed, ByteOrder::Little);
@@ -606,7 +606,7 @@ impl Walk<'_> {
         self.copy(what, FieldClass::Integer(integer), Copy::Number(slot))
     }
 
-    /// In CTF 1.8 a sequence of no element or one.
+    /// Lowers an optional field: in CTF 1.8, to a sequence of at most one element.
     fn optional(&mut self, from: &OptionalClass) -> (FieldClass, Write) {
         let test = Test {
             slot: from.selector.slot,
@@ -650,7 +650,7 @@ impl Walk<'_> {
         )
     }
 
-    /// The length as it is written; `None` for text that is ended by a zero.
+    /// The length as written; `None` for zero-terminated text.
     fn string_length(&mut self, length: &StringLength) -> Option<Length> {
         match length {
             StringLength::Terminated => None,
@@ -673,7 +673,7 @@ impl Walk<'_> {
         Length::Dynamic(location)
     }
 
-    /// Has a value written before the current member; gives where that is.
+    /// Adds a copy of a value before the current member; returns its location.
     fn copy(&mut self, what: &str, class: FieldClass, copy: Copy) -> FieldLocation {
         let old = self.lowering.format == Format::Ctf18;
         let current = self
@@ -700,7 +700,7 @@ impl Walk<'_> {
         )
     }
 
-    /// How a field that was read before can be named from here, if it can.
+    /// The location of a preceding field as seen from here, if it can be named.
     fn resolve(&self, slot: u32) -> Option<FieldLocation> {
         let old = self.lowering.format == Format::Ctf18;
         let Target { scope, path } = self.lowering.targets.get(&slot)?;
@@ -722,7 +722,7 @@ impl Walk<'_> {
             let up = std::iter::repeat_n(None, inner.len());
             return Some(location(Origin::Here, up.chain(rest).collect()));
         }
-        // A name that is nearer would be meant instead, by the one spelling or the other.
+        // A nearer member of the same name, in either spelling, would shadow the field.
         let first = rest.first()?.as_deref()?;
         let hides = |name: &Arc<str>| {
             **name == *first || shown_name(name) == first || shown_name(first) == &**name
@@ -738,7 +738,7 @@ fn location(origin: Origin, path: Vec<Option<Arc<str>>>) -> FieldLocation {
     FieldLocation::new(origin, path, Position::START)
 }
 
-/// The names of a path; CTF 2 goes through options without a word.
+/// The names of a path; CTF 2 does not name options in it.
 fn members(path: &[Step], old: bool) -> Option<Vec<Option<Arc<str>>>> {
     let steps = path
         .iter()
@@ -751,7 +751,7 @@ fn members(path: &[Step], old: bool) -> Option<Vec<Option<Arc<str>>>> {
         .collect()
 }
 
-/// Whether the packet's own framing has it.
+/// Whether the framing already has the field.
 fn has_role(class: &FieldClass) -> bool {
     match class {
         FieldClass::Struct(_) | FieldClass::Array(_) => false,
@@ -759,13 +759,13 @@ fn has_role(class: &FieldClass) -> bool {
     }
 }
 
-/// Bits of a larger integer are written again as LEB128.
+/// Larger integers, in bits, are copied as LEB128.
 const MOST_COPIED: u64 = 4096;
 
-/// The only option of a variant that never has one.
+/// The only option of a variant without selectable options.
 const NOTHING: &str = "_none";
 
-/// As much of a range as an integer of 64 bits can be in.
+/// The part of a range that a 64-bit integer can hold.
 pub(super) fn within(range: &IntRange, signed: bool) -> Option<IntRange> {
     let (least, most) = if signed {
         (i64::MIN.into(), i64::MAX.into())
@@ -776,7 +776,8 @@ pub(super) fn within(range: &IntRange, signed: bool) -> Option<IntRange> {
     (low <= high).then(|| IntRange::new(low, high))
 }
 
-/// As much of a mapping as an integer can be: in CTF 2 ranges of one without a sign have none.
+/// The part of a mapping that an integer can hold: in CTF 2, ranges of unsigned integers must not
+/// be negative.
 pub(super) fn possible(mapping: &Mapping, signed: bool) -> Option<Mapping> {
     Some(Mapping {
         label: Arc::clone(&mapping.label),
@@ -788,7 +789,7 @@ fn bytes_of(size: u8) -> u8 {
     size.div_ceil(8).next_power_of_two()
 }
 
-/// At a byte, of whole bytes, and nothing but a value.
+/// The integer byte-aligned, of whole bytes and without roles.
 fn widened(from: &IntegerClass) -> IntegerClass {
     IntegerClass {
         base: from.base,
@@ -811,7 +812,7 @@ fn number(from: &IntegerClass) -> Write {
     }
 }
 
-/// The flags of a bit map as values of which one bit is set.
+/// The flags of a bit map as enumeration values with one bit set.
 fn single_bits(flags: &[Mapping], size: u8) -> Arc<[Mapping]> {
     let bits = flags.iter().flat_map(|flag| {
         let bits = (0..size.min(64)).filter(|bit| flag.holds((*bit).into()));
@@ -820,7 +821,8 @@ fn single_bits(flags: &[Mapping], size: u8) -> Arc<[Mapping]> {
     bits.collect()
 }
 
-/// In CTF 1.8, which has no such integers, as text, which can be read by all and compared by eye.
+/// Lowers a wide integer: in CTF 1.8, which has no such integers, to text, which every reader
+/// shows.
 fn wide(from: &WideClass, old: bool) -> (FieldClass, Write) {
     let attributes = from.attributes.clone();
     let bytes = from.size.div_ceil(8);
@@ -895,7 +897,7 @@ fn leb(from: &VarIntClass, old: bool) -> (FieldClass, Write) {
     (class, write)
 }
 
-/// CTF 1.8's readers know numbers of 32 and 64 bits.
+/// Lowers a float: readers of CTF 1.8 support 32 and 64 bits.
 fn float(from: &FloatClass, old: bool) -> (FieldClass, Write) {
     let bytes = match (from.size / 8, old) {
         (2, true) => 4,
@@ -918,7 +920,7 @@ fn float(from: &FloatClass, old: bool) -> (FieldClass, Write) {
     )
 }
 
-/// Text of a known length in CTF 1.8.
+/// Text of a given length in CTF 1.8.
 fn characters(length: Length, attributes: &Attributes) -> FieldClass {
     let character = IntegerClass {
         encoding: Encoding::Utf8,

@@ -1,4 +1,4 @@
-//! Metadata as a JSON text sequence of CTF 2.
+//! Prints metadata as a JSON text sequence of CTF 2.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::metadata::clock::ClockClass;
 use crate::metadata::json::{ENCODINGS, LOG_LEVELS, OF_BLOBS, OF_INTEGERS, log_level};
 use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass};
 
-/// The text.
+/// The metadata text.
 pub(super) fn text(metadata: &Metadata) -> String {
     let mut out = String::new();
     let mut fragment = |object: Object| {
@@ -37,7 +37,7 @@ pub(super) fn text(metadata: &Metadata) -> String {
     out
 }
 
-/// An object that is being made.
+/// A JSON object under construction.
 #[derive(Debug, Default)]
 struct Object(Vec<(String, Json)>);
 
@@ -198,7 +198,7 @@ fn event_class(event: &EventClass) -> Object {
         .attributes(&with_log_level(event))
 }
 
-/// The severity is an attribute in CTF 2, under the name that babeltrace2 gave it.
+/// The log level is an attribute in CTF 2, under babeltrace2's name.
 fn with_log_level(event: &EventClass) -> Attributes {
     if log_level(&event.attributes) == event.log_level {
         return event.attributes.clone();
@@ -325,7 +325,7 @@ fn field(class: &FieldClass) -> Object {
 
 const RANGES: &str = "selector-field-ranges";
 
-/// More than 64 bits.
+/// A class of more than 64 bits.
 fn wide(class: &WideClass) -> Object {
     let of = |kind| {
         Object::of(kind)
@@ -386,7 +386,7 @@ fn shown(object: Object, base: Base, mappings: Option<&[Mapping]>) -> Object {
 }
 
 fn roles(roles: Roles) -> Option<Vec<Json>> {
-    // The CPU's number has its meaning by its name.
+    // The CPU number has no role in CTF 2; its name identifies it.
     let known = OF_INTEGERS
         .iter()
         .chain(&OF_BLOBS)
@@ -395,7 +395,7 @@ fn roles(roles: Roles) -> Option<Vec<Json>> {
     (!words.is_empty()).then_some(words)
 }
 
-/// Labels and all their ranges, in the order in which they come first.
+/// Labels with all their ranges, in the order of the first mapping of each.
 fn labelled(mappings: &[Mapping]) -> Json {
     let mut places = std::collections::HashMap::new();
     let mut all: Vec<(String, Vec<IntRange>)> = Vec::new();
@@ -459,7 +459,7 @@ fn print(value: &Json, out: &mut String) {
         Json::Wide(value) => {
             let _ = write!(out, "{value}");
         }
-        // With a point or an exponent, so that it stays what it is.
+        // Print a point or an exponent, so that the number stays real.
         Json::Real(value) => {
             let _ = write!(out, "{value:?}");
         }

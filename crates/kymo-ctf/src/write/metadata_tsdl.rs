@@ -1,5 +1,5 @@
-//! Metadata as text of CTF 1.8. No type has a name, so that no name of a field can be taken for
-//! one.
+//! Prints metadata as TSDL of CTF 1.8. No type is named, so that no field name can be mistaken for
+//! a type.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::class::{
 use crate::metadata::clock::ClockClass;
 use crate::metadata::{EnvValue, EventClass, Metadata, StreamClass};
 
-/// The text. All classes must be such that CTF 1.8 has.
+/// The metadata text. CTF 1.8 must support all classes.
 pub(super) fn text(metadata: &Metadata) -> String {
     let mut text = Text(String::from("/* CTF 1.8 */\n"));
     text.trace(metadata);
@@ -33,7 +33,7 @@ pub(super) fn uuid(uuid: [u8; 16]) -> String {
     parts.join("-")
 }
 
-/// A string constant. What is not text to the eye is written as octal digits.
+/// A string constant. Unprintable characters are written as octal escapes.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -41,7 +41,7 @@ fn quoted(text: &str) -> String {
             '"' | '\\' => out.extend(['\\', c]),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            // A NUL would end the string in readers that are written in C.
+            // A NUL would end the string in readers written in C.
             c if c.is_ascii_control() => {
                 let _ = write!(out, "\\{:03o}", u32::from(c));
             }
@@ -160,7 +160,7 @@ impl Text {
         self.0.push_str(";\n");
     }
 
-    /// Fields between braces.
+    /// Prints members between braces.
     fn body(&mut self, what: &str, members: &[Member], depth: usize) {
         let _ = writeln!(self.0, "{what} {{");
         for member in members {
@@ -182,7 +182,7 @@ impl Text {
                     .iter()
                     .filter_map(|mapping| possible(mapping, class.integer.signed));
                 let mappings = Mapping::by_label(mappings.collect());
-                // No value has a label, and an enumeration needs one.
+                // An enumeration needs at least one label.
                 if mappings.is_empty() {
                     return self.integer(&class.integer);
                 }
@@ -210,7 +210,7 @@ impl Text {
                 let what = format!("variant <{}>", path(&class.selector));
                 self.body(&what, &class.options, depth);
             }
-            // All that is left is text: what CTF 1.8 does not have is not asked for.
+            // Only text is left: lowering removes the classes that CTF 1.8 does not have.
             _ => self.0.push_str("string { encoding = UTF8; }"),
         }
     }
@@ -251,7 +251,7 @@ impl Text {
     }
 }
 
-/// What an array is of, and its lengths, the outermost first.
+/// The innermost element class of an array, and its lengths, outermost first.
 fn dimensions(class: &FieldClass) -> (&FieldClass, String) {
     let (mut class, mut all) = (class, String::new());
     while let FieldClass::Array(array) = class {

@@ -1,13 +1,13 @@
-//! CTF to CTF: a trace written anew, whole or in part, in the form that every reader takes.
+//! Converts CTF to CTF: rewrites a trace, whole or in part, in a form that every reader accepts.
 //!
-//! - [`lower`] makes of each class of the source the class that is written, and a plan of how a
-//!   value gets from the one to the other;
+//! - [`lower`] turns each class of the source into the written class, with a plan for converting
+//!   the values;
 //! - [`metadata_tsdl`] and [`metadata_json`] print the classes;
-//! - [`value`] writes values, [`framing`] says what stands around them, [`packets`] builds packets,
-//!   one of each stream at a time.
+//! - [`value`] writes values, [`framing`] defines the headers and contexts, [`packets`] builds
+//!   packets, one of each stream at a time.
 //!
-//! Every packet of the source is a packet of what is written, so that what was lost between two of
-//! them is told in the same interval. Long ones are split.
+//! Every packet of the source becomes a packet of the output, so that losses keep their intervals.
+//! Long packets are split.
 
 mod encode;
 mod framing;
@@ -41,62 +41,62 @@ use packets::Packets;
 use part::Part;
 use value::Unwritten;
 
-/// Which version of the format is written.
+/// The version of the format to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// CTF 1.8, which all readers read. What only CTF 2 has becomes what is nearest to it.
+    /// CTF 1.8, which all readers support. Classes that only CTF 2 has become the nearest ones.
     #[default]
     Ctf18,
     /// CTF 2.
     Ctf2,
 }
 
-/// What becomes of an event or loss.
+/// Decision about an event or loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It is written.
+    /// Writes it.
     Take,
-    /// It is not.
+    /// Leaves it out.
     Leave,
-    /// Neither it nor anything after it.
+    /// Leaves out this and everything after it.
     End,
 }
 
-/// How much of the source may be taken.
+/// The part of the source from which items are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it: every packet of the source is written.
+    /// The whole trace: every packet of the source is written.
     Whole,
-    /// Part of it: packets of which nothing is taken are left out.
+    /// A part: packets from which nothing is taken are left out.
     Part,
-    /// Part of it, and nothing before this time, in nanoseconds from the clock's origin: packets
-    /// that are over by then are not read.
+    /// A part that begins at this time, in nanoseconds from the clock's origin: packets that end
+    /// earlier are not read.
     Since(i128),
 }
 
-/// What was written, and what had to be mended in what was read.
+/// What was written, and what was repaired.
 #[derive(Debug, Default)]
 pub struct Converted {
-    /// Events that were written.
+    /// Number of events written.
     pub events: u64,
-    /// Packets that were written.
+    /// Number of packets written.
     pub packets: u64,
-    /// Times that stepped back and are written as the time before.
+    /// Number of times that stepped back and were written as the previous time.
     pub clamped: u64,
-    /// Packets that were never closed; those written are.
+    /// Number of packets that were never closed and now are.
     pub closed: u64,
-    /// Counters of packets or of lost events that stepped back.
+    /// Number of steps back of packet or loss counters, which were continued.
     pub counters: u64,
-    /// The first thing that could not be read. All that can be is written.
+    /// The first error in reading the source; everything readable is written.
     pub damage: Option<Error>,
 }
 
-/// Why nothing, or not all, was written.
+/// Why the trace was not written, or not completely.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The operating system refused it. If there was no room, whole packets are there and the trace
-    /// opens; otherwise nothing is.
+    /// The operating system refused an operation. If the disk was full, whole packets are left and
+    /// the trace opens; otherwise nothing is left.
     #[error("cannot write the trace to {}: {source}", path.display())]
     Io {
         /// The file or directory.
@@ -104,38 +104,37 @@ pub enum WriteError {
         /// The operating system's reason.
         source: io::Error,
     },
-    /// The source asks for metadata that no reader would take, such as more fields than are
-    /// supported.
+    /// The output's metadata would be unreadable, such as with more fields than are supported.
     #[error("cannot write the trace: its metadata would not be readable: {0}")]
     Metadata(Error),
-    /// An integer of varying size is more than 64 bits, and CTF 1.8 has no class for both it and
-    /// smaller ones.
+    /// A variable-length integer exceeds 64 bits, and CTF 1.8 has no class for both it and smaller
+    /// ones.
     #[error(
         "the trace cannot be written in CTF 1.8: in {stream}, packet {packet}, a variable-length \
          integer is {}, and more than 64 bits need CTF 2",
         .value.brief()
     )]
     Wide {
-        /// Name of the stream's file.
+        /// Name of the stream file.
         stream: String,
-        /// The packet's place in its file, from 0.
+        /// Index of the packet in its file, from 0.
         packet: u64,
         /// The integer.
         value: WideInt,
     },
-    /// A value does not fit its field, or packets and events are not written in their order.
+    /// A value does not fit its field, or packets and events are not written in order.
     #[error("cannot write to {stream}: {reason}")]
     Value {
         /// Name of the stream.
         stream: String,
-        /// What does not fit, in words.
+        /// Description of the error.
         reason: String,
     },
 }
 
 impl WriteError {
-    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
-    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    /// The cause: [`InvalidInput`](io::ErrorKind::InvalidInput) for the request,
+    /// [`InvalidData`](io::ErrorKind::InvalidData) for the input, anything else for the system.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             WriteError::Io { .. } => io::ErrorKind::Other,
@@ -144,13 +143,10 @@ impl WriteError {
         }
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
-    /// the message says it.
+    /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
-            WriteError::Io { .. } => {
-                "make room there, or give another place to which you may write"
-            }
+            WriteError::Io { .. } => "make room there, or give another writable directory",
             WriteError::Metadata(_) => "read it with kymo dump, or write CTF 2 with --ctf2",
             WriteError::Wide { .. } => {
                 "write CTF 2 with --ctf2, or leave these events out with --event"
@@ -159,20 +155,22 @@ impl WriteError {
         })
     }
 
-    /// Whether there was no room, so that what is there should stay.
+    /// Whether the disk was full, so that the packets written so far should be kept.
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(self, WriteError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
     }
 }
 
-/// Writes what `choose` takes of the trace to the directory `out`, which must be there and empty.
+/// Writes the items of the trace that `choose` takes to the directory `out`, which must exist and
+/// be empty.
 ///
-/// `extent` says what `choose` may take. A tree of traces becomes the same tree.
+/// `extent` is the part of the trace from which `choose` takes items. A tree of traces becomes the
+/// same tree.
 ///
 /// # Errors
-/// [`WriteError`]; what was made is taken away again, unless there was no room. Damage of the
-/// source is no error: [`Converted::damage`].
+/// [`WriteError`]; the output is removed again, unless the disk was full. Damage in the source is
+/// not an error, but reported in [`Converted::damage`].
 pub fn convert(
     trace: &Trace,
     out: &Path,
@@ -196,7 +194,7 @@ pub fn convert(
     }
 }
 
-/// Takes away what [`convert`] has made in `out`.
+/// Removes the output of [`convert`] in `out`.
 pub fn discard(out: &Path) {
     let Ok(entries) = fs::read_dir(out) else {
         return;
@@ -211,13 +209,13 @@ pub fn discard(out: &Path) {
 }
 
 struct Conversion {
-    /// Files and directories, in the order they were made.
+    /// Created files and directories, in order.
     made: Vec<PathBuf>,
     converted: Converted,
     extent: Extent,
 }
 
-/// A stream of the source, and what is written of it.
+/// A stream of the source, and its output.
 struct Pair {
     part: Arc<Part>,
     packets: Packets,
@@ -235,7 +233,7 @@ impl Conversion {
         for (directory, metadata) in trace.places() {
             let part = Part::new(metadata, format);
             let text = part.text(format);
-            // A text that is refused here would be refused by others too.
+            // If this reader refuses the text, others would, too.
             Metadata::parse(&text).map_err(WriteError::Metadata)?;
             let directory = out.join(directory);
             self.directory(&directory)?;
@@ -252,7 +250,7 @@ impl Conversion {
                 .map(|(_, part)| Arc::clone(part));
             let Some(part) = part else { continue };
             let path = out.join(relative);
-            // A stream without packets stays one.
+            // A stream without packets stays an empty file.
             if length == 0 && !is_partial {
                 self.file(&path, &[])?;
             }
@@ -340,8 +338,8 @@ impl Conversion {
         }
     }
 
-    /// What the reader has stepped over can be read again, so that another reason than size is not
-    /// to be expected.
+    /// Handles a value that was not written. The reader has already skipped its record without an
+    /// error, so the only expected reason is the size of an integer.
     fn unwritten(
         &mut self,
         stream: &Stream<Slice<'_>>,
@@ -386,7 +384,7 @@ impl Conversion {
         self.made.push(path.to_owned());
         let written = fs::write(path, bytes);
         written.map_err(|source| {
-            // Half a metadata text is none.
+            // An incomplete metadata file is useless.
             let _ = fs::remove_file(path);
             WriteError::Io {
                 path: path.to_owned(),

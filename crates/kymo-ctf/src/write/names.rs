@@ -1,15 +1,15 @@
-//! Names that CTF 1.8 can have: letters, digits and underscores.
+//! Names that are valid in CTF 1.8: letters, digits and underscores.
 
 use std::collections::{HashMap, HashSet};
 
-/// The text with an underscore for every character that cannot be in a name of CTF 1.8.
+/// The text with underscores in place of characters that CTF 1.8 does not allow in names.
 pub(super) fn identifier(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
         .collect()
 }
 
-/// An identifier from a name that is not preceded by an underscore, such as a clock's.
+/// An identifier for a name without an escaping underscore, such as a clock's.
 pub(super) fn word(text: &str) -> String {
     let word = identifier(text);
     let plain = word.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -17,16 +17,16 @@ pub(super) fn word(text: &str) -> String {
     if plain { word } else { format!("_{word}") }
 }
 
-/// Names of one structure, each given once.
+/// Unique names within a structure.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: HashSet<String>,
-    /// The number that was put behind a name last.
+    /// The last number appended to each name.
     last: HashMap<String, u64>,
 }
 
 impl Names {
-    /// `wanted`, or if it is taken, the same with a number behind it.
+    /// `wanted`, with a number appended if it is taken.
     pub(super) fn free(&mut self, wanted: String) -> String {
         if self.taken.insert(wanted.clone()) {
             return wanted;

@@ -1,4 +1,4 @@
-//! Packets of one stream: built in memory one at a time, written whole.
+//! Packets of one stream: built in memory one at a time and written whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,26 +12,26 @@ use crate::stream::Stream;
 use crate::stream::item::{Loss, LossKind};
 use crate::stream::source::Slice;
 
-/// A packet that has so many bytes is ended.
+/// A packet of this many bytes is ended.
 const LARGE: usize = 1 << 20;
-/// A packet before which events were lost is ended at this size: its end is the end of the interval
-/// in which they were.
+/// A packet that reports lost events is ended only at this size, as its end is the end of the loss
+/// interval.
 const LARGE_WITH_LOSSES: usize = 64 << 20;
 
-/// The packets of one stream that is written.
+/// The packets of an output stream.
 #[derive(Debug)]
 pub(super) struct Packets {
     path: PathBuf,
     partial: bool,
     current: Option<Current>,
-    /// The packet before, if it was left out: the interval of what was lost after it begins there.
+    /// The previous packet, if it was left out: the interval of a loss after it begins there.
     left_out: Option<Current>,
-    /// Losses that the next packet reports.
+    /// Losses to report in the next packet.
     losses: Losses,
-    /// Numbers of the packet written last.
+    /// Counters of the last written packet.
     last: Option<Last>,
     count: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     offset: u64,
 }
 
@@ -53,12 +53,12 @@ struct Last {
 struct Current {
     packet: SourcePacket,
     losses: Losses,
-    /// From the packet's first byte, with room for header and context.
+    /// The packet's bytes, with room for header and context.
     bytes: Vec<u8>,
-    /// Times of the first and the last event.
+    /// Times of the first and last event.
     first: Option<u64>,
     latest: u64,
-    /// Whether it goes on with a packet that was ended because it was long.
+    /// Whether it continues a long packet that was split.
     continues: bool,
 }
 
@@ -108,12 +108,12 @@ impl Packets {
         }
     }
 
-    /// How many were written.
+    /// Number of packets written.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Something was lost before the packet that comes next.
+    /// Records a loss before the next packet.
     pub(super) fn lose(&mut self, loss: &Loss) {
         let count = match loss.kind {
             LossKind::Events => &mut self.losses.events,
@@ -122,7 +122,7 @@ impl Packets {
         *count = count.saturating_add(loss.count);
     }
 
-    /// A packet of the source begins.
+    /// Begins a packet of the source.
     pub(super) fn open(
         &mut self,
         packet: SourcePacket,
@@ -130,7 +130,7 @@ impl Packets {
     ) -> Result<(), WriteError> {
         let losses = std::mem::take(&mut self.losses);
         if losses.events > 0 || losses.packets > 0 {
-            // The interval begins where that one ends.
+            // The loss interval begins at the end of that packet.
             if let Some(before) = self.left_out.take() {
                 let end = before.packet.end.unwrap_or(before.latest);
                 self.write(before, end, made)?;
@@ -140,7 +140,8 @@ impl Packets {
         Ok(())
     }
 
-    /// The packet of the source ends; the next begins at `limit`, before which this one ends.
+    /// Ends the packet of the source. The next one begins at `limit`, and this one must not end
+    /// later.
     pub(super) fn close(&mut self, limit: u64, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
         let Some(current) = self.current.take() else {
             return Ok(());
@@ -158,7 +159,7 @@ impl Packets {
         self.write(current, end, made)
     }
 
-    /// Ends the packet if it is long, and begins another.
+    /// Splits the packet if it is long.
     pub(super) fn make_room(&mut self, made: &mut Vec<PathBuf>) -> Result<(), WriteError> {
         let Some(current) = &self.current else {
             return Ok(());
@@ -175,14 +176,14 @@ impl Packets {
             return Ok(());
         };
         let latest = current.latest;
-        // It begins where this one ends.
+        // The next packet begins where this one ends.
         let next = current.packet.clone();
         self.write(current, latest, made)?;
         self.current = Some(Current::new(next, Losses::default(), true));
         Ok(())
     }
 
-    /// Adds the event that the stream has just come to.
+    /// Adds the stream's current event.
     pub(super) fn event(&mut self, stream: &Stream<Slice<'_>>) -> Result<(), Unwritten> {
         let Some(current) = &mut self.current else {
             return Ok(());
@@ -214,7 +215,7 @@ impl Packets {
         made: &mut Vec<PathBuf>,
     ) -> Result<(), WriteError> {
         let Current { packet, losses, .. } = &current;
-        // Counters go on from the source's first; only losses that are reported add to them.
+        // Counters continue from the source's first values; only reported losses add to them.
         let (sequence, discarded) = match self.last {
             Some(last) => {
                 let step = losses.packets.saturating_add(1);
@@ -223,7 +224,7 @@ impl Packets {
                     last.discarded.saturating_add(losses.events),
                 )
             }
-            // One of more than 64 bits may be about to go past these.
+            // A counter of more than 64 bits may be about to exceed its low 64 bits.
             None => [packet.sequence, packet.discarded]
                 .map(|first| first.filter(|first| *first <= u64::MAX / 2).unwrap_or(0))
                 .into(),
@@ -292,10 +293,9 @@ impl Packets {
     }
 }
 
-/// Adds bytes to a file of `length` bytes, all or none.
+/// Appends bytes to a file of `length` bytes, all or none.
 ///
-/// The file is opened each time, so that a trace may have more streams than a process may have
-/// files.
+/// The file is opened each time, as a trace may have more streams than a process may open files.
 fn append(path: &Path, length: u64, bytes: &[u8]) -> Result<(), WriteError> {
     let fail = |source: io::Error| WriteError::Io {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! One trace of the source: its metadata as they are written, and how its packets and events are.
+//! One trace of the source: the metadata to write, and how to write its packets and events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use crate::stream::source::{Slice, Source as _};
 /// One trace of the source.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// What is written, without what only a reader needs.
+    /// The metadata to write, without what only a reader needs.
     target: Metadata,
     classes: BTreeMap<u64, Arc<ClassWrite>>,
 }
 
-/// How the packets and events of one stream class are written.
+/// How to write the packets and events of one stream class.
 #[derive(Debug)]
 pub(super) struct ClassWrite {
     pub(super) id: u64,
     pub(super) header: PacketHeader,
     pub(super) context: Context,
     pub(super) event_header: EventHeader,
-    /// What the packet context has besides.
+    /// The packet context's own fields.
     own: Option<StructWrite>,
     pub(super) event_context: Option<StructWrite>,
-    /// In the order of their ids, as in the reader's plans.
+    /// The events by id, as in the reader's plans.
     pub(super) events: Vec<EventWrite>,
 }
 
-/// How the events of one class are written.
+/// How to write the events of one class.
 #[derive(Debug)]
 pub(super) struct EventWrite {
     pub(super) id: u64,
@@ -47,7 +47,7 @@ pub(super) struct EventWrite {
     pub(super) fields: Option<StructWrite>,
 }
 
-/// A packet of the source, of which events may be written.
+/// A packet of the source.
 #[derive(Debug, Clone)]
 pub(super) struct SourcePacket {
     pub(super) class: Arc<ClassWrite>,
@@ -57,11 +57,11 @@ pub(super) struct SourcePacket {
     pub(super) instance: u64,
     pub(super) sequence: Option<u64>,
     pub(super) discarded: Option<u64>,
-    /// What the packet context has besides, written.
+    /// The packet context's own fields, encoded.
     pub(super) own: Vec<u8>,
 }
 
-/// Clocks of the source, and what they are written as.
+/// Clocks of the source, with the clocks to write.
 type Clocks = Vec<(Arc<ClockClass>, Arc<ClockClass>)>;
 
 impl Part {
@@ -117,7 +117,7 @@ impl Part {
         }
     }
 
-    /// The packet that the stream has just come to.
+    /// The stream's current packet.
     pub(super) fn packet(
         &self,
         head: &Head,
@@ -178,7 +178,7 @@ fn stream_class(
     if let Some(header) = &source.trace.packet_header {
         lowering.skip(header);
     }
-    // With and without the underscore that CTF 1.8 has before names.
+    // With and without the underscore that CTF 1.8 puts before names.
     let taken: Vec<String> = NAMES
         .iter()
         .flat_map(|name| [(*name).to_owned(), format!("_{name}")])
@@ -286,8 +286,8 @@ fn clocks(source: &Metadata, format: Format) -> Clocks {
                     .uid
                     .clone()
                     .or_else(|| clock.uuid.map(metadata_tsdl::uuid));
-                // Cycles are less than a second there. What 64 bits do not hold is left as it is,
-                // and refused when the text is read.
+                // In CTF 2, `cycles` must be less than a second. An offset that exceeds 64 bits is
+                // left unchanged, and refused when the text is read.
                 let frequency = clock.frequency.max(1);
                 if let Ok(seconds) =
                     i64::try_from(i128::from(clock.offset_s) + i128::from(clock.offset / frequency))

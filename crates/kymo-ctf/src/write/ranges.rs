@@ -1,16 +1,16 @@
-//! What a selector's values choose, without the order in which it is looked up.
+//! Converts ordered choices of a selector into disjoint ranges.
 
 use std::collections::BTreeMap;
 
 use crate::class::{Choice, IntRange};
 
-/// The values that choose each option: of several choices that hold, the first is made, so what
-/// earlier ones have is taken out.
+/// The values that select each option. The first choice that holds applies, so the ranges of
+/// earlier choices are removed from later ones.
 pub(super) fn disjoint(choices: &[Choice], options: usize) -> Vec<Vec<IntRange>> {
     let mut of = vec![Vec::new(); options];
-    // Lowest and highest of what is chosen already, without gaps between neighbours.
+    // Lower and upper bounds of the values covered so far, with adjacent ranges merged.
     let mut covered: BTreeMap<i128, i128> = BTreeMap::new();
-    // What is beyond a cell's values is for numbers that are written another way.
+    // Ranges beyond the values of a slot concern wide numbers, which are written in another way.
     for choice in choices
         .iter()
         .filter(|choice| choice.range.low <= choice.range.high)

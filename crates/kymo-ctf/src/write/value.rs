@@ -1,5 +1,5 @@
-//! Values from a packet of the source into one that is written: plans, made once for each class,
-//! and how they are followed.
+//! Copies values from a packet of the source to the output, by plans that are made once for each
+//! class.
 
 use std::sync::Arc;
 
@@ -16,44 +16,44 @@ use crate::decode::state::ABSENT;
 use crate::decode::text;
 use crate::error::DecodeError;
 
-/// How one field is written.
+/// How to write one field.
 #[derive(Debug)]
 pub(super) enum Write {
-    /// Not: it is only stepped over, for what depends on it.
+    /// The field is not written, only read for the fields that depend on it.
     Skip(FieldClass),
-    /// As an integer of so many bytes.
+    /// An integer, as one of this many bytes.
     Integer {
         from: IntegerClass,
         bytes: u8,
     },
-    /// As one byte, 0 or 1.
+    /// A boolean, as one byte, 0 or 1.
     Bool(IntegerClass),
-    /// More than 64 bits: as an integer of so many bytes.
+    /// An integer of more than 64 bits, as one of this many bytes.
     Wide {
         from: WideClass,
         bytes: u64,
     },
-    /// More than 64 bits: as text that is ended by a zero.
+    /// An integer of more than 64 bits, as zero-terminated text.
     WideText(WideClass),
-    /// More than 64 bits: as one byte, 0 or 1.
+    /// A boolean of more than 64 bits, as one byte, 0 or 1.
     WideBool(WideClass),
-    /// From LEB128: as that, or as an integer of 8 bytes.
+    /// A LEB128 integer, as such or as an integer of 8 bytes.
     Leb {
         signed: bool,
         slot: u32,
         fixed: bool,
     },
-    /// As a number of so many bytes.
+    /// A floating-point number of this many bytes.
     Float {
         from: FloatClass,
         bytes: u8,
     },
-    /// Bytes as they are, with what ends them.
+    /// Bytes unchanged, with their terminator.
     Bytes {
         length: StringLength,
         unit: usize,
     },
-    /// Text as UTF-8, up to its first zero and with one.
+    /// Text as zero-terminated UTF-8, up to its first zero.
     Text {
         length: StringLength,
         encoding: TextEncoding,
@@ -77,36 +77,36 @@ pub(super) enum Write {
     },
 }
 
-/// How the members of a structure are written.
+/// How to write the members of a structure.
 #[derive(Debug, Default)]
 pub(super) struct StructWrite {
     pub(super) alignment: u32,
     pub(super) members: Vec<MemberWrite>,
 }
 
-/// A member, and what is written before it because what it depends on is elsewhere.
+/// How to write a member, with the copies before it of values that it cannot refer to.
 #[derive(Debug)]
 pub(super) struct MemberWrite {
     pub(super) copies: Vec<Copy>,
     pub(super) write: Write,
 }
 
-/// A value that was read before, written again.
+/// How to copy a value that was read before.
 #[derive(Debug, Clone)]
 pub(super) enum Copy {
     /// As an integer of 8 bytes.
     Number(u32),
-    /// As an integer of so many bytes, more than 8.
+    /// As an integer of this many bytes, more than 8.
     Wide(u32, u64),
-    /// As LEB128, with a sign or without.
+    /// As LEB128, signed or unsigned.
     Leb(u32, bool),
-    /// As which of a variant's options it chooses: 8 bytes.
+    /// As the index of the variant's option that it selects, in 8 bytes.
     Option(u32, Arc<[Choice]>),
-    /// Whether an optional field is there: one byte.
+    /// As whether an optional field is present, in one byte.
     There(Test),
 }
 
-/// Whether an optional field is there.
+/// Test for the presence of an optional field.
 #[derive(Debug, Clone)]
 pub(super) struct Test {
     pub(super) slot: u32,
@@ -115,18 +115,18 @@ pub(super) struct Test {
 
 impl Test {
     fn holds(&self, place: &Place<'_>) -> bool {
-        // What decides is itself not there: then this is not read.
+        // If the selector is absent, so is the field.
         let value = place.slots.get(self.slot);
         value != ABSENT && is_there(self.ranges.as_deref(), value, &place.slots, self.slot)
     }
 }
 
-/// Why a field is not written.
+/// Why a field was not written.
 #[derive(Debug)]
 pub(super) enum Unwritten {
-    /// It cannot be read.
+    /// The field cannot be read.
     Unread(DecodeError),
-    /// There is no room for this number where it is written to.
+    /// This number does not fit into the written field.
     Wide(WideInt),
 }
 
@@ -138,7 +138,7 @@ impl From<DecodeError> for Unwritten {
 
 type Written = Result<(), Unwritten>;
 
-/// Records are written only after they were stepped over without an error.
+/// Not expected: records are written only after they were skipped without an error.
 const GONE: DecodeError = DecodeError::AbsentField;
 
 impl StructWrite {
@@ -156,7 +156,7 @@ impl StructWrite {
                         ABSENT => out.push(0),
                         _ => put_wide_leb(out, &place.slots.exact(*slot), *signed),
                     },
-                    // Where nothing is chosen, there is no variant.
+                    // If no option is selected, the variant is absent.
                     Copy::Option(slot, choices) => put(
                         out,
                         choose(choices, &place.slots, *slot).unwrap_or(0) as u64,
@@ -171,7 +171,8 @@ impl StructWrite {
     }
 }
 
-/// Two's complement in 64 bits. Where the field is not there, nothing that depends on it is.
+/// Two's complement in 64 bits. The value of an absent field does not matter, as the fields that
+/// depend on it are absent, too.
 fn low(value: i128) -> u64 {
     if value == ABSENT { 0 } else { value as u64 }
 }
@@ -296,7 +297,7 @@ fn float(place: &mut Place<'_>, from: &FloatClass, bytes: u8, out: &mut Vec<u8>)
     Ok(())
 }
 
-/// In as few bytes as it takes.
+/// Appends LEB128 in as few bytes as possible.
 pub(super) fn put_leb(out: &mut Vec<u8>, mut value: u64, signed: bool) {
     loop {
         let seven = (value & 0x7f) as u8;
@@ -318,14 +319,14 @@ pub(super) fn put_leb(out: &mut Vec<u8>, mut value: u64, signed: bool) {
     }
 }
 
-/// The low `bytes` bytes of a number.
+/// Appends the low `bytes` bytes of a number.
 fn put_wide(out: &mut Vec<u8>, value: &WideInt, bytes: u64) {
     let limbs = value.to_bits(bytes.saturating_mul(8));
     let little = limbs.iter().flat_map(|limb| limb.to_le_bytes());
     out.extend(little.take(usize::try_from(bytes).unwrap_or(0)));
 }
 
-/// A number of any size as LEB128.
+/// Appends a number of any size as LEB128.
 fn put_wide_leb(out: &mut Vec<u8>, value: &WideInt, signed: bool) {
     let bits = value.bits().saturating_add(signed.into());
     let count = bits.div_ceil(7).max(1);

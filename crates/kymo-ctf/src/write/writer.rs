@@ -1,4 +1,4 @@
-//! Traces from values.
+//! Writes traces from values.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -15,8 +15,8 @@ use crate::metadata::clock::Ticks;
 use crate::metadata::{EventClass, Metadata, StreamClass};
 use crate::stream::packet::MAGIC;
 
-/// Writes a trace directory: the metadata as it is given, and streams of records laid out as the
-/// metadata says.
+/// Writes a trace directory: the given metadata, and streams of records with the layout that the
+/// metadata describes.
 ///
 /// ```
 /// use kymo_ctf::{Fields, Ticks, Trace, TraceWriter, Value};
@@ -66,12 +66,12 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Creates the trace directory, which may exist but have no `metadata`, and writes `metadata`:
-    /// TSDL or a JSON text sequence.
+    /// Creates the trace directory, which may exist but must not contain `metadata`, and writes
+    /// `metadata`: TSDL or a JSON text sequence.
     ///
     /// # Errors
-    /// [`WriteError::Metadata`] if the text is not understood, [`WriteError::Io`] if it cannot be
-    /// written.
+    /// [`WriteError::Metadata`] if the text is invalid or unsupported, [`WriteError::Io`] if it
+    /// cannot be written.
     pub fn create(directory: &Path, metadata: &str) -> Result<TraceWriter, WriteError> {
         let parsed = Metadata::parse(metadata).map_err(WriteError::Metadata)?;
         let path = directory.join("metadata");
@@ -86,12 +86,12 @@ impl TraceWriter {
         })
     }
 
-    /// What the trace says about itself.
+    /// The trace's metadata.
     pub fn metadata(&self) -> &Arc<Metadata> {
         &self.metadata
     }
 
-    /// Creates the stream file `name`, whose packets are of the stream class with id `class`.
+    /// Creates the stream file `name`, whose packets belong to the stream class with id `class`.
     ///
     /// # Errors
     /// [`WriteError::Value`] if there is no such class, [`WriteError::Io`] if the file cannot be
@@ -109,10 +109,10 @@ impl TraceWriter {
     }
 }
 
-/// The values of an event record behind its header.
+/// The values of an event record after its header.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EventValues {
-    /// The context that all events of the stream have.
+    /// The common context of the stream's events.
     pub stream_context: Fields,
     /// The event's own context.
     pub context: Fields,
@@ -121,7 +121,7 @@ pub struct EventValues {
 }
 
 impl From<Fields> for EventValues {
-    /// Of an event without contexts.
+    /// The values of an event without contexts.
     fn from(fields: Fields) -> Self {
         EventValues {
             fields,
@@ -132,10 +132,10 @@ impl From<Fields> for EventValues {
 
 /// Writes the packets of one stream.
 ///
-/// Header and context of packets and the headers of events are filled in: the magic number, the
-/// UUID, ids, times, sizes, the packet's number and the events that were lost. Where an event header
-/// has several layouts, the first that says id and time is taken. All other fields are written by
-/// value: those that lengths and selectors are in as well, which must say what the values are.
+/// The writer fills in packet headers and contexts and event headers: magic number, UUID, ids,
+/// times, sizes, packet numbers and lost events. If an event header has several layouts, it uses
+/// the first that can express id and time. All other fields need values, including those that hold
+/// lengths and selectors, which must agree with the other values.
 #[derive(Debug)]
 pub struct StreamWriter<W> {
     out: W,
@@ -155,12 +155,13 @@ struct OpenPacket {
     /// Time of the last event.
     clock: u64,
     fields: Fields,
-    /// Bits of header and context.
+    /// Size of header and context in bits.
     head: u64,
 }
 
 impl<W: Write> StreamWriter<W> {
-    /// Writes packets of the stream class with id `class` to `out`, called `name` in errors.
+    /// A writer of packets of the stream class with id `class` to `out`; errors name the stream
+    /// `name`.
     ///
     /// # Errors
     /// [`WriteError::Value`] if there is no such class.
@@ -187,14 +188,14 @@ impl<W: Write> StreamWriter<W> {
         })
     }
 
-    /// Begins a packet. `fields` are those of its header and context that are not filled in, such
-    /// as `cpu_id`, or that shall be other than what is filled in; the rest is 0.
+    /// Begins a packet. `fields` are the fields of its header and context that the writer does not
+    /// fill in, such as `cpu_id`, or that override what it fills in; the rest is 0.
     ///
     /// # Errors
     /// [`WriteError::Value`] if a packet is open, or the head cannot be written.
     pub fn begin_packet(&mut self, begin: Ticks, fields: Fields) -> Result<(), WriteError> {
         if self.packet.is_some() {
-            return Err(self.refuse("the packet before was not ended".to_owned()));
+            return Err(self.refuse("the previous packet was not ended".to_owned()));
         }
         let mut packet = OpenPacket {
             encoder: Encoder::new(self.metadata.slots),
@@ -210,21 +211,21 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// Counts events that are lost: the next packet that ends says so.
+    /// Counts lost events, to report in the next packet that ends.
     pub fn discard(&mut self, events: u64) {
         self.discarded = self.discarded.saturating_add(events);
     }
 
-    /// Counts packets that are lost before the next one.
+    /// Counts packets lost before the next one.
     pub fn skip_packets(&mut self, packets: u64) {
         self.sequence = self.sequence.saturating_add(packets);
     }
 
-    /// Writes an event. If it cannot be written, the packet is as before.
+    /// Writes an event. On an error, the packet is unchanged.
     ///
     /// # Errors
     /// [`WriteError::Value`] if no packet is open, the stream has no event class `id`, no event
-    /// header says `time` after the event before, or values do not fit.
+    /// header can express `time` after the previous event, or values do not fit.
     pub fn event(&mut self, id: u64, time: Ticks, values: &EventValues) -> Result<(), WriteError> {
         let Some(mut packet) = self.packet.take() else {
             return Err(self.refuse("an event was written outside of a packet".to_owned()));
@@ -246,7 +247,7 @@ impl<W: Write> StreamWriter<W> {
         self.end_packet_of(end, 0)
     }
 
-    /// Ends the packet, fills it up with zeros to `size` bytes, and writes it.
+    /// Ends the packet, pads it with zeros to `size` bytes and writes it.
     ///
     /// # Errors
     /// [`WriteError::Value`] if no packet is open, [`WriteError::Io`] if it cannot be written.
@@ -262,10 +263,11 @@ impl<W: Write> StreamWriter<W> {
         let written = self.sized_head(&mut packet, end.0, content, total);
         written.map_err(|reason| self.refuse(reason))?;
         if packet.encoder.position != packet.head {
-            let reason = "its head has another size when all is known".to_owned();
+            let reason =
+                "its header and context changed their size when they were completed".to_owned();
             return Err(self.refuse(reason));
         }
-        // The head's last byte may be shared with the first record.
+        // The context's last byte may be shared with the first record.
         let whole = usize::try_from(packet.head / 8).unwrap_or(0);
         for (to, from) in bytes.iter_mut().zip(packet.encoder.bytes).take(whole) {
             *to = from;
@@ -277,7 +279,7 @@ impl<W: Write> StreamWriter<W> {
         })
     }
 
-    /// Ends the stream; gives back what it was written to.
+    /// Ends the stream; returns the writer's output.
     ///
     /// # Errors
     /// [`WriteError::Value`] if a packet is open, [`WriteError::Io`] if the rest cannot be written.
@@ -340,7 +342,7 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// The trace's UUID, where a field of the structure that begins at bit `from` has it.
+    /// Writes the trace's UUID into the field of the structure at bit `from` that has this role.
     fn fill_in_uuid(&self, class: &StructClass, from: u64, encoder: &mut Encoder) -> Encoded<()> {
         let Some(uuid) = self.metadata.trace.uuid else {
             return Ok(());
@@ -400,7 +402,7 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// The first header that is read as this id and time.
+    /// Writes the first header layout that is read back as this id and time.
     fn header(&self, packet: &mut OpenPacket, class: &EventClass, time: u64) -> Encoded<()> {
         let Some(header) = self.class.event_header.as_deref() else {
             return Ok(());
@@ -453,9 +455,9 @@ impl<W: Write> StreamWriter<W> {
     }
 }
 
-/// The values to try for the field that chooses an event header's layout: for each layout the id
-/// itself where it chooses it, or the lowest that does. One try without a value where there is but
-/// one layout.
+/// The values to try for the field that selects an event header's layout: for each layout the id,
+/// if it selects the layout, or else the lowest value that does. `None` if there is only one
+/// layout.
 fn tags(header: &StructClass, id: u64) -> Vec<Option<(Arc<str>, crate::Value)>> {
     let variant = header
         .members
@@ -487,7 +489,7 @@ mod tests {
     use super::*;
     use crate::{Item, StreamReader, Value};
 
-    /// The header that LTTng calls compact, and fields of most kinds.
+    /// LTTng's compact header, and fields of most kinds.
     const METADATA: &str = r#"/* CTF 1.8 */
         typealias integer { size = 8; align = 8; } := u8;
         typealias integer { size = 32; align = 8; } := u32;
@@ -563,7 +565,7 @@ mod tests {
     fn what_was_written_is_read() {
         let metadata = Arc::new(Metadata::parse(METADATA).unwrap());
         let mut writer = StreamWriter::new(&metadata, 3, "s", Vec::new()).unwrap();
-        // Within 27 bits and beyond.
+        // Steps within 27 bits and beyond.
         let times = [1_000, 1_000, 5_000_000, 1 << 28, (1 << 28) + 3, 1 << 40];
         let cpu = || Fields::from_iter([("cpu_id", Value::UInt(2))]);
         for packet in 0..3 {

@@ -1,4 +1,4 @@
-//! Field classes of CTF 2, from JSON to the crate's own.
+//! Field classes of CTF 2, from JSON.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,21 +15,20 @@ use crate::class::{
     StringLength, StructClass, TextEncoding, VarIntClass, VariantClass, WideClass, WideKind,
 };
 
-/// Fields that a trace may describe. Aliases of aliases can ask for exponentially many; this is
-/// where it ends.
+/// Limit on the fields of a trace: aliases of aliases can describe exponentially many.
 const MAX_FIELDS: u32 = 1 << 19;
-/// How deep field classes may be nested.
+/// Limit on the nesting of field classes.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// A field class, and what has to be known of it where it is used.
+/// A field class with the facts that its user checks.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
     pub(super) class: FieldClass,
-    /// Roles of it and of all inside it, in the order of the text.
+    /// Roles of the field class and its parts, in the order of the text.
     pub(super) roles: Vec<Given>,
-    /// Field classes, itself among them.
+    /// Number of field classes, including itself.
     fields: u32,
-    /// Field classes one in another, itself among them.
+    /// Depth of nesting, including itself.
     depth: u32,
 }
 
@@ -44,7 +43,7 @@ impl Made {
     }
 }
 
-/// What field classes inside a field class add up to.
+/// Totals over the parts of a field class.
 #[derive(Debug, Default)]
 struct Inside {
     roles: Vec<Given>,
@@ -70,14 +69,14 @@ impl Inside {
     }
 }
 
-/// Makes field classes; one for a whole trace, as fields are counted through.
+/// Builds field classes; one builder for the whole trace, so that the field limit applies to it.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     aliases: HashMap<String, Made>,
     fields: u32,
 }
 
-/// What fields of fixed length have in common.
+/// Properties that all fields of fixed length share.
 struct Bits {
     length: u64,
     alignment: u32,
@@ -85,7 +84,7 @@ struct Bits {
     bit_order: BitOrder,
 }
 
-/// The properties that these are.
+/// The names of the properties in [`Bits`].
 const BITS: [&str; 5] = ["type", "length", "byte-order", "bit-order", "alignment"];
 
 type Maker = fn(&mut Classes, Object) -> Checked<Made>;
@@ -129,7 +128,7 @@ const TYPES: [(&str, Maker); 18] = [
 ];
 
 impl Classes {
-    /// Gives a field class a name, which the text has at `name`.
+    /// Defines the alias at `name`.
     pub(super) fn alias(&mut self, name: &Node, text: &str, made: Made) -> Checked<()> {
         if self.aliases.insert(text.to_owned(), made).is_some() {
             return wrong(
@@ -140,7 +139,7 @@ impl Classes {
         Ok(())
     }
 
-    /// The field class that `node` is or names.
+    /// Builds the field class that `node` describes or names.
     pub(super) fn make(&mut self, node: &Node) -> Checked<Made> {
         let made = match &node.value {
             Json::Text(name) => match self.aliases.get(name) {
@@ -324,7 +323,7 @@ fn too_many<T>(node: &Node) -> Checked<T> {
     )
 }
 
-/// Names mean themselves: CTF 2 has no keywords to keep clear of.
+/// A member or option whose shown name is its declared name: CTF 2 has no keywords to escape.
 fn named(name: &str, class: FieldClass, object: &Object) -> Checked<Member> {
     let name: Arc<str> = Arc::from(name);
     Ok(Member {
@@ -335,7 +334,7 @@ fn named(name: &str, class: FieldClass, object: &Object) -> Checked<Member> {
     })
 }
 
-/// Checks the properties of a field of fixed length, which may have those of `more` besides.
+/// Reads the properties of a field of fixed length; `more` lists its other known properties.
 fn bits(object: Object, more: &[&str]) -> Checked<Bits> {
     object.known(&[&BITS, more].concat())?;
     let length = object.need_unsigned("length", 1)?;
@@ -365,14 +364,14 @@ fn bits(object: Object, more: &[&str]) -> Checked<Bits> {
     })
 }
 
-/// Bits as what they are stored as.
+/// Storage of a field of fixed length.
 enum Stored {
     Integer(IntegerClass),
     Wide(WideClass),
 }
 
 impl Bits {
-    /// As one integer.
+    /// The integer as which a field is stored.
     fn stored(&self, object: &Object, signed: bool) -> Checked<Stored> {
         let Bits {
             length,
@@ -443,7 +442,7 @@ fn boolean(object: Object) -> Checked<Made> {
     ))
 }
 
-/// The base to show an integer in, and the labels of its values.
+/// Reads an integer's preferred base and the labels of its values.
 fn shown(object: &Object) -> Checked<(Base, Option<Arc<[Mapping]>>)> {
     let base = match object.get("preferred-display-base") {
         None => Base::Decimal,
@@ -467,7 +466,8 @@ fn shown(object: &Object) -> Checked<(Base, Option<Arc<[Mapping]>>)> {
     Ok((base, mappings.filter(|mappings| !mappings.is_empty())))
 }
 
-/// The properties of integers besides those of fixed length; only unsigned ones have roles.
+/// Known properties of integers other than those of fixed length; only unsigned integers have
+/// roles.
 fn of_integers(signed: bool) -> &'static [&'static str] {
     if signed {
         &["type", "preferred-display-base", "mappings"]
@@ -542,7 +542,7 @@ fn float(object: Object) -> Checked<Made> {
         32 => 32,
         64 => 64,
         128 => 128,
-        // Too large for what it could be given as.
+        // There is no value type for longer numbers, so they are given as bits.
         longer if longer > 128 && longer.is_multiple_of(32) => return bits_alone(&bits, &object),
         other => {
             let message = format!(
@@ -579,7 +579,7 @@ fn dynamic_bytes(object: &Object) -> Checked<StringLength> {
     )?))
 }
 
-/// The encodings of text.
+/// Text encodings by their names.
 pub(crate) const ENCODINGS: [(&str, TextEncoding); 5] = [
     ("utf-8", TextEncoding::Utf8),
     ("utf-16be", TextEncoding::Utf16Be),

@@ -1,4 +1,4 @@
-//! The fragments of a metadata stream, in their order.
+//! The fragments of a metadata stream, read in order.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -16,7 +16,7 @@ use crate::metadata::clock::{ClockClass, ClockOrigin};
 use crate::metadata::draft::{Draft, DraftEvent, DraftStream};
 use crate::metadata::{EnvValue, Metadata, TraceClass};
 
-/// Reads a metadata text.
+/// Reads a metadata text of CTF 2.
 pub(crate) fn read(text: &str) -> Checked<Metadata> {
     let mut fragments = Fragments::default();
     let mut sequence = Sequence::new(text);
@@ -34,7 +34,7 @@ struct Fragments {
     /// Clock classes in the order of the text, and by their ids.
     clocks: Vec<Arc<ClockClass>>,
     clock_ids: HashMap<String, usize>,
-    /// What has been said of clocks by their namespace, name and unique id.
+    /// Properties of clocks so far, by namespace, name and unique id.
     identities: HashMap<(Option<String>, String, String), Said>,
     /// Data stream classes in the order of the text, and by their ids.
     streams: Vec<DraftStream>,
@@ -48,7 +48,7 @@ struct Preamble {
     uuid: Option<[u8; 16]>,
 }
 
-/// What is the same of all clock classes that are the same clock, as far as it is said.
+/// Properties that must agree between clock classes of the same clock, as far as they are given.
 #[derive(Debug)]
 struct Said {
     frequency: u64,
@@ -59,7 +59,7 @@ struct Said {
 }
 
 impl Said {
-    /// The property in which the two differ.
+    /// The first property in which the two differ.
     fn differs(&self, other: &Said) -> Option<&'static str> {
         fn differ<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
             matches!((a, b), (Some(a), Some(b)) if a != b)
@@ -220,7 +220,7 @@ impl Fragments {
         Ok(())
     }
 
-    /// A trace class of which nothing is said.
+    /// The trace class with default properties.
     fn bare_trace(&self) -> TraceClass {
         TraceClass {
             major: 2,
@@ -235,7 +235,7 @@ impl Fragments {
         }
     }
 
-    /// A part of a packet or event record, if the fragment has it.
+    /// Builds a part of a packet or event record, if the fragment has it.
     fn scope(
         &mut self,
         object: &Object,
@@ -326,8 +326,8 @@ impl Fragments {
         Ok(())
     }
 
-    /// Clock classes of one name and unique id are the same clock, so what is said of it must be
-    /// the same.
+    /// Checks that clock classes of the same name and unique id, which are the same clock, have the
+    /// same properties.
     fn same_clock(&mut self, object: &Object, clock: &ClockClass) -> Checked<()> {
         let (Some(name), Some(uid)) = (object.text("name")?, &clock.uid) else {
             return Ok(());
@@ -488,7 +488,7 @@ impl Fragments {
     }
 }
 
-/// The severities of CTF 1.8 by number.
+/// The log levels of CTF 1.8, by number.
 pub(crate) const LOG_LEVELS: [&str; 15] = [
     "emergency",
     "alert",
@@ -507,7 +507,7 @@ pub(crate) const LOG_LEVELS: [&str; 15] = [
     "debug",
 ];
 
-/// The severity in the attributes of LTTng and of babeltrace2, which writes what it read elsewhere.
+/// The log level in the attributes of LTTng or babeltrace2.
 pub(crate) fn log_level(attributes: &Attributes) -> Option<i64> {
     let of = ["lttng.org,2009", BABELTRACE]
         .into_iter()
@@ -562,7 +562,7 @@ fn environment(node: &Node) -> Checked<Vec<(String, EnvValue)>> {
     entries.collect()
 }
 
-/// An origin, or `None` for the Unix epoch.
+/// Reads a clock's origin; `None` is the Unix epoch.
 fn clock_origin(node: &Node) -> Checked<Option<ClockOrigin>> {
     match &node.value {
         Json::Text(word) if word == "unix-epoch" => Ok(None),

@@ -8,7 +8,7 @@ use super::object::{Object, list, one_of, wrong};
 use super::syntax::Json;
 use crate::class::{FieldLocation, Origin, Scope};
 
-/// The location of another field, as the property `name` of `object`.
+/// Reads the property `name` of `object` as a field location.
 pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
     let node = object.need(name)?;
     let location = Object::new(node, "a field location")?.only(&["origin", "path"])?;
@@ -29,7 +29,7 @@ pub(super) fn location(object: &Object, name: &str) -> Checked<FieldLocation> {
                     format!("a location cannot go into more than {MAX_DEPTH} structures"),
                 );
             }
-            // From a member that was just gone into back to the structure it is in.
+            // `null` after a member returns to the member's structure.
             Json::Null if matches!(names.last(), Some(Some(_))) => {
                 if visited.last() != Some(&names) {
                     visited.push(names.clone());

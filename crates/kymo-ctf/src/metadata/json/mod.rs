@@ -6,7 +6,7 @@
 //! 2. [`object`]: properties of JSON objects, checked for name and kind;
 //! 3. [`classes`]: field classes, with aliases looked up; [`location`] and [`ranges`] are parts of
 //!    them;
-//! 4. [`fragments`]: the six kinds of fragment, and which [roles](roles) may be where.
+//! 4. [`fragments`]: the six kinds of fragment, and the [roles](roles) that each scope allows.
 
 pub(crate) mod fragments;
 

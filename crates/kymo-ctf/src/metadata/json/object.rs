@@ -1,4 +1,4 @@
-//! Properties of JSON objects, with what a wrong one is answered.
+//! Typed access to the properties of JSON objects, with an error for each mistake.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -10,21 +10,21 @@ use crate::class::attribute::{AttributeValue, Attributes};
 use crate::class::wide_int::WideInt;
 use crate::error::{MetadataError, Position};
 
-/// A JSON object and what it is.
+/// A JSON object and its description for messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Object<'a> {
     pub(super) at: Position,
     properties: &'a [(Name, Node)],
-    /// As messages name it: "a clock class".
+    /// The object's description: "a clock class".
     of: &'a str,
 }
 
-/// A refusal of `node`.
+/// An error at `node`.
 pub(super) fn wrong<T>(node: &Node, message: impl Into<String>) -> Checked<T> {
     Err(MetadataError::new(node.at, message))
 }
 
-/// The properties of what must be an object.
+/// The properties of `node`, which must be an object.
 pub(super) fn map<'a>(node: &'a Node, what: &str) -> Checked<&'a [(Name, Node)]> {
     match &node.value {
         Json::Map(properties) => Ok(properties),
@@ -35,7 +35,7 @@ pub(super) fn map<'a>(node: &'a Node, what: &str) -> Checked<&'a [(Name, Node)]>
     }
 }
 
-/// The elements of what must be an array.
+/// The elements of `node`, which must be an array.
 pub(super) fn list<'a>(node: &'a Node, what: &str) -> Checked<&'a [Node]> {
     match &node.value {
         Json::List(elements) => Ok(elements),
@@ -46,7 +46,7 @@ pub(super) fn list<'a>(node: &'a Node, what: &str) -> Checked<&'a [Node]> {
     }
 }
 
-/// What must be a string.
+/// The text of `node`, which must be a string.
 pub(super) fn text<'a>(node: &'a Node, what: &str) -> Checked<&'a str> {
     match &node.value {
         Json::Text(text) => Ok(text),
@@ -57,7 +57,7 @@ pub(super) fn text<'a>(node: &'a Node, what: &str) -> Checked<&'a str> {
     }
 }
 
-/// What must be an integer in a range.
+/// The value of `node`, which must be an integer in a range.
 pub(super) fn integer(
     node: &Node,
     what: impl Display,
@@ -84,7 +84,7 @@ pub(super) fn integer(
     }
 }
 
-/// What must be an integer, of any size.
+/// The value of `node`, which must be an integer of any size.
 pub(super) fn any_integer(node: &Node, what: &str) -> Checked<WideInt> {
     match &node.value {
         Json::Integer(value) => Ok((*value).into()),
@@ -96,13 +96,13 @@ pub(super) fn any_integer(node: &Node, what: &str) -> Checked<WideInt> {
     }
 }
 
-/// What must be an integer of 64 bits without a sign, and not below `least`.
+/// The value of `node`, which must be an unsigned 64-bit integer of at least `least`.
 pub(super) fn unsigned(node: &Node, what: impl Display, least: u64) -> Checked<u64> {
     let value = integer(node, what, least.into()..=u64::MAX.into())?;
     Ok(u64::try_from(value).unwrap_or(u64::MAX))
 }
 
-/// What must be one of a few words.
+/// The value of the word in `node`, which must be one of `words`.
 pub(super) fn one_of<T: Copy>(node: &Node, what: &str, words: &[(&str, T)]) -> Checked<T> {
     let word = text(node, what)?;
     let found = words.iter().find(|(known, _)| *known == word);
@@ -122,7 +122,7 @@ pub(super) fn one_of<T: Copy>(node: &Node, what: &str, words: &[(&str, T)]) -> C
 }
 
 impl<'a> Object<'a> {
-    /// What must be an object and is `of`.
+    /// The object in `node`, described as `of`.
     pub(super) fn new(node: &'a Node, of: &'a str) -> Checked<Self> {
         Ok(Object {
             at: node.at,
@@ -131,12 +131,12 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// This object, called `of` in messages.
+    /// The same object with the description `of`.
     pub(super) fn named(self, of: &'a str) -> Self {
         Object { of, ..self }
     }
 
-    /// Refuses properties that are not among `known`.
+    /// Refuses properties that are not in `known`.
     pub(super) fn only(self, known: &[&str]) -> Checked<Self> {
         match self
             .properties
@@ -151,8 +151,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Refuses unknown properties other than attributes. An extension is refused, too: none is known
-    /// here, and what an unknown one changes is unknown too.
+    /// Refuses unknown properties other than attributes, and all extensions: an extension may
+    /// change the meaning of the rest, and none is supported.
     pub(super) fn known(self, known: &[&str]) -> Checked<Self> {
         let beyond = |name: &Name| {
             matches!(name.text.as_str(), "attributes" | "extensions")
@@ -167,7 +167,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Refuses extensions, saying what they are.
+    /// Refuses extensions; `are` completes the message.
     pub(super) fn extensions(self, are: &str) -> Checked<Self> {
         let Some(node) = self.get("extensions") else {
             return Ok(self);
@@ -184,7 +184,7 @@ impl<'a> Object<'a> {
         Ok(self)
     }
 
-    /// The property of this name, if it is there.
+    /// The property of this name, if it exists.
     pub(super) fn get(&self, name: &str) -> Option<&'a Node> {
         self.properties
             .iter()
@@ -192,42 +192,42 @@ impl<'a> Object<'a> {
             .map(|(_, value)| value)
     }
 
-    /// Where the property of this name is, or else the object that lacks it.
+    /// Position of the property of this name or, if it is missing, of the object.
     pub(super) fn place(&self, name: &str) -> Position {
         self.get(name).map_or(self.at, |node| node.at)
     }
 
-    /// The property of this name.
+    /// The property of this name, which must exist.
     pub(super) fn need(&self, name: &str) -> Checked<&'a Node> {
         self.get(name)
             .ok_or_else(|| MetadataError::new(self.at, format!("{} needs `{name}`", self.of)))
     }
 
-    /// A string, if it is there.
+    /// The string property of this name, if it exists.
     pub(super) fn text(&self, name: &str) -> Checked<Option<String>> {
         self.get(name)
             .map(|node| text(node, &format!("`{name}`")).map(str::to_owned))
             .transpose()
     }
 
-    /// A string.
+    /// The string property of this name, which must exist.
     pub(super) fn need_text(&self, name: &str) -> Checked<&'a str> {
         text(self.need(name)?, &format!("`{name}`"))
     }
 
-    /// An unsigned integer, if it is there.
+    /// The unsigned property of this name, if it exists.
     pub(super) fn unsigned(&self, name: &str, least: u64) -> Checked<Option<u64>> {
         self.get(name)
             .map(|node| unsigned(node, format_args!("`{name}`"), least))
             .transpose()
     }
 
-    /// An unsigned integer.
+    /// The unsigned property of this name, which must exist.
     pub(super) fn need_unsigned(&self, name: &str, least: u64) -> Checked<u64> {
         unsigned(self.need(name)?, format_args!("`{name}`"), least)
     }
 
-    /// A power of two, 1 if it is not there.
+    /// The property of this name, a power of two; default: 1.
     pub(super) fn alignment(&self, name: &str) -> Checked<u32> {
         let Some(node) = self.get(name) else {
             return Ok(1);
@@ -249,7 +249,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The attributes.
+    /// The object's attributes.
     pub(super) fn attributes(&self) -> Checked<Attributes> {
         let Some(node) = self.get("attributes") else {
             return Ok(Attributes::default());

@@ -8,12 +8,12 @@ use super::syntax::Node;
 use crate::class::{IntRange, Mapping};
 use crate::error::{MetadataError, Position};
 
-/// One range or more. Bounds may be larger than any integer that is read.
+/// Reads one or more ranges. Bounds may exceed the integers that fields can hold.
 pub(super) fn ranges(node: &Node, what: &str) -> Checked<Vec<IntRange>> {
     ranges_from(node, what, Sign::Any)
 }
 
-/// Which integers a range may be of.
+/// The integers that a range may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
     Any,
@@ -56,7 +56,7 @@ fn range(node: &Node, sign: Sign) -> Checked<IntRange> {
     Ok(IntRange::wide(lower, upper))
 }
 
-/// Labels with their ranges, in the order of the text.
+/// Reads labels and their ranges, in the order of the text.
 pub(super) fn labelled(node: &Node, what: &str, sign: Sign) -> Checked<Arc<[Mapping]>> {
     let mut mappings = Vec::new();
     for (name, node) in map(node, what)? {
@@ -71,7 +71,7 @@ pub(super) fn labelled(node: &Node, what: &str, sign: Sign) -> Checked<Arc<[Mapp
     Ok(mappings.into())
 }
 
-/// Refuses ranges of different options that have an integer in common.
+/// Refuses ranges of different options that overlap.
 pub(super) fn refuse_common(options: &[Vec<IntRange>], places: &[Position]) -> Checked<()> {
     let all = || {
         options
@@ -104,11 +104,10 @@ pub(super) fn refuse_common(options: &[Vec<IntRange>], places: &[Position]) -> C
     ))
 }
 
-/// The first integer that ranges of two options have, and the later of these.
+/// The first integer in the ranges of two options, and the index of the later option.
 fn common<T: Ord>(mut all: Vec<(T, T, usize)>) -> Option<(T, usize)> {
     all.sort_by(|(a, _, one), (b, _, other)| (a, one).cmp(&(b, other)));
-    // The upper bound reached so far, and whose it is. An option's own ranges may overlap each
-    // other.
+    // The largest upper bound so far, and its option. Ranges of the same option may overlap.
     let mut reached: Option<(T, usize)> = None;
     for (low, high, option) in all {
         reached = match reached {

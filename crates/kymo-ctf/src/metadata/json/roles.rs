@@ -1,4 +1,4 @@
-//! Roles of CTF 2: their names, and where in a packet each may be.
+//! Roles of CTF 2: their names, and the scopes that allow each.
 
 use super::Checked;
 use super::object::{list, one_of};
@@ -30,14 +30,14 @@ pub(crate) const OF_INTEGERS: [(&str, Role); 10] = [
 /// Roles of BLOBs of static length.
 pub(crate) const OF_BLOBS: [(&str, Role); 1] = [("metadata-stream-uuid", Role::MetadataUuid)];
 
-/// A role that a field class has, and where the metadata says so.
+/// A role of a field class, with its position in the metadata.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given {
     pub(super) role: Role,
     pub(super) at: Position,
 }
 
-/// The roles in `node`, each once.
+/// Reads the roles in `node`, without duplicates.
 pub(super) fn read(node: Option<&Node>, known: &[(&str, Role)]) -> Checked<Vec<Given>> {
     let mut given: Vec<Given> = Vec::new();
     for element in node
@@ -62,7 +62,7 @@ fn name(role: Role) -> &'static str {
         .map_or("", |(name, _)| name)
 }
 
-/// Whether fields in `scope` may have `role`.
+/// Whether `scope` allows `role`.
 fn may_be(role: Role, scope: Scope) -> bool {
     match role {
         Role::PacketMagic | Role::MetadataUuid | Role::StreamClassId | Role::StreamId => {
@@ -74,8 +74,8 @@ fn may_be(role: Role, scope: Scope) -> bool {
     }
 }
 
-/// Checks the roles of a whole scope, given whether there is a default clock or a UUID of the
-/// metadata to speak of.
+/// Checks the roles of a scope, given whether the stream has a default clock and the metadata a
+/// UUID.
 pub(super) fn check(
     class: &StructClass,
     roles: &[Given],
@@ -140,7 +140,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What tells the CPU has a name, not a role.
+/// Gives `cpu_id` its role: CTF 2 has none for the CPU number, so the name decides.
 pub(super) fn give_cpu(class: &mut StructClass) {
     for member in class
         .members

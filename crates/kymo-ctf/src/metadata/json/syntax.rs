@@ -1,11 +1,11 @@
-//! JSON text sequences: values with the place they are at.
+//! JSON text sequences: values with their positions.
 //!
-//! A parser of this crate's own, because an error in metadata must say line and column, also where
-//! JSON is well-formed and only its meaning is wrong. Of the crates with spans,
-//! `json-spanned-value` and `spanned_json_parser` have had no release in years, `jiter` brings an
-//! interface to Python, and `hifijson` is a lexer that leaves values, positions and limits to its
-//! caller, which is most of what is below. `serde_json` has positions for errors of syntax only,
-//! and takes the last of two properties of one name in silence.
+//! The crate has its own parser because a metadata error needs line and column even if the JSON is
+//! well-formed. Among the crates with spans, `json-spanned-value` and `spanned_json_parser` have
+//! had no release in years, `jiter` brings a Python interface, and `hifijson` is a lexer that
+//! leaves values, positions and limits to its caller, which is most of the code below. `serde_json`
+//! has positions for syntax errors only, and silently takes the last of two properties of the same
+//! name.
 
 use std::collections::HashSet;
 
@@ -15,11 +15,11 @@ use crate::error::{MetadataError, Position};
 
 /// The byte before every fragment.
 const SEPARATOR: char = '\u{1e}';
-/// How deep values may be nested: four levels for each of the structures in structures that are
-/// supported, and some.
+/// Limit on the nesting of values: four levels for each supported level of structures, and a
+/// margin.
 const MAX_NESTING: u32 = 320;
 
-/// A value and where it begins.
+/// A value and its position.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) at: Position,
@@ -35,15 +35,15 @@ pub(super) enum Json {
     Integer(i128),
     /// A number without fraction and exponent, of more than 127 bits.
     Wide(WideInt),
-    /// Any other number, and integers of more than ten thousands of bits.
+    /// Any other number, and integers of tens of thousands of bits.
     Real(f64),
     Text(String),
     List(Vec<Node>),
-    /// Properties in the order of the text; no name is there twice.
+    /// Properties in the order of the text, without duplicate names.
     Map(Vec<(Name, Node)>),
 }
 
-/// A property's name and where it begins.
+/// A property's name and its position.
 #[derive(Debug)]
 pub(super) struct Name {
     pub(super) at: Position,
@@ -51,7 +51,7 @@ pub(super) struct Name {
 }
 
 impl Node {
-    /// What kind of value it is, as messages name it.
+    /// The kind of value, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self.value {
             Json::Null => "`null`",
@@ -65,7 +65,7 @@ impl Node {
     }
 }
 
-/// The fragments of a metadata text, one after another.
+/// Parser of the fragments of a metadata text.
 #[derive(Debug)]
 pub(super) struct Sequence<'a> {
     rest: &'a str,
@@ -80,10 +80,10 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// The next fragment, or `None` where the text ends.
+    /// The next fragment; `None` at the end of the text.
     pub(super) fn next(&mut self) -> Checked<Option<Node>> {
         if self.at == Position::START {
-            // What editors put before a text.
+            // Skip a byte order mark from an editor.
             if self.rest.starts_with('\u{feff}') {
                 self.step();
             }
@@ -118,7 +118,7 @@ impl<'a> Sequence<'a> {
         Err(MetadataError::new(self.at, message))
     }
 
-    /// Refuses what comes next where `what` is expected; at the fragment's end it says that this is
+    /// An error because `what` is expected next; at the fragment's end, the message reports it
     /// missing.
     fn expected<T>(&self, what: &str, inside: &str) -> Checked<T> {
         match self.rest.chars().next() {
@@ -155,7 +155,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Skips `c`, if it is next.
+    /// Skips `c` if it is next; returns whether it was.
     fn takes(&mut self, c: char) -> bool {
         let found = self.rest.starts_with(c);
         if found {
@@ -377,7 +377,7 @@ impl<'a> Sequence<'a> {
         Ok(character)
     }
 
-    /// The UTF-16 unit of the escape `\uXXXX` that is `from` bytes on.
+    /// The UTF-16 unit of the escape `\uXXXX` at `from` bytes ahead.
     fn unit(&self, from: usize) -> Option<u32> {
         let digits = self.rest.get(from..from + 6)?.strip_prefix("\\u")?;
         let all_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -1,10 +1,10 @@
-//! Links fields: every length, tag and selector is looked up among the fields read before it, and
-//! what it found gets a slot.
+//! Links fields: looks up every length, tag and selector among the preceding fields, and gives each
+//! field that it finds a slot.
 //!
-//! Two passes over all classes, in the order of a packet. The first looks up; the second, when it
-//! is known which integers are asked for, numbers them and writes the numbers into both ends. Slots
-//! of the packet header come first, then those of one stream, then those of one event, so that a
-//! record needs no more than its own.
+//! There are two passes over all classes, in the order of a packet. The first looks up the targets;
+//! the second numbers them and stores the numbers at both ends. Slots of the packet header come
+//! first, then those of one stream, then those of one event, so that a record needs no slots of
+//! other streams or events.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::metadata::draft::Draft;
 
 type Checked<T> = Result<T, MetadataError>;
 
-/// One scope of one class: of the trace, of stream `.0`, of its event `.1`.
+/// One scope of the trace, of stream `.0`, or of its event `.1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     Trace,
@@ -36,37 +36,36 @@ impl Place {
     }
 }
 
-/// Members to go through from the top of a scope: a structure's by their number, a variant's
-/// options by theirs, 0 into an array or optional.
+/// Indices from the top of a scope: of a structure's member, of a variant's option, 0 into an array
+/// or optional.
 type Path = Vec<u32>;
 type Spot = (Place, Path);
 
 #[derive(Debug, Default)]
 struct Links {
-    /// From each dependent field to the field it depends on, and what a variant chooses by it.
+    /// Maps each dependent field to the field it depends on, and to the choices if it is a variant.
     targets: HashMap<Spot, (Spot, Vec<Choice>)>,
-    /// Fields of which only one can be there, and another of them: all have the same slot.
+    /// Maps each of several mutually exclusive fields to another one: they share a slot.
     exclusive: HashMap<Spot, Spot>,
-    /// Slots, once numbered.
+    /// Slots by field, after numbering.
     slots: HashMap<Spot, u32>,
-    /// Members of large structures, by the structure's address: nothing moves while fields are
-    /// looked up.
+    /// Members of large structures, by the structure's address, which is stable during the lookup.
     names: RefCell<HashMap<usize, HashMap<Arc<str>, usize>>>,
-    /// Fields that locations have been found to mean so far.
+    /// Total number of candidate fields of all locations so far.
     looked: usize,
-    /// Whether paths lead through variants and optional fields, and to them (CTF 2).
+    /// Whether paths may go through variants and optional fields, and end at them (CTF 2).
     through: bool,
 }
 
-/// Fields that all locations together may mean. Few locations and many options would take time
-/// without end.
+/// Limit on the candidate fields of all locations together: a few locations with many options could
+/// take unbounded time.
 const MAX_FOUND: usize = 1 << 21;
 
-/// The fields that a location may mean: one, or several of which only one is there, in different
-/// options of a variant.
+/// The candidate fields of a location: one, or several in different options of a variant, of which
+/// one is present.
 type Found<'a> = Vec<(Spot, &'a FieldClass)>;
 
-/// Links all of `draft`; gives the number of slots that a reader needs.
+/// Links all fields of `draft`; returns the number of slots that a reader needs.
 pub(crate) fn link(draft: &mut Draft) -> Checked<u32> {
     let mut links = Links {
         through: draft.trace.major >= 2,
@@ -175,7 +174,7 @@ struct Open<'a> {
     current: usize,
 }
 
-/// The first pass over one scope.
+/// State of the first pass over one scope.
 struct Walk<'a, 'w> {
     place: Place,
     before: &'w [(Place, &'a StructClass)],
@@ -321,7 +320,7 @@ impl<'a> Walk<'a, '_> {
         Ok(())
     }
 
-    /// The fields that `location` may mean here; one at least.
+    /// The candidate fields of `location` here; at least one.
     fn find(&self, location: &FieldLocation) -> Checked<Found<'a>> {
         let missing = || {
             MetadataError::new(
@@ -345,7 +344,7 @@ impl<'a> Walk<'a, '_> {
         self.resolve(location, &location.path)?.ok_or_else(missing)
     }
 
-    /// Whether `location` leads to a structure that was read, or is being read.
+    /// Whether `location` leads to a structure that was read or is being read.
     fn is_structure(&self, location: &FieldLocation) -> Checked<bool> {
         let path = &location.path;
         let up = path.iter().take_while(|name| name.is_none()).count();
@@ -364,7 +363,7 @@ impl<'a> Walk<'a, '_> {
         }))
     }
 
-    /// Whether `names` lead from the open structure number `start` to one that is open too.
+    /// Whether `names` lead from the open structure at index `start` to another open one.
     fn is_open(&self, start: usize, names: &[Name]) -> bool {
         let Some(open) = self.open.get(start) else {
             return false;
@@ -378,7 +377,7 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// What `path`, from where `location` begins, leads to.
+    /// Follows `path` from the origin of `location`.
     fn resolve(&self, location: &FieldLocation, path: &[Name]) -> Checked<Option<Found<'a>>> {
         Ok(match location.origin {
             Origin::Scope(scope) if scope == self.place.scope() => self.among_open(0, path),
@@ -398,7 +397,7 @@ impl<'a> Walk<'a, '_> {
                 self.among_open(start, path.get(up..).unwrap_or(&[]))
             }
             Origin::Nearest => {
-                // A type that was declared in an outer structure means the fields there.
+                // A path in a type that was declared in an outer structure refers to fields there.
                 let written = self
                     .open
                     .iter()
@@ -414,8 +413,8 @@ impl<'a> Walk<'a, '_> {
         })
     }
 
-    /// Follows names from the open structure number `start`: into members read before, or into the
-    /// one being read.
+    /// Follows names from the open structure at index `start`: into members read before, or into
+    /// the one being read.
     fn among_open(&self, start: usize, names: &[Name]) -> Option<Found<'a>> {
         let open = self.open.get(start)?;
         let (first, rest) = names.split_first()?;
@@ -435,8 +434,8 @@ impl<'a> Walk<'a, '_> {
         self.among_open(start + 1, rest)
     }
 
-    /// The member that a path means by `name`. Large structures may be asked as often as they are
-    /// large.
+    /// Index of the member that a path calls `name`. Uses a map for large structures, in which
+    /// there may be as many lookups as members.
     fn member_index(&self, class: &StructClass, name: &Name) -> Option<usize> {
         let name = name.as_deref()?;
         if class.members.len() <= 16 {
@@ -468,7 +467,7 @@ impl<'a> Walk<'a, '_> {
         )
     }
 
-    /// Follows a path through fields that were read wholly.
+    /// Follows a path through fields that were read completely.
     fn descend(&self, spot: Spot, class: &'a FieldClass, names: &[Name]) -> Option<Found<'a>> {
         let mut found = Found::new();
         self.collect(spot, class, names, &mut found);
@@ -534,7 +533,7 @@ fn is_boolean(class: &FieldClass) -> bool {
     )
 }
 
-/// Where a selector may be one of several fields, all are booleans, or have a sign, or have none.
+/// Checks that all candidates of a selector are booleans, or all signed, or all unsigned.
 fn one_kind(location: &FieldLocation, found: &Found) -> Checked<()> {
     let kind = |class: &FieldClass| (is_boolean(class), is_unsigned(class));
     let mut kinds = found.iter().map(|(_, class)| kind(class));
@@ -557,7 +556,7 @@ fn is_unsigned(class: &FieldClass) -> bool {
     }
 }
 
-/// Members by their names as declared, and as shown where no other has that name.
+/// Members by their declared names, and by their shown names if no other member has that name.
 fn members_by_name(class: &StructClass) -> HashMap<Arc<str>, usize> {
     let declared = class
         .members
@@ -584,8 +583,8 @@ fn choices_by_range(ranges: &[Vec<IntRange>]) -> Vec<Choice> {
         .collect()
 }
 
-/// Labels and options are matched as declared; a label that is no name cannot have been given the
-/// option's underscore.
+/// Matches labels with options by declared name, or else without the leading underscore of either: a
+/// label that is not an identifier cannot carry the option's underscore.
 fn choices_by_label(class: &VariantClass, mappings: &[Mapping]) -> Vec<Choice> {
     let mut by_label: HashMap<&str, u32> = HashMap::new();
     for (index, option) in (0..).zip(&class.options) {
@@ -610,7 +609,7 @@ fn choices_by_label(class: &VariantClass, mappings: &[Mapping]) -> Vec<Choice> {
 }
 
 impl Links {
-    /// Two fields of which only one can be there get the same slot.
+    /// Gives two mutually exclusive fields the same slot.
     fn unite(&mut self, a: &Spot, b: &Spot) {
         let (a, b) = (self.first(a), self.first(b));
         if a != b {
@@ -618,7 +617,7 @@ impl Links {
         }
     }
 
-    /// The field that stands for all that are united with `spot`.
+    /// The representative of the fields that share a slot with `spot`.
     fn first(&self, spot: &Spot) -> Spot {
         let mut first = spot;
         while let Some(next) = self.exclusive.get(first) {
@@ -627,7 +626,7 @@ impl Links {
         first.clone()
     }
 
-    /// Numbers what was asked for; gives the largest number of slots that one event's record needs.
+    /// Numbers the targets; returns the largest number of slots that one event's record needs.
     fn number(&mut self) -> u32 {
         let mut wanted: Vec<Spot> = self
             .targets
@@ -717,8 +716,8 @@ impl Links {
         }
     }
 
-    /// The cells of fields in `classes`, to be cleared where these are not there. Without ways
-    /// through them no field outside asks.
+    /// The slots of fields in `classes`, to clear if these are absent. Empty if paths cannot go
+    /// through variants and optional fields: then no field outside depends on them.
     fn cells<'a>(&self, classes: impl Iterator<Item = &'a FieldClass>) -> Arc<[u32]> {
         let mut cells = Vec::new();
         if self.through {
@@ -743,7 +742,7 @@ fn collect_cells(class: &FieldClass, cells: &mut Vec<u32>) {
             .iter()
             .for_each(|member| collect_cells(&member.class, cells)),
         FieldClass::Array(class) => collect_cells(&class.element, cells),
-        // What is inside these they clear themselves where they are; here they may not be reached.
+        // These clear their own fields when they are read, but here they may not be reached.
         FieldClass::Variant(class) => cells.extend_from_slice(&class.clears),
         FieldClass::Optional(class) => cells.extend_from_slice(&class.clears),
         _ => cells.extend(class.slot().filter(|slot| *slot != NO_SLOT)),

@@ -1,8 +1,8 @@
-//! What the text says, before anything is looked up.
+//! The syntax tree of a TSDL text, before any lookup.
 
 use crate::error::Position;
 
-/// A value and where its text begins.
+/// A value and the position of its text.
 #[derive(Debug, Clone)]
 pub(crate) struct At<T> {
     pub(crate) position: Position,
@@ -35,7 +35,7 @@ pub(crate) enum Item {
     Clock(At<Vec<Statement>>),
     Stream(At<Vec<Statement>>),
     Event(At<Vec<Statement>>),
-    /// Where in a program an event is; nothing of it is needed.
+    /// A program location of an event, which is ignored.
     Callsite,
     Declaration(Declaration),
 }
@@ -53,7 +53,7 @@ pub(crate) enum Statement {
     Declaration(Declaration),
 }
 
-/// Something that gives a type a name.
+/// A declaration of a named type.
 #[derive(Debug)]
 pub(crate) enum Declaration {
     /// `typealias type := name;`, and each name of a `typedef`.
@@ -61,7 +61,7 @@ pub(crate) enum Declaration {
         of: At<TypeSpec>,
         names: Vec<Declarator>,
     },
-    /// `struct name { ... };` and its like for enumerations and variants.
+    /// `struct name { ... };`, and likewise for enumerations and variants.
     Named(At<TypeSpec>),
 }
 
@@ -107,18 +107,18 @@ pub(crate) enum Entry {
     Declaration(Declaration),
 }
 
-/// A name and the brackets behind it, outermost dimension first.
+/// A name and the array brackets after it, outermost dimension first.
 #[derive(Debug)]
 pub(crate) struct Declarator {
     pub(crate) name: At<String>,
-    /// `:N` behind the name: a C bit-field of so many bits.
+    /// `:N` after the name: a C bit-field of N bits.
     pub(crate) bits: Option<At<u64>>,
     /// Stars before the name: the type is the alias of that name with as many stars.
     pub(crate) stars: usize,
     pub(crate) dimensions: Vec<At<Length>>,
 }
 
-/// What stands between the brackets of an array.
+/// The length between the brackets of an array.
 #[derive(Debug, Clone)]
 pub(crate) enum Length {
     Fixed(u64),

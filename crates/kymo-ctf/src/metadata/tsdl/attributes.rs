@@ -1,4 +1,4 @@
-//! Reading `name = value;` lists: each attribute known, of the right kind, given once.
+//! Reads `name = value;` lists; checks that each attribute is known, of the right kind and unique.
 
 use super::ast::{Assignment, At, Expression, Path};
 use crate::class::ByteOrder;
@@ -33,7 +33,7 @@ pub(crate) fn unknown<T>(attribute: &Assignment, of: &str) -> Checked<T> {
     ))
 }
 
-/// An attribute that a block need not have, and that says nothing about bytes.
+/// A warning about an unknown attribute, which is ignored because it does not affect the layout.
 pub(crate) fn ignored(attribute: &Assignment, of: &str) -> MetadataError {
     let message = format!(
         "`{}` is not a known attribute of {of}; it is ignored",
@@ -42,7 +42,7 @@ pub(crate) fn ignored(attribute: &Assignment, of: &str) -> MetadataError {
     MetadataError::new(attribute.name.position, message)
 }
 
-/// A part of a packet that was given a value where it must be given a type.
+/// An error for a part of a packet that was assigned a value instead of a type.
 pub(crate) fn no_type<T>(attribute: &Assignment) -> Checked<T> {
     let message = format!(
         "the type of `{}` must be given by `:=`, not by `=`",
@@ -118,7 +118,7 @@ pub(crate) fn boolean(attribute: &Assignment) -> Checked<bool> {
     }
 }
 
-/// A byte order; `None` is the trace's own.
+/// Reads a byte order; `None` is the trace's own.
 pub(crate) fn byte_order(attribute: &Assignment) -> Checked<Option<ByteOrder>> {
     match word(attribute) {
         Some("le") => Ok(Some(ByteOrder::Little)),
@@ -128,7 +128,7 @@ pub(crate) fn byte_order(attribute: &Assignment) -> Checked<Option<ByteOrder>> {
     }
 }
 
-/// The trace's own byte order: what `native` means, and not by its other name (CTF 1.8.3, section
+/// Reads the trace's own byte order, which must not be `native` or `network` (CTF 1.8.3, section
 /// 4.1.3).
 pub(crate) fn byte_order_of_trace(attribute: &Assignment) -> Checked<ByteOrder> {
     match word(attribute) {
@@ -186,7 +186,7 @@ pub(crate) fn uuid(attribute: &Assignment) -> Checked<[u8; 16]> {
     }
 }
 
-/// The words of a path as the text has them.
+/// The path as it is written in the text.
 pub(crate) fn dotted(path: &Path) -> String {
     path.join(".")
 }

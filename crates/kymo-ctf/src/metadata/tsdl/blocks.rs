@@ -1,8 +1,7 @@
 //! The blocks of a metadata text: `trace`, `env`, `clock`, `stream`, `event`.
 //!
-//! Blocks are first read in the order of the text, since that is the order in which type names
-//! become known; then the field classes are made in the order of a packet, since that is the order
-//! in which fields become known.
+//! Blocks are first read in the order of the text, in which type names become known; then the field
+//! classes are built in the order of a packet, in which fields become known.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -78,7 +77,7 @@ struct EventBlock {
     fields: Part,
 }
 
-/// The two kinds of entry that a block has left once its declarations are in its scope.
+/// The entries of a block other than its declarations, which are put into its scope.
 struct Entries<'a> {
     values: Vec<&'a Assignment>,
     types: Vec<(&'a At<String>, At<Rc<Type>>)>,
@@ -299,7 +298,7 @@ impl Blocks {
                     });
                 }
                 "loglevel" => event.log_level = Some(attributes::signed(attribute)?),
-                // A link to a model of the event; it says nothing about its bytes.
+                // A link to a model of the event, which does not affect the layout.
                 "model.emf.uri" => event.emf_uri = Some(attributes::text(attribute)?),
                 "context" | "fields" => return attributes::no_type(attribute),
                 _ => self.warnings.push(attributes::ignored(attribute, OF)),
@@ -326,7 +325,7 @@ impl Blocks {
                 "there is no `trace` block",
             ));
         };
-        // All of them, those of types that nothing uses too.
+        // Clocks of unused types are checked, too.
         if let Some(clock) = mapped
             .iter()
             .find(|clock| !self.clocks.iter().any(|have| *have.name == *clock.value))
@@ -352,7 +351,7 @@ impl Blocks {
         let mut events: BTreeMap<u64, Vec<EventBlock>> = BTreeMap::new();
         let mut streams = self.streams;
         if streams.is_empty() && !self.events.is_empty() {
-            // Events without any stream block belong to one that says nothing.
+            // Events without any stream block belong to a default one.
             streams.insert(0, StreamBlock::default());
         }
         for event in self.events {
@@ -471,8 +470,8 @@ impl Blocks {
     }
 }
 
-/// Where there are several streams, packets must say which they are of (CTF 1.8.3, section 5), and
-/// so must events.
+/// Checks that packets name their stream if there are several (CTF 1.8.3, section 5), and likewise
+/// events their class.
 fn not_told_apart(
     packet_header: Option<&StructClass>,
     streams: &[DraftStream],
@@ -504,7 +503,7 @@ fn not_told_apart(
     warnings
 }
 
-/// The link to a model, where CTF 2 has such things.
+/// The link to a model, as the attribute that CTF 2 would use.
 fn emf(uri: Option<String>) -> Attributes {
     let of = |uri| {
         vec![(
@@ -515,7 +514,7 @@ fn emf(uri: Option<String>) -> Attributes {
     Attributes(uri.map(|uri| Arc::new(of(uri))))
 }
 
-/// Gives the members their roles, and where one cannot have it, says where that is.
+/// Assigns roles to the members; an error has the position of the member that cannot have its role.
 fn with_roles(
     scope: Scope,
     class: Option<StructClass>,

@@ -1,5 +1,5 @@
-//! Where the parser is among the tokens: what is next, what was expected instead, which braces are
-//! open.
+//! The parser's position among the tokens: the next token, errors for unexpected ones, and the open
+//! braces.
 
 use super::ast::At;
 use super::lexer::{Token, TokenKind, tokens};
@@ -7,13 +7,13 @@ use crate::error::{MetadataError, Position};
 
 pub(super) type Parsed<T> = Result<T, MetadataError>;
 
-/// The tokens, and how far they are read. What is read from them is [`super::parser`]'s matter.
+/// The tokens and the position among them. The grammar is in [`super::parser`].
 pub(super) struct Parser {
     tokens: Vec<Token>,
     pub(super) next: usize,
-    /// How deep in types or parentheses.
+    /// Depth of nested types or parentheses.
     pub(super) nesting: u32,
-    /// The braces that are not closed yet, innermost last.
+    /// Positions of the open braces, innermost last.
     open: Vec<Position>,
 }
 
@@ -90,7 +90,7 @@ impl Parser {
             .checked_sub(1)
             .and_then(|last| self.tokens.get(last))
             .map(|token| token.position.line);
-        // What is missing is mostly missing where the line before ends, not where that is noticed.
+        // A missing token usually belongs at the end of the previous line.
         let hint = match before.filter(|line| wanted == "`;`" && *line < at.line) {
             Some(line) => format!("; it is missing at the end of line {line}"),
             None => String::new(),
@@ -98,7 +98,7 @@ impl Parser {
         MetadataError::new(at, format!("expected {wanted}, found {found}{hint}"))
     }
 
-    /// Skips an opening brace, if it is next.
+    /// Skips an opening brace if it is next.
     pub(super) fn eat_opening(&mut self) -> bool {
         let position = self.position();
         let found = self.eat("{");
@@ -116,8 +116,7 @@ impl Parser {
         }
     }
 
-    /// Skips the closing brace of the innermost open one, if it is next. The end of the text is an
-    /// error.
+    /// Skips a closing brace if it is next. The end of the text is an error.
     pub(super) fn eat_closing(&mut self) -> Parsed<bool> {
         if self.at_end() {
             return self.refuse(&format!(

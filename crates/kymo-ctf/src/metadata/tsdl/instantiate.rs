@@ -1,8 +1,8 @@
-//! Types in their place: from [`super::types`] to the field classes that streams are decoded by.
+//! Instantiates types: turns [`super::types`] into the field classes by which streams are decoded.
 //!
 //! A length or a tag becomes a [location](FieldLocation): absolute if the path begins with the name
-//! of a part of the packet (`stream.event.header.`), else the nearest field of that name read
-//! before.
+//! of a part of the packet (`stream.event.header.`), else of the nearest preceding field with that
+//! name.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,11 +17,10 @@ use crate::class::{
 use crate::error::{MetadataError, Position};
 use crate::metadata::EnvValue;
 
-/// Fields that a trace may describe. A text can ask for exponentially many by using a structure in
-/// a structure; this is where it ends.
+/// Limit on the fields of a trace: a text can describe exponentially many by nesting structures.
 const MAX_FIELDS: u32 = 1 << 19;
 
-/// Makes field classes; one for a whole trace, as fields are counted through.
+/// Builds field classes; one builder for the whole trace, so that the field limit applies to it.
 #[derive(Debug)]
 pub(crate) struct Instantiator {
     byte_order: ByteOrder,
@@ -40,7 +39,7 @@ impl Instantiator {
         }
     }
 
-    /// The class of a whole part, which must be a structure.
+    /// The class of a scope, which must be a structure.
     pub(crate) fn scope(&mut self, scope: Scope, of: &At<Rc<Type>>) -> Checked<StructClass> {
         match self.field(&of.value, of.position)? {
             FieldClass::Struct(class) => Ok(class),
@@ -116,7 +115,7 @@ impl Instantiator {
         }
     }
 
-    /// An integer of the environment, which may be the length of arrays.
+    /// An integer of the environment, which can give the length of arrays.
     fn env(&self, name: &str, at: Position) -> Checked<u64> {
         let value = self
             .env
@@ -190,7 +189,7 @@ trait StripPrefix {
 }
 
 impl StripPrefix for [String] {
-    /// What is left of a path after `prefix`, if anything is.
+    /// The rest of a path after `prefix`, if it is not empty.
     fn strip_prefix_of(&self, prefix: &[&str]) -> Option<&[String]> {
         let matches =
             self.len() > prefix.len() && self.iter().zip(prefix).all(|(have, want)| have == want);

@@ -1,11 +1,11 @@
 //! Text to tokens.
 //!
-//! Keywords are not told from other names here: TSDL has names of events, fields and clocks in many
-//! places where a keyword could not stand, so the parser decides.
+//! Keywords are ordinary names here: TSDL allows names in many places where no keyword can occur,
+//! so the parser decides.
 
 use crate::error::{MetadataError, Position};
 
-/// One token and where it begins.
+/// A token and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
@@ -27,7 +27,7 @@ pub(crate) enum TokenKind {
 }
 
 impl TokenKind {
-    /// How a message names this token.
+    /// The token as messages name it.
     pub(crate) fn describe(&self) -> String {
         match self {
             TokenKind::Name(name) => format!("`{name}`"),
@@ -61,7 +61,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, MetadataError> {
     }
 }
 
-/// White space to C, but not to [`char::is_ascii_whitespace`].
+/// White space in C, but not for [`char::is_ascii_whitespace`].
 const VERTICAL_TAB: char = '\u{b}';
 
 struct Lexer<'a> {
@@ -80,7 +80,7 @@ impl Lexer<'_> {
             Some(c) if c.is_ascii_digit() => self.number()?,
             Some(c) if c.is_ascii_alphabetic() || c == '_' || self.at_universal_name() => {
                 let name = self.identifier()?;
-                // Wide strings and characters mean the same here.
+                // Wide strings and characters are equal to plain ones.
                 match self.peek() {
                     Some('"') if name == "L" => self.text()?,
                     Some('\'') if name == "L" => self.character()?,
@@ -232,7 +232,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// What stands between two quotes, the first of which is next; `None` if the second is missing.
+    /// The text between two quotes, the first of which is next; `None` if the second is missing.
     fn quoted(&mut self, quote: char, bytes: &mut Vec<u8>) -> Option<Result<(), MetadataError>> {
         self.bump();
         loop {
@@ -255,7 +255,7 @@ impl Lexer<'_> {
         self.quoted('"', &mut bytes).ok_or_else(|| {
             MetadataError::new(start, "this string is not closed with `\"` on its line")
         })??;
-        // Octal and hexadecimal escapes give bytes; only together need they be text.
+        // Octal and hexadecimal escapes give bytes; only the whole string must be UTF-8.
         String::from_utf8(bytes)
             .map(TokenKind::Text)
             .map_err(|_| MetadataError::new(start, "the escapes of this string do not make UTF-8"))

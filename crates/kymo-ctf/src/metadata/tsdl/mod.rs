@@ -4,10 +4,10 @@
 //!
 //! 1. [`lexer`]: text to tokens;
 //! 2. [`parser`], by its [`cursor`]: tokens to the syntax tree of [`ast`];
-//! 3. [`types`]: names of types looked up in the scopes they were written in, attributes checked,
-//!    giving a tree that shares what aliases share;
-//! 4. [`instantiate`]: that tree at one place of the trace, where the fields that lengths and tags
-//!    refer to are known.
+//! 3. [`types`]: type names looked up in their scopes, attributes checked, giving a tree that
+//!    shares aliased types;
+//! 4. [`instantiate`]: that tree at one place in the trace, where the fields to which lengths and
+//!    tags refer are known.
 //!
 //! [`blocks`] drives the last two for the `trace`, `env`, `clock`, `stream` and `event` blocks.
 

@@ -8,11 +8,10 @@ use super::cursor::{Parsed, Parser};
 use super::lexer::TokenKind;
 use crate::error::MetadataError;
 
-/// Types may be nested this deep in one another, so that no text can exhaust the stack.
+/// Limit on nested types, so that no text can exhaust the stack.
 const MAX_NESTING: u32 = 48;
 
-/// Words that make up C's type names. They name types only through aliases, and several may stand
-/// together.
+/// Words of C's type names. They name types only through aliases, and several may form a name.
 pub(crate) const C_TYPE_WORDS: [&str; 12] = [
     "void",
     "char",
@@ -61,7 +60,7 @@ const KEYWORDS: [&str; 28] = [
     "_Imaginary",
 ];
 
-/// What types begin with that are no aliases.
+/// Words that begin a type other than an alias.
 const TYPE_CLASSES: [&str; 6] = [
     "integer",
     "floating_point",
@@ -71,7 +70,7 @@ const TYPE_CLASSES: [&str; 6] = [
     "variant",
 ];
 
-/// What stands outside of everything else.
+/// The top-level blocks.
 const BLOCKS: [&str; 6] = ["trace", "env", "clock", "stream", "event", "callsite"];
 
 /// Whether a word cannot be the name of a field.
@@ -101,21 +100,21 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Item>, MetadataError> {
     Ok(items)
 }
 
-/// A type before declarators.
+/// The type before declarators.
 struct Specifiers {
     of: At<TypeSpec>,
-    /// Whether the declarators are names of types.
+    /// Whether the declarators declare type names.
     typedef: bool,
 }
 
-/// What declarators give names to. Only fields can be bit-fields.
+/// What declarators name. Only fields can be bit-fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Fields,
     Types,
 }
 
-/// Whether this declares a type of its own by the name that it has.
+/// Whether this type specifier declares a named type.
 fn is_named_body(of: &TypeSpec) -> bool {
     matches!(
         of,
@@ -135,13 +134,13 @@ fn is_named_body(of: &TypeSpec) -> bool {
     )
 }
 
-/// Whether `words` are some of C's.
+/// Whether all `words` are C type words.
 fn is_c_type(words: &str) -> bool {
     words.split(' ').all(|word| C_TYPE_WORDS.contains(&word))
 }
 
 impl Parser {
-    /// Refuses a block that begins where none can: mostly a brace is missing before it.
+    /// Refuses a block in the wrong place; usually a brace is missing before it.
     fn refuse_block(&self, name: &At<String>) -> Parsed<()> {
         if !self.is("{") || !BLOCKS.contains(&name.value.as_str()) {
             return Ok(());
@@ -216,7 +215,7 @@ impl Parser {
         Ok(statements)
     }
 
-    /// Whether a declaration begins here, and not an assignment to something of that name.
+    /// Whether a declaration begins here, rather than an assignment to an attribute of that name.
     fn starts_declaration(&self) -> bool {
         const WORDS: [&str; 9] = [
             "typealias",
@@ -267,7 +266,7 @@ impl Parser {
         self.expect(";")
     }
 
-    /// What follows `typealias`: a type, perhaps a pointer to it or an array of it, and its new
+    /// Parses a declaration after `typealias`: a type, possibly a pointer or array, and the new
     /// name.
     fn typealias(&mut self) -> Parsed<Declaration> {
         let of = self.type_spec()?;
@@ -275,7 +274,7 @@ impl Parser {
         let dimensions = self.dimensions()?;
         self.expect(":=")?;
         while self.eat_word("const") {}
-        // `struct page *` is a name too.
+        // `struct page *` is a valid alias, too.
         let tagged = ["struct", "enum", "variant"]
             .into_iter()
             .find(|word| self.eat_word(word));
@@ -297,8 +296,7 @@ impl Parser {
         })
     }
 
-    /// A type and what may stand around it: `const`, and `typedef`, which C allows at any place
-    /// among the words of a type.
+    /// Parses a type with `const` and `typedef`, which C allows anywhere among the words of a type.
     fn specifiers(&mut self) -> Parsed<Specifiers> {
         let mut typedef = self.typedef_or_const();
         let mut of = self.type_spec()?;
@@ -319,7 +317,7 @@ impl Parser {
         }
     }
 
-    /// Skips all `typedef` and `const` that are next; whether there was a `typedef`.
+    /// Skips any `typedef` and `const` here; returns whether there was a `typedef`.
     fn typedef_or_const(&mut self) -> bool {
         let mut typedef = false;
         loop {
@@ -331,7 +329,7 @@ impl Parser {
         }
     }
 
-    /// The name that an alias gets: one name, or several of C's type words.
+    /// Parses the name of an alias: one name, or several C type words.
     fn type_name(&mut self) -> Parsed<At<String>> {
         while self.eat_word("const") {}
         let mut name = self.name("the name of a type")?;
@@ -350,7 +348,7 @@ impl Parser {
         Ok(name)
     }
 
-    /// How many stars are next.
+    /// Skips stars; returns their number.
     fn stars(&mut self) -> usize {
         let mut stars = 0;
         while self.eat("*") {
@@ -404,7 +402,7 @@ impl Parser {
         })
     }
 
-    /// What `inner` reads, in parentheses.
+    /// Parses `inner` in parentheses.
     fn parenthesised<T>(&mut self, inner: fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.nesting >= MAX_NESTING {
             return self.refuse(&format!(
@@ -522,8 +520,7 @@ impl Parser {
         }
     }
 
-    /// The type that an enumeration is stored as: an integer or an alias of one, behind which the
-    /// labels follow.
+    /// Parses the integer type, or its alias, as which an enumeration is stored.
     fn container(&mut self) -> Parsed<At<TypeSpec>> {
         while self.eat_word("const") {}
         let of = match self.token() {
@@ -709,7 +706,7 @@ impl Parser {
         }
     }
 
-    /// A name, perhaps in parentheses, and the brackets in these.
+    /// Parses a name, possibly in parentheses, and the brackets inside them.
     fn direct_declarator(&mut self) -> Parsed<(At<String>, Vec<At<Length>>)> {
         if self.is("(") {
             return self.parenthesised(|parser| {
@@ -732,7 +729,7 @@ impl Parser {
         Ok((name, Vec::new()))
     }
 
-    /// The brackets that are next, and what is in them.
+    /// Parses the array brackets here.
     fn dimensions(&mut self) -> Parsed<Vec<At<Length>>> {
         let mut dimensions = Vec::new();
         while self.eat("[") {

@@ -1,9 +1,8 @@
-//! Types by name: looks up what the text names, in the scope where it is named, and checks every
-//! attribute.
+//! Resolves type names in their scopes and checks every attribute.
 //!
-//! The result shares what aliases share, so its size is that of the text. It still says `native`
-//! where the trace's byte order is meant, and lengths and tags are still paths: both depend on
-//! where a type is used ([`super::instantiate`]).
+//! The result shares aliased types, so its size is proportional to the text. Byte orders may still
+//! be `native`, and lengths and tags are still paths: both depend on where a type is used
+//! ([`super::instantiate`]).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,8 +16,7 @@ use super::parser::C_TYPE_WORDS;
 use crate::class::{Base, ByteOrder, Encoding, Mapping, Unit};
 use crate::error::{MetadataError, Position};
 
-/// Types may lead through this many others, aliases included, so that no text can exhaust the
-/// stack.
+/// Limit on the depth of types, aliases included, so that no text can exhaust the stack.
 const MAX_DEPTH: u32 = 64;
 
 /// A type whose names are resolved.
@@ -29,7 +27,7 @@ pub(crate) struct Type {
 }
 
 impl Type {
-    /// Whether this is a variant, or an array of some, that does not say what selects its option.
+    /// Whether this is a variant without a tag, or an array of such variants.
     fn lacks_tag(&self) -> bool {
         match &self.kind {
             TypeKind::Variant { tag, .. } => tag.is_none(),
@@ -38,7 +36,7 @@ impl Type {
         }
     }
 
-    /// Where the first member of this name is declared, here or in what is nested.
+    /// Position of the first member of this name, including nested ones.
     pub(crate) fn member_position(&self, name: &str) -> Option<Position> {
         let members = match &self.kind {
             TypeKind::Struct { members, .. }
@@ -69,7 +67,7 @@ pub(crate) enum TypeKind {
         integer: IntegerType,
         mappings: Arc<[Mapping]>,
     },
-    /// `body` tells one body of a structure in the text from all others.
+    /// `body` is the unique number of the structure's body in the text.
     Struct {
         members: Vec<MemberType>,
         align: u32,
@@ -85,8 +83,8 @@ pub(crate) enum TypeKind {
     },
 }
 
-/// A length or tag, and the body of a structure that it was written in (0: none), where the lookup
-/// of a relative path begins.
+/// A length or tag, with the number of the structure body in which it was written (0: none). The
+/// lookup of a relative path begins there.
 #[derive(Debug, Clone)]
 pub(crate) struct Reference<T> {
     pub(crate) at: At<T>,
@@ -102,7 +100,7 @@ pub(crate) struct IntegerType {
     pub(crate) base: Base,
     pub(crate) encoding: Encoding,
     pub(crate) clock: Option<At<Arc<str>>>,
-    /// What a bit-field of C was cut from.
+    /// The storage unit of a C bit-field.
     pub(crate) unit: Option<Unit>,
 }
 
@@ -124,7 +122,7 @@ pub(crate) struct MemberType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Space {
     Alias,
-    /// Types of C whatever the order of their words, by [`canonical`] names.
+    /// C types by [`canonical`] names, which do not depend on the order of the words.
     CType,
     Struct,
     Enum,
@@ -142,15 +140,14 @@ impl Space {
     }
 }
 
-/// The scopes that are open at one place of the text, innermost last.
+/// The open scopes, innermost last.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
     scopes: Vec<HashMap<(Space, String), Rc<Type>>>,
-    /// How many bodies of structures there were, and which are open, innermost last.
+    /// Number of structure bodies so far, and the open ones, innermost last.
     bodies: u32,
     open_bodies: Vec<u32>,
-    /// The clocks that integers are mapped to, in the order of the text. Their blocks may come
-    /// later.
+    /// Clocks to which integers are mapped, in the order of the text. Their blocks may come later.
     clocks: Vec<At<Arc<str>>>,
 }
 
@@ -164,12 +161,12 @@ impl Scopes {
         }
     }
 
-    /// The clocks that integers are mapped to, in the order of the text.
+    /// Clocks to which integers are mapped, in the order of the text.
     pub(crate) fn clocks(&self) -> &[At<Arc<str>>] {
         &self.clocks
     }
 
-    /// Runs `inside` with one more scope.
+    /// Runs `inside` in a nested scope.
     pub(crate) fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Checked<T>) -> Checked<T> {
         self.scopes.push(HashMap::new());
         let result = inside(self);
@@ -201,7 +198,7 @@ impl Scopes {
 
     fn find(&self, space: Space, name: &str, at: Position) -> Checked<Rc<Type>> {
         let key = (space, name.to_owned());
-        // A type of C may be named by the same words in another order.
+        // A C type may be named by the same words in another order.
         let other = canonical(name)
             .filter(|_| space == Space::Alias)
             .map(|words| (Space::CType, words));
@@ -233,8 +230,8 @@ impl Scopes {
         }
     }
 
-    /// The type before some declarators, unless all of these are pointers: then it need not be
-    /// defined.
+    /// The type before some declarators; `None` if all of them are pointers, as the type then need
+    /// not be defined.
     fn base(&mut self, spec: &At<TypeSpec>, names: &[Declarator]) -> Checked<Option<Rc<Type>>> {
         let needed = names.iter().any(|declarator| declarator.stars == 0);
         if needed {
@@ -244,8 +241,8 @@ impl Scopes {
         }
     }
 
-    /// The type of one declarator: with stars an alias, with `:N` a bit-field, with brackets an
-    /// array.
+    /// The type of one declarator: an alias if it has stars, a bit-field if `:N`, an array if
+    /// brackets.
     fn declared(
         &mut self,
         base: Option<&Rc<Type>>,
@@ -292,12 +289,12 @@ impl Scopes {
         arrays(&of, &declarator.dimensions, at, self.body())
     }
 
-    /// The innermost open body of a structure.
+    /// The innermost open structure body.
     fn body(&self) -> u32 {
         self.open_bodies.last().copied().unwrap_or(0)
     }
 
-    /// The type that `spec` means here. A named body is also defined in the innermost scope.
+    /// Resolves `spec` in the open scopes. A named body is also defined in the innermost scope.
     pub(crate) fn resolve(&mut self, spec: &At<TypeSpec>) -> Checked<Rc<Type>> {
         let position = spec.position;
         match &spec.value {
@@ -321,7 +318,7 @@ impl Scopes {
                 };
                 let (container, at) = match container {
                     Some(container) => (self.resolve(container)?, container.position),
-                    // C's rule: an enumeration without a type of its own is an `int`.
+                    // As in C, an enumeration without a type is an `int`.
                     None => (self.find(Space::Alias, "int", position)?, position),
                 };
                 let TypeKind::Integer(integer) = &container.kind else {
@@ -387,7 +384,7 @@ impl Scopes {
                 None => {
                     let found = self.named(Space::Variant, name.as_ref(), position)?;
                     match (tag, &found.kind) {
-                        // A variant that was declared without a tag gets it where it is used.
+                        // A variant that was declared without a tag gets one where it is used.
                         (Some(tag), TypeKind::Variant { tag: None, options }) => {
                             let tag = Some(Reference {
                                 at: tag.clone(),
@@ -407,7 +404,7 @@ impl Scopes {
         }
     }
 
-    /// What `struct NAME` and its like stand for.
+    /// Resolves `struct NAME`, `enum NAME` or `variant NAME`.
     fn named(&self, space: Space, name: Option<&At<String>>, at: Position) -> Checked<Rc<Type>> {
         let (name, at) = name.map_or(("", at), |name| (&name.value, name.position));
         self.find(space, name, at)
@@ -468,8 +465,8 @@ impl Scopes {
     }
 }
 
-/// The name to show for a declared one. TSDL puts an underscore before names that might be
-/// keywords; one is taken off.
+/// The name to show for a declared name: without one leading underscore, by which TSDL avoids
+/// keywords.
 pub(crate) fn shown_name(name: &str) -> &str {
     match name.strip_prefix('_') {
         Some(rest) if !rest.is_empty() => rest,
@@ -477,15 +474,15 @@ pub(crate) fn shown_name(name: &str) -> &str {
     }
 }
 
-/// A name for types of C that all their spellings share: `unsigned`, `unsigned int` and
-/// `int unsigned` are one type. `None` for other names, and for pointers.
+/// The canonical name of a C type: `unsigned`, `unsigned int` and `int unsigned` are the same type.
+/// `None` for other names and for pointers.
 fn canonical(name: &str) -> Option<String> {
     let mut words: Vec<&str> = name.split(' ').collect();
     if !words.iter().all(|word| C_TYPE_WORDS.contains(word)) {
         return None;
     }
     let has = |wanted: &str| words.contains(&wanted);
-    // `signed` says nothing but of a `char`, and `int` nothing beside other words; alone, either is
+    // `signed` matters only for `char`, and `int` is redundant beside other words; alone, either is
     // an `int`.
     let (is_char, is_long, is_double) = (
         has("char"),
@@ -547,7 +544,7 @@ fn arrays(
         })
 }
 
-/// `name : bits`: the integer in so many bits, packed into units of its type.
+/// `name : bits`: an integer of this many bits, packed into units of its type.
 fn bit_field(base: &Rc<Type>, bits: &At<u64>) -> Checked<Rc<Type>> {
     let TypeKind::Integer(integer) = &base.kind else {
         return Err(MetadataError::new(
@@ -669,8 +666,8 @@ fn string(given: &[Assignment]) -> Checked<()> {
 
 fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
     attributes::refuse_repeated(&given.iter().collect::<Vec<_>>())?;
-    // All basic types but integers of other sizes are on bytes unless they say otherwise (CTF 1.8.3, section
-    // 4.1.2).
+    // Basic types are byte-aligned by default, except integers whose size is not a multiple of 8
+    // bits (CTF 1.8.3, section 4.1.2).
     let (mut exponent, mut mantissa, mut byte_order, mut alignment) = (None, None, None, 8);
     for attribute in given {
         match attribute.name.value.as_str() {
@@ -713,8 +710,8 @@ fn float(given: &[Assignment], position: Position) -> Checked<FloatType> {
     })
 }
 
-/// Labels and their ranges. A label for values that the integer cannot have is never shown; tracers
-/// write such labels (-1 of an integer without a sign), and their traces are read.
+/// Labels and their ranges. Labels for values that the integer cannot hold are accepted, because
+/// tracers write them (-1 of an unsigned integer); they are never shown.
 fn mappings(enumerators: &[Enumerator]) -> Checked<Arc<[Mapping]>> {
     let mut next = 0;
     let mut mappings = Vec::new();

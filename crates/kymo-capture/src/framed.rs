@@ -1,5 +1,5 @@
-//! A trace that comes in frames, channel by channel, written to a directory that is a trace at
-//! every moment.
+//! Writes a trace that arrives in frames, channel by channel, to a directory that is a valid trace
+//! at every moment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,40 +13,39 @@ use crate::packet_file::{HEADER_BYTES, PacketFile};
 use crate::packet_header::PacketHeader;
 use crate::region::publish_metadata;
 
-/// A guest that claims to have more channels is not believed: 4,096 CPUs.
+/// Limit on the channel numbers of a guest: those of 4,096 CPUs.
 const MAX_CHANNELS: u32 = 1 + 2 * 4096;
 
-/// How metadata begins (CTF 1.8.3, 7.3.2).
+/// The beginning of metadata (CTF 1.8.3, section 7.3.2).
 const BEGINNING: &[u8] = b"/* CTF 1.8";
 
-/// What came over a line.
+/// Result of receiving a trace over a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// The [`flags`] in effect, as the guest said; `None` if it never opened a session.
+    /// The [`flags`] in effect, as reported by the guest; `None` if it never opened a session.
     pub flags: Option<u32>,
-    /// Packets in the trace, and bytes of all that was sent of channels.
+    /// Packets in the trace.
     pub packets: u64,
-    /// See `packets`.
+    /// Bytes received of all channels.
     pub bytes: u64,
-    /// CPUs of which there is anything.
+    /// CPUs with data in the trace.
     pub cpus: u32,
-    /// Events that the kernel says it lost, by the packets that arrived.
+    /// Lost events, as reported in the packets that arrived.
     pub discarded: u64,
-    /// What the guest said at its end; `None` if it never did.
+    /// The guest's totals at its end; `None` if it sent none.
     pub closed: Option<Diagnostics>,
-    /// What was wrong with the line.
+    /// Transmission faults.
     pub faults: Faults,
-    /// Places where what a channel sent was no packet, or the rest of one was missing; it was left
-    /// out.
+    /// Pieces of channels that were left out because they were not a packet or incomplete.
     pub broken: u64,
-    /// The guest opened another session after this one, which is not in the trace.
+    /// Whether the guest opened another session after this one, which is not in the trace.
     pub another_session: bool,
-    /// Nothing of the metadata came, so that the rest cannot be read.
+    /// Whether the metadata is missing, so that the trace cannot be read.
     pub no_metadata: bool,
 }
 
 impl Received {
-    /// How channels are numbered, for as many CPUs as there may be.
+    /// The numbering of channels, for the largest number of CPUs.
     fn numbered(&self) -> ChannelSet {
         ChannelSet {
             cpus: u32::MAX,
@@ -54,29 +53,29 @@ impl Received {
         }
     }
 
-    /// Whether the ring reuses its oldest packets.
+    /// Whether the ring overwrites its oldest packets.
     pub fn is_rolling(&self) -> bool {
         self.flags.is_some_and(|flags| flags & flags::ROLLING != 0)
     }
 
-    /// Whether all that was sent is there.
+    /// Whether everything that was sent has arrived.
     pub fn is_whole(&self) -> bool {
         !self.faults.any() && self.broken == 0 && !self.no_metadata && self.closed.is_some()
     }
 }
 
-/// One channel but the metadata.
+/// A channel other than the metadata.
 #[derive(Debug)]
 struct Channel {
     file: PacketFile,
-    /// Bytes that are no whole packet yet.
+    /// Bytes of an incomplete packet.
     waiting: Vec<u8>,
-    /// Something is missing: nothing is used before a packet begins with a frame.
+    /// Whether data is missing: nothing is used until a frame begins with a packet.
     lost: bool,
     discarded: u64,
 }
 
-/// Takes the bytes of a line, and writes the trace that they carry.
+/// Writes the trace that the bytes of a line carry.
 #[derive(Debug)]
 pub(crate) struct FramedTrace {
     out: PathBuf,
@@ -84,16 +83,16 @@ pub(crate) struct FramedTrace {
     written: Channels,
 }
 
-/// The files, and what is not yet in them.
+/// The channels' files, and the data that is not yet in them.
 #[derive(Debug)]
 struct Channels {
     out: PathBuf,
     metadata: Vec<u8>,
-    /// Bytes of it that are in the file.
+    /// Bytes of the metadata that are in the file.
     published: usize,
-    /// Something is missing that may have been metadata.
+    /// Whether missing frames may have been metadata.
     gap: bool,
-    /// A piece of the metadata is missing: it is of no use.
+    /// Whether a piece of the metadata is missing, which makes it useless.
     metadata_lost: bool,
     channels: BTreeMap<u32, Channel>,
     uuid: Option<[u8; 16]>,
@@ -124,7 +123,7 @@ impl FramedTrace {
         &self.out
     }
 
-    /// Takes what has arrived.
+    /// Processes bytes that have arrived.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         let written = &mut self.written;
         self.frames.take(bytes, |message| written.message(message))
@@ -135,17 +134,17 @@ impl FramedTrace {
         self.written.received.flags.is_some() || self.written.received.bytes > 0
     }
 
-    /// Whether it said that that was all.
+    /// Whether the guest reported the end of the trace.
     pub(crate) fn is_closed(&self) -> bool {
         self.written.received.closed.is_some()
     }
 
-    /// Bytes of channels that have come.
+    /// Bytes received of all channels.
     pub(crate) fn bytes(&self) -> u64 {
         self.written.received.bytes
     }
 
-    /// Nothing more will come.
+    /// Ends the trace: no more bytes will arrive.
     pub(crate) fn finish(mut self) -> io::Result<Received> {
         let written = &mut self.written;
         self.frames.end(|message| written.message(message))?;
@@ -186,7 +185,7 @@ impl Channels {
             }
             Message::Open(open) => self.received.flags = Some(open.flags),
             Message::Gap => {
-                // Of which channel, nobody knows.
+                // The lost frames may be of any channel.
                 self.gap = true;
                 for channel in self.channels.values_mut() {
                     self.received.broken += u64::from(!channel.waiting.is_empty());
@@ -196,7 +195,7 @@ impl Channels {
             }
             Message::Data { channel: 0, bytes } => {
                 self.received.bytes += bytes.len() as u64;
-                // Where it begins, nothing of it was missing before.
+                // If the frame holds the beginning of the metadata, nothing before it is missing.
                 let lost = std::mem::take(&mut self.gap)
                     && !bytes.is_empty()
                     && !bytes.starts_with(BEGINNING);
@@ -218,7 +217,7 @@ impl Channels {
         Ok(())
     }
 
-    /// Writes what there is of the metadata, which no reader finds in part.
+    /// Publishes the metadata received so far; readers never see a partial update.
     fn publish(&mut self) -> io::Result<()> {
         if self.published == self.metadata.len() || self.metadata_lost {
             return Ok(());
@@ -234,7 +233,7 @@ impl Channels {
         let channel = match self.channels.entry(number) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                // `message` takes no number that is not a CPU's channel.
+                // `message` accepts only numbers of CPU channels.
                 let name = numbered
                     .get(number)
                     .unwrap_or(ChannelId::Metadata)
@@ -260,8 +259,8 @@ impl Channels {
         while rest.len() >= HEADER_BYTES {
             let head = PacketHeader::read(rest).filter(|head| {
                 let uuid = *self.uuid.get_or_insert(head.uuid);
-                // Of this trace and of this channel: another one's would end the stream for its
-                // readers.
+                // Accept only packets of this trace and channel: any other would end the stream for
+                // its readers.
                 let first = ChannelKind::from_number(head.kind)
                     .map(|kind| u64::from(kind == ChannelKind::Events));
                 uuid == head.uuid
@@ -296,8 +295,8 @@ mod tests {
     /// CPU 0's events.
     const EVENTS: u32 = 2;
 
-    /// A guest that sends these frames, numbered as they stand here; those of `lost` do not arrive.
-    /// Gives what was sent and the numbers of the packets in the file.
+    /// Receives these frames, numbered in this order, without those in `lost`. Returns the result
+    /// and the numbers of the packets in the file.
     fn received(
         name: &str,
         frames: &[(Kind, u32, Vec<u8>)],
@@ -329,7 +328,7 @@ mod tests {
         (received, found, metadata)
     }
 
-    /// Metadata in two frames, packets 0 to 5 in frames of 100 bytes, the end.
+    /// Metadata in two frames, packets 0 to 5 in frames of 100 bytes, and the end.
     fn frames() -> Vec<(Kind, u32, Vec<u8>)> {
         let mut frames = vec![
             (
@@ -345,7 +344,7 @@ mod tests {
             (Kind::Data, 0, b"/* CTF 1.8 */ trace".to_vec()),
             (Kind::Data, 0, b" {};".to_vec()),
         ];
-        // Packets of 120 bytes and one of 4,000, so that the frames cut them where they like.
+        // Packets of 120 bytes and one of 4,000, so that frames split them at various places.
         let bytes: Vec<u8> = (0..6)
             .flat_map(|number| packet(number, if number == 3 { 4000 } else { 120 }))
             .collect();

@@ -1,69 +1,70 @@
-//! Frames from a line, in order or counted. Bytes come in, messages go out: no file or socket is
-//! touched here.
+//! Decodes frames from a line; missing ones are counted. Takes bytes and delivers messages, without
+//! files or sockets.
 
 use kymo::Diagnostics;
 use kymo::wire::{self, Arrived, Frame, Kind, Open};
 
-/// What the sender says.
+/// A message of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
     /// A session was opened.
     Open(Open),
     /// The next bytes of a channel.
     Data {
-        /// Which, as [`kymo::Recorder`] numbers them.
+        /// The channel, as [`kymo::Recorder`] numbers them.
         channel: u32,
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// Frames are missing here: of any channel.
+    /// Frames of unknown channels are missing here.
     Gap,
-    /// That was all.
+    /// The end of the trace.
     Close(Diagnostics),
 }
 
-/// What was wrong with a line.
+/// Faults of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Stretches in which no frame could be made out.
+    /// Stretches of bytes in which no frame was found.
     pub damaged: u64,
-    /// Bytes of them.
+    /// Bytes in these stretches.
     pub damaged_bytes: u64,
-    /// Frames that are missing, by the numbers of those that came.
+    /// Missing frames, according to the numbers of the others.
     pub missing: u64,
-    /// Frames that came again or too late, or make no sense; they were left out.
+    /// Frames that were duplicated, late or malformed, and were left out.
     pub unexpected: u64,
 }
 
 impl Faults {
-    /// Whether there were any.
+    /// Whether there were any faults.
     pub fn any(&self) -> bool {
         *self != Faults::default()
     }
 }
 
-/// Puts frames together, and counts what is wrong with the line.
+/// Assembles frames and counts faults.
 #[derive(Debug, Default)]
 pub struct FrameReader {
-    /// What has arrived and is in no frame yet.
+    /// Bytes that have arrived and are not part of a frame yet.
     waiting: Vec<u8>,
-    /// The number that the next frame should have.
+    /// The expected number of the next frame.
     next: u32,
-    /// Inside of a stretch that is no frame.
+    /// Whether the position is inside a damaged stretch.
     lost: bool,
     faults: Faults,
 }
 
 impl FrameReader {
-    /// What was wrong so far.
+    /// The faults so far.
     pub fn faults(&self) -> Faults {
         self.faults
     }
 
-    /// Takes what has arrived; `deliver` gets each message as soon as it is whole.
+    /// Processes bytes that have arrived; passes each message to `deliver` as soon as it is
+    /// complete.
     ///
     /// # Errors
-    /// Those of `deliver`; what it had got is gone then.
+    /// Those of `deliver`; the message is then lost.
     pub fn take<E>(
         &mut self,
         bytes: &[u8],
@@ -73,11 +74,10 @@ impl FrameReader {
         self.parse(false, deliver)
     }
 
-    /// Nothing more will come: frames behind one that is cut short or has lost its length are found
-    /// now.
+    /// Ends the line: finds frames after one that is truncated or has a wrong length.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// The errors of [`take`](Self::take).
     pub fn end<E>(&mut self, deliver: impl FnMut(Message<'_>) -> Result<(), E>) -> Result<(), E> {
         self.parse(true, deliver)
     }
@@ -99,7 +99,7 @@ impl FrameReader {
                     continue;
                 }
                 Arrived::Need(_) if !ended => break,
-                // It is cut short, or its length is wrong and others stand in it.
+                // The frame is truncated, or its length is wrong and it contains others.
                 Arrived::Need(_) => 1,
                 Arrived::Damage(bytes) => bytes,
             };
@@ -125,7 +125,7 @@ impl FrameReader {
             Kind::Close => wire::diagnostics(frame.payload).map(Message::Close),
             Kind::Stop => None,
         };
-        // A program that runs again counts anew.
+        // A restarted program numbers its frames anew.
         let again = frame.kind == Kind::Open && frame.number == 0;
         let ahead = if again {
             0
@@ -157,7 +157,7 @@ mod tests {
         frame(Kind::Data, 1, number, &number.to_le_bytes())
     }
 
-    /// What comes of a line that arrives in pieces of `step` bytes: the numbers in the data,
+    /// Reads a line that arrives in pieces of `step` bytes; returns the numbers in the data,
     /// `u32::MAX` for a gap.
     fn through(line: &[u8], step: usize) -> (Vec<u32>, Faults) {
         let mut reader = FrameReader {
@@ -233,7 +233,7 @@ mod tests {
                 }
             )
         );
-        // Numbers begin again after the last one there is.
+        // Numbers wrap after the largest one.
         let line = [data(u32::MAX - 1), data(u32::MAX), data(0), data(2)].concat();
         let (seen, faults) = through(&line, 7);
         assert_eq!(
@@ -269,7 +269,7 @@ mod tests {
                 }
             )
         );
-        // But a sender that opens anew counts anew.
+        // But a sender that opens a session numbers its frames anew.
         let open = frame(
             Kind::Open,
             0,

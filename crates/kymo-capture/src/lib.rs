@@ -1,18 +1,17 @@
-//! Where traces come from: a guest's memory while it runs, what is left of it, or what the guest
-//! sends; and the writer of trace directories that all of them use.
+//! Captures traces from a running guest's memory, from a memory image, or from what a guest sends,
+//! and writes them to trace directories.
 //!
-//! - [`TraceWriter`] writes a region's channels as a CTF trace directory, which is whole at every
+//! - [`TraceWriter`] writes a region's channels as a CTF trace directory, which is valid at every
 //!   moment.
-//! - [`source`] has what a trace is taken from, a file each, behind one trait.
-//! - [`record`] drains a machine that it starts; [`attach`] one that runs already; [`recover`] a
-//!   dead one.
-//! - [`qemu`] starts a machine whose RAM is a file, with a port if need be; [`locate`] finds the
+//! - [`source`] has the sources of traces, one per file, behind one trait.
+//! - [`record`] drains a machine that it starts, [`attach`] a running one, [`recover`] a dead one.
+//! - [`qemu`] starts a machine whose RAM is a file, with a port if needed; [`locate`] finds the
 //!   region in a RAM file, a raw dump or an ELF core.
-//! - [`framed`] and [`frames`] put together what a guest sends, and count what is wrong with it.
+//! - [`framed`] and [`frames`] assemble what a guest sends, and count its faults.
 //!
-//! A machine whose memory is read is never asked for anything, and never stopped.
+//! Reading a machine's memory never needs its cooperation and never stops it.
 //!
-//! Without the feature `machines` there is only [`TraceWriter`]: for programs that record
+//! Without the feature `machines`, the crate only has [`TraceWriter`], for programs that record
 //! themselves.
 #![deny(missing_docs)]
 

@@ -1,12 +1,12 @@
-//! A file of CTF packets that a kill of this program cannot tear.
+//! A file of CTF packets that stays valid even if this program is killed during a write.
 //!
-//! What is written at once and lies in one page of the file is there as a whole or not at all. A
-//! packet that fits into what is left of the last page goes there; else that page is filled first,
-//! by padding of its last packet, written anew. A packet of several pages gets pages of its own:
-//! they become empty packets first, then one empty packet that is as long, then its padding is
-//! overwritten with what belongs there, and last of all its first page with the true header.
+//! A single write within one page of the file is atomic. A packet that fits into the rest of the
+//! last page is appended there; otherwise that page is filled first, by rewriting its last packet
+//! with padding. A packet of several pages gets its own pages: these first become empty packets,
+//! then one empty packet of the full length, then its padding is overwritten with the content, and
+//! finally its first page with the real header.
 //!
-//! A packet that fills its page may be written again, in place, as records come to it.
+//! A packet that fills its page may be rewritten in place as records are added.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -14,9 +14,9 @@ use std::path::Path;
 
 use kymo::ctf::packet::HEADER_WORDS;
 
-/// Bytes that reach a file together or not at all.
+/// Size of an atomic write, in bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;
-/// Bytes of a packet's header and context, as [`kymo::ctf::packet`] writes them.
+/// Bytes of a packet's header and context, as written by [`kymo::ctf::packet`].
 pub(crate) const HEADER_BYTES: usize = 4 * HEADER_WORDS;
 
 // Places in the header, in bytes.
@@ -36,11 +36,11 @@ pub(crate) fn set(bytes: &mut [u8], at: usize, value: u64) {
     }
 }
 
-/// Storage that can be written and cut off: a file.
+/// Storage that can be written and truncated: a file.
 pub(crate) trait Medium {
-    /// Writes bytes of one page of the file.
+    /// Writes bytes within one page of the file.
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts the file off at this length.
+    /// Truncates the file to this length.
     fn cut(&mut self, len: u64) -> io::Result<()>;
 }
 
@@ -54,18 +54,18 @@ impl Medium for File {
     }
 }
 
-/// A stream file: whole packets at every moment.
+/// A stream file, which consists of whole packets at every moment.
 #[derive(Debug)]
 pub(crate) struct PacketFile<M = File> {
     file: M,
-    /// Its length, all of it whole packets.
+    /// Length of the file, all of it whole packets.
     len: u64,
-    /// The last packet, as long as its page has room.
+    /// The last packet, while its page has room.
     last: Vec<u8>,
 }
 
 impl PacketFile {
-    /// A new, empty file.
+    /// Creates an empty file.
     pub(crate) fn create(path: &Path) -> io::Result<PacketFile> {
         Ok(PacketFile::new(
             OpenOptions::new().write(true).create_new(true).open(path)?,
@@ -82,7 +82,7 @@ impl<M: Medium> PacketFile<M> {
         }
     }
 
-    /// Puts a packet at the end. It is a whole one, with header and context.
+    /// Appends a whole packet, with header and context.
     pub(crate) fn append(&mut self, packet: &[u8]) -> io::Result<()> {
         let page = PAGE_BYTES as u64;
         let room = (page - self.len % page) as usize;
@@ -99,7 +99,7 @@ impl<M: Medium> PacketFile<M> {
         Ok(())
     }
 
-    /// Writes the last packet anew, which filled its page and fills it now.
+    /// Rewrites the last packet, which must fill its page before and after.
     pub(crate) fn replace_last(&mut self, packet: &[u8]) -> io::Result<()> {
         let start = self.len - self.last.len() as u64;
         self.write(start, packet)?;
@@ -108,7 +108,7 @@ impl<M: Medium> PacketFile<M> {
         Ok(())
     }
 
-    /// Pads the last packet to the end of its page, of which `room` bytes are left.
+    /// Pads the last packet to the end of its page, in which `room` bytes are left.
     fn fill_page(&mut self, room: usize) -> io::Result<()> {
         if room == PAGE_BYTES {
             return Ok(());
@@ -120,7 +120,7 @@ impl<M: Medium> PacketFile<M> {
         let bits = 8 * padded.len() as u64;
         set(&mut padded, SIZE, bits);
         if let Err(error) = self.write(start, &padded) {
-            // It stays as it was, if that can be had.
+            // Try to restore the previous content.
             let _ = self.file.write_at(start, &last);
             return Err(error);
         }
@@ -128,7 +128,7 @@ impl<M: Medium> PacketFile<M> {
         Ok(())
     }
 
-    /// A packet of several pages, at the beginning of one.
+    /// Appends a packet of several pages, at the beginning of a page.
     fn append_pages(&mut self, packet: &[u8]) -> io::Result<()> {
         let mut whole = packet.to_vec();
         whole.resize(packet.len().next_multiple_of(PAGE_BYTES), 0);
@@ -162,8 +162,7 @@ impl<M: Medium> PacketFile<M> {
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_at(at, bytes).inspect_err(|_| {
-            // The disk is full, say: a packet must not stay there in part. If it has to, nothing
-            // can be done.
+            // For example, the disk is full. Try to remove the partial packet.
             let _ = self.file.cut(self.len);
         })
     }
@@ -176,7 +175,7 @@ pub(crate) mod tests {
     use crate::packet_header::PacketHeader;
     use kymo::ctf::packet::MAGIC;
 
-    /// A packet of `len` bytes with this number, full of it: of CPU 0's events.
+    /// A packet of CPU 0's events with `len` bytes, filled with its number.
     pub(crate) fn packet(number: u64, len: usize) -> Vec<u8> {
         let mut packet = vec![number as u8 | 1; len];
         packet[..HEADER_BYTES].fill(0);
@@ -189,8 +188,8 @@ pub(crate) mod tests {
         packet
     }
 
-    /// Takes a file apart: number and content of each packet; `None` where it is not packets from
-    /// end to end.
+    /// Splits a file into the numbers and contents of its packets; `None` if it does not consist of
+    /// whole packets.
     pub(crate) fn packets(mut bytes: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
         let mut all = Vec::new();
         while !bytes.is_empty() {
@@ -206,7 +205,7 @@ pub(crate) mod tests {
         Some(all)
     }
 
-    /// A file whose every state is looked at; it takes no more than `room` bytes.
+    /// A file that checks its state after every write; it holds at most `room` bytes.
     struct Watched {
         bytes: Vec<u8>,
         room: usize,
@@ -214,8 +213,8 @@ pub(crate) mod tests {
     }
 
     impl Watched {
-        /// In every state, it is the packets that were written before, and perhaps the next one, or
-        /// empty ones in its place.
+        /// Checks that the file holds the packets written so far, optionally followed by the next
+        /// one or by empty packets in its place.
         fn check(&mut self) {
             let seen = packets(&self.bytes).expect("the file is whole packets");
             for (place, (number, _)) in (0u64..).zip(&seen) {

@@ -1,32 +1,32 @@
-//! Header and context of a packet that another program made.
+//! Reads header and context of a packet that another program wrote.
 
 use kymo::ctf::packet::MAGIC;
 
 use crate::packet_file::{CONTENT, HEADER_BYTES, SIZE, long};
 
-/// A packet that claims to be longer is damaged.
+/// Longer packets are treated as damaged.
 const MAX_PACKET: u64 = 64 << 20;
 
-// Places in the header, in bytes. Others are in `packet_file`.
+// Offsets in the header, in bytes. Others are in `packet_file`.
 const UUID: usize = 4;
 const KIND: usize = 20;
 const DISCARDED: usize = 72;
 const CPU: usize = 80;
 
-/// What header and context of a packet say.
+/// Values of a packet's header and context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketHeader {
     pub(crate) uuid: [u8; 16],
     pub(crate) kind: u32,
     pub(crate) cpu: u32,
-    /// The packet's bytes, padding included.
+    /// Size of the packet in bytes, with padding.
     pub(crate) len: usize,
     /// Events lost since the session began.
     pub(crate) discarded: u64,
 }
 
 impl PacketHeader {
-    /// Reads the front of `bytes`; `None` where no packet of Kymo's begins there.
+    /// Reads the header at the start of `bytes`; `None` if no Kymo packet begins there.
     pub(crate) fn read(bytes: &[u8]) -> Option<PacketHeader> {
         let (content, size) = (long(bytes, CONTENT)?, long(bytes, SIZE)?);
         let len = size / 8;

@@ -1,19 +1,19 @@
-//! The processes that have a file mapped: whether a machine still runs in it.
+//! Finds the processes that have a file mapped, to detect whether a machine runs in it.
 
 use std::path::Path;
 
-/// The processes that had a file mapped when they were looked for.
+/// Result of searching for the processes that have a file mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MappedBy {
     /// These processes.
     These(Vec<u32>),
     /// No process on this machine.
     Nobody,
-    /// Not known: another user's processes, or another system, hide it.
+    /// Unknown, because of another user's processes or another system.
     Unknown,
 }
 
-/// A file as the system's list of a process's mappings has it.
+/// A file as identified in a process's list of mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: (u32, u32),
@@ -34,7 +34,7 @@ impl FileId {
         })
     }
 
-    /// The processes that have it mapped, without other `kymo`s, which only look too.
+    /// The processes that have the file mapped, except other `kymo` processes, which only read it.
     pub(crate) fn mapped_by(self) -> MappedBy {
         let own = std::process::id();
         let Ok(processes) = std::fs::read_dir("/proc") else {
@@ -55,7 +55,7 @@ impl FileId {
             match std::fs::read(format!("/proc/{id}/maps")) {
                 Ok(maps) if name != b"kymo\n" && self.is_in(&maps) => found.push(id),
                 Ok(_) => {}
-                // It has ended meanwhile, or is another user's: then it matters if it is a machine.
+                // The process has ended, or belongs to another user; the latter may be a machine.
                 Err(error) => {
                     hidden |= error.kind() == std::io::ErrorKind::PermissionDenied
                         && name.starts_with(b"qemu")
@@ -69,8 +69,8 @@ impl FileId {
         }
     }
 
-    /// Whether one of these processes still has it mapped. A process that has ended has no mappings, whether
-    /// anybody has noticed or not.
+    /// Whether one of these processes still has the file mapped. A process that has ended has no
+    /// mappings, even before it is waited for.
     pub(crate) fn is_mapped_by(self, processes: &[u32]) -> bool {
         processes
             .iter()
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_process_that_ends_no_longer_has_it() {
-        // Of the shell that runs here, the program file is mapped.
+        // The shell has its own program file mapped.
         let mut child = std::process::Command::new("sh")
             .args(["-c", "read x; read y"])
             .stdin(std::process::Stdio::piped())
@@ -141,7 +141,7 @@ mod tests {
             matches!(program.mapped_by(), MappedBy::These(processes) if processes.contains(&id))
         );
         child.kill().unwrap();
-        // Not yet waited for: the system still knows it.
+        // The process has not been waited for, so the system still lists it.
         while program.is_mapped_by(&[id]) {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! A trace from the memory of a machine that is dead, stopped, or was copied.
+//! Recovers a trace from the memory of a dead or stopped machine, or from a copy of it.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use kymo::ring::reader::View;
 use crate::region::Summary;
 use crate::source::{Error, ImageSource, Source};
 
-/// What was recovered.
+/// Result of a recovery.
 #[derive(Clone, Debug)]
 pub struct Recovered {
     /// Events and losses by channel.
@@ -19,7 +19,7 @@ pub struct Recovered {
 
 impl Recovered {
     /// Whether the session was still running when the memory was taken: after a crash or a kill, or
-    /// in a copy of a running machine, whose newest records may be missing.
+    /// in a copy of a running machine, in which the newest records may be missing.
     pub fn was_running(&self) -> bool {
         self.header.state == State::Running as u32
     }
@@ -28,7 +28,7 @@ impl Recovered {
 /// Finds the region in `path` and writes what its rings hold to the new directory `out`.
 ///
 /// # Errors
-/// See [`Error`]. Nothing is left in `out` where no region was found.
+/// See [`Error`]. If no region is found, nothing is left in `out`.
 pub fn recover(path: &Path, base: Option<u64>, out: &Path) -> Result<Recovered, Error> {
     let mut image = ImageSource::open(path, base, out)?;
     let header = image.header().clone();

@@ -1,8 +1,8 @@
-//! A region's channels as a CTF trace directory.
+//! Writes a region's channels as a CTF trace directory.
 //!
-//! Each stream file is a row of pages, one CTF packet each, which a kill of this program cannot
-//! tear: see [`packet_file`](crate::packet_file). The last page is written again, in place, as it
-//! fills. A record that is longer than a page gets a packet of several.
+//! Each stream file is a sequence of pages with one CTF packet each, and stays valid if this
+//! program is killed: see [`packet_file`](crate::packet_file). The last page is rewritten in place
+//! as it fills. A record longer than a page gets a packet of several pages.
 
 use std::collections::HashMap;
 use std::fs;
@@ -32,7 +32,7 @@ pub enum TraceError {
     /// The metadata in the region is damaged.
     #[error("the metadata in the region is damaged (its checksum does not match)")]
     Metadata,
-    /// The file system refuses something.
+    /// A file system operation failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -58,21 +58,21 @@ impl From<TraceError> for io::Error {
     }
 }
 
-/// One channel, and the file that it goes to.
+/// A channel and its file.
 struct Channel {
     stream: Stream,
     file: PacketFile,
-    /// The packet under construction: a page, unless a record needs more.
+    /// The packet under construction: one page, unless a record needs more.
     packet: Vec<u32>,
-    /// The file has the packet as it was at the last flush.
+    /// Whether the file holds the packet as of the last flush.
     is_in_file: bool,
-    /// What was put into the packet since then.
+    /// Whether the packet has changed since the last flush.
     is_changed: bool,
     bytes: Vec<u8>,
 }
 
 impl Channel {
-    /// Creates the file with its anchor: an empty packet at the session's start, from which readers
+    /// Creates the file with an empty packet at the session's start, relative to which readers
     /// count losses.
     fn create(directory: &Path, stream: Stream) -> io::Result<Channel> {
         let id = stream.id();
@@ -103,7 +103,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Writes the packet; the next one is empty, on a page of its own.
+    /// Writes the packet and begins an empty one on the next page.
     fn finish_packet(&mut self) -> io::Result<()> {
         if self.is_changed || !self.is_in_file {
             self.write()?;
@@ -114,8 +114,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Takes what is new; gives the number of events. A writer as fast as this reader must not keep
-    /// it from the other channels: with [`View::Live`] it ends after a ring's length.
+    /// Reads new records; returns the number of events. With [`View::Live`] it stops after one
+    /// ring's length, so that a fast writer cannot keep it from the other channels.
     fn drain(
         &mut self,
         source: &impl Source,
@@ -138,10 +138,10 @@ impl Channel {
                 break;
             }
             if self.stream.is_empty() && self.is_in_file {
-                // It reports losses. The record is too long for the page.
+                // The packet reports losses, so it is needed. The record is too long for its page.
                 self.finish_packet()?;
             } else if self.stream.is_empty() {
-                // A record that is longer than a page: the longest fills a packet of the ring.
+                // The record is longer than a page; the longest one fills a packet of the ring.
                 let longest = HEADER_WORDS + widened(self.stream.reader().scratch_words());
                 if self.packet.len() >= longest {
                     return Err(Outside.into());
@@ -153,13 +153,13 @@ impl Channel {
             }
         }
         if self.packet.len() > PAGE_WORDS && !self.stream.is_empty() {
-            // Only a packet of one page can be written again.
+            // Only a packet of one page can be rewritten.
             self.finish_packet()?;
         }
         Ok(self.events() - before)
     }
 
-    /// Writes what is not in the file: records, or losses that no record followed.
+    /// Writes what is not in the file yet: records, or losses that no record followed.
     fn flush(&mut self) -> io::Result<()> {
         if self.is_changed && self.stream.has_news() {
             self.write()?;
@@ -167,7 +167,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Ends the file: the last packet reports all losses, until `latest` if nothing else is in it.
+    /// Ends the file: the last packet reports all losses; it extends to `latest` if it is otherwise
+    /// empty.
     fn finish(&mut self, source: &impl Source, latest: u64) -> Result<ChannelSummary, TraceError> {
         if !self.stream.is_empty() {
             self.finish_packet()?;
@@ -191,7 +192,7 @@ impl Channel {
     }
 }
 
-/// What one channel gave.
+/// Totals of one channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelSummary {
     /// Its kind.
@@ -200,14 +201,14 @@ pub struct ChannelSummary {
     pub cpu: u32,
     /// Events in the trace.
     pub events: u64,
-    /// What is not.
+    /// Losses by cause.
     pub losses: Losses,
 }
 
-/// What a session gave.
+/// Totals of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// By channel.
+    /// Totals of each channel.
     pub channels: Vec<ChannelSummary>,
 }
 
@@ -217,7 +218,7 @@ impl Summary {
         self.channels.iter().map(|channel| channel.events).sum()
     }
 
-    /// Events that are not.
+    /// Events lost.
     pub fn lost(&self) -> u64 {
         self.channels.iter().fold(0, |sum, channel| {
             channel.losses.events().saturating_add(sum)
@@ -225,7 +226,7 @@ impl Summary {
     }
 }
 
-/// Sizes of records, from the region's table.
+/// Record sizes from the region's table.
 struct ShapeTable(HashMap<u32, Shape>);
 
 impl Shapes for ShapeTable {
@@ -234,7 +235,7 @@ impl Shapes for ShapeTable {
     }
 }
 
-/// Writes a region's channels to a trace directory, bit by bit or all at once.
+/// Writes a region's channels to a trace directory, incrementally or all at once.
 pub struct TraceWriter {
     header: Header,
     channels: Vec<Channel>,
@@ -251,8 +252,8 @@ impl std::fmt::Debug for TraceWriter {
 }
 
 impl TraceWriter {
-    /// Makes the directory with the metadata and every stream's first packet. From here on it is a
-    /// trace that any reader opens.
+    /// Creates the directory with the metadata and every stream's first packet. From then on it is
+    /// a valid trace.
     ///
     /// # Errors
     /// [`TraceError`]; the directory must not hold files of the same names.
@@ -292,13 +293,12 @@ impl TraceWriter {
         &self.header
     }
 
-    /// Whether another session has begun over the memory, so that nothing more will come of this
-    /// one.
+    /// Whether another session has reused the memory, so that this one has ended.
     pub fn is_over(&self, source: &impl Source) -> bool {
         source.load_long(4 * SESSION_WORD as u64) != Ok(self.header.session_id)
     }
 
-    /// Whether the session was stopped, so that nothing more is recorded in it.
+    /// Whether the session was stopped, so that no more events are recorded in it.
     pub fn is_stopped(&self, source: &impl Source) -> bool {
         // Partner: the release of `stop`, when no writer is inside a record.
         source.load(4 * STATE_WORD as u64) == Ok(State::Stopped as u32) && !self.is_over(source)
@@ -311,8 +311,8 @@ impl TraceWriter {
             .map_or(Overflow::Overwrite, ChannelReader::overflow)
     }
 
-    /// Whether the session waits for a host to free its packets: then [`consume`](Self::consume) is
-    /// the way to read.
+    /// Whether the session waits for a host to free its packets, and must be read with
+    /// [`consume`](Self::consume).
     pub fn is_host_consumer(&self) -> bool {
         self.readers()
             .any(|reader| reader.is_consumed_by(Consumer::Host))
@@ -322,23 +322,23 @@ impl TraceWriter {
         self.channels.iter().map(|channel| channel.stream.reader())
     }
 
-    /// Takes what is new in every channel; gives the number of events. Does not yet write the last,
-    /// half-filled pages: see [`flush`](Self::flush).
+    /// Reads new records of every channel; returns the number of events. Does not write the last,
+    /// partly filled pages: see [`flush`](Self::flush).
     ///
     /// # Errors
-    /// [`TraceError::Io`], and [`TraceError::Region`] where the memory has shrunk.
+    /// [`TraceError::Io`], and [`TraceError::Region`] if the memory has shrunk.
     pub fn poll(&mut self, source: &impl Source, view: View) -> Result<u64, TraceError> {
         self.drain(source, view, |_| Ok(()))
     }
 
-    /// As [`poll`](Self::poll), and frees each packet for the writer as soon as it was read. For
-    /// the session's one consumer.
+    /// Like [`poll`](Self::poll), and frees each packet for the writer as soon as it has been read.
+    /// Only for the session's single consumer.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll).
+    /// Those of [`poll`](Self::poll).
     pub fn consume(&mut self, source: &impl Consume, view: View) -> Result<u64, TraceError> {
         self.drain(source, view, |reader| {
-            // Who begins behind an earlier consumer takes nothing back that is free.
+            // A consumer that starts behind an earlier one must not take back freed packets.
             if !reader.is_released(source)? {
                 reader.release(source)?;
             }
@@ -360,7 +360,7 @@ impl TraceWriter {
         Ok(events)
     }
 
-    /// Writes the half-filled pages too. They are written again, in place, when more comes.
+    /// Writes the partly filled pages. They are rewritten in place when more records arrive.
     ///
     /// # Errors
     /// [`TraceError::Io`].
@@ -369,7 +369,7 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Events in the trace and events lost, as far as is known now.
+    /// Events in the trace and events lost so far.
     pub fn progress(&self) -> (u64, u64) {
         self.readers().fold((0, 0), |(events, lost), reader| {
             let more = reader.losses().events();
@@ -377,14 +377,13 @@ impl TraceWriter {
         })
     }
 
-    /// Ends the trace: the last losses are reported, everything is written. Call
-    /// [`poll`](Self::poll) before.
+    /// Ends the trace: reports the last losses and writes everything. Call [`poll`](Self::poll)
+    /// before.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll).
+    /// Those of [`poll`](Self::poll).
     pub fn finish(mut self, source: &impl Source) -> Result<Summary, TraceError> {
-        // What was lost after a stream's last record was lost until the latest time that any stream
-        // knows.
+        // Losses after a stream's last record extend to the latest time of any stream.
         let ends = self.channels.iter().map(|channel| channel.stream.end());
         let latest = ends.max().unwrap_or(0);
         let channels = self
@@ -396,8 +395,7 @@ impl TraceWriter {
     }
 }
 
-/// Writes the metadata of the trace in `directory`: readers find the old text or the new one, never
-/// a part.
+/// Writes the metadata of the trace in `directory` atomically: readers see the old or the new text.
 pub(crate) fn publish_metadata(directory: &Path, text: &[u8]) -> io::Result<()> {
     let hidden = directory.join(".metadata");
     fs::write(&hidden, text)?;

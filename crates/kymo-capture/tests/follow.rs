@@ -1,4 +1,4 @@
-//! Attaching to a machine that does exactly what the test says, and recording one.
+//! Attaches to a machine that the test controls, and records one.
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,14 +14,14 @@ use kymo_capture::record;
 use kymo_ctf::{Item, Trace};
 use machine::{Kymo, Machine, emulator, scratch};
 
-/// Far longer than anything here takes: an attachment that does not see its end ends so, and its
-/// test fails.
+/// Far longer than any test takes: an attachment that misses its end is stopped by this limit, and
+/// its test fails.
 const LONG: Duration = Duration::from_secs(30);
 /// More marks than the rings hold.
 const TOO_MANY: u32 = 3000;
 
-/// Attaches. As soon as all that was recorded before is read, `meanwhile` runs; what it makes true
-/// interrupts.
+/// Attaches. `meanwhile` runs as soon as all earlier events have been read; it interrupts the
+/// recording by setting the flag.
 fn attached(
     machine: &mut Machine,
     out: &str,
@@ -97,7 +97,7 @@ fn what_stands_before_a_record_that_was_cut_short_is_there_in_the_end() {
     let mut machine = Machine::start("inside", "rolling");
     machine.does("record 10");
     machine.does("inside");
-    // While it lives, its writer may come back: nothing of the packet can be read.
+    // While the machine lives, its writer may resume, so nothing of the packet can be read.
     let live = attached(&mut machine, "live", leave);
     assert_eq!(
         (live.ending, marks(&machine, "live")),
@@ -110,7 +110,7 @@ fn what_stands_before_a_record_that_was_cut_short_is_there_in_the_end() {
     );
 }
 
-/// The same of a machine that is recorded, in its memory.
+/// A machine that is recorded from memory and powers off inside a record.
 #[test]
 fn a_machine_that_powers_off_inside_of_a_record_leaves_all_before_it() {
     let folder = scratch("record");

@@ -59,7 +59,7 @@ fn a_record_longer_than_a_page_gets_a_packet_of_several() {
         }
         if seq % 5 == 0 {
             writer.flush().unwrap();
-            // What is in the files is whole at any time.
+            // The files hold whole packets at any time.
             let events = Trace::open(&folder).unwrap().events();
             assert!(events.into_iter().all(|item| item.is_ok()));
         }

@@ -1,4 +1,4 @@
-//! A host that empties the rings, and another one that goes on where it left off.
+//! A host empties the rings, and another one continues where it stopped.
 
 #![cfg(target_pointer_width = "64")]
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -32,8 +32,8 @@ unsafe impl kymo::platform::Platform for Test {
     fn synchronize() {}
 }
 
-/// Memory whose every store is looked at: those of a consumer only ever free more. Counts those
-/// that do.
+/// Memory that checks every store: a consumer's stores must only free more packets. Counts the
+/// stores that do.
 struct Watched {
     live: Live,
     freed: Cell<u32>,
@@ -96,7 +96,7 @@ fn who_takes_over_takes_nothing_back_that_is_free() {
         }
         next += count;
     };
-    // Five packets and a bit, of 59 records each; they are still there for the second one to see.
+    // Slightly more than five packets of 59 records each, which remain for the second host to read.
     record(300);
     let mut told = Vec::new();
     for host in ["first", "second", "third"] {

@@ -1,23 +1,22 @@
-//! What the kernel's command line is to say about recording.
+//! Recording options in the kernel's command line.
 
 use kymo::Overflow;
 use kymo::boot::Options;
 
-/// Why it cannot say that.
+/// Why the options cannot be added to the command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BootError {
-    /// The user's own command has no command line for its kernel.
+    /// The user's own command has no -append option.
     #[error(
-        "The command after `--` has no -append, by which the kernel would learn what to record: add one (-append \"\" is enough), \
-         or leave --rolling, --events and --via out."
+        "The command after `--` has no -append, which would pass the recording options to the \
+         kernel; add one (-append \"\" is enough), or leave --rolling, --events and --via out."
     )]
     NoAppend,
-    /// It is not UTF-8.
-    #[error("The kernel's command line is not UTF-8, so that nothing can be added to it.")]
+    /// The command line is not UTF-8.
+    #[error("The kernel's command line is not UTF-8, so nothing can be added to it.")]
     NotText,
-    /// The user's own word says something else, or nothing that a kernel with Kymo would
-    /// understand.
+    /// The user's own word `kymo=` contradicts the options, or is not valid.
     #[error(
         "The kernel's command line has \"{word}\" in its word kymo=, which {contradicts}: leave \
          one of them out."
@@ -25,13 +24,13 @@ pub enum BootError {
     Contradicts {
         /// What it has.
         word: String,
-        /// Why that does not go.
+        /// The contradiction.
         contradicts: &'static str,
     },
-    /// A name that no event can have.
+    /// A name that is not a valid event name.
     #[error(
-        "\"{name}\" is no name of an event: give names such as sched_switch or irq_*, separated by \
-         commas."
+        "\"{name}\" is not a valid event name; give names such as sched_switch or irq_*, separated \
+         by commas."
     )]
     Name {
         /// The name.
@@ -39,19 +38,19 @@ pub enum BootError {
     },
 }
 
-/// What the kernel is to do; see [`kymo::boot`].
+/// Recording options for the kernel; see [`kymo::boot`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Boot {
-    /// A full ring reuses its oldest packet.
+    /// Whether a full ring overwrites its oldest packet.
     pub rolling: bool,
-    /// Only events with these names; a name may end with `*`. Empty: what the kernel likes.
+    /// Names of the events to record; a name may end with `*`. If empty, the kernel decides.
     pub events: Vec<String>,
-    /// A program is to read and to send.
+    /// Whether a program in the guest reads and sends the trace.
     pub send: bool,
 }
 
 impl Boot {
-    /// The names of a list that is separated by commas.
+    /// Parses a comma-separated list of names.
     ///
     /// # Errors
     /// [`BootError::Name`].
@@ -90,17 +89,15 @@ impl Boot {
         *self == Boot::default()
     }
 
-    /// The kernel's command line `line` with this in it: in its last word `kymo=`, if it has one.
+    /// Adds the options to the kernel's command line `line`: to its last word `kymo=`, if it has
+    /// one.
     pub(super) fn join(&self, line: &str) -> Result<String, BootError> {
         let contradicts = |word: &str, contradicts| BootError::Contradicts {
             word: word.to_owned(),
             contradicts,
         };
         let given = Options::parse(line).map_err(|word| {
-            contradicts(
-                word,
-                "no kernel with Kymo understands beside what is asked for",
-            )
+            contradicts(word, "no kernel with Kymo accepts beside these options")
         })?;
         if self.rolling && given.overflow == Some(Overflow::Discard) {
             return Err(contradicts("discard", "contradicts --rolling"));
@@ -112,7 +109,7 @@ impl Boot {
             ));
         }
         let mut parts = Vec::new();
-        // Who asks for a kind of recording wants one, unless the user has said when it begins.
+        // The options imply `start`, unless the user's word says when the session starts.
         if given.start.is_none() && !given.send && !self.send {
             parts.push("start".to_owned());
         }

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use super::machine::package;
 use super::{Error, Launch, PORT_NAME};
 
-/// A running QEMU. It ends when this value is dropped, and also when the process that started it is
-/// killed.
+/// A running QEMU. It ends when this value is dropped or the process that started it is killed.
 #[derive(Debug)]
 pub struct Qemu {
     program: String,
@@ -18,18 +17,18 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Starts QEMU; the guest's RAM file is made anew, all zero, and is there when this returns.
-    /// The serial port's text goes to `stdout`, QEMU's own messages to this process's standard
-    /// error; there is no input.
+    /// Starts QEMU. The guest's RAM file is recreated, all zero, before this returns. The serial
+    /// port's output goes to `stdout`, QEMU's own messages to this process's standard error; there
+    /// is no input.
     ///
-    /// QEMU is killed when the calling *thread* ends (so Linux defines it): call this from one that
+    /// QEMU is killed when the calling *thread* ends (as defined by Linux): call this from one that
     /// lives as long as the recording.
     pub fn spawn(launch: &Launch, stdout: Stdio) -> Result<Qemu, Error> {
         Qemu::start(launch, stdout, |_| {})
     }
 
-    /// As [`spawn`](Self::spawn), on a machine with a virtio serial port more: number 1, named
-    /// [`PORT_NAME`]. Gives its other end, which ends with QEMU.
+    /// Like [`spawn`](Self::spawn), with an additional virtio serial port: number 1, named
+    /// [`PORT_NAME`]. Returns the host's end, which is closed when QEMU ends.
     #[cfg(unix)]
     pub fn spawn_with_port(
         launch: &Launch,
@@ -46,11 +45,11 @@ impl Qemu {
         let bus = launch.serial_bus.unwrap_or_default();
         let qemu = Qemu::start(launch, stdout, |command| {
             if !bus.ends_with("pci") {
-                // Such devices speak virtio 0.9 otherwise.
+                // By default, such devices use virtio 0.9.
                 command.args(["-global", "virtio-mmio.force-legacy=false"]);
             }
-            // A socket that is inherited needs no name in a file system, whose length would be
-            // limited, and leaves nothing behind.
+            // An inherited socket needs no file name, whose length would be limited, and leaves
+            // nothing behind.
             command.args([
                 "-chardev".to_owned(),
                 format!("socket,id=kymo-port,fd={}", theirs.as_raw_fd()),
@@ -84,8 +83,7 @@ impl Qemu {
             .args(&launch.arguments)
             .stdin(Stdio::null())
             .stdout(stdout);
-        // A terminal's Ctrl-C is for this process, which ends the machine when it has what it
-        // wants.
+        // Ctrl-C must not reach QEMU: this process ends the machine when the recording is complete.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         die_with_this_process(&mut command);
@@ -113,27 +111,27 @@ impl Qemu {
         self.child.id()
     }
 
-    /// The serial port's text, once, if `spawn` was given `Stdio::piped()`.
+    /// Takes the serial port's output, if `spawn` was given `Stdio::piped()`.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// How QEMU ended, or `None` while it runs.
+    /// QEMU's exit status; `None` while it runs.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
         self.child
             .try_wait()
             .map_err(|source| self.failed("watched", source))
     }
 
-    /// Waits until QEMU ends by itself.
+    /// Waits for QEMU to end by itself.
     pub fn wait(&mut self) -> Result<ExitStatus, Error> {
         self.child
             .wait()
             .map_err(|source| self.failed("watched", source))
     }
 
-    /// Ends QEMU at once, as if the machine had lost its power, and says how it ended (which may
-    /// have been before).
+    /// Kills QEMU, as if the machine lost power, and returns its exit status (it may have ended
+    /// earlier).
     pub fn kill(&mut self) -> Result<ExitStatus, Error> {
         self.child
             .kill()
@@ -141,8 +139,8 @@ impl Qemu {
         self.wait()
     }
 
-    /// Ends QEMU, and says how it ended: at once, or as [`Launch::ending_in_order`] has it. If it
-    /// does not within ten seconds, at once too.
+    /// Ends QEMU and returns its exit status. With [`Launch::ending_in_order`], asks QEMU to end
+    /// and kills it only after ten seconds; otherwise kills it.
     pub fn end(&mut self) -> Result<ExitStatus, Error> {
         if self.ends_in_order {
             ask_to_end(&self.child);
@@ -168,17 +166,17 @@ impl Qemu {
 
 impl Drop for Qemu {
     fn drop(&mut self) {
-        // Nothing can be done about an error here, and there is none if it has ended already.
+        // An error cannot be handled here; if QEMU has already ended, there is none.
         let _ = self.kill();
     }
 }
 
-/// By SIGTERM.
+/// Sends SIGTERM.
 #[cfg(target_os = "linux")]
 fn ask_to_end(child: &Child) {
     use rustix::process::{Pid, Signal, kill_process};
     if let Ok(Some(id)) = i32::try_from(child.id()).map(Pid::from_raw) {
-        // It may have ended, which is what was asked for.
+        // This fails if QEMU has already ended.
         let _ = kill_process(id, Signal::TERM);
     }
 }
@@ -186,8 +184,8 @@ fn ask_to_end(child: &Child) {
 #[cfg(not(target_os = "linux"))]
 fn ask_to_end(_child: &Child) {}
 
-/// Has the kernel kill the child when this process dies, even by SIGKILL, where nothing of ours
-/// runs any more.
+/// Lets the kernel kill the child when this process dies, even by SIGKILL, after which no code of
+/// ours runs.
 #[cfg(target_os = "linux")]
 fn die_with_this_process(command: &mut Command) {
     use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
@@ -196,7 +194,7 @@ fn die_with_this_process(command: &mut Command) {
     let parent = getpid();
     let in_child = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If this process died before the line above, nobody will send that signal.
+        // If this process died before the call above, that signal will never be sent.
         if getppid() == Some(parent) {
             Ok(())
         } else {
@@ -208,13 +206,13 @@ fn die_with_this_process(command: &mut Command) {
     unsafe { command.pre_exec(in_child) };
 }
 
-/// Leaves this file open in the child.
+/// Keeps this file open in the child.
 #[cfg(unix)]
 fn inherit(command: &mut Command, file: std::os::fd::RawFd) {
     use std::os::unix::process::CommandExt;
 
     let in_child = move || {
-        // SAFETY: the caller has it open until the child runs.
+        // SAFETY: the caller keeps it open until the child runs.
         let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
         Ok(rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?)
     };
@@ -223,6 +221,6 @@ fn inherit(command: &mut Command, file: std::os::fd::RawFd) {
     unsafe { command.pre_exec(in_child) };
 }
 
-/// Elsewhere the child is ended by [`Drop`] alone.
+/// On other systems, only [`Drop`] ends the child.
 #[cfg(not(target_os = "linux"))]
 fn die_with_this_process(_command: &mut Command) {}

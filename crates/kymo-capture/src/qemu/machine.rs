@@ -1,4 +1,4 @@
-//! What Kymo knows of emulators and their machines.
+//! Facts about emulators and their machines.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,7 +11,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::Error;
 
-/// The part of the program's name after `qemu-system-`, wherever the program lies.
+/// The part of the program's file name after `qemu-system-`.
 pub(super) fn architecture(program: &OsStr) -> Option<&str> {
     Path::new(program)
         .file_name()?
@@ -20,8 +20,8 @@ pub(super) fn architecture(program: &OsStr) -> Option<&str> {
 }
 
 const RISCV_VIRT: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
-/// QEMU often comes without firmware for it: the kernel is entered in M-mode, at the beginning of
-/// RAM.
+/// QEMU is often packaged without firmware for it, so the kernel is entered in M-mode, at the
+/// beginning of RAM.
 const RISCV32_VIRT: &[&str] = &[
     "qemu-system-riscv32",
     "-M",
@@ -30,8 +30,8 @@ const RISCV32_VIRT: &[&str] = &[
     "-bios",
     "none",
 ];
-/// Not `-nographic`, which has the firmware write to the serial port. `isa-debug-exit` lets a
-/// kernel end with an exit code.
+/// Without `-nographic`, which would let the firmware write to the serial port. `isa-debug-exit`
+/// lets a kernel end QEMU with an exit code.
 const X86_64_Q35: &[&str] = &[
     "qemu-system-x86_64",
     "-M",
@@ -44,7 +44,7 @@ const X86_64_Q35: &[&str] = &[
     "isa-debug-exit,iobase=0xf4,iosize=4",
 ];
 
-/// Which emulator runs this ELF file, with the machine's options.
+/// The emulator and machine options for this ELF file.
 pub(super) fn standard_machine(kernel: &Path) -> Result<&'static [&'static str], Error> {
     const CLASS_32: u8 = 1;
     const CLASS_64: u8 = 2;
@@ -107,7 +107,7 @@ fn has_pvh_entry(kernel: &Path) -> bool {
         let elf = object::elf::FileHeader64::<LittleEndian>::parse(&cache).ok()?;
         let endian = elf.endian().ok()?;
         for header in elf.program_headers(endian, &cache).ok()? {
-            // Of another type or damaged: there is nothing to be found in it.
+            // A segment of another type, or damaged.
             let Ok(Some(mut notes)) = header.notes(endian, &cache) else {
                 continue;
             };
@@ -122,11 +122,11 @@ fn has_pvh_entry(kernel: &Path) -> bool {
     found().is_some()
 }
 
-/// Where RAM begins on a machine, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`; PC
+/// Base address of a machine's RAM, from QEMU's sources (`hw/riscv/virt.c`, `hw/arm/virt.c`; PC
 /// memory begins at 0).
 pub(crate) fn ram_base(architecture: &str, machine: Option<&str>) -> Option<u64> {
     match (architecture, machine) {
-        // Without -M, RISC-V QEMU takes `spike`, whose RAM begins at the same address.
+        // Without -M, QEMU for RISC-V uses `spike`, whose RAM begins at the same address.
         ("riscv32" | "riscv64", None | Some("virt" | "spike" | "sifive_u")) => Some(0x8000_0000),
         ("arm" | "aarch64", Some(machine)) if machine == "virt" || machine.starts_with("virt-") => {
             Some(0x4000_0000)
@@ -150,7 +150,7 @@ pub(super) fn serial_bus(architecture: &str, machine: &str) -> Option<&'static s
     }
 }
 
-/// The Debian package with this emulator.
+/// The Debian package of this emulator.
 pub(super) fn package(program: &OsStr) -> &'static str {
     match architecture(program).unwrap_or_default() {
         "arm" | "aarch64" => "qemu-system-arm",

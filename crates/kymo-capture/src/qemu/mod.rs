@@ -1,10 +1,9 @@
 //! A guest under QEMU whose RAM is a file that the host can map.
 //!
-//! Recording needs one thing of QEMU: the guest's main memory as a shared file
-//! (`-object memory-backend-file,share=on`). The guest does nothing for it, and the file stays when
-//! QEMU dies. [`Launch`] builds such a command line, from a kernel image or from the user's own
-//! command, to which it adds that and nothing else. [`Qemu`] is the running child, which never
-//! outlives this process.
+//! Recording needs one thing from QEMU: the guest's main memory as a shared file (`-object
+//! memory-backend-file,share=on`). It needs no help from the guest, and the file remains when QEMU
+//! dies. [`Launch`] builds such a command line, from a kernel image or from the user's own command,
+//! to which it adds nothing else. [`Qemu`] is the running child, which never outlives this process.
 
 mod boot;
 mod child;
@@ -25,19 +24,19 @@ pub(crate) use machine::ram_base;
 pub use boot::{Boot, BootError};
 pub use child::Qemu;
 
-/// Why a guest cannot be run. Each message is a sentence that says what to do.
+/// Why a guest cannot be run. Each message is a sentence with advice.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The kernel image cannot be read.
     #[error("The kernel {path} cannot be read: {source}. Give the path of an ELF image.", path = path.display())]
     Kernel {
-        /// Where it was looked for.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The kernel image is no ELF file.
+    /// The kernel image is not an ELF file.
     #[error("{path} is not an ELF file. Give the kernel as the linker made it, not as a flat binary.", path = path.display())]
     NotElf {
         /// The file.
@@ -51,10 +50,10 @@ pub enum Error {
     Architecture {
         /// The file.
         path: PathBuf,
-        /// The architecture, as far as it is known.
+        /// The architecture, as far as known.
         architecture: String,
     },
-    /// QEMU would not know where to enter the kernel.
+    /// The image has no entry point for QEMU.
     #[error(
         "{path} has no PVH entry (an ELF note of Xen's, type 18), by which QEMU starts an x86-64 image. \
          Give the kernel one, or give your own QEMU command after `--`.", path = path.display()
@@ -69,10 +68,10 @@ pub enum Error {
          qemu-system-ARCH."
     )]
     NotQemu {
-        /// How it begins.
+        /// Its first word.
         program: String,
     },
-    /// Nobody knows where this machine's RAM begins.
+    /// The base address of the machine's RAM is unknown.
     #[error(
         "Kymo does not know at which address the RAM of the machine \"{machine}\" of {program} begins. \
          Use `-M virt`, or on x86 any machine."
@@ -80,10 +79,10 @@ pub enum Error {
     Machine {
         /// The emulator.
         program: String,
-        /// The machine type, empty where none is given.
+        /// The machine type; empty if none is given.
         machine: String,
     },
-    /// `-m` does not say a size.
+    /// The value of `-m` is not a size.
     #[error(
         "\"-m {value}\" is not a memory size that Kymo understands. Write it as in -m 256M or -m \
          1G."
@@ -93,12 +92,12 @@ pub enum Error {
         value: String,
     },
     /// An option lacks its value.
-    #[error("The QEMU option {option} needs a value, and it stands last. Give it one.")]
+    #[error("The QEMU option {option} needs a value, but is the last word. Give it one.")]
     NoValue {
         /// The option.
         option: String,
     },
-    /// The command has a memory backend of its own that the host cannot see into.
+    /// The command has its own memory backend, which the host cannot map.
     #[error(
         "The command's own memory backend \"{id}\" is not a shared file. Recording reads the guest's RAM from a file: use \
          -object memory-backend-file,id={id},size=..,mem-path=..,share=on, or leave memory-backend out."
@@ -107,15 +106,15 @@ pub enum Error {
         /// The backend's id.
         id: String,
     },
-    /// The file for the guest's RAM cannot be made.
-    #[error("The file for the guest's RAM, {path}, cannot be made: {source}.", path = path.display())]
+    /// The file for the guest's RAM cannot be created.
+    #[error("The file for the guest's RAM, {path}, cannot be created: {source}.", path = path.display())]
     RamFile {
-        /// Where it should be.
+        /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no place for a port on this machine.
+    /// The machine's bus for a port is unknown.
     #[error(
         "Kymo does not know how to put a virtio serial port on the machine \"{machine}\" of {program}. \
          Use `-M virt`, or on x86 any machine; or record `--via memory`."
@@ -123,10 +122,10 @@ pub enum Error {
     NoPort {
         /// The emulator.
         program: String,
-        /// The machine type, empty where none is given.
+        /// The machine type; empty if none is given.
         machine: String,
     },
-    /// The kernel's command line cannot say what it should.
+    /// The options cannot be added to the kernel's command line.
     #[error(transparent)]
     Boot(#[from] BootError),
     /// The emulator is not installed.
@@ -134,24 +133,24 @@ pub enum Error {
     Missing {
         /// The emulator.
         program: String,
-        /// The Debian package that has it.
+        /// Its Debian package.
         package: &'static str,
     },
-    /// The system refuses to start, watch or end the emulator.
+    /// The emulator cannot be started, watched or ended.
     #[error("{program} cannot be {action}: {source}.")]
     Process {
         /// The emulator.
         program: String,
-        /// What was tried, as a participle.
+        /// The failed action, as a participle.
         action: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
-    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    /// The cause: [`InvalidInput`](io::ErrorKind::InvalidInput) for the request,
+    /// [`InvalidData`](io::ErrorKind::InvalidData) for the input, anything else for the system.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::RamFile { .. } | Error::Missing { .. } | Error::Process { .. } => {
@@ -165,13 +164,12 @@ impl Error {
         }
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
-    /// the message says it.
+    /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Error::RamFile { source, .. } => Some(to_write(source)),
             Error::Process { .. } => {
-                Some("see that you may run it, and that there is memory for it")
+                Some("check that you may run it and that there is enough memory")
             }
             Error::Missing { .. } => Some("install it, or put it on the PATH"),
             _ => None,
@@ -179,7 +177,7 @@ impl Error {
     }
 }
 
-/// A QEMU command line, complete with what recording needs.
+/// A QEMU command line with everything that recording needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     program: OsString,
@@ -187,25 +185,25 @@ pub struct Launch {
     ram: Ram,
     makes_ram_file: bool,
     ends_in_order: bool,
-    /// The device that carries virtio serial ports, where that is known.
+    /// The device that carries virtio serial ports, if known.
     serial_bus: Option<&'static str>,
     machine: String,
 }
 
-/// The guest's main memory, seen from outside.
+/// The guest's main memory, as seen by the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ram {
     /// The file that holds it.
     pub file: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-    /// The guest-physical address of the file's first byte. (On x86 this holds up to the hole below
-    /// 4 GiB.)
+    /// The guest-physical address of the file's first byte. (On x86 it is valid up to the hole
+    /// below 4 GiB.)
     pub base: u64,
 }
 
 const MIB: u64 = 1 << 20;
-/// QEMU's own default, and what Kymo asks for.
+/// QEMU's default size of RAM, which Kymo uses, too.
 const DEFAULT_RAM: u64 = 128 * MIB;
 /// The name of the virtio serial port that Kymo adds.
 pub const PORT_NAME: &str = "kymo";
@@ -213,9 +211,9 @@ pub const PORT_NAME: &str = "kymo";
 const BACKEND: &str = "kymo-ram";
 
 impl Launch {
-    /// The standard machine for a kernel image, found by its ELF header, with `cpus` CPUs, 128 MiB
-    /// and a serial port on the standard output: QEMU's `virt` for RISC-V (with 32 bits, without a
-    /// firmware), `q35` for x86-64. `append` is the kernel's command line.
+    /// The standard machine for a kernel image, according to its ELF header, with `cpus` CPUs, 128
+    /// MiB and a serial port on the standard output: QEMU's `virt` for RISC-V (without firmware for
+    /// 32 bits), `q35` for x86-64. `append` is the kernel's command line.
     pub fn kernel(
         kernel: &Path,
         cpus: u32,
@@ -232,7 +230,7 @@ impl Launch {
         Launch::command(&command, ram_file)
     }
 
-    /// As [`kernel`](Self::kernel), and the kernel's command line also says `boot`.
+    /// Like [`kernel`](Self::kernel), with the options `boot` in the kernel's command line.
     pub fn kernel_with_boot(
         kernel: &Path,
         cpus: u32,
@@ -248,8 +246,8 @@ impl Launch {
         Launch::kernel(kernel, cpus, joined.as_deref().or(append), ram_file)
     }
 
-    /// The user's own command, program first. Only the memory backend is added; a backend of the
-    /// user's own is kept if it is a shared file, and then `ram_file` is not used.
+    /// The user's own command, program first. Adds only the memory backend; the user's own backend
+    /// is kept if it is a shared file, in which case `ram_file` is not used.
     pub fn command(command: &[OsString], ram_file: &Path) -> Result<Launch, Error> {
         let (program, arguments) = command.split_first().ok_or(Error::NotQemu {
             program: String::new(),
@@ -316,7 +314,7 @@ impl Launch {
         })
     }
 
-    /// More options at the end of the command.
+    /// Appends options to the command.
     #[must_use]
     pub fn with<'a>(mut self, options: impl IntoIterator<Item = &'a str>) -> Launch {
         self.arguments
@@ -324,7 +322,8 @@ impl Launch {
         self
     }
 
-    /// Has the kernel's command line, which a command of the user's own must have, say this too.
+    /// Adds the options `boot` to the kernel's command line, which the user's own command must
+    /// have.
     pub fn with_boot(mut self, boot: &Boot) -> Result<Launch, Error> {
         if boot.says_nothing() {
             return Ok(self);
@@ -337,7 +336,7 @@ impl Launch {
         Ok(self)
     }
 
-    /// Whether a virtio serial port can be put on the machine.
+    /// Checks that a virtio serial port can be added to the machine.
     pub fn check_port(&self) -> Result<(), Error> {
         let program = || self.program.to_string_lossy().into_owned();
         self.serial_bus.map(|_| ()).ok_or_else(|| Error::NoPort {
@@ -346,10 +345,11 @@ impl Launch {
         })
     }
 
-    /// Counts instructions instead of running freely: the same run again leaves the same memory.
+    /// Lets the machine's time advance with its instructions, so that every run leaves the same
+    /// memory.
     #[must_use]
     pub fn deterministic(self) -> Launch {
-        // A PC's clock of the day runs by the host's otherwise.
+        // Otherwise a PC's wall clock follows the host's.
         let is_pc = matches!(architecture(&self.program), Some("i386" | "x86_64"));
         let rtc: &[&str] = if is_pc {
             &["-rtc", "base=2020-01-01,clock=vm"]
@@ -360,7 +360,7 @@ impl Launch {
             .with(rtc.iter().copied())
     }
 
-    /// Where the machine has to be ended, QEMU is asked to end, and its plugins report.
+    /// Ends the machine, when it must be ended, by asking QEMU, so that its plugins report.
     #[must_use]
     pub fn ending_in_order(self) -> Launch {
         Launch {
@@ -369,7 +369,7 @@ impl Launch {
         }
     }
 
-    /// Where the guest's memory is.
+    /// The guest's memory.
     pub fn ram(&self) -> &Ram {
         &self.ram
     }

@@ -1,11 +1,11 @@
-//! The part of QEMU's command line that concerns the machine and its memory.
+//! Reads the options of QEMU's command line that concern the machine and its memory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Error, MIB};
 
-/// What a command line says about machine and memory.
+/// Options that concern machine and memory.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) machines: Vec<Properties>,
@@ -15,15 +15,15 @@ pub(super) struct Options {
 
 /// One option of the form `word,key=value,key=value`.
 pub(super) struct Properties {
-    /// Which argument it is.
+    /// Index of the argument.
     pub(super) place: usize,
     /// The keys in order; a word without `=` is the value of the empty key.
     pairs: Vec<(String, String)>,
 }
 
 impl Options {
-    /// QEMU takes options in any order, with one dash or two. A value that is free text is stepped
-    /// over, whatever it looks like.
+    /// Reads the options. QEMU accepts them in any order, with one dash or two. Free-text values
+    /// are skipped, even if they look like options.
     pub(super) fn read(arguments: &[OsString]) -> Result<Options, Error> {
         let mut options = Options::default();
         let mut places = 0..arguments.len();
@@ -60,7 +60,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The guest's memory in bytes, where `-m` gives it.
+    /// The guest's memory in bytes, if `-m` gives it.
     pub(super) fn memory(&self) -> Result<Option<u64>, Error> {
         self.size.as_deref().map(memory_size).transpose()
     }
@@ -79,7 +79,7 @@ impl Options {
             .find_map(|machine| machine.get("memory-backend"))
     }
 
-    /// File and size of a backend of the user's own, if the host can see into it.
+    /// File and size of the user's own backend, if the host can map it.
     pub(super) fn shared_file(&self, id: &str) -> Option<(PathBuf, u64)> {
         let object = self
             .objects
@@ -89,20 +89,21 @@ impl Options {
         if object.get("").or(object.get("qom-type")) != Some("memory-backend-file") || !shared {
             return None;
         }
-        // Unlike -m, an object's size counts in bytes.
+        // Unlike -m, the unit of an object's size is bytes.
         let size = scaled(object.get("size")?, 1)?;
         Some((object.get("mem-path")?.into(), size))
     }
 }
 
-/// An option's name, without its one dash or two.
+/// An option's name, without dashes.
 fn name_of(option: &str) -> &str {
     option
         .strip_prefix('-')
         .map_or("", |name| name.strip_prefix('-').unwrap_or(name))
 }
 
-/// Of those that matter here: what follows is not an option, whatever it looks like.
+/// Whether the next word is the value of this option, even if it looks like an option. Covers only
+/// options that matter here.
 fn takes_value(name: &str) -> bool {
     matches!(
         name,
@@ -110,7 +111,7 @@ fn takes_value(name: &str) -> bool {
     )
 }
 
-/// The place of the kernel's command line: QEMU takes the last one.
+/// Index of the kernel's command line: QEMU uses the last one.
 pub(super) fn last_append(arguments: &[OsString]) -> Option<usize> {
     let mut found = None;
     let mut places = 0..arguments.len();
@@ -133,7 +134,7 @@ pub(super) fn last_append(arguments: &[OsString]) -> Option<usize> {
 
 impl Properties {
     fn read(place: usize, text: &str) -> Properties {
-        // Two commas stand for one that belongs to the value.
+        // A doubled comma stands for a comma in the value.
         let marked = text.replace(",,", "\0");
         let pairs = marked.split(',').map(|part| {
             let part = part.replace('\0', ",");
@@ -157,7 +158,7 @@ impl Properties {
     }
 }
 
-/// The value of `-m`, in bytes: without a suffix it counts in MiB.
+/// Parses the value of `-m` into bytes; without a suffix, the unit is MiB.
 fn memory_size(value: &str) -> Result<u64, Error> {
     scaled(value, MIB)
         .filter(|&size| size > 0)
@@ -166,7 +167,7 @@ fn memory_size(value: &str) -> Result<u64, Error> {
         })
 }
 
-/// A whole number with QEMU's suffixes.
+/// Parses an integer with QEMU's suffixes.
 fn scaled(text: &str, unit: u64) -> Option<u64> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..)?.to_ascii_uppercase().as_str() {
@@ -181,7 +182,7 @@ fn scaled(text: &str, unit: u64) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// A path as the value of a QEMU property.
+/// Escapes a path for use as the value of a QEMU property.
 pub(super) fn double_commas(path: &Path) -> OsString {
     path.to_str()
         .map_or_else(|| path.into(), |path| path.replace(',', ",,").into())

@@ -1,4 +1,4 @@
-//! Command lines that are built, and the child.
+//! Tests of the built command lines and of the child process.
 
 use std::process::Stdio;
 
@@ -168,7 +168,7 @@ fn what_is_no_qemu_command_is_refused() {
     ));
 }
 
-/// A file of this test run's own.
+/// A file that is private to this test run.
 fn temporary(name: &str, bytes: &[u8]) -> PathBuf {
     let path = std::env::temp_dir().join(format!("kymo-qemu-{}-{name}", std::process::id()));
     std::fs::write(&path, bytes).unwrap();
@@ -223,7 +223,7 @@ fn the_kernels_header_chooses_the_machine() {
     std::fs::remove_file(kernel).unwrap();
 }
 
-/// An x86-64 image with one note of Xen's.
+/// An x86-64 image with one Xen note.
 fn pvh(note: u32) -> Vec<u8> {
     let mut image = elf(2, 62);
     image[6] = 1; // ELF's version
@@ -279,7 +279,7 @@ fn a_missing_emulator_is_named_with_its_package() {
     std::fs::remove_file(ram).unwrap();
 }
 
-/// A script stands in for QEMU, so that this needs none.
+/// A script stands in for QEMU.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_child_ends_with_its_value() {

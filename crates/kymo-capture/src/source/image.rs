@@ -1,4 +1,4 @@
-//! The memory of a machine that is dead, stopped, or was copied: a file that nobody writes.
+//! The memory image of a dead or stopped machine, or a copy: a file that nobody writes.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -24,10 +24,10 @@ pub struct ImageSource {
 
 impl ImageSource {
     /// Finds the region in the file `path`; the trace goes to the directory `out`. `base` is the
-    /// physical address of the file's first byte, where it is none of the usual ones.
+    /// physical address of the file's first byte, if it is not one of the usual ones.
     ///
     /// # Errors
-    /// See [`Error`]. Nothing is left in `out` where no region was found.
+    /// See [`Error`]. If no region is found, nothing is left in `out`.
     pub fn open(path: &Path, base: Option<u64>, out: &Path) -> Result<ImageSource, Error> {
         let found = locate::region(path, &locate::segments(path, base)?)?;
         let file = File::open(path).map_err(|source| locate::Error::Read {
@@ -58,7 +58,7 @@ impl ImageSource {
 impl Source for ImageSource {
     type Outcome = Summary;
 
-    /// All of it at once, whatever the view: nobody writes.
+    /// Reads everything at once, whatever the view, as nobody writes.
     fn poll(&mut self, _: View) -> Result<bool, Error> {
         let events = self
             .writer
@@ -82,8 +82,8 @@ impl Source for ImageSource {
     }
 }
 
-/// A region in a file. Read piece by piece: an image may be larger than this machine's memory, and
-/// what it says of itself may be wrong.
+/// A region in a file, read piece by piece: an image may be larger than this machine's memory, and
+/// its header may be wrong.
 #[derive(Debug)]
 struct FileRegion {
     file: RefCell<File>,

@@ -1,4 +1,4 @@
-//! The guest's memory, mapped.
+//! Mapping of the guest's memory.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,8 +7,7 @@ use std::path::Path;
 use kymo::ring::source::Live;
 use memmap2::{MmapOptions, MmapRaw};
 
-/// A file mapped for reading and, where that is permitted, writing, shared with whoever else maps
-/// it.
+/// A shared mapping of a file, for reading and, if permitted, writing.
 #[derive(Debug)]
 pub(super) struct Mapping {
     map: MmapRaw,
@@ -36,24 +35,23 @@ impl Mapping {
         }
     }
 
-    /// Makes this the one program that writes to the memory, until the mapping goes; `false` where
-    /// another one does, or nobody may.
+    /// Claims the exclusive right to write to the memory, until the mapping is dropped; `false` if
+    /// another program has it or the file is read-only.
     pub(super) fn claim(&self) -> bool {
         self.writable && lock(&self.file)
     }
 
-    /// The memory from `offset` to the end, to be written only by whoever has
-    /// [claimed](Self::claim) it.
+    /// The memory from `offset` to the end. Write to it only after [claiming](Self::claim) it.
     ///
     /// # Safety
-    /// The value is not used when the mapping is gone.
+    /// The value must not outlive the mapping.
     pub(super) unsafe fn live(&self, offset: u64) -> Option<Live> {
         let len = (self.map.len() as u64).checked_sub(offset)?;
         if !offset.is_multiple_of(8) {
             return None;
         }
-        // SAFETY: inside of the mapping, which the caller keeps as long as the value; mappings are
-        // page-aligned; this program touches it through `Live` only.
+        // SAFETY: inside the mapping, which the caller keeps as long as the value; mappings are
+        // page-aligned; this program accesses it only through `Live`.
         Some(unsafe { Live::new(self.map.as_ptr().add(offset as usize), len) })
     }
 }

@@ -1,4 +1,4 @@
-//! The memory of a machine that runs: a file that is mapped here too.
+//! The memory of a running machine: a shared file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,24 @@ use super::{Error, LOOK, Progress, Source};
 use crate::locate::{self, Found, Segment};
 use crate::region::{Summary, TraceError, TraceWriter};
 
-/// How often half-filled pages go to the files.
+/// Interval between writes of partly filled pages.
 const FLUSH: Duration = Duration::from_millis(250);
 
-/// What was taken out of a machine's memory.
+/// Result of reading a machine's memory.
 #[derive(Clone, Debug)]
 pub struct MemoryOutcome {
     /// Events and losses by channel.
     pub summary: Summary,
-    /// What a full ring did.
+    /// The policy for a full ring.
     pub overflow: Overflow,
-    /// The kernel began another session after this one, which is not in the trace.
+    /// Whether the kernel began another session after this one, which is not in the trace.
     pub another_session: bool,
-    /// The session waited for a host to free its packets, and another program did that, or nobody
-    /// could.
+    /// Whether the session waited for a host to free its packets, but another program did that, or
+    /// the memory was read-only.
     pub only_looked: bool,
 }
 
-/// A machine's memory: first searched for the region, then followed.
+/// A machine's memory, which is searched for the region and then followed.
 #[derive(Debug)]
 pub struct MemorySource {
     ram: PathBuf,
@@ -45,7 +45,7 @@ pub struct MemorySource {
 #[derive(Debug)]
 struct Session {
     live: Live,
-    /// What `live` points to.
+    /// The memory to which `live` points.
     _mapping: Mapping,
     writer: TraceWriter,
     consumes: bool,
@@ -53,8 +53,8 @@ struct Session {
 }
 
 impl MemorySource {
-    /// The memory that the file `ram` holds in these segments; the trace goes to the directory
-    /// `out`, which is made when the region is found.
+    /// The memory in these segments of the file `ram`; the trace goes to the directory `out`, which
+    /// is created when the region is found.
     pub fn new(ram: &Path, segments: Vec<Segment>, out: &Path) -> MemorySource {
         MemorySource {
             ram: ram.to_owned(),
@@ -66,24 +66,24 @@ impl MemorySource {
         }
     }
 
-    /// Why the region was not found when it was last searched for.
+    /// Takes the error of the last unsuccessful search.
     pub fn not_found(&mut self) -> Option<locate::Error> {
         self.not_found.take()
     }
 
-    /// Whether the session was stopped: then nobody writes it any more.
+    /// Whether the session was stopped, so that no writer is active.
     pub fn is_stopped(&self) -> bool {
         let stopped = |session: &Session| session.writer.is_stopped(&session.live);
         self.session.as_ref().is_some_and(stopped)
     }
 
-    /// Whether another session has begun over the memory.
+    /// Whether another session has reused the memory.
     pub fn is_over(&self) -> bool {
         let over = |session: &Session| session.writer.is_over(&session.live);
         self.session.as_ref().is_some_and(over)
     }
 
-    /// Looks for the region, if that is due, and begins its trace.
+    /// Searches for the region, if that is due, and begins its trace.
     fn search(&mut self, view: View) -> Result<(), Error> {
         let recently = |searched: Instant| searched.elapsed() < LOOK;
         if view == View::Live && self.searched.is_some_and(recently) {
@@ -128,7 +128,7 @@ impl MemorySource {
 }
 
 impl Session {
-    /// Takes what is new; gives the number of events.
+    /// Reads new records; returns the number of events.
     fn poll(&mut self, view: View) -> Result<u64, TraceError> {
         let events = if self.consumes {
             self.writer.consume(&self.live, view)
@@ -153,7 +153,7 @@ impl Session {
 }
 
 impl Source for MemorySource {
-    /// `None` where no session was found.
+    /// `None` if no session was found.
     type Outcome = Option<MemoryOutcome>;
 
     fn poll(&mut self, view: View) -> Result<bool, Error> {

@@ -1,8 +1,8 @@
-//! Where traces come from, a file each, behind one trait.
+//! Sources of traces, one per file, behind one trait.
 //!
-//! A source is polled. Each time it takes what is new to its trace directory, and never waits: so
-//! several can be drained in turn, and one loop, [`drain`], serves all verbs. The directory is a
-//! trace that any reader opens at every moment, whatever the source.
+//! A source is polled. Each poll writes new data to its trace directory and never waits, so several
+//! sources can be drained in turn, and one loop, [`drain`], serves all verbs. The directory is a
+//! valid trace at every moment.
 
 mod image;
 mod mapping;
@@ -22,39 +22,39 @@ pub use image::ImageSource;
 pub use memory::{MemoryOutcome, MemorySource};
 pub use port::PortSource;
 
-/// How often a source is polled while a session is recorded.
+/// Interval between polls during a session.
 const POLL: Duration = Duration::from_millis(2);
-/// How often a session is looked for before there is one.
+/// Interval between searches for a session.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a trace is taken from.
+/// A source of a trace.
 pub trait Source {
-    /// What it has given, at its end.
+    /// Result of the whole recording.
     type Outcome;
 
-    /// Takes what is new to the trace directory; gives whether there was anything.
+    /// Writes new data to the trace directory; returns whether there was any.
     ///
-    /// With [`View::PostMortem`] nobody records any more, and nothing is left for a later poll.
+    /// With [`View::PostMortem`] recording has ended, and this poll reads everything that is left.
     ///
     /// # Errors
     /// See [`Error`].
     fn poll(&mut self, view: View) -> Result<bool, Error>;
 
-    /// Whether the traced kernel has begun a session, as far as can be seen from here.
+    /// Whether the source has found a session of the traced kernel.
     fn has_begun(&self) -> bool;
 
-    /// Asks the traced kernel to stop and to deliver the rest, where it delivers anything. Gives
-    /// whether waiting for that makes sense.
+    /// Asks the traced kernel to stop and to send the rest, if it sends its trace. Returns whether
+    /// to wait for it.
     fn ask_to_stop(&mut self) -> bool {
         false
     }
 
-    /// Whether the traced kernel has nothing to deliver any more.
+    /// Whether the traced kernel has sent everything.
     fn is_complete(&self) -> bool {
         true
     }
 
-    /// Puts in where this source stands.
+    /// Adds this source's progress.
     fn report(&self, progress: &mut Progress);
 
     /// Ends the trace, after a last [`poll`](Self::poll).
@@ -64,7 +64,7 @@ pub trait Source {
     fn finish(self) -> Result<Self::Outcome, Error>;
 }
 
-/// A source that may not be wanted.
+/// An optional source.
 impl<S: Source> Source for Option<S> {
     type Outcome = Option<S::Outcome>;
 
@@ -115,18 +115,18 @@ impl<A: Source, B: Source> Source for (A, B) {
     }
 }
 
-/// Where a recording stands.
+/// Progress of a recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Since it began: for a machine that was started for it, since then.
+    /// Time since the recording began.
     pub elapsed: Duration,
     /// Events in the trace and events lost; `None` before the kernel has started to trace.
     pub events: Option<(u64, u64)>,
-    /// Bytes that came over the port, where it is listened to.
+    /// Bytes received over the port, if it is used.
     pub received: Option<u64>,
 }
 
-/// Polls `source` until `ending` gives why it ends, and how it is to be read for the last time.
+/// Polls `source` until `ending` returns the reason to end and the view for the last poll.
 /// `progress` is called about every two milliseconds.
 ///
 /// # Errors
@@ -138,8 +138,7 @@ pub fn drain<S: Source, E, F: From<Error>>(
 ) -> Result<E, F> {
     let started = Instant::now();
     loop {
-        // Whether it has ended is asked before reading: what was recorded before the end is read
-        // then.
+        // Check for the end before reading, so that everything recorded before the end is read.
         let ended = ending(source)?;
         let view = ended.as_ref().map_or(View::Live, |&(_, view)| view);
         let news = source.poll(view)?;
@@ -158,23 +157,23 @@ pub fn drain<S: Source, E, F: From<Error>>(
     }
 }
 
-/// Why a source gave no trace, or not all of it.
+/// Why a source gave no trace or only part of one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The memory holds no region that can be read.
+    /// The memory holds no readable region.
     #[error(transparent)]
     Region(#[from] locate::Error),
-    /// Something cannot be written.
+    /// The trace cannot be written.
     #[error("cannot write the trace to {out}: {source}")]
     Write {
         /// The trace directory.
         out: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The region turned out to be damaged.
-    #[error("the Kymo region in {path} cannot be read: {reason}")]
+    /// The region is damaged.
+    #[error("cannot read the Kymo region in {path}: {reason}")]
     Damaged {
         /// The memory.
         path: String,
@@ -186,14 +185,14 @@ pub enum Error {
     Map {
         /// The RAM file.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
-    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    /// The cause: [`InvalidInput`](io::ErrorKind::InvalidInput) for the request,
+    /// [`InvalidData`](io::ErrorKind::InvalidData) for the input, anything else for the system.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::Region(error) => error.kind(),
@@ -202,8 +201,7 @@ impl Error {
         }
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
-    /// the message says it.
+    /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Error::Region(error) => error.advice(),
@@ -217,7 +215,7 @@ impl Error {
         }
     }
 
-    /// What went wrong between the memory in the file `memory` and the directory `out`.
+    /// The error of writing the region in the file `memory` to the directory `out`.
     fn between(memory: &Path, out: &Path, error: TraceError) -> Error {
         match error {
             TraceError::Io(source) => Error::Write {
@@ -232,12 +230,12 @@ impl Error {
     }
 }
 
-/// What can be done about a file of the output that cannot be written.
+/// Advice for an output file that cannot be written.
 pub(crate) fn to_write(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             "make room there, or give another directory with --out"
         }
-        _ => "give another directory with --out, to which you may write",
+        _ => "give another, writable directory with --out",
     }
 }

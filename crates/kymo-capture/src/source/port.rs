@@ -1,4 +1,4 @@
-//! A line over which a guest sends its trace in frames: the host's end of a virtio serial port.
+//! The host's end of a virtio serial port, over which a guest sends its trace in frames.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -9,10 +9,10 @@ use kymo::wire::{self, Kind};
 use super::{Error, Progress, Source};
 use crate::framed::{FramedTrace, Received};
 
-/// Bytes that are taken in one poll, so that other sources have their turn.
+/// Most bytes to read in one poll, so that other sources have their turn.
 const TURN: usize = 4 << 20;
 
-/// A line whose reads do not wait, and the trace that comes over it.
+/// A line with nonblocking reads, and the trace that arrives over it.
 #[derive(Debug)]
 pub struct PortSource<L> {
     line: L,
@@ -22,7 +22,7 @@ pub struct PortSource<L> {
 }
 
 impl<L: Read + Write> PortSource<L> {
-    /// Listens to `line`; its trace goes to the directory `out`.
+    /// Reads `line` and writes its trace to the directory `out`.
     pub fn new(line: L, out: &Path) -> PortSource<L> {
         PortSource {
             line,
@@ -49,7 +49,7 @@ impl<L: Read + Write> Source for PortSource<L> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // QEMU was killed with what we said unread: that was all.
+                // QEMU was killed before it read our message: the line has ended.
                 Err(_) => self.ended = true,
             }
         }
@@ -63,7 +63,7 @@ impl<L: Read + Write> Source for PortSource<L> {
     fn ask_to_stop(&mut self) -> bool {
         let waits = self.trace.is_open() && !self.trace.is_closed();
         if waits {
-            // A machine that has ended meanwhile does not hear it, and is found to have ended.
+            // This fails if the machine has ended, which is detected elsewhere.
             let _ = self.line.write_all(&wire::header(Kind::Stop, 0, 0, b""));
         }
         waits
@@ -77,7 +77,7 @@ impl<L: Read + Write> Source for PortSource<L> {
         progress.received = Some(self.trace.bytes());
     }
 
-    /// Takes all that was sent before the machine ended, too.
+    /// Also reads everything that was sent before the machine ended.
     fn finish(mut self) -> Result<Received, Error> {
         while self.poll(View::PostMortem)? {}
         let out = self.trace.out().to_owned();

@@ -1,5 +1,5 @@
-//! A machine that does what it is told: this test program, run again, with the RAM file mapped as
-//! QEMU would have it and a `kymo::Recorder` in it.
+//! A machine that a test controls: this test program, run again, with the RAM file mapped as by
+//! QEMU and a `kymo::Recorder` in it.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -14,10 +14,10 @@ use kymo::platform::{Blocks, ByPointer, Control, ControlPointer, ControlWord, Lo
 use kymo::vocabulary::{self, Mark};
 use kymo::{ChannelKind, Clock, Config, Memory, Overflow, Recorder, trace};
 
-/// Where the child finds the file, and what its command line says of recording.
+/// Environment variables that pass the file and the recording options to the child.
 const RAM: &str = "KYMO_TEST_RAM";
 const WORDS: &str = "KYMO_TEST_WORDS";
-/// Of the child: the program's words.
+/// Arguments of the child.
 const PROGRAM: [&str; 4] = ["--exact", "machine::machine", "--ignored", "--nocapture"];
 const ANSWER: &str = "it is done";
 
@@ -25,7 +25,7 @@ const RAM_BYTES: u64 = 8 << 20;
 const OFFSET: usize = 1 << 20;
 const REGION_BYTES: usize = 1 << 20;
 const BASE: u64 = 0x8000_0000;
-/// As `Recorder` numbers modes.
+/// A mode, as `Recorder` numbers it.
 const TRACE: u32 = 0;
 
 /// A new, empty folder.
@@ -36,7 +36,8 @@ pub fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// A program that stands in for QEMU, in `folder`: the machine that does this and ends with 0.
+/// Creates a program in `folder` that stands in for QEMU: a machine that does this and ends with
+/// status 0.
 pub fn emulator(folder: &Path, ram: &Path, does: &[&str]) -> PathBuf {
     let path = folder.join("qemu-system-riscv64");
     let (program, ram, does) = (
@@ -54,7 +55,7 @@ pub fn emulator(folder: &Path, ram: &Path, does: &[&str]) -> PathBuf {
     path
 }
 
-/// The machine, from outside.
+/// The machine, from the host's side.
 pub struct Machine {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -63,7 +64,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Begun, and its kernel has started a session as `words` say: those behind `kymo=`.
+    /// Starts a machine whose kernel has started a session with the `words` after `kymo=`.
     pub fn start(name: &str, words: &str) -> Machine {
         let folder = scratch(name);
         let ram = folder.join("ram");
@@ -86,7 +87,7 @@ impl Machine {
         machine
     }
 
-    /// Has it do something, and waits until it is done.
+    /// Lets the machine do something, and waits until it is done.
     pub fn does(&mut self, what: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{what}").unwrap();
         let mut line = String::new();
@@ -99,7 +100,7 @@ impl Machine {
         }
     }
 
-    /// It is gone at once, as under a killed QEMU.
+    /// Kills the machine, like a killed QEMU.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -117,7 +118,7 @@ impl Drop for Machine {
 thread_local! {
     static BLOCK: Cell<*const Control> = const { Cell::new(std::ptr::null()) };
     static TIME: Cell<u64> = const { Cell::new(1000) };
-    /// Words that the writer may still load; then it ends where it stands.
+    /// Number of words that the writer may still load before it stops in place.
     static PATIENCE: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
@@ -131,10 +132,10 @@ unsafe impl ControlPointer for Block {
 
 type Through = ByPointer<Block>;
 
-/// A CPU whose writer can be stopped for good in the middle of a record.
+/// A CPU whose writer can be stopped forever in the middle of a record.
 pub struct Mortal;
-// SAFETY: all is `ByPointer`'s; a writer that unwinds is one that was interrupted there and never
-// goes on.
+// SAFETY: everything is `ByPointer`'s; a writer that unwinds is like one that was interrupted there
+// and never resumes.
 unsafe impl Local for Mortal {
     type Cpu = Blocks;
     fn is_on<W: ControlWord>() -> bool {
@@ -196,7 +197,7 @@ fn config(phys: u64) -> Config {
     }
 }
 
-/// The machine, from inside; nothing where no test has begun it.
+/// The machine, from the guest's side; does nothing unless a test has started it.
 #[test]
 #[ignore = "tests run it as the machine"]
 fn machine() {
@@ -252,8 +253,8 @@ fn mapped(ram: &Path) -> Memory {
     memory
 }
 
-/// The next record's room is reserved, and nothing is ever written there: behind position, window
-/// and limit the writer loads the ring's address.
+/// Reserves room for the next record but never writes it: after position, window and limit, the
+/// writer loads the ring's address.
 fn stop_inside(id: u32) {
     PATIENCE.set(3);
     let stopped = catch_unwind(AssertUnwindSafe(|| trace!(Mark { id, value: 0 })));

@@ -1,4 +1,4 @@
-//! What stands behind the plugin's name on QEMU's command line.
+//! The plugin's arguments on QEMU's command line.
 
 use std::path::PathBuf;
 
@@ -7,27 +7,27 @@ use std::path::PathBuf;
 pub struct Range {
     /// The first address.
     pub start: u64,
-    /// The first address that is not in it; greater than `start`.
+    /// The end, exclusive; greater than `start`.
     pub end: u64,
 }
 
 impl Range {
-    /// Whether the address is in it.
+    /// Whether the range contains the address.
     pub fn contains(self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }
 }
 
-/// Code that is counted together.
+/// Code whose counts are added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Function {
-    /// What to call it in the report.
+    /// Its name in the report.
     pub name: Option<String>,
-    /// Its pieces: at least one, none overlaps another.
+    /// Its address ranges: at least one, without overlap.
     pub ranges: Vec<Range>,
-    /// Where calls begin: at least one, each inside of a range.
+    /// Addresses at which calls begin: at least one, each inside a range.
     pub entries: Vec<u64>,
-    /// Calls that execute none of these are reported apart. Empty: there is no such difference.
+    /// Calls that execute none of these addresses are reported separately. May be empty.
     pub marks: Vec<u64>,
 }
 
@@ -41,20 +41,19 @@ impl Function {
 /// All arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
-    /// What to count: at least one, in the order given.
+    /// The functions to count: at least one, in the order given.
     pub functions: Vec<Function>,
-    /// Where the report goes as JSON; without, text goes to the standard error.
+    /// The file for the report as JSON; without it, text goes to the standard error.
     pub out: Option<PathBuf>,
 }
 
-/// Why they cannot be used: one sentence.
+/// An error in the arguments, as one sentence.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Error(pub String);
 
-/// Reads `start=A,end=B` pairs, `name=`, `entry=` and `out=`. A pair is a function of its own;
-/// after `name=`, pairs are pieces of that function up to the next `name=`. `entry=` adds an entry
-/// to the function before it, whose entry is else the start of its first range; `mark=` adds a
-/// mark.
+/// Reads `start=A,end=B` pairs, `name=`, `entry=` and `out=`. A pair is a separate function; after
+/// `name=`, pairs are ranges of that function up to the next `name=`. `entry=` adds an entry to the
+/// preceding function, whose default entry is the start of its first range; `mark=` adds a mark.
 pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Arguments, Error> {
     let mut parsed = Arguments::default();
     let mut start = None;
@@ -174,12 +173,12 @@ fn add(functions: &mut Vec<Function>, range: Range) -> Result<(), Error> {
     Ok(())
 }
 
-/// Digits only: hexadecimal behind `0x`, else decimal.
+/// Parses an address, digits only: hexadecimal after `0x`, else decimal.
 fn address(key: &str, text: &str) -> Result<u64, Error> {
     let (digits, radix) = text
         .strip_prefix("0x")
         .map_or((text, 10), |digits| (digits, 16));
-    // The parser of integers would take a sign.
+    // The integer parser would accept a sign.
     let all_digits = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
     let value = all_digits
         .then(|| u64::from_str_radix(digits, radix).ok())

@@ -1,14 +1,13 @@
-//! Which call an instruction belongs to.
+//! Assigns instructions to calls.
 //!
-//! A *call* begins whenever the instruction at an entry address is executed: one execution, one
-//! call, also where a loop leads back there. It gets every instruction of the function that its CPU
-//! executes from there on, until the function returns or the next call begins.
+//! A *call* begins whenever the instruction at an entry address is executed, even if a loop leads
+//! back there. It gets every instruction of the function that its CPU executes from then on, until
+//! the function returns or the next call begins.
 //!
-//! In between, control may go elsewhere and come back: to a function that is called, to an
-//! interrupt handler. If the handler, or another thread, calls the same function, the call under
-//! way is *suspended*: it ended on an instruction that leads on inside of the function, and the new
-//! call's entry is not where. The next instruction that the running call cannot have led to, and a
-//! suspended one can, resumes that one.
+//! In between, control may leave and come back: to a called function or an interrupt handler. If
+//! the handler, or another thread, calls the same function, the current call is *suspended*: its
+//! last instruction leads on inside the function, but not to the new call's entry. It is resumed by
+//! the next instruction to which the suspended call can lead and the running call cannot.
 //!
 //! | the running call's last instruction | next: an entry | next: where it leads | next: elsewhere in the function |
 //! | --- | --- | --- | --- |
@@ -18,9 +17,9 @@
 //! | jumps to an unknown address | end, begin | - | resume another; or continue |
 //! | returns | end, begin | - | resume another; or count outside of calls |
 //!
-//! What this cannot tell apart: a suspended call that goes on on another CPU (its rest is counted
-//! outside of calls there), and an interrupt that hits just behind a jump out of a range of inlined
-//! code. The totals are exact whatever happens.
+//! Two cases cannot be distinguished: a suspended call that continues on another CPU (its rest is
+//! counted outside calls there), and an interrupt just after a jump out of a range of inlined code.
+//! The totals are always exact.
 
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
@@ -31,47 +30,47 @@ use crate::arguments::Function;
 use crate::decode::{Accesses, Flow};
 use crate::histogram::Histogram;
 
-/// What is counted, in this order everywhere.
+/// The counted quantities, in this order everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Instructions executed.
     Instructions,
-    /// Loads they made.
+    /// Loads made by them.
     Loads,
-    /// Stores they made.
+    /// Stores made by them.
     Stores,
 }
 
-/// Suspended calls that are kept: more than this would be a handler 64 deep, or calls that left in
-/// a way that looks like an interruption.
+/// Limit on suspended calls: more would be handlers nested 64 deep, or calls that left the function
+/// in a way that looks like an interruption.
 const MAX_SUSPENDED: usize = 64;
 
-/// No instruction of a half-open range is here.
+/// An address at which no instruction of a half-open range can be.
 const NOWHERE: u64 = u64::MAX;
 
 /// An instruction of a function.
 #[derive(Debug)]
 pub struct Insn {
-    /// Which function, by its number.
+    /// Index of the function.
     pub function: usize,
     pc: u64,
-    /// The one behind it, if it can lead there.
+    /// Address of the next instruction, if this one can lead there.
     after: u64,
-    /// The one that it can jump to.
+    /// Address to which it can jump.
     target: u64,
     is_entry: bool,
     is_mark: bool,
-    /// It can lead on inside of the function, and not only to an entry.
+    /// Whether it can lead on inside the function, not only to an entry.
     stays: bool,
-    /// It can lead out.
+    /// Whether it can lead out of the function.
     leaves: bool,
     returns: bool,
-    /// Loads and stores that are known instead of reported.
+    /// Loads and stores, if they are known rather than reported.
     accesses: [u8; 2],
 }
 
 impl Insn {
-    /// Describes the instruction of `size` bytes at `pc`, in `code`, which has the number
+    /// Describes the instruction of `size` bytes at `pc`, in the function `code` with index
     /// `function`.
     pub fn new(
         function: usize,
@@ -103,7 +102,7 @@ impl Insn {
             after,
             target,
             is_entry: code.entries.contains(&pc),
-            // Without marks, every call has one.
+            // Without marks, every call counts as marked.
             is_mark: if code.marks.is_empty() {
                 &code.entries
             } else {
@@ -120,7 +119,7 @@ impl Insn {
         }
     }
 
-    /// Whether `next` can come directly after it. An instruction can follow itself: it faulted, or
+    /// Whether `next` can directly follow it. An instruction can follow itself if it faulted or
     /// repeats.
     #[inline(always)]
     fn leads_to(&self, next: &Insn) -> bool {
@@ -128,43 +127,43 @@ impl Insn {
     }
 }
 
-/// The counts of one call: by [`Quantity`], and how often it met a mark.
+/// The counts of one call: by [`Quantity`], and the number of marks it executed.
 type Counts = [u64; 4];
 const MARKS: usize = 3;
 
-/// A call that another one interrupted.
+/// A call that was interrupted by another one.
 struct Suspended {
     counts: Counts,
     last: &'static Insn,
 }
 
 /// The calls of one function on one CPU. Only that CPU's thread counts; any thread may read, and
-/// misses at most what is being counted.
+/// misses at most the update in progress.
 #[derive(Default)]
 pub struct Calls {
     totals: [AtomicU64; 3],
     begun: AtomicU64,
     outside: AtomicU64,
-    /// The call under way: its counts, and its last instruction (null: no call).
+    /// The current call: its counts, and its last instruction (null: no call).
     counts: [AtomicU64; 4],
     last: AtomicPtr<Insn>,
-    /// How many are in `suspended`: nobody takes the lock for none.
+    /// Length of `suspended`, so that the lock is not taken for an empty list.
     depth: AtomicUsize,
     suspended: Mutex<Vec<Suspended>>,
-    /// Calls given up although they seemed to go on.
+    /// Calls abandoned although they seemed to continue.
     unfinished: AtomicU64,
     marked: OnceLock<[Histogram; 3]>,
     unmarked: OnceLock<[Histogram; 3]>,
 }
 
-/// Adds one; there is one writer.
+/// Adds one, without an atomic increment, as there is one writer.
 #[inline(always)]
 fn add_one(count: &AtomicU64) {
     count.store(count.load(Relaxed) + 1, Relaxed);
 }
 
 impl Calls {
-    /// The CPU executes this instruction.
+    /// Counts an instruction that the CPU executes.
     #[inline(always)]
     pub fn executed(&self, insn: &'static Insn) {
         self.count(insn);
@@ -202,7 +201,7 @@ impl Calls {
             .store(std::ptr::from_ref(insn).cast_mut(), Relaxed);
     }
 
-    /// The instruction that was executed last loads or stores.
+    /// Counts a load or store of the last executed instruction.
     #[inline(always)]
     pub fn accessed(&self, quantity: Quantity) {
         add_one(&self.totals[quantity as usize]);
@@ -211,7 +210,7 @@ impl Calls {
         }
     }
 
-    /// An entry is executed.
+    /// Begins a call at an entry.
     fn begin(&self, last: Option<&'static Insn>) {
         match last {
             Some(last) if last.stays => self.suspend(last),
@@ -222,8 +221,8 @@ impl Calls {
         add_one(&self.begun);
     }
 
-    /// An instruction is executed where the running call did not lead. False: it belongs to no
-    /// call.
+    /// Handles an instruction to which the running call does not lead. Returns `false` if it
+    /// belongs to no call.
     #[cold]
     fn resume(&self, last: Option<&'static Insn>, insn: &'static Insn) -> bool {
         if self.depth.load(Relaxed) > 0 {
@@ -247,7 +246,7 @@ impl Calls {
         false
     }
 
-    /// The running call is no longer the running one.
+    /// Ends or suspends the running call.
     fn leave(&self, last: Option<&'static Insn>) {
         match last {
             Some(last) if last.stays && !last.leaves => self.suspend(last),
@@ -263,7 +262,7 @@ impl Calls {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if suspended.len() == MAX_SUSPENDED {
-            // Preferably one that may have left without a trace.
+            // Prefer one that may have left the function unnoticed.
             let place = suspended
                 .iter()
                 .position(|call| call.last.leaves)
@@ -303,7 +302,7 @@ impl Calls {
         }
     }
 
-    /// Adds everything to `sum`; calls under way count as they are.
+    /// Adds all counts to `sum`; unfinished calls count as they are.
     pub fn add_to(&self, sum: &mut Sum) {
         for (sum, total) in sum.totals.iter_mut().zip(&self.totals) {
             *sum += total.load(Relaxed);
@@ -343,20 +342,20 @@ impl Calls {
     }
 }
 
-/// The counts of several CPUs together.
+/// The counts of several CPUs, added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Instructions, loads, stores: see [`Quantity`].
     pub totals: [u64; 3],
-    /// Executions of an entry.
+    /// Number of calls.
     pub calls: u64,
-    /// Instructions in no call that is known to this CPU.
+    /// Instructions outside the calls known to the CPU.
     pub outside: u64,
-    /// Calls that were under way when the counting ended, or went on on another CPU.
+    /// Calls that were unfinished when the counting ended, or continued on another CPU.
     pub unfinished: u64,
-    /// How many calls had which count, for instructions, loads and stores.
+    /// Histograms of instructions, loads and stores per call.
     pub per_call: [BTreeMap<u64, u64>; 3],
-    /// As `per_call`, for calls that met none of the function's marks.
+    /// Like `per_call`, for calls that executed none of the function's marks.
     pub unmarked: [BTreeMap<u64, u64>; 3],
 }
 
@@ -424,7 +423,7 @@ mod tests {
     #[test]
     fn a_call_within_a_call_at_every_place() {
         let [a, b, c, d] = four();
-        // Interrupted behind each instruction but the last, by one call, and that by another.
+        // Interrupted after each instruction but the last, by one call, and that by another.
         for at in 1..4 {
             for inner in 1..4 {
                 let outer = [a, b, c, d];
@@ -451,7 +450,7 @@ mod tests {
     #[test]
     fn threads_that_take_turns() {
         let [a, b, c, d] = four();
-        // The first begun is the first resumed, from within the second.
+        // The first call is resumed first, from within the second.
         let sum = sum(&[a, b, a, c, d, b, d]);
         lengths(&sum, [(3, 1), (4, 1)]);
         assert_eq!((sum.calls, sum.outside, sum.unfinished), (2, 0, 0));
@@ -504,7 +503,7 @@ mod tests {
             insn(&code, 0x1c, Flow::Return),
         ];
         lengths(&sum(&[a, b, d, a, b, jump, a, b, d]), [(3, 3)]);
-        // From within a handler: the outer call is the one that goes on.
+        // From within a handler, the outer call continues.
         lengths(&sum(&[a, a, b, jump, b, d]), [(3, 2)]);
     }
 

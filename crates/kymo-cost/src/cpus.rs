@@ -1,5 +1,5 @@
-//! One block a CPU, made when the CPU first asks for it. A program under QEMU's user mode has a CPU
-//! a thread, so their number has no limit.
+//! One block per CPU, created at the CPU's first access. In QEMU's user mode every thread is a CPU,
+//! so their number is unlimited.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire};
@@ -10,14 +10,14 @@ pub struct Cpus<T> {
 }
 
 impl<T> Cpus<T> {
-    /// With none.
+    /// A table without blocks.
     pub const fn new() -> Cpus<T> {
         Cpus {
             segments: [const { AtomicPtr::new(null_mut()) }; 32],
         }
     }
 
-    /// Where the pointer to this CPU's block is: segment and place in it.
+    /// Segment and index of the pointer to this CPU's block.
     fn place(cpu: u32) -> (usize, usize) {
         let number = u64::from(cpu) + 1;
         let segment = number.ilog2() as usize;
@@ -38,7 +38,7 @@ impl<T> Cpus<T> {
         unsafe { (*segment.add(index)).load(Acquire).as_ref() }
     }
 
-    /// This CPU's block, made by `make` if it is the first time.
+    /// This CPU's block, created by `make` if it does not exist.
     pub fn get_or_make(&self, cpu: u32, make: impl FnOnce() -> T) -> Option<&T> {
         if let Some(block) = self.get(cpu) {
             return Some(block);
@@ -50,7 +50,7 @@ impl<T> Cpus<T> {
                 .map(|_| AtomicPtr::default())
                 .collect();
             let pointers = Box::leak(pointers);
-            // Of two that make a segment at once, one is leaked.
+            // If two threads create a segment at once, one segment is leaked.
             let _ = segment.compare_exchange(null_mut(), pointers.as_mut_ptr(), AcqRel, Acquire);
         }
         let pointers = segment.load(Acquire);
@@ -60,7 +60,7 @@ impl<T> Cpus<T> {
         self.get(cpu)
     }
 
-    /// All blocks, by the numbers of their CPUs.
+    /// All blocks with their CPU numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let made =
             (0..32_u32).filter(|&segment| !self.segments[segment as usize].load(Acquire).is_null());

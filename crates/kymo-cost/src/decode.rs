@@ -1,34 +1,34 @@
-//! Where an instruction can lead, and who says what it loads and stores. Only that is decoded, from
-//! the RISC-V, Arm and x86 manuals' encodings.
+//! Decodes where an instruction can lead, and whether QEMU must report its loads and stores;
+//! nothing else. The encodings are from the RISC-V, Arm and x86 manuals.
 
-/// How an instruction ends.
+/// Where an instruction can lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// At the next instruction; also a call, which comes back there.
+    /// To the next instruction; also a call, which returns there.
     Next,
-    /// At the next instruction or at this address.
+    /// To the next instruction or to this address.
     Branch(u64),
-    /// At this address.
+    /// To this address.
     Jump(u64),
-    /// At an address that only the running program knows.
+    /// To an address that is only known at run time.
     Indirect,
-    /// Where the function was called, or where an exception came from.
+    /// To the caller, or to where an exception occurred.
     Return,
-    /// The architecture is not known here.
+    /// Unknown architecture.
     Unknown,
 }
 
-/// Who says which loads and stores an instruction makes.
+/// The source of an instruction's loads and stores.
 ///
-/// QEMU does. But where QEMU 7.2 translates an instruction by a helper, and that instruction ends
-/// the block (a jump to a computed address, a write to a control register), QEMU goes on reporting
-/// accesses of *later* instructions as this one's. So it is asked only about instructions that
-/// access memory, and of x86's jumps, which do both, the number is known.
+/// QEMU reports them. But if QEMU 7.2 translates an instruction by a helper and the instruction
+/// ends the block (a jump to a computed address, a write to a control register), it also reports
+/// accesses of *later* instructions as this one's. So callbacks are requested only for instructions
+/// that access memory; for x86's jumps through memory, the numbers are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accesses {
     /// QEMU reports them.
     Reported,
-    /// These, at every execution.
+    /// Always these numbers.
     Known {
         /// Loads.
         loads: u8,
@@ -56,7 +56,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// By QEMU's name.
+    /// The instruction set with QEMU's name.
     pub fn named(target: &str) -> Isa {
         match target {
             "riscv32" | "riscv64" => Isa::Riscv,
@@ -66,10 +66,10 @@ impl Isa {
         }
     }
 
-    /// Who says what the instruction with these bytes loads and stores.
+    /// The source of the loads and stores of the instruction with these bytes.
     pub fn accesses(self, bytes: &[u8]) -> Accesses {
         let touches = match (self, bytes) {
-            // Loads, stores, atomics; the opcodes for extensions may be anything.
+            // Loads, stores, atomics; opcodes of extensions may be anything.
             (Isa::Riscv, &[a, _, _, _]) => matches!(
                 a & 0x7f,
                 0x03 | 0x07 | 0x23 | 0x27 | 0x2f | 0x0b | 0x2b | 0x5b | 0x7b
@@ -79,7 +79,7 @@ impl Isa {
                 (2, function) => !matches!(function, 0 | 4),
                 _ => false,
             },
-            // The group of loads and stores; and `dc zva`, which is among the system instructions.
+            // The group of loads and stores, and `dc zva`, which is a system instruction.
             (Isa::Aarch64, &[a, b, c, d]) => {
                 let word = u32::from_le_bytes([a, b, c, d]);
                 word >> 25 & 0b0101 == 0b0100 || word & !0x1f == 0xd50b_7420
@@ -188,7 +188,7 @@ fn aarch64(pc: u64, word: u32) -> Flow {
     }
 }
 
-/// The instruction from its opcode on.
+/// The instruction without prefixes, from its opcode.
 fn x86_opcode(bytes: &[u8]) -> &[u8] {
     let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3);
     bytes
@@ -207,7 +207,7 @@ fn x86_accesses(opcode: &[u8]) -> Accesses {
             let is_call = modrm >> 3 & 7 == 2;
             (u8::from(modrm < 0xc0), is_call.into())
         }
-        // Jumps; ports; hlt, cli, sti. Of far transfers and traps the accesses are the processor's,
+        // Jumps; ports; hlt, cli, sti. The accesses of far transfers and traps are the processor's,
         // not the program's.
         [
             0x70..=0x7f | 0xe0..=0xe7 | 0xe9..=0xef | 0xf4 | 0xfa | 0xfb,

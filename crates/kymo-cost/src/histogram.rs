@@ -1,4 +1,4 @@
-//! How often each value occurred. Exact: no value shares a bucket with another.
+//! Counts how often each value occurred, exactly: every value has its own bucket.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// Values below this are counted in an array.
 const SMALL: usize = 1024;
 
-/// Written by one thread, read by any.
+/// A histogram that one thread writes and any thread can read.
 pub struct Histogram {
     small: Box<[AtomicU64]>,
     large: Mutex<BTreeMap<u64, u64>>,

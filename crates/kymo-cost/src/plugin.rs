@@ -1,5 +1,5 @@
-//! What QEMU calls: at installation, at every translation, at every execution of an instruction
-//! that is counted, and at the end.
+//! The callbacks for QEMU: at installation, for every translated block, for every executed
+//! instruction that is counted, and at exit.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -15,37 +15,37 @@ use crate::decode::{Accesses, Isa};
 use crate::qemu;
 use crate::report::{self, Counted};
 
-/// All that is known from installation on.
+/// The plugin's state, set at installation.
 struct Plugin {
     target: String,
     isa: Isa,
     functions: Vec<Function>,
-    /// All functions' ranges, joined and sorted: most blocks lie in none.
+    /// The ranges of all functions, joined and sorted, as most blocks lie in none.
     counted: Vec<Range>,
     out: Option<PathBuf>,
-    /// Who installed it: a child that a program forks has the counts of its parent, and does not
-    /// report.
+    /// Id of the process that loaded the plugin: a forked child has its parent's counts and must
+    /// not report.
     process: u32,
-    /// Every instruction met so far, for good: code that is translated again finds its own. The
-    /// bytes are part of the key, as another program, or another version of the code, may be at the
-    /// same address.
+    /// Every instruction so far, never removed: code that is translated again reuses its entries.
+    /// The bytes are part of the key, as another program or version of the code may be at the same
+    /// address.
     instructions: Mutex<HashMap<Key, &'static Insn>>,
 }
 
 /// Function, address, bytes.
 type Key = (usize, u64, Vec<u8>);
 
-/// One function's counts after the other.
+/// The counts of a CPU, by function.
 type Cpu = Vec<Calls>;
 
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
-/// By number.
+/// The counts of all CPUs.
 static CPUS: Cpus<Cpu> = Cpus::new();
 
-/// QEMU's call when it loads the plugin. Not 0: it may not be used, and QEMU ends.
+/// Called by QEMU when it loads the plugin. A nonzero result makes QEMU exit.
 ///
 /// # Safety
-/// QEMU's own: `info` points to its description, `argv` to `argc` texts.
+/// As QEMU guarantees, `info` points to its description and `argv` to `argc` strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: qemu::Id,
@@ -85,7 +85,8 @@ fn refuse(sentence: &str) -> c_int {
     1
 }
 
-/// A program may have closed its standard error, which is ours: then nobody hears it.
+/// Prints to the standard error, and ignores failures: the program shares it and may have closed
+/// it.
 fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
@@ -94,8 +95,8 @@ fn install(words: &[String], target: String) -> Result<Plugin, String> {
     let Arguments { functions, out } = arguments::parse(words.iter().map(String::as_str))
         .map_err(|arguments::Error(sentence)| sentence)?;
     let out = out.map(|path| {
-        // Now, while somebody looks; and where the file is now, as a program may change its
-        // directory.
+        // Create the file now, to report an error early, and use its full path, as a program may
+        // change its directory.
         let made =
             std::path::absolute(&path).and_then(|path| fs::File::create(&path).map(|_| path));
         made.map_err(|error| format!("the file {} cannot be made: {error}.", path.display()))
@@ -127,7 +128,7 @@ fn install(words: &[String], target: String) -> Result<Plugin, String> {
 
 extern "C" fn translated(_: qemu::Id, block: *mut qemu::Block) {
     let Some(plugin) = PLUGIN.get() else { return };
-    // SAFETY: QEMU is translating this block, and has so many instructions in it.
+    // SAFETY: QEMU is translating this block, which has this many instructions.
     let count = unsafe { qemu::qemu_plugin_tb_n_insns(block) };
     for index in 0..count {
         // SAFETY: as above.
@@ -147,10 +148,10 @@ extern "C" fn translated(_: qemu::Id, block: *mut qemu::Block) {
     }
 }
 
-/// Has an instruction call back, once for each function that it is part of.
+/// Registers callbacks for an instruction, once for each function that contains it.
 ///
 /// # Safety
-/// `instruction` is one of a block that QEMU is translating.
+/// `instruction` must be in a block that QEMU is translating.
 unsafe fn instrument(plugin: &Plugin, instruction: *mut qemu::Instruction, pc: u64) {
     // SAFETY: the caller's promise.
     let bytes = unsafe { qemu::bytes(instruction) };
@@ -166,7 +167,7 @@ unsafe fn instrument(plugin: &Plugin, instruction: *mut qemu::Instruction, pc: u
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let insn: &'static Insn = known.entry((number, pc, bytes.clone())).or_insert_with(|| {
-            // Translated code refers to it for as long as QEMU runs.
+            // Translated code refers to it until QEMU exits.
             Box::leak(Box::new(Insn::new(
                 number,
                 function,
@@ -177,7 +178,7 @@ unsafe fn instrument(plugin: &Plugin, instruction: *mut qemu::Instruction, pc: u
             )))
         });
         let data = std::ptr::from_ref::<Insn>(insn).cast_mut().cast::<c_void>();
-        // SAFETY: the caller's promise; `data` lives for good.
+        // SAFETY: the caller's promise; `data` lives forever.
         unsafe {
             qemu::qemu_plugin_register_vcpu_insn_exec_cb(
                 instruction,
@@ -198,7 +199,7 @@ unsafe fn instrument(plugin: &Plugin, instruction: *mut qemu::Instruction, pc: u
     }
 }
 
-/// The counters of the function that this instruction belongs to, on this CPU.
+/// The counters of this instruction's function on this CPU.
 #[inline(always)]
 fn calls(cpu: c_uint, insn: &Insn) -> Option<&'static Calls> {
     CPUS.get(cpu).or_else(|| new_cpu(cpu))?.get(insn.function)

@@ -1,11 +1,11 @@
-//! QEMU's plugin API, as much of it as is used: declared from its documentation
-//! (docs/devel/tcg-plugins). The symbols are in the QEMU program that loads the plugin.
+//! The used part of QEMU's plugin API, declared from its documentation (docs/devel/tcg-plugins).
+//! The symbols are in the QEMU program that loads the plugin.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 #[cfg(not(feature = "api-4"))]
 use std::slice;
 
-/// The version of the API; QEMU looks for this symbol first.
+/// The API version of the plugin, which QEMU reads first.
 #[unsafe(no_mangle)]
 #[used]
 #[allow(non_upper_case_globals)]
@@ -17,14 +17,14 @@ compile_error!(
      later)"
 );
 
-/// What QEMU calls this plugin.
+/// QEMU's id of this plugin.
 pub type Id = u64;
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callbacks read no registers.
 pub const NO_REGISTERS: c_int = 0;
-/// `QEMU_PLUGIN_MEM_RW`. QEMU 7.2 takes loads for stores where one asks for one of them only.
+/// `QEMU_PLUGIN_MEM_RW`. QEMU 7.2 confuses loads and stores if only one of them is requested.
 pub const LOADS_AND_STORES: c_int = 3;
 
-/// `qemu_info_t`, whose first member is all that is read.
+/// `qemu_info_t`, of which only the first member is read.
 #[repr(C)]
 pub struct Info {
     /// The architecture: `riscv64`.
@@ -32,13 +32,13 @@ pub struct Info {
     _rest: [u8; 0],
 }
 
-/// A block of instructions while QEMU translates it.
+/// A block of instructions that QEMU is translating.
 #[repr(C)]
 pub struct Block {
     _opaque: [u8; 0],
 }
 
-/// An instruction of such a block.
+/// An instruction of a block that QEMU is translating.
 #[repr(C)]
 pub struct Instruction {
     _opaque: [u8; 0],
@@ -48,9 +48,9 @@ pub struct Instruction {
 pub type OnBlock = extern "C" fn(Id, *mut Block);
 /// Called before an instruction is executed: CPU, user data.
 pub type OnInstruction = extern "C" fn(c_uint, *mut c_void);
-/// Called for a load or store: CPU, what it is, address, user data.
+/// Called for a load or store: CPU, kind, address, user data.
 pub type OnAccess = extern "C" fn(c_uint, u32, u64, *mut c_void);
-/// Called at the end.
+/// Called at exit.
 pub type OnExit = extern "C" fn(Id, *mut c_void);
 
 unsafe extern "C" {
@@ -81,9 +81,9 @@ unsafe extern "C" {
 }
 
 /// Whether the access loads, and whether it stores. An atomic operation does both; QEMU has a
-/// function for the second only, and both in the upper half of the word.
+/// function only for the store, but both bits are in the upper half of the word.
 pub fn access(info: u32) -> (bool, bool) {
-    // SAFETY: looks at the word.
+    // SAFETY: the function only inspects the word.
     let stores = unsafe { qemu_plugin_mem_is_store(info) };
     (!stores || info >> 16 == LOADS_AND_STORES as u32, stores)
 }
@@ -91,7 +91,7 @@ pub fn access(info: u32) -> (bool, bool) {
 /// The instruction's bytes.
 ///
 /// # Safety
-/// `instruction` is one of a block that QEMU is translating.
+/// `instruction` must be in a block that QEMU is translating.
 pub unsafe fn bytes(instruction: *const Instruction) -> Vec<u8> {
     // SAFETY: the caller's promise; QEMU gives the size of the bytes that it has.
     unsafe {

@@ -1,4 +1,4 @@
-//! What was counted, for people and for programs.
+//! The report, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,11 +8,11 @@ use crate::call::Sum;
 
 /// One function's counts.
 pub struct Counted<'a> {
-    /// What was counted.
+    /// The function.
     pub function: &'a Function,
-    /// All CPUs together.
+    /// Counts of all CPUs together.
     pub all: Sum,
-    /// By CPU, those that executed any of it.
+    /// Counts by CPU, of those that executed any of it.
     pub cpus: Vec<(u32, Sum)>,
 }
 
@@ -40,7 +40,7 @@ fn spread(histogram: &BTreeMap<u64, u64>) -> Option<[u64; 4]> {
     ])
 }
 
-/// A few lines a function.
+/// The report as text, a few lines per function.
 pub fn text(counted: &[Counted<'_>]) -> String {
     let mut out = String::new();
     for Counted {
@@ -67,7 +67,7 @@ pub fn text(counted: &[Counted<'_>]) -> String {
         if unmarked > 0 {
             let _ = writeln!(
                 out,
-                "  {unmarked} of the calls met no mark, and are not in these figures:"
+                "  {unmarked} of the calls executed no mark and are not in these figures:"
             );
         }
         for (quantity, histogram) in QUANTITIES.iter().zip(&all.per_call) {
@@ -83,13 +83,13 @@ pub fn text(counted: &[Counted<'_>]) -> String {
             let _ = writeln!(out, "  {} instructions belong to no call", all.outside);
         }
         if all.unfinished > 0 {
-            let _ = writeln!(out, "  {} calls were not seen to end", all.unfinished);
+            let _ = writeln!(out, "  {} calls did not end", all.unfinished);
         }
     }
     out
 }
 
-/// One object. Addresses are texts: they may be larger than what JSON's numbers hold exactly.
+/// The report as one JSON object. Addresses are strings, as JSON numbers may not hold them exactly.
 pub fn json(target: &str, api: i32, counted: &[Counted<'_>]) -> String {
     let mut out = String::from("{\"kymo_cost\":1,\"target\":");
     quoted(&mut out, target);

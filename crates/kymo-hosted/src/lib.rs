@@ -1,14 +1,14 @@
-//! Kymo in a user-space program: one ring a thread, and the trace written by the program itself.
+//! Kymo in a user-space program: each thread has a ring, and the program writes its own trace.
 //!
-//! The "CPU" is the thread: it gets a ring at its first event and gives it back when it ends, so at
-//! most [`Options::max_threads`] record at a time. What further threads record is counted as lost,
-//! in a stream of its own. The clock is the time stamp counter on x86-64, elsewhere the monotonic
-//! clock in nanoseconds.
+//! A thread takes the role of a CPU: it claims a ring at its first event and releases it when it
+//! ends, so at most [`Options::max_threads`] threads record at a time. Events of further threads
+//! are counted as lost, in a separate stream. The clock is the time stamp counter on x86-64, and
+//! the monotonic clock in nanoseconds elsewhere.
 //!
 //! # Invariants
-//! - A thread's block is written by that thread alone, from its first event to its end.
-//! - Rings are never unmapped: a thread that outlives a session writes to memory that stays.
-//! - A program has one session at a time; all its sessions have the sizes of the first.
+//! - Only a thread itself writes its block, from its first event to its end.
+//! - Rings are never unmapped, so a thread may outlive a session.
+//! - A program has one session at a time; all sessions have the sizes of the first.
 //!
 //! # Example
 //! ```
@@ -55,8 +55,8 @@ use kymo_capture::{Summary, TraceError, TraceWriter};
 pub struct Hosted;
 
 // SAFETY: `Local` gives the block that this thread claimed; no other thread uses it before this one
-// ends. The kernel may stop a thread inside of a record, but nobody else writes its ring meanwhile.
-// Regions are never unmapped.
+// ends. The kernel may preempt a thread inside a record, but no other thread writes its ring
+// meanwhile. Regions are never unmapped.
 unsafe impl Platform for Hosted {
     #[cfg(target_arch = "x86_64")]
     type Reserve = kymo::arch::x86_64::TscCas;
@@ -77,7 +77,7 @@ unsafe impl Platform for Hosted {
         Some(&SWITCHES)
     }
 
-    /// A thread's first event finds no room where no ring is.
+    /// Claims a ring at a thread's first event, which finds no room in the empty block.
     fn claim(control: &Control) -> Option<&'static Control> {
         let kind = ChannelKind::ALL
             .into_iter()
@@ -86,10 +86,10 @@ unsafe impl Platform for Hosted {
         kind.and_then(|(kind, _)| claim().map(|cpu| HostedLocal::control(cpu, kind)))
     }
 
-    /// Waits, for at most a second, until no ring holds a record that is reserved and not written.
-    /// A thread that the system stopped between its switch test and its reservation cannot be seen:
-    /// it may still add that one record, to memory that stays. Where counts must be exact, threads
-    /// are joined, or kept from recording, before the session is stopped.
+    /// Waits, for at most a second, until no ring holds a record that is reserved but not written.
+    /// A thread that was preempted between its switch test and its reservation cannot be detected:
+    /// it may still add that record, to memory that remains valid. If counts must be exact, join
+    /// the threads, or keep them from recording, before stopping the session.
     fn synchronize() {
         let Some(memory) = MEMORY.get().map(|rings| rings.memory) else {
             return;
@@ -109,18 +109,18 @@ fn monotonic_nanos() -> u64 {
 
 thread_local! {
     static BLOCK: Cell<*const Control> = const { Cell::new(NO_RING.as_ptr()) };
-    /// Gives the thread's ring back when the thread ends.
+    /// Releases the thread's ring when the thread ends.
     static CLAIM: Cell<Option<Claim>> = const { Cell::new(None) };
 }
 
-/// The blocks of threads that have no ring. All zero, so the hot path finds no room in them and
-/// need not ask whether there is a ring.
+/// The blocks of threads without a ring. They are all zero, so the hot path finds no room in them
+/// and need not check for a ring.
 // SAFETY: a block is integers, which may be zero.
 static NO_RING: [Control; ChannelKind::ALL.len()] = unsafe { std::mem::zeroed() };
-/// A thread has its ring only from its first event on: its block cannot have the switches.
+/// The event switches, outside the block because a thread has no ring before its first event.
 static SWITCHES: Switches = Switches::new();
-/// The program's rings. Made by its first session, kept for all others: a thread that holds one
-/// goes on with it.
+/// The program's rings, which the first session allocates and all others reuse: a thread keeps its
+/// ring across sessions.
 static MEMORY: OnceLock<Rings> = OnceLock::new();
 /// Rings that no thread holds.
 static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -151,8 +151,8 @@ struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Events that other destructors or signal handlers of this thread still record find no
-        // ring, and are counted: see `claim`.
+        // Events that this thread's other destructors or signal handlers still record find no ring
+        // and are counted: see `claim`.
         BLOCK.set(NO_RING.as_ptr());
         free().push(self.ring);
     }
@@ -162,7 +162,7 @@ fn free() -> std::sync::MutexGuard<'static, Vec<u32>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// [`Local`] of a thread.
+/// Thread-local [`Local`].
 #[derive(Debug)]
 pub struct HostedLocal;
 
@@ -170,7 +170,7 @@ pub struct HostedLocal;
 #[derive(Debug)]
 pub struct ThreadBlock;
 
-// SAFETY: `BLOCK` is the block that this thread claimed, or those that nobody writes.
+// SAFETY: `BLOCK` points to the block that this thread claimed, or to those that nobody writes.
 unsafe impl ControlPointer for ThreadBlock {
     const NEVER_NULL: bool = true;
 
@@ -218,9 +218,9 @@ unsafe impl Local for HostedLocal {
     }
 }
 
-/// The number of this thread's ring, claiming one if it has none yet; `None` where no session was
-/// started or all rings are taken. A thread whose signal handlers record calls it first: claiming
-/// takes a lock.
+/// The number of this thread's ring, claiming one if it has none; `None` if no session was started
+/// or all rings are taken. A thread whose signal handlers record must call it beforehand, because
+/// claiming takes a lock.
 pub fn ring_number() -> Option<u32> {
     let cpu = if std::ptr::eq(BLOCK.get(), NO_RING.as_ptr()) {
         claim()
@@ -234,15 +234,15 @@ pub fn ring_number() -> Option<u32> {
 #[inline(never)]
 fn claim() -> Option<Blocks> {
     let rings = MEMORY.get()?;
-    // A thread that is being torn down takes no lock: it may hold it already.
+    // A thread that is ending must not take the lock: it may already hold it.
     let ring = if CLAIM.try_with(|_| ()).is_ok() {
         free().pop()
     } else {
         None
     };
     let Some(ring) = ring else {
-        // SAFETY: the last CPU of a hosted session is nobody's ring; `discarded` there is only ever
-        // added to, atomically.
+        // SAFETY: no thread owns the last CPU's ring of a hosted session; its `discarded` is only
+        // ever incremented, atomically.
         if let Some(uncounted) = unsafe { rings.memory.control(rings.options.max_threads).as_ref() }
         {
             uncounted.count_discarded();
@@ -255,21 +255,21 @@ fn claim() -> Option<Blocks> {
     ByPointer::<ThreadBlock>::cpu()
 }
 
-/// How a program's session is to be.
+/// Options of a program's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Threads that may record at a time.
+    /// Number of threads that can record at a time.
     pub max_threads: u32,
-    /// Bytes of a packet.
+    /// Packet size in bytes.
     pub packet_size: u32,
-    /// Packets in a thread's ring, a power of two.
+    /// Packets per ring, a power of two.
     pub packets: u32,
-    /// What a full ring does.
+    /// Policy for a full ring.
     pub overflow: Overflow,
 }
 
 impl Default for Options {
-    /// 8 threads, 1 MiB each, the newest events are kept.
+    /// 8 threads with 1 MiB each; the newest events are kept.
     fn default() -> Self {
         Options {
             max_threads: 8,
@@ -286,16 +286,16 @@ pub struct HostedSession {
     session: Session<Hosted>,
 }
 
-/// Starts to record every event of `vocabulary`, on every thread. Takes about 20 ms, to find out
-/// the clock's frequency.
+/// Starts to record every event of `vocabulary` on every thread. Takes about 20 ms to measure the
+/// clock's frequency.
 ///
 /// # Errors
-/// As [`Tracer::start`]; also where an earlier session of this program had other sizes: its threads
-/// keep their rings.
+/// Those of [`Tracer::start`]; also if an earlier session of this program had other sizes, as
+/// threads keep their rings.
 pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<HostedSession, Error> {
     let names_packets = 16;
     let config = Config {
-        // One more than there are rings: it counts the events of threads that found none.
+        // One more than rings: the last one counts events of threads without a ring.
         cpus: options.max_threads.saturating_add(1),
         packet_size: options.packet_size,
         packets: options.packets,
@@ -343,11 +343,11 @@ fn allocate(config: &Config) -> Result<Memory, Error> {
     let size = rings
         .checked_mul(config.packet_size as usize)
         .and_then(|size| size.checked_mul(config.cpus as usize));
-    // Header, control blocks and metadata: 1 MiB is more than they take.
+    // 1 MiB is more than header, control blocks and metadata need.
     let size = size.and_then(|size| {
         size.checked_add((1 << 20) + ChannelKind::ALL.len() * CONTROL_SIZE * config.cpus as usize)
     });
-    // Aligned here and not by the allocator, which would touch every page to zero it.
+    // Aligned here because an aligned allocation would touch every page to zero it.
     let align = (config.packet_size as usize).max(REGION_ALIGN);
     let layout = size
         .and_then(|size| std::alloc::Layout::from_size_align(size.checked_add(align)?, 16).ok());
@@ -358,8 +358,8 @@ fn allocate(config: &Config) -> Result<Memory, Error> {
         return Err(Error::Memory(layout.size()));
     }
     let offset = base.align_offset(align).min(align);
-    // SAFETY: `offset` and what is left lie in what was just allocated, which is aligned there and
-    // never freed.
+    // SAFETY: `offset` and the rest lie within the allocation, which is aligned there and never
+    // freed.
     Ok(unsafe { Memory::new(base.add(offset), layout.size() - align, config.cpus) })
 }
 
@@ -381,7 +381,7 @@ fn clock() -> Clock {
         1_000_000_000
     };
     let frequency_hz = u64::try_from(frequency).unwrap_or(1).max(1);
-    // Wall-clock time at tick 0, in ticks.
+    // Wall-clock time of tick 0, in ticks.
     let origin =
         wall.as_nanos() as i128 * i128::from(frequency_hz) / 1_000_000_000 - i128::from(ticks);
     Clock {
@@ -393,9 +393,9 @@ fn clock() -> Clock {
 }
 
 impl HostedSession {
-    /// Writes the trace to a directory while recording goes on: call [`TraceWriter::poll`] on what
-    /// this gives with [`live`](Self::live); with [`Overflow::Discard`] call
-    /// [`TraceWriter::consume`], which also frees what it has read.
+    /// A writer of the trace to a directory during the recording: call its [`TraceWriter::poll`]
+    /// with [`live`](Self::live), or with [`Overflow::Discard`] its [`TraceWriter::consume`], which
+    /// also frees the packets that it has read.
     ///
     /// # Errors
     /// [`TraceError::Io`].
@@ -416,26 +416,26 @@ impl HostedSession {
         self.session.stop()
     }
 
-    /// Stops recording and writes what the rings hold as a CTF trace directory. Gives the events
-    /// written and lost.
+    /// Stops recording and writes the content of the rings as a CTF trace directory. Returns the
+    /// events written and lost.
     ///
     /// # Errors
     /// [`TraceError::Io`].
     pub fn save(&self, directory: &Path) -> Result<Summary, TraceError> {
-        // Stopped already is as good.
+        // The session may already be stopped.
         let _ = self.stop();
         let mut writer = self.writer(directory)?;
         let live = self.session.live();
-        // A thread may still be on its way out of a record: what is there for certain is read as on
-        // the run.
+        // A thread may still be inside a record, so read first what is certain, as from a running
+        // session.
         while writer.poll(&live, View::Live)? > 0 {}
         writer.poll(&live, View::PostMortem)?;
         writer.finish(&live)
     }
 }
 
-/// The fields of a tracepoint are checked, whether tracing is compiled in or out: `cargo xtask test
-/// unit` runs these both ways. What compiles:
+/// The fields of a tracepoint are checked whether tracing is compiled in or out: `cargo xtask test
+/// unit` runs these examples both ways. This compiles:
 /// ```
 /// use kymo::{Irq, trace, vocabulary::IrqEnter};
 /// type Kymo = kymo::Tracer<kymo_hosted::Hosted>;
@@ -451,7 +451,7 @@ impl HostedSession {
 ///     trace!(IrqEnter { irq: 7 });
 /// }
 /// ```
-/// A field left out:
+/// A missing field:
 /// ```compile_fail,E0063
 /// use kymo::{Irq, trace, vocabulary::IrqEnter};
 /// type Kymo = kymo::Tracer<kymo_hosted::Hosted>;
@@ -459,7 +459,7 @@ impl HostedSession {
 ///     trace!(IrqEnter {});
 /// }
 /// ```
-/// A field that the event does not have:
+/// An unknown field:
 /// ```compile_fail,E0560
 /// use kymo::{Irq, trace, vocabulary::IrqEnter};
 /// type Kymo = kymo::Tracer<kymo_hosted::Hosted>;
@@ -467,7 +467,7 @@ impl HostedSession {
 ///     trace!(IrqEnter { irq: Irq(7), cpu: 1 });
 /// }
 /// ```
-/// A name that is not there:
+/// An unknown name:
 /// ```compile_fail,E0425
 /// use kymo::{Irq, trace, vocabulary::IrqEnter};
 /// type Kymo = kymo::Tracer<kymo_hosted::Hosted>;

@@ -1,5 +1,5 @@
-//! When the fields of a tracepoint are evaluated: once when it records, never when it is off, never
-//! when tracing is compiled out.
+//! The fields of a tracepoint are evaluated once when it records, and never when it is off or
+//! tracing is compiled out.
 //!
 //! `cargo xtask test unit` runs it with the feature `trace` and without.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]

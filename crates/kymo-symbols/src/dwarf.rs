@@ -1,4 +1,4 @@
-//! Where functions were inlined, from `.debug_info` (DWARF 5, 3.3; DWARF 4 is read too).
+//! Reads inlined functions from `.debug_info` (DWARF 5, section 3.3; also DWARF 4).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::scope::{Scope, join_ranges};
 type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
 type Entry<'a, 'u> = DebuggingInformationEntry<'u, 'u, Bytes<'a>>;
 
-/// The scopes of a file, each behind its parent; none where there is no DWARF.
+/// The scopes of a file, each after its parent; empty if there is no DWARF.
 pub(crate) fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error> {
     let endian = if file.is_little_endian() {
         RunTimeEndian::Little
     } else {
         RunTimeEndian::Big
     };
-    // A section that is not there, or is compressed, is empty.
+    // A missing or compressed section counts as empty.
     let load = |id: gimli::SectionId| {
         let section = file.section_by_name(id.name());
         let bytes = section
@@ -45,11 +45,11 @@ pub(crate) fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error
     Ok(scopes)
 }
 
-/// The functions' names, by the offset of their entry in `.debug_info`.
+/// Function names by the offset of their entry in `.debug_info`.
 #[derive(Default)]
 struct Names {
     own: HashMap<usize, (String, String)>,
-    /// Entries that refer to another one for their name.
+    /// Entries that take their name from another entry.
     same_as: HashMap<usize, usize>,
 }
 
@@ -84,7 +84,7 @@ impl Names {
     }
 
     fn of(&self, mut offset: usize) -> Option<(String, String)> {
-        // A chain of a few links; a ring of them would be damage.
+        // Chains are short; the limit ends a cycle in damaged data.
         for _ in 0..8 {
             if let Some(name) = self.own.get(&offset) {
                 return Some(name.clone());
@@ -162,8 +162,8 @@ fn read_scopes(
     Ok(())
 }
 
-/// An entry's pieces, sorted and joined, without empty ones and those of code that the linker
-/// dropped (which begin at 0).
+/// An entry's address ranges, sorted and joined, without empty ones and those of code that the
+/// linker removed (which begin at 0).
 fn ranges<'a>(
     unit: UnitRef<'_, Bytes<'a>>,
     entry: &Entry<'a, '_>,
@@ -184,7 +184,7 @@ fn global(unit: UnitRef<'_, Bytes<'_>>, offset: gimli::UnitOffset) -> usize {
         .map_or(usize::MAX, |offset| offset.0)
 }
 
-/// The entry that this one refers to as its origin or its declaration.
+/// The entry to which this one refers as its origin or declaration.
 fn reference<'a>(
     unit: UnitRef<'_, Bytes<'a>>,
     entry: &Entry<'a, '_>,

@@ -1,16 +1,16 @@
-//! A program's code by name: functions from the ELF symbol table, and what was inlined where from
+//! Maps a program's code to names: functions from the ELF symbol table, and inlined functions from
 //! DWARF.
 //!
-//! Bytes come in, names go out: this crate opens no files. Names are demangled as Rust has them;
-//! those of other languages stay as they are.
+//! The crate takes bytes and opens no files. Rust names are demangled; names of other languages are
+//! left unchanged.
 //!
 //! # What it is not
-//! No disassembler and no line table: it says which function an instruction belongs to, not which
-//! line.
+//! It is neither a disassembler nor a line table: it maps an instruction to its function, not to
+//! its line.
 //!
 //! # Invariants
 //! - Symbols are sorted by address; none is empty.
-//! - A scope stands behind the scope that it was inlined into.
+//! - A scope comes after the scope into which it was inlined.
 //!
 //! # Example
 //! ```
@@ -29,14 +29,14 @@ use object::{Object, ObjectSymbol, SymbolKind};
 
 pub use scope::{Scope, join_ranges};
 
-/// Why a program's code is not known.
+/// Why a program's code cannot be mapped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are no ELF file, or a damaged one.
+    /// The bytes are not a valid ELF file.
     #[error("not an ELF file")]
     NotElf,
-    /// The debug information is damaged, or of a form that is not known.
+    /// The debug information is damaged or unsupported.
     #[error("its DWARF cannot be read: {reason}")]
     Dwarf {
         /// What is wrong with it.
@@ -45,16 +45,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// Always [`InvalidData`](std::io::ErrorKind::InvalidData): the program's file is to blame.
+    /// Always [`InvalidData`](std::io::ErrorKind::InvalidData): every error is in the program's
+    /// file.
     pub fn kind(&self) -> std::io::ErrorKind {
         std::io::ErrorKind::InvalidData
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb.
+    /// Advice for the user, as a clause that begins with a verb.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Error::NotElf => "give the program as the linker made it, not as a flat binary",
-            Error::Dwarf { .. } => "build the program again, not stripped",
+            Error::Dwarf { .. } => "build the program again, without stripping it",
         })
     }
 }
@@ -62,23 +63,23 @@ impl Error {
 /// A function of the symbol table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// The name, demangled, without the compiler's hash.
+    /// The demangled name, without the compiler's hash.
     pub name: String,
     /// Its addresses; never empty.
     pub range: Range<u64>,
 }
 
-/// What is known of a program's code.
+/// The functions of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeMap {
     /// The functions of the symbol table, by address.
     pub symbols: Vec<Symbol>,
-    /// DWARF's scopes, each behind its parent. Empty where the program has no DWARF.
+    /// DWARF's scopes, each after its parent. Empty if the program has no DWARF.
     pub scopes: Vec<Scope>,
 }
 
 impl CodeMap {
-    /// Reads an ELF file. Compressed debug sections are taken to be absent.
+    /// Reads an ELF file. Compressed debug sections count as absent.
     ///
     /// # Errors
     /// See [`Error`].
@@ -93,19 +94,19 @@ impl CodeMap {
         })
     }
 
-    /// The function of the symbol table that the address lies in.
+    /// The function of the symbol table that contains the address.
     pub fn symbol_at(&self, address: u64) -> Option<&Symbol> {
         let containing = |symbol: &&Symbol| symbol.range.contains(&address);
         self.symbols.iter().find(containing)
     }
 
-    /// Numbers of the scopes that a scope was inlined into, from the inside out.
+    /// Indices of the scopes into which a scope was inlined, from the inside out.
     pub fn parents(&self, scope: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(scope), |&scope| self.scopes.get(scope)?.parent).skip(1)
     }
 
-    /// What a scope was inlined into, for people: the function, and in which function of the
-    /// symbol table that stands. Empty for a scope that was not inlined.
+    /// Description of what a scope was inlined into: the function, and the function of the symbol
+    /// table that contains it. Empty for a scope that was not inlined.
     pub fn owner(&self, scope: &Scope) -> String {
         let Some(number) = scope.parent else {
             return String::new();
@@ -115,7 +116,7 @@ impl CodeMap {
         else {
             return String::new();
         };
-        // The symbol's name is whole, whatever DWARF leaves out.
+        // The symbol's name is complete, even if DWARF leaves out namespaces.
         let outer = self
             .symbol_at(outer.entry)
             .map_or_else(|| outer.name(), |symbol| symbol.name.clone());

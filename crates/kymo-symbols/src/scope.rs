@@ -1,4 +1,4 @@
-//! Code that belongs to a function: the function itself, or a place where it was inlined.
+//! Scopes: the code of a function, or of a place where it was inlined.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use std::ops::Range;
 /// inlined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// The namespaces that the function is in: `kymo::tracer::Tracer`. Empty with
-    /// `debug = "line-tables-only"`, which leaves them out.
+    /// The namespaces of the function: `kymo::tracer::Tracer`. Empty with `debug =
+    /// "line-tables-only"`, which omits them.
     pub path: String,
     /// Its name with generic arguments: `record<hello::Virt, hello::Marker>`.
     pub leaf: String,
-    /// Addresses of its pieces, sorted; at least one.
+    /// Its address ranges, sorted; at least one.
     pub ranges: Vec<Range<u64>>,
-    /// Where DWARF says that it is entered, else its lowest address.
+    /// Its entry according to DWARF, else its lowest address.
     pub entry: u64,
-    /// The scope that it was inlined into, by number; `None` for a function.
+    /// Index of the scope into which it was inlined; `None` for a function.
     pub parent: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Scope {
     }
 }
 
-/// The ranges in order, those that touch or overlap joined into one.
+/// Sorts the ranges, and joins those that touch or overlap.
 pub fn join_ranges(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
     ranges.dedup_by(|next, range| {

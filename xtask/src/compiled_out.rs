@@ -1,4 +1,5 @@
-//! `cargo xtask compiled-out`: tracepoints that are compiled out; see tests/compiled-out.
+//! `cargo xtask compiled-out`: checks that compiled-out tracepoints leave nothing; see
+//! tests/compiled-out.
 
 use anyhow::{Result, bail};
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::process::{cargo, run as run_command};
 
-/// Runs all cases, against babeltrace2 too where it can read them, and prints the sections of the
+/// Runs all cases, also with babeltrace2 if it supports them, and prints the sections of the
 /// specifications that no case names.
 pub(crate) fn run() -> Result<()> {
     let arguments = [

@@ -25,8 +25,8 @@ pub(crate) fn run() -> Result<()> {
     )?;
     run_command(Command::new(&kymo).args(["dump", "--count"]).arg(&trace))?;
 
-    // Only babeltrace2's own notes about counted losses are in order; anything else on its standard
-    // error is a fault of ours.
+    // babeltrace2 may only report counted losses on its standard error; anything else is an error
+    // in the trace.
     let mut babeltrace2 = Command::new("babeltrace2");
     let output = babeltrace2
         .arg(&trace)

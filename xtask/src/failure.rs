@@ -1,6 +1,6 @@
-//! Errors that have an exit code of their own.
+//! Errors with their own exit codes.
 
-/// The machine lacks something, and the message says what to type.
+/// The machine lacks something; the message says what to type.
 #[derive(Debug)]
 pub(crate) struct Environment(pub(crate) String);
 
@@ -12,7 +12,7 @@ impl std::fmt::Display for Environment {
 
 impl std::error::Error for Environment {}
 
-/// The command line is wrong, and the message says how.
+/// The command line is invalid; the message says why.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -24,7 +24,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// 1 for a check that failed, 2 for wrong usage, 4 for a missing tool.
+/// The exit code: 1 for a failed check, 2 for wrong usage, 4 for a missing tool.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<Usage>() {
         2

@@ -1,4 +1,4 @@
-//! Kernels: workspaces of their own, each for its own target.
+//! Builds the kernels, which are separate workspaces with their own targets.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use anyhow::Result;
 use crate::process::{cargo, root, run, target};
 use crate::setup::{RISCV32, RISCV64, Toolchain, X86_64};
 
-/// All of them, by the names of their folders; and the programs that one of them carries.
+/// All kernels by folder, and the programs that one of them carries.
 pub(crate) const ALL: [&str; 5] = ["hello", "probes", "stress", "demo", "demo/user"];
 
-/// Where the kernel of this name is.
+/// Folder of the kernel of this name.
 pub(crate) fn folder(name: &str) -> PathBuf {
     root().join("kernels").join(name)
 }
@@ -39,8 +39,8 @@ pub(crate) fn demo(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("demo", RISCV64, toolchain)?.join("demo"))
 }
 
-/// Builds all of them. Returns what was built, each with the environment variable by which the
-/// end-to-end tests find it.
+/// Builds all kernels. Returns each image with the environment variable by which the end-to-end
+/// tests find it.
 pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> {
     let probes =
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
@@ -59,7 +59,7 @@ pub(crate) fn all(toolchain: Toolchain) -> Result<Vec<(&'static str, PathBuf)>> 
     ])
 }
 
-/// Builds kernels/probes for this machine's own processor.
+/// Builds kernels/probes for this machine's processor.
 pub(crate) fn host_probes() -> Result<PathBuf> {
     let built = target().join("host-probes");
     run(cargo(&["build", "--release", "--target-dir"])
@@ -84,8 +84,7 @@ fn demo_without_trace(toolchain: Toolchain) -> Result<PathBuf> {
 
 const MEASURE: [&str; 4] = ["--features", "measure", "--bin", "measure"];
 
-/// Builds the kernel that runs the probes. It is another program beside the archive: that one
-/// stays.
+/// Builds the kernel that runs the probes, without replacing the archive.
 fn measure(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels");
     let mut command = build_command(triple, toolchain);
@@ -97,7 +96,7 @@ fn measure(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     Ok(built.join(triple).join("release/measure"))
 }
 
-/// Builds the program that runs the probes on this machine's own processor.
+/// Builds the program that runs the probes on this machine's processor.
 pub(crate) fn host_measure() -> Result<PathBuf> {
     let built = target().join("host-probes");
     run(cargo(&["build", "--release"])
@@ -108,7 +107,7 @@ pub(crate) fn host_measure() -> Result<PathBuf> {
     Ok(built.join("release/measure"))
 }
 
-/// Returns the folder with what was built.
+/// Builds a kernel. Returns the folder of its artifacts.
 fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels");
     let mut command = build_command(triple, toolchain);
@@ -119,7 +118,7 @@ fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     Ok(built.join(triple).join("release"))
 }
 
-/// Checks one of them, with rustup's tool chain, for each of its targets.
+/// Lints a kernel with rustup's tool chain, for each of its targets.
 pub(crate) fn clippy(name: &str) -> Result<()> {
     let triples: &[&str] = match name {
         "stress" => &[RISCV64, RISCV32, X86_64],
@@ -135,20 +134,20 @@ pub(crate) fn clippy(name: &str) -> Result<()> {
     })
 }
 
-/// `cargo build --release` for a kernel, wherever it is.
+/// The `cargo build --release` command for a kernel, without its folder.
 pub(crate) fn build_command(triple: &str, toolchain: Toolchain) -> Command {
     const BUILD: [&str; 2] = ["build", "--release"];
     match toolchain {
         Toolchain::Rustup => cargo(&BUILD),
         Toolchain::Debian => {
-            // rustup's settings for its own tools would send Debian's cargo back to them.
+            // rustup's environment variables would redirect Debian's cargo to rustup's tools.
             let mut command = Command::new("/usr/bin/cargo");
             for variable in ["RUSTUP_TOOLCHAIN", "RUSTC_WRAPPER", "CARGO"] {
                 command.env_remove(variable);
             }
-            // There is no compiled `core` for the target: it is built along, which stable cargo
-            // does only under RUSTC_BOOTSTRAP. By the environment, so that a kernel's build script
-            // can build its programs.
+            // There is no compiled `core` for the target, so it is built, too, which stable cargo
+            // does only with RUSTC_BOOTSTRAP. Set by the environment, so that a kernel's build
+            // script can build its programs.
             command
                 .env("RUSTC", "/usr/bin/rustc")
                 .env("RUSTC_BOOTSTRAP", "1")
@@ -166,8 +165,8 @@ pub(crate) fn build_command(triple: &str, toolchain: Toolchain) -> Command {
     }
 }
 
-/// [`build_command`] as words, for programs that build kernels themselves: `env` sets what the
-/// command sets.
+/// [`build_command`] as words, for programs that build kernels themselves; `env` sets the command's
+/// environment variables.
 pub(crate) fn build_words(triple: &str, toolchain: Toolchain) -> Vec<OsString> {
     let command = build_command(triple, toolchain);
     let mut words: Vec<OsString> = vec!["env".into()];

@@ -1,4 +1,4 @@
-//! `cargo xtask`: what a person or a CI machine does with this repository, set-up included.
+//! `cargo xtask`: the tasks of this repository, for people and CI, including setup.
 
 mod bench;
 mod compiled_out;
@@ -36,7 +36,7 @@ KYMO_TOOLCHAIN=rustup|debian   build kernels with this tool chain only
 
 Exit codes: 0 done; 1 a check failed; 2 wrong usage; 4 a tool is missing and cannot be installed from here.";
 
-/// What a person or a CI machine does with this repository, set-up included
+/// The tasks of this repository, for people and CI, including setup
 #[derive(Parser)]
 #[command(name = "xtask", bin_name = "cargo xtask", after_help = AFTER)]
 struct Arguments {
@@ -67,19 +67,19 @@ enum Command {
     /// Run the models of the ring under loom
     #[command(after_help = "Example: cargo xtask models 2")]
     Models {
-        /// Pre-emptions more than in `cargo xtask test models`
+        /// Preemptions in addition to those of `cargo xtask test models`
         #[arg(value_name = "N", default_value_t = 1)]
         more: u32,
     },
-    /// Make each deliberate mistake of crates/kymo/mistakes in a copy of the ring, and see that the
-    /// test that is there for it fails
+    /// Make each deliberate mistake of crates/kymo/mistakes in a copy of the ring, and check that
+    /// its test fails
     #[command(after_help = "Example: cargo xtask mistakes lap")]
     Mistakes {
-        /// Only mistakes with one of these in their name
+        /// Only mistakes whose names contain one of these
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Count what tracing costs a whole kernel, in instructions a unit of work
+    /// Measure the cost of tracing for a whole kernel, in instructions per unit of work
     #[command(after_help = "Example: cargo xtask overhead --book")]
     Overhead {
         /// Write the table into the book
@@ -92,7 +92,7 @@ enum Command {
         after_help = "Examples:\n  cargo xtask stress 50000000\n  cargo xtask stress qemu"
     )]
     Stress(Stress),
-    /// Show that tracepoints which are compiled out leave nothing in a kernel
+    /// Check that compiled-out tracepoints leave nothing in a kernel
     #[command(after_help = "Example: cargo xtask compiled-out demo")]
     CompiledOut {
         /// A folder under kernels/
@@ -111,11 +111,10 @@ enum Command {
     /// Fuzz a parser of foreign bytes
     #[command(subcommand, after_help = "Example: cargo xtask fuzz ctf --minutes 30")]
     Fuzz(Fuzz),
-    /// Write a trace whose counts are known, and compare the answers and the memory of each verb
-    /// with what they must be
+    /// Write a trace with known counts, and check the output and memory use of each verb
     #[command(after_help = "Example: cargo xtask big-trace --mb 200")]
     BigTrace {
-        /// Megabytes of the trace
+        /// Size of the trace in megabytes
         #[arg(
             long = "mb",
             value_name = "N",
@@ -124,17 +123,17 @@ enum Command {
         )]
         megabytes: u64,
     },
-    /// Build what is under kernels/, and print where it is
+    /// Build the kernels, and print their paths
     #[command(after_help = "Example: cargo xtask build-kernels")]
     BuildKernels,
-    /// Find the tools; install what is missing, where this process may
+    /// Find the tools, and install missing ones if permitted
     #[command(after_help = "Example: cargo xtask setup")]
     Setup,
 }
 
 #[derive(Args)]
 struct Stress {
-    /// How many events are verified
+    /// Number of events to verify
     #[arg(default_value_t = 1_000_000_000)]
     events: u64,
     #[command(subcommand)]
@@ -143,10 +142,10 @@ struct Stress {
 
 #[derive(Subcommand)]
 enum StressPlace {
-    /// Interrupts inside of writers under QEMU, RISC-V and x86-64
+    /// Interrupt writers under QEMU, on RISC-V and x86-64
     #[command(after_help = "Example: cargo xtask stress qemu 2000000")]
     Qemu {
-        /// About how many calls each
+        /// Approximate number of calls on each architecture
         #[arg(default_value_t = 20_000_000)]
         events: u64,
     },
@@ -154,21 +153,22 @@ enum StressPlace {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// What an event costs in Kymo and in other tracers; writes the table into the book
+    /// Measure the cost of an event in Kymo and in other tracers; writes the table into the book
     #[command(after_help = "Example: cargo xtask bench trace --short")]
     Trace {
-        /// Few rounds, for CI: compare instructions and bytes with budgets.toml, and write nothing
+        /// Few rounds, for CI: compare instructions and bytes with budgets.toml; do not write the
+        /// book
         #[arg(long)]
         short: bool,
     },
-    /// How fast each verb of `kymo` reads traces, beside babeltrace2, and its memory
+    /// Measure speed and memory of each verb of `kymo` that reads traces, beside babeltrace2
     #[command(after_help = "Examples:\n  cargo xtask bench verbs --book\n  \
                             cargo xtask bench verbs --only demo --verb 'export --to csv'")]
     Verbs {
         /// Write the tables into the book
         #[arg(long, conflicts_with_all = ["short", "only", "verb", "kymo"])]
         book: bool,
-        /// Small traces, for CI: everything runs, and no figure is compared with its goal
+        /// Small traces, for CI: runs everything, but compares no figure with its goal
         #[arg(long)]
         short: bool,
         #[command(flatten)]
@@ -178,7 +178,7 @@ enum Bench {
 
 #[derive(Subcommand)]
 enum Fuzz {
-    /// The reader of traces, and `kymo convert`; print the lines reached
+    /// Fuzz the trace reader and `kymo convert`; print the line coverage
     #[command(after_help = "Example: cargo xtask fuzz ctf --minutes 30")]
     Ctf {
         /// Minutes for each target [default: 20 seconds]
@@ -189,7 +189,7 @@ enum Fuzz {
 
 fn main() -> ExitCode {
     let Some(command) = Arguments::parse().command else {
-        // Where standard output is closed, there is nobody to read it.
+        // Ignore a closed standard output.
         let _ = Arguments::command().print_help();
         return ExitCode::SUCCESS;
     };

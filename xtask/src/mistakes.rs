@@ -4,16 +4,16 @@ use anyhow::Result;
 
 use crate::process::{program, run_program, target};
 
-/// Whether the tests have passed without a mistake.
+/// Whether the tests are known to pass without a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tests {
-    /// They have, in other steps of `cargo xtask test`, which tries a third of the mistakes each
+    /// They passed in other steps of `cargo xtask test`, which tries a third of the mistakes each
     /// time.
     Passed,
     Untried,
 }
 
-/// Tries those whose names contain one of `names`, or all.
+/// Tries the mistakes whose names contain one of `names`, or all.
 pub(crate) fn run(names: &[String], tests_are: Tests) -> Result<()> {
     let mut mistakes = program("kymo-mistakes")?;
     mistakes.arg("--scratch").arg(target().join("mistakes"));

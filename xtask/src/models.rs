@@ -1,10 +1,10 @@
-//! The models of the ring, under loom: `ring/models` and `session/models.rs` in crates/kymo/src.
+//! Runs the models of the ring under loom: `ring/models` and `session/models.rs` in crates/kymo/src.
 
 use anyhow::Result;
 
 use crate::process::{cargo, run as run_command, target};
 
-/// Runs all models, with so many pre-emptions more than they ask for themselves.
+/// Runs all models, with this many preemptions in addition to their own.
 pub(crate) fn run(more: u32) -> Result<()> {
     let mut command = cargo(&[
         "test",

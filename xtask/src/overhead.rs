@@ -1,4 +1,4 @@
-//! `cargo xtask overhead`: what tracing costs a whole kernel; see tests/overhead.
+//! `cargo xtask overhead`: measures the cost of tracing for a whole kernel; see tests/overhead.
 
 use anyhow::Result;
 
@@ -6,12 +6,12 @@ use crate::bench::book;
 use crate::process::{output, program};
 use crate::{kernel, setup};
 
-/// The page of the book with the table, and the lines around it.
+/// The page of the book with the table, and the lines that delimit it.
 const PAGE: &str = "docs/src/overhead.md";
 const BEGIN: &str = "<!-- Written by cargo xtask overhead --book: -->";
 const END: &str = "<!-- to here. -->";
 
-/// Measures and prints; writes the table into the book if `into_the_book`. Fails where a budget is
+/// Measures and prints; writes the table into the book if `into_the_book`. Fails if a budget is
 /// exceeded.
 pub(crate) fn run(into_the_book: bool) -> Result<()> {
     let toolchain = setup::run()?;

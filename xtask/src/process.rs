@@ -1,4 +1,4 @@
-//! Other programs: found, run, and named when they fail.
+//! Finds and runs other programs; errors name the program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,27 +7,27 @@ use anyhow::{Context, Result, bail};
 
 use crate::failure::Usage;
 
-/// The repository.
+/// Root of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .unwrap_or(Path::new("."))
 }
 
-/// Where everything that is built goes.
+/// The target folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
-/// The cargo that runs this, in the repository.
+/// The cargo that runs this program, in the repository.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
     command
 }
 
-/// Runs it with its output where ours goes; an error unless it succeeds.
+/// Runs the command with inherited output; an error unless it succeeds.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = line(command);
     eprintln!("$ {line}");
@@ -40,7 +40,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs it and returns its standard output; its standard error goes where ours goes.
+/// Runs the command and returns its standard output; the standard error is inherited.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = line(command);
     eprintln!("$ {line}");
@@ -62,14 +62,14 @@ pub(crate) fn build(package: &str) -> Result<PathBuf> {
     Ok(target().join("debug").join(package))
 }
 
-/// A program of this workspace, built.
+/// Builds a program of this workspace and returns its command.
 pub(crate) fn program(package: &str) -> Result<Command> {
     let mut command = Command::new(build(package)?);
     command.current_dir(root());
     Ok(command)
 }
 
-/// Runs a program of this workspace, whose exit codes mean what ours do.
+/// Runs a program of this workspace, whose exit codes have the same meanings as ours.
 pub(crate) fn run_program(command: &mut Command) -> Result<()> {
     let line = line(command);
     eprintln!("$ {line}");
@@ -83,7 +83,7 @@ pub(crate) fn run_program(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Its standard output, or `None` if it cannot be started or fails. Says nothing.
+/// Runs the command silently; its standard output, or `None` if it cannot be started or fails.
 pub(crate) fn quiet(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     output
@@ -92,13 +92,13 @@ pub(crate) fn quiet(command: &mut Command) -> Option<String> {
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Whether a program of this name is on the path (or lies at this path).
+/// Whether a program of this name is on the PATH, or exists at this path.
 pub(crate) fn exists(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
-/// A command as one would type it: the program by its name.
+/// A command as one would type it, with the program's file name.
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let words = std::iter::once(program.file_name().unwrap_or(program.as_os_str()))

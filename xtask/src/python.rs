@@ -1,5 +1,5 @@
-//! Python programs that checks and benchmarks need: each set in a virtual environment of its own
-//! under the target folder.
+//! Python programs for checks and benchmarks: each set has its own virtual environment under the
+//! target folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{run, target};
 
-/// The programs of the environment `name`, which is made, or made anew where its list of
+/// Folder of the programs of the environment `name`, which is created, or recreated if its list of
 /// requirements has changed.
 pub(crate) fn environment(name: &str, requirements: &Path) -> Result<PathBuf> {
     let environment = target().join(name).join("python");
@@ -24,7 +24,7 @@ pub(crate) fn environment(name: &str, requirements: &Path) -> Result<PathBuf> {
         run(pip
             .args(["install", "--quiet", "--no-deps", "--requirement"])
             .arg(requirements))?;
-        // Last: without it the next run begins anew.
+        // Written last, so that an interrupted run is repeated.
         fs::write(&installed, wanted)?;
     }
     Ok(environment.join("bin"))

@@ -1,8 +1,7 @@
-//! The tools: what is needed, whether it is there, and how it gets there.
+//! Finds and installs the tools.
 //!
-//! Kernels are built for targets that rustup adds. Where it cannot (there is none, or its server is
-//! out of reach), Debian's own compiler does it, which ships the source of `core` instead of
-//! compiled targets.
+//! Kernels are built for targets that rustup adds. If rustup is missing or cannot reach its server,
+//! Debian's compiler builds them, with `core` from source instead of compiled targets.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,29 +17,28 @@ pub(crate) const RISCV64: &str = "riscv64imac-unknown-none-elf";
 pub(crate) const RISCV32: &str = "riscv32imac-unknown-none-elf";
 /// x86-64 without an operating system.
 pub(crate) const X86_64: &str = "x86_64-unknown-none";
-/// A 32-bit machine that this one is too, if it is an x86-64 with Linux. Its programs need no
-/// library.
+/// A 32-bit target whose programs run on x86-64 Linux without any library.
 pub(crate) const I686: &str = "i686-unknown-linux-musl";
 
-/// What kernels are built for.
+/// The targets of the kernels.
 const KERNELS: [&str; 3] = [RISCV64, RISCV32, X86_64];
 
-/// What builds the kernels.
+/// The tool chain that builds the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toolchain {
-    /// The tool chain in use, with targets that rustup added.
+    /// The current tool chain, with targets that rustup added.
     Rustup,
-    /// Debian's, which builds `core` along.
+    /// Debian's tool chain, which also builds `core`.
     Debian,
 }
 
-/// A Debian package, and a file or a program on the path by which one sees that it is there.
+/// A Debian package, and a file or a program on the PATH that shows that it is installed.
 struct Package {
     name: &'static str,
     sign: &'static str,
 }
 
-/// To run kernels, and to check what they recorded.
+/// Packages to run kernels and to check their traces.
 const RUN: [Package; 6] = [
     Package {
         name: "qemu-system-misc",
@@ -68,8 +66,8 @@ const RUN: [Package; 6] = [
     },
 ];
 
-/// To build them with Debian's compiler. Its `cargo` is asked for by path: the first one on the
-/// path may be rustup's.
+/// Packages to build kernels with Debian's compiler. Its `cargo` is checked by full path, as the
+/// first one on the PATH may be rustup's.
 const BUILD: [Package; 4] = [
     Package {
         name: "rustc-web",
@@ -89,7 +87,7 @@ const BUILD: [Package; 4] = [
     },
 ];
 
-/// For benchmarks and the step `tracers`: LTTng, and what reads its traces.
+/// Packages for benchmarks and the step `tracers`: LTTng and its reader.
 const LTTNG: [Package; 3] = [
     Package {
         name: "lttng-tools",
@@ -105,19 +103,19 @@ const LTTNG: [Package; 3] = [
     },
 ];
 
-/// What reads barectf's traces.
+/// The reader of barectf's traces.
 const BABELTRACE2: [Package; 1] = [Package {
     name: "babeltrace2",
     sign: "babeltrace2",
 }];
 
-/// What makes Python's virtual environments on Debian, where `python3` alone does not.
+/// The package for Python's virtual environments, which Debian's `python3` lacks.
 const PYTHON: [Package; 1] = [Package {
     name: "python3-venv",
     sign: "/var/lib/dpkg/info/python3-venv.list",
 }];
 
-/// Installs what makes Python's virtual environments.
+/// Installs the package for Python's virtual environments.
 pub(crate) fn python() -> Result<()> {
     match quiet(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
         Some(_) => Ok(()),
@@ -136,7 +134,7 @@ pub(crate) fn barectf() -> Result<()> {
     install(&BABELTRACE2)
 }
 
-/// Installs everything that `demo` and `test` need. Returns what builds the kernels.
+/// Installs everything that `demo` and `test` need. Returns the tool chain for the kernels.
 pub(crate) fn run() -> Result<Toolchain> {
     let toolchain = toolchain()?;
     install(&RUN)?;
@@ -144,11 +142,11 @@ pub(crate) fn run() -> Result<Toolchain> {
         Toolchain::Rustup => "rustup's",
         Toolchain::Debian => "Debian's",
     };
-    eprintln!("All tools are there; kernels are built by {kind} tool chain.");
+    eprintln!("All tools are installed; kernels are built by {kind} tool chain.");
     Ok(toolchain)
 }
 
-/// Installs what builds the kernels, and returns which it is.
+/// Installs and returns the tool chain for the kernels.
 pub(crate) fn toolchain() -> Result<Toolchain> {
     let forced = std::env::var("KYMO_TOOLCHAIN").unwrap_or_default();
     match forced.as_str() {
@@ -168,7 +166,7 @@ pub(crate) fn toolchain() -> Result<Toolchain> {
     }
 }
 
-/// Whether the tool chain in use has the targets now.
+/// Adds the targets to the current tool chain; returns whether it has them.
 pub(crate) fn add_targets(targets: &[&str]) -> bool {
     let installed = quiet(Command::new("rustup").args(["target", "list", "--installed"]));
     let Some(installed) = installed else {
@@ -180,7 +178,7 @@ pub(crate) fn add_targets(targets: &[&str]) -> bool {
         || run_command(Command::new("rustup").args(["target", "add"]).args(targets)).is_ok()
 }
 
-/// The machine that the compiler in use runs on, as its target is called.
+/// The host target of the current compiler.
 pub(crate) fn host() -> Option<String> {
     let version = quiet(Command::new("rustc").arg("-vV"))?;
     version
@@ -189,7 +187,7 @@ pub(crate) fn host() -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The folder of LLVM's tools that belong to the compiler in use; rustup may have to add them.
+/// The folder of the current compiler's LLVM tools, which rustup installs if they are missing.
 pub(crate) fn llvm_tools() -> Option<PathBuf> {
     let sysroot = quiet(Command::new("rustc").args(["--print", "sysroot"]))?;
     let folder = PathBuf::from(sysroot.trim()).join(format!("lib/rustlib/{}/bin", host()?));
@@ -200,7 +198,7 @@ pub(crate) fn llvm_tools() -> Option<PathBuf> {
     is_there().then_some(folder)
 }
 
-/// Installs the packages that are not there.
+/// Installs the missing packages.
 fn install(packages: &[Package]) -> Result<()> {
     let missing: Vec<&str> = packages
         .iter()
@@ -213,8 +211,8 @@ fn install(packages: &[Package]) -> Result<()> {
     let names = missing.join(" ");
     let is_root = quiet(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
     let installed = is_root && exists("apt-get") && {
-        // The package lists may be old or not there at all, as in a fresh container: then one
-        // update helps.
+        // The package lists may be old or missing, as in a fresh container, so retry after an
+        // update.
         apt_install(&missing).is_ok()
             || (apt_get(&["update"]).is_ok() && apt_install(&missing).is_ok())
     };

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// What has been done so far. Prints its table when dropped, so also after a failure.
+/// The steps so far. Prints their table when dropped, so also after a failure.
 #[derive(Default)]
 pub(crate) struct Steps<'a> {
     done: Vec<(&'a str, Duration, bool)>,
 }
 
 impl<'a> Steps<'a> {
-    /// Does one; an error names it.
+    /// Runs a step; an error names it.
     pub(crate) fn run<T>(&mut self, name: &'a str, step: impl FnOnce() -> Result<T>) -> Result<T> {
         eprintln!("\n== {name}");
         let begin = Instant::now();

@@ -6,7 +6,7 @@ use crate::failure::Usage;
 use crate::process::{cargo, run as run_command};
 use crate::{setup, test};
 
-/// Runs tests/stress until so many events were verified: signals nest writers while readers drain.
+/// Runs tests/stress until this many events are verified: signals nest writers while readers drain.
 pub(crate) fn run(events: u64) -> Result<()> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         println!("NOT RUN: it sends signals into the writers of x86-64, on Linux.");
@@ -24,8 +24,8 @@ pub(crate) fn run(events: u64) -> Result<()> {
     run_command(command.env("KYMO_STRESS_EVENTS", events.to_string()))
 }
 
-/// The long form of tests/e2e/tests/stress: interrupts nest writers under QEMU, with so many
-/// calls for each processor.
+/// Runs the long form of tests/e2e/tests/stress: interrupts nest writers under QEMU, with this many
+/// calls for each architecture.
 pub(crate) fn qemu(events: u64) -> Result<()> {
     if events < 100_000 {
         bail!(Usage(format!(

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold before a commit; CI runs all of it.
+//! `cargo xtask test`: all checks that must pass before a commit; CI runs all of them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,10 +17,10 @@ use crate::{
 /// A step of `cargo xtask test`.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
-    /// What it does, for the help.
+    /// Description for the help.
     what: &'static str,
     run: fn() -> Result<()>,
-    /// The command that does more of it than CI has time for.
+    /// The command with the long form, for which CI has no time.
     long: Option<&'static str>,
 }
 
@@ -42,7 +42,7 @@ impl Step {
     }
 }
 
-/// In the order in which they run: what fails fast comes first.
+/// All steps, in the order in which they run: those that fail fast come first.
 pub(crate) const STEPS: [Step; 23] = [
     step("setup", "finds the tools, installs what is missing", || {
         setup::run().map(drop)
@@ -81,7 +81,7 @@ pub(crate) const STEPS: [Step; 23] = [
         models::run(0)
     })
     .long("cargo xtask models"),
-    // Those of their tests that are no models are in `unit`.
+    // Their tests that are not models are in `unit`.
     step(
         "mistakes",
         "a third of the deliberate mistakes: tests notice them",
@@ -123,10 +123,10 @@ pub(crate) const STEPS: [Step; 23] = [
     .long("cargo xtask fuzz ctf --minutes 30"),
 ];
 
-/// How the name of one file of the end-to-end tests begins.
+/// Prefix of the name of one file of the end-to-end tests.
 const ONE_FILE: &str = "e2e:";
 
-/// The steps, one a line, as the help has them.
+/// The steps for the help, one per line.
 pub(crate) fn help() -> String {
     let mut help = "Steps, in their order:\n".to_owned();
     for Step {
@@ -135,7 +135,7 @@ pub(crate) fn help() -> String {
     {
         help.push_str(&format!("  {name:<12} {what}"));
         if let Some(long) = long {
-            help.push_str(&format!("; more of it: {long}"));
+            help.push_str(&format!("; long form: {long}"));
         }
         help.push('\n');
     }
@@ -149,10 +149,7 @@ pub(crate) fn step_name(name: &str) -> Result<String, String> {
         return Ok(name.to_owned());
     }
     let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-    Err(format!(
-        "there is no such step; the steps are: {}",
-        names.join(" ")
-    ))
+    Err(format!("no such step; the steps are: {}", names.join(" ")))
 }
 
 /// Runs the steps with these names, or all; stops at the first that fails. `e2e:FILE` is one file
@@ -189,7 +186,7 @@ fn clippy() -> Result<()> {
         "--",
         "-Dwarnings",
     ]))?;
-    // With all features the plugin is that for QEMU 9.2 and later.
+    // With all features, the plugin is built for QEMU 9.2 and later.
     run_command(&mut cargo(&[
         "clippy",
         "-p",
@@ -202,7 +199,7 @@ fn clippy() -> Result<()> {
         let mut clippy = cargo(&["clippy", "-p", "kymo"]);
         run_command(clippy.args(features).args(["--", "-Dwarnings"]))?;
     }
-    // The writer of trace directories alone, as a program that records itself has it.
+    // Only the writer of trace directories, as in a program that records itself.
     let mut clippy = cargo(&["clippy", "-p", "kymo-capture", "--no-default-features"]);
     run_command(clippy.args(["--", "-Dwarnings"]))?;
     models::clippy()?;
@@ -218,7 +215,7 @@ fn clippy() -> Result<()> {
 
 fn unit() -> Result<()> {
     run_command(&mut cargo(&["test", "--all-features"]))?;
-    // Compiled out: fields are checked and not evaluated.
+    // Compiled out: fields are checked but not evaluated.
     run_command(&mut cargo(&[
         "test",
         "-p",
@@ -235,7 +232,7 @@ fn doc() -> Result<()> {
     )
 }
 
-/// Prints the figures, which are to be read.
+/// Prints the figures.
 fn cost() -> Result<()> {
     run_command(e2e()?.args(["--test", "cost", "--", "--include-ignored", "--nocapture"]))
 }
@@ -245,7 +242,7 @@ fn bench() -> Result<()> {
     verbs::run(verbs::Form::Short, &verbs::Choice::default())
 }
 
-/// One test at a time: each has a machine of four harts of its own.
+/// Runs one test at a time, as each starts a machine of four harts.
 fn all_e2e() -> Result<()> {
     run_command(e2e()?.args([
         "--no-fail-fast",
@@ -276,7 +273,7 @@ fn babeltrace2() -> Result<()> {
         "--",
         "--ignored",
     ];
-    // Those that need traces are in `tracers`.
+    // Tests that need traces are in `tracers`.
     let others = [
         "--skip",
         "values_are_the_same",
@@ -286,7 +283,7 @@ fn babeltrace2() -> Result<()> {
     run_command(&mut cargo(&[&packages[..], &others].concat()))
 }
 
-/// Two short traces of known counts.
+/// Runs [`big_trace`]'s checks on two short traces.
 fn short_traces() -> Result<()> {
     if !cfg!(target_os = "linux") {
         println!("NOT RUN: the memory that a command takes is measured on Linux only.");
@@ -302,7 +299,7 @@ fn short_traces() -> Result<()> {
     )
 }
 
-/// A trace of known counts, this long.
+/// Checks the verbs on a trace of this size with known counts.
 pub(crate) fn big_trace(megabytes: u64) -> Result<()> {
     let kymo = cli()?;
     let name = megabytes.to_string();
@@ -325,7 +322,7 @@ pub(crate) fn cli() -> Result<PathBuf> {
     Ok(target().join("release/kymo"))
 }
 
-/// The ring's tests on a 32-bit machine, which an x86-64 with Linux is too.
+/// Runs the ring's tests as 32-bit programs, on x86-64 Linux.
 fn unit_32_bits() -> Result<()> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux"))
         || !setup::add_targets(&[setup::I686])
@@ -341,12 +338,13 @@ fn unit_32_bits() -> Result<()> {
     run_command(command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"))
 }
 
-/// Builds the kernels. Returns what they made; see [`kernel::all`].
+/// Builds the kernels; see [`kernel::all`].
 pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
     kernel::all(setup::toolchain()?)
 }
 
-/// The end-to-end tests, with what they need built: they find it by these variables.
+/// Builds what the end-to-end tests need; returns their command, with the environment variables by
+/// which they find it.
 pub(crate) fn e2e() -> Result<Command> {
     let kernels = kernels()?;
     let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
@@ -362,7 +360,7 @@ pub(crate) fn e2e() -> Result<Command> {
     Ok(command)
 }
 
-/// Runs the end-to-end tests of tests/e2e/tests/kill.rs with so many kills.
+/// Runs the end-to-end tests of tests/e2e/tests/kill.rs with this many kills.
 pub(crate) fn kill(count: u32) -> Result<()> {
     setup::run()?;
     run_command(e2e()?.env("KYMO_KILLS", count.to_string()).args([

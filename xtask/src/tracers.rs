@@ -1,4 +1,4 @@
-//! Traces by other tracers, recorded and read: `cargo xtask test tracers`.
+//! `cargo xtask test tracers`: records and reads traces of other tracers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::failure::Environment;
 use crate::process::{cargo, root, run as run_command, target};
 use crate::setup;
 
-/// How many events of every kind LTTng records; its numbers stay below what babeltrace2 prints
-/// exactly.
+/// Number of events of each kind that LTTng records; their numbers stay in the range that
+/// babeltrace2 prints exactly.
 const LTTNG_EVENTS: u64 = 3000;
 
-/// Records every trace and compares it with what babeltrace2 reads.
+/// Records every trace and compares the readings of Kymo and babeltrace2.
 ///
 /// # Errors
-/// [`Environment`] where a tracer cannot be had: this step is not one to leave out.
+/// [`Environment`] if a tracer cannot be installed: this step must not be skipped.
 pub(crate) fn run() -> Result<()> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         bail!(Environment(
@@ -63,8 +63,8 @@ pub(crate) fn run() -> Result<()> {
     run_command(cargo(&lines).env("KYMO_TRACES", &traces))
 }
 
-/// LTTng's user-space tracer: its large event header, metadata in packets, index files, every kind
-/// of field.
+/// Records with LTTng's user-space tracer: large event headers, metadata in packets, index files,
+/// every kind of field.
 fn lttng_trace(folder: &Path) -> Result<PathBuf> {
     setup::lttng()?;
     let folder = folder.join("lttng");
@@ -73,7 +73,7 @@ fn lttng_trace(folder: &Path) -> Result<PathBuf> {
     lttng::trace_folder(&folder.join("trace"))
 }
 
-/// A tracer that barectf generates, of this byte order.
+/// Records with a tracer of this byte order that barectf generates.
 fn barectf(folder: &Path, order: &str) -> Result<PathBuf> {
     let command = trace::barectf_command()?;
     let source = root().join("benches/ctf/barectf");
@@ -95,7 +95,7 @@ fn barectf(folder: &Path, order: &str) -> Result<PathBuf> {
             .arg(folder.join("trace.yaml")),
     )?;
 
-    // The generated code has warnings of its own.
+    // The generated code causes warnings.
     let object = folder.join("kt_.o");
     run_command(
         Command::new("cc")
@@ -114,7 +114,7 @@ fn barectf(folder: &Path, order: &str) -> Result<PathBuf> {
     Ok(trace)
 }
 
-/// Kymo's own: the example of a program that records itself.
+/// Records with Kymo: runs the example of a program that records itself.
 fn kymo(folder: &Path) -> Result<PathBuf> {
     let trace = folder.join("kymo");
     let arguments = [

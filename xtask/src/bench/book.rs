@@ -1,4 +1,4 @@
-//! Tables of the book that commands write.
+//! Writes generated tables into the book.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::process::root;
 
-/// Puts the table between two marks of a page.
+/// Replaces the text between two marks of a page with the table.
 pub(crate) fn write(page: &str, (begin, end): (&str, &str), table: &str) -> Result<()> {
     let path = root().join(page);
     let text = fs::read_to_string(&path).with_context(|| format!("{page} cannot be read"))?;

@@ -1,4 +1,4 @@
-//! LTTng's session daemon: started for a while, with a home of its own.
+//! A temporary LTTng session daemon with its own home.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::failure::Environment;
 use crate::process::{quiet, run};
 
-/// A session daemon of our own. Ends with this value, and its sessions with it.
+/// A session daemon that ends, with its sessions, when this value is dropped.
 pub(crate) struct Daemon {
     child: Child,
     home: PathBuf,
@@ -17,11 +17,11 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it; returns when it answers. `home` has its files; `clock` is a plugin that gives the
-    /// time.
+    /// Starts the daemon and waits until it answers. Its files are in `home`; `clock` is a plugin
+    /// that gives the time.
     ///
     /// # Errors
-    /// [`Environment`] if another one runs already: a machine has one for each user.
+    /// [`Environment`] if another daemon is running: there can be only one per user.
     pub(crate) fn start(home: &Path, clock: Option<&Path>) -> Result<Daemon> {
         fs::create_dir_all(home)?;
         let mut daemon = Command::new("lttng-sessiond");
@@ -59,7 +59,7 @@ impl Daemon {
         run(command.stdout(Stdio::null()))
     }
 
-    /// What a program needs to find the daemon.
+    /// Sets the environment by which a program finds the daemon.
     pub(crate) fn environment(&self, command: &mut Command) {
         set_environment(command, &self.home, self.clock.as_deref());
     }
@@ -77,8 +77,8 @@ fn set_environment(command: &mut Command, home: &Path, clock: Option<&Path>) {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Asked to end, and not killed: it ends its consumers too. Where that fails there is
-        // nothing more to do.
+        // Ask the daemon to end instead of killing it, so that it ends its consumers, too. A
+        // failure cannot be handled here.
         let _ = Command::new("kill")
             .arg(self.child.id().to_string())
             .status();
@@ -86,10 +86,10 @@ impl Drop for Daemon {
     }
 }
 
-/// Records `count` events of benches/ctf/record.c into `trace`, by a session of its own that loses
+/// Records `count` events of benches/ctf/record.c into `trace`, in a separate session that loses
 /// none.
 ///
-/// Buffers are per user, so there is one stream a CPU; a full buffer makes the program wait.
+/// Buffers are per user, so there is one stream per CPU; a full buffer blocks the program.
 pub(crate) fn record(folder: &Path, kind: &str, count: u64, trace: &Path) -> Result<()> {
     let source = crate::process::root().join("benches/ctf");
     let program = folder.join("record");
@@ -131,7 +131,7 @@ pub(crate) fn record(folder: &Path, kind: &str, count: u64, trace: &Path) -> Res
     daemon.lttng(&["start"])?;
     let mut command = Command::new(&program);
     daemon.environment(command.args([kind, &count.to_string()]));
-    // The program waits until LTTng knows it, and for room in its buffers.
+    // The program waits until it is registered, and for room in its buffers.
     run(command
         .env("LTTNG_UST_REGISTER_TIMEOUT", "-1")
         .env("LTTNG_UST_ALLOW_BLOCKING", "1"))?;
@@ -139,7 +139,7 @@ pub(crate) fn record(folder: &Path, kind: &str, count: u64, trace: &Path) -> Res
     daemon.lttng(&["destroy"])
 }
 
-/// The folder below `root` that has the metadata: LTTng puts it some levels down.
+/// The folder with the metadata, which LTTng puts some levels below `root`.
 pub(crate) fn trace_folder(root: &Path) -> Result<PathBuf> {
     let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {

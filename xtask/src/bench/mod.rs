@@ -1,4 +1,4 @@
-//! Benchmarks: what they need is made here, and measured by the programs under `benches/`.
+//! Prepares the benchmarks, which the programs under `benches/` run.
 
 pub(crate) mod book;
 pub(crate) mod lttng;

@@ -1,5 +1,5 @@
-//! `cargo xtask bench trace`: builds benches/trace with every peer, runs it, and writes what it
-//! measured into the book.
+//! `cargo xtask bench trace`: builds benches/trace with every peer, runs it, and writes its figures
+//! into the book.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,12 @@ use crate::failure::Environment;
 use crate::process::{cargo, quiet, root, run, target};
 use crate::{python, setup};
 
-/// How much is measured.
+/// Extent of the measurement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Every peer, many rounds; the table goes into the book.
     Full,
-    /// Few rounds; peers that cannot be installed are left out and named. Nothing that is timed can
-    /// fail.
+    /// Few rounds; peers that cannot be installed are left out and named. No timed figure can fail.
     Short,
 }
 
@@ -29,10 +28,10 @@ const END: &str = "<!-- bench trace: end -->";
 /// Peers that need more than cargo fetches, with the feature that builds them.
 const OPTIONAL: [(&str, &str); 2] = [("barectf", "barectf"), ("LTTng-UST", "lttng")];
 
-/// Whether the benchmark runs on a processor like this one.
+/// Whether the benchmark supports this platform.
 const IS_HERE: bool = cfg!(all(target_arch = "x86_64", target_os = "linux"));
 
-/// Where the program is.
+/// The program's folder.
 pub(crate) fn folder() -> PathBuf {
     root().join("benches/trace")
 }
@@ -107,8 +106,8 @@ pub(crate) fn measure_all(form: Form) -> Result<()> {
         &["--rounds", rounds],
     )?;
     if has_lttng && form == Form::Full {
-        // LTTng chooses its clock when a program starts: its own one takes a run of its own, with
-        // the floor in it.
+        // LTTng selects its clock when a program starts, so its own clock needs a separate run,
+        // which includes the floor.
         let own = measure(
             &folder,
             Some(None),
@@ -144,8 +143,8 @@ fn barectf(generated: &Path) -> Result<()> {
     run(command.arg(folder().join("c/barectf.yaml")))
 }
 
-/// Runs the program once. `lttng`: with a session of LTTng, with this clock of ours if any.
-/// Returns its lines.
+/// Runs the program once; `lttng` starts an LTTng session, optionally with this clock plugin.
+/// Returns the program's lines.
 fn measure(folder: &Path, lttng: Option<Option<&Path>>, arguments: &[&str]) -> Result<Vec<String>> {
     let traces = folder.join("traces");
     if traces.exists() {
@@ -166,7 +165,7 @@ fn measure(folder: &Path, lttng: Option<Option<&Path>>, arguments: &[&str]) -> R
             "liblttng-ust-dev",
         ]));
         command.env("KYMO_BENCH_LTTNG_VERSION", version.unwrap_or_default());
-        // The program waits until LTTng knows it.
+        // The program waits until it is registered.
         command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
     }
     let output = command
@@ -182,7 +181,7 @@ fn measure(folder: &Path, lttng: Option<Option<&Path>>, arguments: &[&str]) -> R
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// A session that records into memory.
+/// Starts a session that records into memory.
 fn start_lttng(folder: &Path, clock: Option<&Path>) -> Result<Daemon> {
     let daemon = Daemon::start(&folder.join("lttng-home"), clock)?;
     daemon.lttng(&["create", "kymo-bench", "--snapshot"])?;
@@ -215,7 +214,7 @@ fn start_lttng(folder: &Path, clock: Option<&Path>) -> Result<Daemon> {
     Ok(daemon)
 }
 
-/// The table of the book, and what it was measured on.
+/// The table for the book, with a description of the machine.
 fn table(lines: &[String], missing: &[&str]) -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu

@@ -1,4 +1,5 @@
-//! `cargo xtask bench verbs`: how fast each verb of `kymo` reads traces, beside babeltrace2.
+//! `cargo xtask bench verbs`: measures the speed of each verb of `kymo` that reads traces, beside
+//! babeltrace2.
 //!
 //! The traces are recorded once and kept under the target folder; `benches/verbs` measures.
 
@@ -13,18 +14,18 @@ use crate::failure::Environment;
 use crate::process::{cargo, output, program, run as run_command, target};
 use crate::{kernel, setup};
 
-/// How much is measured, and what becomes of it.
+/// Extent of the measurement, and use of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The traces of the goals.
+    /// Traces of the sizes for which the goals are set.
     Full,
-    /// As [`Form::Full`]; the tables go into the book.
+    /// Like [`Form::Full`]; the tables go into the book.
     Book,
-    /// Small traces, for CI: everything runs, and no figure is compared with its goal.
+    /// Small traces, for CI: runs everything, but compares no figure with its goal.
     Short,
 }
 
-/// What the command line restricts or replaces.
+/// Restrictions and replacements from the command line.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Choice {
     /// Measure only these traces: demo, lttng-pair, lttng-mixed, long
@@ -36,7 +37,7 @@ pub(crate) struct Choice {
     /// Measure this `kymo` instead of building one
     #[arg(long, value_name = "PROGRAM")]
     kymo: Option<PathBuf>,
-    /// Rounds, of which the least time counts [default: 3]
+    /// Rounds, of which the fastest counts [default: 3]
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
 }
@@ -55,7 +56,7 @@ const PAGE: &str = "docs/src/reading-speed.md";
 const BEGIN: &str = "<!-- bench verbs: begin -->";
 const END: &str = "<!-- bench verbs: end -->";
 
-/// How long the traces are.
+/// Lengths of the traces.
 struct Lengths {
     /// How often kernels/demo does all its work, and how much that is.
     demo: (usize, &'static str),

@@ -18,7 +18,7 @@ mod skim;
 pub(crate) mod source;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::class::{ByteOrder, Role};
 use crate::decode::check::Walker;
@@ -76,6 +76,9 @@ pub(crate) struct Stream<S> {
     tells_packets: bool,
     /// Packet offsets from an index, if there is one.
     pub(crate) index: Arc<[u64]>,
+    /// Where packets begin, once somebody has gone from head to head: all readers of the file share
+    /// it. If the file has grown since, the last packets are missing; each is read before it is used.
+    pub(crate) walked: Arc<OnceLock<Option<Arc<[u64]>>>>,
     state: State,
     pub(crate) packet: PacketState,
     pub(crate) clock: ClockState,
@@ -192,6 +195,7 @@ impl Stream<Slice<'_>> {
             strict,
             tells_packets: self.tells_packets,
             index: Arc::clone(&self.index),
+            walked: Arc::clone(&self.walked),
             ..Stream::new(Arc::clone(&self.plans), &self.name, self.source.clone())
         }
     }
@@ -207,6 +211,7 @@ impl<S: Source> Stream<S> {
             strict: false,
             tells_packets: false,
             index: Arc::from([]),
+            walked: Arc::default(),
             state: State::BetweenPackets,
             packet: PacketState::default(),
             clock: ClockState {

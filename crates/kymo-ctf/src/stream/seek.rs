@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use super::{Previous, Stream};
+use crate::decode::plan::Plans;
 use crate::decode::state::Slots;
 use crate::metadata::clock::Ticks;
-use crate::stream::packet::Head;
-use crate::stream::source::Slice;
+use crate::stream::packet::{self, Head};
+use crate::stream::source::{Slice, Source as _};
 
 /// Where the packets of a stream begin.
 enum Packets {
@@ -39,35 +40,98 @@ impl Packets {
     }
 }
 
+/// The heads of a stream's packets, read one by one and in any order.
+struct Heads<'a> {
+    source: Slice<'a>,
+    plans: Arc<Plans>,
+    slots: Slots,
+    first: Head,
+}
+
+impl<'a> Heads<'a> {
+    fn of(stream: &Stream<Slice<'a>>) -> Option<Self> {
+        let (mut source, plans) = (stream.source.clone(), Arc::clone(&stream.plans));
+        let mut slots = Slots::new(plans.metadata.slots);
+        source.seek(0, u64::MAX).ok()?;
+        let first = packet::read(source.bytes(), &plans, &mut slots).ok()?;
+        Some(Heads {
+            source,
+            plans,
+            slots,
+            first,
+        })
+    }
+
+    /// The head at `offset`, if a packet of the first packet's stream begins there.
+    fn at(&mut self, offset: u64) -> Option<Head> {
+        self.source.seek(offset, u64::MAX).ok()?;
+        let head = packet::read(self.source.bytes(), &self.plans, &mut self.slots).ok()?;
+        let stream = |head: &Head| (head.plan.class.id, head.instance);
+        (stream(&head) == stream(&self.first)).then_some(head)
+    }
+
+    /// When a packet begins, in nanoseconds from the clock's origin; `None` if no packet of this
+    /// stream is there, or it has no time.
+    fn begin_of(&mut self, packets: &Packets, number: u64) -> Option<i128> {
+        let head = self.at(packets.offset(number)?)?;
+        if let Packets::Equal { size, count } = packets
+            && number + 1 < *count
+            && head.packet_size? / 8 != *size
+        {
+            return None;
+        }
+        let clock = head.plan.class.clock.as_ref()?;
+        Some(clock.nanos_from_origin(Ticks(full(head.begin)?)))
+    }
+
+    /// Where packets begin, by going from each to the next.
+    fn offsets(&mut self) -> Option<Arc<[u64]>> {
+        let (mut offsets, mut offset) = (Vec::new(), 0);
+        while offset < self.source.len() {
+            offsets.push(offset);
+            offset = offset.checked_add(self.at(offset)?.packet_size? / 8)?;
+        }
+        Some(offsets.into())
+    }
+}
+
 impl Stream<Slice<'_>> {
     /// Seeks to the last packet that begins before `from`, in nanoseconds from the clock's origin:
     /// no event or loss of an earlier packet reaches `from`. Call it before reading. It has no
     /// effect if that packet cannot be determined.
     pub(crate) fn skip_to(&mut self, from: i128) {
+        let Some(mut heads) = Heads::of(self) else {
+            return;
+        };
         // Packets that seem to have the same size may turn out not to.
-        let _ = self
-            .skip_in(self.packets_of_one_size(), from)
-            .or_else(|| self.skip_in(self.packets_by_head(), from));
+        let packets = self.packets_of_one_size(&mut heads);
+        if self.skip_in(packets, &mut heads, from).is_none() {
+            let packets = self.packets_by_head(&mut heads);
+            let _ = self.skip_in(packets, &mut heads, from);
+        }
     }
 
     /// Time of the stream's last event, in nanoseconds from the clock's origin. Call it before
     /// reading.
     pub(crate) fn last_event_nanos(self) -> Option<i128> {
-        let packets = self
-            .packets_of_one_size()
-            .filter(|packets| {
-                self.begin_of(packets, packets.count().saturating_sub(1))
-                    .is_some()
-            })
-            .or_else(|| self.packets_by_head());
+        let mut heads = Heads::of(&self);
+        let packets = heads.as_mut().and_then(|heads| {
+            let packets = self.packets_of_one_size(heads);
+            packets
+                .filter(|packets| {
+                    let last = packets.count().saturating_sub(1);
+                    heads.begin_of(packets, last).is_some()
+                })
+                .or_else(|| self.packets_by_head(heads))
+        });
         let mut number = packets.as_ref().map_or(0, Packets::count);
         loop {
             // The last packets may have no events.
             number = number.saturating_sub(1);
             let mut stream = self.unread(self.strict);
-            if let Some(packets) = &packets
+            if let (Some(packets), Some(heads)) = (&packets, &mut heads)
                 && number > 0
-                && stream.start_at(packets, number).is_none()
+                && stream.start_at(packets, heads, number).is_none()
             {
                 number = 0;
             }
@@ -100,13 +164,18 @@ impl Stream<Slice<'_>> {
         }
     }
 
-    fn skip_in(&mut self, packets: Option<Packets>, from: i128) -> Option<()> {
+    fn skip_in(
+        &mut self,
+        packets: Option<Packets>,
+        heads: &mut Heads<'_>,
+        from: i128,
+    ) -> Option<()> {
         let packets = packets?;
         // Binary search for the first packet that does not begin before `from`.
         let (mut low, mut high) = (0, packets.count());
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.begin_of(&packets, middle)? < from {
+            if heads.begin_of(&packets, middle)? < from {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -114,17 +183,16 @@ impl Stream<Slice<'_>> {
         }
         match low.checked_sub(1) {
             None | Some(0) => Some(()),
-            Some(number) => self.start_at(&packets, number),
+            Some(number) => self.start_at(&packets, heads, number),
         }
     }
 
-    /// Starts at packet `number`, which is not the first, as if those before it had been read.
-    fn start_at(&mut self, packets: &Packets, number: u64) -> Option<()> {
+    /// Begins with packet `number`, which is not the first, as if those before had been read.
+    fn start_at(&mut self, packets: &Packets, heads: &mut Heads<'_>, number: u64) -> Option<()> {
         let offset = packets.offset(number)?;
-        let before = self.head_at(packets.offset(number.checked_sub(1)?)?)?;
-        let first = self.head_at(0)?;
+        let before = heads.at(packets.offset(number.checked_sub(1)?)?)?;
         let clock = before.plan.class.clock.as_ref()?;
-        self.first_begin = Some(clock.nanos_from_origin(Ticks(full(first.begin)?)));
+        self.first_begin = Some(clock.nanos_from_origin(Ticks(full(heads.first.begin)?)));
         let end = before.end.and_then(|end| full(Some(end)));
         self.clock.now = end.unwrap_or(full(before.begin)?);
         self.previous = Some(Previous::of(&before, end.map(Ticks)));
@@ -132,61 +200,29 @@ impl Stream<Slice<'_>> {
         Some(())
     }
 
-    /// Packets that all have the size of the first, judged by the headers of the first, the second
-    /// and the last; the others are checked when they are used.
-    fn packets_of_one_size(&self) -> Option<Packets> {
+    /// Where packets are that all have the size of the first, by the heads of the first, the second and the
+    /// last; the others are looked at when they are used.
+    fn packets_of_one_size(&self, heads: &mut Heads<'_>) -> Option<Packets> {
         if !self.index.is_empty() {
             return Some(Packets::Listed(Arc::clone(&self.index)));
         }
         // Without a magic number, bytes of events could pass for a header.
         self.magic()?;
-        let size = self.head_at(0)?.packet_size? / 8;
+        let size = heads.first.packet_size? / 8;
         let count = self.source.len().div_ceil(size.max(1));
         let packets = Packets::Equal { size, count };
         for number in [1, count.checked_sub(1)?] {
             if number < count {
-                self.begin_of(&packets, number)?;
+                heads.begin_of(&packets, number)?;
             }
         }
         Some(packets)
     }
 
-    /// Packet offsets, found by going from each packet to the next.
-    fn packets_by_head(&self) -> Option<Packets> {
-        let (mut offsets, mut offset) = (Vec::new(), 0);
-        while offset < self.source.len() {
-            offsets.push(offset);
-            offset = offset.checked_add(self.head_at(offset)?.packet_size? / 8)?;
-        }
-        Some(Packets::Listed(offsets.into()))
-    }
-
-    /// Beginning of a packet, in nanoseconds from the clock's origin; `None` if it is not a packet
-    /// of this stream or has no full time.
-    fn begin_of(&self, packets: &Packets, number: u64) -> Option<i128> {
-        let head = self.head_at(packets.offset(number)?)?;
-        if let Packets::Equal { size, count } = packets
-            && number + 1 < *count
-            && head.packet_size? / 8 != *size
-        {
-            return None;
-        }
-        let clock = head.plan.class.clock.as_ref()?;
-        Some(clock.nanos_from_origin(Ticks(full(head.begin)?)))
-    }
-
-    /// The head of the packet at `offset`, if it belongs to the same stream as the first packet.
-    fn head_at(&self, offset: u64) -> Option<Head> {
-        let mut stream = self.unread(self.strict);
-        let mut slots = Slots::new(self.metadata().slots);
-        let head = stream.read_head(offset, &mut slots).ok()??;
-        if offset > 0 {
-            let first = stream.read_head(0, &mut slots).ok()??;
-            if (first.plan.class.id, first.instance) != (head.plan.class.id, head.instance) {
-                return None;
-            }
-        }
-        Some(head)
+    /// Where packets are, by going from each to the next, which is done once.
+    fn packets_by_head(&self, heads: &mut Heads<'_>) -> Option<Packets> {
+        let offsets = self.walked.get_or_init(|| heads.offsets());
+        offsets.clone().map(Packets::Listed)
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod tally;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::decode::plan::Plans;
 use crate::error::Error;
@@ -49,6 +49,7 @@ pub struct Part {
 struct StreamFile {
     path: PathBuf,
     name: String,
+    walked: Arc<OnceLock<Option<Arc<[u64]>>>>,
 }
 
 /// The items of a whole trace in time order.
@@ -179,7 +180,7 @@ impl Trace {
     pub fn events_strictly(&self, strict: bool) -> Events {
         Merge::new(
             self.planned_files()
-                .map(|(plans, StreamFile { path, name })| {
+                .map(|(plans, StreamFile { path, name, .. })| {
                     let file = File::open(path).map_err(|source| Error::Io {
                         path: path.clone(),
                         source,
@@ -216,6 +217,7 @@ impl Trace {
                 name: file.name.clone(),
                 bytes,
                 index,
+                walked: Arc::clone(&file.walked),
             });
         }
         TraceMap { streams, failed }
@@ -279,7 +281,11 @@ fn open_part(root: &Path, directory: &Path) -> Result<Part, Error> {
             .unwrap_or(&path)
             .to_string_lossy()
             .into_owned();
-        StreamFile { path, name }
+        StreamFile {
+            path,
+            name,
+            walked: Arc::default(),
+        }
     });
     Ok(Part {
         directory: directory.to_owned(),
@@ -302,6 +308,7 @@ struct MappedStream {
     /// `None` if it could not be mapped.
     bytes: Option<Mapped>,
     index: Arc<[u64]>,
+    walked: Arc<OnceLock<Option<Arc<[u64]>>>>,
 }
 
 impl TraceMap {
@@ -353,6 +360,7 @@ impl TraceMap {
                 Slice::new(of.bytes.as_deref().unwrap_or(&[])),
             );
             stream.index = Arc::clone(&of.index);
+            stream.walked = Arc::clone(&of.walked);
             stream
         })
     }

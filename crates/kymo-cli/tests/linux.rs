@@ -24,6 +24,13 @@ fn metadata(release: &str) -> String {
                 pid _vtids[__vtids_length]; pid _child_pid; u32 _child_ns_inum;";
     let state = "pid _tid; pid _vtid; pid _pid; pid _vpid; pid _ppid; pid _vppid; \
                  char _name[16]; pid _type; pid _mode; pid _submode; pid _status; u32 _cpu;";
+    // Tracers for older kernels left out the subsystem.
+    let irq = if release.starts_with("4.1.") {
+        ""
+    } else {
+        "irq_"
+    };
+    let softirq = ["entry", "exit"].map(|end| format!("{irq}softirq_{end}"));
     let events = [
         ("sched_switch", switch),
         ("sched_waking", wakeup),
@@ -32,8 +39,8 @@ fn metadata(release: &str) -> String {
         ("sched_process_exit", process),
         ("irq_handler_entry", "pid _irq; string _name;"),
         ("irq_handler_exit", "pid _irq; pid _ret;"),
-        ("irq_softirq_entry", "u32 _vec;"),
-        ("irq_softirq_exit", "u32 _vec;"),
+        (&softirq[0], "u32 _vec;"),
+        (&softirq[1], "u32 _vec;"),
         ("syscall_entry_read", "u32 _fd; long _count;"),
         ("syscall_exit_read", "long _ret; long _buf;"),
         ("lttng_statedump_process_state", state),

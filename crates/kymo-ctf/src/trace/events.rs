@@ -55,8 +55,7 @@ impl<R: Read> Iterator for Merge<R> {
         if let Some(error) = self.failed.pop_front() {
             return Some(Err(error));
         }
-        let place = self.lanes.advance()?;
-        let lane = self.lanes.get_mut(place)?;
+        let (place, lane) = self.lanes.advance()?;
         match lane.next {
             Next::Event => {
                 let event = self.packets.get_mut(place)?.event(&lane.stream)?;

@@ -49,18 +49,17 @@ impl<S: Source> Lanes<S> {
             lanes,
             one_clock,
         };
-        lanes.begin();
+        lanes.arrange();
         lanes
     }
 
-    /// Reads the first items of every stream.
-    fn begin(&mut self) {
-        self.merger = Merger::new(self.lanes.len());
-        let mut sources = Reading {
+    /// Orders the next records of all streams.
+    #[inline(never)]
+    fn arrange(&mut self) {
+        self.merger.arrange(&mut Reading {
             lanes: &mut self.lanes,
             one_clock: self.one_clock,
-        };
-        self.merger.begin(&mut sources);
+        });
     }
 
     /// Restarts with other streams in place of the current ones.
@@ -69,7 +68,8 @@ impl<S: Source> Lanes<S> {
             lane.stream = stream(place, &lane.stream);
             (lane.time, lane.given) = (0, 0);
         }
-        self.begin();
+        self.merger = Merger::new(self.lanes.len());
+        self.arrange();
     }
 
     /// Beginning of the earliest stream, in nanoseconds from the clock's origin.
@@ -78,22 +78,24 @@ impl<S: Source> Lanes<S> {
         begins.flatten().min()
     }
 
-    /// Advances to the next item; returns the index of its stream.
+    /// Advances to the next item; returns the index of its stream, and the stream.
     #[inline(always)]
-    pub(crate) fn advance(&mut self) -> Option<usize> {
-        let mut sources = Reading {
-            lanes: &mut self.lanes,
-            one_clock: self.one_clock,
-        };
-        let place = self.merger.next(&mut sources)? as usize;
+    pub(crate) fn advance(&mut self) -> Option<(usize, &mut Lane<S>)> {
+        let place = match self.merger.next() {
+            Some(place) => place,
+            None => {
+                self.arrange();
+                self.merger.next()?
+            }
+        } as usize;
         let lane = self.lanes.get_mut(place)?;
-        if let Some((record, time)) = lane.records.get(lane.given)
-            && lane.next == Next::Event
+        if lane.next == Next::Event
+            && let Some((record, time)) = lane.records.get(lane.given)
         {
             (lane.stream.record, lane.stream.clock.now) = (*record, *time);
             lane.given += 1;
         }
-        Some(place)
+        Some((place, lane))
     }
 
     /// Ends the reading.
@@ -104,10 +106,6 @@ impl<S: Source> Lanes<S> {
     #[inline(always)]
     pub(crate) fn get(&self, place: usize) -> Option<&Lane<S>> {
         self.lanes.get(place)
-    }
-
-    pub(crate) fn get_mut(&mut self, place: usize) -> Option<&mut Lane<S>> {
-        self.lanes.get_mut(place)
     }
 }
 

@@ -114,21 +114,10 @@ impl Merger {
         }
     }
 
-    /// Reads the first records of all sources.
-    pub(crate) fn begin(&mut self, sources: &mut impl Sources) {
-        self.arrange(sources);
-    }
-
-    /// The tag of the next record of all sources.
+    /// The tag of the next record of the [arranged](Self::arrange) stretch.
     #[inline(always)]
-    pub(crate) fn next(&mut self, sources: &mut impl Sources) -> Option<u32> {
-        if self.given == self.ready {
-            self.arrange(sources);
-            if self.ready == 0 {
-                return None;
-            }
-        }
-        let entry = self.order.get(self.given)?;
+    pub(crate) fn next(&mut self) -> Option<u32> {
+        let entry = self.order.get(..self.ready)?.get(self.given)?;
         self.given += 1;
         Some(entry.tag)
     }
@@ -153,7 +142,7 @@ impl Merger {
 
     /// Orders the next stretch. The previous one must have been given out completely.
     #[inline(never)]
-    fn arrange(&mut self, sources: &mut impl Sources) {
+    pub(crate) fn arrange(&mut self, sources: &mut impl Sources) {
         (self.given, self.ready) = (0, 0);
         let mut first: Option<(u64, usize)> = None;
         for (place, run) in self.runs.iter_mut().enumerate() {
@@ -337,6 +326,16 @@ mod tests {
         (0..count).map(source).collect()
     }
 
+    fn all(merger: &mut Merger, lists: &mut Lists) -> Vec<u32> {
+        let next = || {
+            merger.next().or_else(|| {
+                merger.arrange(lists);
+                merger.next()
+            })
+        };
+        std::iter::from_fn(next).collect()
+    }
+
     fn in_order(records: &[Vec<(u64, u32)>]) -> Vec<u32> {
         let mut all: Vec<_> = records.iter().flatten().copied().collect();
         // Tags go up from source to source.
@@ -354,7 +353,7 @@ mod tests {
                 reads: 0,
             };
             let mut merger = Merger::new(count);
-            let given: Vec<_> = std::iter::from_fn(|| merger.next(&mut lists)).collect();
+            let given = all(&mut merger, &mut lists);
             assert!(given == wanted, "{count} sources");
             let mut lists = Lists { records, reads: 3 };
             let (mut merger, mut given) = (Merger::new(count), Vec::new());
@@ -391,7 +390,7 @@ mod tests {
         ];
         let mut lists = Lists { records, reads: 0 };
         let mut merger = Merger::new(3);
-        let given: Vec<_> = std::iter::from_fn(|| merger.next(&mut lists)).collect();
+        let given = all(&mut merger, &mut lists);
         assert_eq!(given, [1, 2, 3]);
     }
 }

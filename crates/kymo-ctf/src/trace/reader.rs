@@ -150,26 +150,20 @@ impl<'t> Reader<'t> {
     )]
     #[inline]
     pub fn next(&mut self) -> Option<ItemRef<'_>> {
-        self.next_with_place().map(|(_, item)| item)
-    }
-
-    /// The next item of all streams, and the index of its stream.
-    #[inline]
-    pub fn next_with_place(&mut self) -> Option<(usize, ItemRef<'_>)> {
-        let place = match self.interval {
-            None => self.lanes.advance()?,
-            Some(interval) => self.advance_in(interval)?,
-        };
-        let item = self.lanes.get(place)?.item(place)?;
-        Some((place, item))
+        if let Some(interval) = self.interval {
+            let place = self.advance_in(interval)?;
+            return self.item(place);
+        }
+        let (place, lane) = self.lanes.advance()?;
+        lane.item(place)
     }
 
     /// Advances to the next item in the interval.
     #[inline(never)]
     fn advance_in(&mut self, interval: Interval) -> Option<usize> {
         loop {
-            let place = self.lanes.advance()?;
-            match interval.side(&self.item(place)?) {
+            let (place, lane) = self.lanes.advance()?;
+            match interval.side(&lane.item(place)?) {
                 Side::Before => {}
                 Side::Inside => return Some(place),
                 // Later items are behind the interval, too.
@@ -183,8 +177,8 @@ impl<'t> Reader<'t> {
 
     /// Advances to the next item; returns the index of its stream, and its kind.
     pub(crate) fn step(&mut self) -> Option<(usize, Next)> {
-        let place = self.lanes.advance()?;
-        Some((place, self.lanes.get(place)?.next))
+        let (place, lane) = self.lanes.advance()?;
+        Some((place, lane.next))
     }
 
     /// The stream at this index.

@@ -103,34 +103,39 @@ impl ClockClass {
     /// before the division, and no input overflows.
     #[inline]
     pub fn nanos_from_origin(&self, ticks: Ticks) -> i128 {
-        // Fast path for every clock in practice: sums fit into 64 bits, and most need no division.
-        if let Some(sum) = self.offset.checked_add(ticks.0) {
-            let origin = i128::from(self.offset_s) * i128::from(NANOS);
-            let nanos_a_tick: i128 = match self.frequency {
-                NANOS => 1,
-                100_000_000 => 10,
-                10_000_000 => 100,
-                1_000_000 => 1_000,
-                1_000 => 1_000_000,
-                _ => 0,
-            };
-            if nanos_a_tick != 0 {
-                return origin + i128::from(sum) * nanos_a_tick;
-            }
-            if self.frequency < 1 << 34 {
-                let frequency = self.frequency.max(1);
-                let (seconds, rest) = (sum / frequency, sum % frequency);
-                return origin
-                    + i128::from(seconds) * i128::from(NANOS)
-                    + i128::from(rest * NANOS / frequency);
-            }
+        // Most clocks need no division.
+        let nanos_a_tick: u64 = match self.frequency {
+            NANOS => 1,
+            100_000_000 => 10,
+            10_000_000 => 100,
+            1_000_000 => 1_000,
+            1_000 => 1_000_000,
+            _ => return self.divided_nanos(ticks),
+        };
+        let nanos = |ticks: u64| i128::from(ticks) * i128::from(nanos_a_tick);
+        i128::from(self.offset_s) * i128::from(NANOS) + nanos(self.offset) + nanos(ticks.0)
+    }
+
+    /// [`nanos_from_origin`](Self::nanos_from_origin) of any clock.
+    #[inline(never)]
+    fn divided_nanos(&self, ticks: Ticks) -> i128 {
+        let origin = i128::from(self.offset_s) * i128::from(NANOS);
+        // Every other clock in practice: sums fit into 64 bits.
+        if let Some(sum) = self.offset.checked_add(ticks.0)
+            && self.frequency < 1 << 34
+        {
+            let frequency = self.frequency.max(1);
+            let (seconds, rest) = (sum / frequency, sum % frequency);
+            return origin
+                + i128::from(seconds) * i128::from(NANOS)
+                + i128::from(rest * NANOS / frequency);
         }
         let ticks = u128::from(self.offset) + u128::from(ticks.0);
         let frequency = u128::from(self.frequency.max(1));
         // Whole seconds are split off first; the rest is below 2^64 ticks, times 2^30.
         let nanos =
             ticks / frequency * NANOS_PER_SECOND + ticks % frequency * NANOS_PER_SECOND / frequency;
-        i128::from(self.offset_s) * NANOS_PER_SECOND.cast_signed() + nanos.cast_signed()
+        origin + nanos.cast_signed()
     }
 
     /// A key that orders times of different clocks: nanoseconds from the origin, within 292 years,

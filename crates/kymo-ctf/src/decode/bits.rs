@@ -152,17 +152,23 @@ impl<'a> BitCursor<'a> {
 /// The `size` bits (1 to 64) at bit `start`, or `None` if `bytes` ends before.
 #[inline]
 pub(crate) fn load(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> Option<u64> {
-    let at = to_index(start / 8);
-    let shift = (start % 8) as u32;
-    if shift + u32::from(size) <= 64
-        && let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>())
-    {
-        return Some(match order {
-            ByteOrder::Little => u64::from_le_bytes(*eight) >> shift & low_mask(size),
-            ByteOrder::Big => u64::from_be_bytes(*eight) << shift >> (64 - u32::from(size)),
-        });
+    match load_at_once(bytes, start, size, order) {
+        Some(value) => Some(value),
+        None => load_slowly(bytes, start, size, order),
     }
-    load_slowly(bytes, start, size, order)
+}
+
+/// What [`load`] gives, or `None` where it takes more than one look at eight bytes.
+#[inline]
+pub(crate) fn load_at_once(bytes: &[u8], start: u64, size: u8, order: ByteOrder) -> Option<u64> {
+    let eight = bytes.get(to_index(start / 8)..)?.first_chunk::<8>()?;
+    let (before, unused) = ((start % 8) as u32, 64 - u32::from(size));
+    let behind = unused.checked_sub(before)?;
+    let to_top = match order {
+        ByteOrder::Little => u64::from_le_bytes(*eight) << behind,
+        ByteOrder::Big => u64::from_be_bytes(*eight) << before,
+    };
+    Some(to_top >> unused)
 }
 
 /// Handles loads near the end, and 64 bits that begin inside a byte and so touch nine bytes.
@@ -347,6 +353,7 @@ pub(crate) fn low_mask(size: u8) -> u64 {
 }
 
 /// The value of the low `size` bits as two's complement.
+#[inline]
 pub(crate) fn sign_extend(value: u64, size: u8) -> i64 {
     let unused = 64 - u32::from(size.clamp(1, 64));
     (value << unused).cast_signed() >> unused

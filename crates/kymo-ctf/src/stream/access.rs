@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use crate::class::{ByteOrder, FieldClass, IntegerClass, Scope, StructClass};
-use crate::decode::bits::{load, sign_extend};
+use crate::decode::bits::{load_at_once, sign_extend};
 use crate::decode::skip::{aligned, fixed_size, is_natural};
 use crate::decode::text;
 use crate::decode::value_ref::ValueRef;
@@ -173,7 +173,7 @@ impl<'a> EventRef<'a> {
         match self.load(field) {
             Some((raw, size, true)) => u64::try_from(sign_extend(raw, size)).ok(),
             Some((raw, ..)) => Some(raw),
-            None => self.value(field)?.as_u64(),
+            None => self.unsigned_slowly(field),
         }
     }
 
@@ -183,8 +183,19 @@ impl<'a> EventRef<'a> {
         match self.load(field) {
             Some((raw, size, true)) => Some(sign_extend(raw, size)),
             Some((raw, ..)) => i64::try_from(raw).ok(),
-            None => self.value(field)?.as_i64(),
+            None => self.signed_slowly(field),
         }
+    }
+
+    // Calls of their own, so that the fast paths need not save a register.
+    #[inline(never)]
+    fn unsigned_slowly(&self, field: &FieldAccess) -> Option<u64> {
+        self.value(field)?.as_u64()
+    }
+
+    #[inline(never)]
+    fn signed_slowly(&self, field: &FieldAccess) -> Option<i64> {
+        self.value(field)?.as_i64()
     }
 
     /// The field's text, if it is text. Invalid bytes become U+FFFD.
@@ -212,7 +223,8 @@ impl<'a> EventRef<'a> {
         self.part(field.part.into()).member(field.index as usize)
     }
 
-    /// The bits of an integer at a fixed location, its size, and whether it is signed.
+    /// The bits of an integer at a fixed location, its size, and whether it is signed; `None` where
+    /// it takes more than one load.
     #[inline]
     fn load(&self, field: &FieldAccess) -> Option<(u64, u8, bool)> {
         let Some(Fixed::Integer {
@@ -226,7 +238,7 @@ impl<'a> EventRef<'a> {
             return None;
         };
         let at = aligned(self.stream.record.body, mask).checked_add(offset)?;
-        let raw = load(self.stream.source.bytes(), at, size, order)?;
+        let raw = load_at_once(self.stream.source.bytes(), at, size, order)?;
         Some((raw, size, signed))
     }
 }

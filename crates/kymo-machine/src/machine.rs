@@ -23,7 +23,7 @@ use crate::gap::{self, Gaps};
 use crate::irq::IrqLine;
 use crate::lock::{Attempt, Lock};
 use crate::thread::{Context, Doing, Thread, ThreadId};
-use crate::typed::{self, Class, Meaning, Tracer, Values};
+use crate::typed::{self, Class, Meaning, Tracer};
 
 /// The table of events that the machine understands: each with what it does to the model.
 macro_rules! understood {
@@ -57,11 +57,11 @@ macro_rules! understood {
 
         impl Machine {
             #[inline]
-            fn apply(&mut self, said: Understood, values: Values<'_, '_>, at: &At<'_, '_>) {
+            fn apply(&mut self, said: Understood, at: &At<'_, '_>) {
                 let ($machine, $at) = (self, at);
                 match said {
                     $(Understood::$event => {
-                        let $view = <$event as Event>::view(values);
+                        let $view = <$event as Event>::view($at);
                         $act;
                     })*
                 }
@@ -164,8 +164,7 @@ struct Dumped {
 #[derive(Clone, Debug)]
 struct Stream {
     name: Arc<str>,
-    /// Its trace's place among those known.
-    known: usize,
+    known: Arc<Known>,
     /// The CPU of its last event, and that one's place.
     cpu: Option<(u64, usize)>,
 }
@@ -187,9 +186,8 @@ pub(crate) type Table<T> = FxHashMap<u64, T>;
 /// A clone is the state at that time: given the items behind it, it goes on as the original does.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
-    known: Vec<Known>,
     /// By place among the streams that are read.
-    streams: Vec<Option<Stream>>,
+    streams: Vec<Option<Box<Stream>>>,
     pub(crate) gaps: Gaps,
     losses: u64,
     now: i64,
@@ -364,8 +362,7 @@ impl Machine {
 
     fn class(&self, event: &EventRef<'_>) -> Option<&Class> {
         let stream = self.streams.get(event.stream_index())?.as_ref()?;
-        let known = self.known.get(stream.known)?;
-        known.classes.get(event.class().index())
+        stream.known.classes.get(event.class().index())
     }
 
     /// The last thread of this number, which is met now if it was not before.
@@ -399,77 +396,78 @@ impl Machine {
         self.change(Change::Contradiction(rule));
     }
 
-    /// What is known of an event's stream; of a new one, what its events mean is found out.
-    #[inline]
-    fn stream(&mut self, event: &EventRef<'_>) -> Option<&mut Stream> {
-        let place = event.stream_index();
-        if self.streams.get(place).is_none_or(Option::is_none) {
-            self.meet(event);
-        }
-        self.streams.get_mut(place)?.as_mut()
-    }
-
+    /// A stream that is new: what its events mean is found out.
     #[cold]
-    fn meet(&mut self, event: &EventRef<'_>) {
+    fn meet(&mut self, event: &EventRef<'_>) -> Box<Stream> {
         let (place, metadata) = (event.stream_index(), event.metadata());
-        let is_it = |known: &Known| Arc::ptr_eq(&known.metadata, metadata);
-        let known = self.known.iter().position(is_it).unwrap_or_else(|| {
+        let mut known = self.streams.iter().flatten().map(|stream| &stream.known);
+        let known = known.find(|known| Arc::ptr_eq(&known.metadata, metadata));
+        let known = known.cloned().unwrap_or_else(|| {
             let tracer = Tracer::of(metadata);
-            self.known.push(Known {
+            Arc::new(Known {
                 metadata: Arc::clone(metadata),
                 classes: typed::classes(metadata, &tracer),
                 is_kymo: tracer.is_kymo,
-            });
-            self.known.len() - 1
+            })
         });
         if self.streams.len() <= place {
             self.streams.resize(place + 1, None);
         }
-        if let Some(cell) = self.streams.get_mut(place) {
-            *cell = Some(Stream {
-                name: Arc::clone(event.stream()),
-                known,
-                cpu: None,
-            });
-        }
+        Box::new(Stream {
+            name: Arc::clone(event.stream()),
+            known,
+            cpu: None,
+        })
     }
 
+    #[inline]
     fn event(&mut self, event: &EventRef<'_>) -> Taken {
         let Some(nanos) = event.nanos() else {
             return Taken::Placeless;
         };
         self.now = clamp(nanos);
-        let Some(place) = self.stream(event).map(|stream| stream.known) else {
-            return Taken::Placeless;
-        };
+        let place = event.stream_index();
         // Taken out for a moment: nothing that an event does changes what events mean.
-        let Some(known) = self.known.get_mut(place) else {
-            return Taken::Placeless;
-        };
-        let (classes, is_kymo) = (std::mem::take(&mut known.classes), known.is_kymo);
-        let taken = match classes.get(event.class().index()) {
-            Some(class) => self.take(class, is_kymo, event),
-            None => Taken::Placeless,
-        };
-        if let Some(known) = self.known.get_mut(place) {
-            known.classes = classes;
+        let stream = self.streams.get_mut(place).and_then(Option::take);
+        let mut stream = stream.unwrap_or_else(|| self.meet(event));
+        let taken = self.take(&mut stream, event);
+        if let Some(cell) = self.streams.get_mut(place) {
+            *cell = Some(stream);
         }
         taken
     }
 
     #[inline]
-    fn take(&mut self, class: &Class, is_kymo: bool, event: &EventRef<'_>) -> Taken {
-        if !self.gaps.is_empty() {
-            let teller = is_kymo.then_some(event);
+    fn take(&mut self, stream: &mut Stream, event: &EventRef<'_>) -> Taken {
+        let known = &stream.known;
+        let Some(class) = known.classes.get(event.class().index()) else {
+            return Taken::Placeless;
+        };
+        let is_lossy = !self.gaps.is_empty();
+        if is_lossy {
+            let teller = known.is_kymo.then_some(event);
             self.gaps.pass(self.now, teller, &mut self.changes);
         }
         let number = class.cpu(event);
         self.cpu = number;
-        let cpu = match (number, class.is_name) {
-            (Some(number), false) => self.cpu_place(event.stream_index(), number),
-            (None, false) => return Taken::Placeless,
-            (_, true) => usize::MAX,
-        };
+        let mut cpu = usize::MAX;
+        if !class.is_name {
+            let Some(number) = number else {
+                return Taken::Placeless;
+            };
+            // All events of most streams are of one CPU.
+            cpu = match stream.cpu {
+                Some((of, place)) if of == number => place,
+                _ => {
+                    let place = self.cpu_place(number);
+                    stream.cpu = Some((number, place));
+                    place
+                }
+            };
+            if let Some(state) = self.cpus.get_mut(cpu) {
+                state.last = self.now;
+            }
+        }
         for meaning in &class.meanings {
             if meaning.holds(event) {
                 let at = At {
@@ -479,43 +477,25 @@ impl Machine {
                     cpu,
                     number,
                 };
-                self.apply(meaning.event, Values::new(event, meaning), &at);
-            }
-        }
-        if let (false, Some(number)) = (class.is_name, number) {
-            let time = self.now;
-            if let Some(state) = self.cpus.get_mut(cpu) {
-                state.last = time;
-            }
-            if !self.gaps.is_empty() && self.gaps.hides(number) {
-                self.forget(cpu);
+                self.apply(meaning.event, &at);
             }
         }
         if class.is_name {
-            Taken::Name
-        } else {
-            Taken::Event
+            return Taken::Name;
         }
+        if is_lossy && number.is_some_and(|number| self.gaps.hides(number)) {
+            self.forget(cpu);
+        }
+        Taken::Event
     }
 
-    /// The place of the CPU of this number, which is the same for all events of most streams.
-    #[inline]
-    fn cpu_place(&mut self, stream: usize, number: u64) -> usize {
-        let known = self.streams.get_mut(stream).and_then(Option::as_mut);
-        if let Some((_, place)) = known
-            .as_ref()
-            .and_then(|stream| stream.cpu)
-            .filter(|(of, _)| *of == number)
-        {
-            return place;
-        }
+    /// The place of the CPU of this number.
+    #[cold]
+    fn cpu_place(&mut self, number: u64) -> usize {
         let next = self.cpus.len();
         let place = *self.cpu_places.entry(number).or_insert(next);
         if place == next {
             self.cpus.push(Cpu::new(number));
-        }
-        if let Some(stream) = known {
-            stream.cpu = Some((number, place));
         }
         place
     }

@@ -17,7 +17,7 @@ use kymo_ctf::{
     EnvValue, EventClass, EventRef, FieldAccess, Metadata, Scope, StreamClass, ValueRef,
 };
 
-use crate::machine::Understood;
+use crate::machine::{At, Understood};
 
 pub use linux::softirq_name;
 
@@ -60,36 +60,14 @@ pub(crate) struct Class {
     pid: Option<FieldAccess>,
 }
 
-/// The values of one record's fields, for a vocabulary event's view.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Values<'r, 'e> {
-    event: &'r EventRef<'e>,
-    sources: &'r [Source],
-}
-
-impl<'r, 'e> Values<'r, 'e> {
-    pub(crate) fn new(event: &'r EventRef<'e>, meaning: &'r Meaning) -> Self {
-        Values {
-            event,
-            sources: &meaning.sources,
-        }
-    }
-
-    fn field(&self, place: usize) -> Option<&'r FieldAccess> {
-        match self.sources.get(place)? {
-            Source::Field(access) => Some(access),
-            _ => None,
-        }
-    }
-}
-
-impl<'e> FieldValues for Values<'_, 'e> {
+/// The record's values, for a vocabulary event's view.
+impl<'e> FieldValues for &At<'_, 'e> {
     type Text = Cow<'e, str>;
     type Elements = ValueRef<'e>;
 
     #[inline]
     fn unsigned(&self, place: usize) -> Option<u64> {
-        match self.sources.get(place)? {
+        match self.meaning.sources.get(place)? {
             Source::Field(access) => self.event.unsigned(access),
             Source::Converted(access, convert) => convert(self.event.unsigned(access)?),
             Source::Constant(value) => Some(*value),
@@ -99,19 +77,26 @@ impl<'e> FieldValues for Values<'_, 'e> {
 
     #[inline]
     fn signed(&self, place: usize) -> Option<i64> {
-        self.event.signed(self.field(place)?)
+        self.event.signed(self.meaning.field(place)?)
     }
 
     fn text(&self, place: usize) -> Option<Cow<'e, str>> {
-        self.event.text(self.field(place)?)
+        self.event.text(self.meaning.field(place)?)
     }
 
     fn elements(&self, place: usize) -> Option<ValueRef<'e>> {
-        self.event.value(self.field(place)?)
+        self.event.value(self.meaning.field(place)?)
     }
 }
 
 impl Meaning {
+    fn field(&self, place: usize) -> Option<&FieldAccess> {
+        match self.sources.get(place)? {
+            Source::Field(access) => Some(access),
+            _ => None,
+        }
+    }
+
     /// An event of the vocabulary under its own name and with its own fields.
     fn native(event: Understood, field: &dyn Fn(&str) -> Option<FieldAccess>) -> Meaning {
         let declared = event.fields().iter();

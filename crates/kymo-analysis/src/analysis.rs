@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kymo_ctf::{ClockClass, Consequence, Error, ItemRef, Metadata, Problem};
 use kymo_machine::{Machine, Taken};
 
-use crate::section::{Contradictions, End, Moment, Report, Sections, ThreadRef};
+use crate::section::{Contradictions, End, Report, Sections, ThreadRef};
 use crate::span::Span;
 
 /// How many sentences on what is wrong with a trace are kept.
@@ -91,13 +91,8 @@ impl Analysis {
 
     #[inline]
     fn take_changes(&mut self) {
-        let at = Moment {
-            machine: &self.machine,
-            time: self.machine.now(),
-            cpu: self.machine.cpu(),
-        };
         for change in self.machine.changes() {
-            self.sections.take(change, &at);
+            self.sections.take(change, &self.machine);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Percentiles in little memory.
 
+use rustc_hash::FxHashMap;
+
 /// Each power of two is divided into this many buckets, as a power of two.
 const SUB_BITS: u32 = 6;
 const SUB: u64 = 1 << SUB_BITS;
@@ -9,8 +11,7 @@ const SUB: u64 = 1 << SUB_BITS;
 /// and count are exact. 3,776 buckets at most, and only those that are used take memory.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// In the order of their values.
-    buckets: Vec<(u16, u64)>,
+    buckets: FxHashMap<u16, u64>,
     count: u64,
     sum: u64,
     max: u64,
@@ -33,15 +34,7 @@ fn top(bucket: u16) -> u64 {
 impl Histogram {
     /// Counts one value.
     pub fn add(&mut self, value: u64) {
-        let bucket = bucket(value);
-        match self.buckets.binary_search_by_key(&bucket, |(of, _)| *of) {
-            Ok(place) => {
-                if let Some((_, count)) = self.buckets.get_mut(place) {
-                    *count += 1;
-                }
-            }
-            Err(place) => self.buckets.insert(place, (bucket, 1)),
-        }
+        *self.buckets.entry(bucket(value)).or_default() += 1;
         self.count += 1;
         self.sum = self.sum.saturating_add(value);
         self.max = self.max.max(value);
@@ -68,8 +61,10 @@ impl Histogram {
         let rank = (u128::from(self.count) * u128::from(percent.min(100)))
             .div_ceil(100)
             .max(1);
+        let mut buckets: Vec<_> = self.buckets.iter().collect();
+        buckets.sort_unstable();
         let mut seen = 0_u128;
-        for &(bucket, count) in &self.buckets {
+        for (&bucket, &count) in buckets {
             seen += u128::from(count);
             if seen >= rank {
                 return Some(top(bucket).min(self.max));

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kymo_machine::{CallId, Change, Machine};
+use kymo_machine::{CallId, Machine};
 use serde::Serialize;
-
-use super::Moment;
 
 /// What does not fit together, and of which no duration was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -33,22 +31,15 @@ pub struct Contradiction {
 const KEPT: usize = 100;
 
 impl Contradictions {
-    #[inline]
-    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
-        if let Change::Contradiction(rule) = change {
-            self.add(*rule, at);
-        }
-    }
-
     #[cold]
-    fn add(&mut self, broken: kymo_machine::Contradiction, at: &Moment<'_>) {
+    pub(crate) fn add(&mut self, broken: kymo_machine::Contradiction, machine: &Machine) {
         *self.counts.entry(broken.rule()).or_default() += 1;
         if self.first.len() < KEPT {
             self.first.push(Contradiction {
                 rule: broken.rule(),
-                time_ns: at.time,
-                cpu: at.cpu.unwrap_or_default(),
-                message: sentence(broken, at.machine),
+                time_ns: machine.now(),
+                cpu: machine.cpu().unwrap_or_default(),
+                message: sentence(broken, machine),
             });
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kymo_machine::{Change, Doing, ThreadId, passed};
+use kymo_machine::ThreadId;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::{End, Moment};
+use super::End;
 
 /// Use of one CPU. `busy + idle + unknown` is the time of the trace.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -37,33 +37,23 @@ struct Cpu {
 pub(crate) struct Cpus(FxHashMap<u64, Cpu>);
 
 impl Cpus {
-    #[inline]
-    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
-        match *change {
-            Change::Doing {
-                thread,
-                was: Doing::Running(cpu),
-                since,
-                until,
-                ..
-            } => {
-                let ran = &mut self.0.entry(cpu).or_default().ran;
-                *ran.entry(thread).or_default() += passed(since, until);
-            }
-            Change::Switch { .. } => {
-                if let Some(cpu) = at.cpu {
-                    self.0.entry(cpu).or_default().switches += 1;
-                }
-            }
-            Change::IrqExit {
-                since: Some((_, own)),
-                ..
-            } => {
-                if let Some(cpu) = at.cpu {
-                    self.0.entry(cpu).or_default().interrupts += own;
-                }
-            }
-            _ => {}
+    /// A thread ran.
+    pub(crate) fn ran(&mut self, cpu: u64, thread: ThreadId, time: u64) {
+        let ran = &mut self.0.entry(cpu).or_default().ran;
+        *ran.entry(thread).or_default() += time;
+    }
+
+    /// A switch.
+    pub(crate) fn switched(&mut self, cpu: Option<u64>) {
+        if let Some(cpu) = cpu {
+            self.0.entry(cpu).or_default().switches += 1;
+        }
+    }
+
+    /// An interrupt's handler took this long.
+    pub(crate) fn interrupted(&mut self, cpu: Option<u64>, time: u64) {
+        if let Some(cpu) = cpu {
+            self.0.entry(cpu).or_default().interrupts += time;
         }
     }
 

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kymo::event::Enumeration as _;
-use kymo_machine::{Change, ThreadId};
+use kymo::vocabulary::FaultCause;
+use kymo_machine::ThreadId;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::{End, Moment, ThreadRef};
+use super::{End, ThreadRef};
 
 /// Page faults.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -77,37 +78,37 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    #[inline]
-    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
-        match *change {
-            Change::Fault {
-                thread,
-                user,
-                cause,
-            } => {
-                let state = match (thread, at.cpu) {
-                    (Some(thread), _) => self.threads.entry(thread).or_default(),
-                    (None, Some(cpu)) => self.strangers.entry(cpu).or_default(),
-                    (None, None) => &mut self.nobody,
-                };
-                state.count += 1;
-                state.user += u64::from(user == Some(true));
-                state.kernel += u64::from(user == Some(false));
-                if let Some(cause) = cause {
-                    *state.causes.entry(cause.label()).or_default() += 1;
-                }
-            }
-            Change::Recognised { thread } => {
-                if let Some(faults) = at.cpu.and_then(|cpu| self.strangers.remove(&cpu)) {
-                    self.threads.entry(thread).or_default().absorb(faults);
-                }
-            }
-            Change::Forgot { cpu } => {
-                if let Some(faults) = self.strangers.remove(&cpu) {
-                    self.nobody.absorb(faults);
-                }
-            }
-            _ => {}
+    pub(crate) fn add(
+        &mut self,
+        thread: Option<ThreadId>,
+        cpu: Option<u64>,
+        user: Option<bool>,
+        cause: Option<FaultCause>,
+    ) {
+        let state = match (thread, cpu) {
+            (Some(thread), _) => self.threads.entry(thread).or_default(),
+            (None, Some(cpu)) => self.strangers.entry(cpu).or_default(),
+            (None, None) => &mut self.nobody,
+        };
+        state.count += 1;
+        state.user += u64::from(user == Some(true));
+        state.kernel += u64::from(user == Some(false));
+        if let Some(cause) = cause {
+            *state.causes.entry(cause.label()).or_default() += 1;
+        }
+    }
+
+    /// The faults on the CPU up to now were this thread's.
+    pub(crate) fn recognise(&mut self, thread: ThreadId, cpu: Option<u64>) {
+        if let Some(faults) = cpu.and_then(|cpu| self.strangers.remove(&cpu)) {
+            self.threads.entry(thread).or_default().absorb(faults);
+        }
+    }
+
+    /// Whose the faults on the CPU were up to now will not be known.
+    pub(crate) fn forget(&mut self, cpu: u64) {
+        if let Some(faults) = self.strangers.remove(&cpu) {
+            self.nobody.absorb(faults);
         }
     }
 

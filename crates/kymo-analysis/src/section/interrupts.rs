@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kymo_machine::{Change, IrqLine, passed};
+use kymo_machine::{IrqLine, passed};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::{Durations, End, Moment, percent};
+use super::{Durations, End, percent};
 use crate::histogram::Histogram;
 
 /// One interrupt line.
@@ -45,36 +46,39 @@ struct State {
 /// Each line's figures.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {
-    lines: BTreeMap<IrqLine, State>,
+    lines: FxHashMap<IrqLine, State>,
     nesting: usize,
 }
 
 impl Interrupts {
-    #[inline]
-    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
-        match *change {
-            Change::IrqEnter { line, depth } => {
-                let state = self.lines.entry(line).or_default();
-                state.count += 1;
-                state.nesting = state.nesting.max(depth);
-                self.nesting = self.nesting.max(depth);
-            }
-            Change::IrqExit { line, since } => {
-                let state = self.lines.entry(line).or_default();
-                let Some((since, own)) = since else {
-                    // It began before the trace, or in a loss.
-                    state.count += 1;
-                    return;
-                };
-                let whole = passed(since, at.time);
-                if state.durations.max().is_none_or(|max| whole > max) {
-                    state.longest_at = at.cpu.map(|cpu| (since, cpu));
-                }
-                state.durations.add(whole);
-                state.own = state.own.saturating_add(own);
-            }
-            _ => {}
+    /// A handler begins, and so many are open.
+    pub(crate) fn enter(&mut self, line: IrqLine, depth: usize) {
+        let state = self.lines.entry(line).or_default();
+        state.count += 1;
+        state.nesting = state.nesting.max(depth);
+        self.nesting = self.nesting.max(depth);
+    }
+
+    /// A handler ends: when it began, and its own time.
+    pub(crate) fn exit(
+        &mut self,
+        line: IrqLine,
+        since: Option<(i64, u64)>,
+        now: i64,
+        cpu: Option<u64>,
+    ) {
+        let state = self.lines.entry(line).or_default();
+        let Some((since, own)) = since else {
+            // It began before the trace, or in a loss.
+            state.count += 1;
+            return;
+        };
+        let whole = passed(since, now);
+        if state.durations.max().is_none_or(|max| whole > max) {
+            state.longest_at = cpu.map(|cpu| (since, cpu));
         }
+        state.durations.add(whole);
+        state.own = state.own.saturating_add(own);
     }
 
     /// Most handlers that were open at once on one CPU.
@@ -85,7 +89,8 @@ impl Interrupts {
     pub(crate) fn finish(&self, end: &End<'_>) -> Vec<Interrupt> {
         let all = end.span().saturating_mul(end.machine.cpus().len() as u64);
         let lines = self.lines.iter().filter(|(_, state)| state.count > 0);
-        let rows = lines.map(|(line, state)| Interrupt {
+        let lines: BTreeMap<_, _> = lines.collect();
+        let rows = lines.into_iter().map(|(line, state)| Interrupt {
             irq: line.number(),
             soft: line.is_soft(),
             name: end.machine.irq(*line).map(str::to_owned),

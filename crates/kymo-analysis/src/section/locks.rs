@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kymo::event::Enumeration as _;
-use kymo_machine::{Change, ThreadId, passed};
+use kymo_machine::ThreadId;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::{Durations, End, Moment, ThreadRef};
+use super::{Durations, End, ThreadRef};
 use crate::histogram::Histogram;
 
 /// One lock.
@@ -70,7 +70,7 @@ pub struct LongestWait {
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(crate) struct State {
     acquired: u64,
     contended: u64,
     failed: u64,
@@ -82,18 +82,18 @@ struct State {
 }
 
 #[derive(Clone, Debug)]
-struct Longest {
-    duration: u64,
-    since: i64,
-    until: i64,
-    waiter: Option<ThreadId>,
-    waiter_prio: Option<i64>,
-    owner: Option<ThreadId>,
-    owner_prio: Option<i64>,
+pub(crate) struct Longest {
+    pub(crate) duration: u64,
+    pub(crate) since: i64,
+    pub(crate) until: i64,
+    pub(crate) waiter: Option<ThreadId>,
+    pub(crate) waiter_prio: Option<i64>,
+    pub(crate) owner: Option<ThreadId>,
+    pub(crate) owner_prio: Option<i64>,
 }
 
 impl State {
-    fn waited(&mut self, wait: Longest) {
+    pub(crate) fn waited(&mut self, wait: Longest) {
         self.waits.add(wait.duration);
         let (count, sum, max) = self.waiters.entry(wait.waiter).or_default();
         *count += 1;
@@ -104,6 +104,19 @@ impl State {
             self.longest = Some(wait);
         }
     }
+
+    pub(crate) fn acquired(&mut self, contended: bool) {
+        self.acquired += 1;
+        self.contended += u64::from(contended);
+    }
+
+    pub(crate) fn failed(&mut self) {
+        self.failed += 1;
+    }
+
+    pub(crate) fn released(&mut self, held: u64) {
+        self.holds.add(held);
+    }
 }
 
 /// Each lock's figures.
@@ -112,42 +125,8 @@ pub(crate) struct Locks(FxHashMap<u64, State>);
 
 impl Locks {
     #[inline]
-    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
-        match *change {
-            Change::LockWaited {
-                lock,
-                since,
-                thread,
-                prio,
-                owner,
-                owner_prio,
-            } => self.0.entry(lock).or_default().waited(Longest {
-                duration: passed(since, at.time),
-                since,
-                until: at.time,
-                waiter: thread,
-                waiter_prio: prio,
-                owner,
-                owner_prio,
-            }),
-            Change::LockAcquired {
-                lock, contended, ..
-            } => {
-                let state = self.0.entry(lock).or_default();
-                state.acquired += 1;
-                state.contended += u64::from(contended);
-            }
-            Change::LockFailed { lock, .. } => self.0.entry(lock).or_default().failed += 1,
-            Change::LockReleased {
-                lock,
-                since: Some(since),
-                ..
-            } => {
-                let held = passed(since, at.time);
-                self.0.entry(lock).or_default().holds.add(held);
-            }
-            _ => {}
-        }
+    pub(crate) fn of(&mut self, lock: u64) -> &mut State {
+        self.0.entry(lock).or_default()
     }
 
     pub(crate) fn finish(&self, end: &End<'_>) -> Vec<Lock> {

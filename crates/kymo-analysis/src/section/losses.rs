@@ -1,7 +1,6 @@
 //! What is not in the trace.
 
 use kymo_ctf::LossKind;
-use kymo_machine::Change;
 use serde::Serialize;
 
 /// What is not in the trace.
@@ -73,13 +72,9 @@ impl LossList {
         });
     }
 
-    #[inline]
-    pub(crate) fn take(&mut self, change: &Change) {
-        if let Change::Regained {
-            loss,
-            not_after: Some(time),
-        } = *change
-            && let Ok(place) = self.numbers.binary_search(&loss)
+    /// The machine's loss of this number was over at that time.
+    pub(crate) fn regain(&mut self, loss: u64, time: i64) {
+        if let Ok(place) = self.numbers.binary_search(&loss)
             && let Some(loss) = self.losses.intervals.get_mut(place)
         {
             loss.end_ns = loss.end_ns.map(|end| end.min(time));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kymo::event::Enumeration as _;
-use kymo_machine::Change;
+use kymo::vocabulary::IpcPath;
 use serde::Serialize;
 
 /// Messages of one mechanism on one path.
@@ -28,17 +28,13 @@ pub struct Messages {
 pub(crate) struct Mail(BTreeMap<(&'static str, Option<&'static str>), Messages>);
 
 impl Mail {
-    #[inline]
-    pub(crate) fn take(&mut self, change: &Change) {
-        let Change::Message {
-            mechanism,
-            sends,
-            path,
-            len,
-        } = *change
-        else {
-            return;
-        };
+    pub(crate) fn add(
+        &mut self,
+        mechanism: &'static str,
+        sends: bool,
+        path: Option<IpcPath>,
+        len: u64,
+    ) {
         let path = path.map(|path| path.label());
         let messages = self.0.entry((mechanism, path)).or_default();
         let (count, bytes) = match sends {

@@ -17,8 +17,9 @@ mod wakes;
 
 use std::sync::Arc;
 
+use kymo::event::Enumeration as _;
 use kymo_ctf::{ClockClass, EventRef};
-use kymo_machine::{Change, Machine, ThreadId, passed};
+use kymo_machine::{Change, Doing, Machine, ThreadId, passed};
 use serde::Serialize;
 
 use crate::histogram::Histogram;
@@ -129,13 +130,6 @@ fn percent(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// When and where a change happened, and the machine behind it.
-pub(crate) struct Moment<'a> {
-    pub(crate) machine: &'a Machine,
-    pub(crate) time: i64,
-    pub(crate) cpu: Option<u64>,
-}
-
 /// The trace's end.
 pub(crate) struct End<'a> {
     pub(crate) machine: &'a Machine,
@@ -204,31 +198,109 @@ impl Sections {
     }
 
     /// Gives a change to the sections that have use for it.
-    #[inline]
-    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
-        match change {
-            Change::Doing { .. } | Change::Switch { .. } => {
-                self.cpus.take(change, at);
-                self.threads.take(change);
+    ///
+    /// Not inlined: most events make one change, and around a loop the compiler would find all
+    /// sections' places for each event.
+    #[inline(never)]
+    pub(crate) fn take(&mut self, change: &Change, machine: &Machine) {
+        let (now, cpu) = (machine.now(), machine.cpu());
+        match *change {
+            Change::Doing {
+                thread,
+                was,
+                since,
+                until,
+                ..
+            } => {
+                let time = passed(since, until);
+                if let Doing::Running(cpu) = was {
+                    self.cpus.ran(cpu, thread, time);
+                }
+                self.threads.did(thread, was, time);
             }
-            Change::IrqEnter { .. } | Change::IrqExit { .. } => {
-                self.cpus.take(change, at);
-                self.interrupts.take(change, at);
+            Change::Switch {
+                prev, reason, left, ..
+            } => {
+                self.cpus.switched(cpu);
+                let why = reason.map_or(left.label(), |reason| reason.label());
+                self.threads.left(prev, why);
             }
-            Change::CallEnter { .. } | Change::CallExit { .. } => {
-                self.system_calls.take(change, at);
+            Change::IrqEnter { line, depth } => self.interrupts.enter(line, depth),
+            Change::IrqExit { line, since } => {
+                if let Some((_, own)) = since {
+                    self.cpus.interrupted(cpu, own);
+                }
+                self.interrupts.exit(line, since, now, cpu);
             }
-            Change::LockWaited { .. }
-            | Change::LockAcquired { .. }
-            | Change::LockReleased { .. }
-            | Change::LockFailed { .. } => self.locks.take(change, at),
-            Change::WakeLatency { .. } => self.wakes.take(change, at, &mut self.threads),
-            Change::Fault { .. } | Change::Recognised { .. } | Change::Forgot { .. } => {
-                self.faults.take(change, at);
+            Change::CallEnter { call, .. } => self.system_calls.enter(call),
+            Change::CallExit {
+                call,
+                since,
+                failed,
+                ..
+            } => {
+                let lasted = since.map(|since| passed(since, now));
+                self.system_calls.exit(call, lasted, failed);
             }
-            Change::Message { .. } => self.messages.take(change),
-            Change::Contradiction(_) => self.contradictions.take(change, at),
-            Change::Regained { .. } => self.losses.take(change),
+            Change::LockWaited {
+                lock,
+                since,
+                thread,
+                prio,
+                owner,
+                owner_prio,
+            } => self.locks.of(lock).waited(locks::Longest {
+                duration: passed(since, now),
+                since,
+                until: now,
+                waiter: thread,
+                waiter_prio: prio,
+                owner,
+                owner_prio,
+            }),
+            Change::LockAcquired {
+                lock, contended, ..
+            } => self.locks.of(lock).acquired(contended),
+            Change::LockFailed { lock, .. } => self.locks.of(lock).failed(),
+            Change::LockReleased {
+                lock,
+                since: Some(since),
+                ..
+            } => self.locks.of(lock).released(passed(since, now)),
+            Change::WakeLatency {
+                thread,
+                since,
+                waker,
+            } => {
+                let latency = passed(since, now);
+                self.threads.woke(thread, latency);
+                self.wakes.add(wakes::Worst {
+                    latency,
+                    woken: since,
+                    ran: now,
+                    thread,
+                    waker,
+                    cpu: cpu.unwrap_or_default(),
+                });
+            }
+            Change::Fault {
+                thread,
+                user,
+                cause,
+            } => self.faults.add(thread, cpu, user, cause),
+            Change::Recognised { thread } => self.faults.recognise(thread, cpu),
+            Change::Forgot { cpu } => self.faults.forget(cpu),
+            Change::Message {
+                mechanism,
+                sends,
+                path,
+                len,
+            } => self.messages.add(mechanism, sends, path, len),
+            Change::Contradiction(rule) => self.contradictions.add(rule, machine),
+            Change::Regained {
+                loss,
+                not_after: Some(time),
+            } => self.losses.regain(loss, time),
             _ => {}
         }
     }

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
-use kymo_machine::{CallId, CallKey, Change, passed};
+use kymo_machine::{CallId, CallKey};
 use serde::Serialize;
 
-use super::{Durations, End, Moment};
+use super::{Durations, End};
 use crate::histogram::Histogram;
 
 /// One system call.
@@ -44,30 +44,20 @@ impl SystemCalls {
         Some(state)
     }
 
-    #[inline]
-    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>) {
-        match *change {
-            Change::CallEnter { call, .. } => {
-                if let Some(state) = self.state(call) {
-                    state.count += 1;
-                }
+    pub(crate) fn enter(&mut self, call: CallId) {
+        if let Some(state) = self.state(call) {
+            state.count += 1;
+        }
+    }
+
+    /// A call ends; how long it lasted, where its begin is in the trace.
+    pub(crate) fn exit(&mut self, call: CallId, lasted: Option<u64>, failed: bool) {
+        if let Some(state) = self.state(call) {
+            state.errors += u64::from(failed);
+            match lasted {
+                Some(lasted) => state.durations.add(lasted),
+                None => state.count += 1,
             }
-            Change::CallExit {
-                call,
-                since,
-                failed,
-                ..
-            } => {
-                let Some(state) = self.state(call) else {
-                    return;
-                };
-                state.errors += u64::from(failed);
-                match since {
-                    Some(since) => state.durations.add(passed(since, at.time)),
-                    None => state.count += 1,
-                }
-            }
-            _ => {}
         }
     }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kymo::event::Enumeration as _;
-use kymo_machine::{Change, Doing, ThreadId, passed};
+use kymo_machine::{Doing, ThreadId, passed};
 use serde::Serialize;
 
 use super::{CpuUse, Durations, End, PerThread, percent};
@@ -90,38 +90,24 @@ impl State {
 pub(crate) struct Threads(PerThread<State>);
 
 impl Threads {
+    /// A thread did this for so many nanoseconds.
     #[inline]
-    pub(crate) fn take(&mut self, change: &Change) {
-        match *change {
-            Change::Doing {
-                thread,
-                was,
-                since,
-                until,
-                ..
-            } => {
-                let time = passed(since, until);
-                let state = self.0.get(thread);
-                match was {
-                    Doing::Running(_) => state.ran += time,
-                    Doing::Runnable => state.runnable += time,
-                    Doing::Sleeping => state.sleeping += time,
-                    Doing::Suspended => state.suspended += time,
-                    Doing::Blocked(None) => state.blocked += time,
-                    Doing::Blocked(Some(lock)) => {
-                        *state.blocked_on.entry(lock).or_default() += time;
-                    }
-                    _ => {}
-                }
-            }
-            Change::Switch {
-                prev, reason, left, ..
-            } => {
-                let why = reason.map_or(left.label(), |reason| reason.label());
-                *self.0.get(prev).switches.entry(why).or_default() += 1;
-            }
+    pub(crate) fn did(&mut self, thread: ThreadId, was: Doing, time: u64) {
+        let state = self.0.get(thread);
+        match was {
+            Doing::Running(_) => state.ran += time,
+            Doing::Runnable => state.runnable += time,
+            Doing::Sleeping => state.sleeping += time,
+            Doing::Suspended => state.suspended += time,
+            Doing::Blocked(None) => state.blocked += time,
+            Doing::Blocked(Some(lock)) => *state.blocked_on.entry(lock).or_default() += time,
             _ => {}
         }
+    }
+
+    /// A thread left a CPU.
+    pub(crate) fn left(&mut self, thread: ThreadId, why: &'static str) {
+        *self.0.get(thread).switches.entry(why).or_default() += 1;
     }
 
     /// A thread that was woken ran, so many nanoseconds later.

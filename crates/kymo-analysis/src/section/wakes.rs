@@ -1,10 +1,9 @@
 //! From a wake-up until the thread ran.
 
-use kymo_machine::{Change, ThreadId, Waker, passed};
+use kymo_machine::{ThreadId, Waker};
 use serde::Serialize;
 
-use super::threads::Threads;
-use super::{Durations, End, Moment, ThreadRef};
+use super::{Durations, End, ThreadRef};
 use crate::histogram::Histogram;
 
 /// From a wake-up until the thread ran.
@@ -39,13 +38,13 @@ pub struct WorstWake {
 const WORST: usize = 5;
 
 #[derive(Debug)]
-struct Worst {
-    latency: u64,
-    woken: i64,
-    ran: i64,
-    thread: ThreadId,
-    waker: Waker,
-    cpu: u64,
+pub(crate) struct Worst {
+    pub(crate) latency: u64,
+    pub(crate) woken: i64,
+    pub(crate) ran: i64,
+    pub(crate) thread: ThreadId,
+    pub(crate) waker: Waker,
+    pub(crate) cpu: u64,
 }
 
 /// Latencies of all threads.
@@ -56,30 +55,12 @@ pub(crate) struct Wakes {
 }
 
 impl Wakes {
-    #[inline]
-    pub(crate) fn take(&mut self, change: &Change, at: &Moment<'_>, threads: &mut Threads) {
-        let Change::WakeLatency {
-            thread,
-            since,
-            waker,
-        } = *change
-        else {
-            return;
-        };
-        let latency = passed(since, at.time);
-        threads.woke(thread, latency);
-        self.all.add(latency);
-        let place = self.worst.partition_point(|worst| worst.latency >= latency);
+    pub(crate) fn add(&mut self, wake: Worst) {
+        self.all.add(wake.latency);
+        let longer = |worst: &Worst| worst.latency >= wake.latency;
+        let place = self.worst.partition_point(longer);
         if place < WORST {
-            let worst = Worst {
-                latency,
-                woken: since,
-                ran: at.time,
-                thread,
-                waker,
-                cpu: at.cpu.unwrap_or_default(),
-            };
-            self.worst.insert(place, worst);
+            self.worst.insert(place, wake);
             self.worst.truncate(WORST);
         }
     }

@@ -148,7 +148,9 @@ impl<'t> Reader<'t> {
         clippy::should_implement_trait,
         reason = "an item is borrowed from the reader, which `Iterator` does not allow"
     )]
-    #[inline]
+    // Inlined always: what a call returns through memory is moved in wider pieces than it was
+    // written in, for which the processor has to wait.
+    #[inline(always)]
     pub fn next(&mut self) -> Option<ItemRef<'_>> {
         if let Some(interval) = self.interval {
             let place = self.advance_in(interval)?;

@@ -43,10 +43,17 @@ impl Progress {
     }
 
     /// Counts an item that was read.
+    #[inline]
     pub fn pass(&mut self, item: &ItemRef<'_>) {
         self.items += 1;
+        if self.items.is_multiple_of(STRIDE) {
+            self.look(item);
+        }
+    }
+
+    #[cold]
+    fn look(&mut self, item: &ItemRef<'_>) {
         if let ItemRef::Event(event) = item
-            && self.items.is_multiple_of(STRIDE)
             && !self.bar.is_hidden()
         {
             self.offsets

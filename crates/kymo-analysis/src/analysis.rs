@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kymo_ctf::{ClockClass, Consequence, Error, ItemRef, Metadata, Problem};
+use kymo_ctf::{ClockClass, Consequence, Error, EventRef, ItemRef, Metadata, Problem};
 use kymo_machine::{Machine, Taken};
 
 use crate::section::{Contradictions, End, Report, Sections, ThreadRef};
@@ -56,27 +56,45 @@ impl Analysis {
 
     /// Takes the next item.
     pub fn add(&mut self, item: &ItemRef<'_>) {
-        if let ItemRef::Event(event) = item {
-            self.events += 1;
-            if let Some(ticks) = event.time() {
-                self.sections.stamp(event, ticks.0);
-            }
-            if self.span.is_none()
-                && let (Some(packet), Some(clock)) = (event.packet(), event.clock())
-                && let Some(begin) = packet.begin
-            {
-                let begin = clock.nanos_from_origin(begin);
-                self.stretch(i64::try_from(begin).unwrap_or(i64::MIN));
-            }
+        let taken = self.machine.add(item);
+        match item {
+            ItemRef::Event(event) => self.event(event, taken),
+            _ => self.note(item, taken),
         }
-        match (self.machine.add(item), item) {
-            (Taken::Event, _) => self.stretch(self.machine.now()),
-            (Taken::Placeless, ItemRef::Event(event)) => {
-                self.placeless += 1;
-                if event.time().is_some() {
-                    self.stretch(self.machine.now());
-                }
-            }
+        self.take_changes();
+    }
+
+    #[inline]
+    fn event(&mut self, event: &EventRef<'_>, taken: Taken) {
+        self.events += 1;
+        self.placeless += u64::from(taken == Taken::Placeless);
+        let time = event.time();
+        if let Some(ticks) = time {
+            self.sections.stamp(event, ticks.0);
+        }
+        if self.span.is_none() {
+            self.begin(event);
+        }
+        if time.is_some() && taken != Taken::Name {
+            self.stretch(self.machine.now());
+        }
+    }
+
+    /// The trace begins with the packet of its first event.
+    #[cold]
+    fn begin(&mut self, event: &EventRef<'_>) {
+        if let (Some(packet), Some(clock)) = (event.packet(), event.clock())
+            && let Some(begin) = packet.begin
+        {
+            let begin = clock.nanos_from_origin(begin);
+            self.stretch(i64::try_from(begin).unwrap_or(i64::MIN));
+        }
+    }
+
+    /// What is not an event.
+    #[cold]
+    fn note(&mut self, item: &ItemRef<'_>, taken: Taken) {
+        match (taken, item) {
             (Taken::Loss(number), ItemRef::Loss(loss)) => {
                 self.sections.lose(loss, number);
                 if let Some(begin) = loss.begin_nanos {
@@ -86,7 +104,6 @@ impl Analysis {
             (_, ItemRef::Problem(problem)) => self.problem(problem),
             _ => {}
         }
-        self.take_changes();
     }
 
     #[inline]

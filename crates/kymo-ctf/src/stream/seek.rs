@@ -187,7 +187,7 @@ impl Stream<Slice<'_>> {
         }
     }
 
-    /// Begins with packet `number`, which is not the first, as if those before had been read.
+    /// Starts at packet `number`, which is not the first, as if those before it had been read.
     fn start_at(&mut self, packets: &Packets, heads: &mut Heads<'_>, number: u64) -> Option<()> {
         let offset = packets.offset(number)?;
         let before = heads.at(packets.offset(number.checked_sub(1)?)?)?;
@@ -200,8 +200,8 @@ impl Stream<Slice<'_>> {
         Some(())
     }
 
-    /// Where packets are that all have the size of the first, by the heads of the first, the second and the
-    /// last; the others are looked at when they are used.
+    /// The packets, if all seem to have the size of the first: only the second and the last are read
+    /// here, the others when they are used.
     fn packets_of_one_size(&self, heads: &mut Heads<'_>) -> Option<Packets> {
         if !self.index.is_empty() {
             return Some(Packets::Listed(Arc::clone(&self.index)));
@@ -219,7 +219,7 @@ impl Stream<Slice<'_>> {
         Some(packets)
     }
 
-    /// Where packets are, by going from each to the next, which is done once.
+    /// The packets, found by reading each one's header; this is done once for all readers.
     fn packets_by_head(&self, heads: &mut Heads<'_>) -> Option<Packets> {
         let offsets = self.walked.get_or_init(|| heads.offsets());
         offsets.clone().map(Packets::Listed)

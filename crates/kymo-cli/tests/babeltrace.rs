@@ -1,4 +1,4 @@
-//! `kymo dump --format babeltrace` beside babeltrace2 itself: the same lines.
+//! Compares the lines of `kymo dump --format babeltrace` with babeltrace2's.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 /// The conformance set.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kymo-ctf/tests/data");
 
-/// Where the machine is makes no difference to the lines, but the same place must be said to both.
+/// Time zones, given to both programs.
 const ZONES: [&str; 2] = ["UTC", "Asia/Kolkata"];
 
 fn ours(trace: &Path, zone: &str) -> Output {
@@ -58,8 +58,8 @@ impl Drop for Folder {
     }
 }
 
-/// Every stream of the set that both read as the specification has it, to the end, or to the error
-/// where babeltrace2 ends.
+/// Every stream of the set that both read according to the specification, to the end or to the
+/// error at which babeltrace2 stops.
 #[test]
 #[ignore = "needs babeltrace2: cargo xtask test runs it"]
 fn lines_of_the_conformance_set_are_the_same() {
@@ -73,8 +73,7 @@ fn lines_of_the_conformance_set_are_the_same() {
         .into_iter()
         .filter(|case| !is_gap(&case.name))
     {
-        // Where babeltrace2 does not even read the values that the case expects, there is nothing
-        // to compare.
+        // If babeltrace2 does not read the expected values, there is nothing to compare.
         let Some(metadata) = case
             .metadata("metadata")
             .filter(|_| !case.directives.contains_key("babeltrace2"))
@@ -110,10 +109,9 @@ fn lines_of_the_conformance_set_are_the_same() {
     assert!(compared >= 60, "{compared}");
 }
 
-/// Each line as its time with the step from the line before, and the rest. Events of different
-/// streams in one nanosecond are ordered by us by the clock's ticks, by babeltrace2 by their
-/// streams: here they are in the order of their CPUs and names, and those of one CPU and name as
-/// they came.
+/// Each line as its time with the step from the previous line, and the rest. Kymo orders events of
+/// different streams in one nanosecond by the clock's ticks, babeltrace2 by their streams. Here
+/// they are ordered by CPU and name, and those of one CPU and name keep their order.
 fn by_time(output: &Output) -> Vec<(String, String)> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let time = |line: &(String, String)| line.0.split(' ').next().unwrap_or_default().to_owned();
@@ -139,8 +137,7 @@ fn by_time(output: &Output) -> Vec<(String, String)> {
     lines
 }
 
-/// Traces of other tracers, and Kymo's own: `cargo xtask test tracers` records them and names their
-/// folders.
+/// Traces of other tracers and of Kymo, which `cargo xtask test tracers` records and names.
 #[test]
 #[ignore = "needs traces: cargo xtask test tracers records them"]
 fn lines_of_tracers_are_the_same() {

@@ -1,4 +1,4 @@
-//! `kymo check --expect` on traces whose every event is known.
+//! Tests `kymo check --expect` on traces with known events.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -55,7 +55,7 @@ fn check(trace: &Path, expectations: &str, more: &[&str]) -> (Option<i32>, Strin
     )
 }
 
-/// Whether the one expectation holds; and what is said about it.
+/// Whether the expectation holds, and its message.
 fn one(made: &mut Made, expectation: &str) -> (bool, String) {
     let (code, out, error) = check(made.finish(), &format!("[[expect]]\n{expectation}"), &[]);
     assert!(matches!(code, Some(0 | 1)), "{expectation}\n{out}{error}");
@@ -271,7 +271,7 @@ fn fields_are_compared_by_number_range_label_and_name() {
     ] {
         holds(&mut made, &format!("{none}\ncount = 0"));
     }
-    // A name that nobody has: a limit on it would hold whatever happens.
+    // A name that does not exist: a limit on it would always hold.
     let nobody = ["no thread of this trace is called \"C\""];
     fails(
         &mut made,
@@ -315,7 +315,7 @@ fn order_is_that_of_the_first_events() {
         &format!("order = [{a}, \"thread_exit\"]"),
         &["there is no thread_exit"],
     );
-    // Again later is not first.
+    // A later repetition is not the first one.
     made.event(
         0,
         20 * MS,
@@ -327,7 +327,7 @@ fn order_is_that_of_the_first_events() {
         },
     );
     holds(&mut made, &format!("order = [{a}, {b}]"));
-    // At one time on two CPUs nobody knows which was first.
+    // The order of two events at the same time on two CPUs is unknown.
     made.event(1, 30 * MS, Mark { id: 1, value: 1 });
     made.event(
         0,
@@ -353,7 +353,7 @@ fn durations_have_limits() {
         &mut made,
         "name = \"fast\"\nduration = \"interrupt\"\nof = { irq = \"disk\" }\nmax = \"30 us\"",
         &[
-            // The worst first.
+            // The largest violation first.
             "fast: 4 measured, 2 of them over 30 us\n   0.012270000  cpu0  irq_handler_exit { irq \
              = 9 }, in thread 6 (B), after 70.00 us from 0.012200000\n   0.012140000",
         ],
@@ -403,7 +403,7 @@ fn durations_have_limits() {
             "after 4.000 ms from 0.007000000",
         ],
     );
-    // Idle threads are not off the CPU, nor on it.
+    // Idle threads do not count as on or off the CPU.
     made.switch(0, 20 * MS, by(6, WAITS), (0, 0));
     made.switch(0, 21 * MS, by(0, IDLE), (6, 4));
     holds(&mut made, "duration = \"off_cpu\"\ncount = 3");
@@ -461,7 +461,7 @@ fn nothing_is_measured_across_a_loss() {
     }
 }
 
-/// What `kymo check` finds by the rules that hold everywhere.
+/// The findings of `kymo check` by the general rules.
 fn rules(made: &mut Made) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
         .args(["check", "--json"])
@@ -488,7 +488,7 @@ fn no_rule_is_applied_to_what_began_before_the_trace() {
         name: Text::new("dumped"),
     };
     let mut made = Made::new("check-before");
-    // In the middle of everything, before the state is told.
+    // Before the state is known.
     made.event(0, 0, IrqExit { irq: Irq(9) });
     made.event(
         0,
@@ -514,7 +514,7 @@ fn no_rule_is_applied_to_what_began_before_the_trace() {
         },
     );
     assert_eq!(rules(&mut made), json!({}));
-    // By now it is known who runs where; and a dump does not bring anybody back.
+    // From here the running threads are known; and a dump does not revive a thread.
     made.event(
         0,
         5 * MS,
@@ -581,11 +581,11 @@ fn a_name_may_be_told_after_the_event_and_another_thread_may_get_the_number() {
     };
     made.event(0, MS, create(5));
     made.event(0, MS, create(6));
-    // Nothing else is recorded of this thread but its name.
+    // The only other record of this thread is its name.
     made.event(0, MS, ThreadYield { tid: Tid(8) });
     made.switch(0, MS, by(6, IDLE), (5, 1));
     made.switch(0, 2 * MS, by(5, WAITS), (6, 1));
-    // Not to A, and not from A, as turns out.
+    // Neither to A nor from A.
     made.switch(0, 2 * MS + 500 * US, by(6, WAITS), (7, 1));
     made.switch(0, 2 * MS + 600 * US, by(7, WAITS), (6, 1));
     name(&mut made, 3 * MS, 6, "B");
@@ -601,7 +601,7 @@ fn a_name_may_be_told_after_the_event_and_another_thread_may_get_the_number() {
             prev_state: ThreadState::Runnable,
         },
     );
-    // Told in the same tick as the creation, of which the reader may see either first.
+    // Recorded in the same tick as the creation; the reader may see either first.
     made.event(0, 5 * MS, create(5));
     name(&mut made, 5 * MS, 5, "A second");
     made.event(0, 6 * MS, ThreadYield { tid: Tid(5) });
@@ -641,7 +641,7 @@ fn a_name_may_be_told_after_the_event_and_another_thread_may_get_the_number() {
         &mut made,
         "duration = \"on_cpu\"\nof = { thread = \"A\" }\nmax = \"1 ms\"\ncount = 1",
     );
-    // A name of more than 16 bytes is cut in the trace.
+    // A name of more than 16 bytes is truncated in the trace.
     name(&mut made, 7 * MS, 8, "a-name-that-is-rather-long");
     made.event(0, 8 * MS, ThreadYield { tid: Tid(8) });
     holds(
@@ -721,7 +721,7 @@ fn ten_are_listed_and_the_rest_is_counted() {
         text.contains("value = 9 }, in thread 6 (B)\n                and 13 more\n"),
         "{text}"
     );
-    // Each is longer than those before.
+    // Each is longer than the previous ones.
     for round in 0..23 {
         made.event(0, (50 + round) * MS, IrqEnter { irq: Irq(8) });
         made.event(0, (50 + round) * MS + round * US, IrqExit { irq: Irq(8) });

@@ -1,4 +1,4 @@
-//! What the command says about itself: versions, completions, manual pages.
+//! Versions, completions, manual pages and the progress bar.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -25,7 +25,7 @@ fn says(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The exit code says how it went, also where nobody takes the words for it.
+/// The exit code is right even if the messages cannot be written.
 #[test]
 fn messages_that_cannot_be_written_change_nothing() {
     let full = std::fs::File::options()
@@ -67,7 +67,7 @@ fn the_version_names_the_formats() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // What is written says so itself.
+    // The written metadata has the same version.
     let clock = kymo::Clock::at(1);
     let mut metadata = String::new();
     let session = kymo::ctf::tsdl::Session {
@@ -94,7 +94,7 @@ fn every_shell_has_completions_of_every_verb() {
         }
     }
     assert_eq!(kymo(&["completions", "cmd"]).status.code(), Some(2));
-    // The shell that is always there takes it.
+    // bash, which is always installed, accepts the script.
     let script = says(&["completions", "bash"]);
     let folder = std::env::temp_dir().join(format!("kymo-completions-{}", std::process::id()));
     std::fs::write(&folder, script).unwrap();
@@ -147,7 +147,7 @@ fn every_verb_has_a_page_with_its_options() {
     );
 }
 
-/// On a terminal, which `script` makes, and nowhere else.
+/// The bar appears only on a terminal, which `script` provides.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_bar_shows_how_far_the_reading_is() {

@@ -1,4 +1,4 @@
-//! `kymo convert`: traces as a user finds them.
+//! Tests `kymo convert` as a user runs it.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ impl Folder {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// A trace of events `tick` and `tock`, one a millisecond, in packets of ten, on two CPUs.
+    /// A trace of events `tick` and `tock`, one per millisecond, in packets of ten, on two CPUs.
     fn trace(&self, name: &str, packets: u64) -> String {
         let path = self.0.join(name);
         fs::create_dir_all(&path).unwrap();
@@ -75,7 +75,7 @@ fn kymo(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Runs it and gives what it says.
+/// Runs the command; returns its messages.
 fn says(code: i32, arguments: &[&str]) -> String {
     let output = kymo(arguments);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -117,8 +117,8 @@ fn a_whole_trace_dumps_alike() {
     );
 }
 
-/// Integers of more than 64 bits: where the length is fixed, text in CTF 1.8; where it varies, only
-/// CTF 2 has them.
+/// Integers of more than 64 bits become text in CTF 1.8 if their size is fixed; variable-length
+/// ones exist only in CTF 2.
 #[test]
 fn what_ctf_1_8_has_no_integers_for_is_text_or_refused() {
     let folder = Folder::new("wide");
@@ -140,7 +140,7 @@ fn what_ctf_1_8_has_no_integers_for_is_text_or_refused() {
     let (old, new) = (folder.path("fixed-old"), folder.path("fixed-new"));
     says(0, &["convert", &fixed, &old]);
     says(0, &["convert", &fixed, &new, "--ctf2"]);
-    // JSON has such numbers as text, too.
+    // JSON also has such numbers as text.
     assert!(
         dump(&[&old]).contains(r#""n":"18446744073709551616""#),
         "{}",
@@ -244,7 +244,7 @@ fn a_damaged_trace_is_written_as_far_as_it_goes() {
         .map(str::to_owned)
         .collect();
     assert_eq!(dump(&[&out]).lines().collect::<Vec<_>>(), expected);
-    // Steps back and an open packet are mended, and said.
+    // Steps back and an open packet are repaired and reported.
     let mut bytes = stream(3, 1);
     bytes[24 + 20 + 2..24 + 20 + 10].copy_from_slice(&5u64.to_le_bytes());
     bytes[2 * 204 + 20..2 * 204 + 22].fill(0);
@@ -290,8 +290,8 @@ fn what_cannot_be_done_leaves_nothing() {
     fs::write(Path::new(&garbage).join("metadata"), [7; 1000]).unwrap();
     assert!(says(3, &["convert", &garbage, &out]).starts_with("kymo: metadata, line 1"));
     assert!(!Path::new(&out).exists() && !Path::new(&inside).exists());
-    // It is known only at the end that nothing ran on this CPU; the directories above are taken
-    // away, too.
+    // Only at the end is it known that the CPU does not exist; the created parent directories are
+    // removed, too.
     assert!(
         says(
             2,
@@ -307,13 +307,13 @@ fn what_cannot_be_done_leaves_nothing() {
     );
 }
 
-/// A disk that is full: what was written is whole packets, and opens.
+/// On a full disk, the output consists of whole packets and can be opened.
 #[test]
 #[cfg(unix)]
 fn a_disk_that_fills_up() {
     let folder = Folder::new("full");
     let (trace, out) = (folder.trace("in", 100), folder.path("out"));
-    // In blocks of 512 bytes; the streams are longer.
+    // The limit is in blocks of 512 bytes; the streams are longer.
     let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" convert \"$1\" \"$2\"";
     let mut command = Command::new("sh");
     let output = command
@@ -334,7 +334,7 @@ fn a_disk_that_fills_up() {
     let whole = dump(&[&trace]);
     let whole: std::collections::HashSet<&str> = whole.lines().collect();
     assert!(there.lines().all(|line| whole.contains(line)));
-    // Without room for the metadata there is nothing.
+    // Without room for the metadata nothing is left.
     let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" convert \"$1\" \"$2\"";
     let other = folder.path("other");
     let mut command = Command::new("sh");

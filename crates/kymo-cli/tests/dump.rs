@@ -1,4 +1,4 @@
-//! What `kymo dump` prints for a small trace, to the letter.
+//! The exact output of `kymo dump` for small traces.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
@@ -229,7 +229,7 @@ fn a_directory_that_is_no_trace_is_an_error() {
     ));
 }
 
-/// A length that its sequence shows is left out of the text; one that it does not show is not.
+/// Text leaves out a length that is visible from its sequence, and prints others.
 #[test]
 fn text_shows_integers_in_their_base_and_lengths_once() {
     let trace = Directory::new("base");
@@ -242,7 +242,7 @@ fn text_shows_integers_in_their_base_and_lengths_once() {
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
 
-/// What only CTF 2 has.
+/// Values that only CTF 2 has.
 #[test]
 fn every_kind_of_value_of_ctf_2_is_shown() {
     const CTF_2: &str = r#"␞{"type": "preamble", "version": 2}
@@ -298,8 +298,8 @@ fn every_kind_of_value_of_ctf_2_is_shown() {
     assert_eq!(dumped(Format::Json), expected);
 }
 
-/// Exactly, in the base that the metadata prefer; in JSON as text, as what reads it keeps no more
-/// than 64 bits of a number.
+/// Numbers are exact, in the preferred base; in JSON they are text, because readers keep at most 64
+/// bits of a number.
 #[test]
 fn numbers_of_more_than_64_bits_are_exact() {
     const METADATA: &str = r#"␞{"type": "preamble", "version": 2}
@@ -387,8 +387,7 @@ fn numbers_of_more_than_64_bits_are_exact() {
     assert_eq!(fields, expected);
 }
 
-/// Events that are borrowed from the trace, and events that own what they have: the same text and
-/// JSON.
+/// Borrowed and owned events give the same text and JSON.
 #[test]
 fn borrowed_and_owned_events_look_the_same() {
     let mut events = 0;
@@ -410,7 +409,7 @@ fn borrowed_and_owned_events_look_the_same() {
             };
             let [text, json] = [Format::Kymo, Format::Json].map(|format| {
                 let mut out = Vec::new();
-                // What is damaged is told in its place.
+                // Damage is reported in its place.
                 let _ = dump(&trace, format, &mut out);
                 String::from_utf8(out).unwrap()
             });
@@ -446,7 +445,7 @@ fn borrowed_and_owned_events_look_the_same() {
     assert!(events > 100, "{events}");
 }
 
-/// Losses and damage are not among the lines, as babeltrace2 has it.
+/// Like babeltrace2, the standard output has neither losses nor damage.
 #[test]
 fn babeltrace_lines_are_events_alone() {
     let trace = Directory::new("babeltrace");

@@ -1,4 +1,4 @@
-//! What is said of inputs that cannot be used: one line, what is wrong, and what to do.
+//! Messages for unusable inputs: one line with the error and advice.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,14 +11,14 @@ use std::process::Command;
 
 use made::{MS, Made};
 
-/// The beginning of what the user can do.
+/// Verbs that begin the advice.
 const VERBS: [&str; 22] = [
     "give", "take", "see", "make", "get", "move", "use", "keep", "build", "install", "mend",
     "write", "free", "change", "leave", "add", "check", "choose", "correct", "drop", "start",
     "try",
 ];
 
-/// Runs it, expects the code, and gives the sentence, which must end with something to do.
+/// Runs the command, expects the exit code, and returns the message, which must include advice.
 fn refused(code: i32, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
         .args(arguments)
@@ -164,7 +164,7 @@ fn memory_and_kernels() {
             "toaster",
         ],
     );
-    // PATH leads nowhere.
+    // PATH has no programs.
     refused(
         4,
         &[
@@ -179,7 +179,7 @@ fn memory_and_kernels() {
     );
     refused(3, &["cost", &noise]);
     refused(3, &["cost", &folder.path("nothing")]);
-    // No Kymo in it; this test has been linked with symbols.
+    // This test's own program has symbols, but no Kymo.
     let program = std::env::current_exe().unwrap();
     refused(
         3,
@@ -193,7 +193,7 @@ fn memory_and_kernels() {
     assert!(!Path::new(&out).exists(), "nothing is left behind");
 }
 
-/// A selection that cannot be is said in tests/select.rs, too.
+/// tests/select.rs has further invalid selections.
 #[test]
 fn what_a_trace_does_not_have() {
     let mut made = Made::new("errors-select");
@@ -238,7 +238,7 @@ fn what_a_trace_does_not_have() {
     );
 }
 
-/// The sentence, whatever it ends with.
+/// Runs the command; returns the message, which may have a hint instead of advice.
 fn refused_or_hinted(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
         .args(arguments)
@@ -248,7 +248,7 @@ fn refused_or_hinted(arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// A disk that is full.
+/// A full disk.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_output_that_cannot_be_written() {
@@ -275,8 +275,8 @@ fn an_output_that_cannot_be_written() {
     }
 }
 
-/// What a trace's events mean is taken from its metadata, so several traces of different metadata
-/// are not taken for one.
+/// Events are interpreted by the trace's metadata, so several traces with different metadata do not
+/// count as one.
 #[test]
 fn a_tree_of_different_traces_is_not_one_trace() {
     let metadata = |name: &str| {

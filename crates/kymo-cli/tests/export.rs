@@ -1,4 +1,4 @@
-//! `kymo export`: files as a user finds them.
+//! Tests `kymo export` as a user runs it.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -152,7 +152,7 @@ fn small(name: &str) -> Made {
     made
 }
 
-/// The counts of `kymo dump`, by name.
+/// Event counts of `kymo dump`, by name.
 fn counts(trace: &Path) -> BTreeMap<String, u64> {
     let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
         .arg("dump")
@@ -219,7 +219,8 @@ fn csv_has_every_event_and_every_loss() {
     assert!(losses.contains("events_1,1,events,3,2000600,"), "{losses}");
 }
 
-/// What the format asks for: beginnings and ends by track in order, arrows with both ends.
+/// As the format requires, beginnings and ends are in order on each track, and arrows have both
+/// ends.
 #[test]
 fn chrome_is_json_whose_slices_and_arrows_are_closed() {
     let (folder, mut made) = (Folder::new("chrome"), small("chrome"));
@@ -291,7 +292,7 @@ fn places_that_cannot_be_written_are_refused_in_a_sentence() {
     assert!(refused(trace, &full.join("file"), "csv", 2).contains("not an empty directory"));
     assert!(refused(trace, &full.join("none/file"), "perfetto", 4).contains("give another place"));
     assert!(refused(trace, &full, "chrome", 4).contains("cannot write"));
-    // What is written there would be taken for a stream.
+    // A file there would be read as a stream.
     for to in ["perfetto", "csv"] {
         assert!(refused(trace, &trace.join("new"), to, 2).contains("choose another directory"));
         assert!(

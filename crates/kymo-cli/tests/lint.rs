@@ -1,11 +1,11 @@
-//! `kymo lint` as a user runs it.
+//! Tests `kymo lint` as a user runs it.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What the command prints and ends with, for a directory of these files.
+/// Output and exit code of the command for a directory of these files.
 fn lint(name: &str, files: &[(&str, &[u8])], input: &str, arguments: &[&str]) -> (String, i32) {
     let directory: PathBuf =
         std::env::temp_dir().join(format!("kymo-lint-{}-{name}", std::process::id()));
@@ -135,8 +135,7 @@ fn streams_are_read_to_their_end() {
     );
 }
 
-/// Where the text is in packets, the line shown is the text's, not what is at that line of the
-/// file.
+/// If the text is in packets, the line shown is that of the text, not of the file.
 #[test]
 fn the_line_of_metadata_in_packets_is_shown() {
     let mut bytes = Vec::new();

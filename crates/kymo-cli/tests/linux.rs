@@ -1,6 +1,6 @@
-//! Traces of the Linux kernel as LTTng's kernel tracer lays them out (field names, sizes and order
-//! of its instrumentation of sched, irq, syscalls and state dump): what `kymo report` states of them
-//! is true for the kernel's release, and `kymo export` agrees.
+//! Traces of the Linux kernel with the layout of LTTng's kernel tracer (field names, sizes and
+//! order of its instrumentation of sched, irq, syscalls and state dump): `kymo report` interprets
+//! them according to the kernel's release, and `kymo export` agrees.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 const MS: u64 = 1_000_000;
-/// The identity of the machine's clock, which tracers take from its boot.
+/// UUID of the machine's clock, which tracers derive from the boot.
 const CLOCK: &str = "d18e6374-35a1-4d42-8e70-a9cffa712793";
 
 /// Metadata with LTTng's large event header.
@@ -24,7 +24,7 @@ fn metadata(release: &str) -> String {
                 pid _vtids[__vtids_length]; pid _child_pid; u32 _child_ns_inum;";
     let state = "pid _tid; pid _vtid; pid _pid; pid _vpid; pid _ppid; pid _vppid; \
                  char _name[16]; pid _type; pid _mode; pid _submode; pid _status; u32 _cpu;";
-    // Tracers for older kernels left out the subsystem.
+    // Tracers for older kernels omitted the subsystem.
     let irq = if release.starts_with("4.1.") {
         ""
     } else {
@@ -120,8 +120,8 @@ const SHELL: (&str, i32) = ("bash", 100);
 const WORKER: (&str, i32) = ("kworker/0:1", 20);
 const CHILD: (&str, i32) = ("sleep", 101);
 
-/// What a kernel writes into `prev_state`: of a thread that was pre-empted, of a kernel thread
-/// without work, of a thread that only a fatal signal wakes, of one that is dead.
+/// A kernel's values of `prev_state`: for a preempted thread, an idle kernel thread, a thread that
+/// only a fatal signal wakes, and a dead one.
 struct States {
     release: &'static str,
     preempted: i64,
@@ -161,7 +161,8 @@ const RELEASES: [States; 4] = [
     },
 ];
 
-/// The shell forks a child and is pre-empted by a kernel thread; the child waits, is woken, ends.
+/// The shell forks a child and is preempted by a kernel thread; the child waits, is woken, and
+/// ends.
 fn trace(states: &States) -> PathBuf {
     let name = format!("kymo-linux-{}-{}", std::process::id(), states.release);
     let directory = std::env::temp_dir().join(name);
@@ -233,7 +234,7 @@ fn threads_of_every_kernel_release_do_what_they_did() {
             ]
             .map(|column| thread[column].clone())
         };
-        // Pre-empted from 7 to 9 ms; waits from 12 ms on.
+        // Preempted from 7 to 9 ms; waits from 12 ms.
         let begin = MS;
         let shell = [
             json!("bash"),
@@ -244,7 +245,7 @@ fn threads_of_every_kernel_release_do_what_they_did() {
             json!("blocked"),
         ];
         assert_eq!(of(100), shell, "{}", states.release);
-        // Woken in an interrupt at 5 ms, by sched_waking already; waits for work from 8 ms on.
+        // Woken in an interrupt at 5 ms, already by sched_waking; waits for work from 8 ms.
         let worker = of(20);
         assert_eq!(
             (&worker[1], &worker[3], &worker[5]),
@@ -252,7 +253,7 @@ fn threads_of_every_kernel_release_do_what_they_did() {
             "{}",
             states.release
         );
-        // Made at 4 ms, ran at 8 ms, waited from 9 to 11 ms, ran at 12 ms, ended at 13 ms.
+        // Created at 4 ms, ran at 8 ms, waited from 9 to 11 ms, ran at 12 ms, ended at 13 ms.
         let child = of(101);
         assert_eq!(
             (&child[0], &child[3], &child[5]),
@@ -282,7 +283,7 @@ fn threads_of_every_kernel_release_do_what_they_did() {
     }
 }
 
-/// The timeline's slices of states are those times.
+/// Checks that the timeline's state slices have the same times.
 fn exported(states: &States, directory: &Path) {
     let out = directory.with_extension("json");
     kymo(
@@ -301,8 +302,7 @@ fn exported(states: &States, directory: &Path) {
             .map(|event| event["ts"].as_f64().unwrap())
             .collect::<Vec<_>>()
     };
-    // The idle thread, the worker in the interrupt, the shell that is pre-empted, the child that is
-    // woken.
+    // The idle thread, the worker in the interrupt, the preempted shell, the woken child.
     assert_eq!(
         begins("runnable"),
         [1_000.0, 5_000.001, 7_000.0, 11_000.0],
@@ -320,7 +320,7 @@ fn exported(states: &States, directory: &Path) {
     assert_eq!(begins("read"), [2_000.0]);
 }
 
-/// A program's trace of the same boot beside the kernel's: one report, one timeline.
+/// A program's trace and the kernel's of the same boot give one report and one timeline.
 #[test]
 fn a_program_and_the_kernel_under_it_are_one_report() {
     let kernel = trace(&RELEASES[3]);
@@ -366,13 +366,13 @@ event {{ name = \"app:request\"; fields := struct {{ pid _number; }}; }};
         .iter()
         .find(|event| event["name"] == "app:request")
         .unwrap();
-    // On the track of the thread that the kernel's trace says runs there.
+    // The event is on the track of the thread that runs there according to the kernel's trace.
     let track = events.iter().find(|event| {
         event["ph"] == "M" && event["tid"] == request["tid"] && event["name"] == "thread_name"
     });
     assert_eq!(track.unwrap()["args"]["name"], "bash 100: events");
 
-    // Of another boot, nobody can say which came first.
+    // For another boot, the order is unknown.
     std::fs::write(
         both.join("ust/metadata"),
         metadata(&CLOCK.replace('d', "e")),

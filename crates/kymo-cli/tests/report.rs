@@ -1,4 +1,4 @@
-//! `kymo report` on traces whose answers are known.
+//! Tests `kymo report` on traces with known results.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -179,7 +179,7 @@ fn a_wait_of_5_ms_for_a_lock_is_told_with_its_owner() {
 #[test]
 fn a_cpus_time_is_busy_idle_or_unknown() {
     let report = report(&mut contended("cpu"));
-    // Nothing is known before the first switch; thread 3 is idle because it left as such.
+    // Nothing is known before the first switch; thread 3 is idle because it left the CPU as idle.
     let expected = json!([{
         "cpu": 0, "busy_ns": 10 * MS, "idle_ns": MS, "unknown_ns": MS, "interrupts_ns": 0, "switches": 6,
     }]);
@@ -325,7 +325,7 @@ fn a_thousand_page_faults_of_a_process_are_told() {
             },
         );
     };
-    // Nobody has said yet who runs; the first switch does.
+    // The running thread is unknown until the first switch.
     (0..400).for_each(|n| fault(n, FaultCause::Store, true));
     made.switch(0, MS, by(70_001, PREEMPTED), (70_002, 1));
     let mut fault = |time, cause, user| {
@@ -411,7 +411,7 @@ fn system_calls_are_paired_by_thread_across_switches_and_cpus() {
             ret: 8,
         },
     );
-    // One that was called before the trace, and one that never returns.
+    // One call from before the trace, and one that never returns.
     made.event(
         0,
         7 * MS,
@@ -457,7 +457,7 @@ fn system_calls_are_paired_by_thread_across_switches_and_cpus() {
     );
 }
 
-/// A trace with or without a loss on CPU 0 between 4 and 10 ms, in which nothing else differs.
+/// A trace with or without a loss on CPU 0 between 4 and 10 ms, and otherwise the same.
 fn with_gap(name: &str, gap: bool) -> Made {
     let (lock, kind) = (Object(1), LockKind::Mutex);
     let mut made = Made::new(name);
@@ -489,7 +489,7 @@ fn with_gap(name: &str, gap: bool) -> Made {
         },
     );
     made.event(0, 2 * MS, IrqEnter { irq: Irq(5) });
-    // Thread 5 was woken, and leaves CPU 1 before the loss; it may run on CPU 0 meanwhile.
+    // Thread 5 was woken and leaves CPU 1 before the loss; it may run on CPU 0 during the loss.
     made.switch(1, 3 * MS, by(2, PREEMPTED), (5, 1));
     made.switch(1, 3 * MS + 500 * US, by(5, WAITS), (2, 1));
     made.wake(1, 3 * MS + 600 * US, 5, 2);
@@ -544,27 +544,27 @@ fn no_duration_is_made_up_across_a_gap() {
     let loss = json!([{ "stream": "events_0", "cpu": 0, "kind": "events", "count": 9, "begin_ns": 4 * MS, "end_ns": 10 * MS }]);
     assert_eq!(cut["losses"]["intervals"], loss);
     assert_eq!(cut["losses"]["events"], 9);
-    // Thread 1 ran up to the last event before it. Then nothing is known until the switch at 13 ms.
+    // Thread 1 ran up to the last event before the loss. The state is unknown until the switch at
+    // 13 ms.
     assert_eq!(thread(&cut, 1)["cpu_ns"], 4 * MS);
     assert_eq!(cut["cpus"][0]["unknown_ns"], 9 * MS);
     assert_eq!(cut["interrupts"][0]["durations"]["count"], 0);
     assert_eq!(cut["locks"][0]["hold"]["count"], 0);
     assert_eq!(cut["wake_latency"], Value::Null);
-    // CPU 1 is whole: what runs there is known, and its system call too.
+    // CPU 1 has no loss, so its thread is known, and the thread's system call, too.
     assert_eq!(cut["cpus"][1]["unknown_ns"], 0);
     let calls = cut["system_calls"].as_array().unwrap();
     let timed =
         |id| calls.iter().find(|call| call["id"] == id).unwrap()["durations"]["count"].clone();
     assert_eq!((timed(7), timed(8)), (json!(1), json!(0)));
-    // What thread 5 did between is unknown, not "runnable".
+    // The state of thread 5 in between is unknown, not "runnable".
     assert_eq!(thread(&cut, 5)["runnable_ns"], 0);
     assert_eq!(thread(&whole, 5)["runnable_ns"], 11 * MS + 400 * US);
     assert_eq!(cut["contradictions"]["counts"], json!({}));
     assert_eq!(whole["contradictions"]["counts"], json!({}));
 }
 
-/// Of another tracer's loss it is known only that it was over when the packet ended that tells of
-/// it.
+/// A loss of another tracer is only known to end before the end of the packet that reports it.
 #[test]
 fn another_tracers_gap_ends_with_the_packet_that_tells_of_it() {
     let mut made = with_gap("other", true);
@@ -576,7 +576,8 @@ fn another_tracers_gap_ends_with_the_packet_that_tells_of_it() {
     )
     .unwrap();
     let report = report(&mut made);
-    // Not even the switches at 13 and 14 ms say what runs: the packet ends with the second one.
+    // Not even the switches at 13 and 14 ms determine the thread: the packet ends with the second
+    // one.
     assert_eq!(report["cpus"][0]["unknown_ns"], 12 * MS);
     assert_eq!(report["losses"]["intervals"][0]["end_ns"], 14 * MS);
     assert_eq!(report["cpus"][0]["switches"], 3);
@@ -710,7 +711,7 @@ fn contradictions_are_told_with_time_and_cpu_and_not_after_a_gap() {
     assert_eq!(report["contradictions"]["counts"]["lock-held"], 2);
 
     let report = contradict("unknown", true);
-    // All but the last: thread 5 does run on CPU 0, of which nothing was lost since.
+    // All but the last: thread 5 runs on CPU 0, which has had no loss since.
     assert_eq!(report["contradictions"]["counts"], json!({ "one-cpu": 1 }));
 }
 
@@ -767,7 +768,7 @@ fn check_lists_what_does_not_fit_and_ends_with_1() {
     assert!(check(&[], made.finish()).1.ends_with("\nand 21 more\n"));
 }
 
-/// A state dump, which revives nobody.
+/// A state dump, which does not revive a thread.
 fn dump_of(tid: u32) -> ThreadStateDump {
     let (tid, pid, name) = (Tid(tid), Pid(1), Text::new("dumped"));
     ThreadStateDump {
@@ -780,7 +781,8 @@ fn dump_of(tid: u32) -> ThreadStateDump {
     }
 }
 
-/// At the moment of its end, and later; nor does a second dump change what a living one does.
+/// Neither at the time of its end nor later; nor does a second dump change the state of a living
+/// thread.
 #[test]
 fn a_state_dump_revives_nobody() {
     let mut made = Made::new("dumps");
@@ -829,7 +831,7 @@ fn a_state_dump_revives_nobody() {
     assert_eq!(report["contradictions"]["counts"], json!({}), "{report}");
 }
 
-/// Its first latency is one like any other.
+/// A new thread's first latency counts like any other.
 #[test]
 fn a_new_threads_first_wakeup_counts() {
     let mut made = Made::new("new");
@@ -978,7 +980,7 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert!(text.contains("  4.000 ms on table  2.000 ms  "), "{text}");
-    // The book shows it.
+    // The book has the same report.
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/reading-a-report.md");
     assert!(
         std::fs::read_to_string(page).unwrap().contains(&text),
@@ -1095,7 +1097,7 @@ fn what_is_no_trace_is_refused_and_what_is_cut_is_told_as_far_as_it_goes() {
             usize::from(!whole)
         );
     }
-    // One event after the other changed: nothing but its own sentence may come of it.
+    // Each event is changed in turn, which may only add its own message.
     for at in (84..bytes.len()).step_by(3) {
         let mut bytes = bytes.clone();
         bytes[at] ^= 0xa5;

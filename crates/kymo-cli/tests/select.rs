@@ -1,4 +1,4 @@
-//! `kymo dump` with a selection: which events come, and what is said of one that cannot be.
+//! Tests `kymo dump` with selections: the selected events, and messages for invalid selections.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -25,7 +25,7 @@ fn kymo(arguments: &[&str], trace: &Path) -> Output {
         .unwrap()
 }
 
-/// The millisecond of every event that comes, and `-` for a loss. Text and `--count` must agree.
+/// The millisecond of each selected event, and `-` for a loss. Text and `--count` must agree.
 fn selected(trace: &Path, arguments: &[&str]) -> Vec<String> {
     let with = |more| kymo(&[arguments, more].concat(), trace);
     let json = with(&["--json"]);
@@ -71,12 +71,12 @@ fn moment(item: &Value) -> String {
     }
 }
 
-/// The sentence on the standard error.
+/// The message on the standard error.
 fn refused(trace: &Path, arguments: &[&str]) -> String {
     let output = kymo(arguments, trace);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?} {text}");
-    // Losses may concern what is not there, too.
+    // Losses may include events that the trace does not have.
     assert!(
         String::from_utf8(output.stdout)
             .unwrap()
@@ -87,7 +87,7 @@ fn refused(trace: &Path, arguments: &[&str]) -> String {
     text
 }
 
-/// Two CPUs. The milliseconds are the events' names in the tests.
+/// A trace of two CPUs. The tests name events by their milliseconds.
 fn trace(name: &str) -> Made {
     let mut made = Made::new(name);
     let (ready, expired) = (ThreadState::Runnable, SwitchReason::Expired);
@@ -219,8 +219,8 @@ fn cpus_and_events_by_name() {
 fn threads_by_what_ran_and_by_what_names_them() {
     let mut made = trace("select-thread");
     let trace = made.finish();
-    // Thread 11: its name, its switches, what CPU 0 did while it ran, its wake-up; on CPU 1 nothing
-    // after the loss.
+    // Thread 11: its name, its switches, the events of CPU 0 while it ran, its wake-up; on CPU 1
+    // nothing after the loss.
     assert_eq!(
         selected(trace, &["--tid", "11"]),
         ["0", "2", "4", "5", "6", "7", "9", "-"]
@@ -244,12 +244,12 @@ fn threads_by_what_ran_and_by_what_names_them() {
         ),
         ["2", "7", "8", "14"]
     );
-    // Nobody ran before CPU 0's first switch; 13 is named by it.
+    // The thread before CPU 0's first switch is unknown; 13 is named by the switch.
     assert_eq!(selected(trace, &["--thread", "shell"]), ["0", "2", "-"]);
-    // The waker 0 of the wake-up is nobody, and so is the owner 0; the idle thread is.
+    // The waker 0 and the owner 0 mean no thread; only the idle thread matches.
     assert_eq!(selected(trace, &["--tid", "0"]), ["9", "-"]);
     assert!(refused(trace, &["--tid", "99"]).contains("names thread 99; kymo report"));
-    // The selection's end does not hide that there is no such thread.
+    // The missing thread is reported even if the selection ends early.
     assert!(refused(trace, &["--tid", "99", "--to", "1us"]).contains("names thread 99"));
     assert_eq!(selected(trace, &["--tid", "11", "--to", "1ns"]), ["0"]);
     assert!(refused(trace, &["--thread", "worker/3"]).contains("did you mean \"worker/1\"?"));

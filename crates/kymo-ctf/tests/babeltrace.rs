@@ -1,5 +1,5 @@
-//! The same traces through this crate and through babeltrace2: names, times, contexts, fields and
-//! losses must be the same.
+//! Compares this crate with babeltrace2 on the same traces: names, times, contexts, fields and
+//! losses.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use kymo_ctf::{Fields, Item, LossKind, Trace, Value};
 use writer::{Directory, Order, close, compact, event, extended, medium, open, preamble};
 
-/// A value as babeltrace2's text output has it.
+/// A value as in babeltrace2's text output.
 fn show(value: &Value) -> String {
     match value {
         Value::UInt(value) => value.to_string(),
@@ -52,7 +52,7 @@ fn show_fields(fields: &Fields) -> String {
     format!("{{ {} }}", fields.join(", "))
 }
 
-/// What this crate reads, as babeltrace2 would print it: events, and losses by their counts.
+/// Events as babeltrace2 would print them, and losses by their counts.
 fn ours(directory: &Directory) -> (Vec<String>, Vec<String>) {
     let (mut events, mut losses) = (Vec::new(), Vec::new());
     for item in Trace::open(directory.path()).unwrap().events() {
@@ -92,7 +92,7 @@ fn ours(directory: &Directory) -> (Vec<String>, Vec<String>) {
     (events, losses)
 }
 
-/// babeltrace2 gives the times of losses as times of the day, even where cycles are asked for.
+/// babeltrace2 prints the times of losses as times of day, even if cycles are requested.
 fn clock_time(nanos: i128) -> String {
     let seconds = nanos / 1_000_000_000;
     let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
@@ -164,7 +164,7 @@ const ALL_FIELDS: &str = r#"
     floating_point { exp_dig = 8; mant_dig = 24; } packed;
 "#;
 
-/// Appends a payload as [`ALL_FIELDS`] has it; `seed` makes them differ.
+/// Appends a payload with the layout of [`ALL_FIELDS`]; `seed` varies it.
 fn all_fields(bits: &mut writer::Bits, seed: u64) {
     bits.u8(seed as u8)
         .u32((seed as u32).wrapping_neg())
@@ -173,7 +173,7 @@ fn all_fields(bits: &mut writer::Bits, seed: u64) {
         .put(61, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         .align(4)
         .put(7, seed * 5);
-    // Never empty: babeltrace2 2.0.4 shows an empty string as the string that the field had before.
+    // Never empty: babeltrace2 2.0.4 prints an empty string as the field's previous string.
     bits.text(["b", "a", "kymo draws"][seed as usize % 3]);
     bits.align(8)
         .put(32, f32::to_bits(0.5 + seed as f32).into());
@@ -270,8 +270,8 @@ fn every_event_header_and_wrapping_time() {
 fn streams_are_merged_and_losses_have_the_same_interval() {
     let metadata = preamble(Order::Le, 10_000_000, 0, 0) + &event(1, "tick", "uint32_t n;");
     let stream = |cpu: u32, step: u64| {
-        // The empty first packet that Kymo begins every stream with, then losses of both kinds,
-        // then a last empty packet.
+        // The empty first packet of every Kymo stream, then losses of both kinds, then an empty
+        // last packet.
         let mut bytes = close(open(Order::Le, cpu.into(), 50, 50, 0, 0, cpu), 0);
         let (mut time, mut last, mut lost, mut seq) = (100 + u64::from(cpu), 50, 0, 0);
         for number in 0..6 {
@@ -312,7 +312,8 @@ fn streams_are_merged_and_losses_have_the_same_interval() {
     let directory = Directory::new("merge", &files);
     let (ours, theirs) = (ours(&directory), theirs(&directory));
     assert_eq!((ours.0.len(), ours.1.len()), (900, 21));
-    // babeltrace2 orders items of one time by trace and stream properties, this crate by file name.
+    // babeltrace2 orders items of the same time by trace and stream properties, this crate by file
+    // name.
     let sorted = |mut lines: Vec<String>| {
         lines.sort();
         lines

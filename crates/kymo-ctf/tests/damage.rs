@@ -1,4 +1,4 @@
-//! Input cut anywhere and changed at random: no panic, no hang, and what is whole is read.
+//! Input truncated anywhere and changed at random: no panic, no hang, and intact parts are read.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ fn metadata() -> String {
         + &event(500, "word", "uint32_t n;")
 }
 
-/// Three packets of seven records each, and where each record ends.
+/// Three packets of seven records each, and the end of each record.
 fn stream() -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     for seq in 0..3 {
@@ -124,7 +124,7 @@ fn every_prefix_of_a_stream_gives_its_whole_records_and_one_error() {
     }
 }
 
-/// The same numbers on every run (xorshift64*).
+/// Reproducible random numbers (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -150,13 +150,13 @@ impl Random {
     }
 }
 
-/// Reads to the end; gives how many items there were.
+/// Reads to the end; returns the number of items.
 fn drain(metadata: &Arc<Metadata>, stream: &[u8]) -> usize {
     let mut count = 0;
     for _ in StreamReader::new(Arc::clone(metadata), "s", stream) {
         count += 1;
-        // Every record takes a bit at least, and may have a problem; two losses and a few problems
-        // a packet, which takes a byte.
+        // Every record takes at least one bit and may have a problem; every packet takes at least a
+        // byte and may have two losses and a few problems.
         assert!(count <= stream.len() * 24 + 8);
     }
     count

@@ -1,4 +1,4 @@
-//! Every class of field, decoded to the value that was written.
+//! Every field class, decoded to the value that was written.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -277,8 +277,8 @@ fn references_reach_into_contexts_and_packet_parts() {
     assert_eq!(event.context.get("k").and_then(Value::as_u64), Some(1));
 }
 
-/// The reader knows nothing but the text: the same event in other widths, orders and alignments,
-/// and it reads the same.
+/// The reader relies only on the metadata: the same event with other sizes, orders and alignments
+/// gives the same values.
 #[test]
 fn a_changed_metadata_text_is_all_it_takes() {
     for order in ORDERS {

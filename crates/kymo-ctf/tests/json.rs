@@ -1,4 +1,4 @@
-//! What metadata of CTF 2 says, and that no text of it can do harm.
+//! Metadata of CTF 2: its meaning, and robustness against any text.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use kymo_ctf::{
 
 const PREAMBLE: &str = "\u{1e}{\"type\": \"preamble\", \"version\": 2}\n";
 
-/// Every kind of fragment and of field class.
+/// Every kind of fragment and field class.
 const WHOLE: &str = r#"␞{"type": "preamble", "version": 2, "uuid": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]}
 ␞{"type": "field-class-alias", "name": "u8", "field-class": {"type": "fixed-length-unsigned-integer", "length": 8, "byte-order": "little-endian"}}
 ␞{"type": "field-class-alias", "name": "head", "field-class": {"type": "structure", "minimum-alignment": 8, "member-classes": [
@@ -263,7 +263,7 @@ fn a_stream_is_read_by_it() {
     );
 }
 
-/// A length in any of a variant's options, in a structure in them, and in an optional field.
+/// Lengths in a variant's options, in structures inside them, and in an optional field.
 #[test]
 fn lengths_are_found_in_what_may_be_there() {
     let integer = |length: u32, order: &str| {
@@ -308,7 +308,8 @@ fn lengths_are_found_in_what_may_be_there() {
     );
 }
 
-/// Short texts that ask for exponentially much, and long ones that could take time without end.
+/// Short texts that describe exponentially many fields, and long ones that could take unbounded
+/// time.
 #[test]
 fn metadata_cannot_ask_for_more_than_there_is() {
     let alias = |i: usize, members: &[String]| {
@@ -341,7 +342,7 @@ fn metadata_cannot_ask_for_more_than_there_is() {
         .contains("nested")
     );
 
-    // A length before each of many strings takes as much time as there are strings.
+    // A length before each of many strings takes linear time.
     let member = |i: usize| {
         format!(
             "{}, {{\"name\": \"t{i}\", \"field-class\": {{\"type\": \"dynamic-length-string\", \"length-field-location\": {{\"path\": [\"n{i}\"]}}}}}}",
@@ -365,8 +366,7 @@ fn metadata_cannot_ask_for_more_than_there_is() {
     assert!(refused(&event(&members)).contains("the locations of fields mean more than"));
 }
 
-/// Fields of more bits than there are anywhere: an error of the record, without memory for what is
-/// not there.
+/// Fields larger than any packet: an error of the record, without an allocation of that size.
 #[test]
 fn fields_of_any_length_are_measured_before_they_are_read() {
     let wide = |length: u64, kind: &str, alignment: u64| {
@@ -398,8 +398,7 @@ fn fields_of_any_length_are_measured_before_they_are_read() {
     }
 }
 
-/// Texts that were cut, or of which characters were changed, are read or refused with a place in
-/// them, and do nothing else.
+/// Truncated and changed texts are read, or refused with a position inside the text.
 #[test]
 fn broken_texts_are_refused_in_their_place() {
     let text = whole();

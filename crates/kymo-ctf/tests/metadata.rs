@@ -1,4 +1,4 @@
-//! What metadata says, and how it is refused.
+//! Metadata: its meaning, and its errors.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -94,7 +94,7 @@ fn what_the_grammar_allows() {
     }
 }
 
-/// Each text is refused, at this line and column, in these words.
+/// Each text is refused with this line, column and message.
 #[test]
 fn refusals_say_where_and_why() {
     let cases: &[(&str, u32, u32, &str)] = &[
@@ -435,7 +435,7 @@ fn bytes_that_are_no_text_are_refused() {
     }
 }
 
-/// Short texts that ask for exponentially much.
+/// Short texts that describe exponentially many fields.
 #[test]
 fn metadata_cannot_ask_for_more_than_there_is() {
     let mut doubling = TRACE.to_owned() + "struct s0 { string a; };\n";

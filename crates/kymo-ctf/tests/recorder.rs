@@ -1,4 +1,4 @@
-//! What `read` gives, channel by channel, is a trace: read back by Kymo's own reader of CTF.
+//! The output of `read`, channel by channel, is a trace: Kymo's own CTF reader reads it back.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -110,8 +110,8 @@ impl Machine {
         self.names[cpu] += 1;
     }
 
-    /// Reads all that is new into the files, as a process would: a call at a time. Gives the calls
-    /// that gave something.
+    /// Appends all new data to the files, like a process, one call at a time. Returns the number of
+    /// calls that returned data.
     fn drain(&self, buffer_words: usize) -> usize {
         let mut calls = 0;
         for channel in 0..=2 * CPUS as u32 {
@@ -140,13 +140,13 @@ impl Machine {
     }
 }
 
-/// Events by CPU and channel (0: events, 1: names), in order; lost events; lost packets. What was
-/// overwritten is told before what comes after it; what was dropped may be told with the packet
-/// behind which it was dropped.
+/// Events by CPU and channel (0: events, 1: names), in order; lost events; lost packets.
+/// Overwritten events are reported before their successors; dropped events may be reported with the
+/// packet after which they were dropped.
 fn read(folder: &Path, overwritten: bool) -> ([[Vec<u64>; 2]; CPUS], u64, u64) {
     let mut seen: [[Vec<u64>; 2]; CPUS] = Default::default();
     let (mut lost, mut packets) = (0, 0);
-    // By stream: what the next event's number would be, had nothing been lost after the last loss.
+    // By stream: the expected number of the next event without further losses.
     let mut next: HashMap<String, u64> = HashMap::new();
     for item in Trace::open(folder).unwrap().events() {
         match item.unwrap() {
@@ -187,7 +187,7 @@ fn read(folder: &Path, overwritten: bool) -> ([[Vec<u64>; 2]; CPUS], u64, u64) {
 fn everything_that_is_read_in_time_is_in_the_trace() {
     let mut machine = Machine::start("in-time", 0);
     let least = machine.recorder.buffer_words(PACKET);
-    // Buffers of all sizes; reading while it is recorded, and after.
+    // Buffers of all sizes; reading during and after the recording.
     for turn in 0..120 {
         for cpu in 0..CPUS {
             machine.record(cpu, [0, 1, 5, 20][(turn + cpu) % 4]);
@@ -220,7 +220,7 @@ fn everything_that_is_read_in_time_is_in_the_trace() {
     fs::remove_dir_all(&machine.folder).unwrap();
 }
 
-/// P-52: sessions one after the other, over the same memory; each is a trace of its own.
+/// P-52: consecutive sessions in the same memory; each is a separate trace.
 #[test]
 fn five_sessions_in_a_row() {
     let mut machine = Machine::start("five", 0);
@@ -249,7 +249,7 @@ fn five_sessions_in_a_row() {
     }
 }
 
-/// What nobody has read and the ring has lost is counted all the same.
+/// Events that were overwritten without a reader are counted.
 #[test]
 fn finish_counts_what_was_overwritten_without_a_reader() {
     for (read, stop) in [(false, false), (true, true)] {
@@ -264,7 +264,7 @@ fn finish_counts_what_was_overwritten_without_a_reader() {
             machine.recorder.stop(0).unwrap();
         }
         let overwritten = machine.recorder.finish(0).unwrap().overwritten;
-        // Eight packets of 256 bytes are left, with at least 8 records each.
+        // Eight packets of 256 bytes remain, with at least 8 records each.
         assert!((2800..=3040 - 64).contains(&overwritten), "{overwritten}");
         fs::remove_dir_all(&machine.folder).unwrap();
     }
@@ -324,8 +324,8 @@ fn losses_are_in_the_trace_when_old_events_are_overwritten() {
     lossy("rolling", kymo::flags::ROLLING);
 }
 
-/// What a directory shows: of each stream its events, and the events and packets that were lost
-/// before each.
+/// The content of a directory: the events of each stream, and the events and packets lost before
+/// each.
 fn told(folder: &Path) -> Vec<String> {
     let mut told: Vec<_> = Trace::open(folder)
         .unwrap()
@@ -349,8 +349,8 @@ fn told(folder: &Path) -> Vec<String> {
     told
 }
 
-/// A host that reads the memory and the kernel's own `read` tell the same events and the same
-/// losses, wherever they were.
+/// A host that reads the memory and the kernel's own `read` report the same events and losses at
+/// the same places.
 #[test]
 fn the_kernels_reader_and_the_hosts_tell_the_same() {
     let mut machine = Machine::start("both", kymo::flags::ROLLING);
@@ -359,7 +359,7 @@ fn the_kernels_reader_and_the_hosts_tell_the_same() {
     let live = machine.memory.live();
     let mut writer = TraceWriter::create(&folder, &live).unwrap();
     for turn in 0..60 {
-        // Some of these overtake a reader that takes all there is between them.
+        // Some of these lap a reader that reads everything in between.
         machine.record(turn % CPUS, [3, 40, 0, 150, 70][turn % 5]);
         machine.drain(5000);
         while writer.poll(&live, View::Live).unwrap() > 0 {}
@@ -386,8 +386,7 @@ fn the_kernels_reader_and_the_hosts_tell_the_same() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Three hundred CPUs in one region, through the kernel's `read` and through the host's writer of
-/// directories.
+/// Three hundred CPUs in one region, with the kernel's `read` and the host's directory writer.
 #[test]
 fn three_hundred_cpus() {
     const CPUS: usize = 300;
@@ -457,8 +456,8 @@ fn three_hundred_cpus() {
     }
 }
 
-/// One run, all of it read with buffers that hold `pattern`: what `read` says it has read, with the
-/// session's UUID taken out.
+/// Reads a whole run with buffers filled with `pattern`; returns the data that `read` reports,
+/// without the session's UUID.
 fn read_over(pattern: u32) -> Vec<Vec<u8>> {
     CLOCK.set(1000);
     let mut machine = Machine::start(&format!("pattern-{pattern:x}"), kymo::flags::ROLLING);
@@ -497,7 +496,7 @@ fn read_over(pattern: u32) -> Vec<Vec<u8>> {
     }
     machine.recorder.finish(0).unwrap();
     fs::remove_dir_all(&machine.folder).unwrap();
-    // The metadata came in the first turn, in parts.
+    // The metadata was read in the first turn, in parts.
     let parts_of_it = parts
         .iter()
         .position(|part| part.starts_with(&kymo::ctf::packet::MAGIC.to_le_bytes()))
@@ -509,8 +508,8 @@ fn read_over(pattern: u32) -> Vec<Vec<u8>> {
     parts
 }
 
-/// No byte of a caller's buffer, or of the kernel's memory before it, comes back as read: all of it
-/// was written by `read`.
+/// `read` writes every byte that it reports: no earlier content of the caller's buffer or of the
+/// kernel's memory leaks.
 #[test]
 fn what_is_read_was_written() {
     let (ones, others) = (read_over(0xa5a5_a5a5), read_over(0x5a5a_5a5a));

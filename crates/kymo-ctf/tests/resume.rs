@@ -1,4 +1,5 @@
-//! Damage in the middle: what is before and behind it is read, and everything is told.
+//! Damage in the middle of a stream: the parts before and after it are read, and errors are
+//! reported.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -36,7 +37,7 @@ fn four() -> [Vec<u8>; 4] {
     [0, 10, 20, 30].map(packet)
 }
 
-/// The numbers of the events, and the errors with where reading goes on.
+/// Errors, with the offset at which reading resumes.
 type Errors = Vec<(u64, DecodeError, Option<u64>)>;
 
 fn read(stream: &[u8]) -> (Vec<u64>, Errors) {
@@ -60,7 +61,7 @@ fn read(stream: &[u8]) -> (Vec<u64>, Errors) {
     (numbers, errors)
 }
 
-/// Bytes of a packet, and of its header and context.
+/// Size in bytes of a packet, and of its header and context.
 const SIZE: usize = 124;
 const HEADER: usize = 84;
 
@@ -117,7 +118,7 @@ fn bytes_between_packets_are_stepped_over() {
     );
 }
 
-/// Bytes that are lost move everything behind them.
+/// Missing bytes shift everything after them.
 #[test]
 fn a_packet_that_is_too_short_is_left_where_the_next_one_begins() {
     let mut packets = four();
@@ -131,8 +132,8 @@ fn a_packet_that_is_too_short_is_left_where_the_next_one_begins() {
     );
 }
 
-/// An event carries a whole packet as its bytes. It is never taken for one: neither where the
-/// packet around it is in order, nor where it is damaged before, as its end is known.
+/// An event contains a whole packet as data, which is never mistaken for a packet: neither if the
+/// surrounding packet is valid, nor if that is damaged before it, as its end is known.
 #[test]
 fn a_magic_number_in_a_field_fools_nobody() {
     let inner = packet(70);
@@ -167,7 +168,7 @@ fn packets_that_were_never_closed_are_read_to_where_nothing_was_written() {
     };
     for (stream, wanted) in [
         (unclosed(0, 500), numbers(&[(0, 4)])),
-        // Longer than what a reader of files keeps.
+        // Longer than the buffer of the file reader.
         (unclosed(0, 300_000), numbers(&[(0, 4)])),
         (
             [packet(0), unclosed(10, 3000)].concat(),
@@ -208,11 +209,11 @@ fn strict_reading_ends_at_the_first_problem() {
     ));
 }
 
-/// Everything that a reader of slices gives, the reader of files gives too, whatever is wrong.
+/// The slice reader and the file reader give the same items for any damage.
 #[test]
 fn both_readers_give_the_same() {
     agree(&four().concat(), 3000);
-    // Longer than what a reader of files keeps.
+    // Longer than the buffer of the file reader.
     agree(
         &(0..2000)
             .flat_map(|number| packet(number * 10))
@@ -235,7 +236,7 @@ fn agree(whole: &[u8], rounds: usize) {
         for _ in 0..round % 4 * (1 + whole.len() / 10_000) {
             let at = below(stream.len());
             match below(3) {
-                // Of some packets the size, as if they were never closed.
+                // Clear the size of some packets, as if they were never closed.
                 0 if below(4) == 0 => stream[at / SIZE * SIZE..]
                     .iter_mut()
                     .take(64)
@@ -279,7 +280,7 @@ fn agree(whole: &[u8], rounds: usize) {
     }
 }
 
-/// Without a magic number nothing but an index tells where the next packet begins.
+/// Without a magic number only an index locates the next packet.
 #[test]
 fn an_index_leads_over_a_damaged_header() {
     let metadata = "/* CTF 1.8 */ typealias integer { size = 8; } := u8; trace { major = 1; minor = 8; byte_order = le; };

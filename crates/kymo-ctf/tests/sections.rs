@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The specifications: how cases name them, what they are called, and the list of their sections.
+/// The specifications: their names in cases, their titles, and the lists of their sections.
 const SPECIFICATIONS: [(&str, &str, &str); 2] = [
     ("1", "CTF 1.8.3", "sections/ctf-1.8.txt"),
     ("2", "CTF2-SPEC-2.0", "sections/ctf-2.txt"),
@@ -52,7 +52,7 @@ fn every_case_names_sections_that_exist() {
     );
 }
 
-/// The sections that cases name: the second field of their headers.
+/// The sections named by cases, in the second field of their headers.
 fn named() -> BTreeSet<String> {
     let mut named = BTreeSet::new();
     for folder in ["tsdl", "json", "streams"] {

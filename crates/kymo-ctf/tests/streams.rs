@@ -130,7 +130,7 @@ fn losses_have_the_counts_and_intervals_of_babeltrace2() {
         })
         .collect();
     use LossKind::{Events, Packets};
-    // The first packet begins the count, whatever it says.
+    // The first packet's counter is the base of the count.
     assert_eq!(
         seen,
         [
@@ -200,8 +200,7 @@ fn narrow_counters_wrap_and_wide_ones_do_not() {
     );
 }
 
-/// Each of these would make babeltrace2 give up the trace; here it is told, and the time stays
-/// where it was.
+/// Each of these makes babeltrace2 abort; here it is reported, and the time is clamped.
 #[test]
 fn time_that_steps_back_is_told_and_clamped() {
     let metadata = metadata(Order::Le);
@@ -359,7 +358,7 @@ fn packets_of_another_trace_or_stream_are_refused() {
         assert!(text.starts_with("s, packet 1, byte "), "{text}");
         assert_eq!(reason(error), wanted);
     }
-    // Zeros after the last packet, as a file has that was made larger before it was written.
+    // Zeros after the last packet, as in a file that was extended before it was written.
     let (_, error) = read(&metadata, &[good.as_slice(), &[0; 100]].concat());
     assert_eq!(reason(error), DecodeError::BadMagic(0));
 }
@@ -381,8 +380,7 @@ fn records_that_cannot_be_are_errors_after_all_that_could_be() {
         "s, packet 0, byte 92: the metadata describes no event with id 3 in stream class 0"
     );
 
-    // An id of 0, which is what a hole in a ring looks like, has no label in the header's
-    // enumeration.
+    // An id of 0, as in a hole in a ring, has no label in the header's enumeration.
     let mut packet = good(Order::Le);
     packet.align(32).put(32, 0);
     let (items, error) = read(&metadata(Order::Le), &close(packet, 0));

@@ -1,5 +1,4 @@
-//! Several traces in one tree of directories: one order of time, one tally, whichever way they are
-//! read.
+//! Several traces in a tree of directories: every way to read them gives the same order and tally.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,8 +9,8 @@ use std::path::Path;
 use kymo_ctf::{Item, ItemRef, Tally, Trace};
 use writer::{Directory, Order, close, compact, event, open, preamble};
 
-/// A trace whose clock runs at `freq` and began `offset` ticks ago, with two streams; ids of both
-/// kinds of plans.
+/// Writes a trace with two streams, whose clock has frequency `freq` and offset `offset`; its ids
+/// cover both kinds of plans.
 fn write(directory: &Path, order: Order, freq: u64, offset: u64, events: u32) {
     let wide = "uint8_t len; uint8_t bytes[len]; string s;";
     let metadata = preamble(order, freq, 0, offset)
@@ -124,7 +123,7 @@ fn the_tally_is_the_same_however_many_threads_make_it() {
         .iter()
         .map(|((name, cpu), count)| (&**name, cpu.unwrap(), *count))
         .collect();
-    // 50 events have 17 of the one kind, 100 have 34, in each of three packets.
+    // Of 50 events 17 are of the first class, of 100 events 34, in each of three packets.
     assert_eq!(
         counts,
         [

@@ -1,5 +1,4 @@
-//! What TSDL texts mean for streams: scopes, alignment, clocks, and the constructs that few tracers
-//! use.
+//! The effect of TSDL on decoding: scopes, alignment, clocks, and rarely used constructs.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use kymo_ctf::{Metadata, Value};
 use writer::{Bits, Order, events};
 
-/// One event of a trace that is nothing but these fields.
+/// Decodes an event that consists of these fields.
 fn fields(order: &str, declarations: &str, fields: &str, bytes: &[u8]) -> String {
     let metadata = format!(
         "/* CTF 1.8 */ typealias integer {{ size = 8; }} := u8; typealias integer {{ size = 16; align = 16; }} := u16;
@@ -63,7 +62,7 @@ fn a_tag_is_looked_up_where_the_type_was_written() {
         fields("le", "", text, &[0, 1, 7, 1, 8]),
         "{x=0/a rows=[{x=1/q v=a:7} {x=1/q v=a:8}]}"
     );
-    // The same for lengths.
+    // Likewise for lengths.
     let text = "u8 n; typedef u8 bytes[n]; struct { u8 n; bytes b; u8 own[n]; } in;";
     assert_eq!(
         fields("le", "", text, &[2, 1, 5, 6, 7]),
@@ -98,8 +97,8 @@ fn bit_fields_and_pointers() {
     );
 }
 
-/// Section 4.2.3: arrays are aligned as their elements are, also where there are none; structures
-/// as their largest member.
+/// Section 4.2.3: arrays have the alignment of their elements, even if empty; structures that of
+/// their largest member.
 #[test]
 fn what_is_empty_is_aligned_too() {
     assert_eq!(
@@ -128,8 +127,8 @@ fn what_is_empty_is_aligned_too() {
         ),
         "{a=1 many=[{} {} {}] n=0 some=[{x=[]} {x=[]}] end=4}"
     );
-    // A variant has the alignment of what is chosen, and the structure around it knows nothing of
-    // that.
+    // A variant has the alignment of the selected option, which does not affect the enclosing
+    // structure.
     let text = "u8 lead; struct { enum : u8 { small, large } t; variant <t> { u8 small; u32 large; } v; } s; u8 end;";
     assert_eq!(
         fields("le", "", text, &[1, 0, 7, 4]),
@@ -156,7 +155,7 @@ fn elements_without_bits_cannot_cost_much() {
 
 #[test]
 fn bits_in_both_orders() {
-    // The same 26 bits as section 4.1.5 packs: 10, 5, 4 and 7 of them.
+    // The 26 bits of the example in section 4.1.5: 10, 5, 4 and 7.
     let text = "integer { size = 10; } a; integer { size = 5; } b; integer { size = 4; } c; integer { size = 7; } d; integer { size = 6; } rest;";
     for (name, order) in [("le", Order::Le), ("be", Order::Be)] {
         let mut bits = Bits::new(order);
@@ -191,7 +190,7 @@ fn clocks_and_where_there_are_none() {
         )
     };
     let nanos = |text: &str| events(text, &[250, 4])[1].nanos();
-    // Section 8: no description means nanoseconds.
+    // Section 8: without a clock description, times are nanoseconds.
     assert_eq!(nanos(&text("", "")), Some(260));
     assert_eq!(
         nanos(&text("clock { name = c; };", "map = clock.c.value;")),
@@ -230,7 +229,7 @@ fn ends_of_packets_by_any_name() {
     );
 }
 
-/// What is odd and can be read is a warning with its place.
+/// Unusual but valid text gives a warning with its position.
 #[test]
 fn unknown_attributes_of_blocks_are_warned_of() {
     let text = "trace { major = 1; minor = 8; byte_order = le; colour = red; };\nevent { name = e; origin.x = \"y\"; };";
@@ -251,7 +250,7 @@ fn unknown_attributes_of_blocks_are_warned_of() {
     );
 }
 
-/// What packets and records do not say, no reader can know.
+/// Packets and records without the necessary ids cannot be distinguished.
 #[test]
 fn streams_and_events_that_cannot_be_told_apart_are_warned_of() {
     const U8: &str = "typealias integer { size = 8; } := u8;";

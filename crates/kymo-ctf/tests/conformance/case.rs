@@ -3,27 +3,27 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Marks a place in a metadata text and is no part of it.
+/// Marks a position in a metadata text, and is not part of it.
 const MARK: char = '‸';
-/// Stands for the byte that begins every fragment of CTF 2.
+/// Stands for the separator byte of CTF 2 fragments.
 const RECORD_SEPARATOR: char = '␞';
 
 /// One case: a header, directives, a body, sections.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// File without its ending, and the name: `tsdl/parses/trace-alone`.
+    /// File without extension, and the name: `tsdl/parses/trace-alone`.
     pub(crate) name: String,
-    /// The sections of the specifications that it is about: `1:4.1.5`.
+    /// The tested sections of the specifications: `1:4.1.5`.
     pub(crate) sections: Vec<String>,
     pub(crate) why: String,
     pub(crate) directives: BTreeMap<String, String>,
-    /// The metadata of the files that have nothing else.
+    /// The metadata, in files that have nothing else.
     pub(crate) body: String,
     /// Parts that begin with `--- title`.
     pub(crate) parts: Vec<(String, String)>,
 }
 
-/// A metadata text, and the places where its error may be reported.
+/// A metadata text, and the positions at which its error may be reported.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) text: String,
@@ -63,7 +63,7 @@ impl Case {
             .map(|(_, text)| text.as_str())
     }
 
-    /// The bytes of the metadata `title`; with `hex` after it, as they are.
+    /// The bytes of the metadata `title`; with `hex` after it, given as bytes.
     pub(crate) fn metadata(&self, title: &str) -> Option<Vec<u8>> {
         match self.part(title) {
             Some(text) => Some(Text::new(text).text.into_bytes()),
@@ -73,7 +73,7 @@ impl Case {
         }
     }
 
-    /// The stream files in the order of their names.
+    /// The stream files by name.
     pub(crate) fn streams(&self) -> Vec<(String, Vec<u8>)> {
         let parts = self
             .parts
@@ -140,7 +140,7 @@ fn token_bytes(token: &str, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Where the data is.
+/// Folder of the data.
 pub(crate) fn folder() -> PathBuf {
     Path::new(super::DATA).to_owned()
 }

@@ -1,4 +1,4 @@
-//! Counting, where nothing is decoded.
+//! Counting without decoding fields.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ pub(crate) fn write(folder: &Path, metadata: &[u8], streams: &[(String, Vec<u8>)
     }
 }
 
-/// How many events are counted.
+/// The number of counted events.
 pub(crate) fn count(
     metadata: &[u8],
     streams: &[(String, Vec<u8>)],
@@ -29,7 +29,7 @@ pub(crate) fn count(
     let tally = guarded(|| {
         Trace::open(&folder).map(|trace| {
             let map = trace.map();
-            // What was read through is still there.
+            // Released memory can still be read.
             let tally = Tally::of(&map, jobs, false);
             assert_eq!(Tally::of(&map, jobs, false).events, tally.events);
             tally

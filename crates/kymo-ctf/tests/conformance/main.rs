@@ -1,4 +1,4 @@
-//! The conformance set: what the specifications say, case by case. Its data and their format are in
+//! The conformance set: the specifications, case by case. Its data and their format are in
 //! tests/data.
 //!
 //! A case that this reader does not pass is named in `tests/data/known-gaps.txt`. Such a case must
@@ -17,20 +17,20 @@ use std::process::Command;
 
 use case::{Case, read};
 
-/// Where the set is.
+/// Folder of the set.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
 const PARSES: [&str; 2] = ["tsdl/parses", "json/parses"];
 const FAILS: [&str; 2] = ["tsdl/fails", "json/fails"];
 
-/// What a check says of a case; the name is the case's, or that of a part of it.
+/// The result of a check; the name is that of the case or of a part of it.
 struct Verdict<'a> {
     name: String,
     case: &'a Case,
     result: Result<(), String>,
 }
 
-/// Panics with a list of those that are not as they should be.
+/// Panics with a list of the unexpected results.
 fn report(verdicts: &[Verdict]) {
     let gaps = known_gaps();
     let mut wrong = Vec::new();
@@ -128,8 +128,8 @@ fn metadata_that_must_be_refused() {
     });
 }
 
-/// The words of an error are free; its place is a range: from where what is wrong begins to where
-/// it was seen to be wrong.
+/// The message of an error is free; its position is a range, from the start of the error to where
+/// it was detected.
 fn same_line(found: &str, expected: &str) -> bool {
     let Some((packet, range)) = expected
         .strip_prefix("error: ")
@@ -192,10 +192,10 @@ fn decodes(case: &Case, title: &str) -> Result<(), String> {
     Err(text)
 }
 
-/// The metadata that a stream case has: by their titles, with what they add to its name.
+/// The metadata of a stream case: titles, and suffixes for the case's name.
 const METADATA: [(&str, &str); 2] = [("metadata", ""), ("metadata 2", "@2")];
 
-/// A case with both metadata is decoded by each, to the same events.
+/// A case with both metadata is decoded with each, to the same events.
 #[test]
 fn streams_are_decoded() {
     let cases = case::streams();
@@ -235,7 +235,7 @@ fn known_gaps_are_cases() {
     );
 }
 
-/// What a fuzzer found once must not be found again.
+/// The fuzzer's findings must stay fixed.
 #[test]
 fn finds_do_not_crash() {
     for entry in std::fs::read_dir(case::folder().join("finds")).unwrap() {
@@ -262,7 +262,7 @@ fn finds_do_not_crash() {
     }
 }
 
-/// As many as are asked for.
+/// The set has the required number of cases.
 #[test]
 fn the_set_is_large_enough() {
     assert!(read(&PARSES).len() >= 150);
@@ -275,7 +275,7 @@ fn the_set_is_large_enough() {
     assert!(twins.count() >= 15);
 }
 
-/// The expectations themselves, held against another reader where that can read the stream.
+/// Compares the expectations with another reader, for streams that it can read.
 #[test]
 #[ignore = "needs babeltrace2: cargo xtask test runs it"]
 fn babeltrace2_reads_the_same() {

@@ -1,5 +1,5 @@
-//! What this crate's API gives, as the text that the cases expect. This file and `count.rs` know
-//! the API.
+//! Prints the results of this crate's API in the format of the cases. Only this file and `count.rs`
+//! use the API.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
 }
 
-/// Instead of an answer.
+/// Stands for a panic in place of a result.
 pub(crate) const PANICKED: &str = "PANICKED";
 
-/// Runs `work`; a panic is one more thing that a reader can answer with.
+/// Runs `work`, and turns a panic into an error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| PANICKED.to_owned())
 }
@@ -41,7 +41,7 @@ pub(crate) fn parse(metadata: &[u8]) -> Result<Arc<Metadata>, Refusal> {
     })
 }
 
-/// All items and errors of the streams, merged, a line each.
+/// All items and errors of the streams, merged, one per line.
 pub(crate) fn decode(metadata: &Arc<Metadata>, streams: &[(String, Vec<u8>)]) -> Vec<String> {
     let lines = guarded(|| {
         let readers = streams
@@ -52,7 +52,7 @@ pub(crate) fn decode(metadata: &Arc<Metadata>, streams: &[(String, Vec<u8>)]) ->
     lines.unwrap_or_else(|panic| vec![panic])
 }
 
-/// The same by the other reader, which borrows from the bytes.
+/// All items and errors, read by the borrowing reader.
 pub(crate) fn decode_borrowed(
     metadata: &Arc<Metadata>,
     streams: &[(String, Vec<u8>)],
@@ -103,7 +103,7 @@ fn item_line(item: &Result<Item, Error>) -> String {
     }
 }
 
-/// Members of the packet context that say something of the packet and not of its events.
+/// Members of the packet context that describe the packet, not its events.
 const OF_THE_PACKET: [&str; 6] = [
     "timestamp_begin",
     "timestamp_end",
@@ -113,15 +113,15 @@ const OF_THE_PACKET: [&str; 6] = [
     "events_discarded",
 ];
 
-/// Whether a member of the packet context says something of its events.
+/// Whether a member of the packet context describes its events.
 fn is_of_the_event(name: &str, class: Option<&FieldClass>) -> bool {
     let roles = class.map_or(Roles::NONE, FieldClass::roles);
     let has_role = !roles.is_empty() && !roles.has(Role::CpuId);
     !has_role && !OF_THE_PACKET.contains(&name)
 }
 
-/// As babeltrace2 prints it with --clock-cycles --no-delta, but without zeros before and spaces
-/// after.
+/// An event as printed by babeltrace2 with --clock-cycles --no-delta, without leading zeros and
+/// trailing spaces.
 fn event_line(event: &Event) -> String {
     let time = event
         .time
@@ -210,7 +210,7 @@ fn is_bit_array(class: Option<&FieldClass>) -> bool {
     }
 }
 
-/// `class` is the value's, where it is known: bit arrays are told from integers by it.
+/// Prints a value; `class` is its class, if known, which distinguishes bit arrays from integers.
 fn show(value: &Value, class: Option<&FieldClass>) -> String {
     match value {
         Value::UInt(value) if is_bit_array(class) => format!("{value:#x}"),

@@ -1,7 +1,7 @@
-//! Traces written anew: the same events, in a form that every reader takes.
+//! Converted traces have the same events, in a form that every reader accepts.
 //!
-//! What CTF 1.8 does not have is compared as what it becomes there ([`same::lowered`]); nothing
-//! else may change.
+//! Values that CTF 1.8 does not have are compared in their lowered form ([`same::lowered`]);
+//! nothing else may change.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 use kymo_ctf::{Converted, Extent, Format, Keep, Trace, WriteError, convert};
 use same::read;
 
-/// Where the conformance set is.
+/// Folder of the conformance set.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
-/// A folder that is taken away at the end.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -65,7 +65,7 @@ fn whole(from: &Path, to: &Path, format: Format) -> Converted {
     .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// All files of a folder.
+/// All files of a folder, with their contents.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -92,11 +92,11 @@ struct Source {
     name: String,
     metadata: Vec<u8>,
     streams: Vec<(String, Vec<u8>)>,
-    /// Why babeltrace2 does not read it as it is, if it does not.
+    /// Why babeltrace2 does not read the source, if it does not.
     babeltrace2: String,
 }
 
-/// The cases that can be read, each with each of its metadata.
+/// The readable cases, with each of their metadata.
 fn cases() -> Vec<Source> {
     let mut all = Vec::new();
     for case in case::streams() {
@@ -123,7 +123,7 @@ fn cases() -> Vec<Source> {
     all
 }
 
-/// What a fuzzer found once, as far as it is a trace.
+/// The fuzzer's findings that are traces.
 fn finds() -> Vec<Source> {
     const SEPARATOR: &[u8] = b"\n--- stream\n";
     let mut all = Vec::new();
@@ -160,8 +160,7 @@ fn every_stream_of_the_conformance_set_stays_what_it_is() {
     );
 }
 
-/// Nearly all of these have packets that do not end where they say, and so other times around
-/// losses.
+/// Nearly all of these have packets with wrong ends, and therefore other times around losses.
 #[test]
 fn what_a_fuzzer_found_stays_what_it_is() {
     let wrong = changes(finds(), "finds", same::Read::with_untimed_losses);
@@ -173,8 +172,8 @@ fn what_a_fuzzer_found_stays_what_it_is() {
     );
 }
 
-/// What is no longer the same after conversions of each, compared with what `expected` makes of
-/// what was read.
+/// Differences after the conversions of each source, compared with its items as transformed by
+/// `expected`.
 fn changes(
     sources: Vec<Source>,
     name: &str,
@@ -195,7 +194,7 @@ fn changes(
         let at = |what: &str| folder.join(&format!("{number}-{what}"));
         write(&at("in"), &metadata, &streams);
         let source = expected(read(&at("in")));
-        // CTF 1.8 has no class for integers of which some are small and some are not.
+        // CTF 1.8 has no class for both small integers and those of more than 64 bits.
         let no_old = name.contains("leb128-wide") && source.has_wide();
         for (what, format) in [("1.8", Format::Ctf18), ("2", Format::Ctf2)] {
             if no_old && format == Format::Ctf18 {
@@ -213,7 +212,7 @@ fn changes(
             if let Some(difference) = wanted.differs(&read(&at(what))) {
                 wrong.push(format!("{name} to {what}: {difference}"));
             }
-            // What was converted is as it should be already.
+            // Converting the output again changes nothing.
             let again = at(&format!("{what}-again"));
             whole(&at(what), &again, format);
             if bytes(&at(what)) != bytes(&again) {
@@ -232,7 +231,7 @@ fn changes(
     wrong
 }
 
-/// What is wrong with how integers that CTF 1.8 has no class for are refused.
+/// An error in refusing integers for which CTF 1.8 has no class, if any.
 fn not_refused(from: &Path, to: &Path) -> Option<String> {
     fs::create_dir_all(to).unwrap();
     match convert(
@@ -248,7 +247,7 @@ fn not_refused(from: &Path, to: &Path) -> Option<String> {
     }
 }
 
-/// What babeltrace2 prints of a trace, and what it complains of.
+/// babeltrace2's output for a trace, and its messages.
 fn babeltrace2(folder: &Path) -> (Vec<String>, String) {
     let arguments = [
         "--clock-cycles",
@@ -273,7 +272,7 @@ fn babeltrace2(folder: &Path) -> (Vec<String>, String) {
     (lines, complaints)
 }
 
-/// A line without `_NAME_length` and `_NAME_tag`, which may have been inserted.
+/// A line without `_NAME_length` and `_NAME_tag`, which the conversion may insert.
 fn without_copies(line: &str) -> String {
     let is_copy = |field: &&str| {
         let name = field
@@ -283,7 +282,7 @@ fn without_copies(line: &str) -> String {
             .unwrap_or_default();
         name.starts_with('_') && (name.ends_with("_length") || name.ends_with("_tag"))
     };
-    // What is before the first field, with the event's name, goes with none.
+    // The part before the first field, with the event's name.
     let (event, fields) = line.split_once(": { ").unwrap_or((line, ""));
     let kept = fields
         .split(", ")
@@ -295,8 +294,8 @@ fn without_copies(line: &str) -> String {
         .join(", ")
 }
 
-/// Everything in CTF 1.8 is read by babeltrace2 without a word, besides of what was lost; what it
-/// reads of the source is the same.
+/// babeltrace2 reads all CTF 1.8 output without messages other than losses, and reads the same from
+/// the source.
 #[test]
 #[ignore = "needs babeltrace2: cargo xtask test runs it"]
 fn babeltrace2_reads_what_is_written() {
@@ -321,8 +320,7 @@ fn babeltrace2_reads_what_is_written() {
         }
         whole(&at("in"), &at("out"), Format::Ctf18);
         let (lines, complaints) = babeltrace2(&at("out"));
-        // babeltrace2 2.0.4 aborts on a length or tag in an event's own context, whoever
-        // wrote it.
+        // babeltrace2 2.0.4 aborts on a length or tag in an event's own context, of any writer.
         if complaints.contains("ctf-meta-update-value-storing-indexes") {
             println!("not compared: {name}: it refers to a field in the event's own context");
             own_context += 1;

@@ -1,4 +1,4 @@
-//! Trimming, filtering and mending, on traces made here.
+//! Trimming, filtering and repairing, on generated traces.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use kymo_ctf::{Extent, Format, ItemRef, Keep, Loss, Trace, convert};
 use super::same::read;
 use super::{Folder, bytes, whole, write};
 
-/// Packets with everything that readers know, and a field besides; two kinds of event.
+/// Packets with all fields that have roles, and one more; two event classes.
 const METADATA: &str = "/* CTF 1.8 */
 typealias integer { size = 32; align = 32; } := u32;
 typealias integer { size = 64; align = 64; map = clock.c.value; } := time;
@@ -75,7 +75,7 @@ impl Packet {
 }
 
 /// Ten packets of ten events each, 100 ticks long; before the fifth two packets are missing, and
-/// the eighth tells of 5 lost events.
+/// the eighth reports 5 lost events.
 fn packets() -> Vec<Packet> {
     (0..10u32)
         .map(|number| Packet {
@@ -100,7 +100,7 @@ fn source(folder: &Folder, name: &str, bytes: Vec<u8>) -> std::path::PathBuf {
     path
 }
 
-/// What is kept: events at these times, losses in whose intervals one of them may be.
+/// Keeps events in this interval, and losses whose intervals overlap it.
 fn between(from: u64, to: u64) -> impl FnMut(&ItemRef<'_>) -> Keep {
     move |item| {
         let (begin, end) = match item {
@@ -145,7 +145,7 @@ fn everything_the_metadata_says_is_kept() {
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
-    // There and back, nothing is lost but where names have underscores, which CTF 2 does not need.
+    // A round trip changes only the underscores of names, which CTF 2 does not need.
     let back = fs::read_to_string(folder.join("back").join("metadata")).unwrap();
     assert_eq!(text.replace('_', ""), back.replace('_', ""));
 }
@@ -154,7 +154,7 @@ fn everything_the_metadata_says_is_kept() {
 fn a_part_has_its_events_and_the_losses_around_them() {
     let folder = Folder::new("part");
     let input = source(&folder, "in", stream(&packets()));
-    // A stream without packets is not part of any.
+    // A part does not include streams without packets.
     fs::write(input.join("empty"), "").unwrap();
     let all = read(&input);
     assert_eq!((all.events.len(), all.losses.len()), (100, 2));
@@ -283,7 +283,7 @@ fn of_a_damaged_stream_everything_that_is_read_is_written() {
     assert!(damaged > 20, "only {damaged} were damaged");
 }
 
-/// Whether the reader gives it as an error.
+/// Whether the reader reports this problem as an error.
 fn is_error(folder: &std::path::Path, problem: &str) -> bool {
     Trace::open(folder)
         .unwrap()
@@ -291,7 +291,7 @@ fn is_error(folder: &std::path::Path, problem: &str) -> bool {
         .any(|item| item.is_err_and(|error| error.to_string() == problem))
 }
 
-/// A stream without packets is split into some, all times whole.
+/// A stream that is one long packet is split, with full times.
 #[test]
 fn long_packets_are_split() {
     let folder = Folder::new("long");
@@ -320,8 +320,8 @@ fn long_packets_are_split() {
     assert!(super::bytes(&folder.join("out")) == super::bytes(&folder.join("again")));
 }
 
-/// The end of a packet that tells of lost events is the end of the interval in which they were
-/// lost, however long the packet is.
+/// The end of a packet that reports lost events is the end of the loss interval, however long the
+/// packet is.
 #[test]
 fn long_packets_that_tell_of_losses_stay_whole() {
     let folder = Folder::new("long-losses");
@@ -366,7 +366,7 @@ fn long_packets_that_tell_of_losses_stay_whole() {
     );
 }
 
-/// A packet that says it ends after the next one begins does not move the events of that.
+/// A packet that claims to end after the next one begins does not shift the next one's events.
 #[test]
 fn packets_that_end_late_move_no_event() {
     let folder = Folder::new("late");
@@ -374,7 +374,7 @@ fn packets_that_end_late_move_no_event() {
     packets[2].end = 650;
     let bytes = stream(&packets);
     let mut damaged = bytes.clone();
-    // The id of its second event: what is behind that is not read, its end among it.
+    // Damage the id of its second event, so that the rest, including its end, is not read.
     let at = stream(&packets[..2]).len() + 96;
     damaged[at..at + 4].fill(0xff);
     for (name, bytes, events) in [("whole", bytes, 100), ("damaged", damaged, 91)] {
@@ -418,8 +418,8 @@ fn ids_of_more_than_32_bits_are_kept() {
     }
 }
 
-/// What few traces have: numbers whose bits are the other way round, and integers of the
-/// environment that CTF 1.8 has no room for.
+/// Rare cases: numbers with reversed bits, and integers of the environment that do not fit into CTF
+/// 1.8.
 #[test]
 fn reversed_bits_and_large_numbers_are_kept() {
     let folder = Folder::new("reversed");
@@ -471,8 +471,8 @@ fn reversed_bits_and_large_numbers_are_kept() {
     }
 }
 
-/// A length is not taken from a nearer field whose name differs by the underscore alone, which CTF
-/// 1.8 puts before names.
+/// A length does not refer to a nearer field whose name differs only by the underscore that CTF 1.8
+/// puts before names.
 #[test]
 fn names_that_differ_by_an_underscore_are_told_apart() {
     let folder = Folder::new("underscore");
@@ -505,7 +505,7 @@ fn names_that_differ_by_an_underscore_are_told_apart() {
     assert_eq!(source.lowered().differs(&read(&folder.join("out"))), None);
 }
 
-/// Lengths and tags that stand where they cannot stay: in the packet header and in an event header.
+/// Lengths and tags that cannot keep their places: in the packet header and in an event header.
 #[test]
 fn what_depends_on_headers_is_written_again() {
     let folder = Folder::new("headers");
@@ -553,8 +553,7 @@ fn what_depends_on_headers_is_written_again() {
     }
 }
 
-/// In CTF 2 the ticks of an offset are less than a second: whole seconds of them are added to the
-/// others.
+/// In CTF 2 the ticks of an offset are less than a second: whole seconds move to the seconds.
 #[test]
 fn offsets_keep_their_sum_or_are_refused() {
     let folder = Folder::new("offsets");
@@ -603,7 +602,7 @@ fn offsets_keep_their_sum_or_are_refused() {
     assert!(bytes(&at("out")).is_empty());
 }
 
-/// A tree stays a tree; what cannot be written is not there half.
+/// A tree remains a tree; after an error nothing is left behind.
 #[test]
 fn trees_and_what_cannot_be_written() {
     let folder = Folder::new("tree");
@@ -620,7 +619,7 @@ fn trees_and_what_cannot_be_written() {
         names,
         "kernel/a/index/s.idx\nkernel/a/metadata\nkernel/a/s\nuser/b/index/s.idx\nuser/b/metadata\nuser/b/s\n"
     );
-    // A file stands where a directory should be.
+    // A file is in place of a directory.
     let out = folder.join("other");
     fs::create_dir(&out).unwrap();
     fs::write(out.join("user"), "mine").unwrap();

@@ -1,15 +1,15 @@
-//! What is the same of a trace before and after.
+//! The properties of a trace that conversion must preserve.
 
 use std::path::Path;
 
 use kymo_ctf::{Event, FieldClass, Fields, Item, LossKind, StructClass, Trace, Value};
 
-/// A trace, read.
+/// The content of a trace.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Read {
     pub(crate) events: Vec<Seen>,
     pub(crate) losses: Vec<Lost>,
-    /// What cannot be right.
+    /// Problems of the trace.
     pub(crate) problems: Vec<String>,
 }
 
@@ -28,19 +28,18 @@ pub(crate) struct Seen {
 
 type Named = Vec<(String, Shown)>;
 
-/// A value, as it is compared.
+/// A value in the form in which it is compared.
 #[derive(Debug, Clone, PartialEq)]
 enum Shown {
-    /// Anything that is not made of others; NaN equals NaN.
+    /// A value that is not compound; NaN equals NaN.
     Plain(String),
     List(Vec<Shown>),
     Struct(Named),
     Option(String, Box<Shown>),
-    /// An optional field in an optional field, and not there: a value does not say which of them is
-    /// not.
+    /// Nested optional fields, absent: a value does not show which one is absent.
     Nothing,
-    /// In one of several options without a name, and a value does not say in which: what becomes of
-    /// it in each.
+    /// A value in one of several unnamed options, which it does not identify: its form in each of
+    /// them.
     OneOf(Vec<Shown>),
 }
 
@@ -56,8 +55,8 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Whether it may have been between two times, in ticks of a microsecond from 4.999923 s before
-    /// the origin.
+    /// Whether it may overlap an interval, in ticks of a microsecond from 4.999923 s before the
+    /// origin.
     pub(crate) fn touches(&self, from: u64, to: u64) -> bool {
         let nanos = |ticks: u64| -5_000_000_000 + i128::from(ticks + 77) * 1000;
         self.end.is_some_and(|end| end >= nanos(from))
@@ -172,7 +171,7 @@ fn lowered(value: &Value, class: &FieldClass) -> Shown {
                 Value::Wide(value)
                 | Value::WideEnum { value, .. }
                 | Value::WideBitMap { bits: value, .. } => value.clone(),
-                // Of another option than it is in.
+                // The class is that of another option.
                 other => return plain(other),
             };
             plain(&Value::Str(number.in_base(class.base)))
@@ -225,9 +224,9 @@ fn lowered(value: &Value, class: &FieldClass) -> Shown {
 }
 
 impl Read {
-    /// What becomes of it in CTF 1.8: a boolean is 0 or 1, an optional field an array of none or
-    /// one, bytes are an array of numbers, of a bit map only single bits have labels, names have no
-    /// other characters than letters, digits and underscores, and none is empty.
+    /// The trace lowered to CTF 1.8: a boolean becomes 0 or 1, an optional field an array of at
+    /// most one element, bytes an array of numbers; only single bits of a bit map have labels;
+    /// names consist of letters, digits and underscores and are not empty.
     pub(crate) fn lowered(&self) -> Read {
         let mut read = self.clone();
         read.events
@@ -243,8 +242,8 @@ impl Read {
             .any(|event| format!("{:?}", event.parts).contains("Wide"))
     }
 
-    /// The same without the times around losses. These are ends of packets, and where a packet says
-    /// that it ends before its last event, it ends with that in what is written.
+    /// The trace without the times around losses. These are ends of packets, and a packet with an
+    /// end before its last event ends with that event in the output.
     pub(crate) fn with_untimed_losses(mut self) -> Read {
         self.losses
             .iter_mut()
@@ -252,8 +251,8 @@ impl Read {
         self
     }
 
-    /// Where what was written differs from this. What is inserted there may be besides: lengths and
-    /// selectors that are elsewhere.
+    /// The first difference of the output from this trace. The output may have additional copies of
+    /// lengths and selectors.
     pub(crate) fn differs(&self, written: &Read) -> Option<String> {
         if let Some(problem) = written.problems.first() {
             return Some(format!("is written with a problem: {problem}"));
@@ -283,8 +282,7 @@ impl Read {
                 return Some(format!("\n  {}\n  {}", show(event), show(&comparable)));
             }
         }
-        // Counters of 64 bits are written, which begin below half of that: they hold no more losses
-        // than these.
+        // Counters of 64 bits are written that begin below half of that, which limits the losses.
         let of = |events: bool| {
             self.losses
                 .iter()
@@ -301,7 +299,7 @@ impl Read {
             return Some(format!("{:?} became {:?}", self.losses, written.losses));
         }
         for (loss, written) in self.losses.iter().zip(&written.losses) {
-            // A time that the source did not tell may be known now.
+            // A time that the source lacks may be known in the output.
             let (begin, end) = (loss.begin.and(written.begin), loss.end.and(written.end));
             if *loss
                 != (Lost {
@@ -317,10 +315,10 @@ impl Read {
     }
 }
 
-/// What was inserted is in front of the field it is for, and is called after it.
+/// Removes inserted copies, which precede their field and are named after it.
 fn without_copies(written: &Named, expected: &Named) -> Named {
     let is_copy = |name: &str| {
-        // With a number behind it where the name is taken.
+        // With a number appended if the name is taken.
         let name = name
             .trim_end_matches(|c: char| c.is_ascii_digit())
             .trim_end_matches('_');
@@ -340,7 +338,7 @@ fn without_copies(written: &Named, expected: &Named) -> Named {
     kept
 }
 
-/// An array of no element, which may be in arrays of one.
+/// Whether this is an empty array, possibly nested in arrays of one element.
 fn is_nothing(written: &Shown) -> bool {
     match written {
         Shown::List(elements) if elements.len() < 2 => elements.iter().all(is_nothing),
@@ -348,7 +346,7 @@ fn is_nothing(written: &Shown) -> bool {
     }
 }
 
-/// The same inside of a value.
+/// Removes inserted copies inside a value.
 fn inside(written: &Shown, expected: &Shown) -> Shown {
     match (written, expected) {
         (written, Shown::Nothing) if is_nothing(written) => Shown::Nothing,

@@ -1,5 +1,4 @@
-//! Traces of other tracers, and Kymo's own, by this crate and by babeltrace2: the same values,
-//! event by event.
+//! Compares this crate with babeltrace2, event by event, on traces of other tracers and of Kymo.
 //!
 //! `cargo xtask test tracers` records them and names their folders in `KYMO_TRACES`, separated by
 //! `:`.
@@ -18,7 +17,7 @@ use std::process::Command;
 
 use kymo_ctf::{Extent, Format, Keep, Trace, convert};
 
-/// What babeltrace2 prints, in the form of [`show`]: no zeros before a time, no host, decimal
+/// babeltrace2's output in the form of [`show`]: times without leading zeros, no host, decimal
 /// numbers.
 fn theirs(trace: &Path) -> Vec<String> {
     let arguments = [
@@ -41,8 +40,8 @@ fn theirs(trace: &Path) -> Vec<String> {
     );
     let text = String::from_utf8(output.stdout).unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    // Of losses before a stream's first packet's end it says that there may be some; we, which do
-    // not know either, say nothing.
+    // babeltrace2 reports possible losses before the end of a stream's first packet; this crate
+    // reports nothing for them.
     let losses = said
         .lines()
         .map(loss)
@@ -50,8 +49,8 @@ fn theirs(trace: &Path) -> Vec<String> {
     text.lines().map(normal).chain(losses).collect()
 }
 
-/// What babeltrace2 says of a loss, in the form of [`show`]; in these traces a tick of the clock is
-/// a nanosecond.
+/// babeltrace2's message about a loss, in the form of [`show`]; in these traces a clock tick is a
+/// nanosecond.
 ///
 /// - `WARNING: Tracer discarded 5 events between [00:00:00.000000010] and [00:00:00.000000020] in trace ..`
 /// - `WARNING: Tracer may have discarded events (unknown time range) in trace ..`
@@ -105,7 +104,7 @@ fn normal(line: &str) -> String {
         }
         None => line.to_owned(),
     };
-    // Outside of quotes, a hexadecimal number is a field of base 16.
+    // Outside quotes, a hexadecimal number is a field of base 16.
     let mut out = String::new();
     for (i, part) in line.trim_end().split('"').enumerate() {
         if i > 0 {
@@ -139,7 +138,7 @@ fn without_copies(line: &str) -> String {
             .unwrap_or_default();
         name.starts_with('_') && (name.ends_with("_length") || name.ends_with("_tag"))
     };
-    // What stood behind a brace is then behind a comma; braces are of no interest here.
+    // Braces do not matter here; a field after a removed one follows a comma instead of a brace.
     let bare = line.replace("{ ", "").replace(" }", "");
     bare.split(", ")
         .filter(|field| !is_copy(field))
@@ -147,10 +146,10 @@ fn without_copies(line: &str) -> String {
         .join(", ")
 }
 
-/// The same trace written anew: babeltrace2 says nothing of it, and prints the same lines but for
-/// the trace's folder.
+/// The converted trace: babeltrace2 prints no messages, and the same lines except for the trace's
+/// folder.
 fn converted(trace: &Path, lines: &[String]) {
-    // Two tests do this at once.
+    // Two tests may run this in parallel.
     let out = std::env::temp_dir().join(format!(
         "kymo-tracers-{}-{:?}",
         std::process::id(),
@@ -180,7 +179,7 @@ fn converted(trace: &Path, lines: &[String]) {
         }
         let mut theirs = theirs(&read);
         let mut lines = lines.to_vec();
-        // Packets whose times the source did not tell have them now, and losses theirs.
+        // The output has times of packets and losses that the source lacks.
         if lines
             .iter()
             .any(|line| line.starts_with("lost: ") && line.contains('?'))
@@ -261,12 +260,11 @@ fn values_are_the_same() {
         );
         converted(&trace, &theirs);
         for lines in [&mut ours, &mut theirs] {
-            // Not all of these clocks have ticks of a nanosecond, in which babeltrace2 tells of
-            // losses.
+            // babeltrace2 reports losses in nanoseconds, which are not the ticks of all these
+            // clocks.
             let losses = lines.iter_mut().filter(|line| line.starts_with("lost: "));
             losses.for_each(|line| line.truncate(line.find('[').unwrap_or(line.len())));
-            // Which of two streams comes first where their times are the same is each reader's own
-            // affair.
+            // Readers may order events of two streams at the same time differently.
             lines.sort();
         }
         let different = ours

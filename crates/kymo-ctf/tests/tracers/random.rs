@@ -1,5 +1,5 @@
-//! Traces with random types and random values, written bit by bit: what no tracer at hand writes,
-//! and any might.
+//! Traces with random types and values, written bit by bit, to cover what available tracers do not
+//! write.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -57,10 +57,10 @@ pub(crate) enum Ty {
     Text,
     Chars(u64),
     Array(Box<Ty>, u64),
-    /// The length is an integer that stands before it.
+    /// The length is a preceding integer.
     Sequence(String, Box<Ty>),
     Struct(u32, Vec<(String, Ty)>),
-    /// The tag is an enumeration of these options, and stands before it.
+    /// The tag is a preceding enumeration of these options.
     Variant(String, Vec<(String, Ty)>),
     /// An enumeration whose labels are the options of a variant.
     Tag(Int, Vec<String>),
@@ -137,7 +137,7 @@ fn int(random: &mut Random) -> Int {
     } else {
         1 + random.below(64) as u32
     };
-    // A field whose order is not the trace's begins and ends with a byte.
+    // A field whose byte order is not the trace's begins and ends on a byte.
     let order = if whole && random.one_in(3) {
         Some(random.of(&[Order::Little, Order::Big]))
     } else {
@@ -149,7 +149,7 @@ fn int(random: &mut Random) -> Int {
         random.of(&[1, 1, 1, 2, 4, 8, 8, 16, 64])
     };
     let signed = random.one_in(2);
-    // In base 16, a negative number is printed as another one, and babeltrace2 2.0.4 prints 0 for
+    // In base 16, negative numbers are printed differently, and babeltrace2 2.0.4 prints 0 for
     // numbers of 57 to 63 bits.
     let base = if signed || (57..64).contains(&size) {
         10
@@ -165,19 +165,19 @@ fn int(random: &mut Random) -> Int {
     }
 }
 
-/// Where the fields are that all events have.
+/// The scope of the fields of all events.
 pub(crate) const COMMON: &str = "stream.event.context.";
 
-/// Makes types.
+/// Generator of types.
 struct Types {
     random: Random,
-    /// Names that were given: none is given twice.
+    /// Number of names given so far, which makes names unique.
     names: u64,
-    /// Whether sequences and variants may be among them.
+    /// Whether the types may include sequences and variants.
     is_dynamic: bool,
 }
 
-/// Lengths that stand before a field and can be seen from it.
+/// Preceding lengths that are visible from a field.
 type Lengths = Vec<String>;
 
 impl Types {
@@ -209,7 +209,7 @@ impl Types {
                     let int =
                         Int::unsigned(2 + self.random.below(9) as u32, self.random.of(&[1, 8]));
                     members.push((tag.clone(), Ty::Tag(int, labels.clone())));
-                    // What an option has inside is no length for what comes behind.
+                    // Fields inside an option cannot be lengths of later fields.
                     let options = labels
                         .into_iter()
                         .map(|label| (label, self.ty(depth + 1, &mut lengths.clone())));
@@ -267,8 +267,8 @@ impl Types {
         Ty::Enum(int, ranges)
     }
 
-    /// All fields of one part of a record. `lengths` are those that stand in the parts before it;
-    /// its own come in their place.
+    /// All fields of a part of a record. `lengths` are those of the preceding parts, and are
+    /// replaced by its own.
     fn part(&mut self, is_dynamic: bool, lengths: &mut Lengths) -> Ty {
         self.is_dynamic = is_dynamic;
         let foreign = lengths.len();
@@ -284,7 +284,7 @@ fn declare(out: &mut String, name: &str, ty: &Ty) {
     let _ = writeln!(out, "{ty} {name}{suffix};");
 }
 
-/// The type, and what stands behind the name; the outermost length first, as in C.
+/// The type, and the text after the name; the outermost length first, as in C.
 fn spell(ty: &Ty) -> (String, String) {
     match ty {
         Ty::Int(int) => (int.tsdl(""), String::new()),
@@ -369,7 +369,7 @@ fn alignment(ty: &Ty) -> u32 {
     }
 }
 
-/// Values of lengths and tags that were written, the newest last.
+/// Values of the lengths and tags written so far, the newest last.
 type Written = Vec<(String, u64)>;
 
 fn newest(written: &Written, name: &str) -> u64 {
@@ -412,7 +412,7 @@ fn value(random: &mut Random, bits: &mut Bits, name: &str, ty: &Ty, written: &mu
             bits.int(Int::unsigned(*size, *align), raw);
         }
         Ty::Text => {
-            // Not an empty one: babeltrace2 2.0.4 shows the text before it instead.
+            // Not empty: babeltrace2 2.0.4 prints the previous text instead.
             for _ in 0..=random.below(9) {
                 bits.int(Int::BYTE, u64::from(random.of(b"abcXYZ 09_-/{}()=,.:")));
             }
@@ -444,15 +444,15 @@ fn elements(random: &mut Random, bits: &mut Bits, element: &Ty, count: u64, writ
     (0..count).for_each(|_| value(random, bits, "", element, written));
 }
 
-/// What maps a number to the clock.
+/// The attribute that maps a number to the clock.
 const MAPPED: &str = "map = clock.c.value; ";
 
-/// What packets say of themselves besides their sizes and CPU.
+/// Fields of the packet context other than sizes and CPU.
 #[derive(Clone, Copy)]
 pub(crate) struct Context {
     has_times: bool,
     has_number: bool,
-    /// Bits of the counter of lost events; 0 where there is none.
+    /// Size in bits of the counter of lost events; 0 if there is none.
     lost: u32,
 }
 
@@ -536,9 +536,9 @@ impl Context {
     }
 }
 
-/// Writes a trace of two streams into `folder`; gives how many events it has, and its metadata as
-/// CTF 2 has them. There are none where a time of few bits goes on from one packet to the next: in
-/// CTF 2 each packet begins at 0 (CTF2-SPEC-2.0, section 6.1).
+/// Writes a trace of two streams into `folder`; returns the number of its events, and its metadata
+/// in CTF 2, or `None` if a narrow time continues from one packet to the next: in CTF 2 each packet
+/// begins at 0 (CTF2-SPEC-2.0, section 6.1).
 pub(crate) fn write(seed: u64, folder: &Path) -> (usize, Option<String>) {
     let mut types = Types {
         random: Random::new(seed),
@@ -558,7 +558,7 @@ pub(crate) fn write(seed: u64, folder: &Path) -> (usize, Option<String>) {
         .iter()
         .map(|length| format!("{COMMON}{length}"))
         .collect();
-    // babeltrace2 2.0.4 aborts where an event's own context has a sequence or a variant.
+    // babeltrace2 2.0.4 aborts if an event's own context has a sequence or a variant.
     let classes = (0..=types.random.below(4)).map(|_| {
         let context = types
             .random
@@ -603,7 +603,7 @@ event.header := struct {{ {} id; {} timestamp; }};
     for cpu in 0..2u64 {
         let (mut now, mut file, mut lost) = (0u64, Vec::new(), 0);
         for number in 0..=random.below(4) {
-            // A time that has wrapped can be told where the packet says when it begins.
+            // A wrapped time is unambiguous if the packet states its beginning.
             now += random.below(if context.has_times {
                 1 << 40
             } else {
@@ -669,7 +669,7 @@ event.header := struct {{ {} id; {} timestamp; }};
             context.write(&mut head, &packet);
             bits.bytes[..length].copy_from_slice(&head.bytes);
             bits.bytes.resize(packet.size as usize / 8, 0);
-            // Some packets are not there; the first one always is.
+            // Some packets are left out, but never the first one.
             if number == 0 || !random.one_in(4) {
                 file.extend(bits.bytes);
             } else {

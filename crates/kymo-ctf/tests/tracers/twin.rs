@@ -1,8 +1,8 @@
-//! The metadata of a random trace once more, as CTF 2 has it. The streams are the same.
+//! The metadata of a random trace in CTF 2, for the same streams.
 
 use super::random::{COMMON, Context, Int, Order, Ty};
 
-/// What a trace has besides the types of its fields.
+/// Properties of a trace other than the types of its fields.
 pub(crate) struct Shape<'a> {
     pub(crate) native: Order,
     pub(crate) id: Int,
@@ -101,7 +101,7 @@ impl Shape<'_> {
         self.int(int, &format!(r#","mappings":{{{}}}"#, mappings.join(",")))
     }
 
-    /// `around`: the structures that the field is in, the innermost last.
+    /// The field class of `ty`; `around` are the enclosing structures, innermost last.
     fn class<'a>(&self, ty: &'a Ty, around: &mut Vec<&'a Members>) -> String {
         match ty {
             Ty::Int(int) => self.int(*int, ""),
@@ -171,7 +171,7 @@ impl Shape<'_> {
     }
 }
 
-/// In CTF 1.8, one underscore before a name protects it; in CTF 2 names are what they are.
+/// The name without the escaping underscore of CTF 1.8, which CTF 2 does not need.
 fn bare(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
 }
@@ -188,7 +188,7 @@ fn structure(align: u32, members: &[String]) -> String {
     )
 }
 
-/// Out of so many structures as it takes to see the field.
+/// The path out of as many structures as needed to see the field.
 fn location(name: &str, around: &[&Members]) -> String {
     if let Some(name) = name.strip_prefix(COMMON) {
         return format!(

@@ -1,4 +1,4 @@
-//! Makes CTF traces bit by bit, independently of the reader: every bit is set by its definition.
+//! Writes CTF traces bit by bit, from the definitions and independently of the reader.
 
 #![allow(
     dead_code,
@@ -60,7 +60,7 @@ impl Bits {
         self.bytes.resize(len.div_ceil(8) as usize, 0);
     }
 
-    /// `size` bits right here, whatever the alignment.
+    /// Appends `size` bits without alignment.
     pub fn put(&mut self, size: u32, value: u64) -> &mut Self {
         let at = self.len;
         self.grow(at + u64::from(size));
@@ -88,8 +88,8 @@ impl Bits {
     }
 }
 
-/// The text that a test's metadata begins with: types, trace, clock, and Kymo's packet and event
-/// headers in stream 0.
+/// The beginning of a test's metadata: types, trace, clock, and Kymo's packet and event headers in
+/// stream 0.
 pub fn preamble(order: Order, freq: u64, offset_s: u64, offset: u64) -> String {
     let order = match order {
         Order::Le => "le",
@@ -228,7 +228,7 @@ pub fn extended(bits: &mut Bits, id: u32, time: u64) -> &mut Bits {
         .put(64, time)
 }
 
-/// A directory that is removed again.
+/// A directory that is removed on drop.
 #[derive(Debug)]
 pub struct Directory(pub PathBuf);
 
@@ -254,7 +254,7 @@ impl Drop for Directory {
     }
 }
 
-/// Everything that one stream gives: items, and the first error if there is one.
+/// Reads a stream: its items, and the first error if there is one.
 pub fn read(metadata: &str, stream: &[u8]) -> (Vec<Item>, Option<Error>) {
     let metadata = Metadata::parse(metadata).unwrap_or_else(|error| panic!("{error}\n{metadata}"));
     let mut reader = StreamReader::new(Arc::new(metadata), "s", stream);

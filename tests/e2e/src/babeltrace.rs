@@ -1,4 +1,4 @@
-//! babeltrace2, the reader that decides whether a trace is right.
+//! babeltrace2, the reference reader.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub type Losses = BTreeMap<String, (u64, u64)>;
 /// Opens the trace with babeltrace2 and compares all of it with what `kymo dump` reads: every
 /// event's name, CPU, fields and time stamp, the order within each stream always and across streams
 /// wherever times differ, and every loss. babeltrace2 must end with 0 and say nothing on its
-/// standard error but what it says of losses. Gives the number of events and the losses.
+/// standard error but what it says of losses. Returns the number of events and the losses.
 pub fn compare(trace: &Path) -> (u64, Losses) {
     let mut child = Command::new("babeltrace2")
         .args(["--clock-cycles", "--no-delta", "--color=never"])
@@ -48,7 +48,7 @@ pub fn compare(trace: &Path) -> (u64, Losses) {
         let line = decimal(&line.unwrap());
         let expected = ours.next_of(&stream_of(&line));
         assert_eq!(expected.as_deref(), Some(&*line), "{}", trace.display());
-        // babeltrace2 merges by nanoseconds, which it rounds; we by the clock's own ticks.
+        // babeltrace2 merges by rounded nanoseconds, Kymo by the clock's ticks.
         let nanos = clock.nanos_from_origin(Ticks(time_of(&line)));
         assert!(nanos + 1 >= latest, "babeltrace2 has another order: {line}");
         latest = latest.max(nanos);
@@ -74,7 +74,7 @@ pub fn compare(trace: &Path) -> (u64, Losses) {
 /// show.
 type Stream = (String, bool);
 
-/// What we read, as lines, stream by stream.
+/// The events that Kymo reads, as lines, by stream.
 struct Ours {
     items: kymo_ctf::Events,
     waiting: BTreeMap<Stream, VecDeque<String>>,
@@ -97,7 +97,7 @@ impl Ours {
         }
     }
 
-    /// An event that nobody asked for.
+    /// An event that was not consumed.
     fn rest(&mut self) -> Option<String> {
         self.waiting
             .values_mut()
@@ -132,7 +132,7 @@ impl Ours {
     }
 }
 
-/// What babeltrace2 says of losses; anything else that it says is a failure.
+/// Parses babeltrace2's messages about losses; any other message is a failure.
 fn losses(errors: &str) -> Losses {
     let mut losses = Losses::new();
     for line in errors.lines() {
@@ -198,7 +198,7 @@ fn stream_of(line: &str) -> Stream {
     (cpu.to_owned(), vocabulary::ALL.events().iter().any(is_name))
 }
 
-/// Fields as babeltrace2's text has them.
+/// Fields as in babeltrace2's text.
 fn fields(fields: &Fields) -> String {
     if fields.is_empty() {
         return String::from("{ }");

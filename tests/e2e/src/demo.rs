@@ -1,5 +1,4 @@
-//! What `kernels/demo` itself knows of its operations (its `ledger.rs`), hart by hart and event by
-//! event.
+//! The counts that `kernels/demo` keeps of its operations (its `ledger.rs`), by hart and by event.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,16 +10,16 @@ use crate::{built, ledger};
 
 /// All operations since boot.
 pub const LEDGER: &str = "LEDGER";
-/// Operations since boot whose event was on.
+/// Operations since boot while their events were on.
 pub const RECORDED: &str = "RECORDED";
 
-/// Counters that a hart has, by the ids of events.
+/// Number of counters per hart, indexed by event id.
 const IDS: usize = 160;
 
-/// By event: how many there are.
+/// Counts by event name.
 pub type Counts = BTreeMap<&'static str, u64>;
 
-/// The event's name, as the vocabulary has it.
+/// The event's name in the vocabulary.
 pub fn name_of(event: &Event) -> &'static str {
     ALL.events()
         .iter()
@@ -29,12 +28,12 @@ pub fn name_of(event: &Event) -> &'static str {
         .name
 }
 
-/// Whether Kymo reports this of itself: no operation of the kernel.
+/// Whether this is an event of the library itself, not of the kernel.
 pub fn is_the_librarys(event: &Event) -> bool {
     event.name().starts_with("kymo_")
 }
 
-/// What each hart counted itself; events that did not occur are left out.
+/// The counts of each hart, without events that did not occur.
 pub fn ledger(ram: &Path, symbol: &str, harts: usize) -> Vec<Counts> {
     let bytes = ledger::memory(
         ram,
@@ -69,7 +68,7 @@ pub fn ledger(ram: &Path, symbol: &str, harts: usize) -> Vec<Counts> {
     words.chunks(IDS).map(hart).collect()
 }
 
-/// What each hart has in a trace, and how many events it says are missing.
+/// The counts of each hart in a trace, and the number of lost events.
 pub fn counts(trace: &Path, harts: usize) -> (Vec<Counts>, u64) {
     let (mut counts, mut lost) = (vec![Counts::new(); harts], 0);
     for item in Trace::open(trace).unwrap().events() {

@@ -1,4 +1,4 @@
-//! Where interrupts came: the histogram that `kernels/stress` keeps, by function and by
+//! The histogram of interrupted instructions that `kernels/stress` keeps, by function and
 //! instruction.
 
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use object::{Object, ObjectSymbol, SymbolKind};
 
 use crate::run;
 
-/// An instruction of the kernel, and how often an interrupt came before it.
+/// An instruction of the kernel, and the number of interrupts before it.
 #[derive(Clone, Debug)]
 pub struct Instruction {
-    /// As objdump prints it.
+    /// The instruction as printed by objdump.
     pub text: String,
     /// Interrupts.
     pub hits: u32,
@@ -32,13 +32,12 @@ impl Instruction {
 pub struct Function {
     /// Its symbol.
     pub symbol: String,
-    /// All of it, in order.
+    /// Its instructions, in order.
     pub code: Vec<Instruction>,
 }
 
 impl Function {
-    /// Interrupts in all of it. One that came before its first instruction did not come inside of
-    /// it.
+    /// Number of interrupts inside the function, so not those before its first instruction.
     pub fn inside(&self) -> u64 {
         self.code
             .iter()
@@ -47,7 +46,7 @@ impl Function {
             .sum()
     }
 
-    /// Up to its first `ret`, which is its hot path.
+    /// The hot path: everything up to the first `ret`.
     pub fn hot_path(&self) -> &[Instruction] {
         let end = self
             .code
@@ -67,8 +66,7 @@ impl Function {
     }
 }
 
-/// The kernel's functions. `hits[n]` belongs to the instruction `n` bytes behind the beginning of
-/// its code.
+/// The kernel's functions. `hits[n]` belongs to the instruction at offset `n` of its code.
 pub fn functions(elf: &Path, objdump: &str, hits: &[u32]) -> Vec<Function> {
     let image = fs::read(elf).unwrap();
     let object = object::File::parse(&*image).unwrap();
@@ -112,7 +110,7 @@ pub fn functions(elf: &Path, objdump: &str, hits: &[u32]) -> Vec<Function> {
         .collect()
 }
 
-/// Address and text of a line of objdump's, if it is one of an instruction.
+/// Address and text of a line of objdump's output, if it is an instruction.
 fn instruction(line: &str) -> Option<(u64, String)> {
     let (address, text) = line.split_once(":\t")?;
     Some((

@@ -1,5 +1,5 @@
-//! What kernels themselves know of the events they made (`ledger.rs` of `kernels/hello` and of
-//! `kernels/stress`), read out of their memory.
+//! The kernels' own counts of their events (`ledger.rs` of `kernels/hello` and `kernels/stress`),
+//! read from their memory.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -35,8 +35,8 @@ impl Hart {
     }
 }
 
-/// What lies in the RAM file of the kernel `elf` from its symbol on; `base` is the address of the
-/// file's first byte.
+/// The bytes at a symbol of the kernel `elf` in the RAM file; `base` is the address of the file's
+/// first byte.
 pub fn memory(ram: &Path, elf: &Path, base: u64, symbol: &str, len: usize) -> Vec<u8> {
     let image = fs::read(elf).unwrap();
     let object = object::File::parse(&*image).unwrap();

@@ -1,8 +1,8 @@
 //! What the end-to-end tests share: the programs they run, the demo kernel's ledger, babeltrace2.
 //!
-//! The tests need a built kernel, QEMU and babeltrace2, and never pass without: `cargo xtask test`
-//! builds and installs what they need and names it in `KYMO_HELLO` (the kernel's ELF file),
-//! `KYMO_BIN` (the `kymo` command), and others; see `xtask/src/kernel.rs`.
+//! The tests need a built kernel, QEMU and babeltrace2, and fail without them: `cargo xtask test`
+//! builds and installs these and names them in `KYMO_HELLO` (the kernel's ELF file), `KYMO_BIN`
+//! (the `kymo` command), and others; see `xtask/src/kernel.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod babeltrace;
@@ -35,9 +35,9 @@ pub fn kymo<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Command
     command
 }
 
-/// A new, empty place for one test's files.
+/// A new, empty folder for a test's files.
 pub fn scratch(name: &str) -> PathBuf {
-    // Beside this test's program, which is target/PROFILE/deps/NAME: not in a small /tmp.
+    // Beside this test's program, which is target/PROFILE/deps/NAME, as /tmp may be small.
     let program = std::env::current_exe().unwrap();
     let target = program.ancestors().nth(3).unwrap();
     let path = target.join("e2e").join(name);
@@ -46,7 +46,7 @@ pub fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// Runs it to its end; its text is part of the message if the exit code is another.
+/// Runs the command to its end; panics with its output if the exit code differs.
 pub fn run(command: &mut Command, code: i32) -> Output {
     let output = command
         .output()
@@ -75,7 +75,7 @@ pub fn record(out: &Path, append: &str, more: &[&str]) -> Output {
     run(&mut command, 0)
 }
 
-/// Pseudo-random numbers, equal on every run (SplitMix64).
+/// Reproducible pseudo-random numbers (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -89,8 +89,8 @@ impl Random {
     }
 }
 
-/// The seed of a random test: `KYMO_SEED`, or the time. Printed, so that a failure can be had
-/// again.
+/// The seed of a random test: `KYMO_SEED`, or the time. Printed, so that a failure can be
+/// reproduced.
 pub fn seed() -> u64 {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

@@ -1,5 +1,5 @@
-//! `kymo attach`: machines that run already are read and run on; whatever ends it, the trace is
-//! complete and the message says why.
+//! `kymo attach` on running machines, which keep running; whatever ends it, the trace is complete
+//! and the message gives the reason.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -16,7 +16,7 @@ use kymo_capture::qemu::{Launch, Qemu};
 use kymo_ctf::{Item, Trace};
 use kymo_e2e::{babeltrace, hello, kymo, ledger, run, scratch};
 
-/// `kernels/hello` on a machine that nobody records.
+/// A machine with `kernels/hello` that is not being recorded.
 struct Machine {
     qemu: Qemu,
     folder: PathBuf,
@@ -24,7 +24,7 @@ struct Machine {
     socket: PathBuf,
 }
 
-/// These machines may be slow; they are not dead.
+/// The limit is generous, as the host may be slow.
 fn wait_until(done: impl Fn() -> bool) {
     let began = Instant::now();
     while !done() {
@@ -40,7 +40,7 @@ fn is_tracing(ram: &Path) -> bool {
 }
 
 impl Machine {
-    /// Begun, and its kernel has started its trace unless `-S` is among the options.
+    /// Starts a machine, and waits for its kernel's trace unless `-S` is among the options.
     fn start(name: &str, append: &str, more: &[&str]) -> Machine {
         let folder = scratch(name);
         let ram = folder.join("ram");
@@ -59,7 +59,7 @@ impl Machine {
             ram,
             socket,
         };
-        // The file is there before QEMU listens.
+        // The file exists before QEMU listens.
         wait_until(|| UnixStream::connect(&machine.socket).is_ok());
         machine.ask("query-status");
         if !more.contains(&"-S") {
@@ -88,7 +88,7 @@ impl Machine {
         command
     }
 
-    /// What QEMU says to one command.
+    /// QEMU's answer to a command.
     fn ask(&self, command: &str) -> String {
         let mut monitor = BufReader::new(UnixStream::connect(&self.socket).unwrap());
         let mut answer = String::new();
@@ -114,7 +114,7 @@ impl Machine {
             .sum()
     }
 
-    /// Until it has made so many more: on a busy host it may stand still for a while.
+    /// Waits for this many further calls: on a busy host the machine may be stopped for a while.
     fn goes_on(&self, calls: u64) {
         let before = self.calls();
         wait_until(|| self.calls() >= before + calls);
@@ -146,7 +146,7 @@ fn interrupted(child: Child, code: i32) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// By hart: events in the trace, and those that it says were lost.
+/// By hart: the events in the trace plus the reported losses.
 fn accounted(trace: &Path) -> Vec<u64> {
     let mut harts = vec![0; 4];
     for item in Trace::open(trace).unwrap().events() {
@@ -201,7 +201,7 @@ fn a_machine_that_runs_is_read_and_runs_on() {
     );
     assert!(machine.runs());
     babeltrace::compare(&machine.folder.join("interrupt"));
-    // It stands still for a copy, and runs on.
+    // The machine is stopped for a copy, and resumes.
     let text = said(&mut machine.attach_by_socket("copy", &["--snapshot"]), 0);
     assert!(
         text.contains("the machine was stopped while its memory was copied, and resumed; "),
@@ -218,7 +218,8 @@ fn a_machine_that_ends_leaves_a_trace_of_all_there_was() {
     let mut machine = Machine::start("attach-off", append, &[]);
     let text = said(&mut machine.attach_by_socket("trace", &[]), 0);
     machine.qemu.wait().unwrap();
-    // First its session ends, then the machine says so, then it is gone: whichever is seen.
+    // The session ends first, then QEMU reports the machine's end, then its process ends; any of
+    // these may be noticed.
     let endings = [
         "the kernel has stopped its session; ",
         "the machine powered off; ",
@@ -235,7 +236,7 @@ fn a_machine_that_ends_leaves_a_trace_of_all_there_was() {
         "every event is there or counted"
     );
     babeltrace::compare(&machine.folder.join("trace"));
-    // Nobody runs in the file any more.
+    // No machine runs in the file anymore.
     let text = said(&mut machine.attach("nobody", &[]), 3);
     assert!(
         text.contains("no process on this host has") && text.contains("kymo recover"),
@@ -243,7 +244,7 @@ fn a_machine_that_ends_leaves_a_trace_of_all_there_was() {
     );
     assert!(!machine.folder.join("nobody").exists());
 
-    // It is killed: the file's users are gone, and the socket is closed.
+    // The machine is killed: no process has the file mapped, and the socket is closed.
     for by_socket in [false, true] {
         let mut machine = Machine::start("attach-kill", ENDLESS, &[]);
         let mut command = if by_socket {
@@ -262,7 +263,7 @@ fn a_machine_that_ends_leaves_a_trace_of_all_there_was() {
             "{text}"
         );
         babeltrace::compare(&trace);
-        // A call may have written its record and not yet been counted, in the thread and in the
+        // A call may have written its record without being counted yet, in the thread and in the
         // interrupt on top of it.
         let ledger = ledger::read(&machine.ram, &hello(), 4);
         for (hart, (found, ledger)) in accounted(&trace).into_iter().zip(&ledger).enumerate() {
@@ -317,7 +318,7 @@ fn it_waits_for_a_kernel_that_has_not_started_its_trace() {
 fn a_session_that_waits_for_a_host_is_emptied_by_one_at_a_time() {
     let append = "kymo=discard,reader=host work=markers events=1000000000 packets=16";
     let mut machine = Machine::start("attach-host", append, &[]);
-    // Behind the first, a second one only looks.
+    // While the first one frees packets, a second one only reads.
     let child = machine
         .attach("first", &[])
         .stderr(Stdio::piped())
@@ -331,7 +332,7 @@ fn a_session_that_waits_for_a_host_is_emptied_by_one_at_a_time() {
     );
     let text = interrupted(child, 0);
     assert!(!text.contains("without emptying"), "{text}");
-    // What came after the rings were full for the first time is there: they were emptied.
+    // The trace has events from after the rings were first full, so they were emptied.
     let newest = |out: &str| {
         let markers = Trace::open(&machine.folder.join(out))
             .unwrap()
@@ -345,7 +346,7 @@ fn a_session_that_waits_for_a_host_is_emptied_by_one_at_a_time() {
         markers.max().unwrap()
     };
     let first = newest("first");
-    // Whoever comes then takes over.
+    // The next one takes over.
     let child = machine
         .attach("third", &[])
         .stderr(Stdio::piped())
@@ -356,7 +357,7 @@ fn a_session_that_waits_for_a_host_is_emptied_by_one_at_a_time() {
     let text = interrupted(child, 0);
     assert!(!text.contains("without emptying"), "{text}");
     assert!(newest("third") > first, "the rings are emptied again");
-    // It would be in the way of what follows.
+    // It would interfere with the following part.
     machine.qemu.kill().unwrap();
     for out in ["first", "second", "third"] {
         babeltrace::compare(&machine.folder.join(out));
@@ -399,7 +400,7 @@ fn a_session_that_was_stopped_is_taken_whole() {
         text.contains("the kernel has stopped its session; ") && text.contains("none lost"),
         "{text}"
     );
-    // And what Kymo itself says of the session.
+    // Including Kymo's own events about the session.
     assert!(babeltrace::compare(&folder.join("trace")).0 >= 3030);
 }
 
@@ -455,11 +456,11 @@ fn memory_that_cannot_be_seen_is_copied_or_refused() {
     assert!(babeltrace::compare(&folder.join("copy")).0 > 1000);
     machine.kill().unwrap();
     machine.wait().unwrap();
-    // And nobody listens any more.
+    // Nothing listens anymore.
     assert!(said(&mut attach("gone", &[]), 4).contains("cannot connect to"));
     fs::remove_file(&socket).unwrap();
 
-    // Somebody who is not QEMU.
+    // A server that is not QEMU.
     let listener = UnixListener::bind(&socket).unwrap();
     let greeter = std::thread::spawn(move || {
         listener

@@ -1,5 +1,5 @@
-//! What an event costs, counted in the machine code of one out-of-line function an event
-//! (`kernels/probes`), and again by QEMU's plugin while it runs; held against `budgets.toml`.
+//! The cost of an event, counted in the machine code of one out-of-line function per event
+//! (`kernels/probes`), and by the QEMU plugin at run time; compared with `budgets.toml`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use object::{Object, ObjectSymbol};
 use serde_json::Value;
 
 kymo::event! {
-    /// As in `kernels/probes`.
+    /// The event of `kernels/probes`.
     #[id(21)]
     struct TwoFields { a: u32, b: u32 }
 }
@@ -32,7 +32,7 @@ struct Budget {
     off: usize,
 }
 
-/// An architecture that there are probes for.
+/// An architecture with probes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arch {
     Riscv64,
@@ -41,7 +41,7 @@ enum Arch {
 }
 
 impl Arch {
-    /// Whether its probes can be built here: RISC-V everywhere, x86-64 on such a machine.
+    /// Whether its probes can be built here: RISC-V everywhere, x86-64 only on x86-64.
     fn is_here(self) -> bool {
         self != Arch::X86_64 || cfg!(target_arch = "x86_64")
     }
@@ -93,7 +93,7 @@ impl Instruction {
         self.text.split_whitespace().next().unwrap()
     }
 
-    /// Where a conditional branch leads.
+    /// Target of a conditional branch.
     fn target(&self) -> Option<u64> {
         let operands = self.text.split_whitespace().nth(1)?;
         let target = u64::from_str_radix(operands.rsplit(',').next()?, 16).ok()?;
@@ -101,7 +101,7 @@ impl Instruction {
         self.mnemonic().starts_with(['b', 'j']).then_some(target)
     }
 
-    /// How often it loads and stores.
+    /// Numbers of its loads and stores.
     fn memory(&self, arch: Arch) -> (usize, usize) {
         if arch != Arch::X86_64 {
             let loads = self.is_one_of(&["lb", "lbu", "lh", "lhu", "lw", "lwu", "ld"]);
@@ -116,7 +116,7 @@ impl Instruction {
         if !touches || self.mnemonic() == "lea" {
             return (0, 0);
         }
-        // The last operand is the one that is written, but for a comparison.
+        // The last operand is written, except by a comparison.
         let writes = operands.ends_with(')') && !self.mnemonic().starts_with("cmp")
             || self.mnemonic() == "cmpxchg";
         let reads = !writes || !self.mnemonic().starts_with("mov");
@@ -176,7 +176,7 @@ fn hot_path(arch: Arch, symbol: &str) -> Vec<Instruction> {
         let end = instruction.mnemonic() == "ret";
         path.push(instruction);
         if end {
-            // The one branch back that is allowed takes the compare-and-swap that failed again.
+            // The only branch back that is allowed retries a failed compare-and-swap.
             let retry = path
                 .windows(2)
                 .find(|pair| pair[0].mnemonic() == "cmpxchg")
@@ -200,13 +200,13 @@ fn listing(path: &[Instruction]) -> String {
         .collect()
 }
 
-/// Holds a path against its budget; the answer has the code.
+/// Compares a path with its budget; the result includes the code.
 fn check(budget: &Budget, path: &[Instruction]) -> Result<String, String> {
     let memory = path
         .iter()
         .map(|instruction| instruction.memory(budget.arch));
     let (loads, stores) = memory.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    // Off: everything up to the first branch, and the `ret` that it leads to.
+    // Switched off: everything up to the first branch, and the `ret` to which it leads.
     let branch = path
         .iter()
         .position(|instruction| instruction.target().is_some())
@@ -247,7 +247,7 @@ fn every_event_keeps_to_its_budget() {
     }
 }
 
-/// The counting itself: one instruction more than an event takes must exceed its budget.
+/// Tests the counting itself: one additional instruction must exceed the budget.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn one_instruction_more_is_noticed() {
@@ -272,7 +272,7 @@ fn one_instruction_more_is_noticed() {
         )
         .is_err()
     );
-    // And a path that is too short to be one is a measuring error.
+    // A path that is too short is a measurement error.
     assert!(path.len() >= 15, "{}", listing(&path));
 }
 
@@ -290,11 +290,11 @@ fn records_take_the_bytes_of_their_budget() {
     }
 }
 
-/// How many calls had which count, of instructions, loads and stores.
+/// Histograms of instructions, loads and stores per call.
 type Histograms = [BTreeMap<u64, u64>; 3];
 
-/// What the plugin counts while `kernels/probes/src/measure.rs` runs: of five calls of each probe,
-/// four record and one is switched off. By probe.
+/// The plugin's counts for `kernels/probes/src/measure.rs`, by probe: of five calls of each probe,
+/// four record and one is switched off.
 fn measured(arch: Arch, folder: &Path) -> BTreeMap<String, Histograms> {
     let program = built(match arch {
         Arch::Riscv64 => "KYMO_MEASURE_RISCV64",
@@ -374,12 +374,12 @@ fn median(histogram: &BTreeMap<u64, u64>) -> u64 {
     *middle.expect("it was called").0
 }
 
-/// Holds what was measured against the budget: not below it either, as the machine code is the
-/// same.
+/// Compares the measurement with the budget. It must not be below it either, as the machine code is
+/// the same.
 fn check_measured(budget: &Budget, histograms: &Histograms) -> Result<String, String> {
     let [instructions, loads, stores] = histograms;
     let calls: u64 = instructions.values().sum();
-    // x86's `ret` loads where it returns to, which the machine code does not show.
+    // x86's `ret` loads the return address, which the machine code does not show.
     let returns = usize::from(budget.arch == Arch::X86_64);
     let off = instructions.get(&(budget.off as u64)).copied().unwrap_or(0);
     let figures = [
@@ -425,7 +425,7 @@ fn every_event_keeps_to_its_budget_while_it_runs() {
     }
 }
 
-/// As above, while it runs.
+/// One additional instruction must also be detected at run time.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn one_instruction_more_is_noticed_while_it_runs() {
@@ -446,8 +446,7 @@ fn one_instruction_more_is_noticed_while_it_runs() {
         )),
         "{text}"
     );
-    // In either place: with the right budget, the calls that are switched off are one too long,
-    // too.
+    // Even with the right budget, the calls that are switched off are one instruction too long.
     let text = check_measured(
         &Budget {
             instructions: budget.instructions + 1,

@@ -1,5 +1,5 @@
-//! `kernels/demo`, recorded live: the trace has each operation that the kernel counted, hart by
-//! hart and event by event, and what it says fits together.
+//! `kernels/demo`, recorded live: the trace has every operation that the kernel counted, hart by
+//! hart and event by event, and is consistent.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,29 +19,28 @@ const UART: u64 = 26;
 /// System calls.
 const GETPID: u64 = 1;
 const EXEC: u64 = 6;
-/// Where processes map memory.
+/// Address range of the heap.
 const HEAP: std::ops::Range<u64> = 0x5000_0000..0x5400_0000;
 
-/// The state that a trace is replayed into, hart by hart and thread by thread.
+/// The state into which a trace is replayed, by hart and by thread.
 #[derive(Default)]
 struct Machine {
-    /// By hart: the thread that runs, the interrupts that are handled, whether the scheduler is
-    /// looking.
+    /// By hart: the running thread, the active interrupts, whether the scheduler is active.
     running: Vec<u64>,
     handled: Vec<Vec<u64>>,
     looking: Vec<bool>,
-    /// By thread: the lock that it waits for, and those that it has. Semaphores have no owner.
+    /// By thread: the lock for which it waits, and those that it holds. Semaphores have no owner.
     waits: BTreeMap<u64, u64>,
     has: BTreeSet<(u64, u64)>,
     spins: BTreeSet<u64>,
-    /// By thread: the system call that it is in.
+    /// By thread: its current system call.
     calls: BTreeMap<u64, u64>,
     /// Harts that the device has interrupted.
     interrupted: BTreeSet<usize>,
     created: BTreeSet<u64>,
     ended: BTreeSet<u64>,
     prio: BTreeMap<u64, i64>,
-    /// Of what is looked for, how much was seen.
+    /// Counts of the expected situations.
     seen: BTreeMap<&'static str, u64>,
 }
 
@@ -123,7 +122,7 @@ impl Machine {
             }
             "lock_wait" => {
                 assert_eq!(self.waits.insert(tid, number("lock")), None, "{event:?}");
-                // What it waits for is not its own.
+                // A thread does not wait for its own lock.
                 assert!(number("owner_tid") != tid, "{event:?}");
             }
             "lock_acquired" => {
@@ -230,8 +229,8 @@ impl Machine {
     }
 }
 
-/// Records a workload, and holds the trace against the kernel's ledger and babeltrace2. Gives what
-/// was seen in it.
+/// Records a workload, and compares the trace with the kernel's ledger and babeltrace2. Returns the
+/// counts of the expected situations.
 fn account(name: &str, workload: &str, harts: usize, more: &[&str]) -> BTreeMap<&'static str, u64> {
     let out = scratch(name).join("trace");
     let demo = built("KYMO_DEMO");
@@ -260,7 +259,7 @@ fn account(name: &str, workload: &str, harts: usize, more: &[&str]) -> BTreeMap<
     for item in Trace::open(&out).unwrap().events() {
         match item.unwrap() {
             Item::Event(event) => {
-                // What the library tells of itself is no operation of the kernel's.
+                // The library's own events are not operations of the kernel.
                 if is_the_librarys(&event) {
                     told.push(
                         event
@@ -287,7 +286,7 @@ fn account(name: &str, workload: &str, harts: usize, more: &[&str]) -> BTreeMap<
     }
     let (events, losses) = babeltrace::compare(&out);
     assert!(losses.is_empty(), "{name}: {losses:?}");
-    // None of the rules that every kernel's events keep is broken.
+    // No general rule is violated.
     run(&mut kymo(["check".as_ref(), out.as_os_str()]), 0);
     let counted = counts.iter().flat_map(Counts::values).sum::<u64>();
     assert_eq!(
@@ -338,7 +337,7 @@ fn threads_take_turns() {
             "ended",
             "idle",
         ];
-        // With one hart nobody is suspended while it runs: who suspends runs itself.
+        // With one hart no thread is suspended while it runs, as the suspending thread runs itself.
         let expected = all
             .into_iter()
             .filter(|&reason| reason != "suspended" || harts > 1);
@@ -373,11 +372,11 @@ fn processes_do_what_their_programs_say() {
             &[],
         );
         let expected = [
-            // Of `calls`, twice from the start, once as a child, once by `exec`.
+            // `calls` runs twice from the start, once as a child, and once by `exec`.
             ("getpid", 200 + 200 + 50 + 50),
-            // Each of these asks at its end for what there is not.
+            // Each of these ends with a call that fails.
             ("failed calls", 4),
-            // Of `touch`, twice from the start, once as a child.
+            // `touch` runs twice from the start and once as a child.
             ("heap faults", 1000 + 200 + 40),
             // 5 from the start, 6 children, one `exec`.
             ("programs begun", 12),
@@ -398,7 +397,7 @@ fn processes_send_each_other_messages_and_bytes() {
     for harts in [1, 4] {
         let seen = account(&format!("demo-ipc-{harts}"), "ipc rounds=200", harts, &[]);
         let count = |what: &str| seen.get(what).copied().unwrap_or(0);
-        // The client's, the server's answers, and those that nobody answers.
+        // The client's messages, the server's answers, and messages without an answer.
         assert_eq!(
             count("sent fast") + count("sent slow"),
             600,

@@ -1,5 +1,4 @@
-//! What users do wrong, and what files hold that should not: one sentence that says what to do, the
-//! exit code of the table, no panic.
+//! User errors and invalid files: one message with advice, the documented exit code, no panic.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::OsStr;
@@ -9,7 +8,7 @@ use std::path::Path;
 use kymo::ring::layout::{HEADER_WORDS, Header};
 use kymo_e2e::{Random, hello, kymo, record, run, scratch};
 
-/// Runs it, expects the code, and gives the sentence.
+/// Runs the command, expects the exit code, and returns the message.
 fn refused<S: AsRef<OsStr>>(code: i32, arguments: impl IntoIterator<Item = S>) -> String {
     let output = run(&mut kymo(arguments), code);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -21,7 +20,7 @@ fn refused<S: AsRef<OsStr>>(code: i32, arguments: impl IntoIterator<Item = S>) -
     text
 }
 
-/// A trace with its memory, made once.
+/// A trace with its memory, recorded once.
 fn recorded(name: &str) -> std::path::PathBuf {
     let out = scratch(name).join("trace");
     record(&out, "events=20000 packets=32", &["--keep-ram"]);
@@ -111,7 +110,7 @@ fn kernels_that_cannot_be_run_or_do_not_trace() {
         )
         .contains("ELF")
     );
-    // A kernel that refuses its command line, and one that never gets that far.
+    // A kernel that refuses its command line, and one that never starts a trace.
     for (words, part) in [
         ("kymo=sideways", "sideways"),
         ("kymo=events=irq_*:sched_swich", "sched_swich"),
@@ -207,8 +206,7 @@ fn memory_that_holds_no_region_or_a_bad_one() {
     let mut metadata = ram.clone();
     metadata[at + found.header.metadata_offset as usize + 50] ^= 1;
     assert!(recover(&metadata, "metadata", 3).contains("metadata"));
-    // A stale copy, and an older session, beside the real region: the real one is taken. Alone, a
-    // copy is refused.
+    // Beside a stale copy and an older session, the real region is used. A copy alone is refused.
     let mut copies = ram.clone();
     let region = ram[at..at + found.header.total_size as usize].to_vec();
     let elsewhere = 100 << 20;
@@ -217,7 +215,7 @@ fn memory_that_holds_no_region_or_a_bad_one() {
     copies[at..at + 4096].fill(0);
     let text = recover(&copies, "copy", 3);
     assert!(text.contains("copy") && text.contains("--base"), "{text}");
-    // Any other damage: a trace or a sentence, and no panic.
+    // Any other damage gives a trace or a message, and no panic.
     let mut random = Random(11);
     for _ in 0..20 {
         let mut damaged = ram.clone();
@@ -242,13 +240,13 @@ fn memory_that_holds_no_region_or_a_bad_one() {
     }
 }
 
-/// A disk that is full, or a quota: what was written is whole packets, and opens.
+/// On a full disk or at a quota, the output consists of whole packets and can be opened.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_disk_that_fills_up() {
     let trace = recorded("full-disk");
     let out = trace.parent().unwrap().join("out");
-    // 512-byte blocks: the third page of a file does not fit in whole.
+    // The limit is in 512-byte blocks: the third page of a file does not fit.
     let script = "trap '' XFSZ; ulimit -f 17; exec \"$0\" recover \"$1\" --out \"$2\"";
     let mut command = std::process::Command::new("sh");
     command

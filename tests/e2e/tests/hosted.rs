@@ -1,5 +1,5 @@
-//! A user-space program that records itself: every kind of field, several threads, a reader while
-//! they write, more threads than rings.
+//! A user-space program that records itself: every kind of field, several threads, a live reader,
+//! more threads than rings.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -73,7 +73,7 @@ fn everything(seed: i64) {
         } else {
             "short"
         }),
-        // Never empty: babeltrace2 2.0.4 shows an empty text as the one before it.
+        // Never empty: babeltrace2 2.0.4 prints an empty text as the previous one.
         path: Text::new(if seed % 4 == 3 {
             "x"
         } else {
@@ -95,7 +95,7 @@ fn a_program_records_itself() {
         overflow: Overflow::Overwrite,
     };
 
-    // While they write, a reader follows; what it is too slow for is counted.
+    // A reader follows the writers; events for which it is too slow are counted.
     let session = kymo_hosted::start(&options, &VOCABULARY).unwrap();
     let (live, out) = (session.live(), folder.join("live"));
     let mut writer = session.writer(&out).unwrap();
@@ -136,7 +136,7 @@ fn a_program_records_itself() {
     assert!(session.stop().is_err(), "it is stopped");
     trace!(Nothing {}); // Off: goes nowhere.
 
-    // Every kind of field, as babeltrace2 sees it too, in the same rings.
+    // Every kind of field, also read by babeltrace2, in the same rings.
     let session = kymo_hosted::start(&options, &VOCABULARY).unwrap();
     assert!(
         kymo_hosted::start(&options, &VOCABULARY).is_err(),
@@ -241,7 +241,7 @@ fn a_program_records_itself() {
     ];
     assert_eq!(found, expected);
 
-    // More threads than rings: all at once, so that none can give its ring to another.
+    // More threads than rings, all in parallel, so that no ring is reused.
     let session = kymo_hosted::start(&options, &VOCABULARY).unwrap();
     let barrier = std::sync::Barrier::new(7);
     std::thread::scope(|scope| {
@@ -263,7 +263,7 @@ fn a_program_records_itself() {
     let out = folder.join("crowd");
     let summary = session.save(&out).unwrap();
     assert_eq!(summary.events() + summary.lost(), 14);
-    // This test's own thread holds one of the four rings.
+    // The test's own thread holds one of the four rings.
     assert_eq!(summary.lost(), 8, "four threads found no ring: {summary:?}");
     babeltrace::compare(&out);
     assert!(

@@ -1,4 +1,4 @@
-//! The same machine's memory in every form that `kymo recover` takes: RAM file, raw dump, ELF core.
+//! One machine's memory in every form that `kymo recover` supports: RAM file, raw dump, ELF core.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
             path(&core)
         ),
     );
-    // A piece of the memory, from an unaligned address on.
+    // A part of the memory, from an unaligned address.
     let (base, size) = (0x8010_0000u64, 100u64 << 20);
     command(
         &mut monitor,
@@ -120,7 +120,7 @@ fn a_ram_file_a_raw_dump_and_an_elf_core_give_the_same_trace() {
         files(&from_ram) == files(&from_raw),
         "the raw dump gives the same files"
     );
-    // A base that is wrong makes a copy of the region, and nobody's base is 0x80100000 by itself.
+    // With a wrong base the region looks like a copy, and 0x80100000 is not a default base.
     assert!(
         recover(&raw, "wrong", &["--base", "0x80000000"], 3)
             .1

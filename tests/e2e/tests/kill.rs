@@ -13,7 +13,7 @@ use kymo_capture::qemu::{Launch, Qemu};
 use kymo_ctf::{Item, Trace};
 use kymo_e2e::{Random, babeltrace, hello, kymo, ledger, record, run, scratch, seed};
 
-/// How often: 10, or `KYMO_KILLS` (the long form).
+/// Number of kills: 10, or `KYMO_KILLS` (the long form).
 fn kills() -> u32 {
     std::env::var("KYMO_KILLS").map_or(10, |text| text.parse().expect("KYMO_KILLS is a number"))
 }
@@ -22,7 +22,7 @@ fn find(ram: &Path) -> Result<locate::Found, locate::Error> {
     locate::region(ram, &locate::segments(ram, None)?)
 }
 
-/// These machines may be slow; they are not dead.
+/// The limit is generous, as the host may be slow.
 fn wait_until(done: impl Fn() -> bool) {
     let began = Instant::now();
     while !done() {
@@ -37,8 +37,8 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
     let mut random = Random(seed());
     let folder = scratch("kill-qemu");
     let (mut alive, mut total) = (0, 0);
-    // Of the threads on harts with roomy rings, and of those that were switched to and away again in
-    // what is left of a ring: those without a marker, and all.
+    // Numbers without a marker, and in total, of the threads on harts with roomy rings, and of
+    // those that were switched to and away again within the rest of a ring.
     let (mut absent, mut hasty) = ((0, 0), (0, 0));
     for turn in 0..kills() {
         let ram = folder.join("ram");
@@ -47,8 +47,8 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         } else {
             "markers"
         };
-        // Half of the rings are so large that they hold many turns of both of a hart's threads,
-        // half are lapped all the time.
+        // Half of the rings hold many turns of both of a hart's threads, half are lapped
+        // constantly.
         let roomy = turn % 2 == 0;
         let (packets, packet_size) = if roomy {
             (256, 4096)
@@ -61,7 +61,7 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         );
         let launch = Launch::kernel(&hello(), 4, Some(&append), &ram).unwrap();
         let mut machine = Qemu::spawn(&launch, Stdio::null()).unwrap();
-        // Some of the kills come before the trace has begun or while it begins.
+        // Some kills come before the trace begins or while it begins.
         if random.below(5) > 0 {
             wait_until(|| find(&ram).is_ok());
         }
@@ -88,7 +88,7 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         let (_, losses) = babeltrace::compare(&out);
         let mut last = BTreeMap::<u64, u64>::new();
         let mut in_trace = [0u64; 4];
-        // The thread that a hart's newest switch was to, and those that earlier ones were to.
+        // The target of a hart's newest switch, and those of earlier ones.
         let (mut newest_switch, mut switched_to) = ([None; 4], BTreeSet::new());
         for item in Trace::open(&out).unwrap().events() {
             if let Item::Event(event) = item.unwrap() {
@@ -116,20 +116,18 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
             for (thread, &returned) in ledger.last.iter().enumerate() {
                 let tid = 2 * hart as u64 + thread as u64 + 1;
                 let newest = last.get(&tid).copied();
-                // A thread may have been off the CPU for longer than the ring holds: then that was
-                // lapped.
+                // A thread may have been off the CPU for longer than the ring reaches back.
                 assert!(
                     newest.is_some() || lost > 0 || returned == 0,
                     "turn {turn}, thread {tid} has no marker; {append}"
                 );
-                // On a host so busy that it holds the guest up, the next tick may be due as soon as
-                // a thread runs, which is then switched away from before its first marker.
+                // If a busy host delays the guest, the next tick may be due as soon as a thread
+                // runs, which is then switched out before its first marker.
                 if switched_to.contains(&tid) {
                     hasty.0 += u64::from(newest.is_none());
                     hasty.1 += 1;
                 }
-                // In a roomy ring that takes a host which was so busy that it forgot the guest's
-                // timer meanwhile.
+                // In a roomy ring this only happens if a busy host missed the guest's timer.
                 if roomy && returned > 0 {
                     absent.0 += u64::from(newest.is_none());
                     absent.1 += 1;
@@ -142,7 +140,7 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
                     );
                 }
             }
-            // Of a hart's two threads, the one that ran last must be there.
+            // Of a hart's two threads, the one that last ran must be in the trace.
             if ledger.marker > 0 {
                 assert!(
                     (1..3).any(|thread| last.contains_key(&(2 * hart as u64 + thread))),
@@ -150,8 +148,8 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
                 );
             }
             let accounted = in_trace[hart] + lost;
-            // A call may have written its record and not yet been counted, in the thread and in the
-            // interrupt on top of it.
+            // A call may have written its record without being counted yet, in the thread and in
+            // the interrupt on top of it.
             assert!(
                 (ledger.events()..=ledger.events() + 2).contains(&accounted),
                 "turn {turn}, hart {hart}: {accounted} of {}; {append}",
@@ -200,7 +198,7 @@ fn kill_the_recorder_and_the_trace_opens() {
         if random.below(5) > 0 {
             wait_until(|| out.join("events_3").exists());
         }
-        // Half of them have written more than the first, empty page, however slow the host is.
+        // Half of them have written more than the first, empty page, even on a slow host.
         if turn % 2 == 0 {
             wait_until(|| fs::metadata(out.join("events_3")).is_ok_and(|meta| meta.len() > 4096));
         }
@@ -261,7 +259,7 @@ fn the_time_limit_ends_the_machine_and_the_trace_is_complete() {
             .output()
             .unwrap()
     };
-    // A busy host may take longer than that to start the machine.
+    // A busy host may take longer to start the machine.
     let output = Some(record_for("6"))
         .filter(|output| output.status.code() != Some(3))
         .unwrap_or_else(|| record_for("60"));
@@ -272,7 +270,7 @@ fn the_time_limit_ends_the_machine_and_the_trace_is_complete() {
     );
     assert!(babeltrace::compare(&out).0 > 1000);
     assert!(!out.join(".ram").exists());
-    // And a recording that is not disturbed leaves no memory behind either.
+    // A completed recording leaves no memory file behind either.
     let out = scratch("no-ram").join("trace");
     record(&out, "events=1000", &[]);
     assert!(!out.join(".ram").exists());

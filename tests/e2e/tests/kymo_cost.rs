@@ -1,5 +1,5 @@
-//! `kymo cost`: the plugin's counts equal the trace's and the budgets', and every wrong input gets
-//! its sentence.
+//! `kymo cost`: the plugin's counts equal the trace's and the budgets', and every invalid input
+//! gives a message.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::OsStr;
@@ -36,8 +36,8 @@ fn number(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Every event's calls are the trace's events, and the sum of its sites' calls. Gives the number of
-/// events.
+/// Checks that every event's calls equal the trace's events, and the sum of its sites' calls.
+/// Returns the number of events.
 fn agrees(report: &Value) -> u64 {
     assert_eq!(report["agrees"], true, "{report}");
     assert_eq!(number(&report["lost"]), 0);
@@ -76,7 +76,7 @@ fn every_events_calls_are_the_events_of_the_trace() {
         (16, 8)
     );
     assert_eq!(*bytes("thread_name"), Value::Null, "it varies");
-    // The hot path where it was inlined, and the slow path behind it.
+    // The inlined hot path, and the slow path.
     let sites = report["sites"].as_array().unwrap();
     let marker = sites.iter().find(|site| site["event"] == "marker").unwrap();
     assert_eq!(marker["inlined_in"], "hello::sched::thread");
@@ -102,7 +102,7 @@ fn every_events_calls_are_the_events_of_the_trace() {
 fn four_cpus_at_once_are_counted_exactly() {
     let report = json(&hello(), &[&APPEND[..], &["--parallel"]].concat());
     assert!(agrees(&report) >= 40_000);
-    // Interrupts hit inside of what is counted; the calls stay whole.
+    // Interrupts occur inside the counted code; calls are still counted correctly.
     let marker = report["sites"]
         .as_array()
         .unwrap()
@@ -118,8 +118,7 @@ fn four_cpus_at_once_are_counted_exactly() {
     );
 }
 
-/// Interrupts, and on x86-64 NMIs, that record inside of writers: every call is still one event,
-/// and its own.
+/// Interrupts, and NMIs on x86-64, record inside writers: every call is still exactly one event.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn nested_calls_are_told_apart() {
@@ -134,9 +133,9 @@ fn nested_calls_are_told_apart() {
             sites.filter(|site| site["kind"] == "event" && number(&site["recorded_calls"]) > 0)
         {
             let instructions = &site["per_call"]["instructions"];
-            // No call has the instructions of another: at most, a compare-and-swap is retried, seldom twice.
-            // How often depends on when interrupts come, so it is the few paths there are that are
-            // looked at: nested calls that were mixed up would give many sums.
+            // No call has instructions of another: at most, a compare-and-swap is retried, seldom
+            // twice. The number of retries depends on the interrupts, so check that there are few
+            // distinct counts: mixed-up nested calls would give many.
             let (median, max) = (
                 number(&instructions["median"]),
                 number(&instructions["max"]),
@@ -200,7 +199,7 @@ fn functions_and_ranges() {
         .unwrap();
     assert_eq!(switch.size(), 0, "assembly says no sizes");
     let start = switch.address();
-    // Not the whole of it: the range on the command line counts.
+    // A part of the function: the range on the command line applies.
     let range = format!("{start:#x}..{:#x}", start + 60);
     let report = json(
         &hello(),
@@ -234,7 +233,7 @@ fn functions_and_ranges() {
     assert_eq!(report["events"].as_array().unwrap().len(), 0);
 }
 
-/// Where the functions are out of line, the numbers are the budget's. This kernel has no DWARF: its
+/// For out-of-line functions, the numbers equal the budget's. This kernel has no DWARF, so its
 /// functions are found by their symbols.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
@@ -271,7 +270,7 @@ fn a_function_costs_its_budget() {
     );
 }
 
-/// Runs it, expects the code, and gives the sentence.
+/// Runs the command, expects the exit code, and returns the message.
 fn refused(code: i32, kernel: &Path, more: &[&str]) -> String {
     let mut command = kymo([OsStr::new("cost"), kernel.as_os_str()]);
     let output = run(command.args(more), code);
@@ -359,7 +358,7 @@ fn what_cannot_be_counted_is_said_in_one_sentence() {
         refused(3, &stripped, &["--symbol", "x"]).contains("without DWARF"),
         "{sentence}"
     );
-    // QEMU is not there.
+    // QEMU is not installed.
     let mut command = kymo([OsStr::new("cost"), hello.as_os_str()]);
     let output = run(command.env("PATH", &folder), 4);
     let sentence = String::from_utf8(output.stderr).unwrap();
@@ -369,7 +368,7 @@ fn what_cannot_be_counted_is_said_in_one_sentence() {
     );
 }
 
-/// DWARF that is cut or overwritten: figures or a sentence, and no panic.
+/// Truncated or overwritten DWARF gives figures or a message, and no panic.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn damaged_kernels() {
@@ -382,14 +381,14 @@ fn damaged_kernels() {
         if turn < 6 {
             bytes.truncate(image.len() * (turn + 1) / 8);
         } else {
-            // Behind the code: symbols and DWARF.
+            // Damage the part after the code: symbols and DWARF.
             for _ in 0..200 {
                 bytes[0x10000 + random.below(image.len() as u64 - 0x10000) as usize] =
                     random.below(256) as u8;
             }
         }
         fs::write(&damaged, bytes).unwrap();
-        // It does not come to running: there is no such plugin.
+        // Nothing is run, as there is no such plugin.
         let mut command = kymo([OsStr::new("cost"), damaged.as_os_str()]);
         let output = command.args(["--plugin", "none.so"]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
@@ -400,7 +399,7 @@ fn damaged_kernels() {
     }
 }
 
-/// A machine that does not end by itself is ended, and what was counted up to then is reported.
+/// A machine that does not end by itself is ended, and the counts so far are reported.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_time_limit_ends_the_machine_and_leaves_the_figures() {

@@ -1,5 +1,5 @@
-//! What a kernel prints of its own trace, on a serial line and nothing else: held against the trace
-//! that the host finds in its memory.
+//! The kernel's own printout of its trace on a serial line, compared with the trace that the host
+//! reads from its memory.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
@@ -8,8 +8,8 @@ use std::process::Command;
 use kymo_ctf::{Item, Trace};
 use kymo_e2e::{hello, kymo, run, scratch};
 
-/// Runs the kernel on four harts, to this exit code. Gives the lines behind the header of its dump,
-/// and those that the host makes of its memory.
+/// Runs the kernel on four harts, to this exit code. Returns the header and lines of its dump, and
+/// the lines that the host derives from its memory.
 fn run_hello(name: &str, append: &str, code: i32) -> (String, Vec<String>, Vec<String>) {
     let folder = scratch(name);
     let ram = folder.join("ram");
@@ -53,7 +53,7 @@ fn run_hello(name: &str, append: &str, code: i32) -> (String, Vec<String>, Vec<S
     (header, lines.collect(), by_the_host(&out))
 }
 
-/// Every event of a trace as far as it is the same on both sides: time, CPU, name.
+/// The events of a trace, reduced to what both sides print: time, CPU, name.
 fn by_the_host(trace: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for item in Trace::open(trace).unwrap().events() {
@@ -80,7 +80,7 @@ fn by_the_host(trace: &Path) -> Vec<String> {
     lines
 }
 
-/// An event in a line that the kernel printed: seconds with seven digits are ticks of its clock.
+/// An event of a line that the kernel printed: seconds with seven digits are ticks of its clock.
 fn as_the_host_has_it(line: &str) -> String {
     let (time, rest) = line.trim().split_once(' ').unwrap();
     let (seconds, fraction) = time.split_once('.').unwrap();
@@ -97,7 +97,7 @@ fn as_the_host_has_it(line: &str) -> String {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_newest_records_at_the_end() {
-    // Rings that are overwritten; all of them, and the newest of them.
+    // Rings that are overwritten: all records, and the newest ones.
     let (header, lines, host) = run_hello(
         "dump-all",
         "events=4000 packets=4 packet_size=512 dump=100000",
@@ -116,7 +116,7 @@ fn the_newest_records_at_the_end() {
         .collect();
     let time = |line: &String| line.split(' ').next().unwrap().parse::<u64>().unwrap();
     assert!(printed.is_sorted_by_key(time));
-    // Those of one tick may stand in another order.
+    // Events of the same tick may be in another order.
     let mut host = host;
     printed.sort();
     host.sort();
@@ -133,8 +133,8 @@ fn the_newest_records_at_the_end() {
     );
 }
 
-/// V-07 to V-09: each CPU's last 32 events, up to the one before the panic; the other harts go on
-/// meanwhile.
+/// V-07 to V-09: each CPU's last 32 events, up to the one before the panic; the other harts keep
+/// running.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_panic_prints_each_cpus_last_events() {
@@ -166,8 +166,8 @@ fn a_panic_prints_each_cpus_last_events() {
         .filter(|lines| lines.last().is_some_and(|line| line.ends_with(" seq=4000")))
         .count();
     assert!(panicked >= 1, "{lines:?}");
-    // That hart wrote no more; of another one, some may have been overwritten before they were
-    // printed, and then it says so.
+    // That hart wrote no more; events of other harts may have been overwritten before they were
+    // printed, which the dump reports.
     let meanwhile = lines.iter().any(|line| line.contains(" meanwhile"));
     assert!(by_cpu.iter().any(|lines| lines.len() == 32));
     assert!(

@@ -1,5 +1,5 @@
-//! `kernels/demo` records itself by its own system calls: what its program `perf` sends over a
-//! virtio serial port is the trace, and nothing but the trace.
+//! `kernels/demo` records itself by its own system calls: its program `perf` sends exactly the
+//! trace over a virtio serial port.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +16,9 @@ use kymo_ctf::{Event, Item, Trace};
 use kymo_e2e::demo::{Counts, LEDGER, RECORDED, counts, ledger, sum};
 use kymo_e2e::{babeltrace, built, kymo, run, scratch};
 
-/// What came over the port of a machine that has ended.
+/// The data received over a machine's port.
 struct Received {
-    /// Its exit code, and what it has printed.
+    /// Its exit code and output.
     code: i32,
     console: String,
     open: Option<Open>,
@@ -57,7 +57,7 @@ impl Received {
         self
     }
 
-    /// Whether it has printed this line.
+    /// Whether it printed this line.
     fn printed(&self, line: &str) -> bool {
         self.console
             .lines()
@@ -65,22 +65,22 @@ impl Received {
     }
 }
 
-/// What the host does besides taking what comes.
+/// The host's behaviour other than receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Host {
     Takes,
-    /// Asks for the end after so many bytes.
+    /// Asks the guest to stop after this many bytes.
     Stops(usize),
-    /// Takes nothing while more can come.
+    /// Receives nothing until the buffers are full.
     IsSlow,
-    /// Takes what a second sender sends behind the first.
+    /// Receives a second trace after the first.
     TakesTwo,
 }
 
 /// Runs the machine to its end.
 fn boot(name: &str, harts: usize, append: &str, host: Host) -> Received {
     let folder = scratch(name);
-    // The path of a socket is short.
+    // A socket's path must be short.
     let socket = std::env::temp_dir().join(format!("kymo-{}-{name}", std::process::id()));
     let listener = UnixListener::bind(&socket).unwrap();
     let mut command = machine(&folder, harts, append);
@@ -115,9 +115,9 @@ fn boot(name: &str, harts: usize, append: &str, host: Host) -> Received {
     received
 }
 
-/// The machine without a port.
+/// The command for the machine, without a port.
 fn machine(folder: &Path, harts: usize, append: &str) -> Command {
-    // One that does not come to its end fails.
+    // A machine that does not end fails the test.
     let mut command = Command::new("timeout");
     command.args([
         "120",
@@ -144,7 +144,7 @@ fn machine(folder: &Path, harts: usize, append: &str) -> Command {
     command
 }
 
-/// Takes frames off the line, until the other side closes it.
+/// Receives frames until the other side closes the line.
 fn receive(mut line: UnixStream, received: &mut Received, mut host: Host) {
     let (mut bytes, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     let (mut number, mut total) = (0, 0);
@@ -156,7 +156,7 @@ fn receive(mut line: UnixStream, received: &mut Received, mut host: Host) {
         }
         let len = match line.read(&mut buffer) {
             Ok(len) => len,
-            // QEMU has ended with what was sent to it unread.
+            // QEMU ended without reading what was sent to it.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
             Err(error) => panic!("{error}"),
         };
@@ -194,7 +194,7 @@ fn receive(mut line: UnixStream, received: &mut Received, mut host: Host) {
         }
         if matches!(host, Host::Stops(after) if total >= after) {
             host = Host::Takes;
-            // Something else on the line is passed over.
+            // The guest ignores other data on the line.
             line.write_all(b"KYM").unwrap();
             line.write_all(&wire::header(Kind::Stop, 0, 0, &[]))
                 .unwrap();
@@ -203,8 +203,8 @@ fn receive(mut line: UnixStream, received: &mut Received, mut host: Host) {
     assert!(bytes.is_empty(), "{} bytes that are no frame", bytes.len());
 }
 
-/// The trace that was sent has each event that the kernel counted, hart by hart, and nothing was
-/// lost; babeltrace2 reads the same.
+/// Checks that the sent trace has every event that the kernel counted, hart by hart, without
+/// losses, and that babeltrace2 reads the same.
 fn account(received: &Received, harts: usize) -> Vec<Counts> {
     let trace = received.trace();
     let (counts, lost) = counts(&trace, harts);
@@ -216,7 +216,7 @@ fn account(received: &Received, harts: usize) -> Vec<Counts> {
     {
         assert_eq!(counts, ledger, "hart {hart}: the trace, and the ledger");
     }
-    // And the totals at the end, which the library tells.
+    // And the library's totals at the end.
     assert_eq!(
         babeltrace::compare(&trace),
         (sum(&counts) + 1, BTreeMap::new())
@@ -235,7 +235,7 @@ fn events(trace: &Path) -> impl Iterator<Item = Event> {
         })
 }
 
-/// Of an event of the whole machine.
+/// Number of events of this name in the whole machine.
 fn total(counts: &[Counts], event: &str) -> u64 {
     counts.iter().filter_map(|counts| counts.get(event)).sum()
 }
@@ -259,9 +259,9 @@ fn a_workload_is_recorded_and_sent_while_it_runs() {
             })
         );
         let counts = account(&received, harts);
-        // The subject is in the trace as a whole.
+        // The whole subject is in the trace.
         assert!(total(&counts, "page_fault") > 1240);
-        // What was done before and after was counted, and not recorded.
+        // Operations before and after the session were counted, but not recorded.
         assert!(sum(&ledger(&received.ram(), LEDGER, harts)) > sum(&counts));
     }
 }
@@ -269,7 +269,7 @@ fn a_workload_is_recorded_and_sent_while_it_runs() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn rings_that_are_too_small_are_read_many_times_and_every_loss_is_told() {
-    // Four packets of 512 bytes: full again long before the next look at them.
+    // Four packets of 512 bytes are full again long before the next poll.
     let received = boot(
         "perf-small",
         2,
@@ -297,7 +297,7 @@ fn rings_that_are_too_small_are_read_many_times_and_every_loss_is_told() {
     assert!(bytes > 4 * 2 * 4 * 512, "{bytes} bytes");
 }
 
-/// The guest waits for it, and records that.
+/// The guest waits for the host, and records the wait.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_slow_host_loses_nothing() {
@@ -321,7 +321,7 @@ fn a_slow_host_loses_nothing() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_recording_ends_when_the_host_says_so() {
-    // This program goes on for ever, and nobody kills it.
+    // This program never ends and is not killed.
     let received = boot(
         "perf-host-stops",
         2,
@@ -334,8 +334,8 @@ fn a_recording_ends_when_the_host_says_so() {
     assert_eq!(total(&counts, "process_kill"), 0);
 }
 
-/// One process begins, another one ends and sends; what was there before the beginning is known all
-/// the same.
+/// One process starts the session, another one stops and sends it; objects from before the start
+/// are known nevertheless.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_session_is_stopped_and_gathered_by_another_process() {
@@ -365,7 +365,7 @@ fn a_session_is_stopped_and_gathered_by_another_process() {
         .filter(|line| line.contains(" cpu") && line.starts_with("    "))
         .count();
     assert_eq!(dumped, 20, "{}", received.console);
-    // What there was, and what of it was used is called.
+    // The existing objects are in the trace, and those that were used have names.
     let names = |event: &str| {
         events(&received.folder.join("trace"))
             .filter(|found| found.name() == event)
@@ -381,7 +381,7 @@ fn a_session_is_stopped_and_gathered_by_another_process() {
             .collect::<Vec<_>>()
     };
     let threads = names("thread_state");
-    // Told at the start, and before the stop.
+    // Recorded at the start, and before the stop.
     assert_eq!(
         threads.iter().filter(|name| *name == "idle").count(),
         2 * 4,
@@ -406,7 +406,7 @@ fn a_session_is_stopped_and_gathered_by_another_process() {
             names(event)
         );
     }
-    // The session began inside of a call, whose end is the first that it shows.
+    // The session began inside a call, whose end is the first event of a call.
     let exit = events(&received.folder.join("trace"))
         .find(|event| event.name() == "sys_exit")
         .unwrap();
@@ -421,7 +421,7 @@ fn a_session_is_stopped_and_gathered_by_another_process() {
         ),
         (call, true)
     );
-    // Each of them once by a hart: two that use it first at the same time may both tell it.
+    // Each once per hart, as two harts may first use an object at the same time.
     let trace = received.folder.join("trace");
     let told = events(&trace).filter(|event| event.name() == "syscall_name");
     let told: Vec<_> = told
@@ -435,12 +435,12 @@ fn a_session_is_stopped_and_gathered_by_another_process() {
     );
 }
 
-/// The rings hold the end of a long run; names have been overwritten several times over, and all
-/// that is used in it has one.
+/// The rings hold the end of a long run; names have been overwritten several times, and every
+/// object in its events has a name.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_flight_recorder_has_the_names_of_all_that_it_shows() {
-    // Half of the names' ring holds those of all that the events' ring shows.
+    // Half of the names ring holds the names of all objects in the events ring.
     for (harts, packets, names_packets, runs) in [
         (1, 256, 4, "run=switch run=locks"),
         (
@@ -487,7 +487,7 @@ fn a_flight_recorder_has_the_names_of_all_that_it_shows() {
             let ids = fields
                 .iter()
                 .map(|&(kind, field)| (kind, event.fields.get(field).unwrap().as_u64().unwrap()));
-            // 0 is nobody, but for the idle thread where it runs; a call that there is not has no
+            // 0 is no thread, except the idle thread where it runs; an unknown system call has no
             // name.
             let ids = ids.filter(|&(kind, id)| {
                 (id != 0 || is_name || event.name() == "sched_switch")
@@ -514,7 +514,7 @@ fn a_flight_recorder_has_the_names_of_all_that_it_shows() {
     }
 }
 
-/// Recorded from boot on, and sent in the end.
+/// A trace that is recorded from boot and sent at the end.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn what_was_recorded_from_boot_on_is_sent_in_the_end() {
@@ -532,9 +532,8 @@ fn what_was_recorded_from_boot_on_is_sent_in_the_end() {
     );
 }
 
-/// P-52: every recording call in every state, every refusal in its order, cycles, and what is
-/// written to a program's memory. The numbers of cells are here so that one which is left out is
-/// noticed.
+/// P-52: every recording call in every state, the order of refusals, cycles, and the data written
+/// to a program's memory. The numbers of cells are checked so that a missing one is detected.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_calls_answer_as_they_must() {
@@ -565,7 +564,7 @@ fn the_calls_answer_as_they_must() {
     }
 }
 
-/// Before there is a frame to be had or a thread to run.
+/// Recording begins before memory allocation and threads.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn recording_begins_before_all_else_if_the_command_line_says_so() {
@@ -586,7 +585,7 @@ fn recording_begins_before_all_else_if_the_command_line_says_so() {
         .unwrap();
     let field = |name: &str| events[first].fields.get(name).unwrap().as_u64().unwrap();
     assert_eq!((field("tid"), field("parent_tid")), (1, 0));
-    // Harts tick before there is a thread.
+    // Harts have timer interrupts before there is a thread.
     let beside = |name: &&str| name.ends_with("_name") || name.starts_with("irq_handler_");
     let before = events[..first]
         .iter()
@@ -627,7 +626,7 @@ fn nothing_is_recorded_if_the_command_line_says_so() {
     );
 }
 
-/// Of the events that are named, and of those that are switched meanwhile.
+/// Covers events named on the command line, and those switched during the session.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn only_the_events_that_are_on_are_recorded() {
@@ -652,14 +651,14 @@ fn only_the_events_that_are_on_are_recorded() {
             "span_end"
         ]
     );
-    // 500 by each `faults`: of three for marks, of three for spans.
+    // 500 by each `faults`: three for marks, three for spans.
     assert_eq!(
         (total(&counts, "mark"), total(&counts, "span_begin")),
         (1000, 1000)
     );
 }
 
-/// What cannot be done is said, and the machine ends with 1.
+/// The program reports errors, and the machine ends with 1.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_program_says_what_it_cannot_do() {
@@ -701,8 +700,7 @@ fn the_program_says_what_it_cannot_do() {
     }
 }
 
-/// Two senders at a time would be mixed up; one that was killed leaves a session that another one
-/// can gather.
+/// Only one process can send at a time; a killed one leaves a session that another one can collect.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn one_process_at_a_time_sends() {
@@ -719,7 +717,7 @@ fn one_process_at_a_time_sends() {
     assert_eq!((total(&counts, "mark"), lost), (100, 0));
 }
 
-/// A command line that says what cannot be done is refused at once.
+/// An invalid command line is refused at once.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn words_that_cannot_be_used_are_named() {
@@ -748,7 +746,7 @@ fn words_that_cannot_be_used_are_named() {
     }
 }
 
-/// A machine without a port records all the same, and says that it cannot send.
+/// A machine without a port records nevertheless, and reports that it cannot send.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_machine_without_a_port_prints() {

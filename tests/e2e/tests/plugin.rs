@@ -1,5 +1,5 @@
 //! The plugin under QEMU: exact on loops of known counts, on every architecture, on one CPU and on
-//! four at once, with traps and interrupts that call the same function from within; and its
+//! four in parallel, with traps and interrupts that call the same function from within; and its
 //! arguments.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use kymo_e2e::guest::{self, Function, Guest, PerCall};
 use kymo_e2e::{built, run, scratch};
 use serde_json::Value;
 
-/// `-plugin`'s value.
+/// The value of `-plugin`.
 fn plugin(arguments: &str) -> OsString {
     let mut value = built("KYMO_COST_PLUGIN").into_os_string();
     value.push(",");
@@ -26,7 +26,7 @@ fn number(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// How many calls had which count.
+/// The histogram of a quantity per call.
 fn histogram(function: &Value, quantity: &str) -> Vec<(u64, u64)> {
     let pairs = function["per_call"][quantity]["histogram"]
         .as_array()
@@ -51,7 +51,7 @@ fn ranges(guest: &Guest) -> String {
         .join(",")
 }
 
-/// Runs the guest, and holds the report against what it does.
+/// Runs the guest, and compares the report with the known counts.
 fn counts(guest: &Guest, cpus: u32, accelerator: &[&str], folder: &Path) {
     let what = format!("{} on {cpus} CPUs, {accelerator:?}", guest.qemu);
     let (image, out) = (folder.join("guest.elf"), folder.join("report.json"));
@@ -142,7 +142,7 @@ fn loops_of_known_counts_on_four_cpus_at_once() {
     }
 }
 
-/// Under QEMU's user mode every thread is a CPU, and the number of threads is not known beforehand.
+/// In QEMU's user mode every thread is a CPU, and the number of threads is not known in advance.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_program_of_forty_threads() {
@@ -181,7 +181,7 @@ fn a_program_of_forty_threads() {
             );
         }
     }
-    // Without a file: text, at the end, beside what QEMU and the program say.
+    // Without a file, text is printed at the end, beside the output of QEMU and the program.
     let mut command = Command::new(program.qemu);
     let text = run(
         command

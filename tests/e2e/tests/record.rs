@@ -1,5 +1,5 @@
-//! The demo kernel recorded: everything it wrote is in the trace or counted, by its own ledger and
-//! by its markers' sequence numbers, and babeltrace2 agrees.
+//! `kernels/hello` recorded: all its events are in the trace or counted as lost, by its own ledger
+//! and by its markers' sequence numbers, and babeltrace2 agrees.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -9,15 +9,15 @@ use std::path::Path;
 use kymo_ctf::{Item, Trace};
 use kymo_e2e::{babeltrace, hello, ledger, record, scratch};
 
-/// What the trace has of one hart.
+/// The events of one hart in the trace.
 #[derive(Default, Debug)]
 struct Seen {
     events: u64,
     markers: u64,
     names: u64,
     lost: u64,
-    /// By thread: markers seen, the last one's number, and the numbers that are missing between the
-    /// first possible one and the last.
+    /// By thread: number of markers, the last one's sequence number, and the count of missing
+    /// numbers up to the last.
     threads: BTreeMap<u64, (u64, u64, u64)>,
 }
 
@@ -54,7 +54,7 @@ fn seen(trace: &Path, harts: usize) -> Vec<Seen> {
     all
 }
 
-/// Records, and holds the trace against the ledger. Gives the events in the trace and the events
+/// Records, and compares the trace with the ledger. Returns the events in the trace and the events
 /// lost.
 fn account(name: &str, append: &str, more: &[&str]) -> (u64, u64) {
     let out = scratch(name).join("trace");
@@ -71,8 +71,8 @@ fn account(name: &str, append: &str, more: &[&str]) -> (u64, u64) {
             "hart {hart}: {seen:?} {ledger:?}"
         );
         assert_eq!(seen.names, ledger.thread_name, "hart {hart}");
-        // By the markers' own numbers: what is missing of them, with the lost events of other
-        // names, is what is said to be lost.
+        // By the markers' own numbers: the missing ones, plus the lost events of other names, equal
+        // the reported losses.
         let mut missing = 0;
         for (thread, &last) in ledger.last.iter().enumerate() {
             let tid = 2 * hart as u64 + thread as u64 + 1;
@@ -108,7 +108,7 @@ fn account(name: &str, append: &str, more: &[&str]) -> (u64, u64) {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_million_events_live_and_none_lost() {
-    // The rings hold it all, so that nothing is lost however slow the host is.
+    // The rings hold all events, so nothing is lost even on a slow host.
     for append in ["kymo=rolling", "kymo=discard,reader=host"] {
         let (events, lost) = account("million", append, &[]);
         assert!(
@@ -165,14 +165,14 @@ fn a_recording_under_icount_is_the_same_every_time() {
     let mut first: Option<(Vec<u8>, Files)> = None;
     for turn in 0..3 {
         let out = folder.join(format!("run{turn}"));
-        // Without a live reader's losses: the rings hold it all.
+        // The rings hold all events, so a live reader loses none.
         let output = record(
             &out,
             "kymo=discard events=40000 packets=256 offset_s=1700000000",
             &["--deterministic", "--keep-ram"],
         );
-        // The trace as recovered from the memory; what was drained live differs in where packets
-        // were cut.
+        // Compare the trace recovered from the memory, as a live reader splits packets at other
+        // places.
         let recovered = folder.join(format!("recovered{turn}"));
         let ram = out.join(".ram");
         kymo_e2e::run(

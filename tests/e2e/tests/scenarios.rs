@@ -1,6 +1,5 @@
-//! Workloads of `kernels/demo` whose answers are known: what `kymo report` and `kymo check` say of
-//! them. One hart, instructions counted (`--deterministic`): times are the machine's own, and the
-//! same on every run.
+//! Results of `kymo report` and `kymo check` for workloads of `kernels/demo` with known answers. On
+//! one hart under `--deterministic`, so times are the machine's own and equal on every run.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -47,7 +46,7 @@ fn report(trace: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What is said of the trace, with this exit code.
+/// The output of `kymo check`, with this exit code.
 fn check(trace: &Path, expectations: &Path, code: i32) -> String {
     let arguments = [
         "check".as_ref(),
@@ -58,7 +57,7 @@ fn check(trace: &Path, expectations: &Path, code: i32) -> String {
     String::from_utf8(run(&mut kymo(arguments), code).stdout).unwrap()
 }
 
-/// The same, with the text of the file.
+/// [`check`], with the text of the expectation file.
 fn check_text(trace: &Path, expectations: &str, code: i32) -> String {
     let file = trace.with_file_name("expectations.toml");
     fs::write(&file, expectations).unwrap();
@@ -96,8 +95,7 @@ fn every_check_of_the_event_log_passes() {
     }
     assert!(text.contains("18 of 18 expectations hold"), "{text}");
 
-    // The same run, when everything still fits into the rings: nothing is overwritten, and that
-    // alone is noticed.
+    // The same run with larger rings: nothing is overwritten, and only that fails.
     let roomy = recorded("trace-sched-roomy", "workload=trace_sched");
     let text = check(&roomy, &trace_sched(), 1);
     let failed: Vec<&str> = text
@@ -107,7 +105,7 @@ fn every_check_of_the_event_log_passes() {
     assert_eq!(failed.len(), 1, "{text}");
     assert!(failed[0].starts_with("FAILS  L14: "), "{text}");
 
-    // Another workload has neither of the two threads.
+    // Another workload does not have the two threads.
     let other = recorded("trace-sched-other", "workload=long_irq");
     let text = check(&other, &trace_sched(), 1);
     assert_eq!(text.matches("FAILS").count(), 16, "{text}");
@@ -119,7 +117,7 @@ fn a_thread_waits_5_ms_for_a_lock_that_a_less_urgent_one_has() {
     let trace = recorded("lock-wait", "workload=lock_wait");
     let report = report(&trace);
     let lock = row(&report["locks"], "name", "table");
-    // From the wait until the lock is there, the two switches included.
+    // From the wait to the acquisition of the lock, including the two switches.
     let within = 5 * MS..5 * MS + 20 * US;
     let longest = &lock["longest_wait"];
     let ns = longest["ns"].as_u64().unwrap();
@@ -179,7 +177,7 @@ fn an_interrupt_takes_200_us() {
     let uart = row(&report["interrupts"], "name", "uart");
     let max = uart["durations"]["max_ns"].as_u64().unwrap();
     assert!((200 * US..202 * US).contains(&max), "{uart}");
-    // Of the 23 bytes, one.
+    // One for each of the 23 bytes.
     assert_eq!(uart["count"], 23);
     let p50 = uart["durations"]["p50_ns"].as_u64().unwrap();
     assert!((20 * US..22 * US).contains(&p50), "{uart}");
@@ -209,7 +207,7 @@ fn a_process_faults_a_thousand_pages() {
     let report = report(&trace);
     let faults = &report["page_faults"];
     let process = row(&faults["processes"], "name", "touch");
-    // Those of its heap, and a few at most of its stack and data.
+    // Faults of its heap, and at most a few of its stack and data.
     let count = process["count"].as_u64().unwrap();
     assert!((1000..=1008).contains(&count), "{faults}");
     assert_eq!(faults["count"], count, "no other process has any");
@@ -237,7 +235,7 @@ fn a_process_faults_a_thousand_pages() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_kernel_without_tracing_does_the_same_and_says_so() {
-    // What the workload itself says when it does its part; the history of nothing is empty.
+    // The workload's own output; without tracing the history is empty.
     let says = [
         (
             "1",

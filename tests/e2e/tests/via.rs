@@ -1,6 +1,6 @@
-//! `kymo record --via syscall|both`, `--duration`, `--rolling`, `--events`: what a guest sends
-//! arrives, or it is said what did not. The guest is `src/bin/sender.rs`, a recorder that is read
-//! by its calls, so that it can be made to fail.
+//! `kymo record --via syscall|both`, `--duration`, `--rolling`, `--events`: the data that a guest
+//! sends arrives, or its loss is reported. The guest is `src/bin/sender.rs`, a recorder that is
+//! read by its calls, which can be made to fail.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use kymo_ctf::{Event, Item, Trace};
 use kymo_e2e::{Random, babeltrace, built, kymo, run, scratch, seed};
 
-/// A recording of the stand-in, which does what `words` say.
+/// The command to record the stand-in, controlled by `words`.
 fn command(folder: &Path, words: &str, options: &[&str]) -> Command {
     let program = folder.join("qemu-system-riscv64");
     if !program.exists() {
@@ -41,7 +41,7 @@ fn said(output: Output) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// These machines may be slow; they are not dead.
+/// The limit is generous, as the host may be slow.
 fn wait_until(done: impl Fn() -> bool) {
     let began = Instant::now();
     while !done() {
@@ -138,7 +138,7 @@ fn both_ways_out_of_the_demo_give_the_same_events() {
         ),
     ] {
         let trace = scratch(name).join("trace");
-        // A guest on a busy host takes its time to send the rest.
+        // A guest on a busy host may take long to send the rest.
         let mut command = kymo([
             "record",
             "--via",
@@ -220,8 +220,8 @@ fn a_duration_and_an_interrupt_have_the_guest_send_the_rest() {
     }
 }
 
-/// Sends Ctrl-C as a terminal does, to all of the process group that the child leads; waits, and
-/// gives what was said.
+/// Sends Ctrl-C like a terminal, to the whole process group of the child; waits, and returns its
+/// messages.
 fn interrupted(child: Child, code: i32) -> String {
     run(
         Command::new("kill").args(["-INT", "--", &format!("-{}", child.id())]),
@@ -243,7 +243,7 @@ fn a_guest_that_does_not_answer_is_told_of() {
     );
     assert!(text.contains("did not confirm within 0.3 s"), "{text}");
     assert!(babeltrace::compare(&trace).0 > 0);
-    // A second interrupt does not wait for it.
+    // A second interrupt ends the wait.
     let folder = scratch("mute-interrupt");
     let mut command = command(
         &folder,
@@ -306,13 +306,13 @@ fn damage_on_the_way_is_counted_and_the_rest_is_read() {
         2,
         "each was one packet: {losses:?}"
     );
-    // The metadata: the very first data.
+    // The metadata is the first data.
     let (_, text) = recorded("no-metadata", "drop=1", &["--via", "syscall"], 1);
     assert!(
         text.contains("1 frames were lost") && text.contains("no reader can open"),
         "{text}"
     );
-    // The session's opening: all is there, and the fault is reported.
+    // The session's opening is damaged: all data is there, and the fault is reported.
     let (trace, text) = recorded("no-opening", "flip=0", &["--via", "syscall"], 1);
     assert!(text.contains("1 frames were lost"), "{text}");
     assert_eq!(self::events(&trace).1.len(), 2000);
@@ -368,7 +368,7 @@ fn kill_the_recorder_and_what_was_sent_opens() {
         );
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         wait_until(|| trace.join("events_1").exists());
-        // Every other one has written more than the first, empty packet, however slow the host is.
+        // Every other one has written more than the first, empty packet, even on a slow host.
         if turn % 2 == 0 {
             wait_until(|| fs::metadata(trace.join("events_1")).is_ok_and(|meta| meta.len() > 4096));
         }
@@ -383,13 +383,14 @@ fn kill_the_recorder_and_what_was_sent_opens() {
     );
 }
 
-/// A disk that is full, or a quota: what was written is whole packets, and opens.
+/// On a full disk or at a quota, the output consists of whole packets and can be opened.
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_disk_that_fills_up_while_a_guest_sends() {
     let folder = scratch("full-via");
     let inner = command(&folder, "events=60000 burst=6000", &["--via", "syscall"]);
-    // 512-byte blocks, of the trace's files; the RAM file is sparse, and lies elsewhere.
+    // The limit is in 512-byte blocks and applies to the trace's files; the RAM file is sparse and
+    // elsewhere.
     let ram = folder.join("ram");
     fs::File::create(&ram).unwrap().set_len(128 << 20).unwrap();
     let script = "trap '' XFSZ; ulimit -f 333; exec \"$@\"";

@@ -118,13 +118,13 @@ fn a_recording_under_icount_is_the_same_every_time() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn what_does_not_work_is_said() {
     let out = scratch("x86-64-errors").join("trace");
-    // The kernel's exit code 2, as QEMU's isa-debug-exit passes it on.
+    // The kernel's exit code 2, as passed on by QEMU's isa-debug-exit.
     let text = String::from_utf8(record(&out, &["--append", "mode=sideways"], 3).stderr).unwrap();
     assert!(
         text.contains("status 5") && text.contains("before its kernel had started a trace"),
         "{text}"
     );
-    // Without its PVH note QEMU would only say that it cannot load the kernel.
+    // Without the PVH note, QEMU would only report that it cannot load the kernel.
     let mut image = fs::read(built("KYMO_STRESS_X86_64")).unwrap();
     let note = [4u32, 4, 18, u32::from_le_bytes(*b"Xen\0")]
         .map(u32::to_le_bytes)

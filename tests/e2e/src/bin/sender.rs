@@ -63,7 +63,7 @@ unsafe impl kymo::platform::Platform for Sender {
     fn synchronize() {}
 }
 
-/// The words that say what to do.
+/// The controlling words.
 struct Words(String);
 
 impl Words {
@@ -97,7 +97,7 @@ impl Line {
             frame[middle] ^= 0x10;
         }
         if self.drop != Some(self.number) {
-            // Nobody listens any more: the machine is about to be ended.
+            // Nothing listens anymore: the machine is about to be ended.
             if self.socket.write_all(&frame).is_err() {
                 std::process::exit(0);
             }
@@ -152,7 +152,7 @@ fn main() {
         session(recorder, memory, &boot, &words, &asked, line.as_mut());
     }
     if words.has("stay") {
-        // It is ended by whoever has started it.
+        // The process that started this one ends it.
         loop {
             std::thread::sleep(Duration::from_secs(1));
         }
@@ -187,7 +187,7 @@ fn session(
             deaf || boot.records(name)
         })
         .unwrap();
-    // As much as makes packets of several pages.
+    // Large enough for packets of several pages.
     let mut buffer = vec![0u32; recorder.buffer_words(4096) + 8192];
     if let Some(line) = &mut line {
         let flags = if started.overflow == Overflow::Overwrite {

@@ -15,17 +15,17 @@ pub struct PerCall(pub u64, pub u64, pub u64);
 /// A function of a guest.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its range, as offsets from the guest's base.
     pub start: u64,
-    /// Its end: not in it.
+    /// Its end, exclusive.
     pub end: u64,
     /// How often every CPU calls it,
     pub calls: u64,
     /// and whether exactly so often, or at least.
     pub exactly: bool,
-    /// What each call takes.
+    /// The counts of each call.
     pub per_call: PerCall,
 }
 
@@ -36,23 +36,23 @@ pub struct Guest {
     pub qemu: &'static str,
     /// The machine.
     pub arguments: &'static [&'static str],
-    /// What QEMU ends with when the guest has done its work.
+    /// QEMU's exit status when the guest is done.
     pub status: i32,
     /// ELF class (1: 32 bits, 2: 64 bits) and machine.
     pub class: u8,
     /// See `class`.
     pub machine: u16,
-    /// Where it is linked, and entered.
+    /// Its link address and entry point.
     pub base: u64,
     parts: Vec<(u64, Vec<u8>)>,
-    /// Where it finds the number of CPUs, from `base`: its last word.
+    /// Offset of the number of CPUs, its last word.
     cpus_at: u64,
     note: Vec<u8>,
-    /// What is counted.
+    /// The functions to count.
     pub functions: Vec<Function>,
 }
 
-/// All of them.
+/// All guests.
 pub fn all() -> Vec<Guest> {
     vec![
         riscv::guest(64),
@@ -62,7 +62,7 @@ pub fn all() -> Vec<Guest> {
     ]
 }
 
-/// The one for QEMU's user mode.
+/// The program for QEMU's user mode.
 pub fn program() -> Guest {
     x86_64::program()
 }
@@ -72,7 +72,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
 }
 
 impl Guest {
-    /// Writes it as an ELF file, for so many CPUs.
+    /// Writes the guest as an ELF file, for this many CPUs.
     pub fn write(&self, path: &Path, cpus: u32) {
         let mut image = vec![0; self.cpus_at as usize];
         for (at, part) in &self.parts {

@@ -1,4 +1,4 @@
-//! Where interrupts came, by the instruction that they interrupted.
+//! Distribution of interrupts over the interrupted instructions.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use kymo_e2e::interrupted::{Function, Instruction};
 
 use crate::machine::{Machine, Run};
 
-/// Interrupts inside of functions whose symbol has one of these parts, by part.
+/// Numbers of interrupts inside functions whose symbols contain one of these parts, by part.
 fn inside(run: &Run, parts: &[&'static str]) -> BTreeMap<&'static str, u64> {
     let within = |part: &'static str| {
         let functions = run
@@ -18,7 +18,7 @@ fn inside(run: &Run, parts: &[&'static str]) -> BTreeMap<&'static str, u64> {
     parts.iter().copied().map(within).collect()
 }
 
-/// Where interrupts came in the writer of an x86-64 run: inside.
+/// Checks that interrupts occurred inside the writer of an x86-64 run.
 fn interrupts_come_inside(run: &Run, writer: &'static str) {
     let inside = inside(run, &[writer, "local_cas4slow", "local_cas7prepare"]);
     let hottest = run
@@ -48,8 +48,8 @@ fn interrupts_come_inside(run: &Run, writer: &'static str) {
     );
 }
 
-/// Interrupts came before most instructions of the hot path, and in the slow one, of runs with
-/// blocks of one instruction.
+/// Checks that in runs with blocks of one instruction, interrupts occurred before most instructions
+/// of the hot path, and in the slow path.
 pub(crate) fn interrupts_come_anywhere(runs: &[Run]) {
     let of = |run: &Run, part: &str| -> Vec<Function> {
         run.functions
@@ -79,7 +79,7 @@ pub(crate) fn interrupts_come_anywhere(runs: &[Run]) {
             "{hit} of {} instructions of a hot path were interrupted",
             path.len()
         );
-        // The one that is in one piece. The other two record one event in 16.
+        // The common path. The other two record one event in 16.
         if path
             .iter()
             .any(|instruction| instruction.mnemonic() == "shld")
@@ -95,14 +95,13 @@ pub(crate) fn interrupts_come_anywhere(runs: &[Run]) {
     assert!(slow > 0, "no interrupt came in the slow path");
 }
 
-/// An instruction that objdump does not know, as it is with those of control registers where the
-/// ELF file does not declare them.
+/// The word of an instruction that objdump does not decode, such as control register accesses that
+/// the ELF file does not declare.
 fn word(instruction: &Instruction) -> Option<u32> {
     u32::from_str_radix(instruction.text.strip_prefix(".4byte 0x")?, 16).ok()
 }
 
-/// Where interrupts came in the writer of a RISC-V run: before it masks them and after, and nowhere
-/// in between.
+/// Checks that interrupts in the writer of a RISC-V run occurred only outside the masked section.
 fn interrupts_wait(run: &Run) {
     let (mut around, mut writers) = (0, 0);
     for writer in run
@@ -154,7 +153,7 @@ fn interrupts_wait(run: &Run) {
     assert!(around > 0);
 }
 
-/// Where interrupts came in the writers of a run.
+/// Checks the interrupts in the writers of a run.
 pub(crate) fn interrupts(run: &Run) {
     match run.machine {
         Machine::Riscv64 | Machine::Riscv32 => interrupts_wait(run),

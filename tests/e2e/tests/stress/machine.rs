@@ -1,4 +1,4 @@
-//! A run of `kernels/stress` under QEMU, and what the kernel counted.
+//! A run of `kernels/stress` under QEMU, with the kernel's counts.
 
 use std::fs;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ impl Machine {
         if self.is_riscv() { 0x8000_0000 } else { 0 }
     }
 
-    /// All vCPUs in parallel; a block for each instruction where that is asked for.
+    /// All vCPUs in parallel, optionally with one instruction per block.
     fn accelerator(self, one_instruction_blocks: bool) -> Vec<&'static str> {
         if !one_instruction_blocks {
             return vec!["-accel", "tcg,thread=multi"];
@@ -73,13 +73,13 @@ impl Machine {
     }
 }
 
-/// What a run was, and what it left.
+/// The settings and results of a run.
 pub(crate) struct Run {
     pub(crate) machine: Machine,
     pub(crate) name: String,
     pub(crate) trace: PathBuf,
     pub(crate) summary: Summary,
-    /// QEMU made a block of each instruction.
+    /// Whether QEMU used blocks of one instruction.
     pub(crate) one_instruction_blocks: bool,
     /// The kernel's own counts.
     pub(crate) cpus: Vec<Counts>,
@@ -87,7 +87,7 @@ pub(crate) struct Run {
 }
 
 impl Drop for Run {
-    /// What failed is kept, to be looked at.
+    /// Keeps the files of a failed run for inspection.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             fs::remove_dir_all(&self.trace).unwrap();

@@ -1,8 +1,7 @@
-//! A kernel that is made up: threads of several processes on four CPUs, whose every event has the
-//! cause that it would have.
+//! A simulated kernel: threads of several processes on four CPUs, whose events are consistent.
 //!
-//! The same seed gives the same trace. What it did is counted as it does it, so that a report of
-//! the trace can be held against it.
+//! The same seed gives the same trace. The kernel counts its operations, so that a report of the
+//! trace can be compared with the counts.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,14 +18,14 @@ use crate::stream::Writer;
 
 /// CPUs.
 pub(super) const CPUS: u32 = 4;
-/// Processes, and threads of each at the beginning.
+/// Number of processes, and of each one's threads at the beginning.
 const PROCESSES: u32 = 24;
 const THREADS: u32 = 8;
 /// System calls, and interrupt lines.
 const CALLS: u32 = 40;
 const TIMER: u32 = 7;
 const DEVICE: u32 = 33;
-/// A thread runs this long at most before another one may, in nanoseconds.
+/// Longest time slice of a thread, in nanoseconds.
 const SLICE: u64 = 200_000;
 
 /// What it did.
@@ -42,7 +41,7 @@ pub(super) struct Known {
     pub(super) locks: BTreeMap<u64, (u64, u64, u64)>,
     /// Threads that were woken and then ran.
     pub(super) wakes: u64,
-    /// Threads that there ever were, without the idle ones.
+    /// All threads that ever existed, without the idle ones.
     pub(super) threads: u64,
     /// The time for which each CPU ran threads other than the idle one, from its first switch on.
     pub(super) busy: [u64; CPUS as usize],
@@ -53,20 +52,20 @@ struct Thread {
     tid: u32,
     pid: u32,
     woken: bool,
-    /// The call that it sleeps in, and since when.
+    /// The call in which it sleeps, and since when.
     call: Option<(u32, u64)>,
-    /// The lock that it was given when it was woken, and since when it wanted it.
+    /// The lock that it was given at its wake-up, and the start of its wait.
     wants: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct Cpu {
     time: u64,
-    /// None is the idle thread.
+    /// `None` is the idle thread.
     running: Option<Thread>,
     since: u64,
     ready: VecDeque<Thread>,
-    /// Sleeping threads, and when each wakes.
+    /// Sleeping threads, and their wake-up times.
     asleep: VecDeque<(u64, Thread)>,
     frames: Vec<u64>,
 }
@@ -82,7 +81,7 @@ pub(super) struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    /// With its first threads and all names.
+    /// Starts the kernel with its first threads, and records all names.
     pub(super) fn boot(out: &'a mut Writer) -> Result<Kernel<'a>> {
         let cpus = (0..CPUS).map(|_| Cpu::default()).collect();
         let mut kernel = Kernel {
@@ -147,12 +146,12 @@ impl<'a> Kernel<'a> {
         Ok(kernel)
     }
 
-    /// What went to the disk so far.
+    /// Bytes written so far.
     pub(super) fn bytes(&self) -> u64 {
         self.out.bytes()
     }
 
-    /// Lets the CPU that is behind the others go on.
+    /// Advances the CPU whose time is the earliest.
     pub(super) fn step(&mut self) -> Result<()> {
         let behind = (0..CPUS)
             .min_by_key(|&cpu| self.cpus.get(cpu as usize).map_or(u64::MAX, |cpu| cpu.time));
@@ -186,10 +185,10 @@ impl<'a> Kernel<'a> {
         Ok(())
     }
 
-    /// What runs is over: adds up the CPUs' time.
+    /// Ends the run, and adds up the CPUs' times.
     pub(super) fn halt(mut self) -> Result<Known> {
         let end = self.cpus.iter().map(|cpu| cpu.time).max().unwrap_or(0);
-        // What runs is taken to run until the last event.
+        // Running threads count as running until the last event.
         let last = self.record(CPUS - 1, SchedEnter {})?.max(end);
         for cpu in 0..CPUS {
             let Cpu { since, running, .. } = self.cpu(cpu)?;
@@ -219,14 +218,14 @@ impl<'a> Kernel<'a> {
         (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
     }
 
-    /// Up to twice `about` nanoseconds.
+    /// Lets up to twice `about` nanoseconds pass.
     fn pass(&mut self, cpu: u32, about: u64) -> Result<()> {
         let time = 1 + self.below(2 * about);
         self.cpu(cpu)?.time += time;
         Ok(())
     }
 
-    /// Records the event a little later than the one before.
+    /// Records the event slightly later than the previous one.
     fn record<E: kymo::event::Event>(&mut self, cpu: u32, event: E) -> Result<u64> {
         self.pass(cpu, 150)?;
         let time = self.cpu(cpu)?.time;
@@ -375,8 +374,8 @@ impl<'a> Kernel<'a> {
         Ok(())
     }
 
-    /// Gives the CPU to the next thread that is ready, or to the idle thread. What runs is put
-    /// nowhere.
+    /// Switches the CPU to the next ready thread, or to the idle thread. Does not requeue the
+    /// running thread.
     fn switch(&mut self, cpu: u32, prev_state: ThreadState, reason: SwitchReason) -> Result<()> {
         let next = self.cpu(cpu)?.ready.pop_front();
         let prev = self.cpu(cpu)?.running;
@@ -447,12 +446,13 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// The thread's time is up. Now and then it goes to another CPU that is idle or behind.
+    /// Ends the thread's time slice. Sometimes the thread moves to another CPU that is idle or
+    /// earlier in time.
     fn leave(&mut self, cpu: u32, thread: Thread) -> Result<()> {
         self.switch(cpu, ThreadState::Runnable, SwitchReason::Expired)?;
         let other = u32::try_from(self.below(u64::from(CPUS)))?;
         let now = self.cpu(cpu)?.time;
-        // A thread may run there only when it has left here.
+        // A thread may run there only after it has left this CPU.
         let to = if self.cpu(other)?.time > now {
             other
         } else {
@@ -466,7 +466,7 @@ impl<'a> Kernel<'a> {
         let (state, reason) = (ThreadState::Sleeping, SwitchReason::Waits);
         thread.call = Some(self.enter(cpu)?);
         self.switch(cpu, state, reason)?;
-        // One after the other, so that those that wake first stand first.
+        // In order, so that those that wake first come first.
         let until = self
             .cpu(cpu)?
             .asleep
@@ -478,8 +478,8 @@ impl<'a> Kernel<'a> {
         Ok(())
     }
 
-    /// The thread has the CPU's lock when it is preempted; the next one wants it, and is given it
-    /// when this one goes on.
+    /// The thread holds the CPU's lock when it is preempted; the next one waits for it, and gets it
+    /// when this one continues.
     fn contended(&mut self, cpu: u32, thread: Thread) -> Result<()> {
         let (lock, kind) = (lock(cpu), LockKind::Mutex);
         let is_free = |thread: &Thread| thread.call.is_none() && thread.wants.is_none();
@@ -512,7 +512,7 @@ impl<'a> Kernel<'a> {
         self.wake(cpu, waiter, thread.tid)
     }
 
-    /// The thread ends, and its process makes another one.
+    /// The thread ends, and its process creates another one.
     fn replaced(&mut self, cpu: u32, thread: Thread) -> Result<()> {
         let next = self.new_thread(cpu, thread.pid)?;
         self.wake(cpu, next, thread.tid)?;
@@ -529,7 +529,7 @@ impl<'a> Kernel<'a> {
     }
 }
 
-/// Each CPU has one.
+/// The lock of a CPU.
 fn lock(cpu: u32) -> Object {
     Object(0xffff_8000_0000 + 0x40 * u64::from(cpu))
 }

@@ -1,7 +1,7 @@
-//! Long traces whose counts are known: written event by event, and read by each verb of `kymo`.
+//! Writes long traces with known counts, and reads them with each verb of `kymo`.
 //!
-//! `cargo xtask big-trace` reads one of a gigabyte, `cargo xtask test big-trace` two short ones; the
-//! step `export` and `cargo xtask bench verbs` write theirs by it.
+//! `cargo xtask big-trace` reads one of a gigabyte, `cargo xtask test big-trace` two short ones;
+//! the step `export` and `cargo xtask bench verbs` write their traces with it.
 
 mod kernel;
 mod memory;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Writes long traces whose counts are known, and reads them with `kymo`.
+/// Writes long traces with known counts, and reads them with `kymo`.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -24,23 +24,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Writes a trace, and prints how many events of each name it has, as a JSON object
+    /// Writes a trace, and prints its event counts by name, as a JSON object
     Write {
         /// The new trace directory
         trace: PathBuf,
-        /// Its length
+        /// Its size in megabytes
         #[arg(long, value_name = "N")]
         megabytes: u64,
     },
-    /// Writes a trace, reads it with each verb, and compares the answers with what was written
+    /// Writes a trace, reads it with each verb, and compares the results with the known counts
     Read {
         /// The `kymo` command
         #[arg(long)]
         kymo: PathBuf,
-        /// A folder for the trace and the answers, which is replaced
+        /// A folder for the trace and the results, which is replaced
         #[arg(long)]
         folder: PathBuf,
-        /// The trace's length
+        /// Size of the trace in megabytes
         #[arg(long, value_name = "N")]
         megabytes: u64,
     },
@@ -49,14 +49,14 @@ enum Command {
         /// The `kymo` command
         #[arg(long)]
         kymo: PathBuf,
-        /// A folder for the traces and the answers, which is replaced
+        /// A folder for the traces and the results, which is replaced
         #[arg(long)]
         folder: PathBuf,
     },
-    /// Runs a program, and writes the most memory that was resident, in kilobytes, to a file
+    /// Runs a program, and writes its peak resident memory, in kilobytes, to a file
     #[command(hide = true, name = memory::MEASURED)]
     Measured {
-        /// Where the figure goes
+        /// The file for the figure
         figure: PathBuf,
         /// The program
         program: OsString,

@@ -1,4 +1,4 @@
-//! The most memory of a program that was resident.
+//! Peak resident memory of a program.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -7,17 +7,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// The command of this program that runs another one.
+/// The subcommand that runs another program.
 pub(super) const MEASURED: &str = "measured";
 
-/// A program that is run by way of [`measured`]. What is resident of mapped files counts.
+/// A program that is run through [`measured`]. Resident pages of mapped files count.
 pub(super) struct Resident {
     command: Command,
     figure: PathBuf,
 }
 
 impl Resident {
-    /// `figure`: a file for the answer.
+    /// A command for `program`; `figure` is a file for the result.
     pub(super) fn of(program: &Path, figure: &Path) -> Result<Resident> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(MEASURED).arg(figure).arg(program);
@@ -27,12 +27,12 @@ impl Resident {
         })
     }
 
-    /// Takes the program's arguments, and where its input and output go.
+    /// The command, for setting arguments, input and output.
     pub(super) fn arguments(&mut self) -> &mut Command {
         &mut self.command
     }
 
-    /// Runs it to its end; kilobytes.
+    /// Runs the program to its end; returns its peak memory in kilobytes.
     pub(super) fn run(&mut self) -> Result<u64> {
         let status = self.command.status().context("it cannot be started")?;
         if !status.success() {
@@ -44,10 +44,10 @@ impl Resident {
     }
 }
 
-/// Runs the program, and writes the most memory that was resident, in kilobytes, to `figure`.
+/// Runs the program, and writes its peak resident memory, in kilobytes, to `figure`.
 ///
-/// It takes a process of its own: until a program begins, Linux counts its parent's memory as the
-/// program's, and this parent has little.
+/// This needs a separate process: until a program begins, Linux counts its parent's memory as the
+/// program's, and this process has little.
 #[cfg(target_os = "linux")]
 pub(super) fn measured(figure: &Path, program: &OsStr, arguments: &[OsString]) -> Result<()> {
     let child = Command::new(program)
@@ -58,7 +58,8 @@ pub(super) fn measured(figure: &Path, program: &OsStr, arguments: &[OsString]) -
     let mut status = 0;
     // SAFETY: zeros are a value of this structure of integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both point to memory of these types. The child is ours, and nobody else waits for it.
+    // SAFETY: both point to memory of these types. The child is ours, and nothing else waits for
+    // it.
     if unsafe { libc::wait4(pid, &mut status, 0, &mut usage) } != pid {
         return Err(std::io::Error::last_os_error()).context("it cannot be waited for");
     }
@@ -69,7 +70,7 @@ pub(super) fn measured(figure: &Path, program: &OsStr, arguments: &[OsString]) -
         .context("the figure of its memory cannot be written")
 }
 
-/// Runs the program. How much memory it takes is not measured on this system.
+/// Runs the program. Its memory is not measured on this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn measured(figure: &Path, program: &OsStr, arguments: &[OsString]) -> Result<()> {
     if !Command::new(program)

@@ -1,4 +1,4 @@
-//! What each verb answers on a trace whose counts are known, and the time and memory that it takes.
+//! Checks the results of each verb on a trace with known counts, and measures time and memory.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,14 +13,14 @@ use crate::kernel::{self, Kernel, Known};
 use crate::memory;
 use crate::stream::Writer;
 
-/// Most memory that a verb may take, whatever the trace's length, in kilobytes.
+/// Limit on the memory of a verb for any trace, in kilobytes.
 const LIMIT_KB: u64 = 200_000;
-/// The short form's two traces, in megabytes, and by how much more memory the longer one may take:
-/// less than a byte for each of its events.
+/// Sizes of the short form's two traces in megabytes, and the additional memory allowed for the
+/// longer one: less than a byte for each of its events.
 const SHORT: [u64; 2] = [8, 40];
 const GROWTH_KB: u64 = 2_000;
 
-/// A verb, and how it is called.
+/// The verbs and their arguments.
 const VERBS: [(&str, &[&str]); 6] = [
     ("report", &["report", "--json"]),
     ("check", &["check", "--json"]),
@@ -36,19 +36,19 @@ const VERBS: [(&str, &[&str]); 6] = [
     (EXPORT, &["export", "--to", "perfetto"]),
 ];
 const COUNT: &str = "dump --count";
-/// Its answer is a file.
+/// The verb whose result is a file.
 const EXPORT: &str = "export";
 
-/// Stands for the file of expectations in [`VERBS`].
+/// Stands for the expectation file in [`VERBS`].
 const EXPECTATIONS: &str = "expectations.toml";
 
-/// What a verb took.
+/// Time and memory of a verb.
 struct Cost {
     kilobytes: u64,
     time: Duration,
 }
 
-/// Reads a trace of this length, and prints what each verb took.
+/// Reads a trace of this size, and prints time and memory of each verb.
 pub(super) fn long(kymo: &Path, folder: &Path, megabytes: u64) -> Result<()> {
     let costs = measure(kymo, folder, megabytes)?;
     let least = costs
@@ -96,7 +96,7 @@ pub(super) fn short(kymo: &Path, folder: &Path) -> Result<()> {
     fs::remove_dir_all(folder).context("the traces cannot be removed")
 }
 
-/// Writes the trace, reads it with each verb, and compares the answers with what was written.
+/// Writes the trace, reads it with each verb, and compares the results with the known counts.
 fn measure(kymo: &Path, folder: &Path, megabytes: u64) -> Result<BTreeMap<&'static str, Cost>> {
     if folder.exists() {
         fs::remove_dir_all(folder).context("the old trace cannot be removed")?;
@@ -135,7 +135,7 @@ fn measure(kymo: &Path, folder: &Path, megabytes: u64) -> Result<BTreeMap<&'stat
             .collect();
         let mut cost =
             take(kymo, &arguments, &trace, &answer).with_context(|| format!("kymo {verb}"))?;
-        // Every verb maps the trace and reads all of it: its pages are counted, and are not the
+        // Every verb maps the whole trace, whose pages are included in the figure but are not the
         // verb's own.
         cost.kilobytes = cost.kilobytes.saturating_sub(writer.bytes() / 1024);
         let answer: Value = match verb {
@@ -144,7 +144,7 @@ fn measure(kymo: &Path, folder: &Path, megabytes: u64) -> Result<BTreeMap<&'stat
                 .with_context(|| format!("kymo {verb}"))?,
         };
         match verb {
-            // What is in the file is seen to by the step `export`.
+            // The step `export` checks the content of the file.
             EXPORT => {
                 let file = folder.join("answer.pftrace");
                 if fs::metadata(&file)?.len() < writer.bytes() {
@@ -168,7 +168,7 @@ fn measure(kymo: &Path, folder: &Path, megabytes: u64) -> Result<BTreeMap<&'stat
                 }
                 equal("events", &answer["total"]["events"], &json!(events))?;
             }
-            // A part of the trace, and not nothing.
+            // A nonempty part of the trace.
             _ if (1..events).contains(&answer["total"]["events"].as_u64().unwrap_or(0)) => {}
             _ => bail!(
                 "a thread has {} of {events} events",
@@ -186,8 +186,8 @@ fn measure(kymo: &Path, folder: &Path, megabytes: u64) -> Result<BTreeMap<&'stat
     Ok(costs)
 }
 
-/// Writes a trace of this many megabytes. Returns what its kernel did, and how many events of each
-/// name it has.
+/// Writes a trace of this many megabytes. Returns its kernel's counts, and the writer with the
+/// event counts by name.
 pub(super) fn write(trace: &Path, megabytes: u64) -> Result<(Known, Writer)> {
     let mut writer = Writer::new(trace)?;
     let mut kernel = Kernel::boot(&mut writer)?;
@@ -201,7 +201,7 @@ pub(super) fn write(trace: &Path, megabytes: u64) -> Result<(Known, Writer)> {
     Ok((known, writer))
 }
 
-/// All rows of a table for which `which` holds, added up.
+/// Sum over the rows of a table for which `which` holds.
 fn sum(table: &Value, which: impl Fn(&Value) -> bool, path: &[&str]) -> u64 {
     let rows = table
         .as_array()
@@ -219,7 +219,7 @@ fn equal(what: &str, found: &Value, expected: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Every answer that the made-up kernel knows.
+/// Compares a report with the simulated kernel's counts.
 fn report(report: &Value, known: &Known, events: u64) -> Result<()> {
     equal("events", &report["events"], &json!(events))?;
     equal(
@@ -288,7 +288,7 @@ fn row<'a>(table: &'a Value, key: &str, value: u64) -> Result<&'a Value> {
         .with_context(|| format!("the report has no row with {key} {value}"))
 }
 
-/// Runs it. The memory is the most that was resident, with what is mapped of files.
+/// Runs a verb and measures its peak resident memory, including mapped files.
 fn take(kymo: &Path, arguments: &[&str], trace: &Path, answer: &Path) -> Result<Cost> {
     let mut command = memory::Resident::of(kymo, &answer.with_extension("kb"))?;
     command

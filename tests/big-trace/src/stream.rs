@@ -1,4 +1,4 @@
-//! A trace on the disk, written by Kymo's own metadata and packets, event by event.
+//! Writes a trace event by event, with Kymo's own metadata and packets.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use kymo::vocabulary::ALL;
 use kymo::{ChannelKind, Clock};
 
 const UUID: [u8; 16] = [9; 16];
-/// Words of a packet: as large as a ring's usual one.
+/// Words of a packet, as large as a ring's default.
 const PACKET_WORDS: usize = 1 << 10;
 
 /// A file of the trace: the packets of one channel of one CPU.
@@ -46,12 +46,12 @@ impl Stream {
 pub(super) struct Writer {
     folder: PathBuf,
     streams: BTreeMap<(&'static str, u32), Stream>,
-    /// How many events of each name there are.
+    /// Event counts by name.
     pub(super) counts: BTreeMap<&'static str, u64>,
 }
 
 impl Writer {
-    /// In this folder, which is new.
+    /// Starts a trace in this folder, which must be new.
     pub(super) fn new(folder: &Path) -> Result<Writer> {
         std::fs::create_dir_all(folder)?;
         let clock = Clock::at(1_000_000_000);
@@ -74,12 +74,12 @@ impl Writer {
         })
     }
 
-    /// Bytes that went to the disk.
+    /// Bytes written.
     pub(super) fn bytes(&self) -> u64 {
         self.streams.values().map(|stream| stream.bytes).sum()
     }
 
-    /// Writes an event. The events of one CPU must come in the order of time.
+    /// Writes an event. The events of one CPU must come in time order.
     pub(super) fn event<E: Event>(&mut self, cpu: u32, time: u64, event: E) -> Result<()> {
         *self.counts.entry(E::SCHEMA.name).or_default() += 1;
         let kind = E::CHANNEL;
@@ -130,7 +130,7 @@ impl Writer {
             totals: Totals::default(),
             bytes: 0,
         };
-        // An empty packet, from which readers count losses.
+        // An empty packet, relative to which readers count losses.
         stream.seal(0)?;
         self.streams.insert((kind.label(), cpu), stream);
         Ok(())

@@ -1,4 +1,4 @@
-//! Linked kernels, compared symbol by symbol and byte by byte.
+//! Compares linked kernels symbol by symbol and byte by byte.
 
 use std::fmt::Write;
 use std::fs;
@@ -25,14 +25,14 @@ struct Symbol {
     code: Vec<u8>,
 }
 
-/// How much is the same.
+/// Amount of identical content.
 pub(crate) struct Same {
     pub(crate) symbols: usize,
     pub(crate) text: usize,
     pub(crate) other: usize,
 }
 
-/// The first thing in which two images differ, by the symbol at which it shows.
+/// The first difference of two images, with its symbol.
 pub(crate) struct Difference {
     symbol: Option<String>,
     what: String,
@@ -57,8 +57,8 @@ impl Image {
                 SectionKind::Data | SectionKind::ReadOnlyData | SectionKind::ReadOnlyString => {
                     data.push((name, section.address(), content.to_vec()));
                 }
-                // Its size is what counts; the build id differs by design, for it also covers what
-                // is not loaded.
+                // Only its size matters; the build id differs by design, as it also covers sections
+                // that are not loaded.
                 SectionKind::UninitializedData => data.push((
                     name,
                     section.address(),
@@ -83,8 +83,8 @@ impl Image {
             symbol: symbol.map(|symbol| symbol.name.clone()),
             what,
         };
-        // Names and sizes first: one instruction more moves everything behind it, and changes every
-        // reference to that.
+        // Names and sizes first: an additional instruction shifts everything after it, and changes
+        // every reference to that.
         for (left, right) in self.text.iter().zip(&other.text) {
             if left.name != right.name {
                 return Err(differ(
@@ -138,7 +138,7 @@ impl Image {
         })
     }
 
-    /// The code at which a difference shows, if the tool for it is there.
+    /// Disassembly of the code at a difference, if the tool is installed.
     pub(crate) fn disassembly(&self, difference: &Difference) -> String {
         let symbol = self
             .text
@@ -166,7 +166,7 @@ impl Image {
         let text = String::from_utf8_lossy(&output.stdout);
         let lines = text.lines().filter(|line| line.starts_with(' ')).take(80);
         lines.fold(String::new(), |mut all, line| {
-            // Without the names of jump targets: they may take a screen each.
+            // Without the names of jump targets, which may be very long.
             let _ = writeln!(all, "{}", line.split(" <").next().unwrap_or(line));
             all
         })
@@ -192,9 +192,9 @@ fn symbols<'data>(
             )
         })
         .collect();
-    // What stands before the first symbol belongs to the section's name.
+    // Code before the first symbol gets the section's name.
     begins.push((section.address(), section.name().unwrap_or("?").to_owned()));
-    // Marks of the instruction set ("$x") are numbered by the linker.
+    // The linker numbers mapping symbols ("$x").
     begins.retain(|(_, name)| !name.starts_with('$') && !name.starts_with(".L"));
     begins.sort();
     let ends = begins
@@ -216,8 +216,8 @@ fn symbols<'data>(
         .collect()
 }
 
-/// A symbol's name without the hash of the source (`.llvm.123`) that the optimiser gives to what it
-/// takes from one unit into another.
+/// A symbol's name without the hash (`.llvm.123`) that the optimiser appends when it moves a symbol
+/// between units.
 fn plain(name: &str) -> &str {
     name.rsplit_once(".llvm.")
         .filter(|(_, hash)| hash.bytes().all(|digit| digit.is_ascii_digit()))

@@ -1,10 +1,10 @@
-//! Without the feature `trace`, a tracepoint leaves nothing in a kernel.
+//! Checks that without the feature `trace`, a tracepoint leaves nothing in a kernel.
 //!
-//! The kernel is copied and built twice in the same place, with tracing compiled out: as it is, and
-//! with every tracepoint blanked in its source, so that lines and columns stay where they were.
-//! Both images must have the same symbols at the same addresses with the same bytes, and the same
-//! data. Then the comparison itself is tried on images that do differ: one instruction where a
-//! tracepoint was, and tracing compiled in.
+//! The kernel is copied and built twice in the same folder, with tracing compiled out: unchanged,
+//! and with every tracepoint blanked in its source, which keeps all lines and columns. Both images
+//! must have the same symbols at the same addresses with the same bytes, and the same data. Then
+//! the comparison itself is tested on images that differ: one instruction in place of a tracepoint,
+//! and tracing compiled in.
 
 mod image;
 mod source;
@@ -20,19 +20,19 @@ use clap::Parser;
 use image::Image;
 use source::{Own, replace, tracepoints};
 
-/// What stands in place of one.
+/// The replacement of a tracepoint.
 const NOTHING: &str = "()";
 const ONE_INSTRUCTION: &str = "unsafe { core::arch::asm!(\"nop\") }";
 
-/// Shows that tracepoints which are compiled out leave nothing in a kernel.
+/// Checks that compiled-out tracepoints leave nothing in a kernel.
 #[derive(Parser)]
 struct Arguments {
     /// The kernel's folder
     kernel: PathBuf,
-    /// A folder for the copy and what is built
+    /// A folder for the copy and the builds
     #[arg(long)]
     scratch: PathBuf,
-    /// What the kernel is built for
+    /// The kernel's target
     #[arg(long)]
     target: String,
     /// The command that builds a kernel in the current folder, such as `cargo build --release`
@@ -92,12 +92,12 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// A kernel's source in a place of its own.
+/// A copy of a kernel's source.
 struct Copy<'a> {
     name: &'a str,
     arguments: &'a Arguments,
     folder: PathBuf,
-    /// Its Rust files, and what they say.
+    /// Its Rust files, with their contents.
     sources: Vec<(PathBuf, String)>,
     own: Own,
 }
@@ -133,7 +133,7 @@ impl<'a> Copy<'a> {
                 continue;
             }
             if entry.file_name() == "Cargo.toml" {
-                // Paths that lead out of the kernel lead where they led before.
+                // Adjust relative paths that lead out of the kernel's folder.
                 let folder = from.parent().context("a file lies in a folder")?;
                 fs::write(
                     &to,
@@ -163,8 +163,8 @@ impl<'a> Copy<'a> {
             .sum()
     }
 
-    /// Builds it with tracepoint `index` replaced by `with(index)`. The same place each time: paths
-    /// and hashes in symbols stay what they were.
+    /// Builds the copy with tracepoint `index` replaced by `with(index)`. Always uses the same
+    /// folder, so that paths and hashes in symbols do not change.
     fn build(
         &self,
         label: &str,
@@ -175,7 +175,7 @@ impl<'a> Copy<'a> {
         for (file, text) in &self.sources {
             let replaced = replace(text, &self.own.macros, &mut index, &with)
                 .with_context(|| file.display().to_string())?;
-            // What stays is not built again.
+            // Unchanged files are not rebuilt.
             if fs::read_to_string(file)? != replaced {
                 fs::write(file, replaced)?;
             }
@@ -194,13 +194,13 @@ impl<'a> Copy<'a> {
             .args(["--quiet", "--no-default-features", "--target", target])
             .args(features);
         if self.own.late_inlining {
-            // That is how rustc builds piecemeal. One unit: how functions are spread over several
-            // goes by their length, too.
+            // rustc itself does not inline in incremental builds. A single unit, because the
+            // distribution of functions over several also depends on their length.
             command
                 .env("CARGO_INCREMENTAL", "1")
                 .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
         }
-        // Without its warnings: a blanked tracepoint leaves variables that nobody uses.
+        // Without warnings, because a blanked tracepoint leaves unused variables.
         let output = command
             .arg("--target-dir")
             .arg(scratch)

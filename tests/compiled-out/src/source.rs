@@ -1,4 +1,4 @@
-//! Tracepoints in Rust sources: found, and replaced where they stand.
+//! Finds and replaces tracepoints in Rust sources.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use proc_macro2::{TokenStream, TokenTree};
 
 /// The tracepoints of every kernel.
 const MACROS: [&str; 2] = ["trace", "trace_masked"];
-/// What a kernel's manifest says of its tracepoints, under `[package.metadata.kymo]`.
+/// Settings in a kernel's manifest, under `[package.metadata.kymo]`.
 pub(crate) struct Own {
-    /// What they are called: [`MACROS`], and those of `tracepoints`.
+    /// Names of the tracepoint macros: [`MACROS`], and those of `tracepoints`.
     pub(crate) macros: Vec<String>,
-    /// `late-inlining`: rustc itself inlines nothing, and LLVM all of it. rustc goes by a
-    /// function's length before what cannot be reached is taken out, so that in a large kernel a
-    /// tracepoint may tip a function over the edge, though it leaves nothing.
+    /// `late-inlining`: leaves all inlining to LLVM. rustc decides by a function's length before
+    /// unreachable code is removed, so in a large kernel a tracepoint may affect inlining, although
+    /// it leaves no code.
     pub(crate) late_inlining: bool,
 }
 
@@ -45,7 +45,7 @@ impl Own {
     }
 }
 
-/// Where the tracepoints of a Rust file are, in bytes.
+/// Byte ranges of the tracepoints in a Rust file.
 pub(crate) fn tracepoints(text: &str, macros: &[String]) -> Result<Vec<Range<usize>>> {
     let tokens: TokenStream = text
         .parse()
@@ -66,14 +66,14 @@ fn find(tokens: TokenStream, macros: &[String], found: &mut Vec<Range<usize>>) {
                 Some(TokenTree::Punct(bang)),
                 Some(TokenTree::Group(group)),
             ) if bang.as_char() == '!' && macros.iter().any(|tracepoint| name == tracepoint) => {
-                // `kymo::trace!` and `::kymo::trace!` are one thing.
+                // Include a path: `kymo::trace!` and `::kymo::trace!`.
                 let mut first = at;
                 while first >= 2 && is_colon(first - 1) && is_colon(first - 2) {
                     let has_name =
                         first >= 3 && matches!(tokens.get(first - 3), Some(TokenTree::Ident(_)));
                     first -= if has_name { 3 } else { 2 };
                 }
-                // Inside of a macro: `$crate::trace!`.
+                // Inside a macro: `$crate::trace!`.
                 let dollar = first >= 1
                     && matches!(tokens.get(first - 1), Some(TokenTree::Punct(sign)) if sign.as_char() == '$');
                 first -= usize::from(dollar);
@@ -92,8 +92,8 @@ fn find(tokens: TokenStream, macros: &[String], found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Puts `with(index)` and blanks in place of the tracepoints: as many lines, and as many columns
-/// where there is room. `index` counts on.
+/// Replaces the tracepoints by `with(index)` and blanks: the same number of lines and, if possible,
+/// columns. `index` continues to count.
 pub(crate) fn replace(
     text: &str,
     macros: &[String],
@@ -145,7 +145,7 @@ mod tests {
         }
     "##;
 
-    /// The macros of a kernel that names none of its own.
+    /// The macros of a kernel without its own.
     fn every() -> Vec<String> {
         Own::read("[package]\nname = \"x\"").unwrap().macros
     }

@@ -1,7 +1,7 @@
-//! What `kymo export` writes is read by others.
+//! Checks that other software reads the output of `kymo export`.
 //!
-//! Perfetto's files are held against the published schema; Parquet's are counted by Polars and
-//! DuckDB, with the book's examples.
+//! Perfetto's files are checked against the published schema; Polars and DuckDB count Parquet's,
+//! with the book's examples.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,15 +12,15 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use serde_json::Value;
 
-/// Reads Perfetto's files by the published schema.
+/// The script that reads Perfetto's files with the published schema.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/check_perfetto.py");
-/// Length of the trace that is exported, in megabytes.
+/// Size of the exported trace, in megabytes.
 const MEGABYTES: u64 = 2;
 /// Slices of these categories, and the events that begin them.
 const SLICES: [(&str, &str); 2] = [("irq", "irq_handler_entry"), ("syscall", "sys_enter")];
 const EXAMPLES: [&str; 2] = ["polars_counts.py", "duckdb_counts.py"];
 
-/// Exports traces, and has other tools read the files.
+/// Exports traces, and lets other tools read the files.
 #[derive(Parser)]
 struct Arguments {
     /// The `kymo` command, with the feature `parquet`
@@ -29,10 +29,10 @@ struct Arguments {
     /// The program that writes traces of known counts
     #[arg(long)]
     big_trace: PathBuf,
-    /// A Python that has the packages of requirements.txt
+    /// A Python with the packages of requirements.txt
     #[arg(long)]
     python: PathBuf,
-    /// A folder for what is exported, which is replaced
+    /// A folder for the exported files, which is replaced
     #[arg(long)]
     folder: PathBuf,
 }
@@ -163,7 +163,7 @@ fn lines_of(counts: &BTreeMap<impl std::fmt::Display, u64>) -> String {
         .collect()
 }
 
-/// What `kymo dump --count` says, by name.
+/// The counts of `kymo dump --count`, by name.
 fn dumped(kymo: &Path, trace: &Path) -> Result<BTreeMap<String, u64>> {
     let output = Command::new(kymo)
         .arg("dump")
@@ -181,7 +181,7 @@ fn dumped(kymo: &Path, trace: &Path) -> Result<BTreeMap<String, u64>> {
     Ok(counts)
 }
 
-/// The example must print these counts.
+/// Checks that the example prints these counts.
 fn counted(python: &Path, example: &str, tables: &Path, expected: &str) -> Result<()> {
     eprintln!("$ python {example}");
     let script = root().join("examples/export").join(example);
@@ -209,7 +209,7 @@ fn lines(file: &Path) -> Result<u64> {
     Ok(bytes.iter().filter(|&&byte| byte == b'\n').count() as u64)
 }
 
-/// Runs it with its output where ours goes; an error unless it succeeds.
+/// Runs the command with inherited output; an error unless it succeeds.
 fn run_command(command: &mut Command) -> Result<()> {
     eprintln!("$ {command:?}");
     let status = command
@@ -221,7 +221,7 @@ fn run_command(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The repository.
+/// Root of the repository.
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }

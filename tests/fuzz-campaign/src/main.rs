@@ -1,4 +1,4 @@
-//! kymo-ctf fuzzed, target by target, and what of it the fuzzer reached.
+//! Fuzzes kymo-ctf, target by target, and measures the line coverage.
 //!
 //! The fuzzer itself is `tests/fuzz`. It is built twice: with LLVM's coverage pass, which guides it,
 //! and with instrumentation that counts lines.
@@ -10,14 +10,14 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-/// What is fuzzed, each for the whole time.
+/// The targets, each of which is fuzzed for the whole time.
 const TARGETS: [&str; 4] = ["tsdl", "json", "stream", "convert"];
-/// Of the lines of kymo-ctf, so many in a hundred must have been reached in a long run.
+/// Line coverage of kymo-ctf that a long run must reach, in percent.
 const GOAL: f64 = 90.0;
 /// Files that open directories, which no input reaches.
 const LEFT_OUT: &str = "trace/(mod|map|tally)\\.rs$";
 
-/// LLVM's coverage pass: an option of code generation, so that the stable compiler has it.
+/// LLVM's coverage pass, which as a codegen option is available in the stable compiler.
 const COVERAGE: [&str; 4] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=3",
@@ -25,22 +25,22 @@ const COVERAGE: [&str; 4] = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Fuzzes each target, keeps what is found, and prints the lines reached.
+/// Fuzzes each target, keeps the finds, and prints the line coverage.
 #[derive(Parser)]
 struct Arguments {
     /// Seconds for each target
     #[arg(long)]
     seconds: u64,
-    /// Fail unless the goal for lines is reached
+    /// Fail unless the coverage goal is reached
     #[arg(long)]
     goal: bool,
-    /// A folder for what is built and for the inputs, which stay for the next run
+    /// A folder for builds and inputs, which are kept for the next run
     #[arg(long)]
     folder: PathBuf,
-    /// The machine that the compiler in use runs on, as its target is called
+    /// The host target of the current compiler
     #[arg(long)]
     host: String,
-    /// The folder of LLVM's tools; without it lines are not counted
+    /// The folder of LLVM's tools; without it coverage is not measured
     #[arg(long)]
     llvm_tools: Option<PathBuf>,
 }
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository.
+/// Root of the repository.
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -92,7 +92,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     lines(arguments)
 }
 
-/// Builds the fuzzer with these flags of the compiler. Returns its path.
+/// Builds the fuzzer with these compiler flags. Returns its path.
 fn build(folder: &Path, host: &str, flags: &str) -> Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args([
@@ -105,17 +105,17 @@ fn build(folder: &Path, host: &str, flags: &str) -> Result<PathBuf> {
         host,
         "--target-dir",
     ]);
-    // Cargo's list of flags, of which each may have spaces. They are for this build alone, so it
-    // has a folder of its own; with a target they are not for build scripts.
+    // Cargo's encoded flags may contain spaces. They are only for this build, so it has its own
+    // folder; with a target they do not apply to build scripts.
     succeed(command.arg(folder).env("CARGO_ENCODED_RUSTFLAGS", flags))?;
     Ok(folder.join(host).join("fuzz/kymo-fuzz"))
 }
 
-/// Copies a find to where every test run reads it.
+/// Copies a find to the folder that every test run reads.
 fn keep(name: &str, corpus: &Path) -> Result<PathBuf> {
     let input = match fs::read(corpus.join("found")) {
         Ok(input) => input,
-        // The process was killed: its input is behind its length.
+        // The process was killed: the file has the input's length and then the input.
         Err(_) => {
             let current = fs::read(corpus.join("current"))?;
             let length = current
@@ -141,8 +141,8 @@ fn keep(name: &str, corpus: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Runs all inputs once more in a build that counts lines, and prints how many of kymo-ctf's they
-/// reach.
+/// Runs all inputs again in a build that measures coverage, and prints the line coverage of
+/// kymo-ctf.
 fn lines(arguments: &Arguments) -> Result<()> {
     let Arguments {
         folder,
@@ -198,7 +198,7 @@ fn lines(arguments: &Arguments) -> Result<()> {
         .lines()
         .find(|line| line.starts_with("TOTAL"))
         .context("llvm-cov prints no total")?;
-    // Regions, functions, lines: of each how many, how many missed, and the percentage reached.
+    // Regions, functions, lines: each with the total, the missed ones, and the percentage.
     let reached: f64 = total
         .split_whitespace()
         .filter_map(|word| word.strip_suffix('%'))
@@ -215,7 +215,7 @@ fn lines(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs it with its output where ours goes; an error unless it succeeds.
+/// Runs the command with inherited output; an error unless it succeeds.
 fn succeed(command: &mut Command) -> Result<()> {
     eprintln!("$ {command:?}");
     let status = command

@@ -1,4 +1,4 @@
-//! A trace converted, and held against what it was made from.
+//! Converts a trace, and compares the result with the source.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,8 +8,8 @@ use kymo_ctf::{Extent, Format, Keep, Trace, WriteError};
 
 use crate::same;
 
-/// Converts to both versions of the format: events and numbers of losses stay, and what was
-/// converted stays as it is.
+/// Converts to both versions of the format: events and counts of losses are kept, and another
+/// conversion changes nothing.
 pub(crate) fn convert(folder: &Path, metadata: &[u8], stream: &[u8]) {
     let at = |name: &str| folder.join(name);
     let source = at("in");
@@ -43,8 +43,8 @@ pub(crate) fn convert(folder: &Path, metadata: &[u8], stream: &[u8]) {
     }
 }
 
-/// Whether it was converted; what would have more fields than readers take is refused, and what CTF
-/// 1.8 has no integers for.
+/// Converts a trace; returns `false` if it is refused because the result would exceed the field
+/// limit or needs integers that CTF 1.8 does not have.
 fn whole(from: &Path, to: &Path, format: Format) -> bool {
     if to.exists() {
         fs::remove_dir_all(to).unwrap();

@@ -1,8 +1,8 @@
-//! LLVM's coverage counters (one byte an edge), and the operands of comparisons.
+//! LLVM's coverage counters (one byte per edge), and the operands of comparisons.
 //!
 //! The compiler calls `__sanitizer_cov_8bit_counters_init` once for each module before `main`, and
-//! the `__sanitizer_cov_trace_*` functions at each comparison. Built without the pass there are no
-//! counters and nothing is called.
+//! the `__sanitizer_cov_trace_*` functions at each comparison. Without the pass there are no
+//! counters, and these functions are never called.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// The tables of counters: first byte and length.
 static TABLES: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
-/// The last operands that were compared and were different; the place of the next.
+/// The latest unequal operands of comparisons, and the index of the next.
 static PAIRS: [(AtomicU64, AtomicU64); 64] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 64];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
@@ -25,14 +25,14 @@ extern "C" fn __sanitizer_cov_8bit_counters_init(start: *mut u8, end: *mut u8) {
     }
 }
 
-/// How many there are.
+/// The number of counters.
 pub(crate) fn count() -> usize {
     TABLES
         .lock()
         .map_or(0, |tables| tables.iter().map(|(_, length)| length).sum())
 }
 
-/// Sets all to 0.
+/// Clears all counters.
 pub(crate) fn clear() {
     for &(start, length) in TABLES.lock().unwrap().iter() {
         // SAFETY: the linker made this table of bytes for the whole life of the process. The only
@@ -43,10 +43,9 @@ pub(crate) fn clear() {
     NEXT.store(0, Ordering::Relaxed);
 }
 
-/// Calls `visit` with the place and the count of each that is not 0.
+/// Calls `visit` with the index and value of each nonzero counter.
 ///
-/// This is instrumented too, so it looks at whole blocks first: comparing them is the C library's
-/// work.
+/// This code is instrumented, too, so it checks whole blocks first, which the C library compares.
 pub(crate) fn each(mut visit: impl FnMut(usize, u8)) {
     const BLOCK: usize = 128;
     static NOTHING: [u8; BLOCK] = [0; BLOCK];
@@ -71,7 +70,7 @@ pub(crate) fn each(mut visit: impl FnMut(usize, u8)) {
     }
 }
 
-/// Pairs of operands that were compared and different in the last run.
+/// Unequal operands of a comparison in the last run.
 pub(crate) fn compared(place: usize) -> Option<(u64, u64)> {
     let count = NEXT.load(Ordering::Relaxed).min(PAIRS.len());
     let (a, b) = PAIRS.get(place.checked_rem(count)?)?;
@@ -102,7 +101,7 @@ comparisons! {
     __sanitizer_cov_trace_const_cmp2(u16), __sanitizer_cov_trace_const_cmp4(u32), __sanitizer_cov_trace_const_cmp8(u64)
 }
 
-/// Comparisons of bytes are found by mutation alone.
+/// Byte comparisons are solved by mutation alone.
 #[unsafe(no_mangle)]
 extern "C" fn __sanitizer_cov_trace_cmp1(_: u8, _: u8) {}
 

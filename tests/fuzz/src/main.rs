@@ -1,6 +1,6 @@
 //! A coverage-guided fuzzer of kymo-ctf, on the stable compiler.
 //!
-//!     kymo-fuzz TARGET CORPUS SECONDS     mutates until the time is over or something is found
+//!     kymo-fuzz TARGET CORPUS SECONDS     mutates until the time is up or something is found
 //!     kymo-fuzz TARGET CORPUS replay      runs every input of the corpus once
 //!
 //! `cargo xtask fuzz ctf` builds it with LLVM's coverage pass, which is an option of code
@@ -41,20 +41,20 @@ use std::time::{Duration, Instant};
 use mutate::Random;
 use targets::Target;
 
-/// Where the conformance set is.
+/// Folder of the conformance set.
 const DATA: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../crates/kymo-ctf/tests/data"
 );
-/// No input may take more of the processor.
+/// Limit on an input's CPU time.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Memory that every input may take, and how much more for each of its bytes.
+/// Limit on an input's memory: a base, and an addition for each byte of the input.
 const MEMORY: (usize, usize) = (64 << 20, 4096);
 
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// Number of the input that is being run, odd while it runs: a thread watches that it moves on.
+/// Number of the current input, odd while it runs; a thread checks that it advances.
 static RUN: AtomicU64 = AtomicU64::new(0);
 
 fn main() -> ExitCode {
@@ -95,7 +95,7 @@ struct Fuzzer {
     corpus: PathBuf,
     current: fs::File,
     inputs: Vec<Vec<u8>>,
-    /// Counters that an input has reached, by their power of two: what is new is kept.
+    /// Counter values reached so far, by power of two; inputs that reach new ones are kept.
     seen: Vec<u8>,
     random: Random,
     executions: u64,
@@ -104,7 +104,7 @@ struct Fuzzer {
 impl Fuzzer {
     fn new(target: Target, corpus: &Path) -> Self {
         let hook = std::panic::take_hook();
-        // A panic inside of a run is reported as a find.
+        // A panic inside a run is reported as a find.
         std::panic::set_hook(Box::new(move |info| {
             if RUN.load(Ordering::Relaxed).is_multiple_of(2) {
                 hook(info);
@@ -126,7 +126,7 @@ impl Fuzzer {
         }
     }
 
-    /// Inputs of earlier runs, after the conformance set's.
+    /// Inputs of the conformance set, followed by those of earlier runs.
     fn seeds(&self) -> Vec<Vec<u8>> {
         let mut seeds = self.target.seeds();
         let mut kept: Vec<PathBuf> = fs::read_dir(self.corpus.join("inputs"))
@@ -138,7 +138,7 @@ impl Fuzzer {
         seeds
     }
 
-    /// Runs everything that is there once, for coverage that something else measures.
+    /// Runs every input once, for a coverage measurement.
     fn replay(&mut self) -> Result<(), Found> {
         let seeds = self.seeds();
         for seed in &seeds {
@@ -226,7 +226,7 @@ impl Fuzzer {
 
     fn execute(&mut self, input: &[u8]) -> Result<(), Found> {
         self.executions += 1;
-        // One call to the system: whatever kills this process leaves its input behind.
+        // A single system call, so that the input remains if this process is killed.
         let length = (input.len() as u64).to_le_bytes();
         self.current
             .write_all_at(&[&length[..], input].concat(), 0)
@@ -258,13 +258,13 @@ impl Fuzzer {
     }
 }
 
-/// The processor's time that this process has taken. A busy machine does not make an input slow.
+/// CPU time of this process, which does not depend on the load of the machine.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Ends the process when one input takes too long; its input is in `current`.
+/// Ends the process if an input takes too long; the input is in `current`.
 fn watch(corpus: &Path) {
     let (mut last, mut since) = (0, cpu_time());
     loop {

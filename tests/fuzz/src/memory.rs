@@ -1,4 +1,4 @@
-//! How much memory a run takes at most.
+//! Peak memory of a run.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,17 +7,17 @@ static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 static BASE: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, counted.
+/// The system's allocator, with accounting.
 pub(crate) struct Counting;
 
-/// Counts from here.
+/// Starts counting.
 pub(crate) fn begin() {
     let now = NOW.load(Ordering::Relaxed);
     BASE.store(now, Ordering::Relaxed);
     MOST.store(now, Ordering::Relaxed);
 }
 
-/// The most since then, in bytes.
+/// The peak since [`begin`], in bytes.
 pub(crate) fn most() -> usize {
     MOST.load(Ordering::Relaxed)
         .saturating_sub(BASE.load(Ordering::Relaxed))

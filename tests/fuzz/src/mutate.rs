@@ -1,4 +1,4 @@
-//! New inputs from old ones.
+//! Mutation of inputs.
 
 use crate::counters;
 use crate::targets::Target;
@@ -24,9 +24,9 @@ impl Random {
     }
 }
 
-/// Longer inputs only cost time.
+/// Limit on the length of inputs: longer ones only cost time.
 const MAX_LENGTH: usize = 16 << 10;
-/// Numbers at which things change.
+/// Boundary values.
 const NUMBERS: [u64; 16] = [
     0,
     1,
@@ -46,7 +46,7 @@ const NUMBERS: [u64; 16] = [
     u64::MAX,
 ];
 
-/// A mutant of `base`; `other` gives parts.
+/// Mutates `base`, possibly with parts of `other`.
 pub(crate) fn input(base: &[u8], other: &[u8], target: Target, random: &mut Random) -> Vec<u8> {
     let (fixed, mut bytes) = target.split(base, random.below(8) == 0);
     let (_, other) = target.split(other, false);
@@ -70,7 +70,7 @@ fn once(bytes: &mut Vec<u8>, other: &[u8], target: Target, random: &mut Random) 
             bytes.drain(at..at + 1 + random.below(left.min(32)));
         }
         4 => insert(bytes, at, &[random.next() as u8]),
-        // A piece of itself once more.
+        // Repeat a piece of the input.
         5 if left > 0 => {
             let piece = bytes[at..at + 1 + random.below(left.min(64))].to_vec();
             let to = random.below(bytes.len() + 1);
@@ -114,7 +114,7 @@ fn number(bytes: &mut [u8], at: usize, random: &mut Random) {
     }
 }
 
-/// Puts one operand of a comparison where the other is.
+/// Replaces one operand of a comparison in the input by the other.
 fn compared(bytes: &mut [u8], random: &mut Random) {
     let Some((a, b)) = counters::compared(random.below(64)) else {
         return;

@@ -1,4 +1,4 @@
-//! What is fuzzed, and with what it begins.
+//! The fuzzing targets and their initial inputs.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,10 +10,10 @@ use kymo_ctf::{Error, Item, ItemRef, Merge, Metadata, Packet, Reader, StreamRead
 
 use crate::{case, converting};
 
-/// Between metadata and stream in an input of [`Target::Stream`] or [`Target::Convert`].
+/// Separates metadata and stream in an input of [`Target::Stream`] or [`Target::Convert`].
 const SEPARATOR: &[u8] = b"\n--- stream\n";
 
-/// Something that reads foreign bytes.
+/// A parser of foreign bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Metadata of CTF 1.8.
@@ -42,7 +42,7 @@ impl Target {
         }
     }
 
-    /// The conformance set, and what was found before.
+    /// The conformance set, and earlier finds.
     pub(crate) fn seeds(self) -> Vec<Vec<u8>> {
         let texts = |files: &[&str]| {
             case::read(files)
@@ -82,8 +82,8 @@ impl Target {
         crate::distinct(seeds)
     }
 
-    /// The part of an input to leave as it is, and the part to mutate. Of a stream's input that is
-    /// the stream, unless `all`.
+    /// Splits an input into the part to keep and the part to mutate: for stream targets only the
+    /// stream, unless `all`.
     pub(crate) fn split(self, input: &[u8], all: bool) -> (Vec<u8>, Vec<u8>) {
         match (self, separator(input)) {
             (Target::Stream | Target::Convert, Some(at)) if !all => {
@@ -102,7 +102,7 @@ impl Target {
         }
     }
 
-    /// Reads `input`; every answer but a panic is right. What is written lies in `folder`.
+    /// Reads `input`; every result except a panic is valid. Output is written to `folder`.
     pub(crate) fn execute(self, input: &[u8], folder: &Path) {
         match self {
             Target::Tsdl | Target::Json => drop(Metadata::from_bytes(input)),
@@ -132,7 +132,7 @@ fn separator(input: &[u8]) -> Option<usize> {
         .position(|window| window == SEPARATOR)
 }
 
-/// The metadata of most inputs is that of another input, and parsing it would be most of the work.
+/// Parses metadata with a cache, as most inputs share theirs and parsing would dominate.
 fn parsed(text: &[u8]) -> Option<Arc<Metadata>> {
     thread_local! {
         static KNOWN: RefCell<HashMap<Vec<u8>, Option<Arc<Metadata>>>> = RefCell::default();
@@ -150,7 +150,7 @@ fn parsed(text: &[u8]) -> Option<Arc<Metadata>> {
     })
 }
 
-/// By both readers, forgiving and strict, alone and merged with itself; both must give the same.
+/// Decodes with both readers, lenient and strict, alone and merged with itself; both must agree.
 fn decode(metadata: &Arc<Metadata>, stream: &[u8]) {
     for strict in [false, true] {
         let owned = StreamReader::new(Arc::clone(metadata), "s", stream).strict(strict);
@@ -188,7 +188,7 @@ fn compare(owned: Result<Item, Error>, borrowed: ItemRef, packet: &mut Option<Ar
                 (owned.time, owned.nanos(), owned.cpu()),
                 (borrowed.time(), borrowed.nanos(), borrowed.cpu())
             );
-            // Numbers that are none are not equal to themselves.
+            // NaN is not equal to itself.
             if owned != other {
                 assert_eq!(
                     format!("{owned:?}"),
@@ -204,7 +204,7 @@ fn compare(owned: Result<Item, Error>, borrowed: ItemRef, packet: &mut Option<Ar
         (Ok(Item::Problem(owned)), ItemRef::Problem(borrowed)) => {
             assert_eq!(owned.to_string(), borrowed.to_string())
         }
-        // What ends a stream is an error of the one and a problem of the other.
+        // The end of a stream is an error of one reader and a problem of the other.
         (Err(owned), ItemRef::Problem(borrowed)) => drop((owned.to_string(), borrowed.to_string())),
         (owned, borrowed) => panic!("the readers differ: {owned:?}, {borrowed:?}"),
     }

@@ -1,4 +1,4 @@
-//! The list of mistakes, crates/kymo/mistakes: its README says how an entry is written.
+//! The list of mistakes in crates/kymo/mistakes, whose README describes the format.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,12 +11,12 @@ use anyhow::{Context, Result, bail};
 pub(crate) struct Mistake {
     pub(crate) name: String,
     pub(crate) test: Option<Test>,
-    /// Why no test can see it.
+    /// Why no test can detect it.
     pub(crate) unseen: Option<String>,
     pub(crate) edits: Vec<Edit>,
 }
 
-/// Lines that become others. Indentation does not count.
+/// A replacement of lines, ignoring indentation.
 #[derive(Debug, Default)]
 pub(crate) struct Edit {
     /// Below the crate's `src`.
@@ -88,7 +88,7 @@ impl Edit {
     }
 }
 
-/// Reads every file of the folder, in the order of their names.
+/// Reads every file of the folder, ordered by name.
 pub(crate) fn read(folder: &Path) -> Result<Vec<Mistake>> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)?
         .map(|entry| Ok(entry?.path()))
@@ -144,7 +144,7 @@ fn parse(text: &str, list: &mut Vec<Mistake>) -> Result<()> {
                 _ => bail!("line {number}: \"{line}\" is not understood"),
             },
             (" " | "-" | "+", Some(mistake)) => match mistake.edits.last_mut() {
-                // What comes before the first file, and empty lines, are for people.
+                // Text before the first file, and empty lines, are comments.
                 None => {}
                 Some(_) if line.trim().is_empty() => {}
                 Some(edit) => {

@@ -1,4 +1,4 @@
-//! Deliberate mistakes in the ring, of which each must be noticed by the test that is there for it.
+//! Makes deliberate mistakes in the ring, each of which its test must detect.
 //!
 //! The list is `crates/kymo/mistakes/`. Each mistake is made in a copy of the crate; the test must
 //! build, and fail by a panic of its own.
@@ -19,16 +19,16 @@ use clap::Parser;
 use list::{Mistake, Suite, Test};
 use sandbox::{Outcome, Sandbox};
 
-/// Makes deliberate mistakes in copies of the ring, and sees that tests notice them.
+/// Makes deliberate mistakes in copies of the ring, and checks that tests detect them.
 #[derive(Parser)]
 struct Arguments {
-    /// Only mistakes with one of these in their name
+    /// Only mistakes whose names contain one of these
     names: Vec<String>,
-    /// A folder for the copies, which stays for the next run
+    /// A folder for the copies, which is kept for the next run
     #[arg(long)]
     scratch: PathBuf,
-    /// Take a third of the mistakes, which the commit determines, and rely on it that their tests
-    /// pass without a mistake
+    /// Take a third of the mistakes, selected by the commit, and assume that their tests pass
+    /// without a mistake
     #[arg(long)]
     third: bool,
 }
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository.
+/// Root of the repository.
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -64,7 +64,7 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// The mistakes whose names contain one of `names`, or all; or the name that no mistake has.
+/// The mistakes whose names contain one of `names`, or all; or the name that matches no mistake.
 fn select(names: &[String]) -> Result<Result<Vec<Mistake>, String>> {
     let mut list = list::read(&root().join("crates/kymo/mistakes"))?;
     for name in names {
@@ -94,7 +94,7 @@ fn run(list: Vec<Mistake>, arguments: &Arguments) -> Result<()> {
     let [first, ..] = &sandboxes[..] else {
         bail!("there is no processor")
     };
-    // So that the list does not go stale.
+    // Checks that the list is up to date.
     for mistake in seen.iter().chain(&unseen) {
         first
             .make_mistake(mistake)
@@ -154,7 +154,7 @@ fn tests_pass(sandboxes: &[Sandbox], seen: &[Mistake]) -> Result<()> {
     Ok(())
 }
 
-/// Makes one mistake after the other in each sandbox, and prints what its test says.
+/// Makes one mistake after the other in each sandbox, and prints the result of its test.
 fn try_all(sandboxes: &[Sandbox], seen: &[Mistake], unseen: &[Mistake]) -> Result<()> {
     let names = seen.iter().map(|mistake| mistake.name.len());
     let width = names.max().unwrap_or(0);
@@ -206,7 +206,7 @@ fn try_all(sandboxes: &[Sandbox], seen: &[Mistake], unseen: &[Mistake]) -> Resul
 
 const THIRDS: usize = 3;
 
-/// Which third of the mistakes is this commit's: 0, 1 or 2.
+/// The third of the mistakes for this commit: 0, 1 or 2.
 fn third() -> usize {
     let head = Command::new("git")
         .current_dir(root())
@@ -230,7 +230,7 @@ fn in_parallel<T: Sync>(
                 while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
                     let result = work(sandbox, item);
                     if result.is_err() {
-                        // No use in going on.
+                        // Stop the other threads.
                         next.store(items.len(), Relaxed);
                     }
                     results

@@ -1,4 +1,4 @@
-//! Copies of the crate, in which mistakes are made and tests are run.
+//! Copies of the crate, in which mistakes are made and tests run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,18 +11,18 @@ use anyhow::{Context, Result, bail};
 use crate::list::{Mistake, Suite, Test};
 use crate::{cargo, root};
 
-/// A test that takes longer does not notice the mistake: it hangs on it. (The slowest one needs
+/// A test that takes longer hangs on the mistake instead of detecting it. (The slowest one needs
 /// seconds.)
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Passed,
-    /// By a panic of the test's.
+    /// The test panicked.
     Caught,
     DoesNotBuild(String),
     TooLong,
-    /// A signal, or another test.
+    /// A signal, or a failure of another test.
     Otherwise(String),
 }
 
@@ -42,13 +42,13 @@ impl Outcome {
     }
 }
 
-/// A copy of the crate, in a workspace of its own.
+/// A copy of the crate in a separate workspace.
 pub(crate) struct Sandbox {
     folder: PathBuf,
 }
 
 impl Sandbox {
-    /// Makes as many copies, below `folder`.
+    /// Makes this many copies below `folder`.
     pub(crate) fn make(folder: &Path, count: usize) -> Result<Vec<Sandbox>> {
         (0..count)
             .map(|number| Sandbox::copy(folder.join(number.to_string())))
@@ -136,7 +136,7 @@ impl Sandbox {
         })
     }
 
-    /// Builds the tests. Returns the program, or what the compiler says.
+    /// Builds the tests. Returns the program, or the compiler's messages.
     pub(crate) fn build(&self, suite: Suite) -> Result<std::result::Result<PathBuf, String>> {
         let mut command = cargo(&["test", "--profile", "models", "-p", "kymo", "--no-run"]);
         command.current_dir(&self.folder);
@@ -148,7 +148,8 @@ impl Sandbox {
         if suite == Suite::Model {
             command.env("RUSTFLAGS", "--cfg loom");
         }
-        // Each copy has its own: cargo tells packages apart by their path inside of the workspace.
+        // Each copy needs its own target folder, as cargo distinguishes packages by their paths
+        // inside the workspace.
         let built = self.folder.join(if suite == Suite::Model {
             "built-models"
         } else {
@@ -174,7 +175,7 @@ impl Sandbox {
     }
 }
 
-/// A mistake that was made: files, and what stood in them.
+/// A mistake that was made: the changed files with their previous content.
 pub(crate) struct Made(Vec<(PathBuf, String)>);
 
 impl Made {
@@ -215,7 +216,7 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
             write_if_new(&to, &fs::read_to_string(entry.path())?)?;
         }
     }
-    // What is gone there goes here.
+    // Remove files that no longer exist in the source.
     for entry in fs::read_dir(to)? {
         let entry = entry?;
         if !names.contains(&entry.file_name()) && entry.file_name() != "log" {
@@ -229,7 +230,7 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Leaves a file alone that is as it should be, so that nothing is built again for it.
+/// Writes a file only if its content changes, to avoid a rebuild.
 fn write_if_new(path: &Path, text: &str) -> Result<()> {
     if fs::read_to_string(path).is_ok_and(|present| present == text) {
         return Ok(());

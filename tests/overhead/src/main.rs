@@ -1,10 +1,10 @@
-//! What tracing costs a whole kernel, in instructions a unit of its work.
+//! Measures the cost of tracing for a whole kernel, in instructions per unit of work.
 //!
 //! kernels/hello does the same work on four harts: tracing compiled out; compiled in and never
 //! started; started and stopped; everything on. Under `-icount shift=0` the machine's clock
-//! advances by a nanosecond an instruction, whichever hart executes it, so that the kernel's own
-//! clock counts instructions, those of interrupts and of the firmware included. Every run is
-//! repeated, and must print the same to the last digit.
+//! advances by a nanosecond per instruction of any hart, so the kernel's own clock counts
+//! instructions, including those of interrupts and the firmware. Every run is repeated, and must
+//! print exactly the same figures.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,18 +14,20 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-/// What is allowed.
+/// The file with the limits.
 const BUDGETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../budgets.toml");
 const HARTS: u32 = 4;
 /// Instructions in a tick of the clock: a nanosecond each, 10 MHz.
 const INSTRUCTIONS_PER_TICK: u64 = 100;
-/// A run takes seconds. One that takes this long, on however busy a machine, hangs.
+/// Time limit of a run, in seconds. A run takes seconds, so this means a hang even on a busy
+/// machine.
 const SECONDS: &str = "300";
-/// What `timeout` of coreutils ends with when it had to end something.
+/// Exit code of coreutils' `timeout` after it ended a program.
 const TIMED_OUT: i32 = 124;
-/// How often each way is run.
+/// Number of runs of each configuration.
 const RUNS: usize = 3;
-/// Counts what tracing costs kernels/hello, in instructions a unit of its work; prints the table.
+/// Measures the cost of tracing for kernels/hello, in instructions per unit of work; prints the
+/// table.
 #[derive(Parser)]
 struct Arguments {
     /// The kernel with its tracepoints
@@ -69,7 +71,7 @@ fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// One way to run the kernel.
+/// The figures of one configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Figure {
     units: u64,
@@ -88,7 +90,7 @@ impl Figure {
     }
 }
 
-/// A figure for each way to run the kernel.
+/// The figures of all configurations.
 #[derive(Clone, Copy)]
 struct Figures {
     compiled_out: Figure,
@@ -109,7 +111,7 @@ impl Figures {
         ];
         for (name, figure) in rows {
             let more = figure.instructions as f64 - self.compiled_out.instructions as f64;
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(table, "| {name} | {:.1} |", figure.per_unit());
             let _ = match name {
                 "compiled out" => writeln!(table, " | |"),
@@ -125,7 +127,7 @@ impl Figures {
     }
 }
 
-/// Runs the kernel a few times; each run must be the same.
+/// Runs the kernel several times; all runs must give the same figures.
 fn measure(image: &Path, words: &str) -> Result<Figure> {
     let first = output(image, words)?;
     for _ in 1..RUNS {
@@ -202,11 +204,11 @@ fn read(output: &str) -> Result<Figure> {
 
 /// The entry in `budgets.toml`.
 struct Budget {
-    /// Units of work a thread.
+    /// Units of work per thread.
     units: u32,
-    /// Instructions a unit.
+    /// Instructions per unit.
     compiled_out: f64,
-    /// Percent more than that, at most.
+    /// Largest excess over that, in percent.
     off: f64,
     stopped: f64,
     on: f64,
@@ -243,7 +245,7 @@ impl Budget {
         })
     }
 
-    /// What exceeds it, in a sentence each.
+    /// The exceeded limits, one sentence each.
     fn exceeded_by(&self, figures: &Figures) -> Vec<String> {
         let base = figures.compiled_out;
         let mut all = Vec::new();
@@ -313,7 +315,7 @@ mod tests {
             stopped: figure(300_300),
             on: figure(303_000),
         };
-        // A bound met exactly may be missed by a rounding: a hair below it.
+        // Rounding may turn an exactly met bound into a missed one, so test slightly below it.
         let below = Budget {
             off: 0.1001,
             stopped: 0.1001,

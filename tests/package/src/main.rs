@@ -1,4 +1,4 @@
-//! What would be published builds by itself, and `cargo install` gives a `kymo` that works.
+//! Checks that the packages build by themselves, and that `cargo install` gives a working `kymo`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use toml::{Table, Value};
 
-/// What every package must have, besides what cargo itself asks for.
+/// Files that every package must contain, beyond cargo's own requirements.
 const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 const FIELDS: [&str; 8] = [
     "name",
@@ -22,8 +22,8 @@ const FIELDS: [&str; 8] = [
     "categories",
 ];
 
-/// Warnings of cargo's that are in order: there is no public address yet, one example is shown at
-/// the repository's top, and the command's tests need another crate's.
+/// Acceptable warnings of cargo: there is no public address yet, one example is at the repository's
+/// top, and the command's tests need another crate's.
 const IN_ORDER: [&str; 3] = [
     "manifest has no documentation, homepage or repository",
     "ignoring example `hosted`",
@@ -64,8 +64,8 @@ fn run(arguments: Arguments) -> Result<()> {
         files(name)?;
     }
     forget(&packages, &crates)?;
-    // Every package is built from what it holds, and finds those beside it in a registry that cargo
-    // makes for the purpose.
+    // Every package is built from its own content, and finds the others in a registry that cargo
+    // creates for this purpose.
     let mut package = cargo(&["package", "--locked", "--allow-dirty", "--target-dir"]);
     package.arg(&packages);
     for name in &names {
@@ -91,7 +91,7 @@ fn run(arguments: Arguments) -> Result<()> {
     install(&installed)
 }
 
-/// The repository.
+/// Root of the repository.
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -102,8 +102,8 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Removes what was built of an earlier state: cargo takes a package of a registry to be unchanged
-/// as long as its version is.
+/// Removes earlier builds: cargo considers a registry package unchanged while its version is
+/// unchanged.
 fn forget(packages: &Path, crates: &[(String, Table)]) -> Result<()> {
     if packages.exists() {
         fs::remove_dir_all(packages).context("the packages made before cannot be removed")?;
@@ -112,7 +112,7 @@ fn forget(packages: &Path, crates: &[(String, Table)]) -> Result<()> {
 }
 
 /// Removes the copies of our own packages that cargo has unpacked from registries without a host,
-/// such as the one that it makes.
+/// such as its own.
 fn forget_sources(crates: &[(String, Table)]) -> Result<()> {
     let home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -139,7 +139,7 @@ fn forget_sources(crates: &[(String, Table)]) -> Result<()> {
     Ok(())
 }
 
-/// Name and manifest of each crate that is not kept from being published.
+/// Name and manifest of each crate that can be published.
 fn crates() -> Result<Vec<(String, Table)>> {
     let folder = root().join("crates");
     let mut folders: Vec<PathBuf> = fs::read_dir(&folder)?
@@ -170,7 +170,7 @@ fn table<'a>(of: &'a Table, name: &str) -> Result<&'a Table> {
         .with_context(|| format!("no [{name}]"))
 }
 
-/// The fields are there, and every dependency within the repository has a version.
+/// Checks that the fields exist, and that every dependency within the repository has a version.
 fn fields(manifest: &Table) -> Result<()> {
     let workspace: Table = fs::read_to_string(root().join("Cargo.toml"))?.parse()?;
     let workspace = table(&workspace, "workspace")?;
@@ -225,7 +225,7 @@ fn files(name: &str) -> Result<()> {
     }
 }
 
-/// Installs `kymo` as a user would, but to a folder of our own, and runs it.
+/// Installs `kymo` as a user would, but to a separate folder, and runs it.
 fn install(place: &Path) -> Result<()> {
     if place.exists() {
         fs::remove_dir_all(place).context("what was installed before cannot be removed")?;
@@ -239,7 +239,7 @@ fn install(place: &Path) -> Result<()> {
     }
     let kymo = place.join("bin").join("kymo");
     let says = |arguments: &[&str], code: i32| -> Result<String> {
-        // Nothing of the repository may be needed.
+        // It must not need anything from the repository.
         let output = Command::new(&kymo)
             .current_dir(place)
             .args(arguments)

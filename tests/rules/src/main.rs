@@ -1,4 +1,4 @@
-//! Every rule of docs/rules.md has a test that is there, or is printed as a gap.
+//! Checks that every rule of docs/rules.md has an existing test, and prints the gaps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-/// The rules that there are.
+/// The existing rules.
 const RULES: [(&str, &[RangeInclusive<u32>]); 4] = [
     ("P", &[1..=10, 20..=36, 40..=54]),
     ("L", &[1..=15, 40..=45]),
@@ -17,20 +17,20 @@ const RULES: [(&str, &[RangeInclusive<u32>]); 4] = [
     ("N", &[1..=33]),
 ];
 
-/// Letters of which every rule has a test.
+/// Letters whose rules must all have tests.
 const HELD: [&str; 3] = ["P", "L", "V"];
 
-/// What comes later: rules of these letters may wait for nothing else.
+/// Later features: rules of these letters may only wait for one of them.
 const LATER: [&str; 3] = ["sampling", "counting", "RTT"];
 
-/// Names of the table that says which file a short name stands for, and of those with the rules.
+/// Headings of the table of short file names, and of the tables of rules.
 const FILES_HEAD: &str = "| short | file |";
 const RULES_HEAD: &str = "| id | what Kymo does | held by |";
 
-/// Checks that every rule of docs/rules.md has a test that is there, or is a known gap.
+/// Checks that every rule of docs/rules.md has an existing test or is a known gap.
 #[derive(Parser)]
 struct Arguments {
-    /// The steps of `cargo xtask test`, which may hold rules
+    /// The steps of `cargo xtask test`, which can also check rules
     #[arg(long, value_delimiter = ',')]
     steps: Vec<String>,
 }
@@ -68,12 +68,12 @@ fn run(steps: &[String]) -> Result<()> {
 struct Checked {
     held: usize,
     tests: usize,
-    /// Rules without a test for which there is a reason.
+    /// Rules without a test, with reasons.
     gaps: Vec<(String, String)>,
     faults: Vec<String>,
 }
 
-/// Every rule has one row, and every row holds what it says.
+/// Checks that every rule has one row, and that the tests in every row exist.
 fn check(text: &str, steps: &[String], read: impl Fn(&str) -> Option<String>) -> Result<Checked> {
     let files: BTreeMap<&str, &str> = rows(text, FILES_HEAD)
         .filter_map(|cells| match cells.as_slice() {
@@ -178,7 +178,7 @@ fn check(text: &str, steps: &[String], read: impl Fn(&str) -> Option<String>) ->
     Ok(checked)
 }
 
-/// The cells of every row below a heading like this.
+/// The cells of every row below such a heading.
 fn rows<'a>(text: &'a str, head: &'a str) -> impl Iterator<Item = Vec<&'a str>> {
     let mut inside = false;
     text.lines().filter_map(move |line| {
@@ -200,7 +200,7 @@ fn rows<'a>(text: &'a str, head: &'a str) -> impl Iterator<Item = Vec<&'a str>> 
     })
 }
 
-/// Whether the function is there, with the attribute that makes it a test.
+/// Whether the function exists and is a test.
 fn has_test(source: &str, function: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let begins = format!("fn {function}(");

@@ -1,11 +1,11 @@
-//! Where in this program's code an address lies.
+//! Classifies addresses in this program's code.
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-/// What the instruction at an address belongs to.
+/// The part of the code that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A tracepoint: switch test and hot path.
@@ -18,7 +18,7 @@ pub(crate) enum Place {
 
 static WRITERS: OnceLock<Vec<(Range<u64>, Place)>> = OnceLock::new();
 
-/// Reads this program's symbols. To be called before [`place`].
+/// Reads this program's symbols. Call it before [`place`].
 pub(crate) fn find_writers() {
     WRITERS.get_or_init(|| {
         let file = std::fs::read("/proc/self/exe").expect("this program's file");
@@ -31,7 +31,7 @@ pub(crate) fn find_writers() {
             .find(|symbol| symbol.name() == Ok("kymo_stress_anchor"))
             .expect("this program's symbols");
         let moved = (kymo_stress_anchor as *const () as u64).wrapping_sub(anchor.address());
-        // Rust's mangling keeps each part of a path, with its length before it.
+        // Rust's mangling keeps each component of a path, preceded by its length.
         let place = |name: &str| match () {
             () if name.contains("11kymo_stress6writer") => Place::HotPath,
             () if name.contains("9local_cas") || name.contains("6x86_644slow") => Place::SlowPath,
@@ -55,7 +55,7 @@ pub(crate) fn find_writers() {
     });
 }
 
-/// Where `address` lies. For signal handlers too.
+/// The place of `address`. Can be called in signal handlers.
 pub(crate) fn place(address: u64) -> Place {
     let writers = WRITERS.get().map_or(&[][..], Vec::as_slice);
     writers
@@ -64,6 +64,6 @@ pub(crate) fn place(address: u64) -> Place {
         .map_or(Place::Elsewhere, |(_, place)| *place)
 }
 
-/// Tells where the program was loaded.
+/// A symbol that shows where the program was loaded.
 #[unsafe(no_mangle)]
 extern "C" fn kymo_stress_anchor() {}

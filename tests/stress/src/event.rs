@@ -1,11 +1,12 @@
-//! What is recorded: who, which one, and a checksum, in records of several sizes and headers.
+//! The recorded events: thread and depth, number, and a checksum, in records of several sizes and
+//! headers.
 
 use kymo::Vocabulary;
 use kymo::event::Event;
 
-/// Threads that record.
+/// Number of recording threads.
 pub(crate) const THREADS: usize = 4;
-/// Depths at which they do: the thread itself, and three signals.
+/// Number of depths: the thread itself, and three signals.
 pub(crate) const DEPTHS: usize = 4;
 
 kymo::event! { #[id(21)] pub(crate) struct Short { pub(crate) seq: u32, pub(crate) tag: u32 } }
@@ -21,7 +22,7 @@ pub(crate) static VOCABULARY: Vocabulary = kymo::vocabulary![Short, Long, Wide, 
 pub(crate) struct Call {
     /// The thread's number.
     pub(crate) thread: u32,
-    /// How deep it is nested in signals.
+    /// Its nesting depth in signals.
     pub(crate) depth: u32,
     /// Counts the calls of this thread at this depth, modulo 2^32.
     pub(crate) seq: u32,
@@ -32,12 +33,12 @@ impl Call {
         self.thread * DEPTHS as u32 + self.depth
     }
 
-    /// Who, in the low four bits; above them the checksum of both.
+    /// Thread and depth in the low four bits; above them the checksum of these and the number.
     pub(crate) fn tag(self) -> u32 {
         mix(self.seq, self.who()) & !0xf | self.who()
     }
 
-    /// The words behind the tag.
+    /// The words after the tag.
     pub(crate) fn more<const N: usize>(self) -> [u32; N] {
         std::array::from_fn(|index| mix(self.seq, self.who() + 16 * (index as u32 + 1)))
     }
@@ -52,7 +53,7 @@ impl Call {
         }
     }
 
-    /// The call that made a record; `None` if no call makes such a one.
+    /// The call that made a record; `None` if no call makes such a record.
     pub(crate) fn of(id: u32, payload: &[u32]) -> Option<Call> {
         let &[seq, tag, ref more @ ..] = payload else {
             return None;

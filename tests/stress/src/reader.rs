@@ -8,15 +8,15 @@ use crate::event::{Call, DEPTHS, VOCABULARY};
 /// Words of the largest packet of a run.
 const SCRATCH: usize = 256;
 
-/// What must not be. Plain values: handlers report them too.
+/// A fault that a reader found. It has only plain values, because handlers report faults, too.
 #[derive(Clone, Copy, Debug)]
 #[expect(dead_code, reason = "read by Debug")]
 pub(crate) enum Fault {
-    /// The reader was led out of the memory.
+    /// The reader left the memory.
     Outside,
-    /// A record that no call of this thread made.
+    /// A record that no call of this thread wrote.
     Record { id: u32, words: [u32; 2] },
-    /// Not behind the record before, by the same thread at the same depth.
+    /// A number that does not follow that of the previous record at the same depth.
     Order { call: Call, expected: u32 },
     /// Time stepped back.
     Time { call: Call, time: u64, before: u64 },
@@ -27,21 +27,21 @@ pub(crate) enum Fault {
         returned: u64,
         calls: u64,
     },
-    /// Losses of a kind that cannot be here.
+    /// Losses of an impossible kind.
     Losses(Losses),
-    /// At the end: calls are not read + lost.
+    /// At the end, calls differ from read + lost.
     Sum {
         calls: u64,
         read: u64,
         gaps: u64,
         losses: Losses,
     },
-    /// The reader gets nothing more.
+    /// The reader makes no progress.
     Standstill { verified: u64 },
 }
 
-/// Memory whose reader is stopped in the middle of a copy, as the system may do at any time: what
-/// it copies then is often overwritten meanwhile.
+/// Memory whose reader is paused in the middle of a copy, as the system may do at any time, so that
+/// the copied packet is often overwritten meanwhile.
 pub(crate) struct Halting<'a>(pub(crate) &'a Live);
 
 impl Source for Halting<'_> {
@@ -62,10 +62,10 @@ impl Source for Halting<'_> {
     }
 }
 
-/// What was read of one thread's ring.
+/// The state of checking one thread's ring.
 pub(crate) struct Checks {
     thread: u32,
-    /// By depth: the number that comes next if nothing is lost, modulo 2^32.
+    /// By depth: the next number without losses, modulo 2^32.
     next: [u32; DEPTHS],
     /// By depth: records read.
     read: [u64; DEPTHS],
@@ -89,7 +89,7 @@ impl Checks {
         self.read.iter().sum()
     }
 
-    /// Numbers left out, up to the last of so many calls.
+    /// Missing numbers, up to the last of this many calls.
     pub(crate) fn gaps_until(&self, called: [u64; DEPTHS]) -> u64 {
         let behind = self
             .next
@@ -99,7 +99,7 @@ impl Checks {
         self.gaps + behind.sum::<u64>()
     }
 
-    /// Reads and checks at most so many batches of what there is. Gives how many.
+    /// Reads and checks at most this many batches; returns their number.
     pub(crate) fn drain(
         &mut self,
         reader: &mut ChannelReader,
@@ -123,8 +123,8 @@ impl Checks {
         }
         reader.refresh_dropped(source).map_err(|_| Fault::Outside)?;
         let losses = reader.losses();
-        // Behind the hole of a writer that a dump finds stopped, records are lost. Nothing else can
-        // be.
+        // In a dump, records after the hole of a stopped writer are lost. No other loss is
+        // possible.
         let holes = if view == View::PostMortem {
             losses.unreadable
         } else {
@@ -151,7 +151,7 @@ impl Checks {
         })?;
         let next = &mut self.next[call.depth as usize];
         let gap = call.seq.wrapping_sub(*next);
-        // Modulo 2^32: half of that ahead is behind.
+        // Modulo 2^32, more than half ahead means behind.
         if gap >= 1 << 31 {
             return Err(Fault::Order {
                 call,

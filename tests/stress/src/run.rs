@@ -1,4 +1,4 @@
-//! One run: a writer, a mode, and so many records that readers verify.
+//! A run: a writer, a mode, and the number of records that readers verify.
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -17,10 +17,10 @@ use crate::signal::handle_by;
 use crate::thread::Thread;
 use crate::writer::Writer;
 
-/// Threads that read.
+/// Number of reading threads.
 const READERS: usize = 2;
 
-/// What a run did, all threads together.
+/// Totals of a run over all threads.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Writer and overflow policy.
@@ -33,13 +33,13 @@ pub struct Report {
     pub overwritten: u64,
     /// Calls for which there was no room.
     pub dropped: u64,
-    /// By depth, from 1: signals that came in the hot path, in the slow path, elsewhere.
+    /// By depth, from 1: signals in the hot path, in the slow path, and elsewhere.
     pub signals: [[u64; 3]; DEPTHS - 1],
-    /// Handlers that began with 0, 1, 2 and 3 writers stopped.
+    /// Numbers of handlers that began with 0, 1, 2 and 3 stopped writers.
     pub nested: [u64; DEPTHS],
-    /// Dumps checked inside of handlers.
+    /// Dumps checked inside handlers.
     pub dumps: u64,
-    /// How long it took.
+    /// Duration of the run.
     pub seconds: f64,
 }
 
@@ -74,14 +74,14 @@ impl fmt::Display for Report {
 /// Records until readers have verified `events` records.
 ///
 /// # Panics
-/// Where something is not as it must be; the message says what, and of which thread.
+/// On a fault; the message names the fault and its thread.
 pub fn run<W: Writer>(overflow: Overflow, events: u64, seed: u64) -> Report {
     find_writers();
     handle_by::<W>();
     let name = format!("{}, {overflow:?}", W::NAME);
     let began = Instant::now();
     let (live, stop_session) = W::start(overflow);
-    // Handlers reach all this, so it stays.
+    // Leaked, because handlers use all of it.
     let (stop, fault): (&AtomicBool, &OnceLock<_>) =
         (Box::leak(Box::default()), Box::leak(Box::default()));
     let threads =
@@ -154,7 +154,7 @@ pub fn run<W: Writer>(overflow: Overflow, events: u64, seed: u64) -> Report {
     report
 }
 
-/// What became of a thread's ring.
+/// The result of a thread's ring.
 struct Outcome {
     read: u64,
     losses: Losses,
@@ -179,7 +179,7 @@ impl Report {
     }
 }
 
-/// Drains the rings of these threads until all is written and read.
+/// Drains the rings of these threads until everything is written and read.
 fn read(
     threads: &[Thread],
     live: &Live,
@@ -199,7 +199,7 @@ fn read(
         .collect();
     let mut at_rest = false;
     while !at_rest {
-        // Looked at first: what is read after it is all there is.
+        // Checked first, so that the following read is complete.
         let all_written = written.load(Relaxed);
         let mut batches = 0;
         for (thread, reader, checks) in &mut channels {
@@ -252,7 +252,7 @@ fn drain(
     checks: &mut Checks,
     live: &Live,
 ) -> Result<usize, Fault> {
-    // Now and then the reader is stopped in the middle of a copy.
+    // Sometimes the reader is paused in the middle of a copy.
     let batches = if checks.read().is_multiple_of(16) {
         checks.drain(reader, &Halting(live), View::Live, 8)?
     } else {
@@ -264,7 +264,7 @@ fn drain(
     Ok(batches)
 }
 
-/// On a terminal, how far it is.
+/// Shows the progress on a terminal.
 fn show_progress(name: &str, events: u64, verified: &AtomicU64, done: impl Fn() -> bool) {
     let mut out = std::io::stderr();
     let shown = out.is_terminal();

@@ -1,5 +1,5 @@
-//! Three signals, each of which may stop the handlers of the lower ones, and a timer for each on
-//! every thread.
+//! Three signals, each of which may interrupt the handlers of the lower ones, and a timer for each
+//! on every thread.
 
 use std::mem::zeroed;
 use std::ptr::{from_ref, null_mut};
@@ -8,7 +8,7 @@ use crate::event::DEPTHS;
 use crate::thread::Thread;
 use crate::writer::Writer;
 
-/// By depth, from 1.
+/// The signal of a depth, from 1.
 fn signal(depth: usize) -> libc::c_int {
     [libc::SIGUSR1, libc::SIGUSR2, libc::SIGRTMIN()][depth - 1]
 }
@@ -26,7 +26,7 @@ fn up_to(depth: usize) -> libc::sigset_t {
     }
 }
 
-/// Handles them by [`Thread::on_signal`].
+/// Installs [`Thread::on_signal`] as the handler.
 pub(crate) fn handle_by<W: Writer>() {
     for depth in 1..DEPTHS {
         // SAFETY: all zero is a valid `sigaction`.
@@ -34,7 +34,7 @@ pub(crate) fn handle_by<W: Writer>() {
         action.sa_sigaction = handler::<W> as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         action.sa_mask = up_to(depth);
-        // SAFETY: the handler does only what a handler may: no locks, no allocation.
+        // SAFETY: the handler only does what is allowed in a handler: no locks, no allocation.
         let status = unsafe { libc::sigaction(signal(depth), &action, null_mut()) };
         assert_eq!(status, 0, "the signal cannot be handled");
     }
@@ -45,8 +45,8 @@ extern "C" fn handler<W: Writer>(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: the system passes both; timers, which alone send these signals, were given a `Thread`
-    // that is never freed.
+    // SAFETY: the system passes both; only timers send these signals, and they were given a
+    // `Thread` that is never freed.
     let (thread, stopped_at) = unsafe {
         let context = &*context.cast::<libc::ucontext_t>();
         (
@@ -64,7 +64,7 @@ extern "C" fn handler<W: Writer>(
 pub(crate) struct Timers([libc::timer_t; DEPTHS - 1]);
 
 impl Timers {
-    /// One a signal, not armed. Their signals come to the calling thread, with `thread`.
+    /// One timer per signal, not armed. Their signals go to the calling thread, with `thread`.
     pub(crate) fn new(thread: &'static Thread) -> Timers {
         Timers(std::array::from_fn(|index| {
             // SAFETY: all zero is a valid `sigevent`; the rest is as timer_create(2) has it.
@@ -82,8 +82,8 @@ impl Timers {
         }))
     }
 
-    /// Sends the signal of `depth` once, so many nanoseconds from now at the earliest. For signal
-    /// handlers too.
+    /// Sends the signal of `depth` once, at the earliest in this many nanoseconds. Can be called in
+    /// signal handlers.
     pub(crate) fn arm(&self, depth: usize, nanos: u64) {
         // SAFETY: the timer exists; all zero is a valid value.
         unsafe {
@@ -93,7 +93,7 @@ impl Timers {
         }
     }
 
-    /// Ends them. What is on its way stays away from this thread.
+    /// Deletes the timers. Pending signals are no longer delivered to this thread.
     pub(crate) fn end(&self) {
         let all = up_to(DEPTHS - 1);
         // SAFETY: blocks signals, then removes timers that exist and are not used again.

@@ -1,4 +1,4 @@
-//! A thread that records, and its handlers, which do the same on top of it.
+//! A recording thread, and its handlers, which record on top of it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{
@@ -15,41 +15,41 @@ use crate::reader::{Checks, Fault};
 use crate::signal::Timers;
 use crate::writer::{NESTING, Writer, record};
 
-/// So many calls of a thread while its reader gets nothing: the channel stands still.
+/// If the reader makes no progress during this many calls of a thread, the channel is stuck.
 const STANDSTILL: u64 = 1 << 24;
-/// So many calls at most wait for a signal. More than a ring holds.
+/// Most calls while waiting for a signal, which is more than a ring holds.
 const MOST_CALLS: u32 = 4000;
 
-/// What a thread, its handlers and its reader share. All atomic: a handler comes between any two
-/// instructions.
+/// The state that a thread, its handlers and its reader share. All fields are atomic, as a handler
+/// may run between any two instructions.
 pub(crate) struct Thread {
     pub(crate) number: u32,
     pub(crate) overflow: Overflow,
-    /// Somebody has enough, or found a fault.
+    /// Set when enough records were verified, or a fault was found.
     pub(crate) stop: &'static AtomicBool,
-    /// The number of its ring, once it has one.
+    /// The number of its ring, once claimed.
     pub(crate) ring: OnceLock<u32>,
-    /// The memory, and a reader at the beginning of the ring, to be copied: for dumps.
+    /// The memory, and a reader at the beginning of the ring, which dumps copy.
     pub(crate) beginning: OnceLock<(Live, ChannelReader)>,
     timers: OnceLock<Timers>,
     /// By depth: calls begun, and calls that returned.
     pub(crate) called: [AtomicU64; DEPTHS],
     returned: [AtomicU64; DEPTHS],
-    /// By depth: how many handlers have run to their end.
+    /// By depth: number of completed handlers.
     handled: [AtomicU32; DEPTHS],
     /// By depth: the state of a random generator.
     random: [AtomicU64; DEPTHS],
-    /// How many writers are stopped now, each by a signal inside of it.
+    /// Number of writers that are currently interrupted by a signal.
     stopped: AtomicU32,
-    /// By depth and [`Place`]: where signals came.
+    /// Numbers of signals by depth and [`Place`].
     pub(crate) places: [[AtomicU64; 3]; DEPTHS],
-    /// How many handlers began with so many writers stopped below them.
+    /// Numbers of handlers by the number of interrupted writers below them.
     pub(crate) nested: [AtomicU64; DEPTHS],
     pub(crate) dumps: AtomicU64,
-    /// Records of this thread that a reader has verified, and what it knows to be lost.
+    /// Records of this thread that a reader has verified, plus known losses.
     pub(crate) verified: AtomicU64,
     pub(crate) lost: AtomicU64,
-    /// The run's first fault, and whose ring it is in.
+    /// The run's first fault, and the number of its thread.
     pub(crate) fault: &'static OnceLock<(u32, Fault)>,
 }
 
@@ -90,7 +90,7 @@ impl Thread {
         self.called.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// Below `below`. SplitMix64; a depth never stops itself.
+    /// A random number below `below` (SplitMix64). A depth never interrupts itself.
     fn draw(&self, depth: usize, below: u64) -> u64 {
         let state = self.random[depth]
             .load(Relaxed)
@@ -101,7 +101,7 @@ impl Thread {
         (z ^ (z >> 31)) % below
     }
 
-    /// Records until somebody has enough. `entered` once the ring is there, before the first
+    /// Records until `stop` is set. Calls `entered` after claiming the ring, before the first
     /// record.
     pub(crate) fn work<W: Writer>(&'static self, entered: impl FnOnce()) {
         self.ring.get_or_init(|| W::enter(self.number as usize));
@@ -110,7 +110,8 @@ impl Thread {
         let (mut verified, mut calls_then) = (0, 0);
         while !self.stop.load(Relaxed) {
             self.one_burst::<W>(0);
-            // A flight recorder's reader is to be lapped more often than a full ring is to be full.
+            // A flight recorder's reader should be lapped more often than a discarding ring should
+            // be full.
             if self.draw(0, 8)
                 >= if self.overflow == Overflow::Overwrite {
                     3
@@ -132,8 +133,8 @@ impl Thread {
         }
     }
 
-    /// Half a ring behind is near enough. Not for ever: a reader that stands still is to be found
-    /// out.
+    /// Waits until the reader is at most half a ring behind. The wait is limited, so that a stuck
+    /// reader is detected.
     fn wait_for_reader<W: Writer>(&self) {
         let behind = || {
             self.calls()
@@ -147,7 +148,7 @@ impl Thread {
         }
     }
 
-    /// Arms a deeper signal and records until it was handled, or there are enough.
+    /// Arms a deeper signal and records until it has been handled, or the limit is reached.
     fn one_burst<W: Writer>(&self, depth: usize) {
         let deeper = if depth + 1 == DEPTHS || self.draw(depth, 8) > 0 {
             depth + 1
@@ -158,8 +159,8 @@ impl Thread {
             return (0..self.draw(depth, 60)).for_each(|_| self.call::<W>(depth));
         };
         let handled = self.handled[deeper].load(Relaxed);
-        // Long enough to come behind the system call that arms it; how long a timer takes at least
-        // differs from machine to machine.
+        // Long enough to fire after the system call that arms it; the minimum delay of a timer
+        // depends on the machine.
         timers.arm(deeper, self.draw(depth, 16_000 << self.draw(depth, 3)));
         for _ in 0..MOST_CALLS {
             self.call::<W>(depth);
@@ -174,8 +175,8 @@ impl Thread {
     fn call<W: Writer>(&self, depth: usize) {
         let seq = self.called[depth].load(Relaxed);
         self.called[depth].store(seq + 1, Relaxed);
-        // For the handlers of this thread: a call is begun before its record, and returned after
-        // it.
+        // For the handlers of this thread: `called` changes before the record begins and after it
+        // ends.
         compiler_fence(Release);
         record::<W>(Call {
             thread: self.number,
@@ -186,7 +187,7 @@ impl Thread {
         self.returned[depth].store(seq + 1, Relaxed);
     }
 
-    /// A signal has stopped this thread at an address.
+    /// Handles a signal that interrupted this thread at an address.
     pub(crate) fn on_signal<W: Writer>(&self, depth: usize, stopped_at: u64) {
         let before = NESTING.replace(depth as u32);
         let place = place(stopped_at);
@@ -209,12 +210,12 @@ impl Thread {
         self.handled[depth].fetch_add(1, Relaxed);
     }
 
-    /// The machine dies here: what would its memory say of this thread?
+    /// Checks the dump of this thread's ring, as if the machine died here.
     fn check_dump(&self) {
         let Some((live, beginning)) = self.beginning.get() else {
             return;
         };
-        // The higher signals may come meanwhile, and record: only what stood still is a dump.
+        // Higher signals may record meanwhile; the check is valid only if nothing changed.
         let calls = self.calls();
         let returned: u64 = self.returned.iter().map(|count| count.load(Relaxed)).sum();
         let mut checks = Checks::new(self.number);
@@ -239,14 +240,14 @@ impl Thread {
         }
     }
 
-    /// Keeps the run's first fault, and ends it.
+    /// Stores the run's first fault, and ends the run.
     pub(crate) fn fails(&self, fault: Fault) {
         let _ = self.fault.set((self.number, fault));
         self.stop.store(true, Relaxed);
     }
 }
 
-/// Only this thread writes it, and a handler that comes in between at most takes one back.
+/// Increments a count that only this thread writes; a handler in between may lose at most one.
 fn add_one(count: &AtomicU64) {
     count.fetch_add(1, Relaxed);
 }

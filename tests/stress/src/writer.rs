@@ -1,5 +1,5 @@
-//! The writers under test, and the tracepoints: out-of-line functions, so that their addresses tell
-//! where a signal came.
+//! The writers under test, and the tracepoints, which are out-of-line functions so that addresses
+//! show where a signal occurred.
 
 use std::cell::Cell;
 
@@ -11,17 +11,17 @@ use kymo_hosted::{Hosted, HostedLocal, Options};
 
 use crate::event::{Call, Long, Medium, Short, THREADS, VOCABULARY, Wide};
 
-/// A platform, and what a run needs to start it.
+/// A platform, and the functions that a run needs to start it.
 pub trait Writer: Platform {
     /// Its name in the report.
     const NAME: &'static str;
     /// Bytes of a thread's ring of events.
     const RING: u64;
 
-    /// Begins to record. Gives the memory, and what stops it.
+    /// Starts recording. Returns the memory, and a function that stops the recording.
     fn start(overflow: Overflow) -> (Live, Box<dyn FnOnce()>);
 
-    /// Called first by each thread: sees that it has a ring, and gives its number.
+    /// Called first by each thread: claims a ring and returns its number.
     fn enter(thread: usize) -> u32;
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn record<P: Platform>(call: Call) {
     }
 }
 
-// As `trace!` expands; its tracer cannot be generic.
+// Expanded by hand, as the tracer of `trace!` cannot be generic.
 
 #[inline(never)]
 fn short<P: Platform>(seq: u32, tag: u32) {
@@ -87,7 +87,7 @@ fn enter_hosted() -> u32 {
     kymo_hosted::ring_number().expect("a ring for each thread")
 }
 
-/// The hosted platform as it is: the hot path in one piece of assembly.
+/// The unchanged hosted platform, with the hot path in assembly.
 pub type Tsc = Hosted;
 
 impl Writer for Hosted {
@@ -130,8 +130,8 @@ impl Writer for Portable {
     }
 }
 
-/// A kernel's way: the block's address at `gs:0`, packets of the smallest size, few of them, and a
-/// platform that knows how deep it is nested.
+/// A platform like a kernel's: the block's address at `gs:0`, few packets of the smallest size, and
+/// knowledge of the nesting depth.
 #[derive(Debug)]
 pub struct AtGs;
 
@@ -139,11 +139,11 @@ static REGION: RegionMemory<{ 64 << 10 }, { THREADS as u32 }> = RegionMemory::ne
 const SMALL_PACKETS: u32 = 16;
 
 thread_local! {
-    /// How many handlers are at work on this thread.
+    /// Number of active handlers on this thread.
     pub(crate) static NESTING: Cell<u32> = const { Cell::new(0) };
 }
 
-// SAFETY: `enter` has `gs` lead to a block of this thread's own.
+// SAFETY: `enter` makes `gs` point to this thread's own block.
 unsafe impl Platform for AtGs {
     type Reserve = TscCas;
     type Local = ByPointer<kymo::arch::x86_64::AtGs<0>>;
@@ -152,7 +152,7 @@ unsafe impl Platform for AtGs {
     fn clock() -> u64 {
         tsc()
     }
-    /// A run starts and stops while no thread records.
+    /// Empty, as runs start and stop while no thread records.
     fn synchronize() {}
     fn nesting() -> u32 {
         NESTING.get()
@@ -187,7 +187,7 @@ impl Writer for AtGs {
     fn enter(thread: usize) -> u32 {
         const ARCH_SET_GS: libc::c_int = 0x1001;
         let cell = Box::leak(Box::new(REGION.control(thread as u32)));
-        // SAFETY: nothing else in a program uses `gs` on this system; the cell stays.
+        // SAFETY: nothing else in a program uses `gs` on this system; the cell is never freed.
         let status =
             unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, std::ptr::from_ref(cell)) };
         assert_eq!(status, 0, "gs cannot be set");

@@ -23,12 +23,12 @@ fn signals_nest_writers_while_readers_drain() {
         number("KYMO_SEED", 1),
     );
     println!("KYMO_SEED={seed}, {events} events");
-    // Small rings are slow to read, above all on a busy machine: they get fewer.
+    // Small rings are slow to read, especially on a busy machine, so they get fewer events.
     let runs: [(Run, u64); 3] = [(run::<Portable>, 23), (run::<Tsc>, 23), (run::<AtGs>, 4)];
     let mut read = 0;
     for (run, percent) in runs {
         for overflow in [Overflow::Overwrite, Overflow::Discard] {
-            // Rounded up: together they are at least as many as asked for.
+            // Rounded up, so that the total is at least the requested number.
             let report = run(overflow, (events * percent).div_ceil(100), seed);
             println!("{report}");
             it_happened(&report, overflow);
@@ -39,7 +39,7 @@ fn signals_nest_writers_while_readers_drain() {
     println!("{read} events, each one's sequence and checksum verified");
 }
 
-/// A run that did not nest, lap and fill proves nothing.
+/// Checks that the run nested writers, lapped and filled rings.
 fn it_happened(report: &Report, overflow: Overflow) {
     for (depth, [hot, ..]) in (1..).zip(report.signals) {
         assert!(

@@ -21,7 +21,8 @@ pub const EXAMPLES: &str = "Examples:
 
 The input is any trace of CTF 1.8 or CTF 2, or a directory of several. Selected events keep their names, values, times and order; losses keep
 their counts and the times between which they occurred. Each of several traces gets its own directory below OUT, which readers open as one
-trace; times select from the beginning of each trace, unless written with @. A damaged trace is written up to the damage, with exit code 3.";
+trace; times select from the beginning of each trace, unless written with @. Of a damaged trace
+everything readable is written, with exit code 3.";
 
 /// Command line of `kymo convert`.
 #[derive(clap::Args)]

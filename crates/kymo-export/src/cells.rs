@@ -3,6 +3,7 @@
 //! What the cells of an event class are is found once. Most classes have only integers, each at the
 //! same place in every record: such a row is a load for each cell. Other records are visited.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::Arc;
 
@@ -130,14 +131,7 @@ impl Fixed {
         let number = match &member.class {
             FieldClass::Integer(integer) if integer.signed => Number::Signed,
             FieldClass::Integer(_) => Number::Unsigned,
-            FieldClass::Enum(of) => {
-                let last = (0..KNOWN)
-                    .rev()
-                    .find(|&value| of.mappings.iter().any(|one| one.holds(value.into())));
-                let texts = (0..last.map_or(0, |last| last + 1))
-                    .map(|value| enumeration(&of.mappings, value.into()).into());
-                Number::Labelled(texts.collect(), Arc::clone(&of.mappings))
-            }
+            FieldClass::Enum(of) => Number::Labelled(texts(&of.mappings), Arc::clone(&of.mappings)),
             _ => return None,
         };
         Some(Fixed { access, number })
@@ -168,20 +162,36 @@ impl Fixed {
     }
 }
 
+/// What the values of an enumeration are shown as, from 0 to the last that has a label.
+pub(crate) fn texts(mappings: &[Mapping]) -> Box<[Box<str>]> {
+    let last = (0..KNOWN)
+        .rev()
+        .find(|&value| mappings.iter().any(|one| one.holds(value.into())));
+    let values = 0..last.map_or(0, |last| last + 1);
+    values
+        .map(|value| enumeration(mappings, value.into()).into())
+        .collect()
+}
+
 /// The labels of a value, or the number where it has none.
-fn enumeration(mappings: &[Mapping], value: i128) -> String {
-    labels(mappings, |mapping| mapping.holds(value)).unwrap_or_else(|| value.to_string())
+fn enumeration(mappings: &[Mapping], value: i128) -> Cow<'_, str> {
+    labels(mappings, |mapping| mapping.holds(value)).unwrap_or_else(|| value.to_string().into())
 }
 
 /// The labels that hold a value, in declared order, each once.
-fn labels(mappings: &[Mapping], holds: impl Fn(&Mapping) -> bool) -> Option<String> {
-    let mut labels: Vec<&str> = Vec::new();
-    for mapping in mappings.iter().filter(|mapping| holds(mapping)) {
-        if !labels.contains(&&*mapping.label) {
-            labels.push(&mapping.label);
+fn labels(mappings: &[Mapping], holds: impl Fn(&Mapping) -> bool) -> Option<Cow<'_, str>> {
+    let mut held = mappings.iter().filter(|mapping| holds(mapping));
+    let first = &*held.next()?.label;
+    let mut others: Vec<&str> = Vec::new();
+    for mapping in held {
+        if *mapping.label != *first && !others.contains(&&*mapping.label) {
+            others.push(&mapping.label);
         }
     }
-    (!labels.is_empty()).then(|| labels.join("|"))
+    Some(match others[..] {
+        [] => first.into(),
+        _ => [first, &others.join("|")].join("|").into(),
+    })
 }
 
 /// Gives the members of a record as cells: what has parts as JSON, enumerations by their labels.
@@ -246,10 +256,7 @@ impl<'a, C: Cells> Visitor<'a> for CellWriter<'_, C> {
                 Compound::Structure | Compound::Variant => b'}',
             });
         }
-        if self.depth == 1 {
-            self.to.text(&String::from_utf8_lossy(self.json));
-            self.json.clear();
-        }
+        self.end_json();
     }
 
     #[inline]
@@ -298,7 +305,7 @@ impl<'a, C: Cells> Visitor<'a> for CellWriter<'_, C> {
             },
             (_, Some(mappings)) => {
                 let labels = labels(mappings, |mapping| mapping.range.holds_wide(&value));
-                self.text(&labels.unwrap_or_else(|| value.to_string()));
+                self.text(&labels.unwrap_or_else(|| value.to_string().into()));
             }
             _ => match (value.to_i64(), value.to_u64()) {
                 (Some(value), _) if is_signed => self.signed(value),
@@ -323,10 +330,7 @@ impl<'a, C: Cells> Visitor<'a> for CellWriter<'_, C> {
 
     fn blob(&mut self, bytes: &'a [u8]) {
         let _ = serde_json::to_writer(&mut *self.json, bytes);
-        if self.depth == 1 {
-            self.to.text(&String::from_utf8_lossy(self.json));
-            self.json.clear();
-        }
+        self.end_json();
     }
 
     fn absent(&mut self) {
@@ -338,6 +342,16 @@ impl<'a, C: Cells> Visitor<'a> for CellWriter<'_, C> {
 }
 
 impl<C: Cells> CellWriter<'_, C> {
+    /// Gives the cell with parts, if its last part was written.
+    fn end_json(&mut self) {
+        if self.depth == 1 {
+            // JSON of texts is text.
+            self.to
+                .text(std::str::from_utf8(self.json).unwrap_or_default());
+            self.json.clear();
+        }
+    }
+
     #[inline]
     fn unsigned(&mut self, value: u64) {
         match self.depth {

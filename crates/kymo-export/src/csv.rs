@@ -54,22 +54,18 @@ impl Cells for Line<'_> {
     #[inline]
     fn text(&mut self, value: &str) {
         self.comma();
-        let needs_quotes = |byte: &u8| matches!(*byte, b',' | b'"' | b'\r' | b'\n');
         let bytes = value.as_bytes();
-        if !bytes.is_empty()
-            && !bytes
-                .iter()
-                .fold(false, |any, byte| any | needs_quotes(byte))
-        {
+        let needs_quotes = |byte| matches!(byte, b',' | b'"' | b'\r' | b'\n');
+        if !bytes.is_empty() && !has(bytes, needs_quotes) {
             self.to.extend_from_slice(bytes);
             return;
         }
         self.to.push(b'"');
-        for byte in bytes {
-            if *byte == b'"' {
-                self.to.push(b'"');
-            }
-            self.to.push(*byte);
+        if has(bytes, |byte| byte == b'"') {
+            self.to
+                .extend_from_slice(value.replace('"', "\"\"").as_bytes());
+        } else {
+            self.to.extend_from_slice(bytes);
         }
         self.to.push(b'"');
     }
@@ -78,6 +74,12 @@ impl Cells for Line<'_> {
     fn missing(&mut self) {
         self.comma();
     }
+}
+
+/// Whether there is such a byte. Without a way out before the end, many are looked at together.
+#[inline]
+fn has(bytes: &[u8], is: impl Fn(u8) -> bool) -> bool {
+    bytes.iter().fold(false, |any, byte| any | is(*byte))
 }
 
 /// Bytes that are written at once.

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use serde_json::{Value as Json, json};
 
 use crate::cells::{display, integer, json_text};
-use crate::timeline::{Canvas, Flow, Label, Track, TrackId, TrackKind};
+use crate::timeline::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 use crate::value::Note;
 
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct Chrome<W> {
     text: Vec<u8>,
     /// By number of the track.
     places: Vec<Option<Place>>,
+    /// Names as they are written, by number.
+    names: Vec<Box<[u8]>>,
     has_begun: bool,
 }
 
@@ -52,6 +54,7 @@ impl<W: Write> Chrome<W> {
             out,
             text: Vec::new(),
             places: Vec::new(),
+            names: Vec::new(),
             has_begun: false,
         }
     }
@@ -74,9 +77,10 @@ impl<W: Write> Chrome<W> {
     #[inline]
     fn open(&mut self, phase: u8, at: u64, track: TrackId) {
         self.separate();
-        self.text.extend_from_slice(b"{\"ph\":\"");
-        self.text.push(phase);
-        self.text.extend_from_slice(b"\",\"ts\":");
+        let mut head = *b"{\"ph\":\"?\",\"ts\":";
+        let [_, _, _, _, _, _, _, place, ..] = &mut head;
+        *place = phase;
+        self.text.extend_from_slice(&head);
         // A float would round: the number is written as it is.
         let (micros, nanos) = (at / 1000, (at % 1000) as u16);
         integer(&mut self.text, micros);
@@ -121,19 +125,20 @@ impl<W: Write> Chrome<W> {
         let text = &mut self.text;
         if !label.notes.is_empty() {
             text.extend_from_slice(b",\"args\":{");
-            arguments(text, label.notes);
+            arguments(text, &mut self.names, label.notes);
             text.push(b'}');
         }
-        if !label.name.is_empty() {
-            text.extend_from_slice(b",\"cat\":");
-            json_text(text, label.category);
+        if !label.name.text.is_empty() {
+            text.extend_from_slice(b",\"cat\":\"");
+            text.extend_from_slice(label.name.category.as_bytes());
+            text.push(b'"');
         }
         if let Extra::Duration = extra {
             text.extend_from_slice(b",\"dur\":0");
         }
-        if !label.name.is_empty() {
+        if !label.name.text.is_empty() {
             text.extend_from_slice(b",\"name\":");
-            json_text(text, label.name);
+            write_name(text, &mut self.names, &label.name);
         }
         if let Extra::Scope = extra {
             text.extend_from_slice(b",\"s\":\"t\"");
@@ -158,29 +163,62 @@ impl<W: Write> Chrome<W> {
 }
 
 /// Notes as members of an object, by their names; of several by one name the last.
-fn arguments(text: &mut Vec<u8>, notes: &[(&str, Note<'_>)]) {
-    let mut last: Option<&str> = None;
-    loop {
-        // The next by name. Notes are few.
-        let rest = notes
-            .iter()
-            .filter(|(name, _)| last.is_none_or(|last| *name > last));
-        let Some(name) = rest.map(|(name, _)| *name).min() else {
-            return;
-        };
-        if last.is_some() {
+fn arguments(text: &mut Vec<u8>, names: &mut Vec<Box<[u8]>>, notes: &[Noted<'_>]) {
+    let mut first = 0;
+    // The next by name. Notes are few.
+    while let Some(next) = notes
+        .iter()
+        .rev()
+        .filter(|noted| noted.rank >= first)
+        .min_by_key(|noted| noted.rank)
+    {
+        if first > 0 {
             text.push(b',');
         }
-        last = Some(name);
-        json_text(text, name);
+        first = next.rank + 1;
+        write_name(text, names, &next.name);
         text.push(b':');
-        match notes.iter().rfind(|(have, _)| *have == name) {
-            Some((_, Note::Unsigned(value))) => integer(text, *value),
-            Some((_, Note::Address(value))) => display(text, format_args!("\"{value:#x}\"")),
-            Some((_, Note::Signed(value))) => integer(text, *value),
-            Some((_, Note::Float(value))) => display(text, Json::from(*value)),
-            Some((_, Note::Text(value))) => json_text(text, value),
-            None => {}
+        match &next.note {
+            Note::Unsigned(value) => integer(text, *value),
+            Note::Address(value) => address(text, *value),
+            Note::Signed(value) => integer(text, *value),
+            Note::Float(value) => display(text, Json::from(*value)),
+            Note::Text(value) => json_text(text, value),
+        }
+    }
+}
+
+/// A hexadecimal number, in quotes: JSON has none.
+fn address(text: &mut Vec<u8>, value: u64) {
+    text.extend_from_slice(b"\"0x");
+    let digits = 16 - (value | 1).leading_zeros() / 4;
+    text.extend(
+        (0..digits)
+            .rev()
+            .map(|place| match (value >> (4 * place)) as u8 & 0xf {
+                digit @ 0..10 => b'0' + digit,
+                digit => b'a' + digit - 10,
+            }),
+    );
+    text.push(b'"');
+}
+
+/// Writes a name in quotes, and keeps that if the name has a number.
+#[inline]
+fn write_name(text: &mut Vec<u8>, names: &mut Vec<Box<[u8]>>, name: &Name<'_>) {
+    match names.get(name.number) {
+        Some(known) if !known.is_empty() => text.extend_from_slice(known),
+        _ => {
+            let begin = text.len();
+            json_text(text, name.text);
+            if name.number > 0 {
+                names.resize(names.len().max(name.number + 1), Box::default());
+                if let (Some(known), Some(written)) =
+                    (names.get_mut(name.number), text.get(begin..))
+                {
+                    *known = written.into();
+                }
+            }
         }
     }
 }

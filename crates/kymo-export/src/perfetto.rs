@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 
 use crate::proto::Message;
-use crate::timeline::{Canvas, Flow, Label, Track, TrackId, TrackKind};
+use crate::timeline::{Canvas, Flow, Label, Name, Track, TrackId, TrackKind};
 use crate::value::Note;
 
 const TRACE_PACKET: u32 = 1;
@@ -99,10 +99,51 @@ const BLOCK: usize = 1 << 16;
 #[derive(Debug, Default)]
 struct Interned {
     tables: [HashMap<Box<str>, u64, FastHash>; 3],
+    /// Entries of all tables.
+    count: usize,
+    /// By the name's own number.
+    known: Vec<Numbers>,
     new: Message,
 }
 
+/// The numbers of a name and its category, from 1; 0 where there is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbers {
+    category: u64,
+    text: u64,
+}
+
 impl Interned {
+    #[inline]
+    fn numbers(&mut self, table: Table, name: &Name<'_>) -> Numbers {
+        match self.known.get(name.number) {
+            Some(known) if known.text > 0 => *known,
+            _ => self.find(table, name),
+        }
+    }
+
+    #[inline(never)]
+    fn find(&mut self, table: Table, name: &Name<'_>) -> Numbers {
+        let numbers = Numbers {
+            category: match name.category {
+                "" => 0,
+                category => self.number(Table::Categories, category),
+            },
+            text: match (table, name.text) {
+                (Table::EventNames, "") => 0,
+                (_, text) => self.number(table, text),
+            },
+        };
+        if name.number > 0 {
+            let length = self.known.len().max(name.number + 1);
+            self.known.resize(length, Numbers::default());
+            if let Some(known) = self.known.get_mut(name.number) {
+                *known = numbers;
+            }
+        }
+        numbers
+    }
+
     #[inline]
     fn number(&mut self, table: Table, text: &str) -> u64 {
         let field = table as u32;
@@ -114,15 +155,12 @@ impl Interned {
         }
         let number = numbers.len() as u64 + 1;
         numbers.insert(text.into(), number);
+        self.count += 1;
         self.new.message(field, |entry| {
             entry.unsigned(IID, number);
             entry.text(TEXT, text);
         });
         number
-    }
-
-    fn len(&self) -> usize {
-        self.tables.iter().map(HashMap::len).sum()
     }
 }
 
@@ -186,8 +224,7 @@ pub(crate) struct Perfetto<W> {
 /// What an event's message has besides its type and track.
 enum Content<'a> {
     Label {
-        category: u64,
-        name: u64,
+        numbers: Numbers,
         label: &'a Label<'a>,
     },
     Value(i64),
@@ -261,26 +298,17 @@ impl<W: Write> Perfetto<W> {
         track: TrackId,
         label: &Label<'_>,
     ) -> io::Result<()> {
-        if self.interned.len() >= MAX_TEXTS {
+        if self.interned.count >= MAX_TEXTS {
             self.interned = Interned::default();
             self.has_begun = false;
         }
-        let mut number = |table, text: &str| match text {
-            "" => 0,
-            text => self.interned.number(table, text),
-        };
-        let category = number(Table::Categories, label.category);
-        let name = number(Table::EventNames, label.name);
+        let numbers = self.interned.numbers(Table::EventNames, &label.name);
         self.names.clear();
-        for (name, _) in label.notes {
-            let number = self.interned.number(Table::AnnotationNames, name);
-            self.names.push(number);
+        for noted in label.notes {
+            let numbers = self.interned.numbers(Table::AnnotationNames, &noted.name);
+            self.names.push(numbers.text);
         }
-        let content = Content::Label {
-            category,
-            name,
-            label,
-        };
+        let content = Content::Label { numbers, label };
         self.event(at, kind, track, &content)
     }
 }
@@ -288,24 +316,20 @@ impl<W: Write> Perfetto<W> {
 impl Content<'_> {
     #[inline]
     fn write(&self, names: &[u64], event: &mut Message) {
-        let (category, name, label) = match self {
+        let (numbers, label) = match self {
             Content::Value(value) => return event.signed(event::COUNTER_VALUE, *value),
-            Content::Label {
-                category,
-                name,
-                label,
-            } => (*category, *name, label),
+            Content::Label { numbers, label } => (numbers, label),
         };
-        if category != 0 {
-            event.unsigned(event::CATEGORY_IIDS, category);
+        if numbers.category != 0 {
+            event.unsigned(event::CATEGORY_IIDS, numbers.category);
         }
-        if name != 0 {
-            event.unsigned(event::NAME_IID, name);
+        if numbers.text != 0 {
+            event.unsigned(event::NAME_IID, numbers.text);
         }
-        for ((_, note), name) in label.notes.iter().zip(names) {
+        for (noted, name) in label.notes.iter().zip(names) {
             event.message(event::DEBUG_ANNOTATIONS, |part| {
                 part.unsigned(annotation::NAME_IID, *name);
-                match note {
+                match &noted.note {
                     Note::Unsigned(value) => part.unsigned(annotation::UINT, *value),
                     Note::Address(value) => part.unsigned(annotation::POINTER, *value),
                     Note::Signed(value) => part.signed(annotation::INT, *value),

@@ -39,13 +39,6 @@ impl<'a> Note<'a> {
             ValueRef::Int(value) => Note::Signed(*value),
             ValueRef::Float(value) => Note::Float(*value),
             ValueRef::Str(text) => Note::Text(text.clone()),
-            ValueRef::Enum(value) => {
-                let mut labels = value.labels();
-                match (labels.next(), labels.next()) {
-                    (Some(label), None) => Note::Text(Cow::Owned(label.to_string())),
-                    _ => Note::Text(enumeration(&ValueRef::Enum(*value).to_value()).into()),
-                }
-            }
             other => match Note::of(&other.to_value()) {
                 Note::Unsigned(value) => Note::Unsigned(value),
                 Note::Address(value) => Note::Address(value),

@@ -5,7 +5,7 @@ use std::io;
 use kymo_machine::IrqLine;
 
 use super::picture::{Group, Picture};
-use super::{Canvas, TrackId, TrackKind};
+use super::{Canvas, IRQ, Name, Noted, SCHEDULER, TID, TrackId, TrackKind};
 use crate::value::Note;
 
 #[derive(Debug, Default)]
@@ -55,7 +55,8 @@ impl Cpu {
         self.leave(picture)?;
         let track = track!(self, picture, running, Cpus, "", 0);
         self.is_open = true;
-        picture.begin(track, "sched", name, &[("tid", Note::Unsigned(tid))])
+        let tid = Noted::only(TID, Note::Unsigned(tid));
+        picture.begin(track, Name::new("sched", name), &tid)
     }
 
     /// Nobody that is known runs from here on.
@@ -79,12 +80,8 @@ impl Cpu {
             self.end_handlers(picture)?;
         }
         self.handlers += 1;
-        picture.begin(
-            track,
-            "irq",
-            name,
-            &[("irq", Note::Unsigned(line.number()))],
-        )
+        let line = Noted::only(IRQ, Note::Unsigned(line.number()));
+        picture.begin(track, Name::new("irq", name), &line)
     }
 
     /// Ends the handler that began last.
@@ -115,7 +112,7 @@ impl Cpu {
             picture.end(track)?;
         }
         if begins {
-            picture.begin(track, "sched", "scheduler", &[])
+            picture.begin(track, SCHEDULER, &[])
         } else {
             Ok(())
         }

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use kymo::vocabulary::LockKind;
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
 use kymo_machine::{
-    CallId, CallKey, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker,
-    tells_what_happens,
+    CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker, tells_what_happens,
 };
 
 use super::cpu::Cpu;
@@ -17,7 +16,7 @@ use super::lock::Locks;
 use super::notes::Notes;
 use super::picture::{Group, Picture};
 use super::thread::{Here, Processes, Thread, label};
-use super::{Canvas, Flow, Label, TrackId, TrackKind};
+use super::{Canvas, Flow, Label, Name, Noted, TID, TrackId, TrackKind};
 use crate::value::Note;
 
 /// Draws a trace, item by item.
@@ -148,7 +147,7 @@ impl<C: Canvas> Timeline<C> {
             .map_or(self.picture.now, |nanos| self.time(nanos));
         self.picture.now = self.picture.now.max(begin);
         let end = loss.end_nanos.map_or(begin, |nanos| self.time(nanos));
-        let notes = [("lost", Note::Unsigned(loss.count))];
+        let notes = Noted::only(Name::new("", "lost"), Note::Unsigned(loss.count));
         self.draw_loss(&loss.stream, kind, (begin, end), &notes)?;
         self.machine.add(item);
         if tells_what_happens(&loss.stream) {
@@ -171,7 +170,7 @@ impl<C: Canvas> Timeline<C> {
     /// Draws that something cannot be read, and why.
     pub(crate) fn unreadable(&mut self, stream: &Arc<str>, says: String) -> io::Result<()> {
         let now = self.picture.now;
-        let notes = [("error", Note::Text(says.into()))];
+        let notes = Noted::only(Name::new("", "error"), Note::Text(says.into()));
         self.draw_loss(stream, "damage", (now, now), &notes)
     }
 
@@ -181,7 +180,7 @@ impl<C: Canvas> Timeline<C> {
         stream: &Arc<str>,
         kind: &'static str,
         (begin, end): (u64, u64),
-        notes: &[(&str, Note<'_>)],
+        notes: &[Noted<'_>],
     ) -> io::Result<()> {
         let key = (Arc::clone(stream), kind);
         let (track, last) = match self.lost.get(&key) {
@@ -202,8 +201,7 @@ impl<C: Canvas> Timeline<C> {
         self.lost.insert(key, (track, end));
         let name = format!("lost {kind}");
         let label = Label {
-            category: "lost",
-            name: &name,
+            name: Name::new("lost", &name),
             notes,
             flow: Flow::None,
         };
@@ -253,7 +251,7 @@ impl<C: Canvas> Timeline<C> {
         }
         match shown || (taken == Taken::Event && !hidden && self.says_nothing(event)) {
             true => Ok(()),
-            false => self.point(event, event.name(), cpu),
+            false => self.point(event, None, cpu),
         }
     }
 
@@ -293,10 +291,9 @@ impl<C: Canvas> Timeline<C> {
                 self.with(thread, |thread, here| thread.priority(here, prio))?;
             }
             Change::IrqEnter { line, depth } => {
-                let name = irq_name(&self.machine, line).into_owned();
-                self.on_cpu(cpu, |cpu, picture| {
-                    cpu.enter_irq(picture, line, depth, &name)
-                })?;
+                let name = irq_name(&self.machine, line);
+                let cpu = self.cpus.entry(cpu).or_insert_with(|| Cpu::new(cpu));
+                cpu.enter_irq(&mut self.picture, line, depth, &name)?;
             }
             Change::IrqExit { since: Some(_), .. } => {
                 self.on_cpu(cpu, |cpu, picture| cpu.exit_irq(picture))?;
@@ -312,7 +309,7 @@ impl<C: Canvas> Timeline<C> {
                 return self.call(call, Some(since.is_some()), event, cpu);
             }
             Change::LockWait { lock, .. } => {
-                return self.noted(event, cpu, "", |thread, here, notes| {
+                return self.noted(event, cpu, None, |thread, here, notes| {
                     thread.wait(here, lock, notes)
                 });
             }
@@ -322,12 +319,12 @@ impl<C: Canvas> Timeline<C> {
                 }
             }
             Change::LockAcquired { lock, kind, .. } if kind != Some(LockKind::Semaphore) => {
-                return self.noted(event, cpu, "", |thread, here, notes| {
+                return self.noted(event, cpu, None, |thread, here, notes| {
                     thread.hold(here, lock, notes)
                 });
             }
             Change::LockReleased { lock, .. } => {
-                return self.noted(event, cpu, "", |thread, here, notes| {
+                return self.noted(event, cpu, None, |thread, here, notes| {
                     thread.release(here, lock, notes)
                 });
             }
@@ -350,7 +347,7 @@ impl<C: Canvas> Timeline<C> {
             Change::Counter { id, value } => self.counter(id, value)?,
             Change::Mark { id } => {
                 let name = self.user_name("mark", id).into_owned();
-                self.point(event, &name, Some(cpu))?;
+                self.point(event, Some(&name), Some(cpu))?;
             }
             Change::Exec { thread, .. } => self.exec(thread, event, cpu)?,
             // Points like any other event.
@@ -387,11 +384,10 @@ impl<C: Canvas> Timeline<C> {
         let flow = waited.then(|| self.picture.new_flow());
         self.woken = flow.map(|flow| (woken, flow));
         let tid = self.machine.thread(woken).map_or(0, |thread| thread.tid);
-        let name = format!("wakes {}", label(&self.machine, woken));
+        let name = ["wakes ", &label(&self.machine, woken)].concat();
         let from = Label {
-            category: "sched",
-            name: &name,
-            notes: &[("tid", Note::Unsigned(tid))],
+            name: Name::new("sched", &name),
+            notes: &Noted::only(TID, Note::Unsigned(tid)),
             flow: flow.map_or(Flow::None, Flow::Begins),
         };
         let interrupted = self.is_in_interrupt(cpu);
@@ -420,13 +416,8 @@ impl<C: Canvas> Timeline<C> {
         event: &EventRef<'_>,
         cpu: u64,
     ) -> io::Result<bool> {
-        let name = match self.machine.call(call) {
-            Some((CallKey::Named(name), _)) | Some((_, Some(name))) => name.to_string(),
-            Some((CallKey::Number(number), None)) => format!("system call {number}"),
-            None => String::new(),
-        };
-        self.noted(event, cpu, "id", |thread, here, notes| match ends {
-            None => thread.enter_call(here, &name, notes),
+        self.noted(event, cpu, Some("id"), |thread, here, notes| match ends {
+            None => thread.enter_call(here, call, notes),
             Some(true) => thread.end_call(here, notes),
             Some(false) => thread.end_call(here, &[]),
         })
@@ -438,19 +429,16 @@ impl<C: Canvas> Timeline<C> {
         &mut self,
         event: &EventRef<'_>,
         cpu: u64,
-        without: &str,
-        act: impl FnOnce(&mut Thread, &mut Here<'_, C>, &[(&str, Note<'_>)]) -> io::Result<()>,
+        without: Option<&str>,
+        act: impl FnOnce(&mut Thread, &mut Here<'_, C>, &[Noted<'_>]) -> io::Result<()>,
     ) -> io::Result<bool> {
         let Some(id) = self.thread_of(event, cpu) else {
             return Ok(false);
         };
-        let mut shown = std::mem::take(&mut self.notes);
-        let mut notes = Vec::new();
-        shown.of(event, without, &mut notes);
-        let done = self.with(id, |thread, here| act(thread, here, &notes));
-        drop(notes);
-        self.notes = shown;
-        done.map(|()| true)
+        let shown = self.notes.of(event);
+        let notes = shown.notes(event, without);
+        self.with(id, |thread, here| act(thread, here, &notes))?;
+        Ok(true)
     }
 
     fn counter(&mut self, id: u64, value: i64) -> io::Result<()> {
@@ -473,9 +461,8 @@ impl<C: Canvas> Timeline<C> {
             .and_then(|path| path.as_str())
             .unwrap_or_default();
         let label = Label {
-            category: "sched",
-            name: "exec",
-            notes: &[("filename", Note::Text(path.into()))],
+            name: Name::new("sched", "exec"),
+            notes: &Noted::only(Name::new("", "filename"), Note::Text(path.into())),
             flow: Flow::None,
         };
         let interrupted = self.is_in_interrupt(cpu);
@@ -510,20 +497,20 @@ impl<C: Canvas> Timeline<C> {
         Some(self.machine.meet_thread(tid, cpu))
     }
 
-    fn point(&mut self, event: &EventRef<'_>, name: &str, cpu: Option<u64>) -> io::Result<()> {
-        let mut shown = std::mem::take(&mut self.notes);
-        let mut notes = Vec::new();
-        shown.of(event, "", &mut notes);
+    /// A point with the event's fields; without a name it has the event's.
+    fn point(
+        &mut self,
+        event: &EventRef<'_>,
+        name: Option<&str>,
+        cpu: Option<u64>,
+    ) -> io::Result<()> {
+        let shown = self.notes.of(event);
         let label = Label {
-            category: "event",
-            name,
-            notes: &notes,
+            name: name.map_or(shown.name(event), |name| Name::new("event", name)),
+            notes: &shown.notes(event, None),
             flow: Flow::None,
         };
-        let drawn = self.draw_point(event, cpu, &label);
-        drop(notes);
-        self.notes = shown;
-        drawn
+        self.draw_point(event, cpu, &label)
     }
 
     fn draw_point(

@@ -82,12 +82,66 @@ pub(crate) enum Flow {
     Ends(u64),
 }
 
+/// What a slice, a point or a note is called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Name<'a> {
+    pub(crate) category: &'static str,
+    pub(crate) text: &'a str,
+    /// What draws keeps its form of the name by this number, which no other name has; of 0 it keeps
+    /// nothing. Numbers are for names that the trace's metadata or this program has: those of
+    /// threads and locks may be as many as there are events.
+    pub(crate) number: usize,
+}
+
+impl<'a> Name<'a> {
+    pub(crate) fn new(category: &'static str, text: &'a str) -> Name<'a> {
+        Name {
+            category,
+            text,
+            number: 0,
+        }
+    }
+
+    const fn known(number: usize, category: &'static str, text: &'a str) -> Name<'a> {
+        Name {
+            category,
+            text,
+            number,
+        }
+    }
+}
+
+const SCHEDULER: Name<'_> = Name::known(1, "sched", "scheduler");
+const TID: Name<'_> = Name::known(2, "", "tid");
+const IRQ: Name<'_> = Name::known(3, "", "irq");
+/// The first number that is free for the trace's names.
+const FREE: usize = 4;
+
+/// What is told beside a slice or a point.
+#[derive(Debug)]
+pub(crate) struct Noted<'a> {
+    pub(crate) name: Name<'a>,
+    /// Its place among the notes of the same label, by name.
+    pub(crate) rank: usize,
+    pub(crate) note: Note<'a>,
+}
+
+impl<'a> Noted<'a> {
+    /// The only note of its label.
+    fn only(name: Name<'a>, note: Note<'a>) -> [Noted<'a>; 1] {
+        [Noted {
+            name,
+            rank: 0,
+            note,
+        }]
+    }
+}
+
 /// What a slice or a point says.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Label<'a> {
-    pub(crate) category: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) notes: &'a [(&'a str, Note<'a>)],
+    pub(crate) name: Name<'a>,
+    pub(crate) notes: &'a [Noted<'a>],
     pub(crate) flow: Flow,
 }
 

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use super::{Canvas, Flow, Label, Track, TrackId, TrackKind};
-use crate::value::Note;
+use super::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 
 /// The groups, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,31 +99,21 @@ impl<C: Canvas> Picture<C> {
     pub(super) fn begin(
         &mut self,
         track: TrackId,
-        category: &str,
-        name: &str,
-        notes: &[(&str, Note<'_>)],
+        name: Name<'_>,
+        notes: &[Noted<'_>],
     ) -> io::Result<()> {
-        self.begin_flow(track, category, name, notes, Flow::None)
+        self.begin_flow(track, name, notes, Flow::None)
     }
 
     pub(super) fn begin_flow(
         &mut self,
         track: TrackId,
-        category: &str,
-        name: &str,
-        notes: &[(&str, Note<'_>)],
+        name: Name<'_>,
+        notes: &[Noted<'_>],
         flow: Flow,
     ) -> io::Result<()> {
-        self.canvas.begin(
-            self.now,
-            track,
-            &Label {
-                category,
-                name,
-                notes,
-                flow,
-            },
-        )
+        self.canvas
+            .begin(self.now, track, &Label { name, notes, flow })
     }
 
     pub(super) fn end(&mut self, track: TrackId) -> io::Result<()> {
@@ -134,7 +123,7 @@ impl<C: Canvas> Picture<C> {
     pub(super) fn end_flow(
         &mut self,
         track: TrackId,
-        notes: &[(&str, Note<'_>)],
+        notes: &[Noted<'_>],
         flow: Flow,
     ) -> io::Result<()> {
         self.canvas.end(

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
-use kymo_machine::{Doing, Machine, ThreadId};
+use kymo_machine::{CallId, CallKey, Doing, Machine, ThreadId};
 
 use super::lock::Locks;
 use super::picture::{Group, Picture};
-use super::{Canvas, Flow, Label, Track, TrackId, TrackKind};
+use super::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 use crate::value::Note;
 
 /// Most things that are open at a time on one thread's tracks: more than any kernel nests.
@@ -117,10 +117,6 @@ impl<C> Here<'_, C> {
     fn tid(&self) -> u64 {
         self.machine.thread(self.id).map_or(0, |thread| thread.tid)
     }
-
-    fn lock_name(&self, lock: u64) -> Cow<'_, str> {
-        lock_name(self.machine, lock)
-    }
 }
 
 /// The lock's name, or its number.
@@ -128,6 +124,15 @@ fn lock_name(machine: &Machine, lock: u64) -> Cow<'_, str> {
     match machine.lock_called(lock) {
         Some(name) => Cow::Borrowed(&**name),
         None => Cow::Owned(format!("lock {lock:#x}")),
+    }
+}
+
+/// The system call's name, or its number.
+fn call_name(machine: &Machine, call: CallId) -> Cow<'_, str> {
+    match machine.call(call) {
+        Some((CallKey::Named(name), _)) | Some((_, Some(name))) => Cow::Borrowed(&**name),
+        Some((CallKey::Number(number), None)) => Cow::Owned(format!("system call {number}")),
+        None => Cow::Borrowed(""),
     }
 }
 
@@ -204,35 +209,40 @@ impl Thread {
         }
         let name = match doing {
             Doing::Unknown | Doing::Ended => return Ok(()),
-            Doing::Running(cpu) => Cow::Owned(format!("running: CPU {cpu}")),
+            Doing::Running(cpu) => {
+                Cow::Owned(["running: CPU ", itoa::Buffer::new().format(cpu)].concat())
+            }
             Doing::Blocked(Some(lock)) => {
-                Cow::Owned(format!("blocked: {}", lock_name(here.machine, lock)))
+                Cow::Owned(["blocked: ", &lock_name(here.machine, lock)].concat())
             }
             doing => Cow::Borrowed(doing.label()),
         };
         let track = track!(self, here, state, Lane, "state", 0);
         self.has_state = true;
-        here.picture.begin_flow(track, "sched", &name, &[], flow)
+        let name = Name::new("sched", &name);
+        here.picture.begin_flow(track, name, &[], flow)
     }
 
     pub(super) fn enter_call<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
-        name: &str,
-        notes: &[(&str, Note<'_>)],
+        call: CallId,
+        notes: &[Noted<'_>],
     ) -> io::Result<()> {
         // One that does not return has no exit.
         self.end_call(here, &[])?;
         let track = self.home(here)?;
         self.in_call = true;
-        here.picture.begin(track, "syscall", name, notes)
+        let name = call_name(here.machine, call);
+        here.picture
+            .begin(track, Name::new("syscall", &name), notes)
     }
 
     /// Ends the call that is open, if there is one.
     pub(super) fn end_call<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
-        notes: &[(&str, Note<'_>)],
+        notes: &[Noted<'_>],
     ) -> io::Result<()> {
         match (std::mem::take(&mut self.in_call), self.home) {
             (true, Some(home)) => here.picture.end_flow(home.id, notes, Flow::None),
@@ -244,14 +254,14 @@ impl Thread {
         &mut self,
         here: &mut Here<'_, C>,
         lock: u64,
-        notes: &[(&str, Note<'_>)],
+        notes: &[Noted<'_>],
     ) -> io::Result<()> {
         self.end_wait(here)?;
         let track = track!(self, here, waits, Lane, "lock wait", 1);
         self.wait = Some(lock);
         here.locks.wait(lock);
-        here.picture
-            .begin(track, "lock", &lock_name(here.machine, lock), notes)
+        let name = lock_name(here.machine, lock);
+        here.picture.begin(track, Name::new("lock", &name), notes)
     }
 
     /// Ends the wait for this lock, if there is one.
@@ -279,7 +289,7 @@ impl Thread {
         &mut self,
         here: &mut Here<'_, C>,
         lock: u64,
-        notes: &[(&str, Note<'_>)],
+        notes: &[Noted<'_>],
     ) -> io::Result<()> {
         if self.held.len() >= MAX_OPEN {
             return Ok(());
@@ -299,8 +309,8 @@ impl Thread {
             }
         };
         self.held.push((lock, place));
-        here.picture
-            .begin(track, "lock", &lock_name(here.machine, lock), notes)
+        let name = lock_name(here.machine, lock);
+        here.picture.begin(track, Name::new("lock", &name), notes)
     }
 
     /// Ends the slice of a lock. Where the thread has none of it, a flow begins with a point
@@ -309,7 +319,7 @@ impl Thread {
         &mut self,
         here: &mut Here<'_, C>,
         lock: u64,
-        notes: &[(&str, Note<'_>)],
+        notes: &[Noted<'_>],
     ) -> io::Result<()> {
         let flow = here.locks.release(lock, || here.picture.new_flow());
         if let Some(at) = self.held.iter().rposition(|(held, _)| *held == lock) {
@@ -318,12 +328,11 @@ impl Thread {
                 return here.picture.end_flow(track, notes, flow);
             }
         }
-        let name = format!("releases {}", here.lock_name(lock));
+        let name = ["releases ", &lock_name(here.machine, lock)].concat();
         self.point(
             here,
             &Label {
-                category: "lock",
-                name: &name,
+                name: Name::new("lock", &name),
                 notes,
                 flow,
             },
@@ -341,8 +350,8 @@ impl Thread {
         }
         let track = track!(self, here, spans, Lane, "spans", 3);
         self.open_spans.push(id);
-        here.picture
-            .begin(track, "span", name, &[("id", Note::Unsigned(id))])
+        let id = Noted::only(Name::new("", "id"), Note::Unsigned(id));
+        here.picture.begin(track, Name::new("span", name), &id)
     }
 
     /// Ends the span, and those that were begun inside it and not ended. Does nothing if it is not

@@ -10,7 +10,7 @@ use kymo_ctf::{
 };
 
 use super::Page;
-use super::number::{decimal, nine_digits, signed};
+use super::number::{self, decimal, nine_digits, signed};
 use super::plan::{FieldWriter, Form, labels, sign_extended, value};
 use super::time::Scale;
 
@@ -227,14 +227,13 @@ impl<'a> Visitor<'a> for Fields<'_> {
             FieldClass::Bool(_) => self.boolean(bits != 0),
             FieldClass::BitMap(class) => {
                 let active = class.active(bits);
-                self.labelled(bits, active.iter().map(|label| &***label));
+                let labels = active.iter().map(|label| &***label);
+                self.labelled(labels, |line| decimal(line, bits));
             }
             FieldClass::Enum(class) => {
                 let value = value(integer, bits);
-                self.labelled(
-                    value,
-                    labels(&class.mappings, |mapping| mapping.holds(value)),
-                );
+                let labels = labels(&class.mappings, |mapping| mapping.holds(value));
+                self.labelled(labels, |line| number::decimal_wide(line, value));
             }
             FieldClass::Integer(_) if integer.signed => {
                 signed(self.line, sign_extended(bits, integer.size));
@@ -251,11 +250,10 @@ impl<'a> Visitor<'a> for Fields<'_> {
         };
         match &class.mappings {
             Some(mappings) => {
-                self.labelled(value, labels(mappings, |mapping| mapping.holds(value)));
+                let labels = labels(mappings, |mapping| mapping.holds(value));
+                self.labelled(labels, |line| number::decimal_wide(line, value));
             }
-            None => {
-                let _ = write!(self.line, "{value}");
-            }
+            None => number::decimal_wide(self.line, value),
         }
     }
 
@@ -281,10 +279,11 @@ impl<'a> Visitor<'a> for Fields<'_> {
         };
         if let Some(WideKind::BitMap(_)) = kind {
             let active = class.active(&value);
-            self.labelled(number, active.iter().map(|label| &***label));
+            let labels = active.iter().map(|label| &***label);
+            self.labelled(labels, |line| line.extend_from_slice(number.as_bytes()));
         } else if let Some(mappings) = class.mappings() {
             let labels = labels(mappings, |mapping| mapping.range.holds_wide(&value));
-            self.labelled(number, labels);
+            self.labelled(labels, |line| line.extend_from_slice(number.as_bytes()));
         } else {
             self.line.extend_from_slice(number.as_bytes());
         }
@@ -315,8 +314,14 @@ impl Fields<'_> {
     }
 
     /// A number and what its values or bits are called.
-    fn labelled<'m>(&mut self, number: impl Display, labels: impl Iterator<Item = &'m str>) {
-        let _ = write!(self.line, r#"{{"value":{number},"labels":["#);
+    fn labelled<'m>(
+        &mut self,
+        labels: impl Iterator<Item = &'m str>,
+        write_number: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.line.extend_from_slice(br#"{"value":"#);
+        write_number(self.line);
+        self.line.extend_from_slice(br#","labels":["#);
         for (index, label) in labels.enumerate() {
             if index > 0 {
                 self.line.push(b',');

@@ -3,6 +3,8 @@
 //! What is short goes to the end of the line as bytes of a fixed number, of which those that are
 //! too many are taken off again: that is a store or two, where a copy of any length is a call.
 
+use std::io::Write as _;
+
 /// The digits of numbers below 100.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
@@ -47,6 +49,30 @@ pub fn decimal(line: &mut Vec<u8>, number: u64) {
         line.truncate(line.len() - zeros as usize);
     } else {
         line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+}
+
+/// A decimal number that may have more than 64 bits.
+#[inline]
+pub fn decimal_wide(line: &mut Vec<u8>, number: i128) {
+    match u64::try_from(number) {
+        Ok(number) => decimal(line, number),
+        Err(_) => drop(write!(line, "{number}")),
+    }
+}
+
+/// The shortest number that is read as this one again, never with an exponent.
+pub fn float(line: &mut Vec<u8>, value: f64) {
+    let begin = line.len();
+    let _ = serde_json::to_writer(&mut *line, &value);
+    let text = line.get(begin..).unwrap_or_default();
+    // Of up to 15 digits, no other is as short. Of more there may be two, between which the fast
+    // way and the standard library's choose differently.
+    if text.len() > 16 || text.contains(&b'e') || !value.is_finite() {
+        line.truncate(begin);
+        let _ = write!(line, "{value}");
+    } else if text.ends_with(b".0") {
+        line.truncate(line.len() - 2);
     }
 }
 
@@ -259,6 +285,30 @@ mod tests {
     }
 
     #[test]
+    fn floats_are_as_short_as_can_be() {
+        let mut values = vec![
+            0.0,
+            -0.0,
+            1e15,
+            1e16,
+            1e-5,
+            1e-9,
+            0.1 + 0.2,
+            f64::MAX,
+            5e-324,
+        ];
+        values.extend([f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
+        // Of these some lie in the middle between two of 16 digits.
+        values.extend((1..1000).map(|number| f64::from(number * 129) / 131_072.0));
+        values.extend((1..1000).map(|number| f64::from(number) / -1000.0));
+        for value in values {
+            let mut line = Vec::new();
+            float(&mut line, value);
+            assert_eq!(String::from_utf8(line).unwrap(), value.to_string());
+        }
+    }
+
+    #[test]
     fn integers_are_written_as_everywhere() {
         let mut numbers: Vec<u64> = (0..20_000).collect();
         numbers.extend((0..64).map(|bit| u64::MAX >> bit));
@@ -277,6 +327,9 @@ mod tests {
                 String::from_utf8(line).unwrap(),
                 format!("x{number}{}", number.cast_signed())
             );
+            let (mut line, wide) = (Vec::new(), i128::from(number) * -3);
+            decimal_wide(&mut line, wide);
+            assert_eq!(String::from_utf8(line).unwrap(), wide.to_string());
             assert_eq!(
                 nine_digits((number % 1_000_000_000) as u32),
                 format!("{:09}", number % 1_000_000_000).as_bytes()

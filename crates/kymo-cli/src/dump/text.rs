@@ -6,11 +6,11 @@ use std::io::Write as _;
 
 use kymo_ctf::{
     ArrayClass, Base, ClockClass, Compound, EventRef, FieldClass, FloatClass, IntegerClass, Loss,
-    LossKind, Mapping, Member, Problem, Scope, StructClass, TextEncoding, TraceMap, VarIntClass,
-    Visitor, WideInt, WideKind,
+    LossKind, Member, Problem, Scope, StructClass, TextEncoding, TraceMap, VarIntClass, Visitor,
+    WideInt, WideKind,
 };
 
-use super::number::{decimal, hexadecimal, nine_digits, signed};
+use super::number::{decimal, decimal_wide, float, hexadecimal, nine_digits, signed};
 use super::plan::{FieldWriter, Form, labels, sign_extended, value};
 use super::time::Scale;
 use super::{Page, cpu_name, escape_controls, has_controls};
@@ -314,6 +314,10 @@ impl<'a> Visitor<'a> for Fields<'_> {
     #[inline]
     fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64) {
         let number = match class {
+            FieldClass::Integer(_) if !integer.signed => {
+                self.based(bits, integer.base);
+                Some(bits)
+            }
             FieldClass::Bool(_) => {
                 self.boolean(bits != 0);
                 None
@@ -321,26 +325,23 @@ impl<'a> Visitor<'a> for Fields<'_> {
             FieldClass::BitMap(class) => {
                 let active = class.active(bits);
                 let is_known = self.labels(active.iter().map(|label| &***label));
-                self.hexadecimal(is_known, format_args!("{bits:#x}"));
+                self.number(is_known, |line| hexadecimal(line, bits));
                 None
             }
             FieldClass::Enum(class) => {
                 let value = value(integer, bits);
-                self.enumeration(&class.mappings, |mapping| mapping.holds(value), value);
+                let is_known = self.labels(labels(&class.mappings, |of| of.holds(value)));
+                self.number(is_known, |line| decimal_wide(line, value));
                 u64::try_from(value).ok()
             }
             FieldClass::BitArray(_) => {
                 hexadecimal(self.line, bits);
                 Some(bits)
             }
-            _ if integer.signed => {
+            _ => {
                 let value = sign_extended(bits, integer.size);
                 signed(self.line, value);
                 u64::try_from(value).ok()
-            }
-            _ => {
-                self.based(bits, integer.base);
-                Some(bits)
             }
         };
         self.note_length(number);
@@ -353,7 +354,10 @@ impl<'a> Visitor<'a> for Fields<'_> {
             i128::from(bits)
         };
         match &class.mappings {
-            Some(mappings) => self.enumeration(mappings, |mapping| mapping.holds(value), value),
+            Some(mappings) => {
+                let is_known = self.labels(labels(mappings, |mapping| mapping.holds(value)));
+                self.number(is_known, |line| decimal_wide(line, value));
+            }
             None if class.signed => signed(self.line, bits.cast_signed()),
             None => self.based(bits, class.base),
         }
@@ -371,13 +375,15 @@ impl<'a> Visitor<'a> for Fields<'_> {
             Some(WideKind::BitMap(_)) => {
                 let active = class.active(&value);
                 let is_known = self.labels(active.iter().map(|label| &***label));
-                return self.hexadecimal(is_known, format_args!("{value:#x}"));
+                return self.number(is_known, |line| drop(write!(line, "{value:#x}")));
             }
             _ => {}
         }
         match (class.mappings(), value.to_u64(), value.to_i64()) {
             (Some(mappings), ..) => {
-                self.enumeration(mappings, |mapping| mapping.range.holds_wide(&value), &value);
+                let labels = labels(mappings, |mapping| mapping.range.holds_wide(&value));
+                let is_known = self.labels(labels);
+                self.number(is_known, |line| drop(write!(line, "{value}")));
             }
             (None, _, Some(value)) if is_signed => signed(self.line, value),
             (None, Some(value), _) if !is_signed => self.based(value, base),
@@ -387,7 +393,7 @@ impl<'a> Visitor<'a> for Fields<'_> {
     }
 
     fn float(&mut self, _: &'a FloatClass, value: f64) {
-        let _ = write!(self.line, "{value}");
+        float(self.line, value);
     }
 
     #[inline]
@@ -435,25 +441,16 @@ impl Fields<'_> {
         };
     }
 
-    /// `Label|Other (3)`, or the number where it has no label.
-    fn enumeration(
-        &mut self,
-        mappings: &[Mapping],
-        holds: impl Fn(&Mapping) -> bool,
-        number: impl Display,
-    ) {
-        let _ = match self.labels(labels(mappings, holds)) {
-            true => write!(self.line, " ({number})"),
-            false => write!(self.line, "{number}"),
-        };
-    }
-
-    /// The bits of a bit map, behind the names of those that are set.
-    fn hexadecimal(&mut self, is_known: bool, bits: impl Display) {
-        let _ = match is_known {
-            true => write!(self.line, " ({bits})"),
-            false => write!(self.line, "{bits}"),
-        };
+    /// A number, in parentheses where its labels are before it: `Label|Other (3)`.
+    #[inline]
+    fn number(&mut self, has_labels: bool, write: impl FnOnce(&mut Vec<u8>)) {
+        if has_labels {
+            self.line.extend_from_slice(b" (");
+        }
+        write(self.line);
+        if has_labels {
+            self.line.push(b')');
+        }
     }
 
     /// The labels, and whether there is one.

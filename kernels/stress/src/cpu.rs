@@ -63,7 +63,13 @@ impl Cpu {
         let share = self.settings.events / arch::cpus() as u64;
         let jumps = if self.settings.jump > 0 { JUMPS } else { 0 };
         let counts = &LEDGER.cpus[self.id];
-        let calls = || counts.calls.iter().map(|calls| calls.load(Relaxed)).sum::<u64>();
+        let calls = || {
+            counts
+                .calls
+                .iter()
+                .map(|calls| calls.load(Relaxed))
+                .sum::<u64>()
+        };
         self.arm();
         arch::unmask();
         while calls() < share || counts.jumps.load(Relaxed) < jumps {

@@ -28,7 +28,11 @@ pub(crate) fn decode(bytes: &[u8], encoding: TextEncoding) -> Cow<'_, str> {
         finish(chars.collect(), rest)
     };
     match encoding {
-        TextEncoding::Utf8 => String::from_utf8_lossy(bytes),
+        // Checking first is cheaper: valid text, above all ASCII, is not taken apart.
+        TextEncoding::Utf8 => match str::from_utf8(bytes) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(bytes),
+        },
         TextEncoding::Utf16Be => sixteen(u16::from_be_bytes),
         TextEncoding::Utf16Le => sixteen(u16::from_le_bytes),
         TextEncoding::Utf32Be => thirty_two(u32::from_be_bytes),

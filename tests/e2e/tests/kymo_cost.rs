@@ -301,7 +301,8 @@ fn what_cannot_be_counted_is_said_in_one_sentence() {
     let sentence = refused(3, &hello, &["--event", "NoSuch"]);
     assert!(
         sentence.contains(
-            "\"NoSuch\"; it records IrqEnter, IrqExit, Marker, SchedSwitch, SessionEnd, ThreadName"
+            "\"NoSuch\"; choose one of IrqEnter, IrqExit, Marker, SchedSwitch, SessionEnd, \
+             ThreadName"
         ),
         "{sentence}"
     );

@@ -454,7 +454,7 @@ fn command_lines_that_make_no_sense() {
     );
     refused(
         &[&["--events", "a b"], &qemu[..]].concat(),
-        "\"a b\" is no name",
+        "\"a b\" is not a valid event name",
     );
     refused(&[&["--duration=-1"], &qemu[..]].concat(), "not negative");
     refused(&[&["--via", "telepathy"], &qemu[..]].concat(), "telepathy");

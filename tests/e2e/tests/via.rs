@@ -456,6 +456,6 @@ fn command_lines_that_make_no_sense() {
         &[&["--events", "a b"], &qemu[..]].concat(),
         "\"a b\" is not a valid event name",
     );
-    refused(&[&["--duration=-1"], &qemu[..]].concat(), "not negative");
+    refused(&[&["--duration=-1"], &qemu[..]].concat(), "not be negative");
     refused(&[&["--via", "telepathy"], &qemu[..]].concat(), "telepathy");
 }

@@ -1,4 +1,5 @@
-//! Runs the models of the ring under loom: `ring/models` and `session/models.rs` in crates/kymo/src.
+//! Runs the models of the ring and of sessions under loom: `ring/models` and `session/models.rs` in
+//! crates/kymo/src.
 
 use anyhow::Result;
 

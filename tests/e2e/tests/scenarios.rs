@@ -95,7 +95,7 @@ fn every_check_of_the_event_log_passes() {
     }
     assert!(text.contains("18 of 18 expectations hold"), "{text}");
 
-    // The same run with larger rings: nothing is overwritten, and only that fails.
+    // Larger rings overwrite nothing, and only this expectation fails.
     let roomy = recorded("trace-sched-roomy", "workload=trace_sched");
     let text = check(&roomy, &trace_sched(), 1);
     let failed: Vec<&str> = text

@@ -150,7 +150,7 @@ pub(crate) struct Seen {
 impl Seen {
     /// Stores a value of more than 64 bits.
     ///
-    /// Of a stream's id and of counters only the low bits are kept, which suffice to distinguish
+    /// Only the low bits of a stream's id and of counters are kept: they suffice to distinguish
     /// streams and to compute a counter's growth. A wide CPU number is an ordinary value.
     pub(crate) fn note_wide(&mut self, roles: Roles, value: &WideInt) -> Result<(), DecodeError> {
         const COUNTERS: [Role; 2] = [Role::DiscardedEvents, Role::PacketSequenceNumber];

@@ -76,8 +76,9 @@ pub(crate) struct Stream<S> {
     tells_packets: bool,
     /// Packet offsets from an index, if there is one.
     pub(crate) index: Arc<[u64]>,
-    /// Where packets begin, once somebody has gone from head to head: all readers of the file share
-    /// it. If the file has grown since, the last packets are missing; each is read before it is used.
+    /// Where packets begin, once they have been found head by head; all readers of the file share
+    /// it. If the file has grown since, the newest packets are missing. The head of each packet is
+    /// read again before the packet is used.
     pub(crate) walked: Arc<OnceLock<Option<Arc<[u64]>>>>,
     state: State,
     pub(crate) packet: PacketState,

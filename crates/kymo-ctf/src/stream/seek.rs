@@ -200,8 +200,8 @@ impl Stream<Slice<'_>> {
         Some(())
     }
 
-    /// The packets, if all seem to have the size of the first: only the second and the last are read
-    /// here, the others when they are used.
+    /// The packets, if all seem to have the size of the first: only the second and the last are
+    /// read here, the others when they are used.
     fn packets_of_one_size(&self, heads: &mut Heads<'_>) -> Option<Packets> {
         if !self.index.is_empty() {
             return Some(Packets::Listed(Arc::clone(&self.index)));

@@ -117,7 +117,7 @@ const IRQ: Name<'_> = Name::known(3, "", "irq");
 /// The first number that is free for the trace's names.
 const FREE: usize = 4;
 
-/// What is told beside a slice or a point.
+/// A named value that viewers show with a slice or a point.
 #[derive(Debug)]
 pub(crate) struct Noted<'a> {
     pub(crate) name: Name<'a>,

@@ -131,7 +131,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The same object with the description `of`.
+    /// Gives the object the description `of`.
     pub(super) fn named(self, of: &'a str) -> Self {
         Object { of, ..self }
     }

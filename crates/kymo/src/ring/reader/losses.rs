@@ -101,7 +101,8 @@ impl ChannelReader {
         while resume < oldest.saturating_add(ahead) {
             let commit = self.slot_word(source, resume, word::COMMIT)?;
             if commit & 0xffff != self.packet_size / 4 {
-                break; // Not complete: a writer that was interrupted is still in it, and its count is not final.
+                // Not complete: an interrupted writer is still in it, and its count is not final.
+                break;
             }
             before = before.saturating_add(u64::from(commit >> 16));
             resume += 1;

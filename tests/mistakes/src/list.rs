@@ -169,6 +169,8 @@ fn parse(text: &str, list: &mut Vec<Mistake>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const ENTRY: &str = "\
@@ -218,6 +220,27 @@ Why it is a mistake.
         assert!(edit.apply("let a = 1;\n").is_err());
         assert!(edit.apply(&lines.repeat(2)).is_err());
         assert!(edit.apply(lines).is_ok());
+    }
+
+    /// In `cargo test`, so that whoever changes a line of the ring learns at once that a mistake
+    /// is made in it.
+    #[test]
+    fn each_mistake_finds_its_lines_in_the_crate() {
+        let crate_root = crate::root().join("crates/kymo");
+        let mut problems = Vec::new();
+        for mistake in read(&crate_root.join("mistakes")).unwrap() {
+            let mut changed = BTreeMap::new();
+            for edit in &mistake.edits {
+                let text = changed.entry(&edit.file).or_insert_with(|| {
+                    fs::read_to_string(crate_root.join("src").join(&edit.file)).unwrap_or_default()
+                });
+                match edit.apply(text) {
+                    Ok(new) => *text = new,
+                    Err(error) => problems.push(format!("{}: {error}", mistake.name)),
+                }
+            }
+        }
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
     }
 
     #[test]

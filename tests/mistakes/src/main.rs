@@ -90,7 +90,9 @@ fn run(list: Vec<Mistake>, arguments: &Arguments) -> Result<()> {
         .into_iter()
         .partition(|mistake| mistake.unseen.is_none());
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(4));
-    let sandboxes = Sandbox::make(&arguments.scratch, cpus)?;
+    // The tests are started in another folder.
+    let scratch = std::path::absolute(&arguments.scratch)?;
+    let sandboxes = Sandbox::make(&scratch, cpus)?;
     let [first, ..] = &sandboxes[..] else {
         bail!("there is no processor")
     };

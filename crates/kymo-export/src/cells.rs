@@ -72,11 +72,16 @@ pub(crate) fn is_length(name: &str, members: &[Member]) -> bool {
 }
 
 impl Row {
-    pub(crate) fn new(stream: &StreamClass, class: &EventClass) -> Row {
+    /// With the fields of these parts, but for those that are only the length of another one.
+    pub(crate) fn new(
+        stream: &StreamClass,
+        class: &EventClass,
+        has_part: impl Fn(Scope) -> bool,
+    ) -> Row {
         let (mut has_cell, mut fixed) = (Vec::new(), Some(Vec::new()));
         for (scope, part) in parts(stream, class) {
             for (index, member) in part.members.iter().enumerate() {
-                let shown = !is_length(&member.name, &part.members);
+                let shown = has_part(scope) && !is_length(&member.name, &part.members);
                 has_cell.push(shown);
                 if shown {
                     let cell = Fixed::new(stream, class, scope, part, index);
@@ -163,7 +168,7 @@ impl Fixed {
 }
 
 /// What the values of an enumeration are shown as, from 0 to the last that has a label.
-pub(crate) fn texts(mappings: &[Mapping]) -> Box<[Box<str>]> {
+fn texts(mappings: &[Mapping]) -> Box<[Box<str>]> {
     let last = (0..KNOWN)
         .rev()
         .find(|&value| mappings.iter().any(|one| one.holds(value.into())));

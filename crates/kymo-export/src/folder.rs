@@ -139,7 +139,7 @@ impl<T: Table> Folder<T> {
                 let path = self.path.join(T::path(&file_name(event.name()), *number));
                 *number += 1;
                 let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-                let row = Row::new(stream_class, class);
+                let row = Row::new(stream_class, class, |_| true);
                 let table = made.and_then(|()| T::create(&path, columns, row));
                 let table = table.map_err(Error::write(&path))?;
                 self.tables.push((path, table));

@@ -436,8 +436,10 @@ impl<C: Canvas> Timeline<C> {
             return Ok(false);
         };
         let shown = self.notes.of(event);
-        let notes = shown.notes(event, without);
+        let values = self.notes.read(&shown, event);
+        let notes = shown.notes(&values, without);
         self.with(id, |thread, here| act(thread, here, &notes))?;
+        self.notes.give_back(values);
         Ok(true)
     }
 
@@ -505,12 +507,15 @@ impl<C: Canvas> Timeline<C> {
         cpu: Option<u64>,
     ) -> io::Result<()> {
         let shown = self.notes.of(event);
+        let values = self.notes.read(&shown, event);
         let label = Label {
             name: name.map_or(shown.name(event), |name| Name::new("event", name)),
-            notes: &shown.notes(event, None),
+            notes: &shown.notes(&values, None),
             flow: Flow::None,
         };
-        self.draw_point(event, cpu, &label)
+        self.draw_point(event, cpu, &label)?;
+        self.notes.give_back(values);
+        Ok(())
     }
 
     fn draw_point(

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kymo_ctf::{Base, EventClass, EventRef, FieldAccess, FieldClass, Member, Scope};
+use kymo_ctf::{Base, EventClass, EventRef, FieldClass, Member, Scope};
 use rustc_hash::FxHashMap;
 
 use super::{FREE, Name, Noted};
-use crate::cells::texts;
+use crate::cells::{Cells, Row, is_length};
 use crate::value::Note;
 
 /// What is shown of a class of events.
@@ -15,6 +15,8 @@ use crate::value::Note;
 pub(super) struct Shown {
     /// The number of the event's name; those of its fields are behind it.
     number: usize,
+    row: Row,
+    /// As the row has cells.
     fields: Box<[Field]>,
 }
 
@@ -23,20 +25,15 @@ struct Field {
     name: Arc<str>,
     /// Its place among the names.
     rank: usize,
-    access: FieldAccess,
     kind: Kind,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Kind {
-    Unsigned,
+    Plain,
     Address,
-    Signed,
-    /// The texts of the values from 0.
-    Labelled(Box<[Box<str>]>),
     /// It says whether a text was cut: shown only if so.
     Cut,
-    Other,
 }
 
 /// What is shown of each class of events that was met.
@@ -45,6 +42,7 @@ pub(super) struct Notes {
     classes: FxHashMap<usize, Rc<Shown>>,
     /// Numbers that names have so far.
     numbers: usize,
+    values: Values,
 }
 
 impl Notes {
@@ -52,95 +50,144 @@ impl Notes {
         let class: &Arc<EventClass> = event.class();
         let shown = self.classes.entry(Arc::as_ptr(class).addr());
         Rc::clone(shown.or_insert_with(|| {
-            let number = FREE + self.numbers;
-            let fields = fields(event);
-            self.numbers += 1 + fields.len();
-            Rc::new(Shown { number, fields })
+            let shown = Shown::new(event, FREE + self.numbers);
+            self.numbers += 1 + shown.fields.len();
+            Rc::new(shown)
         }))
+    }
+
+    /// The values of an event of this class. They are given back, so that their memory is taken
+    /// once.
+    pub(super) fn read(&mut self, shown: &Shown, event: &EventRef<'_>) -> Values {
+        let mut values = std::mem::take(&mut self.values);
+        values.list.clear();
+        values.text.clear();
+        let mut json = std::mem::take(&mut values.json);
+        shown.row.write(event, &mut json, &mut values);
+        values.json = json;
+        values
+    }
+
+    pub(super) fn give_back(&mut self, values: Values) {
+        self.values = values;
+    }
+}
+
+/// The values of an event's fields.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    list: Vec<Value>,
+    /// The texts, one behind another.
+    text: String,
+    /// A buffer.
+    json: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    /// Where it begins and ends.
+    Text(usize, usize),
+    Missing,
+}
+
+impl Cells for Values {
+    #[inline]
+    fn unsigned(&mut self, value: u64) {
+        self.list.push(Value::Unsigned(value));
+    }
+
+    #[inline]
+    fn signed(&mut self, value: i64) {
+        self.list.push(Value::Signed(value));
+    }
+
+    #[inline]
+    fn float(&mut self, value: f64) {
+        self.list.push(Value::Float(value));
+    }
+
+    #[inline]
+    fn text(&mut self, value: &str) {
+        let begin = self.text.len();
+        self.text.push_str(value);
+        self.list.push(Value::Text(begin, self.text.len()));
+    }
+
+    #[inline]
+    fn missing(&mut self) {
+        self.list.push(Value::Missing);
     }
 }
 
 impl Shown {
+    fn new(event: &EventRef<'_>, number: usize) -> Shown {
+        let (class, stream) = (event.class(), event.stream_class());
+        let members = class.fields.as_deref().map_or(&[][..], |of| &of.members);
+        let fields = members
+            .iter()
+            .filter(|member| !is_length(&member.name, members));
+        let fields = fields.map(|member| Field {
+            name: Arc::clone(&member.name),
+            rank: members
+                .iter()
+                .filter(|have| have.name < member.name)
+                .count(),
+            kind: Kind::new(member, members),
+        });
+        Shown {
+            number,
+            row: Row::new(stream, class, |part| part == Scope::EventFields),
+            fields: fields.collect(),
+        }
+    }
+
     pub(super) fn name<'e>(&self, event: &EventRef<'e>) -> Name<'e> {
         Name::known(self.number, "event", event.name())
     }
 
     /// The fields of an event that say something of their own: not the length of another field, nor
     /// that a text was not cut.
-    pub(super) fn notes<'n>(
-        &'n self,
-        event: &EventRef<'n>,
-        without: Option<&str>,
-    ) -> Vec<Noted<'n>> {
+    pub(super) fn notes<'n>(&'n self, values: &'n Values, without: Option<&str>) -> Vec<Noted<'n>> {
         let mut notes = Vec::with_capacity(self.fields.len());
-        for (field, number) in self.fields.iter().zip(self.number + 1..) {
+        let numbers = self.number + 1..;
+        for ((field, value), number) in self.fields.iter().zip(&values.list).zip(numbers) {
+            let note = match (field.kind, *value) {
+                (Kind::Cut, Value::Unsigned(0)) | (_, Value::Missing) => continue,
+                (Kind::Address, Value::Unsigned(value)) => Note::Address(value),
+                (_, Value::Unsigned(value)) => Note::Unsigned(value),
+                (_, Value::Signed(value)) => Note::Signed(value),
+                (_, Value::Float(value)) => Note::Float(value),
+                (_, Value::Text(begin, end)) => {
+                    Note::Text(values.text.get(begin..end).unwrap_or_default().into())
+                }
+            };
             if without.is_some_and(|without| *field.name == *without) {
                 continue;
             }
-            if let Some(note) = field.note(event) {
-                notes.push(Noted {
-                    name: Name::known(number, "", &field.name),
-                    rank: field.rank,
-                    note,
-                });
-            }
+            notes.push(Noted {
+                name: Name::known(number, "", &field.name),
+                rank: field.rank,
+                note,
+            });
         }
         notes
     }
 }
 
-impl Field {
-    #[inline]
-    fn note<'n>(&'n self, event: &EventRef<'n>) -> Option<Note<'n>> {
-        let access = &self.access;
-        match &self.kind {
-            Kind::Unsigned => return event.unsigned(access).map(Note::Unsigned),
-            Kind::Address => return event.unsigned(access).map(Note::Address),
-            Kind::Signed => return event.signed(access).map(Note::Signed),
-            Kind::Labelled(texts) => {
-                let value = event.unsigned(access).map(usize::try_from);
-                if let Some(text) = value.and_then(|value| texts.get(value.ok()?)) {
-                    return Some(Note::Text((&**text).into()));
-                }
-            }
-            Kind::Cut if event.unsigned(access) == Some(0) => return None,
-            Kind::Cut | Kind::Other => {}
-        }
-        event.value(access).map(|value| Note::read(&value))
-    }
-}
-
-fn fields(event: &EventRef<'_>) -> Box<[Field]> {
-    let (class, stream) = (event.class(), event.stream_class());
-    let members = class.fields.as_deref().map_or(&[][..], |of| &of.members);
-    let has = |name: &str| members.iter().any(|member| *member.name == *name);
-    let told_by = |name: &str, suffix: &str| {
-        let of = name
+impl Kind {
+    fn new(member: &Member, members: &[Member]) -> Kind {
+        let text = member
+            .name
             .strip_prefix('_')
-            .and_then(|name| name.strip_suffix(suffix));
-        of.is_some_and(has)
-    };
-    let kind = |member: &Member| match &member.class {
-        _ if told_by(&member.name, "_cut") => Kind::Cut,
-        FieldClass::Integer(class) if class.signed => Kind::Signed,
-        FieldClass::Integer(class) if class.base == Base::Hexadecimal => Kind::Address,
-        FieldClass::Integer(_) => Kind::Unsigned,
-        FieldClass::Enum(class) => Kind::Labelled(texts(&class.mappings)),
-        _ => Kind::Other,
-    };
-    let fields = members
-        .iter()
-        .filter(|member| !told_by(&member.name, "_length"));
-    let fields = fields.filter_map(|member| {
-        Some(Field {
-            name: Arc::clone(&member.name),
-            rank: members
-                .iter()
-                .filter(|have| have.name < member.name)
-                .count(),
-            access: FieldAccess::find(stream, class, Scope::EventFields, &member.name)?,
-            kind: kind(member),
-        })
-    });
-    fields.collect()
+            .and_then(|name| name.strip_suffix("_cut"));
+        let is_cut = text.is_some_and(|text| members.iter().any(|have| *have.name == *text));
+        match &member.class {
+            _ if is_cut => Kind::Cut,
+            FieldClass::Integer(class) if class.base == Base::Hexadecimal => Kind::Address,
+            _ => Kind::Plain,
+        }
+    }
 }

@@ -9,18 +9,18 @@ use rustc_hash::FxHashMap;
 pub struct CallId(u32);
 
 impl CallId {
-    /// Its place among all system calls of the trace, in the order in which they were met.
+    /// Index among the trace's system calls, in order of first appearance.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a system call is known by.
+/// How the trace identifies a system call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallKey {
     /// The kernel's number.
     Number(u64),
-    /// The name, of tracers that have a class of events for each call.
+    /// The name, from tracers that have an event class for each call.
     Named(Arc<str>),
 }
 
@@ -33,7 +33,7 @@ impl std::fmt::Display for CallKey {
     }
 }
 
-/// All system calls, and what they are called.
+/// All system calls and their names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     list: Vec<(CallKey, Option<Arc<str>>)>,

@@ -1,4 +1,4 @@
-//! What an event changes.
+//! The changes that an event makes.
 
 use kymo::vocabulary::{FaultCause, IpcPath, LockKind, SwitchReason};
 
@@ -6,65 +6,65 @@ use crate::call::CallId;
 use crate::irq::IrqLine;
 use crate::thread::{Doing, ThreadId, Waker};
 
-/// One change. Time and CPU are those of the event that made it ([`Machine::now`](crate::Machine::now),
-/// [`Machine::cpu`](crate::Machine::cpu)), where nothing else is said. Times are nanoseconds from the
-/// clock's origin.
+/// A change of the model. Unless stated otherwise, it happened at
+/// [`Machine::now`](crate::Machine::now) on [`Machine::cpu`](crate::Machine::cpu). Times are in
+/// nanoseconds from the clock's origin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A thread did `was` from `since` to `until`, and does `now` from there on.
+    /// A thread did `was` from `since` to `until`, and does `now` from then on.
     Doing {
         /// The thread.
         thread: ThreadId,
-        /// What it did.
+        /// What it did before.
         was: Doing,
-        /// Since when.
+        /// Start of `was`.
         since: i64,
-        /// Up to when.
+        /// End of `was`.
         until: i64,
         /// What it does now.
         now: Doing,
     },
-    /// A CPU was given to another thread.
+    /// A CPU switched to another thread.
     Switch {
-        /// The thread that leaves.
+        /// The thread that leaves the CPU.
         prev: ThreadId,
-        /// The thread that runs from here on.
+        /// The thread that runs from now on.
         next: ThreadId,
-        /// Why, where the trace has reasons.
+        /// The reason, if the trace records reasons.
         reason: Option<SwitchReason>,
-        /// What the one that leaves does from here on.
+        /// What `prev` does from now on.
         left: Doing,
     },
-    /// It is not known any more what a CPU runs.
+    /// The thread on a CPU is no longer known.
     Forgot {
         /// The CPU.
         cpu: u64,
     },
-    /// A thread that is not idle left the CPU that it had run on since `since`.
+    /// A thread, not an idle one, left the CPU on which it had run since `since`.
     OnCpu {
         /// The thread.
         thread: ThreadId,
-        /// When it was given the CPU.
+        /// When it began to run.
         since: i64,
     },
-    /// A thread that is not idle runs again, for the first time since `since`.
+    /// A thread, not an idle one, runs again after it was off CPU since `since`.
     OffCpu {
         /// The thread.
         thread: ThreadId,
-        /// When it left a CPU.
+        /// When it left its CPU.
         since: i64,
     },
-    /// A thread is woken.
+    /// A thread was woken.
     Wakeup {
         /// The thread.
         thread: ThreadId,
         /// Who woke it.
         waker: Waker,
-        /// Whether it waited: one that runs or could run was woken before.
+        /// Whether it was waiting; false for a thread that was running or runnable.
         waited: bool,
     },
-    /// A thread that was woken at `since` runs.
+    /// A thread that was woken at `since` begins to run.
     WakeLatency {
         /// The thread.
         thread: ThreadId,
@@ -73,34 +73,34 @@ pub enum Change {
         /// Who woke it.
         waker: Waker,
     },
-    /// A thread was made.
+    /// A thread was created.
     Created {
         /// The thread.
         thread: ThreadId,
     },
-    /// A thread is over.
+    /// A thread ended.
     Ended {
         /// The thread.
         thread: ThreadId,
     },
-    /// It is not known any more what a thread is in the middle of: calls, waits, locks, spans.
+    /// A thread's system call, wait, locks and spans are no longer known.
     Interrupted {
         /// The thread.
         thread: ThreadId,
     },
-    /// The number of a thread is another one's from here on.
+    /// A thread's number belongs to a new thread from now on.
     Replaced {
-        /// The thread that had it.
+        /// The thread that had the number before.
         thread: ThreadId,
     },
-    /// A thread has another priority.
+    /// A thread's priority was set.
     Priority {
         /// The thread.
         thread: ThreadId,
-        /// The priority, as the kernel counts them.
+        /// The priority, in the kernel's numbering.
         prio: i64,
     },
-    /// Something has a name, or another one.
+    /// Something got a name, or a different one.
     Named(Named),
     /// An interrupt's handler begins.
     IrqEnter {
@@ -113,12 +113,11 @@ pub enum Change {
     IrqExit {
         /// The line.
         line: IrqLine,
-        /// When it began, and how many nanoseconds of that were its own; `None` where its begin is
-        /// not in the trace.
+        /// When it began, and its time in nanoseconds without nested handlers; `None` if the trace
+        /// lacks its beginning.
         since: Option<(i64, u64)>,
     },
-    /// The end of an interrupt's handler that is not the one which began last: all that were open
-    /// are over.
+    /// An interrupt's handler ends that is not the innermost one. All open handlers count as ended.
     IrqMismatch {
         /// The line.
         line: IrqLine,
@@ -127,16 +126,16 @@ pub enum Change {
     CallEnter {
         /// The call.
         call: CallId,
-        /// Who calls.
+        /// The caller.
         thread: Option<ThreadId>,
     },
     /// A system call ends.
     CallExit {
         /// The call.
         call: CallId,
-        /// When it began; `None` where that is not in the trace.
+        /// When it began; `None` if the trace lacks its beginning.
         since: Option<i64>,
-        /// Who called.
+        /// The caller.
         thread: Option<ThreadId>,
         /// Whether its result is negative.
         failed: bool,
@@ -145,139 +144,140 @@ pub enum Change {
     LockWait {
         /// The lock.
         lock: u64,
-        /// Its kind, where the event says it.
+        /// Its kind, if the event has it.
         kind: Option<LockKind>,
-        /// Who waits.
+        /// The waiting thread.
         thread: Option<ThreadId>,
     },
-    /// A wait for a lock is over, whether it was got or not.
+    /// A wait for a lock ended, whether or not the lock was acquired.
     LockWaited {
         /// The lock.
         lock: u64,
         /// When the wait began.
         since: i64,
-        /// Who waited.
+        /// The thread that waited.
         thread: Option<ThreadId>,
-        /// With which priority.
+        /// Priority of that thread.
         prio: Option<i64>,
-        /// Who had the lock when the wait began.
+        /// The lock's owner when the wait began.
         owner: Option<ThreadId>,
-        /// With which priority, when the wait began.
+        /// Priority of the owner when the wait began.
         owner_prio: Option<i64>,
     },
-    /// A lock was got.
+    /// A lock was acquired.
     LockAcquired {
         /// The lock.
         lock: u64,
-        /// Its kind, where the event says it.
+        /// Its kind, if the event has it.
         kind: Option<LockKind>,
-        /// Whether after a wait.
+        /// Whether the thread had to wait.
         contended: bool,
-        /// Who has it.
+        /// The new owner.
         thread: Option<ThreadId>,
     },
-    /// A lock was not got.
+    /// An attempt to acquire a lock failed.
     LockFailed {
         /// The lock.
         lock: u64,
-        /// Its kind, where the event says it.
+        /// Its kind, if the event has it.
         kind: Option<LockKind>,
-        /// Who tried.
+        /// The thread that tried.
         thread: Option<ThreadId>,
     },
-    /// A lock was given back.
+    /// A lock was released.
     LockReleased {
         /// The lock.
         lock: u64,
-        /// Its kind, where the event says it.
+        /// Its kind, if the event has it.
         kind: Option<LockKind>,
-        /// Since when the thread had it, where that is in the trace. Nobody has a semaphore.
+        /// When the thread acquired it, if that is in the trace; always `None` for a semaphore,
+        /// which has no owner.
         since: Option<i64>,
-        /// Who had it.
+        /// The thread that released it.
         thread: Option<ThreadId>,
     },
     /// A page fault.
     Fault {
-        /// The thread; `None` where it is not known yet.
+        /// The thread; `None` if it is not known yet.
         thread: Option<ThreadId>,
-        /// In user mode; `None` where it is not told.
+        /// Whether in user mode; `None` if the event does not say.
         user: Option<bool>,
-        /// What was tried.
+        /// The access that faulted.
         cause: Option<FaultCause>,
     },
-    /// It turns out that this thread has run on the CPU since it was last known who did.
+    /// A switch names the thread that has run on the CPU since the CPU's thread was last known.
     Recognised {
         /// The thread.
         thread: ThreadId,
     },
-    /// A message.
+    /// A message was sent or received.
     Message {
         /// `ipc`, `pipe` or `queue`.
         mechanism: &'static str,
-        /// Whether it was sent or written.
+        /// True for a send or write, false for a receive or read.
         sends: bool,
-        /// The path, where there are several.
+        /// The path through the kernel, if it has several.
         path: Option<IpcPath>,
-        /// Bytes, where the event says it.
+        /// Length in bytes; 0 if the event lacks it.
         len: u64,
     },
-    /// A process runs another program.
+    /// A process executes another program.
     Exec {
         /// The process.
         pid: Option<u64>,
-        /// The thread that is left of it, or runs the call.
+        /// The thread that remains, or that makes the call.
         thread: Option<ThreadId>,
     },
-    /// The scheduler begins to look for the next thread, or has decided.
+    /// The scheduler begins or ends its choice of the next thread.
     Scheduler {
-        /// Whether it begins.
+        /// True at the beginning, false at the end.
         begins: bool,
     },
-    /// A stretch of a program's work begins.
+    /// A program's span begins.
     SpanBegin {
         /// Its number.
         id: u64,
-        /// Who works.
+        /// The thread.
         thread: Option<ThreadId>,
     },
-    /// A stretch of a program's work ends.
+    /// A program's span ends.
     SpanEnd {
         /// Its number.
         id: u64,
-        /// Who works.
+        /// The thread.
         thread: Option<ThreadId>,
-        /// How many stretches end: those that were begun inside it do, too.
+        /// How many spans end: this one and those inside it. 0 if its beginning is unknown.
         ends: usize,
     },
-    /// A program's quantity has a value.
+    /// A program's counter has a new value.
     Counter {
         /// Its number.
         id: u64,
         /// The value.
         value: i64,
     },
-    /// A program's point of interest.
+    /// A program set a mark.
     Mark {
         /// Its number.
         id: u64,
     },
-    /// Something was lost.
+    /// A loss began.
     Lost {
-        /// The number of the loss, from 0.
+        /// Number of the loss, from 0.
         loss: u64,
     },
-    /// A loss is over.
+    /// A loss ended.
     Regained {
-        /// The number of the loss.
+        /// Number of the loss.
         loss: u64,
-        /// Not later than this, as is known only now.
+        /// The loss ended no later than this; known only now.
         not_after: Option<i64>,
     },
     /// The event contradicts what was recorded before it.
     Contradiction(Contradiction),
 }
 
-/// What has a name.
+/// Something that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Named {
     /// A thread.
@@ -294,12 +294,12 @@ pub enum Named {
     User(u64),
 }
 
-/// A rule that every kernel's events keep, broken.
+/// A broken rule, of those that the events of every kernel keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contradiction {
-    /// A switch from a thread that did not run there.
+    /// A switch from a thread that did not run on this CPU.
     SwitchChain {
-        /// The thread that left, as the switch says.
+        /// The thread that left, by the switch event.
         prev: u64,
         /// The thread that ran.
         ran: u64,
@@ -316,29 +316,29 @@ pub enum Contradiction {
         /// The thread.
         tid: u64,
     },
-    /// The end of a handler that is not the one which began last.
+    /// The end of a handler that is not the innermost one.
     IrqPair {
         /// The line.
         line: IrqLine,
     },
-    /// The end of another system call than the one that the thread is in.
+    /// The end of a system call other than the one that the thread is in.
     SyscallPair {
         /// The call that ends.
         ends: CallId,
         /// The call that the thread is in.
         began: CallId,
     },
-    /// A lock that is given back by somebody who does not have it.
+    /// A lock released by a thread that does not hold it.
     LockHeld {
         /// The lock.
         lock: u64,
-        /// Whether nobody had it; otherwise another thread.
+        /// True if nobody held it, false if another thread did.
         free: bool,
     },
 }
 
 impl Contradiction {
-    /// The rule, a short name that does not change.
+    /// The rule's name: short and stable.
     pub fn rule(self) -> &'static str {
         match self {
             Contradiction::SwitchChain { .. } => "switch-chain",

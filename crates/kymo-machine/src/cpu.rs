@@ -3,14 +3,14 @@
 use crate::irq::IrqLine;
 use crate::thread::{Context, ThreadId, passed};
 
-/// Most handlers inside of one another that are followed.
+/// Deepest nesting of interrupt handlers that is tracked.
 const MAX_NESTING: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Handler {
     line: IrqLine,
     since: i64,
-    /// Time of the handlers that came inside.
+    /// Time of nested handlers, in nanoseconds.
     nested: u64,
 }
 
@@ -19,9 +19,9 @@ struct Handler {
 pub struct Cpu {
     /// Its number.
     pub number: u64,
-    /// The thread that runs, if that is known.
+    /// The running thread, if it is known.
     pub current: Option<ThreadId>,
-    /// What the thread that runs is in the middle of, while it is not known which one that is.
+    /// Context of the running thread while its identity is unknown.
     pub(crate) stranger: Context,
     handlers: Vec<Handler>,
     /// Time of the last event.
@@ -43,7 +43,7 @@ impl Cpu {
 
     pub(crate) fn enter(&mut self, line: IrqLine, time: i64) -> usize {
         if self.handlers.len() >= MAX_NESTING {
-            // More than any processor nests: exits are missing, and which ones is not known.
+            // No processor nests that deep: some exits are missing, nobody knows which.
             self.handlers.clear();
         }
         self.handlers.push(Handler {
@@ -54,7 +54,7 @@ impl Cpu {
         self.handlers.len()
     }
 
-    /// The handler's begin and its own time, if it is the one that began last.
+    /// The handler's begin and its time without nested handlers, if it is the innermost one.
     pub(crate) fn leave(&mut self, line: IrqLine, time: i64) -> Option<(i64, u64)> {
         let handler = self.handlers.pop()?;
         if handler.line != line {

@@ -17,16 +17,16 @@ struct Open {
     end: Option<i64>,
 }
 
-/// What is lost at the moment.
+/// The losses that are open at the current time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gaps {
     open: Vec<Open>,
-    /// How many there were that leave the CPUs' state unknown.
+    /// Number of losses so far that made CPU states unknown.
     begun: u64,
 }
 
-/// Whether a stream of this name tells what CPUs do: a loss in it leaves that unknown. Kymo's names
-/// do not.
+/// Whether a loss in the stream of this name makes CPU states unknown. False for Kymo's streams of
+/// names.
 pub fn tells_what_happens(stream: &str) -> bool {
     stream
         .strip_prefix(ChannelKind::Names.label())
@@ -40,8 +40,7 @@ fn packet_begin(event: &EventRef<'_>) -> Option<i64> {
 }
 
 impl Gaps {
-    /// The number of losses up to now, by which it is told later whether there was another one;
-    /// `None` during a loss.
+    /// Number of losses so far, to compare with later; `None` during a loss.
     #[inline]
     pub(crate) fn stamp(&self) -> Option<u64> {
         self.open.is_empty().then_some(self.begun)
@@ -63,22 +62,22 @@ impl Gaps {
         });
     }
 
-    /// Ends those that are over when something comes at `time`. `teller`: an event of a tracer whose
-    /// losses lie before the packet that tells of them. Kymo's do; of other tracers' it is known
-    /// only that they lie before its end.
+    /// Ends the losses that are over by `time`. `event` is the current event if its tracer's losses
+    /// precede the packet that reports them. Kymo's do; other tracers' may lie anywhere before that
+    /// packet's end.
     pub(crate) fn pass(
         &mut self,
         time: i64,
-        teller: Option<&EventRef<'_>>,
+        event: Option<&EventRef<'_>>,
         changes: &mut Vec<Change>,
     ) {
         self.open.retain(|gap| {
-            let teller = teller.filter(|event| gap.end.is_some() && *event.stream() == gap.stream);
-            let goes_on = teller.is_none() && gap.end.is_none_or(|end| time <= end);
+            let reporter = event.filter(|event| gap.end.is_some() && *event.stream() == gap.stream);
+            let goes_on = reporter.is_none() && gap.end.is_none_or(|end| time <= end);
             if !goes_on {
                 changes.push(Change::Regained {
                     loss: gap.loss,
-                    not_after: teller.and_then(packet_begin),
+                    not_after: reporter.and_then(packet_begin),
                 });
             }
             goes_on
@@ -90,7 +89,7 @@ impl Gaps {
         self.open.is_empty()
     }
 
-    /// Whether it is unknown at the moment what the CPU does.
+    /// Whether an open loss hides what the CPU does.
     pub(crate) fn hides(&self, cpu: u64) -> bool {
         let mut open = self.open.iter();
         open.any(|gap| gap.cpu.is_none_or(|of| of == cpu))

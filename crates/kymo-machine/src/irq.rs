@@ -1,7 +1,7 @@
 //! Interrupt lines.
 
-/// The line or vector of an interrupt, as the kernel numbers them; Linux's soft interrupts are
-/// numbered apart.
+/// An interrupt's line or vector, in the kernel's numbering. Linux's soft interrupts have a
+/// separate numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IrqLine(pub(crate) u64);
 

@@ -1,20 +1,20 @@
-//! What ran, waited, held and got lost: one model of the traced machine.
+//! A model of the traced machine: what ran, waited, was held and got lost.
 //!
-//! [`Machine`] takes the items of a trace in the order of time and answers for that time: which
-//! thread runs on a CPU, what a thread does and since when, who has a lock, which interrupts are
-//! open, what things are called, what was lost. Each item gives the [changes](Change) that it made;
-//! reports, checks, exports and selections are consumers of these, and none of them decides by
-//! itself what an event means.
+//! [`Machine`] takes the items of a trace in time order and holds the state after the last one:
+//! which thread runs on each CPU, what each thread does and since when, who holds a lock, which
+//! interrupts are open, names, losses. Each item yields the [changes](Change) that it made.
+//! Reports, checks, exports and selections consume these changes; none of them interprets events
+//! itself.
 //!
-//! - It understands the events of [`mod@kymo::vocabulary`], and those of other tracers that say the
-//!   same (the module `typed` has the table). Others change nothing.
-//! - Nothing is made up. At the beginning, and after a loss, it is not known what a CPU runs until
-//!   its next switch. During a loss a thread that does not run elsewhere may have run there, so that
-//!   its state and what it was in (a system call, a wait, a lock held) are unknown too.
-//! - Memory is taken for threads, CPUs, locks and names, not for events.
-//! - A clone is the state at a time: whoever keeps some can go on from the one before any time.
+//! - It understands the events of [`mod@kymo::vocabulary`] and their equivalents in other tracers
+//!   (the table is in the module `typed`). Other events change nothing.
+//! - It never guesses. At the start and after a loss, the thread on a CPU is unknown until the
+//!   CPU's next switch. A thread that was off CPU during a loss may have run meanwhile, so its
+//!   state and context (system call, wait, held locks) become unknown too.
+//! - Memory grows with the number of threads, CPUs, locks and names, not of events.
+//! - A clone is a checkpoint: keep several to resume from the last one before any time.
 //!
-//! It does not read files: that is for [`kymo_ctf`].
+//! Reading files is the job of [`kymo_ctf`].
 //!
 //! ```no_run
 //! use kymo_machine::{Change, Machine};

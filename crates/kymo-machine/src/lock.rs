@@ -13,13 +13,13 @@ use crate::thread::{ThreadId, Wait};
 pub(crate) struct Lock {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) kind: Option<LockKind>,
-    /// Who has it, as far as the trace tells.
+    /// The owner, as far as the trace shows.
     holder: Option<ThreadId>,
-    /// Number of losses when it was released last, if nobody has acquired it since.
+    /// Number of losses at its last release, if nobody has acquired it since.
     free: Option<u64>,
 }
 
-/// What came of trying to get a lock, or having it.
+/// Outcome of an attempt to acquire a lock, or its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Acquired { contended: bool },
@@ -28,7 +28,7 @@ pub(crate) enum Attempt {
 }
 
 impl Machine {
-    /// The kind of a lock, as it was told last.
+    /// A lock's kind, by the last event that has it.
     pub fn lock_kind(&self, lock: u64) -> Option<LockKind> {
         self.locks.get(&lock)?.kind
     }
@@ -41,12 +41,12 @@ impl Machine {
         at: &At<'_, '_>,
     ) {
         let Some(lock) = lock else { return };
-        let told = owner.filter(|&tid| tid != 0);
-        let told = told.map(|tid| self.known(tid, at.number));
+        let named = owner.filter(|&tid| tid != 0);
+        let named = named.map(|tid| self.known(tid, at.number));
         let state = self.locks.entry(lock).or_default();
         state.kind = kind;
         let holder = state.holder.filter(|&id| self.holds(id, lock));
-        let owner = told.or(holder);
+        let owner = named.or(holder);
         let owner_prio = owner.and_then(|id| self.thread(id)?.prio);
         let thread = self.current(at.cpu);
         if let Some(context) = self.running_context(at.cpu) {

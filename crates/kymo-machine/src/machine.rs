@@ -1,4 +1,4 @@
-//! The model: state, and the way of an event into it.
+//! The model's state, and how items change it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::lock::{Attempt, Lock};
 use crate::thread::{Context, Doing, Thread, ThreadId};
 use crate::typed::{self, Class, Meaning, Tracer};
 
-/// The table of events that the machine understands: each with what it does to the model.
+/// The table of events that the machine understands, with the effect of each.
 macro_rules! understood {
     ($machine:ident, $at:ident: $($event:ident($view:pat) => $act:expr,)*) => {
         /// Events of the vocabulary that change the model.
@@ -46,7 +46,7 @@ macro_rules! understood {
                 match self { $(Understood::$event => <$event as Event>::SCHEMA.fields),* }
             }
 
-            /// Whether it tells a name or a state instead of a happening.
+            /// Whether it reports a name or a state, and no action.
             pub(crate) fn is_name(self) -> bool {
                 matches!(
                     match self { $(Understood::$event => <$event as Event>::CHANNEL),* },
@@ -133,15 +133,15 @@ understood! { machine, at:
     },
 }
 
-/// The event that is being taken.
+/// The current event.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'r, 'e> {
     pub(crate) event: &'r EventRef<'e>,
     pub(crate) meaning: &'r Meaning,
     pub(crate) time: i64,
-    /// Place of the CPU among those of the machine.
+    /// Index of its CPU in [`Machine::cpus`].
     pub(crate) cpu: usize,
-    /// Its number; `None` for names, which need none.
+    /// Number of its CPU; `None` for names, which need none.
     pub(crate) number: Option<u64>,
 }
 
@@ -151,7 +151,7 @@ impl<'e> At<'_, 'e> {
     }
 }
 
-/// What a state dump says of a thread besides its name.
+/// A thread's fields in a state dump, except its name.
 #[derive(Default)]
 struct Dumped {
     pid: Option<u64>,
@@ -160,33 +160,33 @@ struct Dumped {
     cpu: Option<u64>,
 }
 
-/// What is known of a stream.
+/// A stream of the trace.
 #[derive(Clone, Debug)]
 struct Stream {
     name: Arc<str>,
     known: Arc<Known>,
-    /// The CPU of its last event, and that one's place.
+    /// Number and index of the CPU of its last event.
     cpu: Option<(u64, usize)>,
 }
 
-/// A trace, and what its events mean.
+/// A trace's metadata, with the meaning of its event classes.
 #[derive(Clone, Debug)]
 struct Known {
     metadata: Arc<Metadata>,
     classes: Box<[Class]>,
-    /// Whether its losses lie before the packet that tells of them.
+    /// Whether its losses precede the packet that reports them.
     is_kymo: bool,
 }
 
-/// Tables by numbers of the trace.
+/// A table by a number of the trace.
 pub(crate) type Table<T> = FxHashMap<u64, T>;
 
-/// What ran, waited, held and got lost, as far as the items up to now tell.
+/// The state of the traced machine after the items added so far.
 ///
-/// A clone is the state at that time: given the items behind it, it goes on as the original does.
+/// A clone is a checkpoint: given the items that follow, it goes on as the original does.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
-    /// By place among the streams that are read.
+    /// By [`EventRef::stream_index`].
     streams: Vec<Option<Box<Stream>>>,
     pub(crate) gaps: Gaps,
     losses: u64,
@@ -195,7 +195,7 @@ pub struct Machine {
     pub(crate) cpus: Vec<Cpu>,
     cpu_places: Table<usize>,
     pub(crate) threads: Vec<Thread>,
-    /// The living thread of each number; number 0 is another thread on each CPU.
+    /// The last thread of each number, except the threads 0 of CPUs.
     by_tid: Table<ThreadId>,
     idle: Table<ThreadId>,
     processes: Table<Arc<str>>,
@@ -203,33 +203,33 @@ pub struct Machine {
     irqs: Table<Arc<str>>,
     users: Table<Arc<str>>,
     calls: Calls,
-    /// Whether threads' beginnings are recorded: otherwise a number may be used again in silence.
+    /// Whether the trace records thread creations. If not, a number may be reused without notice.
     pub(crate) has_creations: bool,
     changes: Vec<Change>,
 }
 
-/// What kind of item was taken.
+/// The kind of an added item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// An event with a time and a CPU.
     Event,
-    /// An event that tells a name or a state, and no happening.
+    /// An event that reports a name or a state, and no action.
     Name,
-    /// An event that has no time or no CPU: it says nothing more here.
+    /// An event without a time or a CPU, which changes nothing.
     Placeless,
-    /// Something that was lost; its number, and whether it leaves the CPUs' state unknown.
+    /// A loss, with its number.
     Loss(u64),
-    /// Nothing that the machine takes note of.
+    /// An item that the machine ignores.
     Other,
 }
 
 impl Machine {
-    /// A machine of which nothing is known.
+    /// A machine about which nothing is known.
     pub fn new() -> Machine {
         Machine::default()
     }
 
-    /// Takes the next item. What it changed is in [`changes`](Self::changes), until the next one.
+    /// Adds the next item. Its changes are in [`changes`](Self::changes) until the next call.
     #[inline]
     pub fn add(&mut self, item: &ItemRef<'_>) -> Taken {
         self.changes.clear();
@@ -241,37 +241,37 @@ impl Machine {
         }
     }
 
-    /// What the last item changed, in order.
+    /// The changes that the last item made, in order.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// The time of the last item that has one, in nanoseconds from the clock's origin.
+    /// Time of the last item that has one, in nanoseconds from the clock's origin.
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// The number of the CPU of the last event, if it has one.
+    /// Number of the CPU of the last event, if it has one.
     pub fn cpu(&self) -> Option<u64> {
         self.cpu
     }
 
-    /// What is known of a thread.
+    /// The thread of this id.
     pub fn thread(&self, id: ThreadId) -> Option<&Thread> {
         self.threads.get(id.index())
     }
 
-    /// All threads, in the order in which they were met.
+    /// All threads, in order of first appearance.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
     }
 
-    /// What [`threads`](Self::threads) are known by, in the same order.
+    /// Ids of all [`threads`](Self::threads), in the same order.
     pub fn thread_ids(&self) -> impl Iterator<Item = ThreadId> + use<> {
         (0..self.threads.len()).map(|place| ThreadId(place as u32))
     }
 
-    /// The last thread of this number, which may have ended. Thread 0 is another one on each CPU.
+    /// The last thread of this number, which may have ended. For thread 0 the CPU tells which.
     pub fn thread_of(&self, tid: u64, cpu: Option<u64>) -> Option<ThreadId> {
         match (tid, cpu) {
             (0, Some(cpu)) => self.idle.get(&cpu).copied(),
@@ -279,7 +279,7 @@ impl Machine {
         }
     }
 
-    /// The CPUs, in the order in which they were met.
+    /// The CPUs, in order of first appearance.
     pub fn cpus(&self) -> &[Cpu] {
         &self.cpus
     }
@@ -289,12 +289,12 @@ impl Machine {
         self.cpus.get(*self.cpu_places.get(&number)?)
     }
 
-    /// The thread that runs on the CPU of this number, as far as it is known.
+    /// The thread that runs on the CPU of this number, if it is known.
     pub fn running(&self, cpu: u64) -> Option<ThreadId> {
         self.cpu_of(cpu)?.current
     }
 
-    /// Whether it is unknown at the moment what the CPU of this number does.
+    /// Whether an open loss hides what the CPU of this number does.
     pub fn is_hidden(&self, cpu: u64) -> bool {
         self.gaps.hides(cpu)
     }
@@ -322,8 +322,7 @@ impl Machine {
         self.users.get(&id)
     }
 
-    /// What something is called; of a system call that its tracer has no number for, what it is
-    /// known by.
+    /// The name of something. For a system call that the trace identifies by name, that name.
     pub fn name(&self, of: Named) -> Option<&str> {
         match of {
             Named::Thread(id) => self.thread(id)?.name.as_deref(),
@@ -338,17 +337,17 @@ impl Machine {
         }
     }
 
-    /// The system call that the kernel numbers so.
+    /// The system call of this number.
     pub fn call_of(&self, number: u64) -> Option<CallId> {
         self.calls.find(number)
     }
 
-    /// What a system call is known by, and its name where that is a number.
+    /// A system call's key, and its name if the key is a number.
     pub fn call(&self, id: CallId) -> Option<(&CallKey, Option<&Arc<str>>)> {
         self.calls.get(id).map(|(key, name)| (key, name.as_ref()))
     }
 
-    /// The numbers of the thread and the process that the event's context names.
+    /// Numbers of the thread and the process in the event's context.
     pub fn context(&self, event: &EventRef<'_>) -> (Option<u64>, Option<u64>) {
         self.class(event)
             .map_or((None, None), |class| (class.tid(event), class.pid(event)))
@@ -365,13 +364,13 @@ impl Machine {
         stream.known.classes.get(event.class().index())
     }
 
-    /// The last thread of this number, which is met now if it was not before.
+    /// The last thread of this number, added if it is new.
     pub fn meet_thread(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
         self.known(tid, cpu)
     }
 
-    /// How many things are remembered besides names: threads, CPUs, locks and what is under way. It
-    /// does not grow with the length of a trace.
+    /// Number of objects in memory: threads, CPUs, locks, names and open operations. It does not
+    /// grow with the length of a trace.
     pub fn live_state(&self) -> usize {
         let threads = self.threads.iter().map(|of| 1 + of.context.pending());
         let cpus = self.cpus.iter().map(|cpu| 1 + cpu.open());
@@ -396,7 +395,7 @@ impl Machine {
         self.change(Change::Contradiction(rule));
     }
 
-    /// A stream that is new: what its events mean is found out.
+    /// Adds a stream, and resolves the meaning of its event classes.
     #[cold]
     fn meet(&mut self, event: &EventRef<'_>) -> Box<Stream> {
         let (place, metadata) = (event.stream_index(), event.metadata());
@@ -427,7 +426,7 @@ impl Machine {
         };
         self.now = clamp(nanos);
         let place = event.stream_index();
-        // Taken out for a moment: nothing that an event does changes what events mean.
+        // Taken out to borrow it beside the machine: no event changes the meaning of events.
         let stream = self.streams.get_mut(place).and_then(Option::take);
         let mut stream = stream.unwrap_or_else(|| self.meet(event));
         let taken = self.take(&mut stream, event);
@@ -445,8 +444,8 @@ impl Machine {
         };
         let is_lossy = !self.gaps.is_empty();
         if is_lossy {
-            let teller = known.is_kymo.then_some(event);
-            self.gaps.pass(self.now, teller, &mut self.changes);
+            let event = known.is_kymo.then_some(event);
+            self.gaps.pass(self.now, event, &mut self.changes);
         }
         let number = class.cpu(event);
         self.cpu = number;
@@ -455,7 +454,7 @@ impl Machine {
             let Some(number) = number else {
                 return Taken::Placeless;
             };
-            // All events of most streams are of one CPU.
+            // In most streams all events are of one CPU.
             cpu = match stream.cpu {
                 Some((of, place)) if of == number => place,
                 _ => {
@@ -489,7 +488,7 @@ impl Machine {
         Taken::Event
     }
 
-    /// The place of the CPU of this number.
+    /// Index of the CPU of this number, added if it is new.
     #[cold]
     fn cpu_place(&mut self, number: u64) -> usize {
         let next = self.cpus.len();
@@ -510,13 +509,13 @@ impl Machine {
         let number = self.losses;
         self.losses += 1;
         if gap::tells_what_happens(&loss.stream) {
-            // Without a clock there is no telling when it was over.
+            // Without a clock its end is unknown.
             self.lose(number, loss.cpu, &loss.stream, end);
         }
         Taken::Loss(number)
     }
 
-    /// A packet, or the rest of a stream, that cannot be read is lost.
+    /// Treats an unreadable packet, or the unreadable rest of a stream, as lost.
     fn problem(&mut self, problem: &Problem) -> Taken {
         if problem.consequence == Consequence::Clamped || !gap::tells_what_happens(&problem.stream)
         {
@@ -531,8 +530,8 @@ impl Machine {
         Taken::Loss(number)
     }
 
-    /// Ends what is under way, at the time of the last event: what a thread does is taken to go on
-    /// up to then, but where something was lost.
+    /// Ends the states of all threads at `end`, in nanoseconds from the clock's origin: each lasts
+    /// until then, except after a loss.
     pub fn finish(&mut self, end: i64) {
         self.changes.clear();
         self.gaps.pass(end, None, &mut self.changes);
@@ -546,11 +545,11 @@ impl Machine {
         }
     }
 
-    /// From here on it is not known what the CPU (all, where it is not told which) does.
+    /// From here on the state of the CPU, or of all if `cpu` is `None`, is unknown.
     fn lose(&mut self, loss: u64, cpu: Option<u64>, stream: &Arc<str>, end: Option<i64>) {
         self.gaps.begin(loss, cpu, stream, end);
         self.change(Change::Lost { loss });
-        // In the order of their numbers, as everything that is told of all CPUs.
+        // By number, so that the changes' order does not depend on the table's.
         let mut places: Vec<(u64, usize)> = self.cpu_places.iter().map(|(n, p)| (*n, *p)).collect();
         places.sort_unstable();
         for (number, place) in places {
@@ -568,13 +567,13 @@ impl Machine {
         state.forget();
         self.change(Change::Forgot { cpu: number });
         if let Some(thread) = current {
-            // It ran until the CPU's last event at least.
+            // It ran at least until the CPU's last event.
             self.begin(thread, Doing::Unknown, last, None);
             self.interrupt(thread);
         }
     }
 
-    /// Begins to do `next`: tells what the thread did up to `time`.
+    /// Puts the thread into the state `next`, and reports the state that ends at `time`.
     pub(crate) fn begin(&mut self, id: ThreadId, next: Doing, time: i64, losses: Option<u64>) {
         let Some(thread) = self.threads.get_mut(id.index()) else {
             return;
@@ -591,7 +590,7 @@ impl Machine {
         });
     }
 
-    /// Forgets what a thread is in the middle of.
+    /// Forgets a thread's context.
     pub(crate) fn interrupt(&mut self, id: ThreadId) {
         if let Some(thread) = self.threads.get_mut(id.index()) {
             thread.context.forget();
@@ -599,7 +598,7 @@ impl Machine {
         }
     }
 
-    /// Forgets what a thread does if it does not run and there was a loss since.
+    /// Forgets a thread's state and context if a loss has made them unknown.
     pub(crate) fn refresh(&mut self, id: ThreadId, losses: Option<u64>) {
         let Some(thread) = self.threads.get_mut(id.index()) else {
             return;
@@ -639,10 +638,10 @@ impl Machine {
         id
     }
 
-    /// A thread that was just made.
-    pub(crate) fn fresh(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
+    /// The thread that is created under this number.
+    pub(crate) fn created(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
         let known = self.thread_of(tid, cpu);
-        // A name or a priority may come before.
+        // Its name or priority may precede its creation.
         let unused = known.filter(|id| self.thread(*id).is_some_and(Thread::is_unused));
         if let (None, Some(thread)) = (unused, known) {
             self.change(Change::Replaced { thread });
@@ -650,7 +649,7 @@ impl Machine {
         unused.unwrap_or_else(|| self.new_thread(tid, cpu))
     }
 
-    /// The last thread of this number, which may have ended.
+    /// The last thread of this number, which may have ended; added if it is new.
     #[inline]
     pub(crate) fn known(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
         match self.thread_of(tid, cpu) {
@@ -659,12 +658,12 @@ impl Machine {
         }
     }
 
-    /// The thread of this number that lives: another one than before, if that one has ended.
+    /// The living thread of this number: a new one if the last has ended.
     #[inline]
     pub(crate) fn living(&mut self, tid: u64, cpu: Option<u64>) -> ThreadId {
         let id = self.known(tid, cpu);
         match self.thread(id).is_some_and(|of| of.doing == Doing::Ended) {
-            true => self.fresh(tid, cpu),
+            true => self.created(tid, cpu),
             false => id,
         }
     }
@@ -674,7 +673,7 @@ impl Machine {
         self.cpus.get(cpu)?.current
     }
 
-    /// What the thread that runs on the CPU is in the middle of.
+    /// Context of the thread that runs on the CPU.
     pub(crate) fn running_context(&mut self, cpu: usize) -> Option<&mut Context> {
         let state = self.cpus.get_mut(cpu)?;
         match state.current {
@@ -704,7 +703,7 @@ impl Machine {
         self.call_thread(id, name);
         if let Some(thread) = self.threads.get_mut(id.index()) {
             thread.pid = dumped.pid.or(thread.pid);
-            // Later events know better than a dump.
+            // An event is more accurate than a dump.
             thread.prio = thread.prio.or(dumped.prio);
             thread.dumped = dumped.state.or(thread.dumped);
         }
@@ -831,7 +830,7 @@ impl Machine {
         }
     }
 
-    /// The process, and the thread that is left of it, have the program's name from here on.
+    /// Renames the process after the program.
     fn exec(
         &mut self,
         pid: Option<u64>,

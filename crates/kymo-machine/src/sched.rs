@@ -1,4 +1,4 @@
-//! Switches, wake-ups, and the lives of threads.
+//! Switches, wake-ups, and the creation and end of threads.
 
 use kymo::vocabulary::{SwitchReason, ThreadState};
 
@@ -58,7 +58,8 @@ impl Machine {
         self.run(next, at, losses);
     }
 
-    /// A switch from a thread that did not run there: nothing is known of that one any more.
+    /// Handles a switch from a thread that did not run there: both threads' contexts become
+    /// unknown.
     fn break_chain(&mut self, ran: ThreadId, prev: ThreadId, at: &At<'_, '_>) {
         let tid = |id: ThreadId| self.thread(id).map_or(0, |thread| thread.tid);
         self.contradict(Contradiction::SwitchChain {
@@ -74,7 +75,7 @@ impl Machine {
         }
     }
 
-    /// What a thread does is not known from here on, nor what it did since it was known last.
+    /// Makes a thread's state unknown, also for the time since its last change.
     fn lose_sight(&mut self, id: ThreadId, time: i64) {
         let Some(thread) = self.threads.get_mut(id.index()) else {
             return;
@@ -91,7 +92,7 @@ impl Machine {
         self.interrupt(id);
     }
 
-    /// The thread leaves its CPU. Gives what it does from here on.
+    /// Takes the thread off its CPU, and gives its new state.
     fn leave(
         &mut self,
         prev: ThreadId,
@@ -104,7 +105,7 @@ impl Machine {
             return Doing::Unknown;
         };
         if !ran {
-            // How long it ran is not known.
+            // Nobody knows how long it ran.
             thread.doing = Doing::Unknown;
         }
         let doing = match (Doing::after_switch(state), thread.context.wait) {
@@ -125,7 +126,7 @@ impl Machine {
         doing
     }
 
-    /// The thread of this number is given the CPU.
+    /// Prepares the thread of this number to run, and gives its id.
     fn arrive(&mut self, tid: u64, at: &At<'_, '_>, losses: Option<u64>) -> ThreadId {
         let last = self.known(tid, at.number);
         let ended = self.thread(last).is_some_and(|thread| {
@@ -137,7 +138,7 @@ impl Machine {
         let next = self.living(tid, at.number);
         self.refresh(next, losses);
         if let Some(Doing::Running(cpu)) = self.thread(next).map(|thread| thread.doing) {
-            // On two CPUs at once: one of the two is wrong, and so is what was thought to be known.
+            // On two CPUs at once: one of the two is wrong, so neither is known.
             self.lose_sight(next, at.time);
             self.contradict(Contradiction::OneCpu { tid, cpu });
             let other = self.cpus.iter_mut().find(|other| other.number == cpu);
@@ -199,8 +200,8 @@ impl Machine {
         let Some(thread) = self.threads.get_mut(id.index()) else {
             return;
         };
-        // One that runs has not yet left, and will not; one that could run was woken before; one
-        // that is suspended stays so.
+        // A running thread has not left its CPU yet, and will not; a runnable one was woken before;
+        // a suspended one stays suspended.
         let waited = matches!(
             thread.doing,
             Doing::Unknown | Doing::Blocked(_) | Doing::Sleeping
@@ -226,7 +227,7 @@ impl Machine {
         at: &At<'_, '_>,
     ) {
         let Some(tid) = tid else { return };
-        let id = self.fresh(tid, at.number);
+        let id = self.created(tid, at.number);
         let losses = self.gaps.stamp();
         self.has_creations = true;
         if let Some(thread) = self.threads.get_mut(id.index()) {
@@ -256,7 +257,7 @@ impl Machine {
             self.begin(id, Doing::Ended, at.time, losses);
         }
         if let Some(thread) = self.threads.get_mut(id.index()) {
-            // One that runs does so until the switch.
+            // A running thread runs until the switch.
             thread.ended.get_or_insert(at.time);
             if !runs {
                 thread.context.forget();
@@ -276,8 +277,7 @@ impl Machine {
             return;
         };
         match (suspends, thread.doing) {
-            // One that runs, here or on another CPU, is suspended at its next switch, which says
-            // so.
+            // The next switch of a running thread reports it as suspended.
             (_, Doing::Running(_) | Doing::Ended) => {}
             (true, _) => self.begin(id, Doing::Suspended, at.time, losses),
             (false, Doing::Suspended | Doing::Unknown) => {

@@ -6,13 +6,13 @@ use kymo::vocabulary::ThreadState;
 
 use crate::call::CallId;
 
-/// A thread of the trace. A number that is used again after its thread's end is another one; so is
-/// thread 0 of each CPU.
+/// A thread of the trace. A reused thread number gets a new id, and each CPU's thread 0 has its
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub(crate) u32);
 
 impl ThreadId {
-    /// Its place among all threads of the trace, in the order in which they were met.
+    /// Index among the trace's threads, in order of first appearance.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -21,25 +21,25 @@ impl ThreadId {
 /// What a thread does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Doing {
-    /// It is not known.
+    /// Not known.
     #[default]
     Unknown,
     /// It runs on this CPU.
     Running(u64),
-    /// It could run.
+    /// It is ready to run.
     Runnable,
-    /// It waits: for a lock, where it is known for which.
+    /// It waits, for this lock if known.
     Blocked(Option<u64>),
     /// It waits for a point in time.
     Sleeping,
-    /// It was taken out.
+    /// It is suspended.
     Suspended,
-    /// It is over.
+    /// It has ended.
     Ended,
 }
 
 impl Doing {
-    /// A word for it.
+    /// Lowercase word, for reports.
     pub fn label(self) -> &'static str {
         match self {
             Doing::Unknown => "unknown",
@@ -52,12 +52,12 @@ impl Doing {
         }
     }
 
-    /// Whether it runs, on any CPU.
+    /// Whether it runs on any CPU.
     pub fn is_running(self) -> bool {
         matches!(self, Doing::Running(_))
     }
 
-    /// What a thread that leaves a CPU does from there on.
+    /// What a thread does after it left a CPU in this state.
     pub(crate) fn after_switch(state: Option<ThreadState>) -> Doing {
         match state {
             None => Doing::Unknown,
@@ -73,7 +73,7 @@ impl Doing {
 /// Who woke a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waker {
-    /// It is not known.
+    /// Not known.
     Unknown,
     /// An interrupt's handler.
     Interrupt,
@@ -81,7 +81,7 @@ pub enum Waker {
     Thread(ThreadId),
 }
 
-/// Most locks, and most spans, of one thread that are followed. A damaged trace must not make the
+/// Most held locks, and most open spans, tracked for a thread. A damaged trace must not make the
 /// lists grow.
 const MAX_OPEN: usize = 64;
 
@@ -94,14 +94,14 @@ pub(crate) struct Wait {
     pub(crate) owner_prio: Option<i64>,
 }
 
-/// What a thread is in the middle of, on whatever CPU it runs.
+/// What a thread is in the middle of, regardless of the CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     pub(crate) call: Option<(CallId, i64)>,
     pub(crate) wait: Option<Wait>,
-    /// Locks that it has, and since when.
+    /// Held locks, with the time of acquisition.
     pub(crate) held: Vec<(u64, i64)>,
-    /// Numbers of the program's spans that are open.
+    /// Open spans of the program, by number.
     pub(crate) spans: Vec<u64>,
 }
 
@@ -119,7 +119,7 @@ impl Context {
         }
     }
 
-    /// Since when it had the lock.
+    /// Removes the lock and gives the time of its acquisition.
     pub(crate) fn release(&mut self, lock: u64) -> Option<i64> {
         let place = self.held.iter().rposition(|(held, _)| *held == lock)?;
         Some(self.held.remove(place).1)
@@ -133,7 +133,7 @@ impl Context {
         has_room
     }
 
-    /// How many spans end with this one: those that were begun inside it end too.
+    /// Ends this span and those inside it, and gives their number.
     pub(crate) fn end_span(&mut self, id: u64) -> usize {
         let from = self.spans.iter().rposition(|open| *open == id);
         from.map_or(0, |from| self.spans.drain(from..).count())
@@ -152,46 +152,45 @@ impl Context {
 pub struct Thread {
     /// Its number.
     pub tid: u64,
-    /// Its CPU, of threads that every CPU has under the same number 0.
+    /// Its CPU, for a thread 0: every CPU has one.
     pub cpu: Option<u64>,
     /// Its process.
     pub pid: Option<u64>,
     /// Its name.
     pub name: Option<Arc<str>>,
-    /// Its priority, as the kernel counts them.
+    /// Its priority, in the kernel's numbering.
     pub prio: Option<i64>,
     /// What it does.
     pub doing: Doing,
-    /// Since when it does that, in nanoseconds from the clock's origin.
+    /// Start of `doing`, in nanoseconds from the clock's origin.
     pub since: i64,
-    /// When it was created, if the trace has that.
+    /// Time of its creation in nanoseconds, if the trace has it.
     pub created: Option<i64>,
-    /// When it ended, if the trace has that.
+    /// Time of its end in nanoseconds, if the trace has it.
     pub ended: Option<i64>,
-    /// What it did by the last state dump.
+    /// Its state by the last state dump.
     pub dumped: Option<ThreadState>,
-    /// Number of losses up to `since`: after another one, what a thread does that does not run is
-    /// unknown.
+    /// Number of losses up to `since`: a further loss makes the state unknown, unless it runs.
     pub(crate) losses: Option<u64>,
     pub(crate) context: Context,
-    /// A wake-up that was not yet followed by a switch.
+    /// Time and waker of a wake-up that no switch has followed yet.
     pub(crate) wake: Option<(i64, Waker)>,
-    /// When it left a CPU, if it has not run since and nothing was lost.
+    /// When it left its CPU, if it has not run since and nothing was lost.
     pub(crate) left: Option<i64>,
-    /// Whether it left a CPU as the idle thread.
+    /// Whether it ever left a CPU as the idle thread.
     pub(crate) left_idle: bool,
-    /// Whether it is known of any time what it did.
+    /// Whether its state was ever known for some time.
     pub(crate) has_lived: bool,
 }
 
 impl Thread {
-    /// Whether it is what a CPU runs when there is nothing to do: it left a CPU with that reason, is
-    /// thread 0, or is called idle, for kernels whose scheduler does not say it.
+    /// Whether it is an idle thread: it left a CPU with that reason, is thread 0, or is named idle
+    /// or swapper.
     pub fn is_idle(&self) -> bool {
         self.left_idle || self.tid == 0 || self.name.as_deref().is_some_and(means_idle)
     }
 
-    /// The lock that it waits for.
+    /// The lock for which it waits.
     pub fn waits_for(&self) -> Option<u64> {
         self.context.wait.map(|wait| wait.lock)
     }
@@ -201,7 +200,7 @@ impl Thread {
         !self.has_lived && self.ended.is_none() && !self.doing.is_running()
     }
 
-    /// Whether it is unknown what it does, because it does not run and there was a loss since.
+    /// Whether a loss has made its state unknown: it does not run, and something was lost since.
     pub(crate) fn is_stale(&self, losses: Option<u64>) -> bool {
         let off = !self.doing.is_running() && self.doing != Doing::Ended;
         off && (self.losses.is_none() || self.losses != losses)
@@ -213,7 +212,7 @@ fn means_idle(name: &str) -> bool {
     base.eq_ignore_ascii_case("idle") || base.eq_ignore_ascii_case("swapper")
 }
 
-/// Nanoseconds from one time to another; 0 where the other is earlier.
+/// Nanoseconds from `from` to `to`; 0 if `to` is earlier.
 pub fn passed(from: i64, to: i64) -> u64 {
     u64::try_from(i128::from(to) - i128::from(from)).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
-//! Events of other tracers that say what the vocabulary's do: names, fields, numberings.
+//! Other tracers' equivalents of the vocabulary's events: names, fields, numberings.
 //!
-//! LTTng's Linux events (field names as its kernel modules declare them), and Linux's own as `perf`
-//! writes them, where what LTTng calls `tid` is `pid`. A field that is not listed has its
+//! They are LTTng's Linux events, with the field names of its kernel modules, and Linux's own as
+//! `perf` writes them, in which LTTng's `tid` is `pid`. A field that is not listed has its
 //! vocabulary name.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{Meaning, Source, Tracer, linux, place};
 use crate::irq::IrqLine;
 use crate::machine::Understood;
 
-/// What an event of this name says.
+/// An event's name, and the vocabulary events that it amounts to.
 struct Alias {
     name: &'static str,
     says: &'static [Says],
@@ -22,24 +22,24 @@ struct Says {
     event: Understood,
     /// Fields of the vocabulary event that have other names or numbers.
     fields: &'static [(&'static str, FieldFrom)],
-    /// Text that names the threads which the event is about, in the order of its fields.
+    /// Fields with the names of the event's threads, in the order of its thread fields.
     comms: &'static [&'static str],
-    /// Fields that must be equal, or it is not said.
+    /// Fields that must be equal for this event to apply.
     same: Option<(&'static str, &'static str)>,
 }
 
-/// Where a field of the vocabulary is.
+/// Source of a vocabulary field.
 #[derive(Clone, Copy)]
 enum FieldFrom {
-    /// In the first of these fields that there is.
+    /// The first of these fields that exists.
     Any(&'static [&'static str]),
-    /// In the first, where there is the second.
+    /// The first field, if the second exists.
     Beside(&'static str, &'static str),
-    /// The state of a thread that leaves, in this field.
+    /// The state of the leaving thread, in Linux's numbering.
     State(&'static str),
-    /// The state of a thread in LTTng's state dump.
+    /// The state of a thread, in the numbering of LTTng's state dump.
     Status(&'static str),
-    /// The number of a soft interrupt.
+    /// The vector of a soft interrupt.
     SoftIrq(&'static str),
     Constant(u64),
     Nowhere,
@@ -47,7 +47,7 @@ enum FieldFrom {
 
 use FieldFrom::{Any, Beside, Constant, Nowhere, SoftIrq, State, Status};
 
-/// Only the event, with these fields.
+/// The event with these fields, without thread names or conditions.
 const fn says(event: Understood, fields: &'static [(&'static str, FieldFrom)]) -> Says {
     Says {
         event,
@@ -90,7 +90,7 @@ const ALIASES: &[Alias] = &[
             &["prev_comm", "next_comm"],
         )],
     },
-    // The waker's own CPU says that it wakes; the wake-up that follows may be another CPU's.
+    // Recorded on the waker's CPU; the `sched_wakeup` that follows may be on another CPU.
     Alias {
         name: "sched_waking",
         says: WAKES,
@@ -120,7 +120,7 @@ const ALIASES: &[Alias] = &[
         name: "sched_process_exit",
         says: &[named(Understood::ThreadExit, TID, &["comm"])],
     },
-    // The thread that is left has the process's number.
+    // The remaining thread has the process's number.
     Alias {
         name: "sched_process_exec",
         says: &[says(
@@ -212,7 +212,7 @@ const SYSTEMS: [&str; 5] = [
     "exceptions:",
 ];
 
-/// How the names of events begin that are of one system call each, and what they say.
+/// Name prefixes of event classes for a single system call, and their vocabulary events.
 const CALLS: [(&str, Understood); 6] = [
     ("syscall_entry_", Understood::SyscallEnter),
     ("syscall_exit_", Understood::SyscallExit),
@@ -229,13 +229,13 @@ fn base(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// Whether an event of this name is another tracer's, of those that call theirs as Kymo does.
-/// Kymo's switch says why.
+/// Whether an event with a name that Kymo uses too is another tracer's. Of the switches, only
+/// Kymo's has a `reason`.
 pub(super) fn is_foreign(name: &str, field: &dyn Fn(&str) -> Option<FieldAccess>) -> bool {
     ALIASES.iter().any(|alias| alias.name == base(name)) && field("reason").is_none()
 }
 
-/// What the records of a class say; nothing if the name is not known here.
+/// Meanings of the records of a class; none if the name is unknown.
 pub(super) fn meanings(
     name: &str,
     field: &dyn Fn(&str) -> Option<FieldAccess>,

@@ -1,9 +1,9 @@
-//! Linux's numbers: what a thread does, soft interrupts.
+//! Linux's numbering of thread states and soft interrupts.
 
 use kymo::vocabulary::ThreadState;
 
-/// How the kernel of this release tells in `sched_switch` what the thread that leaves does: a
-/// conversion to [`ThreadState`]. Without a release, as present kernels do.
+/// Conversion of `prev_state` in this release's `sched_switch` to [`ThreadState`]. Without a
+/// release, that of current kernels.
 pub(super) fn states(release: Option<&str>) -> fn(u64) -> Option<u64> {
     let mut numbers = release
         .unwrap_or_default()
@@ -21,11 +21,11 @@ const WAITS: u64 = 0x1 | 0x2;
 /// `EXIT_DEAD` and `EXIT_ZOMBIE`.
 const EXITED: u64 = 0x10 | 0x20;
 
-/// From 4.14 on one bit by `task_state_index()`, and `TASK_REPORT_MAX` for a thread that was
-/// pre-empted (include/linux/sched.h, include/trace/events/sched.h): 0x40 is parked, 0x80 an idle
-/// kernel thread, which waits for work.
+/// From 4.14 on: one bit by `task_state_index()`, and `TASK_REPORT_MAX` for a pre-empted thread
+/// (include/linux/sched.h, include/trace/events/sched.h). 0x40 is parked, 0x80 an idle kernel
+/// thread that waits for work.
 fn from_4_14(state: u64) -> Option<u64> {
-    told(match state {
+    value(match state {
         0 | 0x100 => ThreadState::Runnable,
         _ if state & EXITED != 0 => ThreadState::Ended,
         _ if state & STOPPED != 0 => ThreadState::Suspended,
@@ -34,11 +34,11 @@ fn from_4_14(state: u64) -> Option<u64> {
     })
 }
 
-/// Before 4.14 the thread's own bits: 0x40 is dead, 0x80 lets a fatal signal wake it, 0x200 parked,
-/// 0x400 waits without load (from 4.2 on). A thread that was pre-empted has `TASK_STATE_MAX` alone,
-/// the bit above all others: 0x400, from 4.2 on 0x800, from 4.8 on 0x1000.
+/// Before 4.14: the thread's own bits. 0x40 is dead, 0x80 wakes on a fatal signal, 0x200 is parked,
+/// 0x400 waits without load (from 4.2 on). A pre-empted thread has `TASK_STATE_MAX` alone, the bit
+/// above all others: 0x400, from 4.2 on 0x800, from 4.8 on 0x1000.
 fn before_4_14(state: u64) -> Option<u64> {
-    told(match state {
+    value(match state {
         0 | 0x400 | 0x800 | 0x1000 => ThreadState::Runnable,
         _ if state & (EXITED | 0x40) != 0 => ThreadState::Ended,
         _ if state & STOPPED != 0 => ThreadState::Suspended,
@@ -47,17 +47,17 @@ fn before_4_14(state: u64) -> Option<u64> {
     })
 }
 
-/// Before 3.9 nothing was parked, and 0x200 was `TASK_STATE_MAX`.
+/// Before 3.9: no thread was parked, and 0x200 was `TASK_STATE_MAX`.
 fn before_3_9(state: u64) -> Option<u64> {
     match state {
-        0x200 => told(ThreadState::Runnable),
+        0x200 => value(ThreadState::Runnable),
         _ => before_4_14(state),
     }
 }
 
-/// LTTng's `lttng_statedump_process_state`: its field `status`.
+/// Conversion of `status` in LTTng's `lttng_statedump_process_state`.
 pub(super) fn dumped(status: u64) -> Option<u64> {
-    told(match status {
+    value(match status {
         // Waits after its fork, waits for a CPU, runs.
         1 | 2 | 6 => ThreadState::Runnable,
         3 | 4 | 7 => ThreadState::Ended,
@@ -66,7 +66,7 @@ pub(super) fn dumped(status: u64) -> Option<u64> {
     })
 }
 
-fn told(state: ThreadState) -> Option<u64> {
+fn value(state: ThreadState) -> Option<u64> {
     Some(state as u64)
 }
 

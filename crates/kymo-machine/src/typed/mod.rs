@@ -1,10 +1,10 @@
-//! Typed events: what each event class of a trace means, resolved once per class.
+//! Typed events: the meaning of each event class of a trace, resolved once per class.
 //!
-//! A record of a trace becomes views of the [vocabulary](kymo::vocabulary)'s events. For Kymo's own
-//! classes that is the event of the same name. Classes of other tracers are looked up in
-//! [`alias`]: one of their records may say several things (LTTng's `sched_switch` tells the names of
-//! both threads besides), under other names and with other numbers. Fields that a trace lacks read
-//! as `None`, fields that nobody knows are not looked at; both are decided here and nowhere else.
+//! A record is read through views of the [vocabulary](kymo::vocabulary)'s events. A class of Kymo's
+//! own is the event of the same name. Classes of other tracers are looked up in [`alias`]: one of
+//! their records may amount to several events, with other field names and numberings, and may name
+//! the threads too. A field that the trace lacks reads as `None`, and a field unknown to the
+//! vocabulary is ignored; only this module decides that.
 
 mod alias;
 mod linux;
@@ -21,41 +21,41 @@ use crate::machine::{At, Understood};
 
 pub use linux::softirq_name;
 
-/// Where a field of a vocabulary event comes from.
+/// Resolved source of a vocabulary event's field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
-    /// The trace does not have it.
+    /// The trace lacks it.
     Missing,
     Field(FieldAccess),
-    /// Another tracer's numbering.
+    /// A field with another tracer's numbering, and its conversion.
     Converted(FieldAccess, fn(u64) -> Option<u64>),
-    /// What the class says by its name alone.
+    /// A value implied by the class's name.
     Constant(u64),
 }
 
-/// One thing that the records of a class say.
+/// A vocabulary event that the records of a class amount to.
 #[derive(Clone, Debug)]
 pub(crate) struct Meaning {
     pub(crate) event: Understood,
     /// By place in the vocabulary event's declaration.
     pub(crate) sources: Box<[Source]>,
-    /// The system call, of tracers that have a class of events for each.
+    /// The system call, from tracers that have an event class for each.
     pub(crate) call: Option<Arc<str>>,
-    /// Text that names the threads which the event is about, of tracers that tell names so.
+    /// Fields with the names of the event's threads, if its tracer has them.
     comms: [Option<FieldAccess>; 2],
-    /// Fields that must be equal, or this is not said.
+    /// Fields that must be equal for this event to apply.
     same: Option<(FieldAccess, FieldAccess)>,
 }
 
-/// What an event class means.
+/// A resolved event class.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub(crate) meanings: Box<[Meaning]>,
-    /// Whether its records tell names or states only, and no happenings.
+    /// Whether its records report names or states only, and no actions.
     pub(crate) is_name: bool,
-    /// The CPU, where packets do not say it.
+    /// The CPU, if packets lack it.
     cpu: Option<FieldAccess>,
-    /// The thread that a context names: by the kernel's number, or by that of its namespace.
+    /// The thread in the event's context: the kernel's number, or else its namespace's.
     tid: Option<FieldAccess>,
     pid: Option<FieldAccess>,
 }
@@ -97,7 +97,7 @@ impl Meaning {
         }
     }
 
-    /// An event of the vocabulary under its own name and with its own fields.
+    /// A vocabulary event under its own name and with its own fields.
     fn native(event: Understood, field: &dyn Fn(&str) -> Option<FieldAccess>) -> Meaning {
         let declared = event.fields().iter();
         Meaning {
@@ -111,7 +111,7 @@ impl Meaning {
         }
     }
 
-    /// Whether the record says this.
+    /// Whether this event applies to the record.
     #[inline]
     pub(crate) fn holds(&self, event: &EventRef<'_>) -> bool {
         self.same
@@ -119,7 +119,7 @@ impl Meaning {
             .is_none_or(|(one, other)| event.unsigned(one) == event.unsigned(other))
     }
 
-    /// The name of the thread in the event's first field of a thread, or in the second.
+    /// Name of the thread in the event's first (0) or second (1) thread field.
     #[inline]
     pub(crate) fn comm<'e>(&self, event: &EventRef<'e>, place: usize) -> Option<Cow<'e, str>> {
         event.text(self.comms.get(place)?.as_ref()?)
@@ -151,30 +151,30 @@ impl Class {
         }
     }
 
-    /// The CPU that the event happened on.
+    /// The event's CPU.
     #[inline]
     pub(crate) fn cpu(&self, event: &EventRef<'_>) -> Option<u64> {
         event.cpu().or_else(|| event.unsigned(self.cpu.as_ref()?))
     }
 
-    /// The thread that a context names.
+    /// The thread in the event's context.
     #[inline]
     pub(crate) fn tid(&self, event: &EventRef<'_>) -> Option<u64> {
         event.unsigned(self.tid.as_ref()?)
     }
 
-    /// The process that a context names.
+    /// The process in the event's context.
     #[inline]
     pub(crate) fn pid(&self, event: &EventRef<'_>) -> Option<u64> {
         event.unsigned(self.pid.as_ref()?)
     }
 }
 
-/// Who wrote a trace.
+/// The tracer that wrote a trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracer {
     pub(crate) is_kymo: bool,
-    /// How Linux numbers what a thread does.
+    /// Conversion of Linux's thread states.
     states: fn(u64) -> Option<u64>,
 }
 
@@ -196,7 +196,7 @@ impl Tracer {
     }
 }
 
-/// What all event classes of a trace mean, by [`EventClass::index`].
+/// The resolved event classes of a trace, by [`EventClass::index`].
 pub(crate) fn classes(metadata: &Metadata, tracer: &Tracer) -> Box<[Class]> {
     let count = metadata.event_class_count();
     let mut classes = vec![None; count];
@@ -220,7 +220,7 @@ pub(crate) fn classes(metadata: &Metadata, tracer: &Tracer) -> Box<[Class]> {
         .collect()
 }
 
-/// The place of a field in a declaration.
+/// Index of a field in a declaration.
 fn place(fields: &[FieldSchema], name: &str) -> Option<usize> {
     fields.iter().position(|field| field.name == name)
 }

@@ -272,7 +272,7 @@ fn fields_are_compared_by_number_range_label_and_name() {
         holds(&mut made, &format!("{none}\ncount = 0"));
     }
     // A name that does not exist: a limit on it would always hold.
-    let nobody = ["no thread of this trace is called \"C\""];
+    let nobody = ["the trace has no thread named \"C\""];
     fails(
         &mut made,
         "event = { is = \"thread_create\", tid = [\"A\", \"C\"] }\nat_most = 9",
@@ -313,7 +313,7 @@ fn order_is_that_of_the_first_events() {
     fails(
         &mut made,
         &format!("order = [{a}, \"thread_exit\"]"),
-        &["there is no thread_exit"],
+        &["the trace has no thread_exit"],
     );
     // A later repetition is not the first one.
     made.event(
@@ -739,36 +739,40 @@ fn ten_are_listed_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_refused_in_a_sentence_with_its_line() {
+fn a_bad_file_is_refused_in_a_sentence_with_its_line() {
     let mut made = scene("refused");
     let trace = made.finish().to_owned();
     for (file, line, sentence) in [
-        ("expect", 1, "this is no TOML"),
+        ("expect", 1, "not valid TOML"),
         (
             "[[expect]]\nname = \"x\"\n",
             1,
-            "one of event, any_of, order, duration, losses, timestamps; this has none",
+            "one of event, any_of, order, duration, losses, timestamps; found none",
         ),
-        ("\n[expected]\n", 2, "a row of [[expect]] tables"),
+        (
+            "\n[expected]\n",
+            2,
+            "expected [[expect]] tables, found \"expected\"",
+        ),
         (
             "[[expect]]\nevent = \"mark\"\norder = []\n",
             1,
-            "this has event and order",
+            "found event and order",
         ),
         (
             "[[expect]]\nevent = \"mark\"\n",
             1,
-            "missing the expected number",
+            "missing count, at_least or at_most",
         ),
         (
             "[[expect]]\nevent = \"mark\"\nmax = \"5 us\"\n",
             3,
-            "\"max\" means nothing beside \"event\", which takes name, count",
+            "unexpected \"max\": \"event\" takes name, count",
         ),
         (
             "[[expect]]\nevent = \"mark\"\ncount = -1\n",
             3,
-            "-1 is no number of anything",
+            "expected an integer from 0 to 18446744073709551615, found -1",
         ),
         (
             "[[expect]]\nevent = \"mark\"\nat_least = 2\nat_most = 1\n",
@@ -778,107 +782,107 @@ fn a_file_that_cannot_be_used_is_refused_in_a_sentence_with_its_line() {
         (
             "[[expect]]\nevent = \"mark\"\ncount = 2\nat_most = 1\n",
             3,
-            "count says it all",
+            "count cannot be combined with at_least or at_most",
         ),
         (
             "[[expect]]\nevent = \"thread_yeild\"\ncount = 1\n",
             2,
-            "no event of this trace is called \"thread_yeild\"; of ",
+            "the trace has no event \"thread_yeild\"; the most similar of ",
         ),
         (
             "[[expect]]\nevent = \"thread_yeild\"\ncount = 1\n",
             2,
-            "these are the most alike: thread_yield,",
+            ": thread_yield,",
         ),
         (
             "[[expect]]\ncount = 1\n\nevent = { is = \"thread_yield\", id = 1 }\n",
             4,
-            "thread_yield has no field \"id\"; there is tid",
+            "thread_yield has no field \"id\"; it has tid",
         ),
         (
             "[[expect]]\nevent = { tid = 1 }\ncount = 1\n",
             2,
-            "which event is not said",
+            "missing the event's name",
         ),
         (
             "[[expect]]\nevent = { is = \"mark\", value = \"A\" }\ncount = 1\n",
             2,
-            "value of mark is a number, and \"A\" is none",
+            "value of mark is a number and has no name such as \"A\"",
         ),
         (
             "[[expect]]\nevent = { is = \"thread_name\", name = 5 }\ncount = 1\n",
             2,
-            "name of thread_name is a text",
+            "name of thread_name is a string",
         ),
         (
             "[[expect]]\nevent = { is = \"sched_switch\", reason = \"bored\" }\ncount = 1\n",
             2,
-            "reason of sched_switch is never \"bored\", but one of Preempted, Expired",
+            "reason of sched_switch cannot be \"bored\", only one of Preempted, Expired",
         ),
         (
             "[[expect]]\nevent = { is = \"mark\", value = { over = 1 } }\ncount = 1\n",
             2,
-            "a range has at_least and at_most, not \"over\"",
+            "a range takes at_least and at_most, not \"over\"",
         ),
         (
             "[[expect]]\nevent = { is = \"mark\", value = 1.5 }\ncount = 1\n",
             2,
-            "float: a value is a number",
+            "at_most = .. }, found a float",
         ),
         (
             "[[expect]]\norder = [\"mark\"]\n",
             2,
-            "an order has two events at least",
+            "order needs at least two events",
         ),
         (
             "[[expect]]\norder = [\"mark\", \"marc\"]\n",
             2,
-            "no event of this trace is called \"marc\"",
+            "the trace has no event \"marc\"",
         ),
         (
             "[[expect]]\nduration = \"irq\"\nmax = \"5 us\"\n",
             2,
-            "there is no duration \"irq\"; those there are: interrupt, wake_latency",
+            "unknown duration \"irq\"; expected one of interrupt, wake_latency",
         ),
         (
             "[[expect]]\nduration = \"interrupt\"\nmax = 50\n",
             3,
-            "a number and one of the units ns, us, ms, s",
+            "expected a duration with the unit ns, us, ms or s",
         ),
         (
             "[[expect]]\nduration = \"interrupt\"\nmax = \"5 years\"\n",
             3,
-            "a number and one of the units ns, us, ms, s",
+            "expected a duration with the unit ns, us, ms or s",
         ),
         (
             "[[expect]]\nduration = \"interrupt\"\nmax = \"0.0001 us\"\n",
             3,
-            "a number and one of the units ns, us, ms, s",
+            "expected a duration with the unit ns, us, ms or s",
         ),
         (
             "[[expect]]\nduration = \"interrupt\"\n",
             2,
-            "one of max, min, count, at_least, at_most is expected",
+            "missing max, min, count, at_least or at_most",
         ),
         (
             "[[expect]]\nduration = \"interrupt\"\nmax = \"5 s\"\nof = { lock = 1 }\n",
             4,
-            "of takes irq, cpu here, not \"lock\"",
+            "of takes irq, cpu for this duration, not \"lock\"",
         ),
         (
             "[[expect]]\nduration = \"interrupt\"\nmax = \"5 s\"\nof = { cpu = \"A\" }\n",
             4,
-            "a CPU is a number, and \"A\" is none",
+            "expected the number of a CPU, found \"A\"",
         ),
         (
             "[[expect]]\nlosses = \"none\"\n",
             2,
-            "losses are \"events\" or \"packets\", not \"none\"",
+            "expected \"events\" or \"packets\", found \"none\"",
         ),
         (
             "[[expect]]\ntimestamps = \"up\"\n",
             2,
-            "\"non-decreasing\", not \"up\"",
+            "expected \"non-decreasing\", found \"up\"",
         ),
     ] {
         let (code, out, error) = check(&trace, file, &[]);
@@ -908,7 +912,7 @@ fn a_file_that_cannot_be_used_is_refused_in_a_sentence_with_its_line() {
 }
 
 #[test]
-fn what_a_trace_does_not_record_cannot_be_expected_of_it() {
+fn an_expectation_of_unrecorded_events_is_refused() {
     let mut made = Made::new("check-other");
     let directory = made.finish();
     let metadata = "/* CTF 1.8 */
@@ -925,9 +929,7 @@ event { name = \"tick\"; fields := struct { u8 n; }; };";
     );
     assert_eq!(code, Some(3), "{error}");
     assert!(
-        error.contains(
-            "this cannot be measured: the trace has no event called \"irq_handler_entry\""
-        ),
+        error.contains("cannot be measured: the trace has no event \"irq_handler_entry\""),
         "{error}"
     );
     let (code, out, error) = check(

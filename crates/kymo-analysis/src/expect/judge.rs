@@ -333,13 +333,13 @@ fn resolve_duration(
         .iter()
         .find(|event| !linux && !classes().any(|class| *class.name == ***event))
     {
-        let message = format!("this cannot be measured: the trace has no event called {missing:?}");
+        let message = format!("cannot be measured: the trace has no event {missing:?}");
         return Err(ExpectError { line, message });
     }
     for term in of {
         if !properties.contains(&&*term.field) {
             let message = format!(
-                "of takes {} here, not {:?}",
+                "of takes {} for this duration, not {:?}",
                 properties.join(", "),
                 term.field
             );
@@ -354,7 +354,7 @@ fn resolve_duration(
         if let (None, Some(text)) = (term.class, all.first()) {
             return Err(ExpectError {
                 line: term.line,
-                message: format!("a CPU is a number, and {text:?} is none"),
+                message: format!("expected the number of a CPU, found {text:?}"),
             });
         }
     }

@@ -40,7 +40,7 @@ impl NameClass {
     }
 
     /// For messages.
-    pub(super) fn one(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             NameClass::Thread => "thread",
             NameClass::Process => "process",

@@ -23,23 +23,21 @@ pub(super) fn file(text: &str) -> Result<Expectations, ExpectError> {
     let file = File { text };
     let root = DeTable::parse(text).map_err(|error| ExpectError {
         line: error.span().map_or(1, |span| file.line(span)),
-        message: format!("this is no TOML: {}", error.message()),
+        message: format!("not valid TOML: {}", error.message()),
     })?;
     let mut list = Vec::new();
     for (key, value) in root.get_ref() {
-        let wrong = || "a file is a row of [[expect]] tables, and nothing else";
         let tables = match (&**key.get_ref(), value.get_ref()) {
             ("expect", DeValue::Array(tables)) => tables,
             _ => {
-                return Err(file.error(
-                    key.span(),
-                    format!("{wrong}, not \"{}\"", key.get_ref(), wrong = wrong()),
-                ));
+                let message = format!("expected [[expect]] tables, found \"{}\"", key.get_ref());
+                return Err(file.error(key.span(), message));
             }
         };
         for table in tables {
             let DeValue::Table(of) = table.get_ref() else {
-                return Err(file.error(table.span(), wrong().to_owned()));
+                let message = format!("expected [[expect]] tables, found {}", found(table));
+                return Err(file.error(table.span(), message));
             };
             list.push(file.expectation(of, table.span())?);
         }
@@ -98,10 +96,7 @@ impl File<'_> {
             };
             return Err(self.error(
                 span,
-                format!(
-                    "an expectation has one of {}; this has {found}",
-                    SUBJECTS.join(", ")
-                ),
+                format!("expected one of {}; found {found}", SUBJECTS.join(", ")),
             ));
         };
         let more: &[&str] = match subject {
@@ -116,7 +111,7 @@ impl File<'_> {
                 let mut possible = vec!["name"];
                 possible.extend(more);
                 let message = format!(
-                    "\"{name}\" means nothing beside \"{subject}\", which takes {}",
+                    "unexpected \"{name}\": \"{subject}\" takes {}",
                     possible.join(", ")
                 );
                 return Err(self.error(key.span(), message));
@@ -137,10 +132,9 @@ impl File<'_> {
             },
             "order" => {
                 let DeValue::Array(steps) = value.get_ref() else {
-                    return Err(self.error(
-                        value.span(),
-                        "order is a list of events, first to last".to_owned(),
-                    ));
+                    return Err(
+                        self.error(value.span(), "order must be a list of events".to_owned())
+                    );
                 };
                 let steps = steps.iter().map(|step| match step.get_ref() {
                     DeValue::Array(_) => self.patterns(step),
@@ -149,7 +143,7 @@ impl File<'_> {
                 let steps: Vec<Vec<Pattern>> = steps.collect::<Result<_, _>>()?;
                 if steps.len() < 2 {
                     return Err(
-                        self.error(value.span(), "an order has two events at least".to_owned())
+                        self.error(value.span(), "order needs at least two events".to_owned())
                     );
                 }
                 Subject::Order(steps)
@@ -162,7 +156,7 @@ impl File<'_> {
                     other => {
                         return Err(self.error(
                             value.span(),
-                            format!("losses are \"events\" or \"packets\", not {other:?}"),
+                            format!("expected \"events\" or \"packets\", found {other:?}"),
                         ));
                     }
                 };
@@ -181,7 +175,7 @@ impl File<'_> {
                 other => {
                     return Err(self.error(
                         value.span(),
-                        format!("timestamps can be expected \"non-decreasing\", not {other:?}"),
+                        format!("expected \"non-decreasing\", found {other:?}"),
                     ));
                 }
             },
@@ -202,13 +196,7 @@ impl File<'_> {
             Bounds {
                 least: None,
                 most: None,
-            } => Err(self.error(
-                span,
-                format!(
-                    "missing the expected number: give one of {}",
-                    COUNTS.join(", ")
-                ),
-            )),
+            } => Err(self.error(span, "missing count, at_least or at_most".to_owned())),
             bounds => Ok(bounds),
         }
     }
@@ -222,7 +210,7 @@ impl File<'_> {
         if let (Some((_, span)), true) = (&count, least.is_some() || most.is_some()) {
             return Err(self.error(
                 span.clone(),
-                "count says it all: at_least and at_most stand without it".to_owned(),
+                "count cannot be combined with at_least or at_most".to_owned(),
             ));
         }
         let span = most.as_ref().map(|(_, span)| span.clone());
@@ -254,7 +242,7 @@ impl File<'_> {
             let names = SpanKind::ALL.map(|(name, _)| name).join(", ");
             return Err(self.error(
                 value.span(),
-                format!("there is no duration {wanted:?}; those there are: {names}"),
+                format!("unknown duration {wanted:?}; expected one of {names}"),
             ));
         };
         let limit = |key: &str| table.get(key).map(|value| self.nanos(value)).transpose();
@@ -262,7 +250,7 @@ impl File<'_> {
         if least.is_none() && most.is_none() && bounds.least.is_none() && bounds.most.is_none() {
             return Err(self.error(
                 value.span(),
-                "of a duration, one of max, min, count, at_least, at_most is expected".to_owned(),
+                "missing max, min, count, at_least or at_most".to_owned(),
             ));
         }
         let mut of = Vec::new();
@@ -270,7 +258,7 @@ impl File<'_> {
             let DeValue::Table(terms) = value.get_ref() else {
                 return Err(self.error(
                     value.span(),
-                    "of is a table, such as { thread = \"A\" }".to_owned(),
+                    "of must be a table, such as { thread = \"A\" }".to_owned(),
                 ));
             };
             for (key, value) in terms {
@@ -303,10 +291,10 @@ impl File<'_> {
                 .iter()
                 .map(|pattern| self.pattern(pattern))
                 .collect(),
-            _ => Err(self.error(
-                value.span(),
-                "this is a list of one event or more".to_owned(),
-            )),
+            _ => {
+                let message = "expected a list of at least one event";
+                Err(self.error(value.span(), message.to_owned()))
+            }
         }
     }
 
@@ -324,13 +312,13 @@ impl File<'_> {
             }
             DeValue::Table(table) => table,
             _ => {
-                let message = "an event is its name, or a table such as { is = \"thread_yield\", tid = \"A\" }";
+                let message = "expected an event's name, or a table such as { is = \"thread_yield\", tid = \"A\" }";
                 return Err(self.error(value.span(), message.to_owned()));
             }
         };
         // `is` for the event's name: events have fields called `name`.
         let Some(event) = table.get("is") else {
-            let message = "which event is not said, as in { is = \"thread_yield\", tid = \"A\" }";
+            let message = "missing the event's name, as in { is = \"thread_yield\", tid = \"A\" }";
             return Err(self.error(value.span(), message.to_owned()));
         };
         let event = self.text(event)?.to_owned();
@@ -367,7 +355,7 @@ impl File<'_> {
             DeValue::Array(tests) if !tests.is_empty() => {
                 let tests = tests.iter().map(|test| match test.get_ref() {
                     DeValue::Array(_) => {
-                        Err(self.error(test.span(), "a list in a list means nothing".to_owned()))
+                        Err(self.error(test.span(), "a list cannot contain a list".to_owned()))
                     }
                     _ => self.test(test),
                 });
@@ -379,7 +367,7 @@ impl File<'_> {
                     .find(|key| !["at_least", "at_most"].contains(&&**key.get_ref()))
                 {
                     let message = format!(
-                        "a range has at_least and at_most, not \"{}\"",
+                        "a range takes at_least and at_most, not \"{}\"",
                         key.get_ref()
                     );
                     return Err(self.error(key.span(), message));
@@ -388,7 +376,7 @@ impl File<'_> {
                 match (limit("at_least")?, limit("at_most")?) {
                     (None, None) => Err(self.error(
                         value.span(),
-                        "a range has at_least, at_most, or both".to_owned(),
+                        "a range needs at_least, at_most or both".to_owned(),
                     )),
                     (Some(least), Some(most)) if least > most => Err(self.error(
                         value.span(),
@@ -397,11 +385,11 @@ impl File<'_> {
                     (least, most) => Ok(Test::Range(least, most)),
                 }
             }
-            other => {
-                let kind = other.type_str();
+            _ => {
                 let message = format!(
-                    "{kind}: a value is a number, true or false, a text, a list of these, or {{ \
-                     at_least = .., at_most = .. }}"
+                    "expected an integer, a boolean, a string, a list of these, or {{ at_least = \
+                     .., at_most = .. }}, found {}",
+                    found(value)
                 );
                 Err(self.error(value.span(), message))
             }
@@ -433,14 +421,16 @@ impl File<'_> {
 
     fn natural(&self, value: &Value<'_>) -> Result<u64, ExpectError> {
         let number = self.integer(value)?;
-        u64::try_from(number)
-            .map_err(|_| self.error(value.span(), format!("{number} is no number of anything")))
+        u64::try_from(number).map_err(|_| {
+            let message = format!("expected an integer from 0 to {}, found {number}", u64::MAX);
+            self.error(value.span(), message)
+        })
     }
 
     /// A duration with its unit.
     fn nanos(&self, value: &Value<'_>) -> Result<u64, ExpectError> {
         let wrong = || {
-            let message = "a duration is a text with a number and one of the units ns, us, ms, s, such as \"50 us\"";
+            let message = "expected a duration with the unit ns, us, ms or s, such as \"50 us\"";
             self.error(value.span(), message.to_owned())
         };
         let text = value.get_ref().as_str().ok_or_else(wrong)?;

@@ -84,7 +84,7 @@ pub(super) fn resolve(pattern: &mut Pattern, metadata: &Metadata) -> Result<(), 
             .streams()
             .flat_map(|stream| stream.events.values().map(|class| &*class.name));
         let message = format!(
-            "no event of this trace is called {:?}; {}",
+            "the trace has no event {:?}; {}",
             pattern.event,
             possible(&pattern.event, all)
         );
@@ -169,23 +169,23 @@ fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<()
             match labels.iter().any(|label| label.eq_ignore_ascii_case(text)) {
                 true => Ok(()),
                 false => Err(format!(
-                    "is never {text:?}, but one of {}",
+                    "cannot be {text:?}, only one of {}",
                     labels.join(", ")
                 )),
             }
         }
         (Test::Text(_), FieldClass::Integer(_)) if names.is_some() => Ok(()),
         (Test::Text(text), FieldClass::Integer(_)) => Err(format!(
-            "is a number, and {text:?} is none (names stand for threads, processes, locks, \
-             interrupts, system calls, marks)"
+            "is a number and has no name such as {text:?} (threads, processes, locks, interrupts, \
+             system calls, marks, spans and counters have names)"
         )),
         (Test::Number(_) | Test::Range(..), FieldClass::String(_)) => {
-            Err("is a text, and compared with one".to_owned())
+            Err("is a string; compare it with a string".to_owned())
         }
         (Test::Number(_) | Test::Range(..), FieldClass::Array(class)) if class.text => {
-            Err("is a text, and compared with one".to_owned())
+            Err("is a string; compare it with a string".to_owned())
         }
-        _ => Err("is no number and no text, and cannot be compared".to_owned()),
+        _ => Err("is neither a number nor a string, and cannot be compared".to_owned()),
     }
 }
 
@@ -200,8 +200,8 @@ fn possible<'a>(wanted: &str, all: impl Iterator<Item = &'a str>) -> String {
     all.truncate(SHOWN);
     match count {
         0 => "it has none".to_owned(),
-        1..=SHOWN => format!("there is {}", all.join(", ")),
-        _ => format!("of {count}, these are the most alike: {}", all.join(", ")),
+        1..=SHOWN => format!("it has {}", all.join(", ")),
+        _ => format!("the most similar of {count}: {}", all.join(", ")),
     }
 }
 

@@ -114,9 +114,7 @@ pub(super) fn verdict(
     }
     if state.overrun {
         verdict.holds = false;
-        verdict.message =
-            "not decided: events of too many different numbers came before the names of these"
-                .to_owned();
+        verdict.message = "undecided: too many numbers appear before their names".to_owned();
     }
     if let Some((class, text)) = subject
         .names()
@@ -124,7 +122,7 @@ pub(super) fn verdict(
         .find(|name| missing.contains(name))
     {
         verdict.holds = false;
-        verdict.message = format!("no {} of this trace is called {text:?}", class.one());
+        verdict.message = format!("the trace has no {} named {text:?}", class.label());
     }
     verdict
 }
@@ -137,7 +135,7 @@ fn order(steps: &[Vec<Pattern>], state: &State, verdict: &mut Verdict) {
         for pattern in step {
             let Some(first) = tallies.next().and_then(|tally| tally.first.first()) else {
                 verdict.holds = false;
-                verdict.message = format!("there is no {pattern}");
+                verdict.message = format!("the trace has no {pattern}");
                 return;
             };
             these.push((pattern, first));

@@ -61,16 +61,16 @@ fn sentence(broken: kymo_machine::Contradiction, machine: &Machine) -> String {
         OneCpu { tid, cpu } => format!("a switch to thread {tid}, which runs on CPU {cpu}"),
         AfterEnd { tid } => format!("a switch to thread {tid}, which has ended"),
         IrqPair { line } => {
-            format!("interrupt {line} ends, and is not the one that began last")
+            format!("interrupt {line} ends, but is not the innermost one")
         }
         SyscallPair { ends, began } => format!(
-            "system call {} ends, and the thread is in {}",
+            "system call {} ends, but the thread is in {}",
             call(ends),
             call(began)
         ),
         LockHeld { lock, free } => {
             let whose = if free { "nobody" } else { "another thread" };
-            format!("lock {lock:#x} is released, and {whose} has it")
+            format!("lock {lock:#x} is released, but {whose} holds it")
         }
     }
 }

@@ -8,16 +8,16 @@ use kymo_machine::{Machine, Taken};
 use crate::section::{Contradictions, End, Report, Sections, ThreadRef};
 use crate::span::Span;
 
-/// How many sentences on what is wrong with a trace are kept.
+/// Most messages about damage that are kept.
 const MOST_DAMAGE: usize = 100;
 
-/// Takes a trace's items in the order of time.
+/// Builds a [`Report`] from a trace's items, added in time order.
 #[derive(Debug)]
 pub struct Analysis {
     machine: Machine,
     sections: Sections,
     clock: Option<Arc<ClockClass>>,
-    /// The earliest and the latest time.
+    /// The earliest and the latest time, in nanoseconds.
     span: Option<(i64, i64)>,
     events: u64,
     placeless: u64,
@@ -25,7 +25,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Of a trace with this metadata.
+    /// Starts the analysis of a trace with this metadata.
     pub fn new(metadata: &Metadata) -> Analysis {
         Analysis {
             machine: Machine::new(),
@@ -38,23 +38,23 @@ impl Analysis {
         }
     }
 
-    /// The machine behind the last item.
+    /// The machine's state after the last item.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// What the last item ended.
+    /// The spans that the last item ended.
     pub fn spans(&self) -> impl Iterator<Item = Span> {
         let changes = self.machine.changes().iter();
         changes.filter_map(|change| Span::of(change, &self.machine))
     }
 
-    /// The thread that runs on a CPU, as far as it is known.
+    /// The thread that runs on the CPU of this number, if it is known.
     pub fn running(&self, cpu: u64) -> Option<ThreadRef> {
         ThreadRef::of(&self.machine, self.machine.running(cpu)?)
     }
 
-    /// Takes the next item.
+    /// Adds the next item.
     pub fn add(&mut self, item: &ItemRef<'_>) {
         let taken = self.machine.add(item);
         match item {
@@ -80,7 +80,7 @@ impl Analysis {
         }
     }
 
-    /// The trace begins with the packet of its first event.
+    /// Starts the trace at the begin of its first event's packet.
     #[cold]
     fn begin(&mut self, event: &EventRef<'_>) {
         if let (Some(packet), Some(clock)) = (event.packet(), event.clock())
@@ -91,7 +91,7 @@ impl Analysis {
         }
     }
 
-    /// What is not an event.
+    /// Notes a loss or a problem.
     #[cold]
     fn note(&mut self, item: &ItemRef<'_>, taken: Taken) {
         match (taken, item) {
@@ -113,7 +113,7 @@ impl Analysis {
         }
     }
 
-    /// A broken clock may step back at every event: not all problems are kept.
+    /// Notes a problem; not every one is kept, because a broken clock may step back at every event.
     fn problem(&mut self, problem: &Problem) {
         match problem.consequence {
             Consequence::Clamped if self.damage.len() < MOST_DAMAGE => {
@@ -124,7 +124,7 @@ impl Analysis {
         }
     }
 
-    /// Takes note of a stream that could not be read at all, or of the part that could not.
+    /// Notes a stream, or a part of one, that could not be read.
     pub fn damaged(&mut self, error: &Error) {
         if self.damage.len() < MOST_DAMAGE {
             let goes_on = match error {
@@ -138,7 +138,7 @@ impl Analysis {
         }
     }
 
-    /// Everything that was found.
+    /// Ends the analysis and gives its results.
     pub fn finish(mut self) -> Report {
         let (begin, end) = self.span.unwrap_or((0, 0));
         self.machine.finish(end);
@@ -158,13 +158,13 @@ impl Analysis {
         }
     }
 
-    /// Contradictions up to now.
+    /// Contradictions found so far.
     pub fn contradictions(&self) -> &Contradictions {
         self.sections.contradictions()
     }
 
-    /// How many things are remembered: threads, CPUs, locks, buckets, and what is under way. It
-    /// does not grow with the length of a trace.
+    /// Number of objects in memory: threads, CPUs, locks, buckets and open operations. It does not
+    /// grow with the length of a trace.
     pub fn live_state(&self) -> usize {
         self.machine.live_state() + self.sections.live()
     }

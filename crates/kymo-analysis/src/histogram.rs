@@ -1,19 +1,18 @@
-//! Percentiles in little memory.
+//! A histogram that gives percentiles in little memory.
 
 use rustc_hash::FxHashMap;
 
-/// Each power of two is divided into this many buckets, as a power of two.
+/// Log2 of the number of buckets per power of two.
 const SUB_BITS: u32 = 6;
 const SUB: u64 = 1 << SUB_BITS;
 const BLOCK: usize = 8;
 
-/// Counts values in buckets that are 1/64 of their values wide at most: a percentile is at most
-/// 1/64 (1.6 %) above the true one, and never below it. Values below 128 are exact. Maximum, sum
-/// and count are exact. 3,776 buckets at most, and only those that are used take memory.
+/// Counts values in buckets at most 1/64 of their values wide: a percentile is at most 1/64 (1.6 %)
+/// above the true one, never below. Values below 128, maximum, sum and count are exact. There are
+/// at most 3,776 buckets, and only used ones take memory.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// The buckets' counts, [`BLOCK`] neighbours together: durations of a kind are near each other,
-    /// and so are their counts in the processor's cache.
+    /// The buckets' counts, in blocks of [`BLOCK`] neighbours: similar durations share cache lines.
     blocks: FxHashMap<u16, [u64; BLOCK]>,
     count: u64,
     sum: u64,
@@ -22,7 +21,7 @@ pub struct Histogram {
 
 fn bucket(value: u64) -> u16 {
     let octave = (u64::BITS - value.leading_zeros()).saturating_sub(SUB_BITS + 1);
-    // Below 2^16: octave is 57 at most, and the rest below 128.
+    // Fits 16 bits: octave is at most 57, and the shifted value below 128.
     (u64::from(octave) * SUB + (value >> octave)) as u16
 }
 
@@ -45,23 +44,23 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// How many there are.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// All added up.
+    /// Sum of the values, at most [`u64::MAX`].
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The largest; `None` where there is none.
+    /// The largest value; `None` if there is none.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The value that `percent` of all values do not exceed (nearest rank), at most 1/64 too large;
-    /// `None` where there is none.
+    /// The percentile by nearest rank, at most 1/64 too large; `None` if there are no values.
+    /// Percents above 100 count as 100.
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let rank = (u128::from(self.count) * u128::from(percent.min(100)))
             .div_ceil(100)
@@ -82,7 +81,7 @@ impl Histogram {
         None
     }
 
-    /// Buckets that take memory.
+    /// Number of buckets that take memory.
     pub fn buckets(&self) -> usize {
         self.blocks.len() * BLOCK
     }
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buckets_top_is_at_most_a_64th_above_its_values_and_the_next_one_begins_behind_it() {
+    fn buckets_are_at_most_a_64th_wide_and_adjoin() {
         for shift in 0..64 {
             for value in [
                 1_u64 << shift,
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_the_nearest_rank() {
+    fn percentiles_follow_the_nearest_rank() {
         let mut histogram = Histogram::default();
         assert_eq!((histogram.percentile(50), histogram.max()), (None, None));
         (1..=100).for_each(|value| histogram.add(value));

@@ -1,16 +1,15 @@
-//! What a kernel trace means: who ran, who waited, for what and how long.
+//! Analysis of kernel traces: who ran, who waited, for what and how long.
 //!
-//! [`Analysis`] takes the items of a trace one after the other, in the order of time, and gives a
-//! [`Report`]. What an event means, [`kymo_machine`] knows; here its changes become figures, one
-//! section a subject.
+//! [`Analysis`] takes the items of a trace in time order and yields a [`Report`]. [`kymo_machine`]
+//! interprets the events; this crate turns its changes into figures, one section per subject.
 //!
-//! - Memory does not depend on the length of the trace: there is state for each thread, CPU, lock,
-//!   interrupt line and system call, and percentiles come from [`Histogram`]s.
-//! - Durations that would reach over a loss are left out.
-//! - What runs when the trace ends is taken to run until the trace's last event, on a CPU whose
-//!   stream is whole.
+//! - Memory does not grow with the length of the trace: state is per thread, CPU, lock, interrupt
+//!   line and system call, and percentiles come from [`Histogram`]s.
+//! - Durations that would span a loss are left out.
+//! - A thread that runs at the end of the trace counts as running until the last event, unless its
+//!   CPU's stream is damaged.
 //!
-//! It does not read files and prints nothing: that is for [`kymo_ctf`] and for the command.
+//! Reading files is the job of [`kymo_ctf`], and printing that of the `kymo` command.
 //!
 //! ```no_run
 //! use kymo_analysis::Analysis;

@@ -1,25 +1,25 @@
-//! Stretches of time with both ends in the trace, and no loss between.
+//! Spans of time with both ends in the trace and no loss between.
 
 use std::sync::Arc;
 
 use kymo_machine::{CallKey, Change, Machine, passed};
 
-/// What lasted.
+/// The kinds of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpanKind {
-    /// An interrupt's handler, with those that came inside.
+    /// An interrupt's handler, nested handlers included.
     Interrupt,
     /// From a wake-up until the thread ran.
     WakeLatency,
-    /// A wait for a lock, whether it was got or not.
+    /// A wait for a lock, whether or not it was acquired.
     LockWait,
-    /// From getting a lock to giving it back. Semaphores are not held.
+    /// From acquiring a lock to releasing it. Semaphores are not held.
     LockHold,
-    /// A system call, time off the CPU included.
+    /// A system call, time off CPU included.
     SystemCall,
-    /// From leaving a CPU until the thread ran again; not of idle threads.
+    /// From leaving a CPU until the thread ran again, except idle threads.
     OffCpu,
-    /// From the switch to a thread to the switch away from it; not of idle threads.
+    /// From the switch to a thread to the switch away from it, except idle threads.
     OnCpu,
 }
 
@@ -35,27 +35,27 @@ impl SpanKind {
     ];
 }
 
-/// A stretch of time; it ends with the event that was added last.
+/// A span of time, which the last added event ended.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// What.
+    /// Its kind.
     pub kind: SpanKind,
-    /// When it began, in nanoseconds from the clock's origin.
+    /// Its begin, in nanoseconds from the clock's origin.
     pub begin_ns: i64,
-    /// When it ended.
+    /// Its end, in nanoseconds from the clock's origin.
     pub end_ns: i64,
-    /// The CPU that it ended on.
+    /// Number of the CPU on which it ended.
     pub cpu: u64,
-    /// The thread, where it has one that is known.
+    /// Number of its thread, if it has one that is known.
     pub tid: Option<u64>,
-    /// The interrupt, the lock, or the system call.
+    /// Number of the interrupt, lock or system call.
     pub object: Option<u64>,
-    /// The system call, where the tracer has no numbers.
+    /// Name of the system call, if the tracer has no numbers.
     pub call: Option<Arc<str>>,
 }
 
 impl Span {
-    /// The stretch that a change ends, if it ends one.
+    /// The span that a change ends, if any.
     pub(crate) fn of(change: &Change, machine: &Machine) -> Option<Span> {
         let (kind, begin_ns, thread, object) = match *change {
             Change::OnCpu { thread, since } => (SpanKind::OnCpu, since, Some(thread), None),
@@ -107,7 +107,7 @@ impl Span {
         })
     }
 
-    /// How long, in nanoseconds.
+    /// Its length in nanoseconds.
     pub fn nanos(&self) -> u64 {
         passed(self.begin_ns, self.end_ns)
     }

@@ -1,4 +1,4 @@
-//! A longer trace does not need more memory.
+//! Memory does not grow with the length of the trace.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,12 +12,12 @@ use kymo_analysis::{Analysis, Expectations, Judge};
 use kymo_ctf::{ItemRef, Trace};
 use made::{MS, Made, US};
 
-/// After that the list of losses is full; a loss would make the analysis forget what is open.
+/// The list of losses is full after this round. Further losses would only clear the open state.
 const LOSSES_UNTIL: u64 = 1_200;
 
-/// Two threads that take turns, with a lock, an interrupt, a system call and a fault in every
-/// round. Some locks are not released, some handlers and system calls do not end, and at the
-/// beginning there is a loss in every tenth round.
+/// Two threads take turns, with a lock, an interrupt, a system call and a fault in every round.
+/// Some locks are not released, some handlers and system calls do not end, and every tenth early
+/// round has a loss.
 fn state_after(rounds: u64) -> (usize, u64) {
     let mut made = Made::new(&format!("memory-{rounds}"));
     for round in 0..rounds {
@@ -94,7 +94,7 @@ fn state_after(rounds: u64) -> (usize, u64) {
     }
     let trace = Trace::open(made.finish()).unwrap();
     let mut analysis = Analysis::new(trace.metadata());
-    // All of them fail, with offenders, and one waits for a name that is never told.
+    // All of them fail with violations, and some wait for a name that never comes.
     let expectations = Expectations::parse(
         "expect = [
             { event = 'page_fault', at_most = 10 },

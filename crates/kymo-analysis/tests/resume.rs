@@ -1,4 +1,4 @@
-//! The machine's state at any time is enough to go on from there.
+//! A clone of the machine resumes as the original goes on.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use kymo_ctf::Trace;
 use kymo_machine::{Change, Machine};
 use made::{Made, US};
 
-/// Two CPUs with switches, calls, interrupts and locks in the middle of each other.
+/// Two CPUs with nested switches, calls, interrupts and locks.
 fn scene() -> Made {
     let mut made = Made::new("resume");
     let waits = (ThreadState::Blocked, SwitchReason::Waits);
@@ -70,7 +70,7 @@ fn scene() -> Made {
 }
 
 #[test]
-fn a_saved_state_goes_on_as_the_original_does() {
+fn a_clone_goes_on_as_the_original() {
     let mut made = scene();
     let trace = Trace::open(made.finish()).unwrap();
     let map = trace.map();

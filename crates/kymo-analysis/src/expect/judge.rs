@@ -1,4 +1,4 @@
-//! The pass over the trace, and what comes of it.
+//! The pass over the trace that gathers the verdicts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,28 +19,27 @@ use super::{ExpectError, Expectation, Expectations, Subject, Term, Test};
 use crate::analysis::Analysis;
 use crate::span::{Span, SpanKind};
 
-/// Holds a trace against expectations.
+/// Checks a trace against expectations.
 #[derive(Debug)]
 pub struct Judge {
     list: Vec<(Expectation, State)>,
-    /// Names that were cut to the room that their events have.
+    /// Objects whose names were cut to the length of their events' fields.
     cut: HashSet<Named>,
-    /// Names that the file has, and whether the trace has them.
+    /// Names in the file, and whether the trace has them.
     wanted: HashMap<(NameClass, String), bool>,
-    /// Items up to now.
+    /// Number of items so far.
     items: u64,
-    /// By index of event classes: whether an expectation is about these events.
+    /// Whether an expectation counts events of the class, by class index.
     concerned: Vec<bool>,
-    /// The packet of the last event that an expectation was about, and which one that was.
+    /// The packet of the last relevant event, with its stream and number.
     packet: Option<((usize, u64), Arc<Packet>)>,
 }
 
 impl Judge {
-    /// For a trace with this metadata.
+    /// Resolves the expectations in a trace's metadata.
     ///
     /// # Errors
-    /// With the line, if an expectation is about an event, a field or a label that the metadata
-    /// does not have.
+    /// Gives the line of an expectation with an event, a field or a label that the metadata lacks.
     pub fn new(expectations: Expectations, metadata: &Metadata) -> Result<Judge, ExpectError> {
         let mut wanted = HashMap::new();
         let mut list = Vec::new();
@@ -81,7 +80,7 @@ impl Judge {
         })
     }
 
-    /// Takes the item that the analysis was given last.
+    /// Adds the item that was last added to the analysis.
     pub fn add(&mut self, item: &ItemRef<'_>, analysis: &Analysis) {
         self.items += 1;
         match item {
@@ -98,7 +97,7 @@ impl Judge {
         }
     }
 
-    /// Whether the event, or a stretch of time that it ends, can matter to an expectation.
+    /// Whether an expectation may count the event, or a span that it ends.
     fn is_concerned(&self, event: &EventRef<'_>, analysis: &Analysis) -> bool {
         self.concerned
             .get(event.class().index())
@@ -114,7 +113,7 @@ impl Judge {
             })
     }
 
-    /// The event's packet, which is the one before's for most.
+    /// The event's packet; most events share the previous event's.
     fn packet(&mut self, event: &EventRef<'_>) -> Option<Arc<Packet>> {
         let key = (event.stream_index(), event.packet_count());
         match &self.packet {
@@ -127,7 +126,7 @@ impl Judge {
         }
     }
 
-    /// The event gives something a name.
+    /// Handles a name that the event gives.
     fn name(&mut self, named: Named, event: &EventRef<'_>, analysis: &Analysis) {
         if is_cut(event) {
             self.cut.insert(named);
@@ -197,7 +196,7 @@ impl Judge {
                     for span in analysis.spans().filter(|span| span.kind == *kind) {
                         let fit = of
                             .iter()
-                            .map(|term| is_of(term, &span, &names))
+                            .map(|term| fits_span(term, &span, &names))
                             .fold(Fit::Yes, Fit::and);
                         let Some(tally) = state.tally(0, fit) else {
                             continue;
@@ -249,9 +248,9 @@ impl Judge {
         }
     }
 
-    /// What became of each expectation, in the order of the file. `damage`: a sentence on each
-    /// stream that could not be read to its end, as in the report; nothing is known of the time
-    /// stamps behind.
+    /// Gives the verdicts, in the order of the file. `damage` is
+    /// [`Report::damage`](crate::Report::damage): the time stamps behind it are unknown, so it
+    /// fails expectations of time stamps.
     pub fn finish(self, damage: &[String]) -> Vec<Verdict> {
         let missing: HashSet<&(NameClass, String)> = self
             .wanted
@@ -265,7 +264,7 @@ impl Judge {
             .collect()
     }
 
-    /// How many things are remembered. It does not grow with the length of a trace.
+    /// Number of objects in memory. It does not grow with the length of a trace.
     pub fn live_state(&self) -> usize {
         let states = self.list.iter().map(|(_, state)| {
             state.tallies.iter().map(Tally::live).sum::<usize>()
@@ -275,7 +274,7 @@ impl Judge {
     }
 }
 
-/// Which event classes the expectations are about, by index.
+/// Whether expectations count events of each class, by class index.
 fn concerned(list: &[(Expectation, State)], metadata: &Metadata) -> Vec<bool> {
     let all = list
         .iter()
@@ -361,7 +360,7 @@ fn resolve_duration(
     Ok(())
 }
 
-fn is_of(term: &Term, span: &Span, names: &Names<'_>) -> Fit {
+fn fits_span(term: &Term, span: &Span, names: &Names<'_>) -> Fit {
     let value = match &*term.field {
         "thread" => span.tid,
         "cpu" => Some(span.cpu),

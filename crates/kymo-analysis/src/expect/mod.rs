@@ -1,12 +1,12 @@
-//! What a trace is expected to hold, written down in a file, and whether it does.
+//! Expectations of a trace, written in a file, and the check of a trace against them.
 //!
-//! [`Expectations`] is the file, [`Judge`] holds a trace against it in the same pass as
-//! [`Analysis`](crate::Analysis), and gives a [`Verdict`] on each expectation. Memory does not
+//! [`Expectations`] is the parsed file. [`Judge`] checks a trace against it in the same pass as
+//! [`Analysis`](crate::Analysis), and gives a [`Verdict`] for each expectation. Memory does not
 //! depend on the length of the trace.
 //!
-//! Names stand where numbers do (a thread's for `tid`, `next_tid` ..). An event may come before its
-//! thread's name is told: it is kept apart, by the number, until the name is known. A number that
-//! no name is ever told for is called nothing.
+//! A name may stand for a number (a thread's for `tid`, `next_tid` ..). Events that precede their
+//! thread's name are tallied by number until the trace has the name. A number that never gets a
+//! name matches none.
 
 mod judge;
 mod names;
@@ -22,12 +22,12 @@ pub use verdict::Verdict;
 use crate::span::SpanKind;
 use names::NameClass;
 
-/// An expectation file that cannot be used.
+/// An error in an expectation file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectError {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong and what is possible, without a full stop.
+    /// What is wrong and what would be right, without a full stop.
     pub message: String,
 }
 
@@ -39,27 +39,27 @@ impl std::fmt::Display for ExpectError {
 
 impl std::error::Error for ExpectError {}
 
-/// What a file says: any number of expectations.
+/// The expectations of a file.
 #[derive(Clone, Debug)]
 pub struct Expectations {
     list: Vec<Expectation>,
 }
 
 impl Expectations {
-    /// Of the text of a TOML file.
+    /// Parses the text of a TOML file.
     ///
     /// # Errors
-    /// With the line, if it is no TOML, or has a key or a value that means nothing here.
+    /// Gives the line of malformed TOML, or of an unknown key or a wrong value.
     pub fn parse(text: &str) -> Result<Expectations, ExpectError> {
         parse::file(text)
     }
 
-    /// How many there are.
+    /// Number of expectations.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Whether the file has no expectations.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -72,14 +72,14 @@ struct Expectation {
     subject: Subject,
 }
 
-/// What an expectation is about.
+/// The subject of an expectation.
 #[derive(Clone, Debug)]
 enum Subject {
-    /// How many events fit one of the patterns.
+    /// The number of events that fit one of the patterns.
     Count { any: Vec<Pattern>, bounds: Bounds },
-    /// The first events that fit come in this order; those of one step in any.
+    /// The first events that fit occur in this order; those of one step in any.
     Order(Vec<Vec<Pattern>>),
-    /// How long something takes.
+    /// The lengths of spans.
     Duration {
         kind: SpanKind,
         of: Vec<Term>,
@@ -87,17 +87,17 @@ enum Subject {
         most: Option<u64>,
         bounds: Bounds,
     },
-    /// What was lost.
+    /// The number of lost events or packets.
     Losses {
         packets: bool,
         on_cpu: Option<u64>,
         bounds: Bounds,
     },
-    /// No event is earlier than the one before it.
+    /// No event is earlier than its predecessor.
     Timestamps,
 }
 
-/// How many.
+/// Limits of a number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
     least: Option<u64>,
@@ -122,7 +122,7 @@ impl std::fmt::Display for Bounds {
     }
 }
 
-/// Which events: by name, CPU and values of fields.
+/// A pattern of events: name, CPU and values of fields.
 #[derive(Clone, Debug)]
 struct Pattern {
     line: usize,
@@ -154,23 +154,23 @@ fn terms(f: &mut std::fmt::Formatter<'_>, terms: &[Term]) -> std::fmt::Result {
     Ok(())
 }
 
-/// A field, or a property of a duration, and what it is to be.
+/// A field, or a property of a duration, and the test of its value.
 #[derive(Clone, Debug)]
 struct Term {
     line: usize,
     field: String,
     test: Test,
-    /// What its numbers are the names of; found out with the trace's metadata.
+    /// What its numbers identify, resolved from the trace's metadata.
     class: Option<NameClass>,
 }
 
-/// What a value is to be.
+/// The test of a value.
 #[derive(Clone, Debug)]
 enum Test {
     Number(i128),
-    /// A text, the label of an enumeration, or a name.
+    /// A string, the label of an enumeration, or a name.
     Text(String),
-    /// From .. to.
+    /// Minimum and maximum.
     Range(Option<i128>, Option<i128>),
     AnyOf(Vec<Test>),
 }

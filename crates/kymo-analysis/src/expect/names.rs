@@ -1,4 +1,4 @@
-//! Numbers that stand for something with a name, and the name, as the machine has it.
+//! Objects that a number in an event identifies, and their names.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use kymo::vocabulary::{Counter, Mark, SpanBegin, SpanEnd, SyscallEnter, SyscallE
 use kymo_ctf::EventRef;
 use kymo_machine::{CallKey, Change, IrqLine, Machine, Named};
 
-/// What has names.
+/// The kinds of objects with names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NameClass {
     Thread,
@@ -19,7 +19,7 @@ pub(super) enum NameClass {
 }
 
 impl NameClass {
-    /// Of a field of an event.
+    /// The kind of object that a field of an event identifies.
     pub(super) fn of(event: &str, field: &str) -> Option<NameClass> {
         const SYSCALLS: [&str; 2] = [SyscallEnter::SCHEMA.name, SyscallExit::SCHEMA.name];
         const USER: [&str; 4] = [
@@ -63,16 +63,16 @@ impl NameClass {
     }
 }
 
-/// What a number in an event stands for.
+/// The object that a number in an event identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Numbered {
     class: NameClass,
     number: u64,
-    /// What that is; `None` for a thread or system call that the machine has not met yet.
+    /// The object; `None` for a thread or system call that the machine has not met yet.
     met: Option<Named>,
 }
 
-/// The machine's names, and which of them were cut to the room that their events have.
+/// The machine's names, and the objects whose names were cut to the length of their events' fields.
 #[derive(Clone, Copy)]
 pub(super) struct Names<'a> {
     pub(super) machine: &'a Machine,
@@ -80,7 +80,7 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// What `number` stands for in an event of this CPU.
+    /// The object that `number` identifies in an event of this CPU.
     pub(super) fn numbered(&self, class: NameClass, number: u64, cpu: Option<u64>) -> Numbered {
         let met = match class {
             NameClass::Thread => self.machine.thread_of(number, cpu).map(Named::Thread),
@@ -93,7 +93,7 @@ impl Names<'_> {
         Numbered { class, number, met }
     }
 
-    /// Whether a number that had no name stands for what has just got one.
+    /// Whether the number identifies the object that has just got a name.
     pub(super) fn is(&self, of: &Numbered, named: Named) -> bool {
         of.met.map_or_else(
             || match named {
@@ -111,27 +111,27 @@ impl Names<'_> {
         )
     }
 
-    /// Whether it is called one of these; `None` where it has no name yet.
+    /// Whether the object has one of these names; `None` if it has no name yet.
     pub(super) fn calls(&self, of: &Numbered, wanted: &[String]) -> Option<bool> {
         let named = of.met?;
         self.machine.name(named)?;
         Some(wanted.iter().any(|wanted| self.is_called(named, wanted)))
     }
 
-    /// Whether it has this name. Of one that was cut, the beginning is enough.
+    /// Whether the object has this name. A cut name need only match the beginning.
     pub(super) fn is_called(&self, named: Named, wanted: &str) -> bool {
         self.machine.name(named).is_some_and(|name| {
             wanted == name || self.cut.contains(&named) && wanted.starts_with(name)
         })
     }
 
-    /// Whether it is of this class, and has this name.
+    /// Whether the object is of this class and has this name.
     pub(super) fn is_class_called(&self, named: Named, class: NameClass, wanted: &str) -> bool {
         NameClass::of_named(named) == class && self.is_called(named, wanted)
     }
 }
 
-/// What has got a name, or another one, by the last event.
+/// Objects that the last event gave a new name.
 pub(super) fn named(machine: &Machine) -> impl Iterator<Item = Named> {
     machine.changes().iter().filter_map(|change| match change {
         Change::Named(named) => Some(*named),
@@ -139,7 +139,7 @@ pub(super) fn named(machine: &Machine) -> impl Iterator<Item = Named> {
     })
 }
 
-/// Whether the name in the event was cut: events of Kymo say by how many bytes.
+/// Whether the name in the event was cut. Kymo's events have the number of missing bytes.
 pub(super) fn is_cut(event: &EventRef<'_>) -> bool {
     let cut = event.field("_name_cut").and_then(|cut| cut.as_u64());
     cut.is_some_and(|cut| cut > 0)

@@ -1,4 +1,4 @@
-//! The file.
+//! Parsing of expectation files.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Bounds, ExpectError, Expectation, Expectations, Pattern, Subject, Term, Test};
 use crate::span::SpanKind;
 
-/// What an expectation is about: exactly one of these.
+/// An expectation has exactly one of these keys.
 const SUBJECTS: [&str; 6] = [
     "event",
     "any_of",
@@ -45,7 +45,7 @@ pub(super) fn file(text: &str) -> Result<Expectations, ExpectError> {
     Ok(Expectations { list })
 }
 
-/// What a value is, as a message says it.
+/// A value's type with its article, for messages.
 fn found(value: &Value<'_>) -> String {
     let kind = value.get_ref().type_str();
     let article = if kind.starts_with(['a', 'i']) {
@@ -271,7 +271,7 @@ impl File<'_> {
                 });
             }
         }
-        // A limit that nothing was held against would look like one that was kept.
+        // Without a span to measure, a limit would seem to be kept.
         let bounds = Bounds {
             least: bounds.least.or((bounds.most.is_none()).then_some(1)),
             ..bounds
@@ -445,7 +445,7 @@ impl File<'_> {
             "s" => 9,
             _ => return Err(wrong()),
         };
-        // In whole numbers: "0.1 us" is 100 ns.
+        // In integers, so that "0.1 us" is exactly 100 ns.
         let (whole, part) = number.split_once('.').unwrap_or((number, ""));
         let part = part.trim_end_matches('0');
         let rest = scale

@@ -1,4 +1,4 @@
-//! Which events fit a pattern, in a trace with this metadata.
+//! Matching of events with patterns.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use kymo_machine::Named;
 use super::names::{NameClass, Names, Numbered};
 use super::{ExpectError, Pattern, Term, Test};
 
-/// The names of which a number must have one, once it has a name.
+/// A number without a name, and the names that would fit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Need {
     pub(super) number: Numbered,
     pub(super) wanted: Arc<[String]>,
 }
 
-/// Whether something fits.
+/// Whether an event fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
     No,
     Yes,
-    /// If these numbers are called so, in one of these ways; no list is empty.
+    /// If all needs of one of these lists are met; no list is empty.
     If(Vec<Vec<Need>>),
 }
 
@@ -50,7 +50,7 @@ impl Fit {
         }
     }
 
-    /// What it is when something has got a name.
+    /// The fit after an object got a name.
     pub(super) fn with(self, named: Named, names: &Names<'_>) -> Fit {
         let Fit::If(ways) = self else { return self };
         let is_called = |need: &Need| need.wanted.iter().any(|name| names.is_called(named, name));
@@ -68,7 +68,7 @@ impl Fit {
     }
 }
 
-/// Sees that the pattern can fit events of this trace, and finds out which of its texts are names.
+/// Checks that the pattern can fit events of this trace, and resolves which strings are names.
 pub(super) fn resolve(pattern: &mut Pattern, metadata: &Metadata) -> Result<(), ExpectError> {
     let classes = metadata.streams().flat_map(|stream| {
         stream
@@ -93,7 +93,7 @@ pub(super) fn resolve(pattern: &mut Pattern, metadata: &Metadata) -> Result<(), 
             message,
         });
     }
-    // Several streams may have it; one that has all fields is enough.
+    // Several streams may have the event; one with all fields is enough.
     let mut first = None;
     for (stream, class) in called {
         let mut terms = pattern.terms.clone();
@@ -140,12 +140,12 @@ fn resolve_term(
     let names = NameClass::of(event, &term.field);
     check(&term.test, &member.class, names)
         .map_err(|what| error(format!("{} of {event} {what}", term.field)))?;
-    // Texts and labels are compared as they are.
+    // Strings and labels are compared directly.
     term.class = names.filter(|_| matches!(member.class, FieldClass::Integer(_)));
     Ok(())
 }
 
-/// Whether a value of the class can be what the test says; the error is the rest of a sentence.
+/// Checks that a value of the class can pass the test. The error continues "`field` of `event`".
 fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<(), String> {
     match (test, class) {
         (Test::AnyOf(tests), class) => tests.iter().try_for_each(|test| check(test, class, names)),
@@ -189,7 +189,7 @@ fn check(test: &Test, class: &FieldClass, names: Option<NameClass>) -> Result<()
     }
 }
 
-/// The rest of a message: what there is instead of something that there is not.
+/// The end of a message on an unknown name: the names that exist.
 fn possible<'a>(wanted: &str, all: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 12;
     let mut all: Vec<&str> = all.collect();
@@ -205,7 +205,7 @@ fn possible<'a>(wanted: &str, all: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// How many characters must be put in, left out or changed (Levenshtein).
+/// Levenshtein distance in characters.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, from) in a.chars().enumerate() {
@@ -239,12 +239,14 @@ pub(super) fn fits(pattern: &Pattern, event: &Event, names: &Names<'_>) -> Fit {
                 .into_iter()
                 .find_map(|all| all.get(&term.field));
             let numbered = |number| Some(names.numbered(term.class?, number, event.cpu()));
-            fit.and(value.map_or(Fit::No, |value| one(&term.test, value, numbered, names)))
+            fit.and(value.map_or(Fit::No, |value| {
+                fits_value(&term.test, value, numbered, names)
+            }))
         }
     })
 }
 
-fn one(
+fn fits_value(
     test: &Test,
     value: &Value,
     numbered: impl Fn(u64) -> Option<Numbered>,
@@ -278,7 +280,7 @@ fn one(
     }
 }
 
-/// Whether a number is what the test says, by itself or by the name of what it stands for.
+/// Whether a number passes the test, by itself or by the name of its object.
 pub(super) fn number(
     test: &Test,
     number: i128,
@@ -304,7 +306,7 @@ pub(super) fn number(
     }
 }
 
-/// All texts of a test.
+/// Collects all strings of a test.
 pub(super) fn texts(test: &Test, all: &mut Vec<String>) {
     match test {
         Test::Text(text) => all.push(text.clone()),

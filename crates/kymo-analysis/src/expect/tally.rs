@@ -1,4 +1,4 @@
-//! What is known of one expectation while the trace is read.
+//! The state of an expectation while the trace is read.
 
 use std::collections::HashMap;
 
@@ -9,22 +9,22 @@ use super::names::Names;
 use super::pattern::{Fit, Need};
 use crate::section::ThreadRef;
 
-/// Offenders that an expectation keeps; the rest are counted.
+/// Most events or losses that a tally keeps; the rest are only counted.
 const KEPT: usize = 10;
-/// Combinations of numbers without a name that an expectation follows.
+/// Most combinations of unnamed numbers that an expectation tracks.
 const PENDING: usize = 4096;
 
-/// An event or a loss that an expectation counted or objects to.
+/// An event or a loss that supports or violates an expectation.
 #[derive(Clone, Debug)]
 pub enum Found {
     /// An event.
     Event {
         /// The event.
         event: Event,
-        /// The thread that ran on its CPU; `None` for switches, which name it themselves.
+        /// The thread that ran on its CPU, if known; `None` for switches, whose fields name it.
         thread: Option<ThreadRef>,
-        /// For an event that ends a stretch of time: when that began, in nanoseconds from the
-        /// clock's origin, and how many nanoseconds it took.
+        /// Begin (nanoseconds from the clock's origin) and length (nanoseconds) of the span that it
+        /// ends, if the expectation is about spans.
         lasted: Option<(i64, u64)>,
     },
     /// A loss.
@@ -47,14 +47,13 @@ impl Found {
     }
 }
 
-/// What is known of one expectation.
+/// The state of an expectation.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// One of each pattern: of counts, all are one. `at` is the place of the first event among all
-    /// items.
+    /// One for each pattern of an order, else a single one.
     pub(super) tallies: Vec<Tally>,
     pub(super) pending: HashMap<(usize, Vec<Vec<Need>>), Tally>,
-    /// There were more pending ones than can be followed.
+    /// Whether there were more pending combinations than can be tracked.
     pub(super) overrun: bool,
     /// Time of the last event.
     pub(super) last: Option<i128>,
@@ -63,11 +62,11 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) count: u64,
-    /// The first ones.
+    /// The first ones, by item number.
     pub(super) first: Vec<(u64, Found)>,
-    /// Beyond what is allowed.
+    /// Number of violations.
     pub(super) over: u64,
-    /// Of these, the first; or the worst, by how far off they are.
+    /// The violations of lowest rank: the first, or those farthest off.
     pub(super) worst: Vec<(u64, Found)>,
 }
 
@@ -79,7 +78,7 @@ impl Tally {
         }
     }
 
-    /// `rank`: the lowest are kept.
+    /// Counts a violation; those with the lowest ranks are kept.
     pub(super) fn offend(&mut self, rank: u64, found: impl FnOnce() -> Found) {
         self.over += 1;
         let place = self.worst.partition_point(|(other, _)| *other <= rank);
@@ -107,7 +106,7 @@ impl Tally {
 }
 
 impl State {
-    /// Where something is counted that fits, perhaps.
+    /// The tally for an event with this fit; `None` if it is not counted.
     pub(super) fn tally(&mut self, place: usize, fit: Fit) -> Option<&mut Tally> {
         match fit {
             Fit::No => None,
@@ -123,7 +122,7 @@ impl State {
         }
     }
 
-    /// Something has got a name, or another one.
+    /// Settles the pending combinations with an object that has just got a name.
     pub(super) fn name(&mut self, named: Named, names: &Names<'_>) {
         let concerned = |ways: &[Vec<Need>]| {
             let mut needs = ways.iter().flatten();

@@ -1,4 +1,4 @@
-//! What became of an expectation, in words.
+//! The outcome of an expectation, in words.
 
 use std::collections::HashSet;
 
@@ -7,21 +7,21 @@ use super::tally::{Found, State, Tally};
 use super::{Expectation, Pattern, Subject};
 use crate::span::SpanKind;
 
-/// What became of one expectation.
+/// The outcome of an expectation.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Its name in the file; otherwise what it says.
+    /// Its name in the file, or else its content in words.
     pub name: String,
-    /// Its line in the file.
+    /// Its line in the file, from 1.
     pub line: usize,
-    /// Whether the trace is as expected.
+    /// Whether the trace meets the expectation.
     pub holds: bool,
     /// What was expected and what was found, without a full stop.
     pub message: String,
-    /// The first ten that are not as expected; of durations, those farthest off. Where too few were
-    /// found, those.
+    /// The first ten events or losses that violate it; for durations, the ten farthest off. If too
+    /// few events were found, these events.
     pub found: Vec<Found>,
-    /// How many more there are.
+    /// Number of further ones.
     pub more: u64,
 }
 
@@ -142,7 +142,7 @@ fn order(steps: &[Vec<Pattern>], state: &State, verdict: &mut Verdict) {
         }
         for (earlier, (a, first)) in &before {
             for (later, (b, second)) in &these {
-                // At the same time on two CPUs nobody can say which came first.
+                // Equal times on two CPUs have no order.
                 let apart = first.time() != second.time() || first.cpu() == second.cpu();
                 if b < a && apart {
                     verdict.holds = false;
@@ -157,7 +157,7 @@ fn order(steps: &[Vec<Pattern>], state: &State, verdict: &mut Verdict) {
     verdict.message = format!("{} in order", state.tallies.len());
 }
 
-/// In the largest unit that leaves a whole number.
+/// Formats a duration in the largest unit that gives an integer.
 fn nanos(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = units
@@ -178,7 +178,7 @@ impl std::fmt::Display for Subject {
             Ok(())
         };
         match self {
-            // How many there are to be is said with what was found.
+            // The verdict's message has the bounds.
             Subject::Count { any, .. } => list(f, any, " or "),
             Subject::Order(steps) => {
                 for (index, step) in steps.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Clocks, and what their stamps look like.
+//! Clocks, and the quality of their time stamps.
 
 use std::sync::Arc;
 
@@ -6,41 +6,41 @@ use kymo_ctf::{ClockClass, EventRef};
 use kymo_machine::tells_what_happens;
 use serde::Serialize;
 
-/// A clock, and what its stamps look like.
+/// A clock, and the quality of its time stamps.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ClockHealth {
     /// Its name.
     pub name: String,
-    /// Ticks a second.
+    /// Ticks per second.
     pub frequency_hz: u64,
-    /// Whether its origin is known outside of the trace (the Unix epoch).
+    /// Whether its origin is the Unix epoch.
     pub absolute: bool,
-    /// Events with the very time of the event before them in their stream: the clock is coarse, or
-    /// stepped back and was held. Names and state dumps are not looked at.
+    /// Events with the same time as the event before them in their stream: the clock is coarse, or
+    /// it stepped back and was held. Names and state dumps do not count.
     pub equal_stamps: u64,
-    /// The smallest difference of two stamps of one stream that is not 0, in ticks.
+    /// Smallest nonzero difference between successive stamps of a stream, in ticks.
     pub smallest_step_ticks: Option<u64>,
 }
 
-/// What is known of a stream's stamps.
+/// The state of a stream.
 #[derive(Debug, Clone, Copy)]
 struct Stream {
     last: u64,
-    /// Names and state dumps are not looked at.
+    /// False for streams of names and state dumps.
     counts: bool,
 }
 
 /// The stamps of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
-    /// By place among the streams that are read.
+    /// By [`EventRef::stream_index`].
     streams: Vec<Option<Stream>>,
     equal: u64,
     smallest: Option<u64>,
 }
 
 impl Clocks {
-    /// Takes note of an event's time, in ticks.
+    /// Adds an event's time, in ticks.
     #[inline]
     pub(crate) fn add(&mut self, event: &EventRef<'_>, ticks: u64) {
         let place = event.stream_index();
@@ -73,7 +73,7 @@ impl Clocks {
         }
     }
 
-    /// The row of the trace's first clock; none if it has no name.
+    /// The row of the trace's first clock, if it has a name.
     pub(crate) fn finish(&self, clock: Option<&Arc<ClockClass>>) -> Vec<ClockHealth> {
         let named = clock.filter(|clock| !clock.name.is_empty());
         let row = named.map(|clock| ClockHealth {

@@ -1,14 +1,14 @@
-//! Rules that any kernel's events keep, and events that break them.
+//! Events that break the rules which every kernel's events keep.
 
 use std::collections::BTreeMap;
 
 use kymo_machine::{CallId, Machine};
 use serde::Serialize;
 
-/// What does not fit together, and of which no duration was made.
+/// Contradictions in the trace. No duration is computed across one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Contradictions {
-    /// How many, by rule.
+    /// Their number by rule.
     pub counts: BTreeMap<&'static str, u64>,
     /// The first hundred.
     pub first: Vec<Contradiction>,
@@ -17,17 +17,17 @@ pub struct Contradictions {
 /// An event that contradicts what was recorded before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Contradiction {
-    /// The rule, a short name that does not change.
+    /// The rule's name: short and stable.
     pub rule: &'static str,
-    /// When.
+    /// Its time.
     pub time_ns: i64,
-    /// On which CPU.
+    /// Number of its CPU.
     pub cpu: u64,
-    /// What, as a sentence without a full stop.
+    /// A sentence without a full stop.
     pub message: String,
 }
 
-/// Contradictions that are kept whole; of the rest there is a count.
+/// Most contradictions that are listed; the rest are only counted.
 const KEPT: usize = 100;
 
 impl Contradictions {

@@ -1,4 +1,4 @@
-//! What each CPU was used for.
+//! The use of each CPU.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use super::End;
 
-/// Use of one CPU. `busy + idle + unknown` is the time of the trace.
+/// Use of one CPU. `busy_ns + idle_ns + unknown_ns` is the trace's length.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CpuUse {
     /// Its number.
     pub cpu: u64,
-    /// A thread ran that is not idle.
+    /// Time in threads that are not idle.
     pub busy_ns: u64,
-    /// The idle thread ran.
+    /// Time in the idle thread.
     pub idle_ns: u64,
-    /// It is not known what ran: before the first switch, and after losses.
+    /// Time in an unknown thread: before the first switch, and after losses.
     pub unknown_ns: u64,
-    /// In interrupt handlers; part of the other three.
+    /// Time in interrupt handlers; part of the other three.
     pub interrupts_ns: u64,
-    /// Switches.
+    /// Number of switches.
     pub switches: u64,
 }
 
@@ -32,25 +32,25 @@ struct Cpu {
     interrupts: u64,
 }
 
-/// Time of each CPU, by what it was used for.
+/// Each CPU's figures.
 #[derive(Debug, Default)]
 pub(crate) struct Cpus(FxHashMap<u64, Cpu>);
 
 impl Cpus {
-    /// A thread ran.
+    /// A thread ran for `time` nanoseconds.
     pub(crate) fn ran(&mut self, cpu: u64, thread: ThreadId, time: u64) {
         let ran = &mut self.0.entry(cpu).or_default().ran;
         *ran.entry(thread).or_default() += time;
     }
 
-    /// A switch.
+    /// The CPU switched threads.
     pub(crate) fn switched(&mut self, cpu: Option<u64>) {
         if let Some(cpu) = cpu {
             self.0.entry(cpu).or_default().switches += 1;
         }
     }
 
-    /// An interrupt's handler took this long.
+    /// An interrupt's handler took `time` nanoseconds.
     pub(crate) fn interrupted(&mut self, cpu: Option<u64>, time: u64) {
         if let Some(cpu) = cpu {
             self.0.entry(cpu).or_default().interrupts += time;

@@ -14,7 +14,7 @@ use super::{End, ThreadRef};
 /// Page faults.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageFaults {
-    /// All.
+    /// Their number.
     pub count: u64,
     /// By process, most first.
     pub processes: Vec<ProcessFaults>,
@@ -25,26 +25,26 @@ pub struct PageFaults {
 /// Page faults of a process.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProcessFaults {
-    /// The process; `None` where it is not known.
+    /// Number of the process; `None` if unknown.
     pub pid: Option<u64>,
     /// Its name.
     pub name: Option<String>,
-    /// How many.
+    /// Number of faults.
     pub count: u64,
 }
 
 /// Page faults of a thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadFaults {
-    /// The thread; `None` where it is not known.
+    /// The thread; `None` if unknown.
     pub thread: Option<ThreadRef>,
-    /// How many.
+    /// Number of faults.
     pub count: u64,
-    /// In user mode.
+    /// Those in user mode.
     pub user: u64,
-    /// In the kernel.
+    /// Those in the kernel.
     pub kernel: u64,
-    /// By what was tried.
+    /// Number by access: `load`, `store` or `fetch`.
     pub causes: BTreeMap<String, u64>,
 }
 
@@ -71,9 +71,9 @@ impl State {
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     threads: FxHashMap<ThreadId, State>,
-    /// By CPU, of threads that nobody has named yet.
+    /// Of threads not known yet, by CPU.
     strangers: FxHashMap<u64, State>,
-    /// Of threads that nobody named before a loss.
+    /// Of threads that will never be known.
     nobody: State,
 }
 
@@ -98,14 +98,14 @@ impl Faults {
         }
     }
 
-    /// The faults on the CPU up to now were this thread's.
+    /// Assigns the CPU's unassigned faults to this thread.
     pub(crate) fn recognise(&mut self, thread: ThreadId, cpu: Option<u64>) {
         if let Some(faults) = cpu.and_then(|cpu| self.strangers.remove(&cpu)) {
             self.threads.entry(thread).or_default().absorb(faults);
         }
     }
 
-    /// Whose the faults on the CPU were up to now will not be known.
+    /// Gives up the CPU's unassigned faults: their thread will not be known.
     pub(crate) fn forget(&mut self, cpu: u64) {
         if let Some(faults) = self.strangers.remove(&cpu) {
             self.nobody.absorb(faults);

@@ -14,29 +14,29 @@ use crate::histogram::Histogram;
 pub struct Interrupt {
     /// Its number.
     pub irq: u64,
-    /// Whether it is one of Linux's soft interrupts, which are numbered apart.
+    /// Whether it is a soft interrupt of Linux; these have a separate numbering.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub soft: bool,
-    /// What it is for.
+    /// Its name.
     pub name: Option<String>,
-    /// How often it came.
+    /// Number of occurrences.
     pub count: u64,
-    /// From entry to exit, handlers that came inside included.
+    /// From entry to exit, nested handlers included.
     pub durations: Durations,
-    /// Time of its handlers alone, in percent of all CPUs' time.
+    /// Time in its handlers, without nested ones, in percent of all CPUs' time.
     pub share_percent: f64,
-    /// Most handlers that were open when it began, itself included.
+    /// Most handlers open at its beginning, itself included.
     pub nesting: usize,
-    /// When the longest one began.
+    /// When its longest handler began.
     pub longest_at_ns: Option<i64>,
-    /// On which CPU.
+    /// CPU of its longest handler.
     pub longest_cpu: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     count: u64,
-    /// Without handlers that came inside.
+    /// Time without nested handlers, in nanoseconds.
     own: u64,
     durations: Histogram,
     nesting: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// A handler begins, and so many are open.
+    /// A handler begins; `depth` handlers are open, this one included.
     pub(crate) fn enter(&mut self, line: IrqLine, depth: usize) {
         let state = self.lines.entry(line).or_default();
         state.count += 1;
@@ -59,7 +59,7 @@ impl Interrupts {
         self.nesting = self.nesting.max(depth);
     }
 
-    /// A handler ends: when it began, and its own time.
+    /// A handler ends. `since` is its begin and its time without nested handlers.
     pub(crate) fn exit(
         &mut self,
         line: IrqLine,
@@ -81,7 +81,7 @@ impl Interrupts {
         state.own = state.own.saturating_add(own);
     }
 
-    /// Most handlers that were open at once on one CPU.
+    /// Most handlers open at once on one CPU.
     pub(crate) fn nesting(&self) -> usize {
         self.nesting
     }

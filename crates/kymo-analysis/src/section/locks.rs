@@ -1,4 +1,4 @@
-//! Locks: waits, holds, and who was in whose way.
+//! Locks: waits, holds, waiters and owners.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,17 +20,17 @@ pub struct Lock {
     pub name: Option<String>,
     /// Its kind.
     pub kind: Option<String>,
-    /// How often somebody got it.
+    /// Number of acquisitions.
     pub acquired: u64,
-    /// How often after a wait.
+    /// Number of acquisitions after a wait.
     pub contended: u64,
-    /// How often somebody gave up.
+    /// Number of failed attempts.
     pub failed: u64,
-    /// Waits, whether they got it or not.
+    /// Waits, successful or not.
     pub wait: Durations,
-    /// How long it was held. Semaphores are not held by anybody.
+    /// Hold times. Semaphores have none.
     pub hold: Durations,
-    /// Longest total first.
+    /// Waiting threads, longest total first.
     pub waiters: Vec<Waiter>,
     /// The longest wait.
     pub longest_wait: Option<LongestWait>,
@@ -39,33 +39,32 @@ pub struct Lock {
 /// A thread that waited for a lock.
 #[derive(Clone, Debug, Serialize)]
 pub struct Waiter {
-    /// The thread, where it is known.
+    /// The thread; `None` if unknown.
     pub thread: Option<ThreadRef>,
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// How long.
+    /// Total wait.
     pub total_ns: u64,
-    /// How long at most.
+    /// Longest wait.
     pub max_ns: u64,
 }
 
-/// The longest wait for a lock. Whether a larger priority is the more urgent one is the kernel's to
-/// say.
+/// The longest wait for a lock. Whether larger priorities are more urgent depends on the kernel.
 #[derive(Clone, Debug, Serialize)]
 pub struct LongestWait {
-    /// How long.
+    /// Its length.
     pub ns: u64,
     /// When it began.
     pub begin_ns: i64,
     /// When it ended.
     pub end_ns: i64,
-    /// Who waited.
+    /// The thread that waited.
     pub waiter: Option<ThreadRef>,
-    /// With which priority.
+    /// Its priority.
     pub waiter_priority: Option<i64>,
-    /// Who had the lock when the wait began.
+    /// The lock's owner when the wait began.
     pub owner: Option<ThreadRef>,
-    /// With which priority, when the wait began.
+    /// The owner's priority when the wait began.
     pub owner_priority: Option<i64>,
 }
 
@@ -76,7 +75,7 @@ pub(crate) struct State {
     failed: u64,
     waits: Histogram,
     holds: Histogram,
-    /// How often, how long, how long at most.
+    /// Number, total and maximum of the waits.
     waiters: BTreeMap<Option<ThreadId>, (u64, u64, u64)>,
     longest: Option<Longest>,
 }

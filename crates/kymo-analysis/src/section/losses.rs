@@ -1,42 +1,42 @@
-//! What is not in the trace.
+//! Lost events and packets.
 
 use kymo_ctf::LossKind;
 use serde::Serialize;
 
-/// What is not in the trace.
+/// Events and packets that the trace lacks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Losses {
-    /// Events that the tracer counted and did not store.
+    /// Events that the tracer discarded, by its own count.
     pub events: u64,
-    /// Packets that are missing. Where Kymo wrote the trace, their events are among `events`.
+    /// Missing packets. In Kymo's traces, `events` includes their events.
     pub packets: u64,
-    /// The first hundred.
+    /// The first hundred losses.
     pub intervals: Vec<Loss>,
-    /// How many more there are.
+    /// Number of further losses.
     pub intervals_not_listed: u64,
 }
 
-/// One loss: it lies somewhere between two times.
+/// A loss, somewhere between two times.
 #[derive(Clone, Debug, Serialize)]
 pub struct Loss {
-    /// The stream file.
+    /// Name of the stream file.
     pub stream: String,
-    /// The CPU.
+    /// Number of the CPU.
     pub cpu: Option<u64>,
     /// `events` or `packets`.
     pub kind: &'static str,
-    /// How many.
+    /// Number of lost events or packets.
     pub count: u64,
-    /// Not before this.
+    /// Earliest time.
     pub begin_ns: Option<i64>,
-    /// Not after this.
+    /// Latest time.
     pub end_ns: Option<i64>,
 }
 
-/// Losses that are listed; of the rest there is a count.
+/// Most losses that are listed; the rest are only counted.
 const LISTED: usize = 100;
 
-/// Losses, and which of the machine's each of the list is.
+/// The losses, with the machine's number of each listed one.
 #[derive(Debug, Default)]
 pub(crate) struct LossList {
     losses: Losses,
@@ -50,7 +50,7 @@ fn nanos(time: Option<i128>) -> Option<i64> {
 }
 
 impl LossList {
-    /// Takes note of a loss, which is the machine's of this number.
+    /// Adds a loss, to which the machine gave this number.
     pub(crate) fn add(&mut self, loss: &kymo_ctf::Loss, number: u64) {
         let (kind, total) = match loss.kind {
             LossKind::Events => ("events", &mut self.losses.events),
@@ -72,7 +72,7 @@ impl LossList {
         });
     }
 
-    /// The machine's loss of this number was over at that time.
+    /// The loss with the machine's number `loss` ended no later than `time`.
     pub(crate) fn regain(&mut self, loss: u64, time: i64) {
         if let Ok(place) = self.numbers.binary_search(&loss)
             && let Some(loss) = self.losses.intervals.get_mut(place)

@@ -11,15 +11,15 @@ use serde::Serialize;
 pub struct Messages {
     /// `ipc`, `pipe` or `queue`.
     pub mechanism: &'static str,
-    /// The path, where there are several.
+    /// The path through the kernel, if it has several.
     pub path: Option<String>,
-    /// Sent or written.
+    /// Number sent or written.
     pub sent: u64,
-    /// Received or read.
+    /// Number received or read.
     pub received: u64,
-    /// Bytes sent, where the events say it.
+    /// Bytes sent, as far as events have lengths.
     pub sent_bytes: u64,
-    /// Bytes received.
+    /// Bytes received, as far as events have lengths.
     pub received_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
-//! What an analysis gives, one section a subject: its rows, and what it keeps of each change.
+//! The sections of a report, one per subject: their rows, and how they use each change.
 //!
-//! Serialised as it is: `kymo report --json`. Times are nanoseconds from the clock's origin,
-//! durations nanoseconds. `None` is unknown.
+//! `kymo report --json` prints these types. Times are in nanoseconds from the clock's origin,
+//! durations in nanoseconds. `None` means unknown.
 
 mod clocks;
 mod contradictions;
@@ -36,7 +36,7 @@ pub use system_calls::SystemCall;
 pub use threads::{LockBlock, Thread};
 pub use wakes::{WakeLatency, WorstWake};
 
-/// Everything. Tables without rows are those for which the trace has no events.
+/// The results of an analysis. A table is empty if the trace lacks its events.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The earliest time in the trace.
@@ -45,11 +45,11 @@ pub struct Report {
     pub end_ns: Option<i64>,
     /// Events in the trace.
     pub events: u64,
-    /// Events without a CPU or a time: they are counted, and say nothing more here.
+    /// Events without a CPU or a time, which are only counted.
     pub events_without_place: u64,
-    /// What is not in the trace.
+    /// Events and packets that the trace lacks.
     pub losses: Losses,
-    /// Streams that could not be read to their ends, a sentence each.
+    /// Damage to streams, a sentence each; at most a hundred.
     pub damage: Vec<String>,
     /// The clocks.
     pub clocks: Vec<ClockHealth>,
@@ -61,7 +61,7 @@ pub struct Report {
     pub system_calls: Vec<SystemCall>,
     /// Interrupt lines, by number.
     pub interrupts: Vec<Interrupt>,
-    /// Most handlers that were open at once on one CPU.
+    /// Most handlers open at once on one CPU.
     pub interrupt_nesting: usize,
     /// From a wake-up until the thread ran.
     pub wake_latency: Option<WakeLatency>,
@@ -71,11 +71,11 @@ pub struct Report {
     pub page_faults: Option<PageFaults>,
     /// Messages, by mechanism and path.
     pub messages: Vec<Messages>,
-    /// What does not fit together. Nothing, in the trace of a kernel that records what it does.
+    /// Events that contradict earlier ones. A correctly instrumented kernel has none.
     pub contradictions: Contradictions,
 }
 
-/// A thread by number and, where it is known, by name.
+/// A thread's number and, if known, its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadRef {
     /// Its number.
@@ -87,9 +87,9 @@ pub struct ThreadRef {
 /// A distribution. Percentiles are at most 1/64 too large; count, sum and maximum are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Durations {
-    /// How many have both ends in the trace.
+    /// Number of durations with both ends in the trace.
     pub count: u64,
-    /// All together.
+    /// Sum.
     pub total_ns: u64,
     /// Median.
     pub p50_ns: Option<u64>,
@@ -122,7 +122,7 @@ impl Durations {
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
-    // Durations beyond 2^53 ns (104 days) lose their last digits, which nobody sees.
+    // Durations beyond 2^53 ns (104 days) lose their last digits, below what is shown.
     if whole == 0 {
         0.0
     } else {
@@ -130,7 +130,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// The trace's end.
+/// The machine at the trace's end, and the trace's bounds.
 pub(crate) struct End<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) begin: i64,
@@ -138,13 +138,13 @@ pub(crate) struct End<'a> {
 }
 
 impl End<'_> {
-    /// The time of the trace.
+    /// The trace's length in nanoseconds.
     fn span(&self) -> u64 {
         passed(self.begin, self.end)
     }
 }
 
-/// Something for each thread, by [`ThreadId::index`].
+/// A value for each thread, by [`ThreadId::index`].
 #[derive(Debug, Default)]
 struct PerThread<T>(Vec<T>, T);
 
@@ -157,7 +157,7 @@ impl<T: Default> PerThread<T> {
         }
         match self.0.get_mut(place) {
             Some(value) => value,
-            // There is room for it since the line before.
+            // Unreachable: the table was resized above.
             None => &mut self.1,
         }
     }
@@ -171,7 +171,7 @@ impl<T: Default> PerThread<T> {
     }
 }
 
-/// What the sections keep.
+/// The state of all sections.
 #[derive(Debug, Default)]
 pub(crate) struct Sections {
     losses: losses::LossList,
@@ -197,10 +197,10 @@ impl Sections {
         self.losses.add(loss, number);
     }
 
-    /// Gives a change to the sections that have use for it.
+    /// Passes a change to the sections that use it.
     ///
-    /// Not inlined: most events make one change, and around a loop the compiler would find all
-    /// sections' places for each event.
+    /// Not inlined: most events make one change, and in a caller's loop the compiler would compute
+    /// the addresses of all sections for each event.
     #[inline(never)]
     pub(crate) fn take(&mut self, change: &Change, machine: &Machine) {
         let (now, cpu) = (machine.now(), machine.cpu());

@@ -11,15 +11,15 @@ use crate::histogram::Histogram;
 /// One system call.
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemCall {
-    /// Its number, where the trace has numbers.
+    /// Its number, if the trace has numbers.
     pub id: Option<u64>,
     /// Its name.
     pub name: Option<String>,
-    /// Calls; those whose beginning is not in the trace are counted by their ends.
+    /// Number of calls. A call without its beginning in the trace counts at its end.
     pub count: u64,
-    /// Those that gave a negative result.
+    /// Number of calls with a negative result.
     pub errors: u64,
-    /// From entry to exit, the time off the CPU included.
+    /// From entry to exit, time off CPU included.
     pub durations: Durations,
 }
 
@@ -50,7 +50,7 @@ impl SystemCalls {
         }
     }
 
-    /// A call ends; how long it lasted, where its begin is in the trace.
+    /// A call ends after `lasted` nanoseconds, if its begin is in the trace.
     pub(crate) fn exit(&mut self, call: CallId, lasted: Option<u64>, failed: bool) {
         if let Some(state) = self.state(call) {
             state.errors += u64::from(failed);

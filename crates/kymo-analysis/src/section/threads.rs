@@ -1,4 +1,4 @@
-//! What each thread did, and for how long.
+//! The states of each thread, and their durations.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,47 +17,47 @@ pub struct LockBlock {
     pub lock: u64,
     /// Its name.
     pub name: Option<String>,
-    /// How long.
+    /// Total time.
     pub ns: u64,
 }
 
-/// One thread. The times, `unknown_ns` included, are its life in the trace.
+/// One thread. Its times, `unknown_ns` included, add up to its life in the trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Thread {
     /// Its process.
     pub pid: Option<u64>,
     /// Its number.
     pub tid: u64,
-    /// Its CPU, of threads that every CPU has under the same number 0.
+    /// Its CPU, for a thread 0: every CPU has one.
     pub cpu: Option<u64>,
     /// Its name.
     pub name: Option<String>,
-    /// Its last priority, as the kernel counts them.
+    /// Its last priority, in the kernel's numbering.
     pub priority: Option<i64>,
-    /// Whether it is what a CPU runs when there is nothing to do.
+    /// Whether it is an idle thread.
     pub idle: bool,
-    /// On a CPU.
+    /// Time on a CPU.
     pub cpu_ns: u64,
-    /// That, as a part of all CPUs' time that is known, in percent.
+    /// `cpu_ns` in percent of all CPUs' known time.
     pub share_percent: f64,
-    /// It could have run.
+    /// Time ready to run, but not on a CPU.
     pub runnable_ns: u64,
-    /// Blocked, for a lock or anything else.
+    /// Time blocked, on a lock or anything else.
     pub blocked_ns: u64,
-    /// The part of that for locks: off the CPU between `lock_wait` and `lock_acquired`. Longest
+    /// The part of `blocked_ns` for locks: off CPU between `lock_wait` and `lock_acquired`. Longest
     /// first.
     pub blocked_on: Vec<LockBlock>,
-    /// It waited for a point in time.
+    /// Time spent waiting for a point in time.
     pub sleeping_ns: u64,
-    /// Suspended.
+    /// Time suspended.
     pub suspended_ns: u64,
-    /// It is not known what it did.
+    /// Time in an unknown state.
     pub unknown_ns: u64,
-    /// How often it left a CPU, by reason; by what it did then where the trace has no reasons.
+    /// Number of switches away from it by reason, or by its next state if the trace has no reasons.
     pub switches: BTreeMap<String, u64>,
     /// From wake-up until it ran.
     pub wake_latency: Durations,
-    /// What it did when the trace ended.
+    /// Its state at the end of the trace.
     pub last_state: String,
 }
 
@@ -67,7 +67,7 @@ struct State {
     runnable: u64,
     sleeping: u64,
     suspended: u64,
-    /// Blocked, and not for a lock.
+    /// Blocked on anything but a lock.
     blocked: u64,
     blocked_on: BTreeMap<u64, u64>,
     wakes: Histogram,
@@ -75,7 +75,7 @@ struct State {
 }
 
 impl State {
-    /// The time of which it is known what the thread did.
+    /// Total time in known states, in nanoseconds.
     fn known(&self) -> u64 {
         self.ran + self.runnable + self.sleeping + self.suspended + self.blocked + self.for_locks()
     }
@@ -85,12 +85,12 @@ impl State {
     }
 }
 
-/// Time of each thread, by what it did.
+/// Each thread's time by state.
 #[derive(Debug, Default)]
 pub(crate) struct Threads(PerThread<State>);
 
 impl Threads {
-    /// A thread did this for so many nanoseconds.
+    /// A thread was in this state for `time` nanoseconds.
     #[inline]
     pub(crate) fn did(&mut self, thread: ThreadId, was: Doing, time: u64) {
         let state = self.0.get(thread);
@@ -110,7 +110,7 @@ impl Threads {
         *self.0.get(thread).switches.entry(why).or_default() += 1;
     }
 
-    /// A thread that was woken ran, so many nanoseconds later.
+    /// A woken thread ran after `latency` nanoseconds.
     pub(crate) fn woke(&mut self, thread: ThreadId, latency: u64) {
         self.0.get(thread).wakes.add(latency);
     }

@@ -1,4 +1,4 @@
-//! From a wake-up until the thread ran.
+//! Wake-up latencies: the time from a wake-up until the thread ran.
 
 use kymo_machine::{ThreadId, Waker};
 use serde::Serialize;
@@ -6,35 +6,35 @@ use serde::Serialize;
 use super::{Durations, End, ThreadRef};
 use crate::histogram::Histogram;
 
-/// From a wake-up until the thread ran.
+/// The time from a wake-up until the thread ran.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WakeLatency {
-    /// Of all threads.
+    /// Latencies of all threads.
     pub durations: Durations,
-    /// The five longest.
+    /// The five longest latencies.
     pub worst: Vec<WorstWake>,
 }
 
-/// One of the longest.
+/// One of the longest latencies.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorstWake {
-    /// How long.
+    /// Its length.
     pub latency_ns: u64,
     /// When it was woken.
     pub woken_ns: i64,
-    /// When it ran.
+    /// When it began to run.
     pub ran_ns: i64,
     /// The thread.
     pub thread: ThreadRef,
-    /// Who woke it; `None` where `by_interrupt`, or not known.
+    /// The thread that woke it; `None` if an interrupt did, or if unknown.
     pub waker: Option<ThreadRef>,
-    /// Whether an interrupt did.
+    /// Whether an interrupt woke it.
     pub by_interrupt: bool,
-    /// The CPU that it ran on.
+    /// The CPU on which it ran.
     pub cpu: u64,
 }
 
-/// How many of the longest latencies are kept.
+/// Number of longest latencies that are kept.
 const WORST: usize = 5;
 
 #[derive(Debug)]

@@ -1,9 +1,9 @@
-//! Traces whose every event and time the test chooses, written by Kymo's own metadata and packets.
+//! Writes traces whose events and times the test chooses, with Kymo's own metadata and packets.
 
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "every test file uses a part of it"
+    reason = "every test file uses a part of this"
 )]
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl Stream {
             packet: PacketBuilder::new(0),
             totals: Totals::default(),
         };
-        // The anchor: an empty packet from which readers count losses.
+        // An empty packet, from which readers count losses.
         stream.seal(0);
         stream
     }
@@ -117,7 +117,7 @@ impl Made {
             .or_insert_with(|| Stream::new(kind, cpu))
     }
 
-    /// An event. Those of one CPU must come in the order of time.
+    /// Adds an event. Those of one CPU must be added in time order.
     pub fn event<E: Event>(&mut self, cpu: u32, time: u64, event: E) {
         let (words, used) = event.encode();
         let payload = &words.as_ref()[..used];
@@ -155,7 +155,7 @@ impl Made {
         );
     }
 
-    /// Events of the CPU were lost between its last one and `end`.
+    /// Adds a loss of `events` events between the CPU's last one and `end`.
     pub fn lose(&mut self, cpu: u32, events: u64, end: u64) {
         let stream = self.stream(ChannelKind::Events, cpu);
         let last = stream.packet.last();
@@ -164,7 +164,7 @@ impl Made {
         stream.packet = PacketBuilder::new(end);
     }
 
-    /// Writes what there is, and gives the directory.
+    /// Writes the trace and gives its directory.
     pub fn finish(&mut self) -> &Path {
         for stream in self.streams.values_mut() {
             let last = stream.packet.last();

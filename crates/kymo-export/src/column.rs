@@ -6,7 +6,7 @@ use kymo_ctf::{EventClass, FieldClass, Scope, StreamClass};
 
 use crate::cells::{is_length, parts};
 
-/// What a column holds. Any value may be missing.
+/// The type of a column's values. Any value may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnType {
     Unsigned,
@@ -25,8 +25,8 @@ pub(crate) struct Column {
     pub(crate) holds: ColumnType,
 }
 
-/// Time, CPU and stream, the contexts' fields as `context.NAME`, the event's own by their names. A
-/// name that is taken gets a number.
+/// The columns of an event class: times, CPU and stream, fields of contexts as `context.NAME`, and
+/// the event's fields by name. A duplicate name gets a number.
 pub(crate) fn columns(stream: &StreamClass, class: &EventClass) -> Vec<Column> {
     use ColumnType::{Signed, Text, Unsigned};
     let first = [
@@ -75,7 +75,7 @@ fn holds(class: &FieldClass) -> ColumnType {
         FieldClass::Integer(class) if class.signed => ColumnType::Signed,
         FieldClass::Integer(_) => ColumnType::Unsigned,
         FieldClass::Float(_) => ColumnType::Float,
-        // Enumerations by their labels; what has parts as JSON.
+        // Enumerations as labels, compound values as JSON.
         _ => ColumnType::Text,
     }
 }

@@ -10,7 +10,7 @@ use crate::cells::{Cells, Row, display, integer};
 use crate::column::Column;
 use crate::folder;
 
-/// A line under construction. What is missing is empty; text that is empty is `""`.
+/// A line under construction. A missing value is empty, and an empty string is `""`.
 pub(crate) struct Line<'b> {
     to: &'b mut Vec<u8>,
     is_first: bool,
@@ -76,13 +76,13 @@ impl Cells for Line<'_> {
     }
 }
 
-/// Whether there is such a byte. Without a way out before the end, many are looked at together.
+/// Whether any byte passes the test. Without an early exit, so that the compiler vectorises it.
 #[inline]
 fn has(bytes: &[u8], is: impl Fn(u8) -> bool) -> bool {
     bytes.iter().fold(false, |any, byte| any | is(*byte))
 }
 
-/// Bytes that are written at once.
+/// Size of the write buffer, in bytes.
 const BLOCK: usize = 1 << 16;
 
 pub(crate) struct Table {
@@ -104,7 +104,7 @@ impl folder::Table for Table {
     fn path(name: &str, number: usize) -> PathBuf {
         match number {
             0 => format!("{name}.csv"),
-            // No name has a bare tilde.
+            // File names have no other tilde.
             _ => format!("{name}~{number}.csv"),
         }
         .into()
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_quoted_where_the_rules_ask_for_it() {
+    fn cells_are_quoted_where_needed() {
         let line = written(|line| {
             line.unsigned(7);
             line.missing();

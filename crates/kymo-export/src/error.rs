@@ -1,22 +1,22 @@
-//! What can go wrong.
+//! Errors of an export.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a trace is not exported.
+/// The reason why a trace was not exported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refuses it.
+    /// The system refused to write.
     #[error("cannot write {}", path.display())]
     Write {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Files of two traces must not come together.
-    #[error("{} is there already, and is not an empty directory", .0.display())]
+    /// The directory is not empty: files of two traces must not mix.
+    #[error("{} already exists and is not an empty directory", .0.display())]
     Occupied(PathBuf),
     /// This program was built without the feature `parquet`.
     #[error("this program was built without Parquet")]
@@ -24,8 +24,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// What is to blame: [`InvalidInput`](io::ErrorKind::InvalidInput), what was asked for;
-    /// [`InvalidData`](io::ErrorKind::InvalidData), what was read; anything else, the system.
+    /// The culprit: [`InvalidInput`](io::ErrorKind::InvalidInput) for the request,
+    /// [`InvalidData`](io::ErrorKind::InvalidData) for the trace, anything else for the system.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::Write { .. } | Error::NotBuilt => io::ErrorKind::Other,
@@ -33,11 +33,10 @@ impl Error {
         }
     }
 
-    /// What can be done about it, as the rest of a sentence that begins with a verb; `None` where
-    /// the message says it.
+    /// A remedy, as a clause that begins with a verb; `None` if the message implies it.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
-            Error::Write { .. } => "make room there, or give another place to which you may write",
+            Error::Write { .. } => "make room there, or give another writable place",
             Error::Occupied(_) => "give a directory that is new or empty",
             Error::NotBuilt => {
                 "install it with: cargo install --path crates/kymo-cli --features parquet"

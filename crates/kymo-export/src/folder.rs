@@ -1,4 +1,4 @@
-//! A directory with one table for each kind of event.
+//! A directory with one table per kind of event.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,10 +14,9 @@ use crate::column::{Column, columns};
 use crate::csv::Line;
 use crate::{Error, Export};
 
-/// A file of events of one kind.
+/// A file with the events of one kind.
 pub(crate) trait Table: Sized {
-    /// Where the file of the events of this name is. `number` tells kinds of one name apart, from
-    /// 0.
+    /// The file for events of this name. `number` distinguishes kinds of the same name, from 0.
     fn path(name: &str, number: usize) -> PathBuf;
     fn create(path: &Path, columns: Vec<Column>, row: Row) -> io::Result<Self>;
     fn add(&mut self, event: &EventRef<'_>) -> io::Result<()>;
@@ -42,7 +41,7 @@ pub(crate) fn first_cells(event: &EventRef<'_>, to: &mut impl Cells) {
     to.text(event.stream());
 }
 
-/// What the losses are written to. No event's file begins with an underscore.
+/// The file for losses. No event's file begins with an underscore.
 const LOSSES: &str = "_losses.csv";
 const LOSSES_HEAD: [&str; 7] = [
     "stream", "cpu", "kind", "count", "begin_ns", "end_ns", "error",
@@ -51,11 +50,11 @@ const LOSSES_HEAD: [&str; 7] = [
 pub(crate) struct Folder<T> {
     path: PathBuf,
     tables: Vec<(PathBuf, T)>,
-    /// Places of tables by what they are of. Parts of one trace share them; other traces may have
-    /// the ids for something else.
+    /// Indices of tables by kind of event. Parts of one trace share tables; other traces may use
+    /// the ids for other events.
     places: HashMap<TableKey, usize>,
     streams: Vec<Stream>,
-    /// How many kinds have each name so far.
+    /// Number of kinds with each name so far.
     names: HashMap<String, usize>,
     losses: BufWriter<File>,
 }
@@ -65,7 +64,7 @@ type TableKey = (u64, u64, String, Vec<String>);
 
 struct Stream {
     metadata: Arc<Metadata>,
-    /// Places of tables by index of the event class.
+    /// Indices of tables, by index of the event class.
     tables: Vec<Option<usize>>,
 }
 
@@ -118,7 +117,7 @@ impl<T: Table> Folder<T> {
         }
     }
 
-    /// The place of the event's table, which is made if it is the first of its kind.
+    /// Index of the event's table, created at the first event of its kind.
     #[cold]
     fn place(&mut self, event: &EventRef<'_>) -> Result<usize, Error> {
         let class = event.class();
@@ -223,8 +222,7 @@ impl<T: Table> Export for Folder<T> {
     }
 }
 
-/// The name with everything but letters, digits, `_`, `-` and inner dots as `%XX`, as in addresses;
-/// so is an underscore at the beginning.
+/// The name, percent-encoded except letters, digits, `-`, and `_` and dots behind the first byte.
 fn file_name(name: &str) -> String {
     let mut text = String::new();
     for (index, byte) in name.bytes().enumerate() {
@@ -245,7 +243,7 @@ mod tests {
     use super::file_name;
 
     #[test]
-    fn no_name_leaves_the_directory_or_meets_another() {
+    fn file_names_stay_in_the_directory_and_differ() {
         assert_eq!(file_name("sched_switch"), "sched_switch");
         assert_eq!(file_name("../a:b"), "%2E.%2Fa%3Ab");
         assert_eq!(file_name("_losses"), "%5Flosses");

@@ -1,18 +1,17 @@
-//! Traces out to other tools.
+//! Export of traces to other tools.
 //!
-//! [`export`] reads a CTF trace and writes it as what another tool opens: a timeline for
+//! [`export`] reads a CTF trace and writes a file for another tool: a timeline for
 //! [Perfetto](Format::Perfetto) or [Chrome's viewer](Format::Chrome), or tables of events as
 //! [CSV](Format::Csv) or [Parquet](Format::Parquet).
 //!
-//! - One pass; memory for what lives in the trace (threads, CPUs, locks, names, kinds of events),
-//!   not for its events.
-//! - A timeline knows the events of [`mod@kymo::vocabulary`] and Linux's as [`kymo_machine`] does,
-//!   and shows all others as points. Its slices and flows have both ends, and its times are the
-//!   trace's.
-//! - A table has every event, in the order of time, with every field.
-//! - What was lost is told: on tracks of its own, or in `_losses.csv`.
+//! - It makes one pass. Memory grows with threads, CPUs, locks, names and event classes, not with
+//!   events.
+//! - A timeline draws the events that [`kymo_machine`] understands, and all others as points. Its
+//!   slices and flows have both ends, and its times are the trace's.
+//! - A table has every event in time order, with every field.
+//! - Losses are on tracks of their own, or in `_losses.csv`.
 //!
-//! It does not read Perfetto's files or any other, and needs neither Perfetto nor a network.
+//! It needs neither Perfetto nor a network.
 //!
 //! ```no_run
 //! use kymo_export::{Format, export};
@@ -50,46 +49,46 @@ use kymo_ctf::{Consequence, ItemRef, Trace};
 
 use crate::timeline::{Canvas, Timeline};
 
-/// What is written.
+/// A format to export to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A file for Perfetto's viewer and its `trace_processor`.
     Perfetto,
     /// A JSON file in Chrome's trace event format.
     Chrome,
-    /// A directory of CSV files (RFC 4180), one for each kind of event.
+    /// A directory of CSV files (RFC 4180), one per kind of event.
     Csv,
-    /// A directory of Parquet files, one for each kind of event, in folders `event=NAME`. Needs the
+    /// A directory of Parquet files, one per kind of event, in folders `event=NAME`. Needs the
     /// feature `parquet`.
     Parquet,
 }
 
-/// What was exported.
+/// Figures of an export.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Of these, events without a time, which no timeline shows.
+    /// Those without a time, which timelines omit.
     pub timeless: u64,
-    /// Losses that the trace tells of.
+    /// Number of losses in the trace.
     pub losses: u64,
-    /// The first stream's damage, if there is any. What could be read is exported.
+    /// The first damage of a stream, if any. The readable rest is exported.
     pub damage: Option<kymo_ctf::Error>,
 }
 
-/// Bytes that a timeline's file is written by.
+/// Size of a timeline's write buffer, in bytes.
 const BLOCK: usize = 1 << 16;
 
-/// What takes the trace's items, in the order of time.
+/// An exporter, which gets the trace's items in time order.
 trait Export {
     fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error>;
-    /// A stream that cannot be read at all.
+    /// Reports a stream that cannot be read at all.
     fn unreadable(&mut self, error: &kymo_ctf::Error) -> Result<(), Error>;
     fn finish(self: Box<Self>) -> Result<(), Error>;
 }
 
-/// A timeline in a file.
+/// A timeline that is written to a file.
 struct Drawn<'a, C> {
     timeline: Timeline<C>,
     path: &'a Path,
@@ -114,13 +113,13 @@ impl<C: Canvas> Export for Drawn<'_, C> {
     }
 }
 
-/// Writes the trace to `out`: a file that is written anew, or for tables a directory that is made,
-/// or is empty. `look` sees each item.
+/// Writes the trace to `out` and calls `look` with each item. A timeline overwrites the file `out`;
+/// tables need a directory that is empty or does not exist yet.
 ///
 /// # Errors
-/// [`Error::Write`] if something cannot be written, [`Error::Occupied`] if the directory has files,
-/// [`Error::NotBuilt`] for Parquet without the feature. Damage of the trace is none: it is in the
-/// [`Outcome`].
+/// [`Error::Write`] if something cannot be written, [`Error::Occupied`] if the directory is not
+/// empty, [`Error::NotBuilt`] for Parquet without the feature. Damage to the trace is no error: it
+/// is in the [`Outcome`].
 pub fn export(
     trace: &Trace,
     format: Format,

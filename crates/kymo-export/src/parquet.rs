@@ -1,4 +1,4 @@
-//! Parquet files, by batches of Arrow's arrays.
+//! Parquet files, written in batches of Arrow arrays.
 
 use std::fs::File;
 use std::io;
@@ -20,11 +20,11 @@ use crate::cells::{Cells, Row};
 use crate::column::{Column, ColumnType};
 use crate::folder;
 
-/// Rows of a batch, and of a row group: what is in memory is at most this, for each kind of event.
+/// Rows of a batch and of a row group. Memory per kind of event is at most a row group.
 const BATCH: usize = 1 << 13;
 const GROUP: usize = 1 << 17;
 
-/// A column's values that are not written yet.
+/// A column's values in the current batch.
 enum Builder {
     Unsigned(UInt64Builder),
     Signed(Int64Builder),
@@ -52,8 +52,8 @@ impl Builder {
     }
 }
 
-/// The next cells of a row. A value that is not what the column holds is missing, and in columns of
-/// text it is text: a number that may be of more than 64 bits, for one.
+/// The next cells of a row. A value of another type than the column's is written as text in columns
+/// of text (such as numbers that may exceed 64 bits), and elsewhere as missing.
 struct NextCells<'b>(std::slice::IterMut<'b, Builder>);
 
 impl Cells for NextCells<'_> {
@@ -115,8 +115,8 @@ fn data_type(holds: ColumnType) -> DataType {
     }
 }
 
-/// Times and counters differ in every row, but from the row before by little: a dictionary of them
-/// is larger than they are, and takes most of the time. Texts repeat.
+/// Times and counters differ a little from row to row: deltas are small, while a dictionary would
+/// be larger than the values and take most of the time. Strings repeat, so they get dictionaries.
 fn properties(columns: &[Column]) -> WriterProperties {
     let all = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)

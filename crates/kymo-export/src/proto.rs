@@ -1,8 +1,8 @@
-//! Protocol Buffers' wire format, as far as it is written here:
+//! A writer of Protocol Buffers' wire format:
 //! <https://protobuf.dev/programming-guides/encoding/>.
 
-/// A message under construction, or several one after another. Fields are written in the order of the
-/// calls, each message within another right where it belongs.
+/// A message under construction, or several in a row. Fields are written in the order of the calls,
+/// nested messages in place.
 #[derive(Debug, Default)]
 pub(crate) struct Message(Vec<u8>);
 
@@ -11,7 +11,7 @@ const FIXED64: u32 = 1;
 const BYTES: u32 = 2;
 
 impl Message {
-    /// What was written.
+    /// The bytes written so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -53,7 +53,7 @@ impl Message {
         self.0.extend_from_slice(value.as_bytes());
     }
 
-    /// A field that is a message, which `fill` writes.
+    /// A field with a nested message, which `fill` writes.
     #[inline]
     pub(crate) fn message(&mut self, field: u32, fill: impl FnOnce(&mut Message)) {
         self.key(field, BYTES);
@@ -68,7 +68,7 @@ impl Message {
         }
     }
 
-    /// Writes the length of more than one byte of a message that is there already.
+    /// Replaces the length of an already written message by one of several bytes.
     #[cold]
     fn make_room_for(&mut self, length: usize, place: usize) {
         let mut bytes = Message::default();
@@ -76,7 +76,7 @@ impl Message {
         self.0.splice(place..=place, bytes.0);
     }
 
-    /// Fields that were written elsewhere.
+    /// Appends fields that were written elsewhere.
     pub(crate) fn append(&mut self, fields: &Message) {
         self.0.extend_from_slice(&fields.0);
     }
@@ -100,9 +100,9 @@ impl Message {
 mod tests {
     use super::{BYTES, Message};
 
-    /// The examples of the encoding's description, and the extremes.
+    /// Has the examples of the encoding's description, and the extremes.
     #[test]
-    fn fields_are_encoded_as_the_format_says() {
+    fn fields_have_the_specified_encoding() {
         let mut message = Message::default();
         message.unsigned(1, 150);
         assert_eq!(message.bytes(), [0x08, 0x96, 0x01]);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_have_their_length_before_them() {
+    fn nested_messages_start_with_their_length() {
         let mut message = Message::default();
         message.message(3, |inner| inner.unsigned(1, 150));
         assert_eq!(message.bytes(), [0x1a, 3, 0x08, 0x96, 0x01]);

@@ -1,4 +1,4 @@
-//! Values of fields as viewers of timelines take them.
+//! Values of fields in the types of timeline viewers.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Note<'a> {
     Unsigned(u64),
-    /// One that is best shown in hexadecimal.
+    /// A number that is best shown in hexadecimal.
     Address(u64),
     Signed(i64),
     Float(f64),

@@ -1,4 +1,4 @@
-//! Linux's events, as LTTng names them, on the same tracks; and streams that say no CPU.
+//! Timelines of LTTng's Linux events, and of streams without a CPU.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use decoded::{Balance, Packets};
 use kymo_export::{Format, export};
 
-/// Little-endian, packed by bytes: each event is its id, its time and its fields.
+/// Metadata of little-endian events, packed by bytes: id, time and fields.
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; signed = false; } := u8;
 typealias integer { size = 32; align = 8; signed = false; } := u32;
@@ -104,7 +104,7 @@ fn linux_events_are_on_the_same_tracks() {
         &0u32.to_le_bytes(),
         &[
             (13, 1, 7, &[Int(70), Int(70), Text("sh")]),
-            // Before the first switch the context says who runs.
+            // Before the first switch, the context names the thread.
             (4, 5, 70, &[Text("/etc/passwd")]),
             (5, 9, 70, &[Int(3)]),
             (
@@ -167,7 +167,7 @@ fn linux_events_are_on_the_same_tracks() {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    // Waking has the arrow; the wake-up of one that can run already is a point only.
+    // `sched_waking` has the arrow; the wake-up of a runnable thread is only a point.
     assert_eq!(
         (packets.flows(), text.matches("\"wakes sh\"").count()),
         (1, 2),
@@ -176,7 +176,7 @@ fn linux_events_are_on_the_same_tracks() {
 }
 
 #[test]
-fn events_without_a_cpu_are_points_of_the_thread_that_they_name() {
+fn events_without_a_cpu_are_points_of_their_thread() {
     let metadata = METADATA.replace("u32 cpu_id;", "u32 other;");
     let (packets, _folder) = packets(
         "user",
@@ -194,7 +194,7 @@ fn events_without_a_cpu_are_points_of_the_thread_that_they_name() {
 }
 
 #[test]
-fn damage_is_told() {
+fn damage_is_drawn() {
     let (packets, _folder) = packets(
         "damage",
         METADATA,

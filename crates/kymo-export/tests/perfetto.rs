@@ -1,4 +1,4 @@
-//! The mapping to Perfetto's tracks, held by a small trace whose every packet is written down.
+//! The mapping to Perfetto's tracks: a small trace whose packets must equal `golden.txt`.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -40,8 +40,8 @@ fn perfetto(made: &mut Made, name: &str) -> Packets {
     packets
 }
 
-/// Threads 11 and 12 of process 5, the idle thread 0: an interrupt inside of another wakes 12,
-/// which waits for 11's lock in a system call.
+/// Threads 11 and 12 of process 5, the idle thread 0: a nested interrupt wakes 12, which waits for
+/// 11's lock in a system call.
 fn everything(name: &str) -> Made {
     let (lock, kind) = LOCK;
     let mut made = Made::new(name);
@@ -209,7 +209,7 @@ fn everything(name: &str) -> Made {
 }
 
 #[test]
-fn the_mapping_is_as_written_down() {
+fn the_mapping_equals_the_golden_file() {
     let text = perfetto(&mut everything("golden"), "golden").to_text();
     let expected = include_str!("golden.txt");
     for (line, (is, should)) in text.lines().zip(expected.lines()).enumerate() {
@@ -280,7 +280,7 @@ fn a_loss_ends_what_it_may_have_changed() {
         has("lost events", 2, 6) && has("irq 9", 2, 2) && has("running: CPU 0", 1, 2),
         "{slices:?}"
     );
-    // On the other CPU all goes on.
+    // The other CPU goes on.
     assert!(
         has("system call 4", 2, 2) && has("system call 4", 3, 7),
         "{slices:?}"
@@ -340,7 +340,7 @@ fn waits_that_fail_or_never_end_close_their_arrows() {
             kind,
         },
     );
-    // Taken and given back by another one, while 13 waits until the trace ends.
+    // Another thread acquires and releases it, while 13 waits until the trace ends.
     made.event(
         0,
         7 * US,
@@ -376,7 +376,7 @@ fn waits_that_fail_or_never_end_close_their_arrows() {
 }
 
 #[test]
-fn what_has_no_beginning_is_left_out_and_numbers_are_used_again() {
+fn ends_without_beginning_are_left_out_and_numbers_are_reused() {
     let mut made = Made::new("lives");
     made.event(
         0,
@@ -441,9 +441,9 @@ fn what_has_no_beginning_is_left_out_and_numbers_are_used_again() {
     assert_eq!(runs, [(US, 4 * US), (4 * US, 7 * US), (7 * US, 7 * US)]);
 }
 
-/// Names that never come again must not take memory without end.
+/// Names that occur only once must not use ever more memory.
 #[test]
-fn tables_of_names_begin_anew() {
+fn tables_of_names_are_reset() {
     let mut made = Made::new("names");
     made.switch(0, US, by(0, IDLE), (11, 1));
     for id in 0..40_000 {

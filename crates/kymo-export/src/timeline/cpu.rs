@@ -14,14 +14,14 @@ pub(super) struct Cpu {
     running: Option<TrackId>,
     is_open: bool,
     interrupts: Option<TrackId>,
-    /// How many handlers are open.
+    /// Number of open handlers.
     handlers: usize,
     scheduler: Option<TrackId>,
     is_scheduling: bool,
     events: Option<TrackId>,
 }
 
-/// A track that is made when it is needed.
+/// A track, created on first use.
 macro_rules! track {
     ($cpu:ident, $picture:ident, $field:ident, $group:ident, $suffix:literal, $place:literal) => {
         match $cpu.$field {
@@ -45,7 +45,7 @@ impl Cpu {
         }
     }
 
-    /// The thread of this number and name runs from here on.
+    /// The thread of this number and name begins to run.
     pub(super) fn run<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
@@ -59,7 +59,7 @@ impl Cpu {
         picture.begin(track, Name::new("sched", name), &tid)
     }
 
-    /// Nobody that is known runs from here on.
+    /// Ends the slice of the running thread.
     pub(super) fn leave<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
         match (std::mem::take(&mut self.is_open), self.running) {
             (true, Some(track)) => picture.end(track),
@@ -76,7 +76,7 @@ impl Cpu {
     ) -> io::Result<()> {
         let track = self.interrupts(picture)?;
         if depth <= self.handlers {
-            // Exits are missing: the machine has forgotten the others.
+            // Exits are missing: the machine has forgotten the other handlers.
             self.end_handlers(picture)?;
         }
         self.handlers += 1;
@@ -84,7 +84,7 @@ impl Cpu {
         picture.begin(track, Name::new("irq", name), &line)
     }
 
-    /// Ends the handler that began last.
+    /// Ends the innermost handler.
     pub(super) fn exit_irq<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
         match (self.handlers.checked_sub(1), self.interrupts) {
             (Some(left), Some(track)) => {
@@ -125,12 +125,12 @@ impl Cpu {
         Ok(track!(self, picture, interrupts, Kernel, " interrupts", 0))
     }
 
-    /// For points that belong to no thread.
+    /// The track for points that belong to no thread.
     pub(super) fn events<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<TrackId> {
         Ok(track!(self, picture, events, Kernel, " events", 2))
     }
 
-    /// Ends everything that is open here.
+    /// Ends all open slices.
     pub(super) fn close<C: Canvas>(&mut self, picture: &mut Picture<C>) -> io::Result<()> {
         self.end_handlers(picture)?;
         if let (true, Some(track)) = (std::mem::take(&mut self.is_scheduling), self.scheduler) {

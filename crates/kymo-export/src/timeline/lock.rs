@@ -1,4 +1,4 @@
-//! Locks: which release a wait is ended by.
+//! Locks: the flows from releases to the waits that they end.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::Flow;
 #[derive(Debug, Default)]
 struct Lock {
     waiters: u32,
-    /// The flow of a release that no wait has ended by.
+    /// The flow of a release that has not ended a wait yet.
     released: Option<u64>,
 }
 
@@ -19,8 +19,8 @@ impl Locks {
         self.0.entry(lock).or_default().waiters += 1;
     }
 
-    /// The flow that begins with a release: none where nobody waits, or where one has begun that no
-    /// waiter has taken.
+    /// The flow that begins with a release; none if nobody waits, or if an earlier release's flow
+    /// has not ended yet.
     pub(super) fn release(&mut self, lock: u64, flow: impl FnOnce() -> u64) -> Flow {
         match self.0.get_mut(&lock) {
             Some(lock) if lock.waiters > 0 && lock.released.is_none() => {
@@ -32,7 +32,7 @@ impl Locks {
         }
     }
 
-    /// The flow that ends with a wait.
+    /// The flow that ends with the end of a wait.
     pub(super) fn stop_waiting(&mut self, lock: u64) -> Flow {
         let Some(state) = self.0.get_mut(&lock) else {
             return Flow::None;

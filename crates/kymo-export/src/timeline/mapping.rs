@@ -1,4 +1,4 @@
-//! Which change of the machine does what to the picture.
+//! The mapping of the machine's changes to the picture.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -31,18 +31,19 @@ pub(crate) struct Timeline<C> {
     threads: Vec<Thread>,
     cpus: BTreeMap<u64, Cpu>,
     counters: HashMap<u64, TrackId>,
-    /// Tracks of points of streams without a CPU; of losses, by what was lost, with the end of the
-    /// last one.
+    /// Tracks for points of streams without a CPU.
     streams: HashMap<Arc<str>, TrackId>,
+    /// Tracks of losses by stream and kind, with the end of the last loss.
     lost: HashMap<(Arc<str>, &'static str), (TrackId, u64)>,
-    /// The arrow that ends where the thread that was just woken can run.
+    /// The thread that the current event woke, and the flow that ends at its runnable slice.
     woken: Option<(ThreadId, u64)>,
-    /// What is taken from the clock's times: 0, unless they begin before its origin.
+    /// Origin of the timeline, from the clock's origin: negative if the trace begins earlier, else
+    /// 0.
     base: i128,
 }
 
 impl<C: Canvas> Timeline<C> {
-    /// Of a trace that begins at `begin`, in nanoseconds from the clock's origin.
+    /// A timeline of a trace that begins at `begin`, in nanoseconds from the clock's origin.
     pub(crate) fn new(begin: i128, canvas: C) -> Timeline<C> {
         Timeline {
             machine: Machine::new(),
@@ -82,7 +83,7 @@ impl<C: Canvas> Timeline<C> {
         }
     }
 
-    /// Ends everything, at the time of the last event. Gives the canvas.
+    /// Ends all slices at the time of the last event, and gives the canvas.
     pub(crate) fn finish(mut self) -> io::Result<C> {
         for cpu in self.cpus.values_mut() {
             cpu.close(&mut self.picture)?;
@@ -94,7 +95,7 @@ impl<C: Canvas> Timeline<C> {
         Ok(self.picture.canvas)
     }
 
-    /// The threads that were met, by their numbers.
+    /// All threads, by number.
     fn in_order(&self) -> Vec<ThreadId> {
         let threads = self.machine.threads().iter().zip(self.machine.thread_ids());
         let mut threads: Vec<_> = threads
@@ -104,7 +105,7 @@ impl<C: Canvas> Timeline<C> {
         threads.into_iter().map(|(.., id)| id).collect()
     }
 
-    /// Does something to a thread, with what its tracks are drawn with.
+    /// Calls `act` with a thread and the context that its drawing needs.
     fn with<T>(
         &mut self,
         id: ThreadId,
@@ -127,7 +128,7 @@ impl<C: Canvas> Timeline<C> {
         act(thread, &mut here)
     }
 
-    /// Does something to a CPU.
+    /// Calls `act` with a CPU.
     fn on_cpu<T>(
         &mut self,
         number: u64,
@@ -156,7 +157,7 @@ impl<C: Canvas> Timeline<C> {
         Ok(())
     }
 
-    /// A packet, or the rest of a stream, cannot be read.
+    /// Draws an unreadable packet, or the unreadable rest of a stream.
     fn damage(&mut self, problem: &Problem, item: &ItemRef<'_>) -> io::Result<()> {
         let says = kymo_ctf::Error::from(problem.clone()).to_string();
         self.unreadable(&problem.stream, says)?;
@@ -167,14 +168,14 @@ impl<C: Canvas> Timeline<C> {
         Ok(())
     }
 
-    /// Draws that something cannot be read, and why.
+    /// Draws damage as a point with the error.
     pub(crate) fn unreadable(&mut self, stream: &Arc<str>, says: String) -> io::Result<()> {
         let now = self.picture.now;
         let notes = Noted::only(Name::new("", "error"), Note::Text(says.into()));
         self.draw_loss(stream, "damage", (now, now), &notes)
     }
 
-    /// Losses of one stream do not overlap, but by rounding.
+    /// Draws a loss. Losses of one stream overlap only by rounding.
     fn draw_loss(
         &mut self,
         stream: &Arc<str>,
@@ -212,8 +213,8 @@ impl<C: Canvas> Timeline<C> {
         self.picture.canvas.end(end, track, &Label::default())
     }
 
-    /// What the CPU (all, where it is not told which) does is not known from here on, nor what
-    /// threads do that run on no other.
+    /// Ends the slices of the CPU (of all if `cpu` is `None`), and of threads that do not run on
+    /// another one.
     fn lose(&mut self, cpu: Option<u64>) -> io::Result<()> {
         for (number, state) in &mut self.cpus {
             if cpu.is_none_or(|cpu| cpu == *number) {
@@ -255,13 +256,12 @@ impl<C: Canvas> Timeline<C> {
         }
     }
 
-    /// Whether the machine understands events of this class, so that one without a change has
-    /// nothing to show.
+    /// Whether the machine understands the event, but it changed nothing.
     fn says_nothing(&self, event: &EventRef<'_>) -> bool {
         self.machine.understands(event) && self.machine.changes().is_empty()
     }
 
-    /// Something has another name.
+    /// Renames the tracks of a named object.
     fn named(&mut self, named: Named) -> io::Result<()> {
         match named {
             Named::Thread(id) => self.with(id, Thread::rename),
@@ -273,7 +273,7 @@ impl<C: Canvas> Timeline<C> {
         }
     }
 
-    /// Draws a change. Whether the event is shown by it.
+    /// Draws a change. True if that also shows the event.
     fn change(&mut self, change: Change, event: &EventRef<'_>, cpu: u64) -> io::Result<bool> {
         match change {
             Change::Doing { thread, now, .. } => self.doing(thread, now)?,
@@ -350,7 +350,7 @@ impl<C: Canvas> Timeline<C> {
                 self.point(event, Some(&name), Some(cpu))?;
             }
             Change::Exec { thread, .. } => self.exec(thread, event, cpu)?,
-            // Points like any other event.
+            // Drawn as points, like unknown events.
             Change::Fault { .. } | Change::Message { .. } => return Ok(false),
             _ => {}
         }
@@ -371,8 +371,7 @@ impl<C: Canvas> Timeline<C> {
         cpu.run(&mut self.picture, tid, &label(&self.machine, thread))
     }
 
-    /// A point where it was woken, with an arrow to where it can run: unless it could already, or
-    /// is taken out.
+    /// Draws a point for the wake-up; if the thread waited, with an arrow to its runnable slice.
     fn wakeup(
         &mut self,
         woken: ThreadId,
@@ -408,7 +407,8 @@ impl<C: Canvas> Timeline<C> {
         })
     }
 
-    /// A system call begins, or ends (`Some`: whether its begin is in the trace).
+    /// Draws the beginning or end of a system call. `ends` is `Some` for an end: whether its
+    /// beginning is in the trace.
     fn call(
         &mut self,
         call: CallId,
@@ -423,8 +423,8 @@ impl<C: Canvas> Timeline<C> {
         })
     }
 
-    /// Does something to the event's thread, with the event's fields but one. Whether there is a
-    /// thread.
+    /// Calls `act` with the event's thread and its fields except `without`. False if it has no
+    /// known thread.
     fn noted(
         &mut self,
         event: &EventRef<'_>,
@@ -499,7 +499,7 @@ impl<C: Canvas> Timeline<C> {
         Some(self.machine.meet_thread(tid, cpu))
     }
 
-    /// A point with the event's fields; without a name it has the event's.
+    /// Draws a point with the event's fields, named after the event unless `name` is given.
     fn point(
         &mut self,
         event: &EventRef<'_>,

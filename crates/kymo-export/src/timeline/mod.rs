@@ -1,6 +1,6 @@
-//! What happened as tracks with slices, points and counters on them, whatever draws them.
+//! Timelines: tracks with slices, points and counters, for any file format.
 //!
-//! | events | on the track | what |
+//! | events | track | drawn as |
 //! | --- | --- | --- |
 //! | `sched_switch` | `CPUs` / `CPU n` | a slice by the name of the thread that runs |
 //! | interrupts, soft interrupts | `Kernel` / `CPU n interrupts` | a slice by the name of the line; those inside it nest |
@@ -13,19 +13,18 @@
 //! | `span_begin`, `span_end` | the thread's `spans` | a slice |
 //! | `counter` | `Counters` / its name | a counter |
 //! | losses, damage | `Lost` / the stream | a slice over the time in which it happened |
-//! | everything else | the thread's `events`; of an interrupt, or where no thread is known, `Kernel` / `CPU n events` | a point |
+//! | everything else | the thread's `events`; in an interrupt, or if no thread is known, `Kernel` / `CPU n events` | a point |
 //!
-//! Two kinds of flow: from what woke a thread to where it is runnable, and from giving a lock back
-//! to the end of the wait for it.
+//! There are two kinds of flow: from a wake-up to the runnable slice, and from a lock's release to
+//! the end of a wait for it.
 //!
-//! - Slices of one track nest, and each has its end: where the trace tells none, because the thread
-//!   ends, events are lost or the trace ends, it ends there. An end without a beginning is left
-//!   out. Every flow has both ends.
-//! - Times are the trace's own. Two events of the same time stay so; they are written in their
-//!   order.
-//! - Where events were lost nothing is made up: all slices of that CPU end, and of each thread that
-//!   does not run on another one.
-//! - Memory is taken for threads that live, for CPUs, processes, locks and names, not for events.
+//! - Slices of one track nest, and each has an end: if the trace has none, it is where the thread
+//!   ends, events are lost or the trace ends. An end without a beginning is left out. Every flow
+//!   has both ends.
+//! - Times are the trace's own. Events of equal time keep their times and their order.
+//! - Nothing is guessed across a loss: all slices of its CPU end, and those of every thread that
+//!   does not run on another CPU.
+//! - Memory grows with threads, CPUs, processes, locks and names, not with events.
 
 mod cpu;
 mod lock;
@@ -40,17 +39,17 @@ use std::io;
 
 use crate::value::Note;
 
-/// A track; they are numbered one after another, from 1.
+/// A track's number; consecutive from 1.
 pub(crate) type TrackId = u64;
 
-/// What kind of track.
+/// The kind of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrackKind {
-    /// It only holds others.
+    /// It only contains other tracks.
     Group,
     /// For slices and points.
     Lane,
-    /// The same, one of those by this name that together are one.
+    /// A lane that viewers merge with its siblings of the same name.
     OneOfSeveral,
     Process {
         pid: u64,
@@ -62,18 +61,18 @@ pub(crate) enum TrackKind {
     Counter,
 }
 
-/// A track as it is told to what draws it.
+/// A track, as passed to a [`Canvas`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Track<'a> {
     pub(crate) id: TrackId,
     pub(crate) parent: Option<TrackId>,
     pub(crate) kind: TrackKind,
     pub(crate) name: &'a str,
-    /// Its place among those of the same group.
+    /// Its position in its group.
     pub(crate) rank: u64,
 }
 
-/// An arrow.
+/// An end of an arrow between slices or points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Flow {
     #[default]
@@ -82,14 +81,13 @@ pub(crate) enum Flow {
     Ends(u64),
 }
 
-/// What a slice, a point or a note is called.
+/// The name of a slice, a point or a note.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Name<'a> {
     pub(crate) category: &'static str,
     pub(crate) text: &'a str,
-    /// What draws keeps its form of the name by this number, which no other name has; of 0 it keeps
-    /// nothing. Numbers are for names that the trace's metadata or this program has: those of
-    /// threads and locks may be as many as there are events.
+    /// Unique number under which the canvas may cache the name; 0 for none. Only names from the
+    /// metadata or this program have one: threads' and locks' may be as many as events.
     pub(crate) number: usize,
 }
 
@@ -114,20 +112,20 @@ impl<'a> Name<'a> {
 const SCHEDULER: Name<'_> = Name::known(1, "sched", "scheduler");
 const TID: Name<'_> = Name::known(2, "", "tid");
 const IRQ: Name<'_> = Name::known(3, "", "irq");
-/// The first number that is free for the trace's names.
+/// First number for names from the metadata.
 const FREE: usize = 4;
 
 /// A named value that viewers show with a slice or a point.
 #[derive(Debug)]
 pub(crate) struct Noted<'a> {
     pub(crate) name: Name<'a>,
-    /// Its place among the notes of the same label, by name.
+    /// Its rank by name among the notes of its label.
     pub(crate) rank: usize,
     pub(crate) note: Note<'a>,
 }
 
 impl<'a> Noted<'a> {
-    /// The only note of its label.
+    /// The notes of a label that has only this one.
     fn only(name: Name<'a>, note: Note<'a>) -> [Noted<'a>; 1] {
         [Noted {
             name,
@@ -137,7 +135,7 @@ impl<'a> Noted<'a> {
     }
 }
 
-/// What a slice or a point says.
+/// The name, notes and flow of a slice or a point.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Label<'a> {
     pub(crate) name: Name<'a>,
@@ -145,14 +143,15 @@ pub(crate) struct Label<'a> {
     pub(crate) flow: Flow,
 }
 
-/// What draws. Times are nanoseconds and never step back, but on tracks of losses.
+/// Something that draws a timeline. Times are in nanoseconds and never decrease, except on tracks
+/// of losses.
 pub(crate) trait Canvas {
-    /// There is this track; or it has another name from here on.
+    /// Adds a track, or renames the one with its number.
     fn track(&mut self, track: &Track<'_>) -> io::Result<()>;
     fn begin(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
     fn end(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
     fn point(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()>;
-    /// Nothing more comes.
+    /// Ends the timeline.
     fn finish(&mut self) -> io::Result<()>;
 }

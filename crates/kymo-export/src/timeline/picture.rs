@@ -1,11 +1,11 @@
-//! What is drawn so far: numbers of tracks and flows, and the time.
+//! The state of the drawing: numbers of tracks and flows, and the time.
 
 use std::collections::HashMap;
 use std::io;
 
 use super::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 
-/// The groups, in their order.
+/// The groups of tracks, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Group {
     Cpus,
@@ -30,7 +30,7 @@ impl Group {
 #[derive(Debug)]
 pub(super) struct Picture<C> {
     pub(super) canvas: C,
-    /// Nanoseconds.
+    /// The current time in nanoseconds.
     pub(super) now: u64,
     tracks: u64,
     flows: u64,
@@ -71,7 +71,7 @@ impl<C: Canvas> Picture<C> {
         Ok(self.tracks)
     }
 
-    /// The group's track, which is made when it is needed.
+    /// The group's track, created on first use.
     pub(super) fn group(&mut self, group: Group) -> io::Result<TrackId> {
         if let Some(&track) = self.groups.get(&group) {
             return Ok(track);

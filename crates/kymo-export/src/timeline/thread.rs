@@ -11,7 +11,7 @@ use super::picture::{Group, Picture};
 use super::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 use crate::value::Note;
 
-/// Most things that are open at a time on one thread's tracks: more than any kernel nests.
+/// Most open slices on a thread's tracks: more than any kernel nests.
 const MAX_OPEN: usize = 1000;
 
 /// The tracks of processes, by number.
@@ -19,7 +19,7 @@ const MAX_OPEN: usize = 1000;
 pub(super) struct Processes(HashMap<u64, TrackId>);
 
 impl Processes {
-    /// The process has another name: its track, if it has one, too.
+    /// Renames the process's track, if it has one.
     pub(super) fn rename<C: Canvas>(
         &mut self,
         picture: &mut Picture<C>,
@@ -57,7 +57,7 @@ impl Processes {
     }
 }
 
-/// The thread's own track, and how it was told.
+/// The thread's own track, as passed to the canvas.
 #[derive(Clone, Copy, Debug)]
 struct Home {
     id: TrackId,
@@ -65,19 +65,20 @@ struct Home {
     kind: TrackKind,
 }
 
-/// What is open.
+/// A thread's tracks and open slices.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    /// Its process by an event's context, where nothing else tells it.
+    /// Its process by an event's context, if nothing else names it.
     pub(super) pid: Option<u64>,
     home: Option<Home>,
     state: Option<TrackId>,
-    /// Whether a slice of its state is open, and of a system call.
+    /// Whether a slice of its state is open.
     has_state: bool,
+    /// Whether a slice of a system call is open.
     in_call: bool,
     waits: Option<TrackId>,
     wait: Option<u64>,
-    /// Locks, and which of the tracks each is on.
+    /// Held locks, each with the index of its track in `holds`.
     held: Vec<(u64, usize)>,
     holds: Vec<TrackId>,
     spans: Option<TrackId>,
@@ -87,7 +88,7 @@ pub(super) struct Thread {
     prio: Option<i64>,
 }
 
-/// A track beside the thread's own, made when it is needed.
+/// A track beside the thread's own, created on first use.
 macro_rules! track {
     ($thread:ident, $here:ident, $field:ident, $kind:ident, $name:literal, $rank:literal) => {
         match $thread.$field {
@@ -104,7 +105,7 @@ macro_rules! track {
     };
 }
 
-/// What a thread's tracks are drawn with.
+/// The context for drawing a thread.
 pub(super) struct Here<'a, C> {
     pub(super) picture: &'a mut Picture<C>,
     pub(super) processes: &'a mut Processes,
@@ -148,7 +149,7 @@ pub(super) fn label(machine: &Machine, id: ThreadId) -> Cow<'_, str> {
     }
 }
 
-/// What its track is called. In a process the number is told beside the name.
+/// The title of its track. Viewers add the number to threads in a process.
 fn title(machine: &Machine, id: ThreadId, kind: TrackKind) -> Cow<'_, str> {
     let name = label(machine, id);
     match (kind, machine.thread(id)) {
@@ -160,14 +161,12 @@ fn title(machine: &Machine, id: ThreadId, kind: TrackKind) -> Cow<'_, str> {
 }
 
 impl Thread {
-    /// The thread's own track. Its place is decided when it is needed first: in its process, if
-    /// that is known by then.
+    /// The thread's own track, created on first use: in its process, if that is known by then.
     fn home<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<TrackId> {
         if let Some(home) = self.home {
             return Ok(home.id);
         }
-        // Process 0 is the kernel, and thread 0 idles: viewers take neither number for one of its
-        // own.
+        // Viewers give numbers 0 a meaning of their own; here they are the kernel and idle threads.
         let thread = here.machine.thread(here.id);
         let tid = here.tid();
         let (parent, kind) = match thread.and_then(|thread| thread.pid).or(self.pid) {
@@ -183,7 +182,7 @@ impl Thread {
         Ok(id)
     }
 
-    /// Its name is another one: so is its track's, if it has one.
+    /// Renames its track, if it has one.
     pub(super) fn rename<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<()> {
         let Some(Home { id, parent, kind }) = self.home else {
             return Ok(());
@@ -197,7 +196,7 @@ impl Thread {
         })
     }
 
-    /// Ends the slice of its state, and begins this one. A flow ends with the beginning.
+    /// Ends the slice of its state and begins one of the new state, at which `flow` ends.
     pub(super) fn now_does<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
@@ -229,7 +228,7 @@ impl Thread {
         call: CallId,
         notes: &[Noted<'_>],
     ) -> io::Result<()> {
-        // One that does not return has no exit.
+        // A call that does not return has no exit.
         self.end_call(here, &[])?;
         let track = self.home(here)?;
         self.in_call = true;
@@ -238,7 +237,7 @@ impl Thread {
             .begin(track, Name::new("syscall", &name), notes)
     }
 
-    /// Ends the call that is open, if there is one.
+    /// Ends the open call, if any.
     pub(super) fn end_call<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
@@ -264,7 +263,7 @@ impl Thread {
         here.picture.begin(track, Name::new("lock", &name), notes)
     }
 
-    /// Ends the wait for this lock, if there is one.
+    /// Ends the wait for this lock, if any.
     pub(super) fn end_wait_for<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
@@ -313,8 +312,7 @@ impl Thread {
         here.picture.begin(track, Name::new("lock", &name), notes)
     }
 
-    /// Ends the slice of a lock. Where the thread has none of it, a flow begins with a point
-    /// instead.
+    /// Ends the slice of a lock; if it has none, draws a point with the flow instead.
     pub(super) fn release<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
@@ -354,8 +352,7 @@ impl Thread {
         here.picture.begin(track, Name::new("span", name), &id)
     }
 
-    /// Ends the span, and those that were begun inside it and not ended. Does nothing if it is not
-    /// open.
+    /// Ends the span and those open inside it, if it is open.
     pub(super) fn end_span<C: Canvas>(
         &mut self,
         here: &mut Here<'_, C>,
@@ -398,7 +395,7 @@ impl Thread {
         here.picture.point(track, label)
     }
 
-    /// Ends everything that is open.
+    /// Ends all open slices.
     pub(super) fn close<C: Canvas>(&mut self, here: &mut Here<'_, C>) -> io::Result<()> {
         self.end_spans(here, 0)?;
         for (_, place) in std::mem::take(&mut self.held) {

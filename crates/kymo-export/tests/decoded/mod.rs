@@ -1,4 +1,4 @@
-//! Perfetto's packets, read by this test's own decoder. Every field must be one that it knows.
+//! A decoder of Perfetto's packets for tests, which panics at unknown fields.
 
 #![allow(
     dead_code,
@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-/// Leaves the file for `cargo xtask test export`, which holds it against the published schema.
+/// Keeps the file for `cargo xtask test export`, which checks it against the published schema.
 pub fn keep(file: &std::path::Path, name: &str) {
     if let Some(folder) = std::env::var_os("KYMO_EXPORTED") {
         std::fs::copy(
@@ -137,7 +137,7 @@ impl Packets {
         assert_eq!(told, 1);
     }
 
-    /// How often tables of names were begun.
+    /// Number of resets of the tables of names.
     pub fn resets(&self) -> usize {
         self.resets
     }
@@ -171,7 +171,7 @@ impl Packets {
         out
     }
 
-    /// Names, beginnings and ends, in the order of the ends.
+    /// Names, beginnings and ends of all slices, in the order of the ends.
     pub fn slices(&self) -> Vec<(String, u64, u64)> {
         let mut open: HashMap<u64, Vec<(String, u64)>> = HashMap::new();
         let mut slices = Vec::new();
@@ -300,12 +300,12 @@ fn event(at: u64, content: &[u8], tables: &HashMap<(u64, u64), String>) -> Packe
     }
 }
 
-/// What must hold of every file.
+/// Invariants of every file.
 pub struct Balance;
 
 impl Balance {
-    /// Tracks are told before they are used and within ones that are told; times of a track do not
-    /// step back; slices end, and not before they begin; flows begin once and end once, later.
+    /// Checks that tracks come before their events and children; times of a track never decrease;
+    /// slices end, and not before they begin; flows begin once and end once, later.
     pub fn check(packets: &Packets) {
         let mut tracks: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         let mut flows: BTreeMap<u64, (bool, u64)> = BTreeMap::new();

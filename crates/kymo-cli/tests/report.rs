@@ -564,6 +564,38 @@ fn no_duration_is_made_up_across_a_gap() {
     assert_eq!(whole["contradictions"]["counts"], json!({}));
 }
 
+/// Behind a damaged packet, the stream's next event ends the loss: what follows is known again.
+#[test]
+fn a_damaged_packet_hides_only_the_time_up_to_the_next_one() {
+    let mut made = Made::new("damaged-packet");
+    made.switch(0, 0, by(3, IDLE), (1, 1));
+    made.switch(1, 0, by(4, IDLE), (2, 1));
+    for packet in 1..=3 {
+        made.lose(0, 0, packet * 10 * MS);
+        made.switch(0, packet * 10 * MS, by(1, WAITS), (3, 0));
+        made.switch(0, (packet * 10 + 4) * MS, by(3, IDLE), (1, 1));
+    }
+    made.switch(1, 40 * MS, by(2, WAITS), (4, 0));
+    let stream = made.finish().join("events_0");
+    let whole = std::fs::read(&stream).unwrap();
+    let magic = whole[..4].to_vec();
+    let packets: Vec<usize> = (0..whole.len())
+        .filter(|&at| whole[at..].starts_with(&magic))
+        .collect();
+    // Damage of the packet at index 2 hides the time up to the one at index 3, which begins at
+    // 20 ms; the CPU of a stream is unknown before its first packet, which has no events.
+    for (index, unknown) in [(0, [0, 0]), (2, [20 * MS, 0])] {
+        let mut bytes = whole.clone();
+        bytes[packets[index]] ^= 1;
+        std::fs::write(&stream, &bytes).unwrap();
+        let output = kymo(&["--json"], stream.parent().unwrap());
+        assert_eq!(output.status.code(), Some(3));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = [0, 1].map(|cpu| report["cpus"][cpu]["unknown_ns"].as_u64().unwrap());
+        assert_eq!(found, unknown, "packet {index}");
+    }
+}
+
 /// A loss of another tracer is only known to end before the end of the packet that reports it.
 #[test]
 fn another_tracers_gap_ends_with_the_packet_that_tells_of_it() {

@@ -13,8 +13,18 @@ struct Open {
     loss: u64,
     cpu: Option<u64>,
     stream: Arc<str>,
-    /// `None`: the stream is damaged, and ends here.
-    end: Option<i64>,
+    end: End,
+}
+
+/// When a loss is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// After this time. In a Kymo trace, already at the stream's next event.
+    After(i64),
+    /// At the stream's next event: reading resumed behind damage.
+    NextEvent,
+    /// Never: the stream cannot be read further, or has no clock.
+    Never,
 }
 
 /// The losses that are open at the current time.
@@ -46,13 +56,7 @@ impl Gaps {
         self.open.is_empty().then_some(self.begun)
     }
 
-    pub(crate) fn begin(
-        &mut self,
-        loss: u64,
-        cpu: Option<u64>,
-        stream: &Arc<str>,
-        end: Option<i64>,
-    ) {
+    pub(crate) fn begin(&mut self, loss: u64, cpu: Option<u64>, stream: &Arc<str>, end: End) {
         self.begun += 1;
         self.open.push(Open {
             loss,
@@ -62,22 +66,29 @@ impl Gaps {
         });
     }
 
-    /// Ends the losses that are over by `time`. `event` is the current event if its tracer's losses
-    /// precede the packet that reports them. Kymo's do; other tracers' may lie anywhere before that
-    /// packet's end.
+    /// Ends the losses that are over when something comes at `time`: `event`, or another loss.
+    ///
+    /// `is_kymo`: the event is from a Kymo trace, whose losses lie before the packet that reports
+    /// them. Other tracers' losses are only known to lie before that packet's end.
     pub(crate) fn pass(
         &mut self,
         time: i64,
         event: Option<&EventRef<'_>>,
+        is_kymo: bool,
         changes: &mut Vec<Change>,
     ) {
         self.open.retain(|gap| {
-            let reporter = event.filter(|event| gap.end.is_some() && *event.stream() == gap.stream);
-            let goes_on = reporter.is_none() && gap.end.is_none_or(|end| time <= end);
+            let next = event.filter(|event| *event.stream() == gap.stream);
+            let (is_over, next) = match gap.end {
+                End::After(end) => (time > end, next.filter(|_| is_kymo)),
+                End::NextEvent => (false, next),
+                End::Never => (false, None),
+            };
+            let goes_on = !is_over && next.is_none();
             if !goes_on {
                 changes.push(Change::Regained {
                     loss: gap.loss,
-                    not_after: reporter.and_then(packet_begin),
+                    not_after: next.and_then(packet_begin),
                 });
             }
             goes_on

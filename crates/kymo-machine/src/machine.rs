@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use crate::call::{CallId, CallKey, Calls};
 use crate::change::{Change, Contradiction, Named};
 use crate::cpu::Cpu;
-use crate::gap::{self, Gaps};
+use crate::gap::{self, End, Gaps};
 use crate::irq::IrqLine;
 use crate::lock::{Attempt, Lock};
 use crate::thread::{Context, Doing, Thread, ThreadId};
@@ -444,8 +444,9 @@ impl Machine {
         };
         let is_lossy = !self.gaps.is_empty();
         if is_lossy {
-            let event = known.is_kymo.then_some(event);
-            self.gaps.pass(self.now, event, &mut self.changes);
+            let is_kymo = known.is_kymo;
+            self.gaps
+                .pass(self.now, Some(event), is_kymo, &mut self.changes);
         }
         let number = class.cpu(event);
         self.cpu = number;
@@ -503,13 +504,13 @@ impl Machine {
         let (begin, end) = (loss.begin_nanos.map(clamp), loss.end_nanos.map(clamp));
         self.cpu = loss.cpu;
         if let Some(begin) = begin {
-            self.gaps.pass(begin, None, &mut self.changes);
+            self.gaps.pass(begin, None, false, &mut self.changes);
             self.now = self.now.max(begin);
         }
         let number = self.losses;
         self.losses += 1;
         if gap::tells_what_happens(&loss.stream) {
-            // Without a clock its end is unknown.
+            let end = end.map_or(End::Never, End::After);
             self.lose(number, loss.cpu, &loss.stream, end);
         }
         Taken::Loss(number)
@@ -517,8 +518,12 @@ impl Machine {
 
     /// Treats an unreadable packet, or the unreadable rest of a stream, as lost.
     fn problem(&mut self, problem: &Problem) -> Taken {
-        if problem.consequence == Consequence::Clamped || !gap::tells_what_happens(&problem.stream)
-        {
+        let end = match problem.consequence {
+            Consequence::PacketLost { .. } => End::NextEvent,
+            Consequence::StreamEnds => End::Never,
+            Consequence::Clamped => return Taken::Other,
+        };
+        if !gap::tells_what_happens(&problem.stream) {
             return Taken::Other;
         }
         let mut streams = self.streams.iter().flatten();
@@ -526,7 +531,7 @@ impl Machine {
         let cpu = stream.and_then(|stream| stream.cpu).map(|(cpu, _)| cpu);
         let number = self.losses;
         self.losses += 1;
-        self.lose(number, cpu, &problem.stream, None);
+        self.lose(number, cpu, &problem.stream, end);
         Taken::Loss(number)
     }
 
@@ -534,7 +539,7 @@ impl Machine {
     /// until then, except after a loss.
     pub fn finish(&mut self, end: i64) {
         self.changes.clear();
-        self.gaps.pass(end, None, &mut self.changes);
+        self.gaps.pass(end, None, false, &mut self.changes);
         let losses = self.gaps.stamp();
         for place in 0..self.threads.len() {
             let id = ThreadId(place as u32);
@@ -546,7 +551,7 @@ impl Machine {
     }
 
     /// From here on the state of the CPU, or of all if `cpu` is `None`, is unknown.
-    fn lose(&mut self, loss: u64, cpu: Option<u64>, stream: &Arc<str>, end: Option<i64>) {
+    fn lose(&mut self, loss: u64, cpu: Option<u64>, stream: &Arc<str>, end: End) {
         self.gaps.begin(loss, cpu, stream, end);
         self.change(Change::Lost { loss });
         // By number, so that the changes' order does not depend on the table's.

@@ -11,7 +11,7 @@ use crate::dump::{deliver, escape_controls, fields_json, fields_text, flush};
 use crate::exit::{BadInput, Code};
 use crate::input;
 use crate::report::{pass, seconds};
-use crate::summary::thousands;
+use crate::summary::{count, thousands};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -195,9 +195,9 @@ fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> Strin
     if lost {
         let losses = &report.losses;
         lines.push(format!(
-            "{} events and {} packets were lost",
-            thousands(losses.events),
-            thousands(losses.packets)
+            "{} and {} were lost",
+            count(losses.events, "event", "events"),
+            count(losses.packets, "packet", "packets")
         ));
     }
     lines.iter_mut().for_each(escape_controls);

@@ -9,7 +9,7 @@ use crate::input;
 use crate::output::{create_directory, refuse_inside};
 use crate::progress::Progress;
 use crate::select::{self, Select, Verdict};
-use crate::summary::thousands;
+use crate::summary::count;
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -154,12 +154,8 @@ fn say(converted: &Converted, out: &Path, partial: bool) {
         message!("kymo: the selection matches no event of the trace.");
         return;
     }
-    let plural = if converted.events == 1 { "" } else { "s" };
-    let mut sentence = format!(
-        "{} has {} event{plural}",
-        out.display(),
-        thousands(converted.events)
-    );
+    let events = count(converted.events, "event", "events");
+    let mut sentence = format!("{} has {events}", out.display());
     let mended = [
         (
             converted.clamped,
@@ -177,14 +173,10 @@ fn say(converted: &Converted, out: &Path, partial: bool) {
             "counters stepped back and were continued",
         ),
     ];
-    let mended = mended.into_iter().filter(|(count, ..)| *count > 0);
-    for (index, (count, one, several)) in mended.enumerate() {
+    let mended = mended.into_iter().filter(|(number, ..)| *number > 0);
+    for (index, (number, one, several)) in mended.enumerate() {
         sentence.push_str(if index == 0 { "; repaired: " } else { ", " });
-        sentence.push_str(&format!(
-            "{} {}",
-            thousands(count),
-            if count == 1 { one } else { several }
-        ));
+        sentence.push_str(&count(number, one, several));
     }
     message!("kymo: {sentence}.");
 }

@@ -8,6 +8,7 @@ use crate::exit::Code;
 use crate::input;
 use crate::output::refuse_inside;
 use crate::progress::Progress;
+use crate::summary::count;
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -59,8 +60,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     progress.done();
     if outcome.timeless > 0 && matches!(arguments.to, To::Perfetto | To::Chrome) {
         message!(
-            "kymo: {} events have no time, and are not in the timeline.",
-            outcome.timeless
+            "kymo: {} not in the timeline.",
+            count(
+                outcome.timeless,
+                "event has no time and is",
+                "events have no time and are"
+            )
         );
     }
     match outcome.damage {

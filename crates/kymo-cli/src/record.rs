@@ -291,10 +291,10 @@ pub fn show(bar: &ProgressBar, progress: Progress) {
         return;
     }
     let events = progress.events.map(|(events, lost)| match lost {
-        0 => format!("{} events", summary::thousands(events)),
+        0 => summary::count(events, "event", "events"),
         lost => format!(
-            "{} events, {} lost",
-            summary::thousands(events),
+            "{}, {} lost",
+            summary::count(events, "event", "events"),
             summary::thousands(lost)
         ),
     });

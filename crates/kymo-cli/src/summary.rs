@@ -17,13 +17,18 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
+/// A count with its noun, or with a phrase that begins with it: `1 event`, `1,234 events`.
+pub fn count(number: u64, one: &str, several: &str) -> String {
+    let what = if number == 1 { one } else { several };
+    format!("{} {what}", thousands(number))
+}
+
 /// One line with the totals, and one for each channel with losses.
 pub fn sentences(summary: &Summary) -> String {
-    let cpus = cpus(summary);
     let mut text = format!(
-        "{} events from {cpus} CPU{}",
-        thousands(summary.events()),
-        if cpus == 1 { "" } else { "s" }
+        "{} from {}",
+        count(summary.events(), "event", "events"),
+        count(cpus(summary), "CPU", "CPUs")
     );
     match summary.lost() {
         0 => text.push_str(", none lost."),
@@ -37,7 +42,7 @@ pub fn sentences(summary: &Summary) -> String {
         let losses = channel.losses;
         text.push_str(&format!("\n  {}_{}:", channel.kind.label(), channel.cpu));
         let mut comma = "";
-        for (count, what) in [
+        for (number, what) in [
             (
                 losses.overwritten,
                 "overwritten by newer ones before they were read",
@@ -45,35 +50,35 @@ pub fn sentences(summary: &Summary) -> String {
             (losses.dropped, "dropped because the ring was full"),
             (losses.unreadable, "after a hole or damage in a packet"),
         ] {
-            if count > 0 {
-                text.push_str(&format!("{comma} {} {what}", thousands(count)));
+            if number > 0 {
+                text.push_str(&format!("{comma} {} {what}", thousands(number)));
                 comma = ",";
             }
         }
     }
-    let total = |count: fn(&Losses) -> u64| {
-        summary
-            .channels
-            .iter()
-            .map(|channel| count(&channel.losses))
-            .sum::<u64>()
+    let total = |part: fn(&Losses) -> u64| {
+        let channels = summary.channels.iter();
+        channels.map(|channel| part(&channel.losses)).sum::<u64>()
     };
-    for (count, what) in [
+    for (number, one, several) in [
         (
             total(|losses| losses.clamped),
+            "time stamp stepped back and was set to the previous one",
             "time stamps stepped back and were set to the previous one",
         ),
         (
             total(|losses| losses.too_large),
+            "of the dropped events was longer than a packet",
             "of the dropped events were longer than a packet",
         ),
         (
             total(|losses| losses.abandoned),
+            "packet was abandoned because its writer died",
             "packets were abandoned because their writer died",
         ),
     ] {
-        if count > 0 {
-            text.push_str(&format!("\n  {} {what}", thousands(count)));
+        if number > 0 {
+            text.push_str(&format!("\n  {}", count(number, one, several)));
         }
     }
     text
@@ -82,7 +87,7 @@ pub fn sentences(summary: &Summary) -> String {
 /// A size with its unit: bytes below 10,000, kB below 10 MB, otherwise MB.
 pub fn size(bytes: u64) -> String {
     match bytes {
-        0..10_000 => format!("{} bytes", thousands(bytes)),
+        0..10_000 => count(bytes, "byte", "bytes"),
         10_000..10_000_000 => format!("{} kB", thousands(bytes / 1000)),
         _ => format!("{} MB", thousands(bytes / 1_000_000)),
     }
@@ -90,56 +95,50 @@ pub fn size(bytes: u64) -> String {
 
 /// One line for a trace that the guest sent.
 pub fn received(received: &Received) -> String {
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
-    let packets = format!(
-        "{} packet{} ({})",
-        thousands(received.packets),
-        plural(received.packets),
-        size(received.bytes)
-    );
-    let cpus = format!(
-        "from {} CPU{}",
-        received.cpus,
-        plural(u64::from(received.cpus))
-    );
+    let packets = count(received.packets, "packet", "packets");
+    let size = size(received.bytes);
+    let cpus = count(u64::from(received.cpus), "CPU", "CPUs");
     let lost = match received.closed {
         Some(totals) => totals.discarded.saturating_add(totals.overwritten),
         None => received.discarded,
     };
-    let lost = if lost == 0 {
-        "no event".to_owned()
-    } else {
-        format!("{} event{}", thousands(lost), plural(lost))
+    let lost = match lost {
+        0 => "no event".to_owned(),
+        lost => count(lost, "event", "events"),
     };
-    format!("{packets} {cpus}; the kernel reports {lost} lost.")
+    format!("{packets} ({size}) from {cpus}; the kernel reports {lost} lost.")
 }
 
 /// Transmission faults, one sentence each.
 pub fn faults(received: &Received) -> Vec<String> {
     let faults = &received.faults;
     let mut lines = Vec::new();
-    for (count, what) in [
+    for (number, one, several) in [
         (
             faults.missing,
+            "frame was lost (its number is missing)",
             "frames were lost (their numbers are missing)",
         ),
         (
             faults.unexpected,
+            "frame was duplicated, late or malformed",
             "frames were duplicated, late or malformed",
         ),
         (
             received.broken,
+            "piece of a channel was not a whole packet and is left out",
             "pieces of channels were not whole packets and are left out",
         ),
     ] {
-        if count > 0 {
-            lines.push(format!("in transit, {} {what}.", thousands(count)));
+        if number > 0 {
+            lines.push(format!("in transit, {}.", count(number, one, several)));
         }
     }
     if faults.damaged > 0 {
-        let (bytes, places) = (thousands(faults.damaged_bytes), thousands(faults.damaged));
+        let bytes = count(faults.damaged_bytes, "byte", "bytes");
+        let places = count(faults.damaged, "place", "places");
         lines.push(format!(
-            "in transit, {bytes} bytes in {places} places were damaged and are left out."
+            "in transit, {bytes} in {places} were damaged and are left out."
         ));
     }
     if received.no_metadata {
@@ -150,7 +149,7 @@ pub fn faults(received: &Received) -> Vec<String> {
     lines
 }
 
-fn cpus(summary: &Summary) -> usize {
+fn cpus(summary: &Summary) -> u64 {
     let mut cpus: Vec<u32> = summary
         .channels
         .iter()
@@ -159,7 +158,7 @@ fn cpus(summary: &Summary) -> usize {
         .collect();
     cpus.sort_unstable();
     cpus.dedup();
-    cpus.len()
+    cpus.len() as u64
 }
 
 #[cfg(test)]
@@ -170,6 +169,13 @@ mod tests {
             [0, 999, 1000, 1_234_567].map(super::thousands),
             ["0", "999", "1,000", "1,234,567"]
         );
+    }
+
+    #[test]
+    fn one_is_singular() {
+        let counts = [0, 1, 1000].map(|number| super::count(number, "event", "events"));
+        assert_eq!(counts, ["0 events", "1 event", "1,000 events"]);
+        assert_eq!(super::size(1), "1 byte");
     }
 
     #[test]

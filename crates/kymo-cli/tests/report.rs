@@ -594,6 +594,18 @@ fn a_damaged_packet_hides_only_the_time_up_to_the_next_one() {
         let found = [0, 1].map(|cpu| report["cpus"][cpu]["unknown_ns"].as_u64().unwrap());
         assert_eq!(found, unknown, "packet {index}");
     }
+    let text = kymo(&[], stream.parent().unwrap()).stdout;
+    let text = String::from_utf8(text).unwrap();
+    let loss = "; 1 packet is missing, with more events:\n  1 packet on events_0, between 0.";
+    assert!(text.contains(loss), "{text}");
+    // The stream's end is cut off, which leaves no gap between two packets.
+    std::fs::write(&stream, &whole[..packets[1] + 20]).unwrap();
+    let text = kymo(&[], stream.parent().unwrap()).stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!(
+        text.starts_with("2 events in 40.00 ms, none lost except by the damage:\nDamaged: "),
+        "{text}"
+    );
 }
 
 /// A loss of another tracer is only known to end before the end of the packet that reports it.

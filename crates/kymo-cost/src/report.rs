@@ -59,9 +59,10 @@ pub fn text(counted: &[Counted<'_>]) -> String {
         let [instructions, loads, stores] = all.totals;
         let _ = writeln!(
             out,
-            "\n  {instructions} instructions, {loads} loads, {stores} stores, {} calls, on {} CPUs",
+            "\n  {instructions} instructions, {loads} loads, {stores} stores, {} calls, on {} CPU{}",
             all.calls,
-            cpus.len()
+            cpus.len(),
+            if cpus.len() == 1 { "" } else { "s" }
         );
         let unmarked = all.unmarked[0].values().sum::<u64>();
         if unmarked > 0 {
@@ -250,7 +251,7 @@ mod tests {
         );
         let text = text(&counted);
         assert!(
-            text.contains("46 instructions, 10 loads, 8 stores, 2 calls, on 1 CPUs"),
+            text.contains("46 instructions, 10 loads, 8 stores, 2 calls, on 1 CPU\n"),
             "{text}"
         );
         assert!(

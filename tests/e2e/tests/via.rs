@@ -296,7 +296,7 @@ fn a_guest_that_does_not_answer_is_told_of() {
 fn damage_on_the_way_is_counted_and_the_rest_is_read() {
     let (trace, text) = recorded("damage", "flip=20 drop=30", &["--via", "syscall"], 1);
     assert!(
-        text.contains("2 frames were lost") && text.contains("bytes in 1 places were damaged"),
+        text.contains("2 frames were lost") && text.contains("bytes in 1 place were damaged"),
         "{text}"
     );
     let (events, losses) = babeltrace::compare(&trace);
@@ -309,12 +309,12 @@ fn damage_on_the_way_is_counted_and_the_rest_is_read() {
     // The metadata is the first data.
     let (_, text) = recorded("no-metadata", "drop=1", &["--via", "syscall"], 1);
     assert!(
-        text.contains("1 frames were lost") && text.contains("no reader can open"),
+        text.contains("1 frame was lost") && text.contains("no reader can open"),
         "{text}"
     );
     // The session's opening is damaged: all data is there, and the fault is reported.
     let (trace, text) = recorded("no-opening", "flip=0", &["--via", "syscall"], 1);
-    assert!(text.contains("1 frames were lost"), "{text}");
+    assert!(text.contains("1 frame was lost"), "{text}");
     assert_eq!(self::events(&trace).1.len(), 2000);
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use kymo_analysis::{Durations, Report, Thread, ThreadRef};
 
 use crate::dump::{escape_controls, table};
-use crate::summary::thousands;
+use crate::summary::{count, thousands};
 
 /// Most losses that are printed; JSON has more.
 const LOSSES: usize = 10;
@@ -145,34 +145,28 @@ impl Text {
         let span = passed(report.begin_ns.unwrap_or(0), report.end_ns.unwrap_or(0));
         let _ = write!(
             self.out,
-            "{} events in {}",
-            thousands(report.events),
+            "{} in {}",
+            count(report.events, "event", "events"),
             duration(span)
         );
         let losses = &report.losses;
+        let more = |events| count(events, "more was lost", "more were lost");
+        let missing = |packets| count(packets, "packet is missing", "packets are missing");
         let _ = match (losses.events, losses.packets) {
-            (0, 0) => writeln!(self.out, ", none lost."),
-            (events, 0) => writeln!(self.out, "; {} more were lost:", thousands(events)),
-            (0, packets) => writeln!(
-                self.out,
-                "; {} packets are missing, with more events:",
-                thousands(packets)
-            ),
+            (0, 0) if report.damage.is_empty() => writeln!(self.out, ", none lost."),
+            (0, 0) => writeln!(self.out, ", none lost except by the damage:"),
+            (events, 0) => writeln!(self.out, "; {}:", more(events)),
+            (0, packets) => writeln!(self.out, "; {}, with more events:", missing(packets)),
             (events, packets) => {
-                writeln!(
-                    self.out,
-                    "; {} more were lost, and {} packets are missing:",
-                    thousands(events),
-                    thousands(packets)
-                )
+                writeln!(self.out, "; {}, and {}:", more(events), missing(packets))
             }
         };
         for loss in losses.intervals.iter().take(LOSSES) {
             let (begin, end) = (self.at(loss.begin_ns), self.at(loss.end_ns));
+            let one = loss.kind.trim_end_matches('s');
             let mut line = format!(
-                "  {} {} on {}, between {begin} and {end}",
-                thousands(loss.count),
-                loss.kind,
+                "  {} on {}, between {begin} and {end}",
+                count(loss.count, one, loss.kind),
                 loss.stream
             );
             if let Some((begin, end)) = loss.begin_ns.zip(loss.end_ns) {
@@ -184,7 +178,7 @@ impl Text {
         let more =
             losses.intervals.len().saturating_sub(LOSSES) as u64 + losses.intervals_not_listed;
         if more > 0 {
-            let _ = writeln!(self.out, "  and {} more times", thousands(more));
+            let _ = writeln!(self.out, "  and {}", count(more, "more time", "more times"));
         }
         if losses.events + losses.packets > 0 {
             let _ = writeln!(
@@ -198,11 +192,12 @@ impl Text {
             let _ = writeln!(self.out, "{line}");
         }
         if report.events_without_place > 0 {
-            let count = thousands(report.events_without_place);
-            let _ = writeln!(
-                self.out,
-                "{count} events have no time or no CPU and are in no table."
+            let placeless = count(
+                report.events_without_place,
+                "event has no time or no CPU and is",
+                "events have no time or no CPU and are",
             );
+            let _ = writeln!(self.out, "{placeless} in no table.");
         }
         for clock in &report.clocks {
             let mut line = format!(
@@ -211,23 +206,19 @@ impl Text {
                 thousands(clock.frequency_hz)
             );
             let _ = match clock.smallest_step_ticks {
-                Some(step) => {
-                    let ticks = if step == 1 { "tick" } else { "ticks" };
-                    write!(
-                        line,
-                        "Different times on one CPU are at least {} {ticks} apart, ",
-                        thousands(step)
-                    )
-                }
+                Some(step) => write!(
+                    line,
+                    "Different times on one CPU are at least {} apart, ",
+                    count(step, "tick", "ticks")
+                ),
                 None => write!(line, "No CPU has events at two different times, "),
             };
             let _ = match clock.equal_stamps {
                 0 => write!(line, "and no two events have the same time."),
-                1 => write!(line, "and 1 pair of events has the same time."),
                 pairs => write!(
                     line,
-                    "and {} pairs of events have the same time.",
-                    thousands(pairs)
+                    "and {} the same time.",
+                    count(pairs, "pair of events has", "pairs of events have")
                 ),
             };
             escape_controls(&mut line);
@@ -274,7 +265,7 @@ impl Text {
             let switches = thread
                 .switches
                 .iter()
-                .map(|(reason, count)| format!("{reason} {count}"));
+                .map(|(reason, count)| format!("{reason} {}", thousands(*count)));
             let cpu = thread.cpu.map_or_else(String::new, |cpu| format!("/{cpu}"));
             [
                 format!("{}{cpu}", thread.tid),
@@ -388,9 +379,9 @@ impl Text {
         };
         let [p50, p99, max] = spread(&wake.durations);
         let title = format!(
-            "Wake-up latency, until the thread that was woken ran: {} times, p50 {p50}, p99 {p99}, \
+            "Wake-up latency, until the thread that was woken ran: {}, p50 {p50}, p99 {p99}, \
              max {max}; the longest:",
-            thousands(wake.durations.count)
+            count(wake.durations.count, "time", "times")
         );
         let rows = wake.worst.iter().map(|worst| {
             let waker = if worst.by_interrupt {
@@ -528,7 +519,7 @@ impl Text {
             let causes = row
                 .causes
                 .iter()
-                .map(|(cause, count)| format!("{cause} {count}"));
+                .map(|(cause, count)| format!("{cause} {}", thousands(*count)));
             let causes = causes.collect::<Vec<_>>().join(", ");
             [
                 thread(row.thread.as_ref()),

@@ -8,7 +8,7 @@ use crate::exit::Usage;
 
 /// Opens the trace in `directory`, or all traces below it, related or not.
 pub fn any(directory: &Path) -> anyhow::Result<Trace> {
-    if directory.is_file() {
+    if directory.exists() && !directory.is_dir() {
         let sentence = format!(
             "{} is a file; give the trace directory",
             directory.display()

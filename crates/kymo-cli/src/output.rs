@@ -45,8 +45,8 @@ pub fn create_directory(path: &Path, how: &str) -> anyhow::Result<OutputDirector
             })?;
             Ok(OutputDirectory { made })
         }
-        Err(_) => Err(Usage(format!(
-            "{} cannot be used as a trace directory; {how}",
+        Err(error) => Err(Usage(format!(
+            "{} cannot be used as a trace directory: {error}; {how}",
             path.display()
         ))
         .into()),

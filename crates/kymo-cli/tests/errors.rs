@@ -12,10 +12,10 @@ use std::process::Command;
 use made::{MS, Made};
 
 /// Verbs that begin the advice.
-const VERBS: [&str; 22] = [
+const VERBS: [&str; 23] = [
     "give", "take", "see", "make", "get", "move", "use", "keep", "build", "install", "mend",
     "write", "free", "change", "leave", "add", "check", "choose", "correct", "drop", "start",
-    "try",
+    "try", "copy",
 ];
 
 /// Runs the command, expects the exit code, and returns the message, which must include advice.
@@ -84,6 +84,7 @@ fn what_is_no_trace() {
     let here = folder.path("");
     for verb in ["dump", "report", "check"] {
         refused(2, &[verb, &file]);
+        assert!(refused(2, &[verb, "/dev/null"]).contains("is a file"));
         refused(3, &[verb, &folder.path("nothing")]);
         assert!(refused(3, &[verb, &here]).contains("line 1"));
     }
@@ -105,7 +106,10 @@ fn traces_that_are_damaged() {
     };
     let last = bytes.len() - 4;
     for (bytes, says) in [
-        (bytes[..bytes.len() - 1].to_vec(), "use the part before it"),
+        (
+            bytes[..bytes.len() - 1].to_vec(),
+            "copy the trace again after its tracer has ended",
+        ),
         (changed(0, 0), "copy the trace again"),
         (changed(5, 99), "move the file"),
         (changed(20, 99), "give the metadata"),
@@ -246,6 +250,45 @@ fn refused_or_hinted(arguments: &[&str]) -> String {
         .unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     String::from_utf8(output.stderr).unwrap()
+}
+
+/// One file that cannot be opened does not prevent the others from being read.
+#[test]
+#[cfg(unix)]
+fn a_stream_that_cannot_be_opened() {
+    let mut made = Made::new("errors-link");
+    made.event(0, MS, kymo::vocabulary::SchedEnter {});
+    let trace = made.finish();
+    std::os::unix::fs::symlink("nowhere", trace.join("events_1")).unwrap();
+    for verb in ["dump", "report"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+            .args([verb, trace.to_str().unwrap()])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{verb} {text}");
+        assert!(text.contains("events_1: No such file"), "{text}");
+        assert!(!output.stdout.is_empty(), "{verb}");
+    }
+}
+
+/// Room on the disk does not help where a file is in the way.
+#[test]
+fn an_output_below_a_file() {
+    let folder = Folder::new("below");
+    let below = folder.file("file", b"") + "/out";
+    let mut made = Made::new("errors-below");
+    made.event(0, MS, kymo::vocabulary::SchedEnter {});
+    let trace = made.finish().to_str().unwrap();
+    for (code, arguments) in [
+        (4, ["export", trace, &below, "--to", "chrome"].as_slice()),
+        (4, &["export", trace, &below, "--to", "csv"]),
+        (2, &["convert", trace, &below]),
+    ] {
+        let text = refused(code, arguments);
+        assert!(text.contains("Not a directory"), "{text}");
+        assert!(!text.contains("make room"), "{text}");
+    }
 }
 
 /// A full disk.

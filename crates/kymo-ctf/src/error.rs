@@ -112,7 +112,7 @@ pub enum DecodeError {
         left: u64,
     },
     /// The file ends inside a packet.
-    #[error("the file ends inside this packet, {available} bytes after the packet's first")]
+    #[error("the file ends inside this packet, at byte {available} of it")]
     Truncated {
         /// Bytes of the packet that exist.
         available: u64,
@@ -226,9 +226,7 @@ impl DecodeError {
     fn advice(&self) -> &'static str {
         match self {
             DecodeError::Io(_) => "check that the file can be read to its end",
-            DecodeError::Truncated { .. } => {
-                "use the part before it, or copy the trace again after its tracer has ended"
-            }
+            DecodeError::Truncated { .. } => "copy the trace again after its tracer has ended",
             DecodeError::UuidMismatch | DecodeError::StreamChanged => {
                 "move the file out of the trace directory if it belongs to another trace"
             }
@@ -237,8 +235,10 @@ impl DecodeError {
             | DecodeError::NoSuchOption(_)
             | DecodeError::WideLength(_)
             | DecodeError::TooLarge { .. }
-            | DecodeError::AbsentField => "give the metadata that the tracer wrote for this trace",
-            _ => "use the part before it, or copy the trace again: it is damaged there",
+            | DecodeError::AbsentField => {
+                "give the metadata that the tracer wrote for this trace, or copy the trace again"
+            }
+            _ => "copy the trace again: it is damaged there",
         }
     }
 }

@@ -553,13 +553,11 @@ fn a_damaged_stream_ends_and_the_others_go_on() {
     assert_eq!(
         seen,
         [
-            "e, packet 0, byte 0: the file ends inside this packet, 1 bytes after the packet's \
-             first",
+            "e, packet 0, byte 0: the file ends inside this packet, at byte 1 of it",
             "a1",
             "b1",
             "a2",
-            "a, packet 0, byte 92: the file ends inside this packet, 92 bytes after the packet's \
-             first",
+            "a, packet 0, byte 92: the file ends inside this packet, at byte 92 of it",
             "b5",
             "b6",
         ]

@@ -35,8 +35,14 @@ impl Error {
 
     /// A remedy, as a clause that begins with a verb; `None` if the message implies it.
     pub fn advice(&self) -> Option<&'static str> {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         Some(match self {
-            Error::Write { .. } => "make room there, or give another writable place",
+            Error::Write { source, .. } => match source.kind() {
+                StorageFull | QuotaExceeded | FileTooLarge => {
+                    "make room there, or give another place"
+                }
+                _ => "give another, writable place",
+            },
             Error::Occupied(_) => "give a directory that is new or empty",
             Error::NotBuilt => {
                 "install it with: cargo install --path crates/kymo-cli --features parquet"

@@ -266,11 +266,9 @@ fn open_part(root: &Path, directory: &Path) -> Result<Part, Error> {
         if name.starts_with(b".") || name == b"metadata" {
             continue;
         }
-        let file = fs::metadata(&path).map_err(|source| Error::Io {
-            path: path.clone(),
-            source,
-        })?;
-        if file.is_file() {
+        // A file that cannot be opened, such as a link to nothing, fails when the streams are
+        // opened: the others can still be read.
+        if fs::metadata(&path).map_or(true, |file| file.is_file()) {
             paths.push(path);
         }
     }

@@ -146,7 +146,8 @@ impl WriteError {
     /// Advice for the user, as a clause that begins with a verb; `None` if the message includes it.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
-            WriteError::Io { .. } => "make room there, or give another writable directory",
+            WriteError::Io { .. } if self.is_full() => "make room there, or give another directory",
+            WriteError::Io { .. } => "give another, writable directory",
             WriteError::Metadata(_) => "read it with kymo dump, or write CTF 2 with --ctf2",
             WriteError::Wide { .. } => {
                 "write CTF 2 with --ctf2, or leave these events out with --event"

@@ -12,6 +12,7 @@ use kymo_ctf::{
     Mapping, Member, Scope, StreamClass, StructClass, TextEncoding, VarIntClass, Visitor, WideInt,
     WideKind,
 };
+use kymo_text::{decimal, decimal_after, json_string, signed};
 
 /// Takes the cells of a row, one call each.
 pub(crate) trait Cells {
@@ -185,14 +186,9 @@ fn enumeration(mappings: &[Mapping], value: i128) -> Cow<'_, str> {
 
 /// The labels that hold a value, in declared order, each once.
 fn labels(mappings: &[Mapping], holds: impl Fn(&Mapping) -> bool) -> Option<Cow<'_, str>> {
-    let mut held = mappings.iter().filter(|mapping| holds(mapping));
-    let first = &*held.next()?.label;
-    let mut others: Vec<&str> = Vec::new();
-    for mapping in held {
-        if *mapping.label != *first && !others.contains(&&*mapping.label) {
-            others.push(&mapping.label);
-        }
-    }
+    let mut held = Mapping::labels_of(mappings, holds).map(|label| &**label);
+    let first = held.next()?;
+    let others: Vec<&str> = held.collect();
     Some(match others[..] {
         [] => first.into(),
         _ => [first, &others.join("|")].join("|").into(),
@@ -230,7 +226,7 @@ impl<'a, C: Cells> Visitor<'a> for CellWriter<'_, C> {
         if self.json.last() != Some(&b'{') {
             self.json.push(b',');
         }
-        json_text(self.json, &member.name);
+        json_string(self.json, &member.name);
         self.json.push(b':');
         true
     }
@@ -248,7 +244,7 @@ impl<'a, C: Cells> Visitor<'a> for CellWriter<'_, C> {
 
     fn variant(&mut self, option: &'a Member) {
         self.json.push(b'{');
-        json_text(self.json, &option.name);
+        json_string(self.json, &option.name);
         self.json.push(b':');
         self.depth += 1;
     }
@@ -273,15 +269,31 @@ impl<'a, C: Cells> Visitor<'a> for CellWriter<'_, C> {
                 flags => self.text(&join(&flags)),
             },
             FieldClass::Enum(class) => {
-                let value = match integer.signed {
-                    true => sign_extended(bits, integer.size).into(),
-                    false => bits.into(),
-                };
-                self.text(&enumeration(&class.mappings, value));
+                self.text(&enumeration(&class.mappings, integer.value(bits)));
             }
-            _ if integer.signed => self.signed(sign_extended(bits, integer.size)),
+            _ if integer.signed => self.signed(integer.sign_extend(bits)),
             _ => self.unsigned(bits),
         }
+    }
+
+    #[inline]
+    fn integers(
+        &mut self,
+        class: &'a FieldClass,
+        integer: &'a IntegerClass,
+        mut values: impl Iterator<Item = u64>,
+    ) {
+        if let Some(first) = values.next() {
+            self.integer(class, integer, first);
+        }
+        let is_plain = matches!(class, FieldClass::Integer(_)) && !integer.signed;
+        values.for_each(|bits| match is_plain {
+            true => decimal_after(self.json, *b",", bits),
+            false => {
+                self.json.push(b',');
+                self.integer(class, integer, bits);
+            }
+        });
     }
 
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
@@ -361,7 +373,7 @@ impl<C: Cells> CellWriter<'_, C> {
     fn unsigned(&mut self, value: u64) {
         match self.depth {
             1 => self.to.unsigned(value),
-            _ => integer(self.json, value),
+            _ => decimal(self.json, value),
         }
     }
 
@@ -369,7 +381,7 @@ impl<C: Cells> CellWriter<'_, C> {
     fn signed(&mut self, value: i64) {
         match self.depth {
             1 => self.to.signed(value),
-            _ => integer(self.json, value),
+            _ => signed(self.json, value),
         }
     }
 
@@ -385,7 +397,7 @@ impl<C: Cells> CellWriter<'_, C> {
     fn text(&mut self, text: &str) {
         match self.depth {
             1 => self.to.text(text),
-            _ => json_text(self.json, text),
+            _ => json_string(self.json, text),
         }
     }
 }
@@ -393,36 +405,6 @@ impl<C: Cells> CellWriter<'_, C> {
 fn join(flags: &[&Arc<str>]) -> String {
     let flags: Vec<&str> = flags.iter().map(|flag| &***flag).collect();
     flags.join("|")
-}
-
-#[inline]
-fn sign_extended(bits: u64, size: u8) -> i64 {
-    let unused = 64 - u32::from(size.clamp(1, 64));
-    (bits << unused).cast_signed() >> unused
-}
-
-/// A decimal number.
-#[inline]
-pub(crate) fn integer(to: &mut Vec<u8>, value: impl itoa::Integer) {
-    to.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-}
-
-/// Text as JSON has it, in quotes.
-#[inline]
-pub(crate) fn json_text(to: &mut Vec<u8>, text: &str) {
-    let is_plain = |byte: &u8| *byte >= b' ' && !matches!(*byte, b'"' | b'\\');
-    if text
-        .as_bytes()
-        .iter()
-        .fold(true, |plain, byte| plain & is_plain(byte))
-    {
-        to.push(b'"');
-        to.extend_from_slice(text.as_bytes());
-        to.push(b'"');
-    } else {
-        // Writing to memory cannot fail.
-        let _ = serde_json::to_writer(&mut *to, text);
-    }
 }
 
 /// Writes a number with `write!` where speed does not matter.

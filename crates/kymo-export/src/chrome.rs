@@ -9,7 +9,9 @@ use std::io::{self, Write};
 
 use serde_json::{Value as Json, json};
 
-use crate::cells::{display, integer, json_text};
+use kymo_text::{decimal, json_string, signed};
+
+use crate::cells::display;
 use crate::timeline::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 use crate::value::Note;
 
@@ -83,7 +85,7 @@ impl<W: Write> Chrome<W> {
         self.text.extend_from_slice(&head);
         // A float would round: the number is written as it is.
         let (micros, nanos) = (at / 1000, (at % 1000) as u16);
-        integer(&mut self.text, micros);
+        decimal(&mut self.text, micros);
         let digit = |number: u16| b'0' + (number % 10) as u8;
         let thousandths = [b'.', digit(nanos / 100), digit(nanos / 10), digit(nanos)];
         self.text.extend_from_slice(&thousandths);
@@ -156,7 +158,7 @@ impl<W: Write> Chrome<W> {
         self.open(phase, at, track);
         self.text.extend_from_slice(binding);
         self.text.extend_from_slice(b",\"cat\":\"flow\",\"id\":");
-        integer(&mut self.text, id);
+        decimal(&mut self.text, id);
         self.text.extend_from_slice(b",\"name\":\"flow\"");
         self.close()
     }
@@ -179,11 +181,11 @@ fn arguments(text: &mut Vec<u8>, names: &mut Vec<Box<[u8]>>, notes: &[Noted<'_>]
         write_name(text, names, &next.name);
         text.push(b':');
         match &next.note {
-            Note::Unsigned(value) => integer(text, *value),
+            Note::Unsigned(value) => decimal(text, *value),
             Note::Address(value) => address(text, *value),
-            Note::Signed(value) => integer(text, *value),
+            Note::Signed(value) => signed(text, *value),
             Note::Float(value) => display(text, Json::from(*value)),
-            Note::Text(value) => json_text(text, value),
+            Note::Text(value) => json_string(text, value),
         }
     }
 }
@@ -210,7 +212,7 @@ fn write_name(text: &mut Vec<u8>, names: &mut Vec<Box<[u8]>>, name: &Name<'_>) {
         Some(known) if !known.is_empty() => text.extend_from_slice(known),
         _ => {
             let begin = text.len();
-            json_text(text, name.text);
+            json_string(text, name.text);
             if name.number > 0 {
                 names.resize(names.len().max(name.number + 1), Box::default());
                 if let (Some(known), Some(written)) =
@@ -291,11 +293,11 @@ impl<W: Write> Canvas for Chrome<W> {
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()> {
         self.open(b'C', at, track);
         self.text.extend_from_slice(b",\"args\":{\"value\":");
-        integer(&mut self.text, value);
+        signed(&mut self.text, value);
         self.text.extend_from_slice(b"},\"name\":");
         let place = usize::try_from(track).ok();
         let place = place.and_then(|place| self.places.get(place)?.as_ref());
-        json_text(&mut self.text, place.map_or("", |place| &place.name));
+        json_string(&mut self.text, place.map_or("", |place| &place.name));
         self.close()
     }
 

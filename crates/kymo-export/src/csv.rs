@@ -5,8 +5,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use kymo_ctf::EventRef;
+use kymo_text::{decimal, signed};
 
-use crate::cells::{Cells, Row, display, integer};
+use crate::cells::{Cells, Row, display};
 use crate::column::Column;
 use crate::folder;
 
@@ -37,13 +38,13 @@ impl Cells for Line<'_> {
     #[inline]
     fn unsigned(&mut self, value: u64) {
         self.comma();
-        integer(self.to, value);
+        decimal(self.to, value);
     }
 
     #[inline]
     fn signed(&mut self, value: i64) {
         self.comma();
-        integer(self.to, value);
+        signed(self.to, value);
     }
 
     fn float(&mut self, value: f64) {

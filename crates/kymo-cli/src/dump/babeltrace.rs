@@ -13,9 +13,9 @@ use kymo_ctf::{
     Mapping, Member, Metadata, Problem, Role, Scope, StructClass, TextEncoding, Ticks, TraceMap,
     VarIntClass, Visitor, WideInt, WideKind,
 };
+use kymo_text::{decimal, element, hexadecimal_digits, nine_digits};
 
-use super::number::{self, decimal, element, hexadecimal_digits, nine_digits};
-use super::plan::{FieldWriter, Form, labels, sign_extended, value};
+use super::plan::{FieldWriter, Form};
 use super::text::{consequence, lost};
 use super::wall::{Wall, Zone};
 use super::{Page, escape_controls};
@@ -316,15 +316,15 @@ impl<'a> Visitor<'a> for Fields<'_> {
     #[inline]
     fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64) {
         match class {
-            FieldClass::Integer(_) => self.number(bits, integer.size, integer.signed, integer.base),
+            FieldClass::Integer(_) => self.integer_number(integer, bits),
             FieldClass::Bool(_) => {
                 self.line
                     .extend_from_slice(if bits != 0 { b"true" } else { b"false" })
             }
             FieldClass::Enum(class) => {
-                let value = value(integer, bits);
+                let value = integer.value(bits);
                 self.labels(&class.mappings, |mapping| mapping.holds(value));
-                self.number(bits, integer.size, integer.signed, integer.base);
+                self.integer_number(integer, bits);
                 self.line.extend_from_slice(b" )");
             }
             FieldClass::BitMap(class) => {
@@ -385,7 +385,7 @@ impl<'a> Visitor<'a> for Fields<'_> {
 
     #[inline]
     fn float(&mut self, _: &'a FloatClass, value: f64) {
-        number::general(self.line, value);
+        kymo_text::general(self.line, value);
     }
 
     #[inline]
@@ -411,22 +411,27 @@ impl<'a> Visitor<'a> for Fields<'_> {
 
 impl Fields<'_> {
     #[inline]
+    fn integer_number(&mut self, class: &IntegerClass, bits: u64) {
+        let bits = match class.signed {
+            true => class.sign_extend(bits).cast_unsigned(),
+            false => bits,
+        };
+        self.number(bits, class.size, class.signed, class.base);
+    }
+
+    /// `bits` are extended to 64 by the sign, if there is one.
+    #[inline]
     fn number(&mut self, bits: u64, size: u8, signed: bool, base: Base) {
         match base {
-            Base::Decimal if signed => number::signed(self.line, sign_extended(bits, size)),
+            Base::Decimal if signed => kymo_text::signed(self.line, bits.cast_signed()),
             Base::Decimal => decimal(self.line, bits),
-            base => self.based(bits, size, signed, base),
+            base => self.based(bits, size, base),
         }
     }
 
     /// Signed numbers have as many digits of ones as their size needs.
-    fn based(&mut self, bits: u64, size: u8, signed: bool, base: Base) {
-        let extended = if signed {
-            sign_extended(bits, size).cast_unsigned()
-        } else {
-            bits
-        };
-        let low = |bits: u32| extended & 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
+    fn based(&mut self, bits: u64, size: u8, base: Base) {
+        let low = |count: u32| bits & 1_u64.checked_shl(count).map_or(u64::MAX, |bit| bit - 1);
         let size = u32::from(size);
         let _ = match base {
             Base::Hexadecimal => {
@@ -435,7 +440,7 @@ impl Fields<'_> {
                 return;
             }
             Base::Octal => write!(self.line, "0{:o}", low(size.next_multiple_of(3))),
-            _ => write!(self.line, "0b{bits:0width$b}", width = size as usize),
+            _ => write!(self.line, "0b{:0width$b}", low(size), width = size as usize),
         };
     }
 
@@ -461,7 +466,7 @@ impl Fields<'_> {
     fn labels(&mut self, mappings: &[Mapping], holds: impl Fn(&Mapping) -> bool) {
         self.line.extend_from_slice(b"( ");
         let mut any = false;
-        for label in labels(mappings, holds) {
+        for label in Mapping::labels_of(mappings, holds) {
             if any {
                 self.line.extend_from_slice(b", ");
             }

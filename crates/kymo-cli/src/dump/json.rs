@@ -2,16 +2,17 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use kymo_ctf::{
     ArrayClass, ClockClass, Compound, EventRef, FieldClass, FloatClass, IntegerClass, Loss,
-    LossKind, Member, Problem, Scope, StructClass, TextEncoding, VarIntClass, Visitor, WideInt,
-    WideKind,
+    LossKind, Mapping, Member, Problem, Scope, StructClass, TextEncoding, VarIntClass, Visitor,
+    WideInt, WideKind,
 };
+use kymo_text::{decimal, decimal_after, decimal_wide, json_string, nine_digits, signed};
 
 use super::Page;
-use super::number::{self, decimal, nine_digits, signed};
-use super::plan::{FieldWriter, Form, labels, sign_extended, value};
+use super::plan::{FieldWriter, Form};
 use super::time::Scale;
 
 /// Prints objects.
@@ -34,7 +35,7 @@ impl Form for Json {
         shared.extend_from_slice(br#","cpu":"#);
         optional(shared, event.cpu());
         shared.extend_from_slice(br#","stream":"#);
-        text(shared, event.stream());
+        json_string(shared, event.stream());
         shared.extend_from_slice(br#","name":"#);
     }
 
@@ -58,7 +59,7 @@ impl Form for Json {
 
     fn head(&self, event: &EventRef<'_>, shared: &[u8], line: &mut Vec<u8>) {
         line.extend_from_slice(shared);
-        text(line, event.name());
+        json_string(line, event.name());
     }
 
     #[inline]
@@ -82,7 +83,7 @@ impl Form for Json {
             r#"{{"type":"loss","kind":"{kind}","count":{},"stream":"#,
             loss.count
         );
-        text(line, &loss.stream);
+        json_string(line, &loss.stream);
         line.extend_from_slice(br#","cpu":"#);
         optional(line, loss.cpu);
         for (name, nanos, cycles) in [
@@ -108,7 +109,7 @@ impl Form for Json {
 
 fn message(line: &mut Vec<u8>, kind: &str, message: &str) {
     let _ = write!(line, r#"{{"type":"{kind}","message":"#);
-    text(line, message);
+    json_string(line, message);
     line.extend_from_slice(b"}\n");
 }
 
@@ -117,22 +118,6 @@ fn optional(line: &mut Vec<u8>, number: Option<impl Display>) {
         Some(number) => write!(line, "{number}"),
         None => write!(line, "null"),
     };
-}
-
-#[inline]
-fn text(line: &mut Vec<u8>, text: &str) {
-    let is_plain = |byte: &u8| *byte >= b' ' && !matches!(*byte, b'"' | b'\\');
-    if text
-        .as_bytes()
-        .iter()
-        .fold(true, |plain, byte| plain & is_plain(byte))
-    {
-        line.push(b'"');
-        line.extend_from_slice(text.as_bytes());
-        line.push(b'"');
-    } else {
-        let _ = serde_json::to_writer(line, text);
-    }
 }
 
 /// Writes fields: an object for each part of the record.
@@ -189,7 +174,7 @@ impl<'a> Visitor<'a> for Fields<'_> {
         if self.line.last() != Some(&b'{') {
             self.line.push(b',');
         }
-        text(self.line, &member.name);
+        json_string(self.line, &member.name);
         self.line.push(b':');
         true
     }
@@ -208,7 +193,7 @@ impl<'a> Visitor<'a> for Fields<'_> {
 
     fn variant(&mut self, option: &'a Member) {
         self.line.push(b'{');
-        text(self.line, &option.name);
+        json_string(self.line, &option.name);
         self.line.push(b':');
     }
 
@@ -226,20 +211,37 @@ impl<'a> Visitor<'a> for Fields<'_> {
         match class {
             FieldClass::Bool(_) => self.boolean(bits != 0),
             FieldClass::BitMap(class) => {
-                let active = class.active(bits);
-                let labels = active.iter().map(|label| &***label);
-                self.labelled(labels, |line| decimal(line, bits));
+                self.labelled(class.active(bits), |line| decimal(line, bits));
             }
             FieldClass::Enum(class) => {
-                let value = value(integer, bits);
-                let labels = labels(&class.mappings, |mapping| mapping.holds(value));
-                self.labelled(labels, |line| number::decimal_wide(line, value));
+                let value = integer.value(bits);
+                self.labelled(class.labels(value), |line| decimal_wide(line, value));
             }
             FieldClass::Integer(_) if integer.signed => {
-                signed(self.line, sign_extended(bits, integer.size));
+                signed(self.line, integer.sign_extend(bits));
             }
             _ => decimal(self.line, bits),
         }
+    }
+
+    #[inline]
+    fn integers(
+        &mut self,
+        class: &'a FieldClass,
+        integer: &'a IntegerClass,
+        mut values: impl Iterator<Item = u64>,
+    ) {
+        if let Some(first) = values.next() {
+            self.integer(class, integer, first);
+        }
+        let is_plain = matches!(class, FieldClass::Integer(_)) && !integer.signed;
+        values.for_each(|bits| match is_plain {
+            true => decimal_after(self.line, *b",", bits),
+            false => {
+                self.line.push(b',');
+                self.integer(class, integer, bits);
+            }
+        });
     }
 
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
@@ -250,10 +252,10 @@ impl<'a> Visitor<'a> for Fields<'_> {
         };
         match &class.mappings {
             Some(mappings) => {
-                let labels = labels(mappings, |mapping| mapping.holds(value));
-                self.labelled(labels, |line| number::decimal_wide(line, value));
+                let labels = Mapping::labels_of(mappings, |mapping| mapping.holds(value));
+                self.labelled(labels, |line| decimal_wide(line, value));
             }
-            None => number::decimal_wide(self.line, value),
+            None => decimal_wide(self.line, value),
         }
     }
 
@@ -278,11 +280,11 @@ impl<'a> Visitor<'a> for Fields<'_> {
             false => format!("\"{value}\""),
         };
         if let Some(WideKind::BitMap(_)) = kind {
-            let active = class.active(&value);
-            let labels = active.iter().map(|label| &***label);
-            self.labelled(labels, |line| line.extend_from_slice(number.as_bytes()));
+            self.labelled(class.active(&value), |line| {
+                line.extend_from_slice(number.as_bytes())
+            });
         } else if let Some(mappings) = class.mappings() {
-            let labels = labels(mappings, |mapping| mapping.range.holds_wide(&value));
+            let labels = Mapping::labels_of(mappings, |mapping| mapping.range.holds_wide(&value));
             self.labelled(labels, |line| line.extend_from_slice(number.as_bytes()));
         } else {
             self.line.extend_from_slice(number.as_bytes());
@@ -296,7 +298,7 @@ impl<'a> Visitor<'a> for Fields<'_> {
 
     #[inline]
     fn text(&mut self, bytes: &'a [u8], encoding: TextEncoding) {
-        text(self.line, &encoding.decode(bytes));
+        json_string(self.line, &encoding.decode(bytes));
     }
 
     fn blob(&mut self, bytes: &'a [u8]) {
@@ -316,17 +318,17 @@ impl Fields<'_> {
     /// A number and what its values or bits are called.
     fn labelled<'m>(
         &mut self,
-        labels: impl Iterator<Item = &'m str>,
+        labels: impl IntoIterator<Item = &'m Arc<str>>,
         write_number: impl FnOnce(&mut Vec<u8>),
     ) {
         self.line.extend_from_slice(br#"{"value":"#);
         write_number(self.line);
         self.line.extend_from_slice(br#","labels":["#);
-        for (index, label) in labels.enumerate() {
+        for (index, label) in labels.into_iter().enumerate() {
             if index > 0 {
                 self.line.push(b',');
             }
-            text(self.line, label);
+            json_string(self.line, label);
         }
         self.line.extend_from_slice(b"]}");
     }

@@ -3,7 +3,6 @@
 mod babeltrace;
 mod count;
 mod json;
-mod number;
 mod owned;
 mod plan;
 mod text;
@@ -211,9 +210,7 @@ pub fn escape_controls(line: &mut String) {
 /// Whether a terminal would take anything in it for a command: control characters, also those of
 /// two bytes in UTF-8.
 fn has_controls(text: &[u8]) -> bool {
-    text.iter()
-        .any(|&byte| byte < 0x20 || byte == 0x7f || byte == 0xc2)
-        && String::from_utf8_lossy(text).contains(char::is_control)
+    !kymo_text::is_plain(text) && String::from_utf8_lossy(text).contains(char::is_control)
 }
 
 fn cpu_name(cpu: Option<u64>) -> String {

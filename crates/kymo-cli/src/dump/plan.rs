@@ -11,12 +11,12 @@
 use std::sync::Arc;
 
 use kymo_ctf::{
-    Base, ClockClass, Compound, EventClass, EventRef, FieldAccess, FieldClass, IntegerClass, Loss,
-    Mapping, Metadata, Problem, Scope, StreamClass, StructClass, TraceMap, Visitor,
+    Base, ClockClass, Compound, EventClass, EventRef, FieldAccess, FieldClass, Loss, Metadata,
+    Problem, Scope, StreamClass, StructClass, TraceMap, Visitor,
 };
+use kymo_text::{decimal, signed};
 
 use super::Page;
-use super::number::{decimal, signed};
 
 /// Writes the fields of a record.
 pub trait FieldWriter<'a>: Visitor<'a> {
@@ -391,38 +391,4 @@ impl Piece {
             line.extend_from_slice(&self.rest);
         }
     }
-}
-
-/// The labels that hold a value, in declared order, each once.
-pub fn labels(
-    mappings: &[Mapping],
-    holds: impl Fn(&Mapping) -> bool,
-) -> impl Iterator<Item = &str> {
-    mappings
-        .iter()
-        .enumerate()
-        .filter_map(move |(index, mapping)| {
-            let before = mappings.iter().take(index);
-            (holds(mapping)
-                && !before
-                    .filter(|before| before.label == mapping.label)
-                    .any(&holds))
-            .then_some(&*mapping.label)
-        })
-}
-
-/// The value of an integer's bits.
-#[inline]
-pub fn value(integer: &IntegerClass, bits: u64) -> i128 {
-    if integer.signed {
-        sign_extended(bits, integer.size).into()
-    } else {
-        bits.into()
-    }
-}
-
-#[inline]
-pub fn sign_extended(bits: u64, size: u8) -> i64 {
-    let unused = 64 - u32::from(size.clamp(1, 64));
-    (bits << unused).cast_signed() >> unused
 }

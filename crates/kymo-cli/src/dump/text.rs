@@ -3,15 +3,18 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use kymo_ctf::{
     ArrayClass, Base, ClockClass, Compound, EventRef, FieldClass, FloatClass, IntegerClass, Loss,
-    LossKind, Member, Problem, Scope, StructClass, TextEncoding, TraceMap, VarIntClass, Visitor,
-    WideInt, WideKind,
+    LossKind, Mapping, Member, Problem, Scope, StructClass, TextEncoding, TraceMap, VarIntClass,
+    Visitor, WideInt, WideKind,
+};
+use kymo_text::{
+    decimal, decimal_after, decimal_wide, float, hexadecimal, is_plain, nine_digits, signed,
 };
 
-use super::number::{decimal, decimal_wide, float, hexadecimal, nine_digits, signed};
-use super::plan::{FieldWriter, Form, labels, sign_extended, value};
+use super::plan::{FieldWriter, Form};
 use super::time::Scale;
 use super::{Page, cpu_name, escape_controls, has_controls};
 
@@ -323,14 +326,13 @@ impl<'a> Visitor<'a> for Fields<'_> {
                 None
             }
             FieldClass::BitMap(class) => {
-                let active = class.active(bits);
-                let is_known = self.labels(active.iter().map(|label| &***label));
+                let is_known = self.labels(class.active(bits));
                 self.number(is_known, |line| hexadecimal(line, bits));
                 None
             }
             FieldClass::Enum(class) => {
-                let value = value(integer, bits);
-                let is_known = self.labels(labels(&class.mappings, |of| of.holds(value)));
+                let value = integer.value(bits);
+                let is_known = self.labels(class.labels(value));
                 self.number(is_known, |line| decimal_wide(line, value));
                 u64::try_from(value).ok()
             }
@@ -339,12 +341,34 @@ impl<'a> Visitor<'a> for Fields<'_> {
                 Some(bits)
             }
             _ => {
-                let value = sign_extended(bits, integer.size);
+                let value = integer.sign_extend(bits);
                 signed(self.line, value);
                 u64::try_from(value).ok()
             }
         };
         self.note_length(number);
+    }
+
+    #[inline]
+    fn integers(
+        &mut self,
+        class: &'a FieldClass,
+        integer: &'a IntegerClass,
+        mut values: impl Iterator<Item = u64>,
+    ) {
+        if let Some(first) = values.next() {
+            self.integer(class, integer, first);
+        }
+        let is_plain = matches!(class, FieldClass::Integer(_))
+            && !integer.signed
+            && integer.base == Base::Decimal;
+        values.for_each(|bits| match is_plain {
+            true => decimal_after(self.line, *b", ", bits),
+            false => {
+                self.line.extend_from_slice(b", ");
+                self.integer(class, integer, bits);
+            }
+        });
     }
 
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
@@ -355,7 +379,8 @@ impl<'a> Visitor<'a> for Fields<'_> {
         };
         match &class.mappings {
             Some(mappings) => {
-                let is_known = self.labels(labels(mappings, |mapping| mapping.holds(value)));
+                let labels = Mapping::labels_of(mappings, |mapping| mapping.holds(value));
+                let is_known = self.labels(labels);
                 self.number(is_known, |line| decimal_wide(line, value));
             }
             None if class.signed => signed(self.line, bits.cast_signed()),
@@ -373,15 +398,15 @@ impl<'a> Visitor<'a> for Fields<'_> {
         match kind {
             Some(WideKind::Bool) => return self.boolean(!value.is_zero()),
             Some(WideKind::BitMap(_)) => {
-                let active = class.active(&value);
-                let is_known = self.labels(active.iter().map(|label| &***label));
+                let is_known = self.labels(class.active(&value));
                 return self.number(is_known, |line| drop(write!(line, "{value:#x}")));
             }
             _ => {}
         }
         match (class.mappings(), value.to_u64(), value.to_i64()) {
             (Some(mappings), ..) => {
-                let labels = labels(mappings, |mapping| mapping.range.holds_wide(&value));
+                let labels =
+                    Mapping::labels_of(mappings, |mapping| mapping.range.holds_wide(&value));
                 let is_known = self.labels(labels);
                 self.number(is_known, |line| drop(write!(line, "{value}")));
             }
@@ -454,7 +479,7 @@ impl Fields<'_> {
     }
 
     /// The labels, and whether there is one.
-    fn labels<'m>(&mut self, labels: impl Iterator<Item = &'m str>) -> bool {
+    fn labels<'m>(&mut self, labels: impl IntoIterator<Item = &'m Arc<str>>) -> bool {
         let mut any = false;
         for label in labels {
             if any {
@@ -541,12 +566,7 @@ impl Fields<'_> {
 /// Text in quotes, with what Rust would escape escaped.
 #[inline]
 fn quoted(line: &mut Vec<u8>, text: Cow<'_, str>) {
-    let is_plain = |byte: &u8| matches!(*byte, b' '..=b'~') && !matches!(*byte, b'"' | b'\\');
-    if text
-        .as_bytes()
-        .iter()
-        .fold(true, |plain, byte| plain & is_plain(byte))
-    {
+    if is_plain(text.as_bytes()) {
         line.push(b'"');
         line.extend_from_slice(text.as_bytes());
         line.push(b'"');

@@ -1,10 +1,9 @@
 //! Times of the day.
 
+use kymo_text::nine_digits;
 use std::io::Write as _;
 
 use chrono::{Local, TimeZone as _, Timelike as _};
-
-use super::number::nine_digits;
 
 /// Whose time it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -192,11 +192,33 @@ impl IntegerClass {
         }
     }
 
+    /// The value of the low [`size`](IntegerClass::size) bits as two's complement.
+    #[inline]
+    pub fn sign_extend(&self, bits: u64) -> i64 {
+        sign_extend(bits, self.size)
+    }
+
+    /// The value of the low [`size`](IntegerClass::size) bits.
+    #[inline]
+    pub fn value(&self, bits: u64) -> i128 {
+        match self.signed {
+            true => self.sign_extend(bits).into(),
+            false => bits.into(),
+        }
+    }
+
     /// The alignment that it imposes on its structure: for a bit-field, that of its unit.
     pub(crate) fn outer_alignment(&self) -> u32 {
         self.unit
             .map_or(self.alignment, |unit| unit.alignment.max(self.alignment))
     }
+}
+
+/// The value of the low `size` bits as two's complement.
+#[inline]
+pub(crate) fn sign_extend(value: u64, size: u8) -> i64 {
+    let unused = 64 - u32::from(size.clamp(1, 64));
+    (value << unused).cast_signed() >> unused
 }
 
 /// An integer in LEB128: seven bits per byte, the least significant first, aligned to 8 bits.
@@ -300,7 +322,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// The labels of the mappings that hold a value, in declared order, without duplicates.
-    pub(crate) fn labels_of(
+    pub fn labels_of(
         mappings: &[Mapping],
         holds: impl Fn(&Mapping) -> bool,
     ) -> impl Iterator<Item = &Arc<str>> {

@@ -23,7 +23,7 @@ pub use integer::{
     Base, BitMapClass, BitOrder, ByteOrder, Encoding, EnumClass, FloatClass, IntegerClass, Mapping,
     Role, Roles, VarIntClass,
 };
-pub(crate) use integer::{NO_SLOT, Unit, active};
+pub(crate) use integer::{NO_SLOT, Unit, active, sign_extend};
 pub(crate) use location::LEAST;
 pub use location::{FieldLocation, IntRange, Origin, Scope};
 pub use text::{BlobClass, StringClass, StringLength, TextEncoding};

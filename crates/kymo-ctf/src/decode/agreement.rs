@@ -10,7 +10,6 @@ use crate::class::{
     Origin, Roles, Scope, StringClass, StringLength, StructClass, TextEncoding, VarIntClass,
     VariantClass, WideClass, WideKind,
 };
-use crate::decode::bits::sign_extend;
 use crate::decode::check::Walker;
 use crate::decode::place::Place;
 use crate::decode::plan::Plans;
@@ -90,7 +89,7 @@ impl<'a> Visitor<'a> for Told {
         match class {
             FieldClass::Bool(_) => self.tell(u8::from(bits != 0)),
             FieldClass::BitArray(_) | FieldClass::BitMap(_) => self.tell(bits),
-            _ if integer.signed => self.tell(sign_extend(bits, integer.size)),
+            _ if integer.signed => self.tell(integer.sign_extend(bits)),
             _ => self.tell(bits),
         }
     }

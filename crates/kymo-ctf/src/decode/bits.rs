@@ -1,7 +1,7 @@
 //! Reads integers at any bit of a packet.
 
 use crate::class::wide_int::WideInt;
-use crate::class::{BitOrder, ByteOrder, WideClass};
+use crate::class::{BitOrder, ByteOrder, WideClass, sign_extend};
 use crate::error::DecodeError;
 
 /// A cursor over the bits of a packet, up to `limit`.
@@ -350,13 +350,6 @@ pub(crate) fn low_mask(size: u8) -> u64 {
         1..64 => (1 << size) - 1,
         _ => u64::MAX,
     }
-}
-
-/// The value of the low `size` bits as two's complement.
-#[inline]
-pub(crate) fn sign_extend(value: u64, size: u8) -> i64 {
-    let unused = 64 - u32::from(size.clamp(1, 64));
-    (value << unused).cast_signed() >> unused
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::class::{
     ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntegerClass, LinkedLength, NO_SLOT, Role,
     Roles, StringLength, StructClass, WideClass, WideKind,
 };
-use crate::decode::bits::{BitCursor, Leb, reverse, sign_extend, terminator};
+use crate::decode::bits::{BitCursor, Leb, reverse, terminator};
 use crate::decode::choice::choose;
 use crate::decode::state::{ABSENT, Seen, Slots};
 use crate::error::DecodeError;
@@ -287,7 +287,7 @@ pub(crate) fn in_order(raw: u64, class: &IntegerClass) -> u64 {
 #[inline]
 pub(crate) fn widened(raw: u64, class: &IntegerClass) -> i128 {
     if class.signed {
-        i128::from(sign_extend(raw, class.size))
+        i128::from(class.sign_extend(raw))
     } else {
         i128::from(raw)
     }

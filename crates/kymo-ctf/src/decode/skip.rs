@@ -8,11 +8,9 @@ use std::sync::Arc;
 
 use crate::class::{
     ArrayClass, BitOrder, ByteOrder, Choice, FieldClass, IntRange, IntegerClass, LinkedLength,
-    NO_SLOT, StringLength, StructClass, WideClass,
+    NO_SLOT, StringLength, StructClass, WideClass, sign_extend,
 };
-use crate::decode::bits::{
-    leb128, leb128_length, leb128_wide, load, reverse, sign_extend, terminator,
-};
+use crate::decode::bits::{leb128, leb128_length, leb128_wide, load, reverse, terminator};
 use crate::decode::check::{EMPTY_ELEMENTS, Walker};
 use crate::decode::choice::{choose, is_there};
 use crate::decode::state::{ABSENT, Slots};

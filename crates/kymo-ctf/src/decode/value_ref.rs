@@ -11,7 +11,7 @@ use crate::class::{
     ArrayClass, FieldClass, LinkedLength, Mapping, Member, StructClass, WideClass, WideKind,
     active, active_widely,
 };
-use crate::decode::bits::{Leb, sign_extend};
+use crate::decode::bits::Leb;
 use crate::decode::check::widened;
 use crate::decode::choice::choose;
 use crate::decode::place::Place;
@@ -308,7 +308,7 @@ impl<'a> Place<'a> {
             FieldClass::Integer(class) => {
                 let raw = self.integer(class)?;
                 if class.signed {
-                    ValueRef::Int(sign_extend(raw, class.size))
+                    ValueRef::Int(class.sign_extend(raw))
                 } else {
                     ValueRef::UInt(raw)
                 }

@@ -45,6 +45,21 @@ pub trait Visitor<'a> {
     /// `class`. `bits` are its [size](IntegerClass::size) low bits, not sign-extended.
     fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64);
 
+    /// All elements of an array of integers of whole bytes, in order. A visitor that prints long
+    /// arrays of plain integers can do so faster here than one element at a time.
+    #[inline]
+    fn integers(
+        &mut self,
+        class: &'a FieldClass,
+        integer: &'a IntegerClass,
+        values: impl Iterator<Item = u64>,
+    ) {
+        for (index, bits) in (0..).zip(values) {
+            self.element(index);
+            self.integer(class, integer, bits);
+        }
+    }
+
     /// A LEB128 integer of at most 64 bits, sign-extended to 64 bits if it is signed.
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64);
 
@@ -194,10 +209,13 @@ impl<'a> Place<'a> {
         visitor: &mut V,
     ) -> Option<()> {
         if let Some(bytes) = self.whole_bytes(integer, length) {
-            for (index, element) in (0..).zip(bytes.chunks_exact(usize::from(integer.size / 8))) {
-                visitor.element(index);
-                visitor.integer(class, integer, of_bytes(element, integer.byte_order));
-            }
+            let elements = bytes.chunks_exact(usize::from(integer.size / 8));
+            let order = integer.byte_order;
+            visitor.integers(
+                class,
+                integer,
+                elements.map(|element| of_bytes(element, order)),
+            );
         } else {
             for index in 0..length {
                 visitor.element(index);

@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 
-use crate::class::{ByteOrder, FieldClass, IntegerClass, Scope, StructClass};
-use crate::decode::bits::{load_at_once, sign_extend};
+use crate::class::{ByteOrder, FieldClass, IntegerClass, Scope, StructClass, sign_extend};
+use crate::decode::bits::load_at_once;
 use crate::decode::skip::{aligned, fixed_size, is_natural};
 use crate::decode::text;
 use crate::decode::value_ref::ValueRef;

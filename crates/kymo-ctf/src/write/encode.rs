@@ -4,7 +4,7 @@ use crate::class::{
     ArrayClass, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Role, StringLength,
     StructClass, TextEncoding, VarIntClass,
 };
-use crate::decode::bits::{low_mask, reverse, sign_extend};
+use crate::decode::bits::{low_mask, reverse};
 use crate::decode::choice::choose;
 use crate::decode::state::Slots;
 use crate::decode::value::{Fields, Value};
@@ -226,7 +226,7 @@ impl Encoder {
                 let number = number(value).ok_or_else(wrong)?;
                 let raw = number as u64 & low_mask(integer.size);
                 let back = if integer.signed {
-                    i128::from(sign_extend(raw, integer.size))
+                    i128::from(integer.sign_extend(raw))
                 } else {
                     i128::from(raw)
                 };
@@ -248,7 +248,7 @@ impl Encoder {
             self.position += unit.padding(self.position, class.size);
         }
         let value = if class.signed {
-            sign_extend(raw, class.size).into()
+            class.sign_extend(raw).into()
         } else {
             i128::from(raw)
         };

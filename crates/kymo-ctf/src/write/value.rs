@@ -9,7 +9,7 @@ use crate::class::{
     BitOrder, ByteOrder, Choice, FieldClass, FloatClass, IntRange, IntegerClass, LinkedLength,
     StringLength, TextEncoding, WideClass,
 };
-use crate::decode::bits::{Leb, sign_extend};
+use crate::decode::bits::Leb;
 use crate::decode::choice::{choose, is_there};
 use crate::decode::place::Place;
 use crate::decode::state::ABSENT;
@@ -184,7 +184,7 @@ impl Write {
             Write::Integer { from, bytes } => {
                 let raw = place.integer(from).ok_or(GONE)?;
                 let value = if from.signed {
-                    sign_extend(raw, from.size).cast_unsigned()
+                    from.sign_extend(raw).cast_unsigned()
                 } else {
                     raw
                 };

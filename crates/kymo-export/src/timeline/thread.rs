@@ -208,9 +208,7 @@ impl Thread {
         }
         let name = match doing {
             Doing::Unknown | Doing::Ended => return Ok(()),
-            Doing::Running(cpu) => {
-                Cow::Owned(["running: CPU ", itoa::Buffer::new().format(cpu)].concat())
-            }
+            Doing::Running(cpu) => Cow::Owned(format!("running: CPU {cpu}")),
             Doing::Blocked(Some(lock)) => {
                 Cow::Owned(["blocked: ", &lock_name(here.machine, lock)].concat())
             }

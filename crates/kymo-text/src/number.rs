@@ -1,7 +1,7 @@
 //! Numbers as C's `printf` writes them.
 //!
-//! What is short goes to the end of the line as bytes of a fixed number, of which those that are
-//! too many are taken off again: that is a store or two, where a copy of any length is a call.
+//! Short texts are appended as a fixed number of bytes, and the line is then cut where the text
+//! ends: a store or two, whereas a copy of variable length is a call.
 
 use std::io::Write as _;
 
@@ -21,7 +21,7 @@ fn pair(number: u32) -> [u8; 2] {
     PAIRS.get(number as usize).copied().unwrap_or([b'0'; 2])
 }
 
-/// `number`, which is below 10^9, with zeros before it.
+/// The nine digits of `number`, which is below 10^9.
 #[inline]
 pub fn nine_digits(number: u32) -> [u8; 9] {
     let (first, rest) = (number / 100_000_000, number % 100_000_000);
@@ -33,26 +33,61 @@ pub fn nine_digits(number: u32) -> [u8; 9] {
     [b'0' + first as u8, a, b, c, d, e, f, g, h]
 }
 
-/// A decimal number. Most are small.
+/// Appends a decimal number.
 #[inline]
 pub fn decimal(line: &mut Vec<u8>, number: u64) {
     if number < 10 {
         line.push(b'0' + number as u8);
-    } else if number < 100_000_000 {
-        let (high, low) = (number as u32 / 10_000, number as u32 % 10_000);
-        let [[a, b], [c, d]] = [pair(high / 100), pair(high % 100)];
-        let [[e, f], [g, h]] = [pair(low / 100), pair(low % 100)];
-        let digits = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        // The first byte that is no zero digit.
-        let zeros = (digits ^ u64::from_le_bytes([b'0'; 8])).trailing_zeros() / 8;
-        line.extend_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
-        line.truncate(line.len() - zeros as usize);
+    } else if number < SHORT {
+        let (digits, length) = digits(number as u32);
+        let end = line.len() + length;
+        line.extend_from_slice(&digits.to_le_bytes());
+        line.truncate(end);
     } else {
         line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 }
 
-/// A decimal number that may have more than 64 bits.
+/// Appends a short text (two bytes at most) and a decimal number, as arrays are written.
+#[inline]
+pub fn decimal_after<const N: usize>(line: &mut Vec<u8>, before: [u8; N], number: u64) {
+    const { assert!(N <= 2) };
+    if number < SHORT {
+        let (digits, length) = digits(number as u32);
+        let mut text = (u128::from(digits) << (8 * N)).to_le_bytes();
+        text.iter_mut()
+            .zip(before)
+            .for_each(|(to, byte)| *to = byte);
+        let end = line.len() + N + length;
+        line.extend_from_slice(&text);
+        line.truncate(end);
+    } else {
+        line.extend_from_slice(&before);
+        decimal(line, number);
+    }
+}
+
+/// Numbers below this one have eight digits at most.
+const SHORT: u64 = 100_000_000;
+
+/// The digits of a number below [`SHORT`], the first in the lowest byte, and how many there are.
+///
+/// The number is halved thrice, into parts of four, two and one digit, all parts at once. A part is
+/// divided by multiplication and shift, which is exact for its few digits.
+#[inline]
+fn digits(number: u32) -> (u64, usize) {
+    let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
+    let hundreds = ((fours * 5243) >> 19) & 0x7f_0000_007f;
+    let pairs = hundreds | (fours - hundreds * 100) << 16;
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    let digits = tens | (pairs - tens * 10) << 8;
+    // The last digit is written even if it is zero.
+    let zeros = (digits | 1 << 56).trailing_zeros() / 8;
+    let text = digits | u64::from_le_bytes([b'0'; 8]);
+    (text >> (8 * zeros), 8 - zeros as usize)
+}
+
+/// Appends a decimal number that may have more than 64 bits.
 #[inline]
 pub fn decimal_wide(line: &mut Vec<u8>, number: i128) {
     match u64::try_from(number) {
@@ -61,7 +96,7 @@ pub fn decimal_wide(line: &mut Vec<u8>, number: i128) {
     }
 }
 
-/// The shortest number that is read as this one again, never with an exponent.
+/// Appends the shortest decimal number that parses as `value`, never with an exponent.
 pub fn float(line: &mut Vec<u8>, value: f64) {
     let begin = line.len();
     let _ = serde_json::to_writer(&mut *line, &value);
@@ -76,14 +111,14 @@ pub fn float(line: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// A hexadecimal number behind `0x`, in small letters.
+/// Appends `0x` and a hexadecimal number in lower case.
 #[inline]
 pub fn hexadecimal(line: &mut Vec<u8>, number: u64) {
     line.extend_from_slice(b"0x");
     hexadecimal_digits(line, number, b'a');
 }
 
-/// A hexadecimal number; `ten` is the digit that comes after 9.
+/// Appends a hexadecimal number; `ten` is the digit after 9, `a` or `A`.
 #[inline]
 pub fn hexadecimal_digits(line: &mut Vec<u8>, number: u64, ten: u8) {
     let mut text = [0; 16];
@@ -99,7 +134,7 @@ pub fn hexadecimal_digits(line: &mut Vec<u8>, number: u64, ten: u8) {
     line.extend_from_slice(text.get(zeros..).unwrap_or_default());
 }
 
-/// A decimal number with a sign.
+/// Appends a decimal number with a sign.
 #[inline]
 pub fn signed(line: &mut Vec<u8>, number: i64) {
     if number < 0 {
@@ -108,7 +143,8 @@ pub fn signed(line: &mut Vec<u8>, number: i64) {
     decimal(line, number.unsigned_abs());
 }
 
-/// `, [13] = `, and without the comma for the first.
+/// Appends what babeltrace2 writes before an element of an array: `, [13] = `, without the comma
+/// for the first.
 #[inline]
 pub fn element(line: &mut Vec<u8>, index: u64) {
     match ELEMENTS.get(usize::try_from(index).unwrap_or(usize::MAX)) {
@@ -155,8 +191,8 @@ static ELEMENTS: [([u8; ELEMENT], usize); 100] = {
     all
 };
 
-/// `%g`: six digits, rounded to the nearest and to even where two are as near; zeros at the end are
-/// left out.
+/// Appends what C writes for `%g`: six digits, rounded to the nearest and ties to even, without
+/// zeros at the end.
 pub fn general(line: &mut Vec<u8>, value: f64) {
     if value.is_sign_negative() {
         line.push(b'-');
@@ -323,9 +359,11 @@ mod tests {
             let mut line = b"x".to_vec();
             decimal(&mut line, number);
             signed(&mut line, number.cast_signed());
+            decimal_after(&mut line, *b", ", number);
+            decimal_after(&mut line, *b",", number);
             assert_eq!(
                 String::from_utf8(line).unwrap(),
-                format!("x{number}{}", number.cast_signed())
+                format!("x{number}{}, {number},{number}", number.cast_signed())
             );
             let (mut line, wide) = (Vec::new(), i128::from(number) * -3);
             decimal_wide(&mut line, wide);

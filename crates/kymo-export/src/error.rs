@@ -41,7 +41,7 @@ impl Error {
                 StorageFull | QuotaExceeded | FileTooLarge => {
                     "make room there, or give another place"
                 }
-                _ => "give another, writable place",
+                _ => "give another place, where you may write",
             },
             Error::Occupied(_) => "give a directory that is new or empty",
             Error::NotBuilt => {

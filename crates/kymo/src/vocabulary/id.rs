@@ -1,4 +1,4 @@
-//! Ids as types. Full width, never truncated.
+//! Ids as types, at full width.
 
 use crate::event::{Encoder, Field, FieldType, FieldValues, ReadField};
 
@@ -25,13 +25,13 @@ id! {
     Tid(u32), FieldType::Unsigned { bits: 32, base: 10 };
     /// A process.
     Pid(u32), FieldType::Unsigned { bits: 32, base: 10 };
-    /// A system call, as the kernel numbers them.
+    /// A system call, in the kernel's numbering.
     Syscall(u32), FieldType::Unsigned { bits: 32, base: 10 };
-    /// A lock, semaphore, pipe, queue or port: whatever number or address tells it from all others
-    /// while it lives.
+    /// A lock, semaphore, pipe, queue or port, by any number or address that is unique while it
+    /// lives.
     Object(u64), FieldType::Unsigned { bits: 64, base: 16 };
-    /// An interrupt line or vector, as the kernel numbers them.
+    /// An interrupt line or vector, in the kernel's numbering.
     Irq(u32), FieldType::Unsigned { bits: 32, base: 10 };
-    /// An address in the kernel's or a process's space; shown in hexadecimal.
+    /// An address of the kernel or a process, shown in hexadecimal.
     Address(u64), FieldType::Unsigned { bits: 64, base: 16 };
 }

@@ -3,11 +3,11 @@
 use super::{Object, Tid};
 
 crate::enumeration! {
-    /// How a message went.
+    /// The path of a message through the kernel.
     pub enum IpcPath: u8 {
-        /// From thread to thread, at once.
+        /// Directly from thread to thread.
         Fast = 0,
-        /// By way of a queue and the scheduler.
+        /// Through a queue and the scheduler.
         Slow = 1,
     }
 }
@@ -18,26 +18,26 @@ crate::event! {
     pub struct IpcSend {
         /// The port or endpoint.
         pub port: Object,
-        /// Who gets it; 0 where that is not known.
+        /// The receiving thread, or 0 if unknown.
         pub target_tid: Tid,
-        /// Bytes.
+        /// Length in bytes.
         pub len: u32,
-        /// How.
+        /// Its path.
         pub path: IpcPath,
     }
 }
 
 crate::event! {
-    /// The running thread has a message.
+    /// The running thread received a message.
     #[id(14)]
     pub struct IpcReceive {
         /// The port or endpoint.
         pub port: Object,
-        /// Who sent it; 0 where that is not known.
+        /// The sending thread, or 0 if unknown.
         pub source_tid: Tid,
-        /// Bytes.
+        /// Length in bytes.
         pub len: u32,
-        /// How.
+        /// Its path.
         pub path: IpcPath,
     }
 }
@@ -70,7 +70,7 @@ crate::event! {
     pub struct QueueSend {
         /// The queue.
         pub queue: Object,
-        /// Messages in it from here on.
+        /// Number of messages in it afterwards.
         pub depth: u32,
     }
 }
@@ -81,7 +81,7 @@ crate::event! {
     pub struct QueueReceive {
         /// The queue.
         pub queue: Object,
-        /// Messages in it from here on.
+        /// Number of messages in it afterwards.
         pub depth: u32,
     }
 }

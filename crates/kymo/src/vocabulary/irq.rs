@@ -14,7 +14,7 @@ crate::event! {
 }
 
 crate::event! {
-    /// The interrupt handler that began last on this CPU ends.
+    /// The innermost interrupt handler on this CPU ends.
     #[id(3)]
     #[name("irq_handler_exit")]
     pub struct IrqExit {
@@ -24,26 +24,26 @@ crate::event! {
 }
 
 crate::event! {
-    /// An exception that is no page fault and no system call.
+    /// An exception other than a page fault or a system call.
     #[id(80)]
     pub struct Exception {
-        /// The processor's number for it.
+        /// Its number, as the processor counts.
         pub cause: u32,
         /// The instruction that caused it.
         pub ip: Address,
-        /// What the processor says besides: an address, an instruction.
+        /// The processor's further information, such as an address or an instruction.
         pub value: u64,
     }
 }
 
 crate::event! {
-    /// What an interrupt line is for.
+    /// The name of an interrupt line.
     #[id(35)]
     #[channel(Names)]
     pub struct IrqName {
         /// The line.
         pub irq: Irq,
-        /// The device, or what else it is.
+        /// Its name, usually the device's.
         pub name: Text<16>,
     }
 }

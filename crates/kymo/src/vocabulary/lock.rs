@@ -1,4 +1,4 @@
-//! Locks. Each is traced at one level only: a mutex built of a spin lock records as the mutex.
+//! Locks. Each is traced at one level only: a mutex built on a spin lock is recorded as a mutex.
 
 use super::{Object, Tid};
 use crate::Text;
@@ -16,13 +16,13 @@ crate::enumeration! {
 }
 
 crate::event! {
-    /// A thread wants a lock that it cannot have at once.
+    /// The running thread must wait for a lock.
     #[id(7)]
     #[name("lock_wait")]
     pub struct LockWait {
         /// The lock.
         pub lock: Object,
-        /// Who has it; 0 where nobody can say.
+        /// The thread that holds it, or 0 if unknown.
         pub owner_tid: Tid,
         /// Its kind.
         pub kind: LockKind,
@@ -30,20 +30,20 @@ crate::event! {
 }
 
 crate::event! {
-    /// The running thread has the lock.
+    /// The running thread acquired a lock.
     #[id(8)]
     pub struct LockAcquired {
         /// The lock.
         pub lock: Object,
         /// Its kind.
         pub kind: LockKind,
-        /// Whether it waited.
+        /// Whether the thread had to wait.
         pub contended: bool,
     }
 }
 
 crate::event! {
-    /// The lock is free again, or the semaphore counts one more.
+    /// A lock was released, or a semaphore incremented.
     #[id(9)]
     #[name("lock_release")]
     pub struct LockReleased {
@@ -55,7 +55,7 @@ crate::event! {
 }
 
 crate::event! {
-    /// The running thread did not get the lock: it did not want to wait, or was woken otherwise.
+    /// The running thread failed to acquire a lock: it would not wait, or its wait was cut short.
     #[id(96)]
     pub struct LockFailed {
         /// The lock.
@@ -68,7 +68,7 @@ crate::event! {
 }
 
 crate::event! {
-    /// What a lock is called.
+    /// The name of a lock.
     #[id(34)]
     #[channel(Names)]
     pub struct LockName {

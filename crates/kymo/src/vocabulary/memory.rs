@@ -3,7 +3,7 @@
 use super::Address;
 
 crate::enumeration! {
-    /// What was tried at the address.
+    /// Kinds of accesses that fault.
     pub enum FaultCause: u8 {
         /// A load.
         Load = 0,
@@ -15,14 +15,14 @@ crate::enumeration! {
 }
 
 crate::event! {
-    /// An access that the page tables do not allow, or not yet.
+    /// An access faulted, because the page tables do not allow it, or not yet.
     #[id(10)]
     pub struct PageFault {
-        /// What was accessed.
+        /// The accessed address.
         pub address: Address,
-        /// The instruction that did.
+        /// The instruction that accessed it.
         pub ip: Address,
-        /// What it tried.
+        /// The kind of access.
         pub cause: FaultCause,
         /// Whether it ran in user mode.
         pub user: bool,
@@ -30,25 +30,25 @@ crate::event! {
 }
 
 crate::event! {
-    /// Frames of physical memory were handed out.
+    /// Frames of physical memory were allocated.
     #[id(11)]
     #[name("mm_page_alloc")]
     pub struct FrameAlloc {
         /// Number of the first frame.
         pub pfn: u64,
-        /// There are 2 to the power of this many.
+        /// Log2 of the number of frames.
         pub order: u32,
     }
 }
 
 crate::event! {
-    /// Frames of physical memory were given back.
+    /// Frames of physical memory were freed.
     #[id(12)]
     #[name("mm_page_free")]
     pub struct FrameFree {
         /// Number of the first frame.
         pub pfn: u64,
-        /// There are 2 to the power of this many.
+        /// Log2 of the number of frames.
         pub order: u32,
     }
 }

@@ -1,11 +1,10 @@
-//! The standard kernel events, one file a subject. Where Linux has the event, its name and its
-//! fields' names are used.
+//! The standard kernel events, one file per subject. Events that Linux has too, and their fields,
+//! have Linux's names.
 //!
-//! An event says what the running thread does, and leaves out which one that is: the switches say
-//! it. Numbers are wide enough for any kernel.
+//! Events do not name the running thread: the switches do. Numbers are wide enough for any kernel.
 //!
-//! Compact ids 1 to 20 belong to this vocabulary, 21 to 29 to the kernel that carries it; from 32
-//! to 999 to this vocabulary again, one block of 16 a subject.
+//! Of the compact ids, 1 to 20 belong to this vocabulary and 21 to 29 to the kernel that uses it.
+//! Ids 32 to 999 belong to this vocabulary, in blocks of 16 per subject.
 
 /// Lists the events that a subject's file declares.
 macro_rules! subject {
@@ -39,8 +38,8 @@ pub use session::*;
 pub use syscall::*;
 pub use user::*;
 
-/// Version of these declarations: it grows when an event or a field changes its meaning or goes,
-/// not when one comes.
+/// Version of these declarations. It grows when an event or a field changes its meaning or is
+/// removed, not when one is added.
 pub const VERSION: u16 = 1;
 
 /// All events of the vocabulary.
@@ -56,8 +55,8 @@ pub static ALL: crate::Vocabulary = crate::vocabulary![
     session::EVENTS;
 ];
 
-/// Each event's type in this module, and its name in a trace, one list a subject: for tools that
-/// meet the type in a kernel's debug information.
+/// Each event's type in this module and its name in a trace, one list per subject, for tools that
+/// find the types in a kernel's debug information.
 pub const TYPES: &[&[(&str, &str)]] = &[
     sched::TYPES,
     irq::TYPES,

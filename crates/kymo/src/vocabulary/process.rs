@@ -4,32 +4,32 @@ use super::{Pid, Tid};
 use crate::Text;
 
 crate::event! {
-    /// A process runs another program from here on.
+    /// A process executes another program.
     #[id(128)]
     #[name("sched_process_exec")]
     pub struct ProcessExec {
         /// The process.
         pub pid: Pid,
-        /// The thread that called.
+        /// The calling thread.
         pub tid: Tid,
-        /// The program.
+        /// Path or name of the program.
         pub filename: Text<32>,
     }
 }
 
 crate::event! {
-    /// A process was ended from outside.
+    /// A process was killed.
     #[id(129)]
     pub struct ProcessKill {
         /// The process.
         pub pid: Pid,
-        /// Who did it; 0 where the kernel did.
+        /// The thread that killed it, or 0 for the kernel.
         pub killer_tid: Tid,
     }
 }
 
 crate::event! {
-    /// What a process is called.
+    /// The name of a process.
     #[id(33)]
     #[channel(Names)]
     pub struct ProcessName {
@@ -41,8 +41,8 @@ crate::event! {
 }
 
 crate::event! {
-    /// A process that existed when recording began, or when names were recorded again. It never
-    /// revives one that has ended.
+    /// A process that existed when recording began, or when names were recorded again. This event
+    /// never revives an ended process.
     #[id(49)]
     #[name("process_state")]
     #[channel(Names)]

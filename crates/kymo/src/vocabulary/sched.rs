@@ -1,96 +1,95 @@
-//! Scheduling: who runs, who wants to, and why not. Times on a processor are those between two
-//! switches.
+//! Scheduling: switches, wake-ups, and the creation and end of threads.
 
 use super::{Object, Pid, Tid};
 use crate::Text;
 
 crate::enumeration! {
-    /// What a thread does while it does not run.
+    /// The state of a thread that does not run.
     pub enum ThreadState: u8 {
-        /// It could run.
+        /// It is ready to run.
         Runnable = 0,
         /// It waits for something: a lock, a message, input.
         Blocked = 1,
         /// It waits for a point in time.
         Sleeping = 2,
-        /// It was taken out, and waits to be put back.
+        /// It is suspended until it is resumed.
         Suspended = 3,
-        /// It is over.
+        /// It has ended.
         Ended = 4,
     }
 }
 
 crate::enumeration! {
-    /// Why a thread leaves its CPU.
+    /// The reason why a thread leaves its CPU.
     pub enum SwitchReason: u8 {
-        /// Another one has a higher priority.
+        /// Another thread has a higher priority.
         Preempted = 0,
-        /// Its share of time is used up.
+        /// Its time slice is used up.
         Expired = 1,
-        /// It asked for it.
+        /// It yielded the CPU.
         Yielded = 2,
-        /// It has to wait.
+        /// It must wait.
         Waits = 3,
         /// It, or another thread, suspended it.
         Suspended = 4,
         /// It ended.
         Ended = 5,
-        /// It has nothing to do: it is the idle thread.
+        /// It is the idle thread.
         Idle = 6,
     }
 }
 
 crate::event! {
-    /// The scheduler gave this CPU to another thread.
+    /// This CPU switched to another thread.
     #[id(1)]
     pub struct SchedSwitch {
-        /// The thread that leaves.
+        /// The thread that leaves the CPU.
         pub prev_tid: Tid,
-        /// The thread that runs from here on.
+        /// The thread that runs from now on.
         pub next_tid: Tid,
-        /// What the one that leaves does from here on.
+        /// The new state of the leaving thread.
         pub prev_state: ThreadState,
-        /// Why it leaves.
+        /// The reason of the switch.
         pub reason: SwitchReason,
-        /// The priority of the one that runs, as the kernel counts them.
+        /// The priority of the new thread, in the kernel's numbering.
         pub next_prio: i16,
     }
 }
 
 crate::event! {
-    /// A thread that waited can run.
+    /// A waiting thread became ready to run.
     #[id(4)]
     pub struct SchedWakeup {
         /// The thread.
         pub tid: Tid,
-        /// Who woke it: the running thread, or 0 where an interrupt did.
+        /// The running thread that woke it, or 0 for an interrupt.
         pub waker_tid: Tid,
-        /// The CPU that it is to run on.
+        /// The CPU on which it will run.
         pub target_cpu: u32,
     }
 }
 
 crate::event! {
-    /// A new thread can run for the first time.
+    /// A new thread became ready to run for the first time.
     #[id(71)]
     pub struct SchedWakeupNew {
         /// The thread.
         pub tid: Tid,
-        /// Who let it go: the running thread, or 0 where nobody did.
+        /// The running thread that started it, or 0 if there is none.
         pub waker_tid: Tid,
-        /// The CPU that it is to run on.
+        /// The CPU on which it will run.
         pub target_cpu: u32,
     }
 }
 
 crate::event! {
-    /// The scheduler begins to look for the next thread.
+    /// The scheduler begins to choose the next thread.
     #[id(15)]
     pub struct SchedEnter {}
 }
 
 crate::event! {
-    /// The scheduler has decided.
+    /// The scheduler has chosen.
     #[id(16)]
     pub struct SchedExit {}
 }
@@ -103,7 +102,7 @@ crate::event! {
         pub tid: Tid,
         /// Its process.
         pub pid: Pid,
-        /// Who created it; 0 at boot.
+        /// The thread that created it, or 0 at boot.
         pub parent_tid: Tid,
         /// Its priority.
         pub prio: i16,
@@ -111,14 +110,14 @@ crate::event! {
 }
 
 crate::event! {
-    /// A thread is over. Its id may be used again.
+    /// A thread ended. Its id may be reused.
     #[id(65)]
     pub struct ThreadExit {
         /// The thread.
         pub tid: Tid,
         /// Its process.
         pub pid: Pid,
-        /// What it was doing when it was ended.
+        /// Its state before.
         pub prev_state: ThreadState,
     }
 }
@@ -133,7 +132,7 @@ crate::event! {
 }
 
 crate::event! {
-    /// A suspended thread goes on.
+    /// A suspended thread was resumed.
     #[id(67)]
     pub struct ThreadResume {
         /// The thread.
@@ -147,13 +146,13 @@ crate::event! {
     pub struct ThreadDelay {
         /// The thread.
         pub tid: Tid,
-        /// For how long, in ticks of the trace's clock.
+        /// The duration in ticks of the trace's clock.
         pub ticks: u64,
     }
 }
 
 crate::event! {
-    /// A thread asked to be put behind the others; not recorded where it is pre-empted.
+    /// A thread yielded its CPU of its own accord.
     #[id(69)]
     pub struct ThreadYield {
         /// The thread.
@@ -168,17 +167,17 @@ crate::event! {
     pub struct SchedPriority {
         /// The thread.
         pub tid: Tid,
-        /// What it was.
+        /// The old priority.
         pub oldprio: i16,
-        /// What it is.
+        /// The new priority.
         pub newprio: i16,
-        /// The lock whose waiter lent it, or 0.
+        /// The lock whose waiter lent the priority, or 0.
         pub lock: Object,
     }
 }
 
 crate::event! {
-    /// What a thread is called.
+    /// The name of a thread.
     #[id(32)]
     #[channel(Names)]
     pub struct ThreadName {
@@ -190,8 +189,8 @@ crate::event! {
 }
 
 crate::event! {
-    /// A thread that existed when recording began, or when names were recorded again. It never
-    /// revives one that has ended.
+    /// A thread that existed when recording began, or when names were recorded again. This event
+    /// never revives an ended thread.
     #[id(48)]
     #[name("thread_state")]
     #[channel(Names)]
@@ -202,9 +201,9 @@ crate::event! {
         pub pid: Pid,
         /// Its priority.
         pub prio: i16,
-        /// What it does.
+        /// Its state.
         pub state: ThreadState,
-        /// The CPU that it runs on, or ran on last.
+        /// The CPU on which it runs or ran last.
         pub cpu: u32,
         /// Its name.
         pub name: Text<16>,

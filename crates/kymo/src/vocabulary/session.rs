@@ -1,46 +1,47 @@
-//! What the library records about the recording itself: diagnostics, where a vocabulary lists them.
-//! Nobody else records these.
+//! Diagnostics of the recording itself. Only the library records these events, if a vocabulary
+//! lists them.
 //!
-//! Losses are not among them: `events_discarded` and `packet_seq_num` of the trace's packets are
-//! exact, and say where.
+//! Losses need no events: `events_discarded` and `packet_seq_num` of the trace's packets give exact
+//! numbers and places.
 
 use crate::channel::ChannelKind;
 
 crate::event! {
-    /// This CPU's clock stepped back, out of the time window (2^27 ticks) of the record before; the
-    /// record got that window's beginning as its time. Recorded at the 1st, 2nd, 4th, 8th ... time
-    /// that a channel's writer finds it so.
+    /// This CPU's clock stepped back out of the time window (2^27 ticks) of the previous record.
+    /// The record got the beginning of that window as its time. Recorded at the 1st, 2nd, 4th, 8th
+    /// ... such step that a channel's writer finds.
     #[id(144)]
     #[name("kymo_clock_back")]
     #[channel(Names)]
     pub struct ClockBack {
-        /// The channel whose writer found it.
+        /// The channel whose writer found the step.
         pub channel: ChannelKind,
-        /// How often it has found this so far.
+        /// Number of steps that it has found so far.
         pub count: u32,
-        /// How far the clock was behind the window, in its ticks: it stepped back by that at least.
+        /// Distance of the clock behind the window in ticks: the clock stepped back by at least as
+        /// much.
         pub ticks: u64,
     }
 }
 
 crate::event! {
-    /// Recording was stopped: the totals of all channels up to here, this event not among them.
+    /// Recording was stopped. The totals are of all channels so far, without this event.
     #[id(145)]
     #[name("kymo_session_end")]
     #[channel(Names)]
     pub struct SessionEnd {
-        /// Events that were recorded.
+        /// Number of recorded events.
         pub recorded: u64,
-        /// Of these, events in packets that were used again: what nobody had read of them is
-        /// overwritten.
+        /// Those in packets that were reused; the unread ones among them are overwritten.
         pub reused: u64,
-        /// Events that were dropped.
+        /// Number of dropped events.
         pub discarded: u64,
-        /// Of these, events that no packet could hold.
+        /// Those dropped because they were larger than a packet.
         pub too_large: u64,
-        /// How often a writer found its clock behind the time window of the record before.
+        /// Number of times that a writer found its clock behind the time window of the previous
+        /// record.
         pub clock_back: u64,
-        /// Packets given up because a writer had died in them.
+        /// Number of packets abandoned because a writer had died in them.
         pub abandoned: u64,
     }
 }

@@ -8,7 +8,7 @@ crate::event! {
     #[id(5)]
     #[name("sys_enter")]
     pub struct SyscallEnter {
-        /// Which.
+        /// Its number.
         pub id: Syscall,
         /// Its first argument.
         pub arg0: u64,
@@ -16,24 +16,24 @@ crate::event! {
 }
 
 crate::event! {
-    /// The system call that the thread began last ends. One that never returns (an exec that works,
-    /// an exit) has none.
+    /// The running thread's system call ends. A call that never returns (a successful exec, an
+    /// exit) has no such event.
     #[id(6)]
     #[name("sys_exit")]
     pub struct SyscallExit {
-        /// Which.
+        /// Its number.
         pub id: Syscall,
-        /// Its result; negative where it failed.
+        /// Its result; negative for a failure.
         pub ret: i64,
     }
 }
 
 crate::event! {
-    /// What a system call is called.
+    /// The name of a system call.
     #[id(36)]
     #[channel(Names)]
     pub struct SyscallName {
-        /// Which.
+        /// Its number.
         pub id: Syscall,
         /// Its name.
         pub name: Text<16>,

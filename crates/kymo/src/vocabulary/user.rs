@@ -1,4 +1,4 @@
-//! What programs, or the kernel's own code, want to be seen.
+//! Marks, spans and counters of programs and of the kernel's own code.
 
 use crate::Text;
 
@@ -6,36 +6,36 @@ crate::event! {
     /// A point of interest.
     #[id(20)]
     pub struct Mark {
-        /// Which: a number of the program's choice.
+        /// A number of the program's choice.
         pub id: u32,
-        /// What it wants to say.
+        /// A value of the program's choice.
         pub value: u64,
     }
 }
 
 crate::event! {
-    /// A stretch of work begins. Those of one thread nest.
+    /// A span of work begins. Spans of one thread nest.
     #[id(17)]
     pub struct SpanBegin {
-        /// Which: a number of the program's choice.
+        /// A number of the program's choice.
         pub id: u32,
     }
 }
 
 crate::event! {
-    /// The stretch of work that the thread began last ends.
+    /// The running thread's innermost span ends.
     #[id(18)]
     pub struct SpanEnd {
-        /// Which.
+        /// Its number.
         pub id: u32,
     }
 }
 
 crate::event! {
-    /// A quantity has this value from here on.
+    /// A counter has a new value.
     #[id(19)]
     pub struct Counter {
-        /// Which: a number of the program's choice.
+        /// A number of the program's choice.
         pub id: u32,
         /// The value.
         pub value: i64,
@@ -43,11 +43,11 @@ crate::event! {
 }
 
 crate::event! {
-    /// What a mark, span or counter is called.
+    /// The name of a mark, span or counter.
     #[id(37)]
     #[channel(Names)]
     pub struct UserName {
-        /// Which.
+        /// Its number.
         pub id: u32,
         /// Its name.
         pub name: Text<24>,

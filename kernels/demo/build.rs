@@ -1,5 +1,5 @@
-//! Gives the linker the architecture's script, and asks it for a build id: the trace names the very
-//! image that wrote it. Builds the programs that the kernel carries.
+//! Passes the architecture's script to the linker and asks for a build id, by which a trace names
+//! its kernel image. Builds the programs in the kernel's image.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn main() {
     programs();
 }
 
-/// Builds kernels/demo/user, and writes the table of what it has: `programs.rs`.
+/// Builds kernels/demo/user, and writes `programs.rs`, the table of its programs.
 fn programs() {
     let user = Path::new(env!("CARGO_MANIFEST_DIR")).join("user");
     for part in [
@@ -38,7 +38,7 @@ fn programs() {
         .current_dir(&user)
         .args(["build", "--release", "--target", &target, "--target-dir"])
         .arg(out.join("user"));
-    // Where the kernel is linted, its programs are only built.
+    // When the kernel is linted, its programs are only built.
     let built = cargo.env_remove("RUSTC_WORKSPACE_WRAPPER").status();
     assert!(
         built.is_ok_and(|status| status.success()),

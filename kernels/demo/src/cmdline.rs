@@ -5,14 +5,14 @@ use kymo::boot::Options;
 use crate::program::Program;
 use crate::workload::Workload;
 
-/// What a run does.
+/// The settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// All of it.
     pub line: &'static str,
-    /// What is done where no word `run=` says it.
+    /// The workload, unless there are words `run=`.
     pub workload: &'static str,
-    /// How much of each workload.
+    /// Amount of each workload.
     pub rounds: u32,
     pub packets: u32,
     pub packet_size: u32,
@@ -22,7 +22,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What holds where the command line says nothing.
+    /// The defaults.
     pub const DEFAULT: Settings = Settings {
         line: "",
         workload: "all",
@@ -39,13 +39,12 @@ impl Settings {
         },
     };
 
-    /// Whether to record from boot on. Default: yes, unless a program is to send its trace.
+    /// Whether to record from boot on. Default: yes, unless a program sends the trace.
     pub fn records_from_boot(&self) -> bool {
         self.kymo.start.unwrap_or(!self.kymo.send)
     }
 
-    /// What is to be done, in order: workloads, and programs with their arguments, between
-    /// commas.
+    /// Workloads and programs to run, in order; programs have their arguments behind commas.
     pub fn runs(&self) -> impl Iterator<Item = &'static str> {
         self.line
             .split_ascii_whitespace()
@@ -56,8 +55,8 @@ impl Settings {
 pub const KEYS: &str = "workload=NAME, run=WORKLOAD|PROGRAM,WORD,.., rounds=N, packets=N, packet_size=N, tick_us=N (100 to 1000000), \
     kymo=start|off|send,rolling|discard,reader=none|kernel|host,events=NAME:NAME";
 
-/// Reads `key=value` words, separated by blanks; the last one of a key wins, but for `run`. The
-/// error is the word that cannot be used.
+/// Parses `key=value` words, separated by blanks. The last word of a key wins, except for `run`.
+/// The error is the invalid word.
 pub fn parse(line: &'static str) -> Result<Settings, &'static str> {
     let mut settings = Settings {
         line,
@@ -80,7 +79,7 @@ pub fn parse(line: &'static str) -> Result<Settings, &'static str> {
             _ => return Err(word),
         }
     }
-    // `perf record` has one subject.
+    // `perf record` takes one subject.
     if settings.kymo.send
         && !settings.records_from_boot()
         && let Some(second) = settings.runs().nth(1)
@@ -90,7 +89,7 @@ pub fn parse(line: &'static str) -> Result<Settings, &'static str> {
     Ok(settings)
 }
 
-/// Whether a workload has this name, or a program what stands in it before a comma.
+/// Whether this names a workload, or a program before the first comma.
 fn is_there(run: &str) -> bool {
     let program = run.split(',').next().unwrap_or("");
     Workload::named(run).is_some() || Program::named(program).is_some()

@@ -1,4 +1,4 @@
-//! The serial console: a line at a time.
+//! The serial console, which prints line by line.
 
 use core::fmt::{self, Write};
 
@@ -24,7 +24,7 @@ pub fn print(text: fmt::Arguments<'_>) {
 }
 
 fn write(text: fmt::Arguments<'_>) {
-    // The serial port takes everything.
+    // Writing to the serial port cannot fail.
     let _ = writeln!(Serial, "{text}");
 }
 
@@ -34,7 +34,7 @@ macro_rules! println {
 }
 pub(crate) use println;
 
-/// Takes text, and prints each line of it when it is whole, so that no other comes in between.
+/// Collects text and prints each completed line at once, so that lines do not mix.
 pub struct Lines {
     bytes: [u8; 256],
     len: usize,
@@ -49,7 +49,7 @@ impl Lines {
     }
 
     fn print(&mut self) {
-        // A character of several bytes may have been cut off.
+        // The last character may be cut.
         let text =
             core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("a line that is no text");
         println!("{text}");
@@ -72,13 +72,13 @@ impl Write for Lines {
     }
 }
 
-/// Records of each hart that a panic prints.
+/// Number of records of each hart that a panic prints.
 const LAST: usize = 32;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     arch::mask();
-    // Without the lock, which this hart may have.
+    // Without the lock, which this hart may hold.
     write(format_args!("demo: {info}"));
     let _ = RECORDER
         .history()

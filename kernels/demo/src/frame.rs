@@ -1,19 +1,19 @@
-//! The frames of physical memory, in runs of a power of two.
+//! An allocator of physical frames, in runs of a power of two.
 
 use kymo::vocabulary::{FrameAlloc, FrameFree};
 
 use crate::arch::paging::PAGE;
 use crate::lock::Spin;
 
-/// Frames that can be kept account of: 128 MiB.
+/// Most frames that it manages: 128 MiB.
 const MAX_FRAMES: usize = 32 << 10;
 
 struct Frames {
     first: usize,
     count: usize,
-    /// A bit for each, set while it is handed out.
+    /// A bit per frame, set while it is allocated.
     used: [u64; MAX_FRAMES / 64],
-    /// Where the last one was found.
+    /// Index at which the last search ended.
     at: usize,
     free: usize,
 }
@@ -36,7 +36,7 @@ impl Frames {
     }
 }
 
-/// Hands over the memory that there is.
+/// Adds the free memory.
 pub fn init(memory: core::ops::Range<usize>) {
     let mut frames = FRAMES.lock();
     frames.first = memory.start.next_multiple_of(PAGE);
@@ -44,11 +44,11 @@ pub fn init(memory: core::ops::Range<usize>) {
     frames.free = frames.count;
 }
 
-/// Takes 2 to the power of `order` frames. Gives the address of the first.
+/// Allocates 2^`order` frames and gives the address of the first.
 pub fn alloc(order: u32) -> Option<usize> {
     let mut frames = FRAMES.lock();
     let (size, count) = (1 << order, frames.count);
-    // From where the last ones were, and once around.
+    // From the last position, once around.
     let starts = (frames.at.next_multiple_of(size)..count)
         .step_by(size)
         .chain((0..count).step_by(size));
@@ -67,15 +67,15 @@ pub fn alloc(order: u32) -> Option<usize> {
     Some(address)
 }
 
-/// Takes one frame, of zeros.
+/// Allocates one zeroed frame.
 pub fn alloc_zeroed() -> Option<usize> {
     let frame = alloc(0)?;
-    // SAFETY: the frame is nobody else's, and memory is mapped where it is.
+    // SAFETY: nobody else uses the frame, and memory is mapped at its own address.
     unsafe { core::ptr::write_bytes(frame as *mut u8, 0, PAGE) };
     Some(frame)
 }
 
-/// Gives back what [`alloc`] gave.
+/// Frees what [`alloc`] gave.
 pub fn free(address: usize, order: u32) {
     let mut frames = FRAMES.lock();
     let (start, size) = ((address - frames.first) / PAGE, 1 << order);
@@ -90,7 +90,7 @@ pub fn free(address: usize, order: u32) {
     });
 }
 
-/// How many frames are free.
+/// Number of free frames.
 pub fn count_free() -> usize {
     FRAMES.lock().free
 }

@@ -1,7 +1,8 @@
 //! Messages through ports, and bytes through pipes.
 //!
-//! A port keeps a few messages. Where its receiver waits and nothing more urgent does, the sender
-//! gives it the message and the hart at once: the fast path, past the queues of port and scheduler.
+//! A port keeps a few messages. If its receiver waits and nothing more urgent is ready, the sender
+//! hands it the message and the hart directly: the fast path, past the queues of port and
+//! scheduler.
 
 use kymo::Tid;
 use kymo::vocabulary::{IpcPath, IpcReceive, IpcSend, Object, PipeRead, PipeWrite, SwitchReason};
@@ -11,14 +12,14 @@ use crate::queue::{Queue, Side};
 use crate::sched::{Guard, SCHEDULER, Scheduler, hand_over, settle, switch};
 use crate::thread::{Slot, State};
 
-/// Ports that there are, and pipes.
+/// Number of ports, and of pipes.
 const PORTS: usize = 8;
 const PIPES: usize = 8;
-/// Messages that a port keeps, and bytes that a pipe does.
+/// Capacity of a port in messages, and of a pipe in bytes.
 const MESSAGES: usize = 4;
 const BYTES: usize = 64;
 
-/// What goes through a port.
+/// A message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     value: u64,
@@ -32,7 +33,7 @@ const NO_MESSAGE: Message = Message {
     path: IpcPath::Slow,
 };
 
-/// First in, first out.
+/// A FIFO buffer.
 #[derive(Debug)]
 struct Ring<T, const N: usize> {
     items: [T; N],
@@ -49,7 +50,7 @@ impl<T: Copy, const N: usize> Ring<T, N> {
         }
     }
 
-    /// Whether there was room.
+    /// Appends a value, if there is room.
     fn push(&mut self, item: T) -> bool {
         if self.len == N {
             return false;
@@ -67,19 +68,19 @@ impl<T: Copy, const N: usize> Ring<T, N> {
     }
 }
 
-/// Threads that wait at a port or pipe, by what for.
+/// Threads that wait at a port or pipe, by what they wait for.
 #[derive(Debug)]
 struct Waiters {
     full: Queue,
     empty: Queue,
 }
 
-/// What a thread waits for at a port or pipe.
+/// The condition for which a thread waits at a port or pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Something to take.
+    /// There is data.
     Taker,
-    /// Room to put something.
+    /// There is room.
     Giver,
 }
 
@@ -88,7 +89,7 @@ pub enum End {
 pub struct Ipc {
     ports: [Ring<Message, MESSAGES>; PORTS],
     pipes: [Ring<u8, BYTES>; PIPES],
-    /// Those of ports come first.
+    /// Of ports, then of pipes.
     waiters: [Waiters; PORTS + PIPES],
 }
 
@@ -106,7 +107,7 @@ impl Ipc {
         }
     }
 
-    /// What tells a port or pipe in the trace.
+    /// Id of a port or pipe in the trace.
     fn object(&self, place: usize) -> Object {
         Object(&raw const self.waiters[place] as u64)
     }
@@ -122,8 +123,8 @@ impl Ipc {
 }
 
 impl Scheduler {
-    /// Takes a thread out of the queue of the port or pipe that it waits at, if it does. True if it
-    /// did.
+    /// Removes a thread from the queue of the port or pipe at which it waits. False if it does not
+    /// wait at one.
     pub fn stop_waiting(&mut self, slot: Slot) -> bool {
         let Some((place, end)) = self.threads[slot].waits_at.take() else {
             return false;
@@ -132,7 +133,7 @@ impl Scheduler {
         true
     }
 
-    /// Wakes the first thread that waits there, if any.
+    /// Wakes the first waiting thread, if any.
     fn wake_one(&mut self, place: usize, end: End) {
         let waker = self.running().tid;
         if let Some(slot) = self.ipc.waiting(place, end).pop(&mut self.threads) {
@@ -142,8 +143,7 @@ impl Scheduler {
     }
 }
 
-/// Waits at a port or pipe, until somebody has changed something there. An error if the thread's
-/// process was killed.
+/// Waits until a port or pipe changes. An error if the thread's process was killed.
 fn wait(mut scheduler: Guard, place: usize, end: End) -> Result<(), Error> {
     let sched = &mut *scheduler;
     let me = sched.running_slot();
@@ -226,7 +226,7 @@ pub fn receive(port: usize) -> Result<u64, Error> {
     }
 }
 
-/// Puts bytes into a pipe, as many as there is room for; waits while there is none. Gives how many.
+/// Writes as many bytes as fit into a pipe, and gives their number; waits while it is full.
 pub fn write(pipe: usize, bytes: &[u8]) -> Result<usize, Error> {
     if pipe >= PIPES || bytes.is_empty() {
         return Err(Error::Invalid);
@@ -248,7 +248,7 @@ pub fn write(pipe: usize, bytes: &[u8]) -> Result<usize, Error> {
     }
 }
 
-/// Takes bytes out of a pipe, as many as there are; waits while there are none. Gives how many.
+/// Reads the available bytes of a pipe, and gives their number; waits while it is empty.
 pub fn read(pipe: usize, bytes: &mut [u8]) -> Result<usize, Error> {
     if pipe >= PIPES || bytes.is_empty() {
         return Err(Error::Invalid);

@@ -1,5 +1,5 @@
-//! What the kernel itself knows of its operations. Tests hold the trace against it: the symbols
-//! lead them to these pages of guest RAM.
+//! The kernel's own counts of its operations. Tests compare the trace with them: they find these
+//! pages of guest RAM by their symbols.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,25 +7,24 @@ use kymo::event::Event;
 
 use crate::{MAX_HARTS, arch};
 
-/// Counters a hart has: one for each id below.
+/// Counters per hart: one for each id below.
 pub const IDS: usize = 160;
 
 /// The counters.
 #[repr(C, align(4096))]
 pub struct Ledger {
     magic: [u8; 64],
-    /// By hart, then by the id of the event that tells of the operation. Only that hart writes
-    /// them.
+    /// By hart, then by id of the operation's event. Only that hart writes them.
     pub harts: [[AtomicU64; IDS]; MAX_HARTS],
 }
 
-/// Every operation since boot.
+/// All operations since boot.
 #[used]
 #[unsafe(no_mangle)]
 pub static LEDGER: Ledger = Ledger::new();
 
-/// Those that were done while their event was on: what all sessions since boot hold together, if
-/// nothing was lost.
+/// Operations while their event was on: what all sessions since boot contain together, if nothing
+/// was lost.
 #[used]
 #[unsafe(no_mangle)]
 pub static RECORDED: Ledger = Ledger::new();
@@ -38,8 +37,8 @@ impl Ledger {
         }
     }
 
-    /// Counts an operation that `E` tells of. Interrupts are masked: an operation is counted and
-    /// recorded on one hart.
+    /// Counts an operation with the event `E`. Interrupts are masked, so that it is counted and
+    /// recorded on the same hart.
     pub fn count<E: Event>(&self) {
         const { assert!((E::ID as usize) < IDS) };
         let counter = &self.harts[arch::hart()][E::ID as usize];
@@ -47,8 +46,8 @@ impl Ledger {
     }
 }
 
-/// A name, before an event that has the id of what it names: recorded once in each name epoch, and
-/// then counted. With interrupts masked.
+/// Records and counts a name once in each name epoch, before an event with the named id. Interrupts
+/// must be masked.
 macro_rules! name {
     ($named:expr, $event:ident { $($fields:tt)* }) => {
         $crate::Kymo::named(&$named, || {
@@ -59,8 +58,7 @@ macro_rules! name {
     };
 }
 
-/// The tracepoint of an operation. The switch is looked at once, so that count and record are of
-/// one mind.
+/// The tracepoint of an operation. It reads the switch once, so that count and record agree.
 macro_rules! traced {
     ($event:ident { $($fields:tt)* }) => {
         if $crate::Kymo::is_on::<$event>() {
@@ -70,8 +68,7 @@ macro_rules! traced {
     };
 }
 
-/// An operation of the kernel: it is counted, and recorded. Stands where the operation is done,
-/// with interrupts masked.
+/// Counts and records an operation of the kernel. Placed at the operation, with interrupts masked.
 macro_rules! record {
     ($event:ident { $($fields:tt)* }) => {{
         $crate::ledger::LEDGER.count::<$event>();

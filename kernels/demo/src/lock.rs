@@ -1,4 +1,4 @@
-//! Spin locks: the kernel's own, which leave no trace, and the traced kind.
+//! Spin locks: the kernel's own, which are not traced, and the traced kind.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -12,16 +12,15 @@ use kymo::{NameEpoch, Text, Tid};
 
 use crate::{arch, sched};
 
-/// A value that one hart at a time may use, with interrupts masked meanwhile. What the kernel
-/// itself is built on: it records nothing, so that a lock is traced at one level only.
+/// A value behind a spin lock, which masks interrupts while it is held. The kernel itself is built
+/// on it: it records nothing, so that a lock is traced at one level only.
 #[derive(Debug)]
 pub struct Spin<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `taken` lets one hart at a time at the value, and interrupts are masked while it is
-// there.
+// SAFETY: `taken` lets one hart at a time use the value, with interrupts masked.
 unsafe impl<T: Send> Sync for Spin<T> {}
 
 impl<T> Spin<T> {
@@ -33,8 +32,8 @@ impl<T> Spin<T> {
         }
     }
 
-    /// Waits for the value. Interrupts are as they were when the guard is dropped; guards are
-    /// dropped in reverse order.
+    /// Waits for the lock. Dropping the guard restores the interrupts; guards must be dropped in
+    /// reverse order.
     pub fn lock(&self) -> SpinGuard<'_, T> {
         let interrupts = arch::mask();
         while !self.take() {
@@ -57,7 +56,7 @@ impl<T> Spin<T> {
     /// The guard of a lock that this hart holds, after [`SpinGuard::keep`].
     ///
     /// # Safety
-    /// This hart holds it, and there is no guard.
+    /// This hart must hold the lock, and there must be no guard.
     pub unsafe fn held(&self, interrupts: bool) -> SpinGuard<'_, T> {
         SpinGuard {
             lock: self,
@@ -67,18 +66,18 @@ impl<T> Spin<T> {
     }
 }
 
-/// The right to use the value of a [`Spin`].
+/// The guard of a [`Spin`].
 #[derive(Debug)]
 pub struct SpinGuard<'a, T> {
     lock: &'a Spin<T>,
-    /// Whether interrupts were on before.
+    /// Whether interrupts were on before the lock.
     interrupts: bool,
-    /// A guard belongs to the hart that it was made on.
+    /// Makes the guard `!Send`: it belongs to its hart.
     _stays: PhantomData<*const ()>,
 }
 
 impl<T> SpinGuard<'_, T> {
-    /// Gives up the guard, but not the lock. Gives whether interrupts were on.
+    /// Drops the guard, but keeps the lock. Gives whether interrupts were on.
     pub fn keep(self) -> bool {
         ManuallyDrop::new(self).interrupts
     }
@@ -107,12 +106,12 @@ impl<T> Drop for SpinGuard<'_, T> {
     }
 }
 
-/// A spin lock that can be seen in the trace, for what is built on the kernel.
+/// A traced spin lock, for users of the kernel.
 #[derive(Debug)]
 pub struct TracedSpin<T> {
     name: &'static str,
     named: NameEpoch,
-    /// Who has it, or 0.
+    /// The tid of the holder, or 0.
     owner: AtomicU32,
     spin: Spin<T>,
 }
@@ -132,7 +131,7 @@ impl<T> TracedSpin<T> {
         Object(&raw const *self as u64)
     }
 
-    /// Waits for the value.
+    /// Waits for the lock.
     pub fn lock(&self) -> TracedSpinGuard<'_, T> {
         let interrupts = arch::mask();
         let (lock, kind) = (self.object(), LockKind::Spin);
@@ -163,13 +162,13 @@ impl<T> TracedSpin<T> {
         });
         TracedSpinGuard {
             lock: self,
-            // SAFETY: taken just now.
+            // SAFETY: the lock was taken just now.
             guard: unsafe { self.spin.held(interrupts) },
         }
     }
 }
 
-/// The right to use the value of a [`TracedSpin`].
+/// The guard of a [`TracedSpin`].
 #[derive(Debug)]
 pub struct TracedSpinGuard<'a, T> {
     lock: &'a TracedSpin<T>,

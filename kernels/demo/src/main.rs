@@ -1,8 +1,8 @@
 //! A small kernel whose every operation is an event: threads, locks and memory on several harts,
 //! and programs in user mode, one of which records.
 //!
-//! It does what the command line says, and switches the machine off. Each operation is also counted
-//! in a ledger, which tests hold the trace against.
+//! It runs what the command line says, and powers the machine off. Each operation is also counted
+//! in a ledger, with which tests compare the trace.
 
 #![no_std]
 #![no_main]
@@ -45,17 +45,17 @@ use console::println;
 use crate::lock::Spin;
 use crate::sched::SCHEDULER;
 
-/// Harts that the kernel has room for.
+/// Most harts.
 pub const MAX_HARTS: usize = 16;
 
 /// The tracer. `trace!` finds it by this name at the crate's root.
 type Kymo = kymo::Tracer<arch::Virt>;
 
-/// What the command line says.
+/// The settings of the command line.
 static SETTINGS: Spin<Settings> = Spin::new(Settings::DEFAULT);
 
-/// The hart that boots comes here, with interrupts masked and the memory that is free; the others
-/// wait in the firmware.
+/// Entry of the boot hart, with interrupts masked and the free memory; the other harts wait in the
+/// firmware.
 fn boot(line: &'static str, memory: Range<usize>) -> ! {
     let refuse = |why: core::fmt::Arguments<'_>| -> ! {
         println!("demo: {why}");
@@ -90,25 +90,25 @@ fn boot(line: &'static str, memory: Range<usize>) -> ! {
         .filter(|&other| other != here)
         .for_each(arch::start);
     come_online();
-    // This hart leaves for the first thread from here, and comes back when there is nothing to do.
+    // This hart switches to the first thread from here, and returns when it is idle.
     thread::spawn("main", run::WORKLOAD_PRIO, main, 0);
     idle()
 }
 
-/// Every other hart, with interrupts masked.
+/// Entry of every other hart, with interrupts masked.
 fn join() -> ! {
     come_online();
     idle()
 }
 
-/// This hart ticks from here on, answers, and runs threads.
+/// Starts this hart's timer, its answers and its scheduling.
 fn come_online() {
     interrupt::start_ticks();
     smp::come_online();
     SCHEDULER.lock().come_online();
 }
 
-/// What a hart does when there is nothing to do. Its interrupts find it something.
+/// The loop of an idle hart. Its interrupts find it work.
 fn idle() -> ! {
     arch::restore(true);
     loop {
@@ -128,7 +128,7 @@ fn main(_: usize) {
         assert_eq!(frame::count_free(), free, "memory was lost");
     }
 
-    // Nothing is counted or recorded from here on.
+    // From here on nothing is counted or recorded.
     arch::mask();
     smp::park_others();
     recording::end();

@@ -1,4 +1,4 @@
-//! Sleeping mutexes. The owner has at least the priority of whoever waits, as long as someone does.
+//! Sleeping mutexes with priority inheritance: the owner has at least the priority of its waiters.
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -16,7 +16,7 @@ const KIND: LockKind = LockKind::Mutex;
 const BUSY: i32 = 16;
 const NO_INDEX: usize = usize::MAX;
 
-/// What the scheduler knows of a mutex.
+/// The scheduler's state of a mutex.
 #[derive(Debug)]
 pub struct MutexState {
     used: bool,
@@ -34,12 +34,12 @@ impl MutexState {
     }
 }
 
-/// A mutex, for threads. What it protects is told by its name.
+/// A mutex for threads. Its name says what it protects.
 #[derive(Debug)]
 pub struct Mutex {
     name: &'static str,
     named: NameEpoch,
-    /// Its place in the scheduler's table, from its first use on.
+    /// Its index in the scheduler's table, from its first use on.
     index: AtomicUsize,
 }
 
@@ -114,7 +114,7 @@ impl Mutex {
         sched.threads[me].waits_for = Some(index);
         sched.inherit(owner, lock);
         switch(scheduler, SwitchReason::Waits, State::Blocked);
-        // It was handed over by the owner before.
+        // The previous owner handed it over.
         let scheduler = SCHEDULER.lock();
         debug_assert_eq!(scheduler.mutexes[index].owner, Some(me));
         record!(LockAcquired {
@@ -151,7 +151,7 @@ impl Mutex {
         Some(MutexGuard(self))
     }
 
-    /// Hands the mutex to the first waiter, if any, and gives back the priority that was lent.
+    /// Hands the mutex to the first waiter, if any, and returns the lent priority.
     fn unlock(&self) {
         let mut scheduler = SCHEDULER.lock();
         let (index, lock) = (self.index(&mut scheduler), self.object());

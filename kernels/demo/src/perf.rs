@@ -1,8 +1,8 @@
 //! Recording, as system calls.
 //!
-//! A bad pointer is found first; the order of all other errors is that of `kymo::Recorder`. One
-//! caller at a time is served, and the others sleep; interrupts are on meanwhile, because a call
-//! may move much.
+//! Bad pointers are found first; all other errors have the order of `kymo::Recorder`. One caller is
+//! served at a time, and the others sleep. Interrupts are on meanwhile, because a call may move
+//! much data.
 
 use core::cell::UnsafeCell;
 
@@ -15,22 +15,21 @@ use crate::recording::{self, RECORDER};
 use crate::semaphore::Semaphore;
 use crate::{arch, space};
 
-/// Words that a read moves at most.
+/// Most words of a read.
 const WORDS: usize = READ / 4;
-/// Bytes of a list of events at most.
+/// Most bytes of a list of events.
 const NAMES: usize = 256;
 
-/// Where what is read stands before it goes to the program: not all that a read has touched may
-/// leave the kernel.
+/// Buffer for reads: not all bytes that a read touches may reach the program.
 struct Buffer(UnsafeCell<[u32; WORDS]>);
 
-// SAFETY: used by who has the `Turn`.
+// SAFETY: only the holder of the `Turn` uses it.
 unsafe impl Sync for Buffer {}
 
 static BUFFER: Buffer = Buffer(UnsafeCell::new([0; WORDS]));
 static SERVED: Semaphore = Semaphore::new("perf", 1);
 
-/// The right to be served, and to the buffer.
+/// The right to be served and to use the buffer.
 struct Turn;
 
 impl Turn {
@@ -40,7 +39,7 @@ impl Turn {
     }
 
     fn buffer(&mut self) -> &mut [u32; WORDS] {
-        // SAFETY: one `Turn` at a time.
+        // SAFETY: there is one `Turn` at a time.
         unsafe { &mut *BUFFER.0.get() }
     }
 }
@@ -51,7 +50,7 @@ impl Drop for Turn {
     }
 }
 
-/// Does what may take a while with interrupts on, as a thread of the kernel's would.
+/// Runs `act`, which may take a while, with interrupts on.
 fn interruptibly<T>(work: impl FnOnce() -> T) -> T {
     arch::restore(true);
     let done = work();
@@ -59,17 +58,17 @@ fn interruptibly<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The number that a program gets.
+/// The error number for a program.
 fn error(refused: Refused) -> Error {
     Error::of(refused.errno().into()).unwrap_or(Error::Invalid)
 }
 
-/// An argument of 32 bits; one that is larger is none that there is.
+/// An argument of 32 bits; a larger one becomes an invalid value.
 fn word(argument: usize) -> u32 {
     u32::try_from(argument).unwrap_or(u32::MAX)
 }
 
-/// A text of a program's, if it is one and not too long.
+/// A program's text, if it is valid and not too long.
 fn text(address: usize, buffer: &mut [u8; NAMES], len: usize) -> Result<Option<&str>, Error> {
     let Some(bytes) = buffer.get_mut(..len) else {
         return Ok(None);
@@ -96,7 +95,7 @@ pub fn start(
         events: names.filter(|names| !names.is_empty()),
         ..Options::default()
     };
-    // Names of no events are refused when it is the flags' turn.
+    // Unknown names are refused together with the flags.
     let are_events = names.is_some() && options.stray(&kymo::vocabulary::ALL).is_none();
     let flags = if are_events { word(flags) } else { u32::MAX };
     let _turn = Turn::take();
@@ -109,7 +108,7 @@ pub fn read(mode: usize, channel: usize, address: usize, len: usize) -> Result<i
     space::check(address, len.max(1), true)?;
     let mut turn = Turn::take();
     let words = (len / 4).min(WORDS);
-    // What is taken out of a channel must find its place.
+    // First, because data read from a channel cannot be put back.
     space::touch(address, 4 * words)?;
     let buffer = &mut turn.buffer()[..words];
     let len =
@@ -192,7 +191,7 @@ pub fn status(address: usize) -> Result<i64, Error> {
 
 pub fn dump(newest: usize) -> Result<i64, Error> {
     permitted()?;
-    // The console takes everything.
+    // Writing to the console cannot fail.
     let _ = interruptibly(|| RECORDER.history().dump(&mut Lines::new(), newest));
     Ok(0)
 }
@@ -203,7 +202,7 @@ pub fn clear() -> Result<i64, Error> {
     Ok(0)
 }
 
-/// For what the recorder itself asks nobody.
+/// Checks permission for calls that the recorder does not check.
 fn permitted() -> Result<(), Error> {
     if recording::is_permitted() {
         Ok(())

@@ -1,5 +1,5 @@
 //! The port to the host: port 1 of a virtio console (Virtual I/O Device 1.2, 5.3), which QEMU calls
-//! `virtserialport`. Bytes that the host does not take yet are not lost: who writes waits.
+//! `virtserialport`. Writers wait until the host takes their bytes.
 
 use kymo::vocabulary::Pid;
 
@@ -10,10 +10,10 @@ use crate::virtio::{Device, End, For, Queue};
 use crate::{arch, process, space, thread};
 
 const CONSOLE: u32 = 3;
-/// The feature of having more ports than one, and control messages.
+/// The feature of several ports and control messages.
 const MULTIPORT: u64 = 1 << 1;
 
-/// The queues of the control messages, and of port 1.
+/// The queues of control messages and of port 1.
 const CONTROL_IN: u32 = 2;
 const CONTROL_OUT: u32 = 3;
 const IN: u32 = 4;
@@ -26,10 +26,10 @@ const PORT_READY: u16 = 3;
 const PORT_OPEN: u16 = 6;
 const PORT: u32 = 1;
 
-/// Bytes that go out, or come in, at once.
+/// Size of an output or input buffer, in bytes.
 const OUT_BYTES: usize = 32 << 10;
 const IN_BYTES: usize = 256;
-/// A control message, which may have a name behind it.
+/// A control message, which a name may follow.
 const MESSAGE: usize = 64;
 const MESSAGES: usize = 8;
 
@@ -38,7 +38,7 @@ static CONTROL_OUT_QUEUE: Queue<MESSAGES, MESSAGE> = Queue::new();
 static IN_QUEUE: Queue<1, IN_BYTES> = Queue::new();
 static OUT_QUEUE: Queue<1, OUT_BYTES> = Queue::new();
 
-/// Between two looks whether the host has taken what was sent, in ticks of the clock.
+/// Polling interval for the host to take output, in ticks of the clock.
 const PATIENCE: u64 = arch::timer::FREQUENCY / 10_000;
 
 struct Console {
@@ -49,18 +49,18 @@ struct Console {
     sent: usize,
     input: End<1, IN_BYTES>,
     output: End<1, OUT_BYTES>,
-    /// The device has the output's buffer.
+    /// Whether the device has the output buffer.
     is_sending: bool,
-    /// What has come in, and was not read yet.
+    /// Unread input.
     came: core::ops::Range<usize>,
-    /// The machine has the port; the host has opened it.
+    /// Whether the machine has the port, and whether the host has opened it.
     is_there: bool,
     is_open: bool,
-    /// The process that has used it last: two would be mixed up.
+    /// The process that used it last, so that two cannot mix their data.
     user: Option<Pid>,
 }
 
-/// `None` where the machine has no such device.
+/// `None` if the machine has no such device.
 static CONSOLE_DEVICE: Spin<Option<Console>> = Spin::new(None);
 
 /// Looks for the device. Called once.
@@ -109,7 +109,7 @@ impl Console {
 
     /// Sends a control message whose value is 1.
     fn tell(&mut self, port: u32, event: u16) {
-        // The device takes each at once; there are more buffers than messages are sent in a row.
+        // The device takes each at once, and there are more buffers than consecutive messages.
         while self.control_out.take().is_some() {}
         let index = self.sent % MESSAGES;
         self.sent += 1;
@@ -122,7 +122,7 @@ impl Console {
         self.device.notify(CONTROL_OUT);
     }
 
-    /// Takes in the device's control messages.
+    /// Handles the device's control messages.
     fn listen(&mut self) {
         while let Some((index, _)) = self.control_in.take() {
             // SAFETY: taken back just now.
@@ -146,7 +146,7 @@ impl Console {
         }
     }
 
-    /// Whether the output's buffer is free by now.
+    /// Whether the output buffer is free.
     fn can_send(&mut self) -> bool {
         if self.is_sending && self.output.take().is_some() {
             self.is_sending = false;
@@ -155,8 +155,8 @@ impl Console {
     }
 }
 
-/// Does something with the port, if there is one; it belongs to the running process from here on,
-/// until that ends.
+/// Calls `act` with the port, if there is one. The port then belongs to the running process until
+/// that ends.
 fn with<T>(work: impl FnOnce(&mut Console) -> Result<T, Error>) -> Result<T, Error> {
     let pid = SCHEDULER.lock().running().pid;
     let mut console = CONSOLE_DEVICE.lock();
@@ -175,8 +175,8 @@ fn with<T>(work: impl FnOnce(&mut Console) -> Result<T, Error>) -> Result<T, Err
     work(console)
 }
 
-/// Sends bytes of the running process's to the host. Returns when the device is done with all of
-/// them; with none, whether the host listens.
+/// Sends bytes of the running process to the host. Returns when the device is done with all of
+/// them. With no bytes, checks whether the host listens.
 pub fn write(address: usize, len: usize) -> Result<i64, Error> {
     space::check(address, len, false)?;
     let mut sent = 0;
@@ -201,8 +201,7 @@ pub fn write(address: usize, len: usize) -> Result<i64, Error> {
             Ok(Some(part))
         })?;
         match part {
-            // What the device still had when the machine was switched off would be lost: this is
-            // behind that.
+            // The device has sent the last part too: what it holds at power-off would be lost.
             Some(0) => return Ok(len as i64),
             Some(part) => sent += part,
             None if process::is_killed() => return Err(Error::Interrupted),
@@ -211,7 +210,7 @@ pub fn write(address: usize, len: usize) -> Result<i64, Error> {
     }
 }
 
-/// Bytes that have come from the host, as many as there are and fit. Does not wait.
+/// Reads available bytes from the host, as many as fit. Does not wait.
 pub fn read(address: usize, len: usize) -> Result<i64, Error> {
     space::check(address, len, true)?;
     with(|console| {

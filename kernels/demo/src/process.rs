@@ -1,4 +1,4 @@
-//! Processes: a space of their own, one thread each.
+//! Processes, each with an address space and one thread.
 
 use kymo::vocabulary::{Address, Exception, Pid, ProcessExec, ProcessKill, ProcessStateDump};
 use kymo::{NameEpoch, Text, Tid};
@@ -14,9 +14,9 @@ use crate::sched::{SCHEDULER, settle};
 use crate::space::{self, HEAP};
 use crate::thread::{self, New, State};
 
-/// Processes that there can be at once.
+/// Most processes at a time.
 const PROCESSES: usize = 32;
-/// Bytes of a command line at most.
+/// Most bytes of a command line.
 pub const LINE: usize = 256;
 
 /// A program's name and arguments.
@@ -27,7 +27,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// No words.
+    /// The empty line.
     pub const fn new() -> Line {
         Line {
             bytes: [0; LINE],
@@ -35,7 +35,7 @@ impl Line {
         }
     }
 
-    /// With this text. An error where it is too long.
+    /// The line with this text. An error if it is too long.
     pub fn of(text: &str) -> Result<Line, Error> {
         let mut line = Line::new();
         core::fmt::Write::write_str(&mut line, text).map_err(|_| Error::Invalid)?;
@@ -64,21 +64,21 @@ impl core::fmt::Write for Line {
     }
 }
 
-/// What is known of a process, besides its thread.
+/// A process, except its thread.
 #[derive(Clone, Copy)]
 pub struct Process {
-    /// 0 where there has been none.
+    /// 0 in an unused slot.
     pid: Pid,
     parent: Pid,
-    /// How it has ended: known until the place is used again.
+    /// Its exit status, until the slot is reused.
     status: Option<u8>,
-    /// What it may do: bits of `abi::rights`.
+    /// Its rights: bits of `abi::rights`.
     rights: usize,
     line: Line,
     pub program: &'static Program,
-    /// The root of its space.
+    /// The root of its address space.
     pub root: usize,
-    /// Where its heap ends.
+    /// End address of its heap.
     pub heap_end: usize,
 }
 
@@ -87,14 +87,14 @@ struct Table {
     last_pid: u32,
 }
 
-/// Taken before the scheduler's lock, where both are.
+/// Taken before the scheduler's lock if both are needed.
 static TABLE: Spin<Table> = Spin::new(Table {
     processes: [const { None }; PROCESSES],
     last_pid: 0,
 });
 
 impl Table {
-    /// That process, if it lives.
+    /// The process, if it lives.
     fn find(&mut self, pid: Pid) -> Option<&mut Process> {
         self.processes
             .iter_mut()
@@ -102,7 +102,7 @@ impl Table {
             .find(|process| process.pid == pid && process.status.is_none())
     }
 
-    /// A place for a new process: one that was never used, or that of who has ended first.
+    /// A slot for a new process: an unused one, or that of the process that ended first.
     fn free(&mut self) -> Option<&mut Option<Process>> {
         let is_free =
             |place: &&mut Option<Process>| place.is_none_or(|process| process.status.is_some());
@@ -113,7 +113,7 @@ impl Table {
     }
 }
 
-/// Where a process begins a program: with which stack, and what for arguments.
+/// Start of a program: entry, stack and arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     pub entry: usize,
@@ -121,7 +121,7 @@ pub struct Start {
     pub arguments: [usize; 2],
 }
 
-/// Makes a process that runs the program that the line begins with. Gives its id.
+/// Creates a process for the program at the beginning of the line, and gives its id.
 pub fn spawn(line: Line, prio: i16, rights: usize) -> Result<Pid, Error> {
     let program = line.program()?;
     let root = space::new(program)?;
@@ -174,28 +174,28 @@ fn running() -> (Pid, Tid) {
     (scheduler.running().pid, scheduler.running().tid)
 }
 
-/// What is known of the running process.
+/// The running process.
 pub fn with_running<T>(look: impl FnOnce(&mut Process) -> T) -> Result<T, Error> {
     let (pid, _) = running();
     TABLE.lock().find(pid).map(look).ok_or(Error::NoProcess)
 }
 
-/// What the running process may do; the kernel itself may do everything.
+/// The rights of the running process; the kernel itself has all.
 pub fn rights() -> usize {
     with_running(|process| process.rights).unwrap_or(usize::MAX)
 }
 
-/// What the thread of a new process does first.
+/// Entry of a new process's thread.
 fn begin(_: usize) {
     arch::mask();
     let start =
         load().unwrap_or_else(|error| give_up(format_args!("its stack cannot be had, {error:?}")));
     let top = thread::stack_top(SCHEDULER.lock().running_slot());
-    // SAFETY: interrupts are masked, and it is this thread's stack.
+    // SAFETY: interrupts are masked, and the stack is this thread's.
     unsafe { enter_user(top, start) };
 }
 
-/// Puts the command line where the running process's program finds it: at the end of its stack.
+/// Copies the command line to the end of the running process's stack.
 fn load() -> Result<Start, Error> {
     let (pid, tid) = running();
     let (program, line) = with_running(|process| (process.program, process.line))?;
@@ -214,7 +214,7 @@ fn load() -> Result<Start, Error> {
     })
 }
 
-/// The running process begins another program, in a new space.
+/// Starts another program in the running process, in a new address space.
 pub fn exec(line: Line) -> Result<Start, Error> {
     let program = line.program()?;
     let root = space::new(program)?;
@@ -234,11 +234,11 @@ pub fn exec(line: Line) -> Result<Start, Error> {
     load()
 }
 
-/// The running thread is in this space from here on.
+/// Switches the running thread to this address space.
 fn move_to(root: usize) {
     let mut scheduler = SCHEDULER.lock();
     scheduler.running_mut().space = root;
-    // SAFETY: the kernel's space, or one that was made for this process just now.
+    // SAFETY: the kernel's space, or one created for this process just now.
     unsafe { paging::activate(root) };
 }
 
@@ -253,7 +253,7 @@ pub fn exit(status: u8) -> ! {
     thread::exit()
 }
 
-/// Has a process end as soon as it would go back to its program.
+/// Kills a process: it ends when it would return to its program.
 pub fn kill(pid: Pid) -> Result<(), Error> {
     let mut scheduler = SCHEDULER.lock();
     let is_its = |thread: &thread::Thread| {
@@ -275,7 +275,7 @@ pub fn kill(pid: Pid) -> Result<(), Error> {
     Ok(())
 }
 
-/// The running process cannot go on.
+/// Ends the running process after a fault.
 pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
     let (pid, _) = running();
     println!("demo: process {} is ended: {why}", pid.0);
@@ -286,14 +286,14 @@ pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
     exit(status::FAULT)
 }
 
-/// The running process goes back to its program from here: unless it was killed.
+/// Called before the running process returns to its program: ends it if it was killed.
 pub fn leave() {
     if is_killed() {
         exit(status::KILLED);
     }
 }
 
-/// Whether the running process is to end.
+/// Whether the running process was killed.
 pub fn is_killed() -> bool {
     SCHEDULER.lock().running().killed
 }
@@ -303,8 +303,8 @@ pub fn is_alive(pid: Pid) -> bool {
     TABLE.lock().find(pid).is_some()
 }
 
-/// Waits until a process has ended. Gives its status, which is known until there are many newer
-/// processes.
+/// Waits until a process has ended, and gives its status, which is kept until many newer processes
+/// exist.
 pub fn wait(pid: Pid) -> Result<u8, Error> {
     let tid = {
         let scheduler = SCHEDULER.lock();
@@ -331,7 +331,7 @@ pub fn wait(pid: Pid) -> Result<u8, Error> {
         .ok_or(Error::NoProcess)
 }
 
-/// A program did something that cannot be done, and is no page fault.
+/// Handles an exception of a program other than a page fault.
 pub fn exception(cause: u32, ip: usize, value: usize) -> ! {
     record!(Exception {
         cause,
@@ -341,7 +341,7 @@ pub fn exception(cause: u32, ip: usize, value: usize) -> ! {
     give_up(format_args!("exception {cause} at {ip:#x}"))
 }
 
-/// Tells of every process that lives.
+/// Records every living process.
 pub fn dump_state() {
     let table = TABLE.lock();
     for process in table

@@ -1,8 +1,8 @@
-//! The programs that the kernel carries: ELF files, built by build.rs.
+//! The programs in the kernel's image: ELF files, built by build.rs.
 
 use crate::arch::paging::PAGE;
 
-/// On a page of its own, so that what is in it can be mapped.
+/// Aligned to a page, so that the content can be mapped.
 #[repr(C, align(4096))]
 struct Aligned<T: ?Sized>(T);
 
@@ -17,14 +17,14 @@ pub struct Program {
 // `PROGRAMS`.
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
-/// A part of a program, on pages of its own.
+/// A segment of a program, on pages of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// Where the program has it.
+    /// Its address in the program.
     pub address: usize,
-    /// What it begins with, at a multiple of the page size; zeros follow.
+    /// Its initial content, aligned to a page; zeros follow.
     pub bytes: &'static [u8],
-    /// Bytes, the zeros included.
+    /// Size in bytes, zeros included.
     pub size: usize,
     pub writable: bool,
     pub executable: bool,
@@ -36,31 +36,30 @@ impl Segment {
         (self.address..self.address + self.size).step_by(PAGE)
     }
 
-    /// What a page of it begins with.
+    /// Initial content of a page.
     pub fn bytes_of(&self, page: usize) -> &'static [u8] {
         let begin = (page - self.address).min(self.bytes.len());
         &self.bytes[begin..self.bytes.len().min(begin + PAGE)]
     }
 }
 
-/// A program header that says what is loaded, and its bits.
+/// The type of loadable program headers, and their flags.
 const LOAD: u64 = 1;
 const EXECUTABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 
 impl Program {
-    /// By its name.
+    /// Finds a program by name.
     pub fn named(name: &str) -> Option<&'static Program> {
         PROGRAMS.iter().find(|program| program.name == name)
     }
 
-    /// Where a process enters it.
+    /// Its entry point.
     pub fn entry(&self) -> usize {
         self.number(24, 8) as usize
     }
 
-    /// What a process has in its space at first (System V ABI, "ELF header" and "program header" of
-    /// 64-bit files).
+    /// Its loadable segments (System V ABI, "ELF header" and "program header" of 64-bit files).
     pub fn segments(&'static self) -> impl Iterator<Item = Segment> {
         let (headers, size, count) = (
             self.number(32, 8) as usize,

@@ -1,15 +1,15 @@
-//! Threads in a row, linked by their own `next`: ready ones, or the waiters of a lock. A thread is
-//! in one row at most.
+//! Queues of threads, linked by `Thread::next`: ready ones, or the waiters of a lock. A thread is
+//! in at most one queue.
 
 use crate::thread::{Slot, Thread};
 
-/// A row, by priority; of equal ones, who came first is first.
+/// A queue by priority, FIFO among equals.
 #[derive(Debug)]
 pub struct Queue {
     head: Option<Slot>,
 }
 
-/// On which side of those of its own priority.
+/// Side of the threads of the same priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Before,
@@ -21,12 +21,12 @@ impl Queue {
         Queue { head: None }
     }
 
-    /// The first.
+    /// The first thread.
     pub fn first(&self) -> Option<Slot> {
         self.head
     }
 
-    /// Puts a thread in.
+    /// Inserts a thread.
     pub fn insert(&mut self, threads: &mut [Thread], slot: Slot, side: Side) {
         let prio = threads[slot].prio;
         let goes_first = |other: Slot| match side {
@@ -41,7 +41,7 @@ impl Queue {
         self.link(threads, before, Some(slot));
     }
 
-    /// Takes a thread out, if it is in.
+    /// Removes a thread, if it is in the queue.
     pub fn remove(&mut self, threads: &mut [Thread], slot: Slot) {
         let (mut before, mut at) = (None, self.head);
         while let Some(other) = at.filter(|&other| other != slot) {
@@ -53,7 +53,7 @@ impl Queue {
         }
     }
 
-    /// Takes the first out.
+    /// Removes the first thread.
     pub fn pop(&mut self, threads: &mut [Thread]) -> Option<Slot> {
         let first = self.head?;
         self.head = threads[first].next.take();

@@ -1,4 +1,4 @@
-//! What Kymo asks of this kernel, and what it is asked at boot.
+//! Kymo's platform, and the recording from boot on.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -11,25 +11,26 @@ use crate::console::println;
 use crate::sched::SCHEDULER;
 use crate::{MAX_HARTS, SETTINGS, arch, process};
 
-/// The memory that is recorded into.
+/// The memory to record into.
 pub static REGION: kymo::RegionMemory<{ 80 << 20 }, { MAX_HARTS as u32 }> =
     kymo::RegionMemory::new();
 
-/// The sessions over it.
+/// The recorder over it.
 pub static RECORDER: kymo::Recorder<arch::Virt, MAX_HARTS> =
     kymo::Recorder::new(REGION.memory(), &kymo::vocabulary::ALL);
 
 /// The mode `trace`.
 const TRACE: u32 = kymo::Mode::Trace as u32;
 
-/// A session over all harts. What `rings` has zeros for is as the command line says.
+/// The configuration of a session over all harts. Zeros in `rings` stand for the command line's
+/// values.
 pub fn config(settings: &Settings, rings: &Rings) -> Config {
     unsafe extern "C" {
         /// In link.ld: the id that the linker gave this image, so that a trace names the image
         /// which wrote it.
         safe static __build_id: [u8; 20];
     }
-    // FNV-1a: another command line, another session.
+    // FNV-1a: each command line gives another session id.
     let hash = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
     let either = |asked: u64, default| {
         if asked == 0 {
@@ -45,7 +46,7 @@ pub fn config(settings: &Settings, rings: &Rings) -> Config {
         names_packets: either(rings.names_packets, 16),
         // This, and the reader, follow from the flags of `start`.
         clock: kymo::Clock::at(arch::timer::FREQUENCY),
-        phys: &raw const REGION as u64, // memory is mapped where it is
+        phys: &raw const REGION as u64, // memory is mapped at its own address
         build_id: __build_id,
         seed: settings.line.bytes().fold(0xCBF2_9CE4_8422_2325, hash),
         ..Config::DEFAULT
@@ -59,7 +60,7 @@ pub fn flags() -> u32 {
     FLAGS.load(Relaxed)
 }
 
-/// Begins to record the events that `options` name. Gives the number of channels.
+/// Starts to record the events that `options` name, and gives the number of channels.
 pub fn start(
     mode: u32,
     flags: u32,
@@ -72,7 +73,7 @@ pub fn start(
     Ok(started.channels)
 }
 
-/// Before anything else is there: begins to record, if the command line does not say otherwise.
+/// Starts to record at boot, unless the command line says otherwise.
 pub fn start_at_boot(settings: &Settings) -> Result<(), Refused> {
     if !kymo::COMPILED_IN {
         println!("demo: built without tracing: nothing is recorded");
@@ -91,35 +92,34 @@ pub fn start_at_boot(settings: &Settings) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Ends recording. Gives the number of channels.
+/// Stops recording, and gives the number of channels.
 pub fn stop(mode: u32) -> Result<u32, Refused> {
     if flags() & kymo::flags::ROLLING != 0 {
-        // The state that was recorded at the start may be gone. Where this is refused, so is what
-        // follows.
+        // The state recorded at the start may be overwritten. If this is refused, so is the stop.
         let _ = RECORDER.snapshot(mode);
     }
     RECORDER.stop(mode)
 }
 
-/// The machine is about to be switched off: what was recorded stays as it is.
+/// Stops recording before power-off, so that the rings stay as they are.
 pub fn end() {
-    // Refused where nothing is recorded.
+    // Refused if nothing is recorded.
     let _ = RECORDER.stop(TRACE);
 }
 
-/// Whether whoever calls may: the kernel, or a process with the right.
+/// Whether the caller may record: the kernel, or a process with the right.
 pub fn is_permitted() -> bool {
     process::rights() & rights::PERF != 0
 }
 
-/// Records every process and thread, so that a session that starts late knows what each does. Names
-/// are recorded before their things are used.
+/// Records every process and thread, so that a session that starts late has the state of each.
+/// Names of other objects are recorded before their use.
 pub fn dump_state() {
     process::dump_state();
     SCHEDULER.lock().dump_state();
 }
 
-/// What the command line says; for calls that come later.
+/// The settings of the command line, for later calls.
 pub fn settings() -> Settings {
     *SETTINGS.lock()
 }

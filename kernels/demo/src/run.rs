@@ -1,4 +1,4 @@
-//! What the first thread has done: workloads and programs, one after another.
+//! The work of the first thread: it runs workloads and programs one after another.
 
 use core::fmt::Write;
 
@@ -11,20 +11,19 @@ use crate::recording::settings;
 use crate::workload::Workload;
 use crate::{arch, thread};
 
-/// The priority of programs that the command line names: who reads a trace comes before who makes
-/// it.
+/// Priority of programs on the command line: readers of a trace precede its producers.
 const PRIO: i16 = 9;
-/// That of threads that do a workload.
+/// Priority of threads that run a workload.
 pub const WORKLOAD_PRIO: i16 = 10;
 
-/// Does all that the command line says. Gives whether every program has ended with 0.
+/// Runs all of the command line. True if every program ended with 0.
 pub fn all(settings: &Settings) -> bool {
     let send = settings.kymo.send;
     if send && !settings.records_from_boot() {
         return record_and_send(settings);
     }
     let done = what_is_said(settings);
-    // What was recorded from boot on is sent when all is done.
+    // A recording from boot on is sent at the end.
     (!send || program(Line::of("perf stop").expect("a short line"))) && done
 }
 
@@ -32,7 +31,7 @@ fn what_is_said(settings: &Settings) -> bool {
     if settings.runs().next().is_none() {
         return run_word(settings.workload, settings.rounds);
     }
-    // All of them, whatever becomes of one.
+    // All of them, even if one fails.
     settings
         .runs()
         .filter(|run| !run_word(run, settings.rounds))
@@ -40,7 +39,7 @@ fn what_is_said(settings: &Settings) -> bool {
         == 0
 }
 
-/// Runs a workload, or a program with its arguments, between commas.
+/// Runs a workload, or a program with its arguments behind commas.
 fn run_word(run: &str, rounds: u32) -> bool {
     if let Some(workload) = Workload::named(run) {
         workload.run(rounds);
@@ -71,7 +70,7 @@ fn program(line: Line) -> bool {
     ended == Ok(0)
 }
 
-/// `kymo=send`: the program `perf` records what else would have been run, and sends it.
+/// `kymo=send`: the program `perf` runs the rest as its subject, and sends the recording.
 fn record_and_send(settings: &Settings) -> bool {
     let mut line = Line::new();
     let mut words = || {
@@ -97,10 +96,10 @@ fn record_and_send(settings: &Settings) -> bool {
     program(line)
 }
 
-/// What a thread that was just made is to do.
+/// The workload of the next new thread.
 static NEXT: Spin<Option<Workload>> = Spin::new(None);
 
-/// Has a new thread do a workload. Gives its tid.
+/// Creates a thread for a workload, and gives its tid.
 pub fn start_workload(name: &str) -> Result<kymo::Tid, Error> {
     let workload = Workload::named(name).ok_or(Error::Invalid)?;
     {

@@ -1,9 +1,9 @@
-//! The scheduler: who runs where.
+//! The scheduler.
 //!
-//! Every hart has a queue of its own; a hart whose queue has nothing as good takes the best of
-//! another's. One lock guards all of it, and what threads wait for. It is held across a switch,
-//! until the next thread is on its own stack: nobody can switch to the thread that leaves, or use
-//! its place again, before it has left.
+//! Every hart has its own queue, and takes a thread from another's if that is more urgent. One lock
+//! guards all queues and everything that threads wait for. It is held across a switch until the
+//! next thread is on its own stack, so that nobody can switch to the leaving thread, or reuse its
+//! slot, before it has left.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -22,14 +22,14 @@ use crate::semaphore::SemaphoreState;
 use crate::thread::{IDLE, Slot, State, THREADS, Thread};
 use crate::{MAX_HARTS, thread};
 
-/// Mutexes that there can be, and semaphores.
+/// Most mutexes, and most semaphores.
 pub const LOCKS: usize = 32;
 
-/// All that the scheduler's lock guards.
+/// Everything that the scheduler's lock guards.
 pub struct Scheduler {
     pub threads: [Thread; THREADS],
     ready: [Queue; MAX_HARTS],
-    /// The thread that runs, by hart. That of an idle hart is in the place of the hart's number.
+    /// The running thread by hart. A hart's idle thread has the hart's number as its slot.
     current: [Slot; MAX_HARTS],
     online: [bool; MAX_HARTS],
     pub last_tid: u32,
@@ -38,7 +38,7 @@ pub struct Scheduler {
     pub ipc: Ipc,
 }
 
-/// It.
+/// The scheduler's lock.
 pub static SCHEDULER: Spin<Scheduler> = Spin::new(Scheduler {
     threads: [const { Thread::none() }; THREADS],
     ready: [const { Queue::new() }; MAX_HARTS],
@@ -50,20 +50,20 @@ pub static SCHEDULER: Spin<Scheduler> = Spin::new(Scheduler {
     ipc: Ipc::new(),
 });
 
-/// The right to use it.
+/// The guard of the scheduler's lock.
 pub type Guard = SpinGuard<'static, Scheduler>;
 
-/// By hart: the thread that runs, for those who do not have the lock.
+/// The tid of the running thread by hart, for use without the lock.
 static RUNNING: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
 
-/// The thread that runs on this hart, with interrupts masked; 0 is an idle one.
+/// The tid of the thread on this hart; 0 is an idle thread. Interrupts must be masked.
 pub fn tid() -> Tid {
     Tid(RUNNING[arch::hart()].load(Relaxed))
 }
 
 impl Scheduler {
-    /// Makes the code that each hart boots with its idle thread, and tells of them. They are all
-    /// thread 0.
+    /// Makes each hart's boot code its idle thread, and records these threads. They are all thread
+    /// 0.
     pub fn adopt(&mut self, harts: usize) {
         for hart in 0..harts {
             let (name, space) = ("idle", paging::kernel_space());
@@ -79,7 +79,7 @@ impl Scheduler {
         }
     }
 
-    /// Tells what a thread is called, and its process, unless that is known.
+    /// Records the names of a thread and its process, once in each name epoch.
     pub fn tell_names(&self, slot: Slot) {
         let Thread { tid, pid, name, .. } = self.threads[slot];
         name!(
@@ -120,14 +120,14 @@ impl Scheduler {
         });
     }
 
-    /// Tells of every thread that lives.
+    /// Records every living thread.
     pub fn dump_state(&self) {
         (0..THREADS)
             .filter(|&slot| self.threads[slot].state != State::Free)
             .for_each(|slot| self.tell_state(slot));
     }
 
-    /// How many threads live, those of idle harts left out.
+    /// Number of living threads, without idle ones.
     pub fn count_threads(&self) -> usize {
         self.threads
             .iter()
@@ -135,7 +135,7 @@ impl Scheduler {
             .count()
     }
 
-    /// This hart can run threads from here on.
+    /// Brings this hart online.
     pub fn come_online(&mut self) {
         self.online[arch::hart()] = true;
     }
@@ -152,8 +152,7 @@ impl Scheduler {
         &mut self.threads[self.running_slot()]
     }
 
-    /// Lets a thread run that waited; it is in no queue. Whoever calls this calls [`settle`] before
-    /// long.
+    /// Readies a waiting thread that is in no queue. The caller must call [`settle`] soon.
     pub fn wake(&mut self, slot: Slot, waker_tid: Tid) {
         if core::mem::take(&mut self.threads[slot].stop) {
             self.threads[slot].state = State::Suspended;
@@ -174,8 +173,7 @@ impl Scheduler {
         self.ask(hart);
     }
 
-    /// The hart for a thread: the one that it ran on, another one that has nothing to do, or the
-    /// one that does what is least urgent.
+    /// The hart for a thread: its last one, an idle one, or the one with the least urgent thread.
     fn place(&self, slot: Slot) -> usize {
         let last = self.threads[slot].hart;
         let busy = |hart: usize| {
@@ -195,8 +193,8 @@ impl Scheduler {
             .unwrap_or(last)
     }
 
-    /// Has a hart look at its queue, if that has something better than what runs there. This hart
-    /// looks by itself: [`settle`].
+    /// Interrupts a hart if its queue has a more urgent thread than it runs. For this hart,
+    /// [`settle`] does that.
     fn ask(&self, hart: usize) {
         let first = self.ready[hart]
             .first()
@@ -209,14 +207,14 @@ impl Scheduler {
         }
     }
 
-    /// Takes a ready thread out of its queue.
+    /// Removes a ready thread from its queue.
     pub fn unqueue(&mut self, slot: Slot) {
         let hart = self.threads[slot].hart;
         self.ready[hart].remove(&mut self.threads, slot);
     }
 
-    /// The hart with the best ready thread for hart `here`: its own first, if no other has a better
-    /// one.
+    /// The hart whose queue has the best ready thread for hart `here`, which is preferred among
+    /// equals.
     fn best(&self, here: usize) -> Option<(usize, i16)> {
         let harts = core::iter::once(here).chain((0..MAX_HARTS).filter(|&hart| hart != here));
         let firsts =
@@ -224,16 +222,16 @@ impl Scheduler {
         firsts.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
-    /// Whether the running thread may give its hart to this one, which waits: nothing that could
-    /// run is more urgent.
+    /// Whether the running thread may hand its hart to this waiting thread: no ready thread is more
+    /// urgent.
     pub fn may_hand_over(&self, slot: Slot) -> bool {
         let best = self.best(arch::hart()).map_or(IDLE, |(_, prio)| prio);
         let thread = &self.threads[slot];
         !thread.stop && thread.prio >= best.max(self.running().prio)
     }
 
-    /// Wakes those whose time has come, and takes a tick off the running thread's time. Called by
-    /// the timer interrupt.
+    /// Wakes threads whose sleep is over, and charges the running thread a tick. Called by the
+    /// timer interrupt.
     pub fn tick(&mut self) {
         let now = arch::timer::time();
         for slot in 0..THREADS {
@@ -245,8 +243,8 @@ impl Scheduler {
         thread.slice = thread.slice.saturating_sub(1);
     }
 
-    /// Gives a thread the priority that is right by now: its own, or the best among the waiters for
-    /// its mutexes; and so on along the chain of owners. `lock` is what changed.
+    /// Updates a thread's priority to its own or the best of its mutexes' waiters, and follows the
+    /// chain of owners. `lock` is the lock that changed.
     pub fn inherit(&mut self, mut slot: Slot, lock: Object) {
         loop {
             let lent = self
@@ -298,8 +296,8 @@ impl Scheduler {
     }
 }
 
-/// Gives the hart to another thread, if there is a better one by now, or the running one has used
-/// its time up or is to be suspended. Returns when the running one runs again.
+/// Switches if there is a better thread, or if the running one has used up its time slice or is to
+/// be suspended. Returns when the running thread runs again.
 pub fn settle(mut scheduler: Guard) {
     let best = scheduler.best(arch::hart()).map_or(IDLE, |(_, prio)| prio);
     let thread = scheduler.running_mut();
@@ -312,8 +310,8 @@ pub fn settle(mut scheduler: Guard) {
     }
 }
 
-/// Gives the hart to the best thread; the running one leaves for this reason and is in this state
-/// from here on, in the queue that it waits in, if any. Returns when it runs again.
+/// Switches to the best thread. The running one leaves with this reason and state, and is already
+/// in the queue in which it waits, if any. Returns when it runs again.
 pub fn switch(mut scheduler: Guard, reason: SwitchReason, state: State) {
     let here = arch::hart();
     let prev = scheduler.current[here];
@@ -345,8 +343,8 @@ pub fn switch(mut scheduler: Guard, reason: SwitchReason, state: State) {
     exchange(scheduler, reason, next);
 }
 
-/// Gives the hart to a thread that waits and is in no queue, past the scheduler; the running one is
-/// the first of its priority to run again. Allowed where [`Scheduler::may_hand_over`] says so.
+/// Hands the hart to a waiting thread in no queue, past the scheduler. The running one becomes
+/// first of its priority. Requires [`Scheduler::may_hand_over`].
 pub fn hand_over(mut scheduler: Guard, next: Slot) {
     let here = arch::hart();
     let sched = &mut *scheduler;
@@ -361,7 +359,7 @@ pub fn hand_over(mut scheduler: Guard, next: Slot) {
     exchange(scheduler, SwitchReason::Yielded, next);
 }
 
-/// Leaves the running thread, whose state and queue are right by now, for another one.
+/// Switches from the running thread, whose state and queue are already set, to another.
 fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
     let here = arch::hart();
     let prev = scheduler.current[here];
@@ -391,14 +389,13 @@ fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
     if prev != idle {
         thread::check_stack(prev);
     }
-    // SAFETY: the space of a thread that lives, which is given up only by a thread that has left
-    // it.
+    // SAFETY: the space of a living thread, which is freed only by a thread that has left it.
     unsafe { paging::activate(space) };
     let old = &raw mut sched.threads[prev].context;
     let interrupts = scheduler.keep();
-    // SAFETY: interrupts are masked and the scheduler's lock is held, until the thread that comes
-    // lets it go; that one was ready, or is this hart's idle one, so it runs nowhere.
+    // SAFETY: interrupts are masked and the scheduler's lock is held until the next thread drops
+    // it; that thread was ready, or is this hart's idle one, so it runs nowhere.
     unsafe { context::switch(old, new) };
-    // SAFETY: whoever switched to this thread has kept the lock for it.
+    // SAFETY: the thread that switched to this one has kept the lock for it.
     drop(unsafe { SCHEDULER.held(interrupts) });
 }

@@ -14,7 +14,7 @@ use crate::thread::State;
 const KIND: LockKind = LockKind::Semaphore;
 const NO_INDEX: usize = usize::MAX;
 
-/// What the scheduler knows of a semaphore.
+/// The scheduler's state of a semaphore.
 #[derive(Debug)]
 pub struct SemaphoreState {
     used: bool,
@@ -32,18 +32,18 @@ impl SemaphoreState {
     }
 }
 
-/// A semaphore, for threads.
+/// A semaphore for threads.
 #[derive(Debug)]
 pub struct Semaphore {
     name: &'static str,
     named: NameEpoch,
     first: u32,
-    /// Its place in the scheduler's table, from its first use on.
+    /// Its index in the scheduler's table, from its first use on.
     index: AtomicUsize,
 }
 
 impl Semaphore {
-    /// One that counts `count` at first.
+    /// A semaphore with this initial count.
     pub const fn new(name: &'static str, count: u32) -> Semaphore {
         Semaphore {
             name,
@@ -83,7 +83,7 @@ impl Semaphore {
         index
     }
 
-    /// Takes one, or waits for it.
+    /// Decrements the count, or waits.
     pub fn down(&self) {
         let mut scheduler = SCHEDULER.lock();
         let (index, me, lock) = (
@@ -111,7 +111,7 @@ impl Semaphore {
             .waiters
             .insert(&mut sched.threads, me, Side::Behind);
         switch(scheduler, SwitchReason::Waits, State::Blocked);
-        // `up` gave it to this thread, and did not count it.
+        // `up` passed it to this thread without counting it.
         let _masked = SCHEDULER.lock();
         record!(LockAcquired {
             lock,
@@ -120,7 +120,7 @@ impl Semaphore {
         });
     }
 
-    /// Gives one, to the first waiter if there is any.
+    /// Wakes the first waiter, or increments the count.
     pub fn up(&self) {
         let mut scheduler = SCHEDULER.lock();
         let tid = scheduler.running().tid;
@@ -128,7 +128,7 @@ impl Semaphore {
         settle(scheduler);
     }
 
-    /// [`up`](Self::up) in an interrupt's handler: who waited runs when that is over.
+    /// [`up`](Self::up) in an interrupt handler: the waiter runs when that ends.
     pub fn up_from_interrupt(&self) {
         self.give(&mut SCHEDULER.lock(), Tid(0));
     }

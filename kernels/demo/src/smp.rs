@@ -1,13 +1,13 @@
-//! What harts ask of each other, besides looking at their queues: an answer, and to stop.
+//! Requests between harts, besides rescheduling: to answer, and to stop.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use crate::{MAX_HARTS, arch};
 
-/// The harts that can be interrupted, as bits.
+/// The online harts, as bits.
 static ONLINE: AtomicU32 = AtomicU32::new(0);
-/// Answers asked for, and the last one that each hart has given.
+/// Number of requested answers, and the last one that each hart has given.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static ANSWERED: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -21,21 +21,21 @@ fn others() -> impl Iterator<Item = usize> {
     (0..MAX_HARTS).filter(move |&hart| hart != here && is_online(hart))
 }
 
-/// This hart answers from here on.
+/// Brings this hart online: it answers from now on.
 pub fn come_online() {
     ONLINE.fetch_or(1 << arch::hart(), AcqRel);
 }
 
-/// How many harts are online.
+/// Number of online harts.
 pub fn count_online() -> usize {
     ONLINE.load(Acquire).count_ones() as usize
 }
 
-/// Returns when every other hart has taken an interrupt, so that it is out of any record that it
-/// was writing. Nobody calls this with a lock that another hart may wait for, nor on two harts at
+/// Waits until every other hart has taken an interrupt, and so has finished any record that it was
+/// writing. Must not be called with a lock for which another hart may wait, nor on two harts at
 /// once.
 pub fn synchronize() {
-    // On one hart, which is not to wait for itself.
+    // Masked, so that this hart stays the same and does not wait for itself.
     let interrupts = arch::mask();
     let question = ASKED.fetch_add(1, AcqRel) + 1;
     for hart in others() {
@@ -47,26 +47,26 @@ pub fn synchronize() {
     arch::restore(interrupts);
 }
 
-/// Answers what was asked so far.
+/// Gives all requested answers.
 pub fn answer() {
     ANSWERED[arch::hart()].store(ASKED.load(Acquire), Release);
 }
 
-/// Stops all other harts, for good: each when it leaves its next trap. Called once, with interrupts
+/// Stops all other harts for good, each at the end of its next trap. Called once, with interrupts
 /// masked.
 pub fn park_others() {
     STOP.store(true, Release);
     for hart in others() {
         arch::poke(hart);
         while is_online(hart) {
-            // It may wait for an answer itself.
+            // It may itself wait for an answer.
             answer();
             core::hint::spin_loop();
         }
     }
 }
 
-/// Stops this hart if another one has asked for it.
+/// Stops this hart if another one has requested it.
 pub fn park_if_asked() {
     if STOP.load(Acquire) {
         arch::timer::disarm();

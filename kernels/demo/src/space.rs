@@ -1,5 +1,5 @@
-//! What a process sees: its program, its heap, its stack. Code and constants are there from the
-//! start; every other page comes when it is touched, by the program (a page fault) or by the kernel
+//! Address spaces of processes: program, heap, stack. Code and constants are mapped at the start.
+//! Every other page is allocated when it is touched, by the program (a page fault) or by the kernel
 //! on its behalf (the buffer of a call).
 
 use core::ops::Range;
@@ -12,14 +12,14 @@ use crate::frame;
 use crate::process::{self, Process};
 use crate::program::Program;
 
-/// What a process may map, and how far its stack may grow.
+/// Limits of a process's heap and stack.
 pub const HEAP: usize = USER.start + (256 << 20);
 const HEAP_LIMIT: usize = HEAP + (64 << 20);
 const STACK: usize = 64 << 10;
-/// Where the stack begins, downwards.
+/// Start of the stack, which grows downwards.
 pub const STACK_TOP: usize = USER.end;
 
-/// Makes a space with a program's code and constants in it. Gives its root.
+/// Creates a space with a program's code and constants, and gives its root.
 pub fn new(program: &'static Program) -> Result<usize, Error> {
     let root = frame::alloc_zeroed().ok_or(Error::NoMemory)?;
     // SAFETY: the frame is new.
@@ -32,7 +32,7 @@ pub fn new(program: &'static Program) -> Result<usize, Error> {
         };
         let frames = (segment.bytes.as_ptr() as usize..).step_by(PAGE);
         for (page, frame) in segment.pages().zip(frames) {
-            // SAFETY: no hart sees the space yet.
+            // SAFETY: no hart uses the space yet.
             if unsafe { paging::map(root, page, frame, access, frame::alloc_zeroed) }.is_none() {
                 free(root);
                 return Err(Error::NoMemory);
@@ -42,13 +42,13 @@ pub fn new(program: &'static Program) -> Result<usize, Error> {
     Ok(root)
 }
 
-/// Gives back all of a space that no hart sees.
+/// Frees a space that no hart uses.
 pub fn free(root: usize) {
-    // SAFETY: no hart sees it.
+    // SAFETY: no hart uses it.
     unsafe { paging::dismantle(root, |frame| frame::free(frame, 0)) };
 }
 
-/// Makes the running process's heap larger by so many pages. Gives where they begin.
+/// Grows the running process's heap by `pages` pages, and gives the address of the first.
 pub fn map(pages: usize) -> Result<usize, Error> {
     process::with_running(|process| {
         let (begin, size) = (
@@ -65,7 +65,8 @@ pub fn map(pages: usize) -> Result<usize, Error> {
 }
 
 impl Process {
-    /// What a writable page that is not there yet begins with; `None` where there is to be none.
+    /// Initial content of a writable page that is not mapped yet; `None` if the address is not
+    /// valid.
     fn first_bytes(&self, page: usize) -> Option<&'static [u8]> {
         if (HEAP..self.heap_end).contains(&page) || (STACK_TOP - STACK..STACK_TOP).contains(&page) {
             return Some(&[]);
@@ -77,7 +78,7 @@ impl Process {
         Some(data.bytes_of(page))
     }
 
-    /// Whether the process has a page, or would have it if it touched it.
+    /// Whether the process has a page, or would get it by touching it.
     fn has(&self, page: usize, write: bool) -> bool {
         // SAFETY: the space lives as long as its process.
         match unsafe { paging::translate(self.root, page) } {
@@ -86,7 +87,7 @@ impl Process {
         }
     }
 
-    /// The frame behind a page, which comes now if it is to be there.
+    /// The frame behind a page, which is allocated now if the address is valid.
     fn frame_of(&mut self, page: usize, write: bool) -> Result<usize, Error> {
         if !USER.contains(&page) || !self.has(page, write) {
             return Err(Error::Fault);
@@ -97,8 +98,8 @@ impl Process {
         }
         let bytes = self.first_bytes(page).ok_or(Error::Fault)?;
         let frame = frame::alloc_zeroed().ok_or(Error::NoMemory)?;
-        // SAFETY: the frame is new, and memory is mapped where it is; `bytes` are those of a page
-        // at most.
+        // SAFETY: the frame is new, memory is mapped at its own address, and `bytes` are at most a
+        // page.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), frame as *mut u8, bytes.len()) };
         // SAFETY: the running process's space, and a process runs on one hart at a time.
         let mapped = unsafe {
@@ -121,7 +122,7 @@ fn page_of(address: usize) -> usize {
     address / PAGE * PAGE
 }
 
-/// The parts of a range that are in one page each.
+/// Splits a range at page boundaries.
 fn parts(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let mut at = range.start;
     core::iter::from_fn(move || {
@@ -131,7 +132,7 @@ fn parts(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// No bytes are nowhere, whatever their address.
+/// Checks a range of user addresses. An empty one is valid at any address.
 fn range(address: usize, len: usize) -> Result<Range<usize>, Error> {
     if len == 0 {
         return Ok(USER.start..USER.start);
@@ -151,21 +152,21 @@ pub fn check(address: usize, len: usize, write: bool) -> Result<(), Error> {
     all.then_some(()).ok_or(Error::Fault)
 }
 
-/// Has the pages of these bytes, which the running process writes to, come now.
+/// Allocates the pages of these bytes, which the running process writes.
 pub fn touch(address: usize, len: usize) -> Result<(), Error> {
     parts(range(address, len)?).try_for_each(|part| {
         process::with_running(|process| process.frame_of(page_of(part.start), true))?.map(|_| ())
     })
 }
 
-/// The bytes at an address of the running process, into `to`.
+/// Reads bytes at an address of the running process.
 pub fn copy_from_user(address: usize, to: &mut [u8]) -> Result<(), Error> {
     let mut rest = to;
     for part in parts(range(address, rest.len())?) {
         let frame = process::with_running(|process| process.frame_of(page_of(part.start), false))??;
         let (here, behind) = rest.split_at_mut(part.len());
-        // SAFETY: the frame belongs to the running process, memory is mapped where it is, and the
-        // part is inside of the frame.
+        // SAFETY: the frame belongs to the running process, memory is mapped at its own address,
+        // and the part is inside the frame.
         unsafe {
             core::ptr::copy_nonoverlapping(
                 (frame + part.start % PAGE) as *const u8,
@@ -178,7 +179,7 @@ pub fn copy_from_user(address: usize, to: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bytes to an address of the running process.
+/// Writes bytes at an address of the running process.
 pub fn copy_to_user(address: usize, from: &[u8]) -> Result<(), Error> {
     let mut rest = from;
     for part in parts(range(address, rest.len())?) {
@@ -197,19 +198,19 @@ pub fn copy_to_user(address: usize, from: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Words at an address of the running process.
+/// Reads words at an address of the running process.
 pub fn read_words<const N: usize>(address: usize) -> Result<[u64; N], Error> {
     let mut words = [[0; 8]; N];
     copy_from_user(address, words.as_flattened_mut())?;
     Ok(words.map(u64::from_le_bytes))
 }
 
-/// Words to an address of the running process.
+/// Writes words at an address of the running process.
 pub fn write_words<const N: usize>(address: usize, words: [u64; N]) -> Result<(), Error> {
     copy_to_user(address, words.map(u64::to_le_bytes).as_flattened())
 }
 
-/// A program touched a page that is not there, or not for what it tried.
+/// Handles a page fault of a program.
 pub fn fault(address: usize, ip: usize, cause: FaultCause) {
     record!(PageFault {
         address: Address(address as u64),
@@ -220,7 +221,7 @@ pub fn fault(address: usize, ip: usize, cause: FaultCause) {
     let write = match cause {
         FaultCause::Load => Some(false),
         FaultCause::Store => Some(true),
-        // All code is there from the start.
+        // All code is mapped at the start.
         FaultCause::Fetch => None,
     };
     let frame = |write| {

@@ -1,4 +1,4 @@
-//! System calls: what programs can ask for. Numbers, arguments and errors are those of abi.rs.
+//! System calls. Numbers, arguments and errors are those of abi.rs.
 
 use kymo::vocabulary::{
     Counter, Mark, Pid, SpanBegin, SpanEnd, Syscall, SyscallEnter, SyscallExit, SyscallName,
@@ -11,26 +11,26 @@ use crate::process::{self, LINE, Line, Start};
 use crate::sched::SCHEDULER;
 use crate::{arch, ipc, perf, port, run, space, thread};
 
-/// Bytes that a call moves at most; those of `port_` and `perf_` have no such limit.
+/// Most bytes that a call moves, except for the calls `port_` and `perf_`.
 const BUFFER: usize = 256;
 const _: () = assert!(LINE <= BUFFER);
 
 /// The priority of processes.
 pub const PRIO: i16 = 5;
 
-/// How a call ends.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
-    /// The program goes on with this value; a negative one is an error.
+    /// The program continues with this value; a negative one is an error.
     Value(i64),
-    /// Another program begins.
+    /// Another program starts.
     Start(Start),
 }
 
-/// When each was named last.
+/// Name epoch in which each call was last named.
 static NAMED: [NameEpoch; Call::ALL.len()] = [const { NameEpoch::new() }; Call::ALL.len()];
 
-/// Does what the running process asks for, with interrupts masked.
+/// Runs a call of the running process, with interrupts masked.
 pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
     let id = Syscall(u32::try_from(number).unwrap_or(u32::MAX));
     let call = Call::ALL.get(number).ok_or(Error::NoCall);
@@ -44,7 +44,7 @@ pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
         Ok(start) => return start,
         Err(error) => -(error as i64),
     };
-    // One that was killed meanwhile does not come back.
+    // A process that was killed meanwhile does not return.
     process::leave();
     // A session may have begun meanwhile.
     name(id, call);
@@ -52,7 +52,7 @@ pub fn call(number: usize, arguments: [usize; 5]) -> Outcome {
     Outcome::Value(value)
 }
 
-/// Tells what a call that there is is called, where that is due.
+/// Records the name of an existing call, once in each name epoch.
 fn name(id: Syscall, call: Result<&Call, Error>) {
     if let (Ok(call), Some(named)) = (call, NAMED.get(id.0 as usize)) {
         name!(
@@ -118,7 +118,7 @@ fn perform(call: Call, [a, b, c, d, e]: [usize; 5]) -> Result<Outcome, Error> {
         Call::PipeRead => {
             let mut buffer = [0; BUFFER];
             let bytes = buffer.get_mut(..c).ok_or(Error::Invalid)?;
-            // What is taken out of a pipe must find its place.
+            // First, because data read from a pipe cannot be put back.
             space::touch(b, c)?;
             let read = ipc::read(a, bytes)?;
             space::copy_to_user(b, &bytes[..read])?;
@@ -144,7 +144,7 @@ fn perform(call: Call, [a, b, c, d, e]: [usize; 5]) -> Result<Outcome, Error> {
     Ok(Outcome::Value(value))
 }
 
-/// Gives a program's text of at most [`BUFFER`] bytes to `use_it`.
+/// Calls `use_it` with a program's text of at most [`BUFFER`] bytes.
 pub fn with_text<T>(
     address: usize,
     len: usize,
@@ -160,7 +160,7 @@ fn line(address: usize, len: usize) -> Result<Line, Error> {
     with_text(address, len, Line::of)
 }
 
-/// Prints a text. Gives how many bytes were printed.
+/// Prints a text, and gives the number of printed bytes.
 fn write(address: usize, len: usize) -> Result<i64, Error> {
     with_text(address, len, |text| {
         println!("{}", text.trim_end_matches('\n'));

@@ -1,4 +1,4 @@
-//! Threads: what is known of each, and what they can ask for.
+//! Threads: their table, creation, end, sleep and suspension.
 
 use core::cell::UnsafeCell;
 
@@ -13,29 +13,28 @@ use crate::arch::context::Context;
 use crate::ipc::{End, Message};
 use crate::sched::{SCHEDULER, Scheduler, settle, switch};
 
-/// Place of a thread in the table.
+/// Index of a thread in the table.
 pub type Slot = usize;
 
-/// Threads that there can be, those of the idle harts included.
+/// Most threads, idle ones included.
 pub const THREADS: usize = 64;
 const STACK: usize = 16 << 10;
 
-/// The priority of the threads that run when there is nothing to do. All others have 0 or more; who
-/// has more goes first.
+/// Priority of the idle threads. All others have 0 or more, and larger ones precede.
 pub const IDLE: i16 = -1;
-/// Ticks of the timer that a thread may run before another one of its priority.
+/// A thread's time slice, in timer interrupts.
 pub const SLICE: u32 = 5;
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is none in this place.
+    /// The slot is free.
     Free,
     /// It runs on its hart.
     Running,
     /// It is in its hart's queue.
     Ready,
-    /// It is in the queue of what it waits for.
+    /// It waits, in the queue of a lock, port or pipe if any.
     Blocked,
     /// It waits for `wake_at`.
     Sleeping,
@@ -44,7 +43,7 @@ pub enum State {
 }
 
 impl State {
-    /// As the trace has it.
+    /// The state for the trace.
     pub fn traced(self) -> ThreadState {
         match self {
             State::Free => ThreadState::Ended,
@@ -56,49 +55,49 @@ impl State {
     }
 }
 
-/// What is known of a thread.
+/// A thread.
 #[derive(Debug)]
 pub struct Thread {
     pub tid: Tid,
     pub pid: Pid,
     pub name: &'static str,
-    /// When its name was recorded last, and that of its process.
+    /// Name epochs in which its name and that of its process were last recorded.
     pub named: NameEpoch,
     pub process_named: NameEpoch,
     pub state: State,
-    /// Its own priority, and the one that it has: waiters for its locks lend it theirs.
+    /// Its own priority, and the effective one: waiters for its locks lend it theirs.
     pub base: i16,
     pub prio: i16,
-    /// The hart whose queue it is in, or that it runs or ran on.
+    /// The hart of its queue, or on which it runs or ran last.
     pub hart: usize,
-    /// The next one in its queue.
+    /// The next thread in its queue.
     pub next: Option<Slot>,
-    /// The mutex that it waits for.
+    /// The mutex for which it waits.
     pub waits_for: Option<usize>,
-    /// The thread whose end it waits for.
+    /// The thread for whose end it waits.
     pub joins: Option<Tid>,
-    /// The port or pipe that it waits at, and what for.
+    /// The port or pipe at which it waits, and the condition.
     pub waits_at: Option<(usize, End)>,
-    /// A message that a sender gave it directly.
+    /// A message that a sender handed it directly.
     pub message: Option<Message>,
-    /// When it is to wake up.
+    /// Time of its wake-up.
     pub wake_at: u64,
-    /// Ticks that are left of its time.
+    /// Ticks left of its time slice.
     pub slice: u32,
-    /// It is to be suspended as soon as it could run.
+    /// Whether it will be suspended as soon as it is ready.
     pub stop: bool,
-    /// Its process was killed: it ends before it would go back to the program.
+    /// Whether its process was killed: it ends instead of returning to the program.
     pub killed: bool,
     /// Its kernel stack pointer, while it does not run.
     pub context: Context,
-    /// The root of the space that it runs in.
+    /// The root of its address space.
     pub space: usize,
     pub entry: fn(usize),
     pub argument: usize,
 }
 
 impl Thread {
-    /// None.
+    /// A free slot.
     pub const fn none() -> Thread {
         Thread {
             tid: Tid(0),
@@ -128,7 +127,7 @@ impl Thread {
 }
 
 impl Thread {
-    /// Gives it a new share of time, if it has used the one before up.
+    /// Gives it a new time slice if the old one is used up.
     pub fn refill(&mut self) {
         if self.slice == 0 {
             self.slice = SLICE;
@@ -136,24 +135,23 @@ impl Thread {
     }
 }
 
-/// The word at the lower end of each stack: whoever needs more room than there is destroys it
-/// first.
+/// The word at the lower end of each stack, which an overflow overwrites first.
 const CANARY: u64 = 0x57AC_4B07_703D_5EED;
 
 #[repr(C, align(16))]
 struct Stack(UnsafeCell<[u64; STACK / 8]>);
 
-// SAFETY: a stack is used by its thread, or by who makes that thread.
+// SAFETY: a stack is used by its thread, or by the creator of that thread.
 unsafe impl Sync for Stack {}
 
 static STACKS: [Stack; THREADS] = [const { Stack(UnsafeCell::new([0; STACK / 8])) }; THREADS];
 
-/// Where a thread's kernel stack ends.
+/// The top of a thread's kernel stack.
 pub fn stack_top(slot: Slot) -> usize {
     STACKS[slot].0.get() as usize + STACK
 }
 
-/// Panics if a thread has used more stack than it has.
+/// Panics if a thread has overflowed its stack.
 pub fn check_stack(slot: Slot) {
     // SAFETY: a word of the stack that no thread uses.
     let canary = unsafe { STACKS[slot].0.get().cast::<u64>().read() };
@@ -163,7 +161,7 @@ pub fn check_stack(slot: Slot) {
     );
 }
 
-/// A new thread, which runs `entry(argument)` and ends.
+/// A new thread, which calls `entry(argument)` and ends.
 #[derive(Clone, Copy, Debug)]
 pub struct New {
     pub name: &'static str,
@@ -175,7 +173,7 @@ pub struct New {
 }
 
 impl Scheduler {
-    /// Makes a thread, and lets it run. `None` where the table is full.
+    /// Creates a thread and readies it. `None` if the table is full.
     pub fn create(&mut self, new: New) -> Option<Tid> {
         let slot = self
             .threads
@@ -183,7 +181,7 @@ impl Scheduler {
             .position(|thread| thread.state == State::Free)?;
         self.last_tid += 1;
         let (tid, parent) = (Tid(self.last_tid), self.running());
-        // SAFETY: the place is free, so nobody uses its stack.
+        // SAFETY: the slot is free, so nobody uses its stack.
         let context = unsafe {
             STACKS[slot].0.get().cast::<u64>().write(CANARY);
             Context::new(stack_top(slot), begin)
@@ -223,8 +221,7 @@ impl Scheduler {
         Some(tid)
     }
 
-    /// Has the thread of a process end as soon as it would go back to the program; what it waits
-    /// for is not waited for any more.
+    /// Kills a process's thread: it stops waiting, and ends when it would return to the program.
     pub fn kill(&mut self, slot: Slot) {
         let waker = self.running().tid;
         let thread = &mut self.threads[slot];
@@ -245,9 +242,9 @@ impl Scheduler {
     }
 }
 
-/// Where every thread begins, by the switch that led to it first.
+/// Entry of every thread, reached by the first switch to it.
 extern "C" fn begin() -> ! {
-    // SAFETY: the switch has kept the lock for the thread that it goes to.
+    // SAFETY: the switch has kept the lock for the thread to which it leads.
     let scheduler = unsafe { SCHEDULER.held(true) };
     let Thread {
         entry, argument, ..
@@ -257,12 +254,12 @@ extern "C" fn begin() -> ! {
     exit()
 }
 
-/// Makes a thread of the kernel's.
+/// Creates a kernel thread.
 pub fn spawn(name: &'static str, prio: i16, entry: fn(usize), argument: usize) -> Tid {
     try_spawn(name, prio, entry, argument).expect("the table of threads has room")
 }
 
-/// Makes a thread of the kernel's; `None` where the table is full.
+/// Creates a kernel thread; `None` if the table is full.
 pub fn try_spawn(name: &'static str, prio: i16, entry: fn(usize), argument: usize) -> Option<Tid> {
     let mut scheduler = SCHEDULER.lock();
     let new = New {
@@ -302,22 +299,22 @@ pub fn exit() -> ! {
     unreachable!("an ended thread runs")
 }
 
-/// Returns when the thread has ended, or the running one was killed.
+/// Waits until the thread has ended, or the running one was killed.
 pub fn join(tid: Tid) {
     let mut scheduler = SCHEDULER.lock();
-    // One that was killed on its way here would not be woken for that again.
+    // A thread that was killed before it waits would never be woken.
     if scheduler.find(tid).is_some() && !scheduler.running().killed {
         scheduler.running_mut().joins = Some(tid);
         switch(scheduler, SwitchReason::Waits, State::Blocked);
     }
 }
 
-/// The priority that the running thread has now, lent or its own.
+/// The effective priority of the running thread.
 pub fn priority() -> i16 {
     SCHEDULER.lock().running().prio
 }
 
-/// Lets others of the running thread's priority go first.
+/// Yields to other threads of the same priority.
 pub fn yield_now() {
     let scheduler = SCHEDULER.lock();
     record!(ThreadYield {
@@ -326,8 +323,8 @@ pub fn yield_now() {
     switch(scheduler, SwitchReason::Yielded, State::Ready);
 }
 
-/// Sleeps for so many ticks of the clock, or a little longer; not at all if the running thread was
-/// killed on its way here.
+/// Sleeps for at least this many ticks of the clock; not at all if the running thread was killed
+/// before.
 pub fn sleep(ticks: u64) {
     let mut scheduler = SCHEDULER.lock();
     let thread = scheduler.running_mut();
@@ -342,8 +339,8 @@ pub fn sleep(ticks: u64) {
     switch(scheduler, SwitchReason::Waits, State::Sleeping);
 }
 
-/// Takes a thread out, whatever it does, until [`resume`]. False where there is no such thread, or
-/// it is out already.
+/// Suspends a thread in any state until [`resume`]. False if there is no such thread, or it is
+/// already suspended.
 pub fn suspend(tid: Tid) -> bool {
     let mut scheduler = SCHEDULER.lock();
     let Some(slot) = scheduler.find(tid) else {
@@ -374,7 +371,7 @@ pub fn suspend(tid: Tid) -> bool {
     true
 }
 
-/// Ends what [`suspend`] began. False where the thread was not suspended.
+/// Resumes a thread. False if it was not suspended.
 pub fn resume(tid: Tid) -> bool {
     let mut scheduler = SCHEDULER.lock();
     let Some(slot) = scheduler.find(tid) else {

@@ -1,5 +1,5 @@
-//! Devices of virtio over memory-mapped registers, and their queues (Virtual I/O Device 1.2: 2.7
-//! "split virtqueues", 4.2 "over MMIO"; what is there called legacy is left alone).
+//! Virtio devices over memory-mapped registers, and their queues (Virtual I/O Device 1.2: 2.7
+//! "split virtqueues", 4.2 "over MMIO"; not the legacy interface).
 
 use core::cell::UnsafeCell;
 
@@ -26,7 +26,7 @@ const ACKNOWLEDGE: u32 = 1;
 const DRIVER: u32 = 2;
 const DRIVER_OK: u32 = 4;
 const FEATURES_OK: u32 = 8;
-/// The feature of not being legacy.
+/// The feature bit of a modern device.
 const VERSION_1: u64 = 1 << 32;
 
 /// A device, by the address of its registers.
@@ -34,8 +34,8 @@ const VERSION_1: u64 = 1 << 32;
 pub struct Device(usize);
 
 impl Device {
-    /// The first device of this kind, reset and told that it has a driver which wants these
-    /// features. `None` where there is none that has them.
+    /// Resets the first device of this kind and negotiates these features. `None` if no device has
+    /// them.
     pub fn open(kind: u32, features: u64) -> Option<Device> {
         let is_it = |device: &Device| {
             device.get(MAGIC) == u32::from_le_bytes(*b"virt")
@@ -59,7 +59,7 @@ impl Device {
         (device.get(STATUS) & FEATURES_OK != 0).then_some(device)
     }
 
-    /// Gives the device a queue, which stays where it is from here on. `None` where it has none of
+    /// Gives the device a queue, which must not move any more. `None` if the device has no queue of
     /// this number.
     pub fn add<const N: usize, const SIZE: usize>(
         self,
@@ -88,19 +88,19 @@ impl Device {
         Some(())
     }
 
-    /// The device works from here on.
+    /// Starts the device.
     pub fn begin(self) {
         self.set(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
     }
 
-    /// Has the device look at a queue.
+    /// Notifies the device of new buffers in a queue.
     pub fn notify(self, number: u32) {
         arch::io_fence();
         self.set(QUEUE_NOTIFY, number);
     }
 
     fn get(self, register: usize) -> u32 {
-        // SAFETY: a register of a place for devices, which is mapped.
+        // SAFETY: a register of a device slot, which is mapped.
         unsafe { ((self.0 + register) as *const u32).read_volatile() }
     }
 
@@ -143,11 +143,11 @@ struct Shared<const N: usize, const SIZE: usize> {
     buffers: [[u8; SIZE]; N],
 }
 
-/// What a driver and its device share: a queue with `N` buffers (a power of two) of `SIZE` bytes.
-/// The device has a buffer from [`End::offer`] to [`End::take`].
+/// The memory shared by a driver and its device: a queue with `N` buffers (a power of two) of
+/// `SIZE` bytes. The device owns a buffer from [`End::offer`] to [`End::take`].
 pub struct Queue<const N: usize, const SIZE: usize>(UnsafeCell<Shared<N, SIZE>>);
 
-// SAFETY: reached through its one `End`.
+// SAFETY: only its one `End` accesses it.
 unsafe impl<const N: usize, const SIZE: usize> Sync for Queue<N, SIZE> {}
 
 impl<const N: usize, const SIZE: usize> Queue<N, SIZE> {
@@ -176,7 +176,7 @@ impl<const N: usize, const SIZE: usize> Queue<N, SIZE> {
     }
 }
 
-/// Who a buffer is for.
+/// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     /// The device reads it.
@@ -188,14 +188,14 @@ pub enum For {
 /// The driver's end of a queue.
 pub struct End<const N: usize, const SIZE: usize> {
     queue: &'static Queue<N, SIZE>,
-    /// Buffers offered, and taken back, both modulo 2^16.
+    /// Number of buffers offered and taken back, both modulo 2^16.
     offered: u16,
     taken: u16,
 }
 
 impl<const N: usize, const SIZE: usize> End<N, SIZE> {
     /// # Safety
-    /// The only one of its queue.
+    /// There must be no other `End` of the queue.
     pub const unsafe fn new(queue: &'static Queue<N, SIZE>) -> Self {
         End {
             queue,
@@ -207,13 +207,13 @@ impl<const N: usize, const SIZE: usize> End<N, SIZE> {
     /// A buffer that the device does not have.
     ///
     /// # Safety
-    /// It does not: it was never offered, or taken back.
+    /// The buffer was never offered, or has been taken back.
     pub unsafe fn buffer(&mut self, index: usize) -> &mut [u8; SIZE] {
         // SAFETY: this is the only end, and the device does not have the buffer.
         unsafe { &mut (*self.queue.0.get()).buffers[index] }
     }
 
-    /// Gives the device a buffer, which it does not have. It looks when it is notified.
+    /// Offers the device a buffer that it does not own. The device sees it when it is notified.
     pub fn offer(&mut self, index: usize, purpose: For) {
         let shared = self.queue.0.get();
         let (len, flags) = match purpose {
@@ -221,8 +221,8 @@ impl<const N: usize, const SIZE: usize> End<N, SIZE> {
             For::Writing => (SIZE, DEVICE_WRITES),
         };
         self.offered = self.offered.wrapping_add(1);
-        // SAFETY: this is the only end, and the device reads these words when it finds them behind
-        // `index`, which is written last.
+        // SAFETY: this is the only end, and the device reads these words only behind `index`, which
+        // is written last.
         unsafe {
             let address = &raw const (*shared).buffers[index] as u64;
             (&raw mut (*shared).descriptors[index]).write_volatile(Descriptor {
@@ -238,8 +238,8 @@ impl<const N: usize, const SIZE: usize> End<N, SIZE> {
         }
     }
 
-    /// Takes back a buffer that the device is done with: its index, and how many bytes the device
-    /// has written.
+    /// Takes back a finished buffer, and gives its index and the number of bytes that the device
+    /// wrote.
     pub fn take(&mut self) -> Option<(usize, usize)> {
         let shared = self.queue.0.get();
         // SAFETY: the device writes these words, whole, `index` last.

@@ -1,4 +1,4 @@
-//! Gives the linker the place where programs live.
+//! Passes the linker script with the programs' addresses to the linker.
 
 fn main() {
     println!(

@@ -1,4 +1,4 @@
-//! What differs by architecture: one folder each, with the same functions.
+//! Architecture code: one folder each, with the same functions.
 
 #[cfg(target_arch = "riscv64")]
 mod riscv64;

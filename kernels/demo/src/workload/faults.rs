@@ -1,4 +1,4 @@
-//! Processes: their calls, their faults, their ends.
+//! Processes that make system calls, fault, and end.
 
 use super::processes;
 use crate::syscall::PRIO;

@@ -9,7 +9,7 @@ pub fn run(rounds: u32) {
         (format_args!("client {rounds}"), PRIO),
         (format_args!("gets {}", 16 * rounds), PRIO),
         (format_args!("puts {}", 16 * rounds), PRIO),
-        // More urgent than the server: it fills the port.
+        // More urgent than the server, so that it fills the port.
         (format_args!("sends {rounds}"), PRIO + 1),
     ]);
 }

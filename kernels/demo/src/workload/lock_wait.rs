@@ -1,5 +1,5 @@
-//! A thread has a lock that a more urgent one wants: with one hart, that one waits 5 ms, and little
-//! more.
+//! A thread holds a lock that a more urgent one wants. With one hart, that one waits little more
+//! than 5 ms.
 
 use super::{compute_for, together};
 use crate::mutex::Mutex;
@@ -20,7 +20,7 @@ fn wants(_: usize) {
 
 fn has(_: usize) {
     let table = TABLE.lock();
-    // The other one runs at once, and comes back here when it waits.
+    // The other thread runs at once, and its wait switches back here.
     TAKEN.up();
     compute_for(5_000);
     drop(table);

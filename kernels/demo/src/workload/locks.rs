@@ -1,4 +1,4 @@
-//! Threads that want the same locks.
+//! Threads that compete for locks.
 
 use super::{compute, compute_for, together};
 use crate::lock::TracedSpin;
@@ -12,7 +12,7 @@ static HAS_JOURNAL: Semaphore = Semaphore::new("has_journal", 0);
 static HAS_ACCOUNTS: Semaphore = Semaphore::new("has_accounts", 0);
 static ITEMS: Semaphore = Semaphore::new("items", 0);
 static ROOM: Semaphore = Semaphore::new("room", 4);
-/// Sum and count of what was added: whether the lock kept others out.
+/// Sum and count of the additions, which show whether the lock excluded others.
 static TOTAL: TracedSpin<(u64, u64)> = TracedSpin::new("total", (0, 0));
 
 pub fn run(rounds: u32) {
@@ -53,10 +53,10 @@ pub fn run(rounds: u32) {
     );
 }
 
-/// The best priority in the chain of three threads, of which each waits for the next one.
+/// The highest priority in the chain of three threads, of which each waits for the next.
 const HIGH: i16 = 9;
 
-/// Keeps the journal until the priority of the chain's other end has arrived.
+/// Holds the journal until it has inherited the priority of the chain's other end.
 fn holds_the_end(rounds: usize) {
     for _ in 0..rounds / 10 {
         let journal = JOURNAL.lock();
@@ -68,7 +68,7 @@ fn holds_the_end(rounds: usize) {
     }
 }
 
-/// Has the accounts, and wants the journal.
+/// Holds the accounts, and wants the journal.
 fn holds_the_middle(rounds: usize) {
     for _ in 0..rounds / 10 {
         HAS_JOURNAL.down();
@@ -87,8 +87,8 @@ fn wants(rounds: usize) {
     }
 }
 
-/// Holds one mutex, and then another one besides: who waits for the second lends its priority along
-/// the chain.
+/// Holds one mutex, and then a second one: a waiter for the second lends its priority along the
+/// chain.
 fn transfer(rounds: usize) {
     for round in 0..rounds {
         let accounts = ACCOUNTS.lock();
@@ -106,7 +106,7 @@ fn transfer(rounds: usize) {
     }
 }
 
-/// Seldom wants the mutex, and then soon.
+/// Rarely wants the mutex, but urgently.
 fn hurried(rounds: usize) {
     for round in 0..rounds / 10 {
         thread::sleep(8_000);
@@ -117,7 +117,7 @@ fn hurried(rounds: usize) {
     }
 }
 
-/// Wants no lock: it keeps those of lower priority from the hart while they hold one.
+/// Wants no lock, but keeps threads of lower priority off the hart while they hold one.
 fn hog(rounds: usize) {
     for _ in 0..rounds / 10 {
         compute_for(300);

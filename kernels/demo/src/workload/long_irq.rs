@@ -1,4 +1,4 @@
-//! A device whose interrupts take 20 us, but the last one 200 us.
+//! A device whose interrupts take 20 us, except the last, which takes 200 us.
 
 use crate::arch::uart;
 

@@ -1,4 +1,4 @@
-//! What the kernel is put to: a fixed amount of work, by name.
+//! The workloads: fixed amounts of work, by name.
 
 mod faults;
 mod ipc;
@@ -15,34 +15,34 @@ use core::fmt::{Arguments, Write};
 use crate::process::{self, Line};
 use crate::{arch, thread};
 
-/// A kind of work.
+/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// Threads that take turns: yield, sleep, are suspended, run out of time.
     Switch,
-    /// Threads that want the same locks.
+    /// Threads that compete for locks.
     Locks,
-    /// Processes, their calls and faults.
+    /// Processes with system calls and faults.
     Faults,
     /// Processes that send each other messages and bytes.
     Ipc,
     /// A device that interrupts.
     Irqs,
-    /// All of those, one after the other.
+    /// All of the above, one after another.
     All,
-    /// A thread waits 5 ms for a lock that a less urgent one has.
+    /// A thread waits 5 ms for a lock that a less urgent one holds.
     LockWait,
     /// An interrupt takes 200 us.
     LongIrq,
     /// A process touches 1,000 pages.
     PageFaults,
-    /// Two threads with one event of each kind, in an order that is known;
-    /// `tests/e2e/expectations/trace_sched.toml` says which.
+    /// Two threads with one event of each kind, in the order of
+    /// `tests/e2e/expectations/trace_sched.toml`.
     TraceSched,
 }
 
 impl Workload {
-    /// By the name on the command line.
+    /// The workload of this name on the command line.
     pub fn named(name: &str) -> Option<Workload> {
         match name {
             "switch" => Some(Workload::Switch),
@@ -59,7 +59,7 @@ impl Workload {
         }
     }
 
-    /// Does it, from a thread of its own. Returns when it is done.
+    /// Runs the workload to its end, from a thread of its own.
     pub fn run(self, rounds: u32) {
         if matches!(self, Workload::Switch | Workload::All) {
             switch::run(rounds);
@@ -86,17 +86,17 @@ impl Workload {
     }
 }
 
-/// A worker: its name, its priority, what it does with the number of rounds.
+/// A worker: its name, priority, and function of the number of rounds.
 type Worker = (&'static str, i16, fn(usize));
 
-/// Makes the workers, with the number of rounds for an argument, and waits for their ends.
+/// Starts the workers with the number of rounds, and waits until they end.
 fn together<const N: usize>(workers: [Worker; N], rounds: u32) {
     let threads =
         workers.map(|(name, prio, work)| thread::spawn(name, prio, work, rounds as usize));
     threads.into_iter().for_each(thread::join);
 }
 
-/// Makes processes, each with its command line and priority, and waits for their ends.
+/// Starts processes, each with its command line and priority, and waits until they end.
 fn processes<const N: usize>(lines: [(Arguments<'_>, i16); N]) {
     let spawned = lines.map(|(words, prio)| {
         let mut line = Line::new();
@@ -108,12 +108,12 @@ fn processes<const N: usize>(lines: [(Arguments<'_>, i16); N]) {
         .for_each(|pid| assert_eq!(process::wait(pid), Ok(0), "process {}", pid.0));
 }
 
-/// Stands for the work of a real thread: so many steps, however long they take.
+/// Stands for the work of a real thread, as a number of steps.
 fn compute(steps: usize) {
     (0..steps).for_each(|step| _ = core::hint::black_box(step));
 }
 
-/// Stands for the work of a real thread: for so many microseconds, however many steps they are.
+/// Stands for the work of a real thread, as a time in microseconds.
 pub fn compute_for(us: u64) {
     let end = arch::timer::time() + us * (arch::timer::FREQUENCY / 1_000_000);
     while arch::timer::time() < end {

@@ -1,4 +1,4 @@
-//! Threads that take turns, for each reason that there is.
+//! Threads that take turns, for every reason of a switch.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -6,8 +6,8 @@ use super::{Worker, compute, compute_for, together};
 use crate::{MAX_HARTS, arch, frame, smp, thread};
 
 pub fn run(rounds: u32) {
-    // More threads that only compute than there are harts, for longer than their time; and some
-    // that come in between.
+    // More computing threads than harts, for longer than their time slice, and some that preempt
+    // them.
     crowd(("spin", 4, spin), rounds);
     together(
         [
@@ -32,7 +32,7 @@ pub fn run(rounds: u32) {
     );
 }
 
-/// Nine threads that do the same, or one more than there are harts.
+/// Nine equal threads, or one more than there are harts.
 fn crowd(worker: Worker, rounds: u32) {
     const FEW: usize = 9;
     const MANY: usize = MAX_HARTS + 1;
@@ -46,7 +46,7 @@ fn crowd(worker: Worker, rounds: u32) {
 /// Harts that a spinner has run on, as bits.
 static SPUN: AtomicU32 = AtomicU32::new(0);
 
-/// Computes for so long, and until every hart has had its part of that.
+/// Computes for a given time, and until every hart has run a spinner.
 fn spin(rounds: usize) {
     let mut round = 0;
     while round < rounds || (SPUN.load(Relaxed).count_ones() as usize) < smp::count_online() {
@@ -56,14 +56,13 @@ fn spin(rounds: usize) {
     }
 }
 
-/// The yielder that ran last on each hart; whether one that came back from a yield has found
-/// another there.
+/// The yielder that ran last on each hart, and whether one found another there after its yield.
 static LAST: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
 static YIELDERS: AtomicU32 = AtomicU32::new(0);
 static GIVEN: AtomicBool = AtomicBool::new(false);
 
-/// Yields so often, and until a yield has given a hart to another yielder. None of them ends
-/// before, and they are more than there are harts.
+/// Yields a given number of times, and until a yield has given a hart to another yielder. None of
+/// them ends before, and there are more of them than harts.
 fn yields(rounds: usize) {
     let me = YIELDERS.fetch_add(1, Relaxed) + 1;
     let mut round = 0;
@@ -88,7 +87,7 @@ fn sleeps(rounds: usize) {
 
 static ENOUGH: AtomicBool = AtomicBool::new(false);
 
-/// Suspends a thread of lower priority, and lets it go on.
+/// Suspends and resumes a thread of lower priority.
 fn controls(rounds: usize) {
     ENOUGH.store(false, Relaxed);
     let victim = thread::spawn("victim", 3, victim, 0);
@@ -108,7 +107,7 @@ fn victim(_: usize) {
     }
 }
 
-/// Makes threads that end at once.
+/// Creates threads that end at once.
 fn makes(rounds: usize) {
     for _ in 0..rounds / 10 {
         thread::spawn("brief", 7, |_| compute(1_000), 0);
@@ -116,7 +115,7 @@ fn makes(rounds: usize) {
     }
 }
 
-/// Takes and gives back memory.
+/// Allocates and frees memory.
 fn frames(rounds: usize) {
     for round in 0..rounds {
         let order = round as u32 % 4;

@@ -1,9 +1,9 @@
-//! Two threads, A and B, that do each thing a scheduler's trace should tell, once and in a known
-//! order; on one hart, always the same.
+//! Two threads, A and B, with each event of a scheduler's trace once, in a known order; on one
+//! hart, every run is the same.
 //!
-//! Before, a third one floods the rings, so that what is retained of them is the two threads' part:
-//! with `packets=8 packet_size=512` the oldest events are overwritten. How many were is told on the
-//! console, and by a counter in the trace.
+//! Before, a third thread floods the rings, so that the two threads' events are the retained ones:
+//! with `packets=8 packet_size=512` the oldest events are overwritten. The console and a counter in
+//! the trace give their number.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -17,10 +17,9 @@ use crate::{arch, thread};
 
 /// The number of the counter.
 const OVERWRITTEN: u32 = 1;
-/// Yields of the flood: more than the rings hold.
+/// Number of yields of the flood: more than fit into the rings.
 const YIELDS: usize = 2 * (256 + 8);
-/// Two ticks of the scheduler, as there are unless the command line says otherwise; in ticks of the
-/// clock.
+/// Two default ticks of the scheduler, in ticks of the clock.
 const TWO_TICKS: u64 = 2 * arch::timer::FREQUENCY / 1_000;
 
 static B: AtomicU32 = AtomicU32::new(0);
@@ -28,7 +27,7 @@ static ENOUGH: AtomicBool = AtomicBool::new(false);
 
 pub fn run() {
     together([("verifier", 0, floods)], 0);
-    // This thread is more urgent than both: they begin when it waits for their ends.
+    // This thread is more urgent than both: they start when it waits for them.
     let a = thread::spawn("A", 4, is_a, 0);
     let b = thread::spawn("B", 4, is_b, 0);
     B.store(b.0, Relaxed);
@@ -65,7 +64,7 @@ fn is_a(_: usize) {
     ENOUGH.store(true, Relaxed);
 }
 
-/// It records nothing while it waits: the rings would not hold it.
+/// Records nothing while it waits, which would fill the rings.
 fn is_b(_: usize) {
     while !ENOUGH.load(Relaxed) {
         compute(100);

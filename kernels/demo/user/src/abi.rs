@@ -1,12 +1,12 @@
-//! What the kernel and its programs agree on: the numbers of calls and of errors, and what
-//! structures look like. Both sides compile this file.
+//! The ABI between the kernel and its programs: numbers of calls and errors, and layouts of
+//! structures. Both sides compile this file.
 //!
 //! A call's number is in the register a7, its arguments in a0 to a4; its result comes in a0. A
 //! negative one is an [`Error`]'s number.
 
 macro_rules! calls {
     ($($(#[$doc:meta])* $call:ident $name:literal,)*) => {
-        /// What programs can ask for. The numbers are those of the order.
+        /// The system calls, numbered in order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         pub enum Call { $($(#[$doc])* $call,)* }
@@ -15,7 +15,7 @@ macro_rules! calls {
             /// All of them, by number.
             pub const ALL: &[Call] = &[$(Call::$call,)*];
 
-            /// What the trace calls it.
+            /// Its name in the trace.
             pub const fn name(self) -> &'static str {
                 match self { $(Call::$call => $name,)* }
             }
@@ -28,15 +28,15 @@ calls! {
     Exit "exit",
     /// getpid() -> pid.
     Getpid "getpid",
-    /// yield(): others of the same priority go first.
+    /// yield(): lets others of the same priority run first.
     Yield "yield",
     /// sleep(ticks of the clock).
     Sleep "sleep",
     /// write(text, len): a line on the console.
     Write "write",
-    /// spawn(command line, len, rights) -> pid: another process, with those of the caller's rights.
+    /// spawn(command line, len, rights) -> pid: a new process, with these of the caller's rights.
     Spawn "spawn",
-    /// exec(command line, len): the process begins another program.
+    /// exec(command line, len): starts another program in the process.
     Exec "exec",
     /// kill(pid).
     Kill "kill",
@@ -44,61 +44,63 @@ calls! {
     Wait "wait",
     /// map(pages) -> address: more heap.
     Map "map",
-    /// mark(id, value): into the trace.
+    /// mark(id, value): recorded in the trace.
     Mark "mark",
-    /// span_begin(id): into the trace.
+    /// span_begin(id): recorded in the trace.
     SpanBegin "span_begin",
-    /// span_end(id): into the trace.
+    /// span_end(id): recorded in the trace.
     SpanEnd "span_end",
-    /// counter(id, value): into the trace.
+    /// counter(id, value): recorded in the trace.
     Counter "counter",
     /// send(port, value): a message.
     Send "send",
     /// receive(port) -> value.
     Receive "receive",
-    /// pipe_write(pipe, bytes, len) -> how many.
+    /// pipe_write(pipe, bytes, len) -> number of bytes written.
     PipeWrite "pipe_write",
-    /// pipe_read(pipe, buffer, len) -> how many.
+    /// pipe_read(pipe, buffer, len) -> number of bytes read.
     PipeRead "pipe_read",
     /// time() -> ticks of the clock.
     Time "time",
     /// poll(id, [`Kind`]) -> 1 while it lives, 0 when it has ended.
     Poll "poll",
-    /// workload(name, len) -> tid: a thread of the kernel's does this workload.
+    /// workload(name, len) -> tid: a kernel thread runs this workload.
     Workload "workload",
-    /// port_write(bytes, len) -> len: to the host; waits while the host does not take them. The
-    /// port is the process's until it ends.
+    /// port_write(bytes, len) -> len: sends to the host, and waits until it takes the bytes. The
+    /// port belongs to the process until that ends.
     PortWrite "port_write",
-    /// port_read(buffer, len) -> how many came from the host; does not wait. As with port_write.
+    /// port_read(buffer, len) -> number of bytes from the host; does not wait. Takes the port as
+    /// port_write does.
     PortRead "port_read",
     /// perf_start(mode, flags, [`Rings`], events, len) -> channels. `events` are names, separated
-    /// by colons; none for all.
+    /// by colons; empty for all.
     PerfStart "perf_start",
-    /// perf_read(mode, channel, buffer, len) -> bytes of the channel, 0 where there is nothing new.
+    /// perf_read(mode, channel, buffer, len) -> number of bytes read from the channel; 0 if there
+    /// is nothing new.
     PerfRead "perf_read",
     /// perf_stop(mode) -> channels.
     PerfStop "perf_stop",
     /// perf_finish(mode, [`Diagnostics`]).
     PerfFinish "perf_finish",
-    /// perf_switch(mode, name, len, on) -> how many events are called so.
+    /// perf_switch(mode, name, len, on) -> number of events with this name.
     PerfSwitch "perf_switch",
     /// perf_status([`Status`]).
     PerfStatus "perf_status",
-    /// perf_dump(n): the newest n records, on the console.
+    /// perf_dump(n): prints the newest n records on the console.
     PerfDump "perf_dump",
-    /// perf_clear(): the console's dump and the status forget what was recorded until now.
+    /// perf_clear(): hides the records so far from the dump and the status.
     PerfClear "perf_clear",
 }
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $error:ident = $number:literal,)*) => {
-        /// Why a call cannot be done, with the number that it has on Linux.
+        /// Errors of calls, with Linux's numbers.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Error { $($(#[$doc])* $error = $number,)* }
 
         impl Error {
-            /// By its number.
+            /// Finds it by number.
             pub const fn of(number: i64) -> Option<Error> {
                 match number { $($number => Some(Error::$error),)* _ => None }
             }
@@ -119,51 +121,51 @@ errors! {
     Full = 11,
     /// ENOMEM.
     NoMemory = 12,
-    /// EFAULT: a pointer leads nowhere.
+    /// EFAULT: a pointer is invalid.
     Fault = 14,
-    /// EBUSY: somebody else is at it.
+    /// EBUSY: another caller uses it.
     Busy = 16,
-    /// EINVAL: an argument is out of its range, or the call out of order.
+    /// EINVAL: an argument is out of range, or the call out of order.
     Invalid = 22,
     /// ENOSYS: there is no such call, or no such mode.
     NoCall = 38,
     /// EOPNOTSUPP: this kernel was built without it.
     NotBuilt = 95,
-    /// ENOTCONN: nobody listens on the other side.
+    /// ENOTCONN: the host does not listen.
     NotConnected = 107,
-    /// EINPROGRESS: finish what was started first.
+    /// EINPROGRESS: the session must be finished first.
     InProgress = 115,
 }
 
-/// What a process may do besides, as bits: it gets them from who spawns it.
+/// Rights of a process, as bits. It gets them from its parent.
 pub mod rights {
-    /// Record: every `perf_` call.
+    /// The right to record: every `perf_` call.
     pub const PERF: usize = 1;
 }
 
-/// Ends that are no program's own choice.
+/// Exit statuses that the kernel sets.
 pub mod status {
     /// Killed by another process.
     pub const KILLED: u8 = 137;
-    /// It did what it may not.
+    /// Ended by a fault.
     pub const FAULT: u8 = 139;
 }
 
-/// Bytes with which the buffer of a `perf_read` is always large enough.
+/// Size in bytes that always suffices for the buffer of a `perf_read`.
 pub const READ: usize = 192 << 10;
 
-/// What `poll` asks after.
+/// Kinds of objects for `poll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Kind {
     /// A process, by its pid.
     Process = 0,
-    /// A thread of the kernel's, by its tid.
+    /// A kernel thread, by its tid.
     Thread = 1,
 }
 
 impl Kind {
-    /// By its number.
+    /// Finds it by number.
     pub fn of(number: usize) -> Option<Kind> {
         [Kind::Process, Kind::Thread]
             .into_iter()
@@ -179,13 +181,13 @@ macro_rules! structure {
         pub struct $name { $($(#[$field_doc])* pub $field: u64,)* }
 
         impl $name {
-            /// As it lies in memory.
+            /// Its words in memory.
             #[allow(dead_code, reason = "each side uses what it needs")]
             pub const fn to_words(self) -> [u64; $len] {
                 [$(self.$field,)*]
             }
 
-            /// Of what lies in memory.
+            /// Builds it from its words in memory.
             #[allow(dead_code, reason = "each side uses what it needs")]
             pub const fn from_words([$($field,)*]: [u64; $len]) -> Self {
                 $name { $($field,)* }
@@ -197,45 +199,45 @@ macro_rules! structure {
 structure! {
     /// The rings of a session.
     Rings: 3 {
-        /// Bytes of a packet.
+        /// Size of a packet in bytes.
         packet_size,
-        /// Packets of each hart, for events.
+        /// Packets per hart for events.
         packets,
-        /// Packets of each hart, for names.
+        /// Packets per hart for names.
         names_packets,
     }
 }
 
 structure! {
-    /// Where recording stands.
+    /// The status of a recording.
     Status: 6 {
-        /// As `kymo::State` has it.
+        /// The number of the `kymo::State`.
         state,
-        /// Channels of the session.
+        /// Number of channels.
         channels,
         /// Flags in effect.
         flags,
-        /// Events that can be read.
+        /// Number of retained events.
         retained,
-        /// Events that were overwritten.
+        /// Number of overwritten events.
         overwritten,
-        /// Events that were not recorded.
+        /// Number of discarded events.
         discarded,
     }
 }
 
 structure! {
-    /// What `perf_finish` tells: totals of all channels, as `kymo::Diagnostics` has them.
+    /// The result of `perf_finish`: totals of all channels, as in `kymo::Diagnostics`.
     Diagnostics: 5 {
-        /// Events that were not recorded.
+        /// Number of discarded events.
         discarded,
-        /// Of these, events that no packet could hold.
+        /// Those discarded because they were larger than a packet.
         too_large,
-        /// Events that were overwritten before they were read.
+        /// Number of events overwritten before they were read.
         overwritten,
-        /// Steps back of a clock.
+        /// Number of steps back of a clock.
         clock_back,
-        /// Packets whose writer had died.
+        /// Number of packets whose writer had died.
         abandoned,
     }
 }

@@ -1,10 +1,10 @@
-//! Text for the console: a line at a time.
+//! Output to the console, line by line.
 
 use core::fmt::{Arguments, Error, Write};
 
 use crate::sys;
 
-/// Bytes of a line at most.
+/// Most bytes of a line.
 const LINE: usize = 200;
 
 struct Line {
@@ -31,7 +31,7 @@ pub fn print(text: Arguments<'_>) {
         len: 0,
     };
     let _ = line.write_fmt(text);
-    // A console that does not take it is told to nobody.
+    // There is nobody to report a failed write to.
     let _ = sys::write(&line.bytes[..line.len]);
 }
 

@@ -1,4 +1,4 @@
-//! What the programs of kernels/demo share: how one begins and ends, and the calls.
+//! The runtime of kernels/demo's programs: start, end and system calls.
 //!
 //! ```ignore
 //! demo_user::program!(main);
@@ -22,7 +22,7 @@ use core::panic::PanicInfo;
 pub struct Words(&'static str);
 
 impl Words {
-    /// All that was not taken yet.
+    /// The rest of the line.
     pub fn rest(self) -> &'static str {
         self.0.trim_ascii()
     }
@@ -39,25 +39,25 @@ impl Iterator for Words {
     }
 }
 
-/// Names the function that a program begins with; the program's status is what it returns.
+/// Declares a program's main function, which returns the program's status.
 #[macro_export]
 macro_rules! program {
     ($main:path) => {
         /// The kernel enters the program here.
         #[unsafe(no_mangle)]
         extern "C" fn _start(line: *const u8, len: usize) -> ! {
-            // SAFETY: what the kernel passes.
+            // SAFETY: passed by the kernel.
             unsafe { $crate::run(line, len, $main) }
         }
     };
 }
 
-/// Runs a program's `main`, and ends.
+/// Runs a program's `main` and ends the process.
 ///
 /// # Safety
-/// `line` and `len` are those that the kernel has passed: the text stays at the end of the stack.
+/// `line` and `len` must be those passed by the kernel: the text stays at the end of the stack.
 pub unsafe fn run(line: *const u8, len: usize, main: fn(Words) -> u8) -> ! {
-    // SAFETY: as promised; the kernel takes text only.
+    // SAFETY: as promised; the kernel accepts only UTF-8.
     let line: &'static str =
         unsafe { core::str::from_utf8_unchecked(core::slice::from_raw_parts(line, len)) };
     let mut words = Words(line);

@@ -1,4 +1,4 @@
-//! The calls, as functions. What each does stands in [`crate::abi`].
+//! The system calls as functions; [`crate::abi`] describes them.
 
 use core::arch::asm;
 
@@ -7,10 +7,10 @@ use crate::abi::{Call, Diagnostics, Error, Kind, Rings, Status};
 /// A call, by its number.
 ///
 /// # Safety
-/// The call writes nowhere but where it may.
+/// The call must write only to memory that the caller may pass for writing.
 unsafe fn raw(number: usize, [a, b, c, d, e]: [usize; 5]) -> Result<usize, Error> {
     let result: isize;
-    // SAFETY: the kernel changes a0 only, and memory as promised.
+    // SAFETY: the kernel changes only a0, and memory as promised.
     unsafe {
         asm!("ecall", in("a7") number, inlateout("a0") a => result, in("a1") b, in("a2") c, in("a3") d, in("a4") e);
     }
@@ -20,16 +20,16 @@ unsafe fn raw(number: usize, [a, b, c, d, e]: [usize; 5]) -> Result<usize, Error
     }
 }
 
-/// A call whose arguments are what it takes.
+/// A call with valid arguments.
 fn call(call: Call, arguments: [usize; 5]) -> Result<usize, Error> {
-    // SAFETY: the functions below pass pointers to what they have borrowed.
+    // SAFETY: the functions below pass pointers to borrowed memory.
     unsafe { raw(call as usize, arguments) }
 }
 
-/// A call with any arguments, to see what it answers.
+/// A call with any arguments, to test its answer.
 ///
 /// # Safety
-/// What it writes belongs to nobody.
+/// Nobody else may use the memory that it writes.
 pub unsafe fn any(number: usize, arguments: [usize; 5]) -> Result<usize, Error> {
     // SAFETY: as promised.
     unsafe { raw(number, arguments) }
@@ -41,7 +41,7 @@ pub fn exit(status: u8) -> ! {
     give_up()
 }
 
-/// Does what no program may.
+/// Executes an illegal instruction.
 pub fn give_up() -> ! {
     // SAFETY: the kernel ends the process here.
     unsafe { asm!("unimp", options(noreturn)) }
@@ -74,7 +74,7 @@ pub fn spawn(line: &str, rights: usize) -> Result<usize, Error> {
     )
 }
 
-/// Returns only where it cannot be done.
+/// Returns only on an error.
 pub fn exec(line: &str) -> Error {
     call(Call::Exec, [line.as_ptr() as usize, line.len(), 0, 0, 0])
         .err()

@@ -1,4 +1,4 @@
-# How a hart enters the kernel.
+# A hart's entry into the kernel.
 
     .section .text.entry, "ax"
     .globl _start
@@ -6,7 +6,7 @@
 _start:
     la   s2, {boot_hart}
     j    1f
-# ... and that hart has the firmware start the others here (a0 = hart id).
+# ... and that hart makes the firmware start the others here (a0 = hart id).
     .globl start_hart
 start_hart:
     la   s2, {other_hart}
@@ -16,7 +16,7 @@ start_hart:
     .option pop
     la   t0, trap_entry
     csrw stvec, t0
-    # 0 says that the hart is in the kernel: trap.s.
+    # 0: the hart is in the kernel (trap.s).
     csrw sscratch, zero
     # sp = the top of this hart's boot stack, which its idle thread keeps. Hart ids on this machine are 0, 1, 2 ...
     la   sp, boot_stacks

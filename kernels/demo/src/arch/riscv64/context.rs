@@ -1,4 +1,4 @@
-//! A thread's place on the processor: its kernel stack, and the exchange of two of them.
+//! A thread's context: its kernel stack, and the switch between two of them.
 
 use super::trap::Frame;
 use crate::process::Start;
@@ -10,28 +10,28 @@ unsafe extern "C" {
     fn leave_trap() -> !;
 }
 
-/// The top of every kernel stack is kept free for the frame of a trap from user mode, and for the
-/// hart's `tp` meanwhile: trap.s.
+/// Bytes at the top of every kernel stack, reserved for the frame of a trap from user mode and for
+/// the hart's `tp` (trap.s).
 const RESERVED: usize = size_of::<Frame>() + 16;
 
-/// What is kept of a thread that does not run: its stack pointer. All else is on its stack.
+/// The stack pointer of a thread that does not run. All else is on its stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Context(usize);
 
 impl Context {
-    /// That of no thread.
+    /// The context of no thread.
     pub const fn none() -> Context {
         Context(0)
     }
 
-    /// A thread that begins with a call of `entry`, on the stack that ends at `top`.
+    /// The context of a thread that will call `entry`, on the stack that ends at `top`.
     ///
     /// # Safety
-    /// The stack belongs to that thread alone, and is 16-byte aligned.
+    /// The stack must belong to that thread alone and be 16-byte aligned.
     pub unsafe fn new(top: usize, entry: extern "C" fn() -> !) -> Context {
         let frame = top - RESERVED - 14 * size_of::<usize>();
-        // SAFETY: inside of the stack. `switch_stacks` takes the first word for the return address;
-        // s0 is 0, where a walk of the frame pointers ends.
+        // SAFETY: inside the stack. `switch_stacks` takes the first word for the return address; s0
+        // is 0, which ends a walk of the frame pointers.
         unsafe {
             core::ptr::write_bytes(frame as *mut usize, 0, 14);
             (frame as *mut usize).write(entry as usize);
@@ -40,28 +40,28 @@ impl Context {
     }
 }
 
-/// Leaves the running thread, whose context goes to `old`, for the thread of `new`. Returns when a
+/// Saves the running thread's context in `old` and switches to the thread of `new`. Returns when a
 /// switch comes back, perhaps on another hart.
 ///
 /// # Safety
-/// Interrupts are masked; `old` is valid until then; `new` is of a thread that runs nowhere, and no
-/// other hart can switch to it; nobody can switch to the old thread before this hart has left it:
-/// the scheduler's lock is held.
+/// Interrupts must be masked, and `old` valid until the return. `new` must be of a thread that runs
+/// nowhere. The scheduler's lock must be held, so that no other hart can switch to either thread
+/// meanwhile.
 pub unsafe fn switch(old: *mut Context, new: Context) {
     // SAFETY: as promised; a `Context` is one word.
     unsafe { switch_stacks(old.cast(), new.0) };
 }
 
-/// Goes to user mode, from the thread whose kernel stack ends at `top`; what the thread has on that
-/// stack is given up.
+/// Enters user mode from the thread whose kernel stack ends at `top`, and discards that stack's
+/// content.
 ///
 /// # Safety
-/// Interrupts are masked; the stack is the running thread's own, which began with [`Context::new`].
+/// Interrupts must be masked, and the stack the running thread's own, from [`Context::new`].
 pub unsafe fn enter_user(top: usize, start: Start) -> ! {
-    /// Interrupts are on after `sret`, which goes to user mode.
+    /// Interrupts are on after `sret`, which enters user mode.
     const SPIE: usize = 1 << 5;
     let frame = (top - RESERVED) as *mut Frame;
-    // SAFETY: `Context::new` has left this place free; the frames of the functions below it are not
+    // SAFETY: `Context::new` has reserved these bytes; the frames of the functions below are not
     // used any more.
     unsafe {
         frame.write(Frame::at(start, SPIE));

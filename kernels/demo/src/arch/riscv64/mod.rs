@@ -20,7 +20,7 @@ use crate::MAX_HARTS;
 use crate::recording::{self, REGION};
 
 const BOOT_STACK_SHIFT: usize = 14;
-/// The register of QEMU's `sifive_test` device, which ends it.
+/// The register of QEMU's `sifive_test` device, which ends QEMU.
 const POWER: usize = 0x10_0000;
 /// `sstatus`: interrupts are on.
 const SIE: usize = 1 << 1;
@@ -38,8 +38,8 @@ core::arch::global_asm!(include_str!("trap.s"), trap = sym trap::trap);
 /// Kymo's view of the machine.
 pub struct Virt;
 
-// SAFETY: in the kernel, `tp` leads to the hart's control block, from boot.s on: trap.s sets it at
-// every entry, and no switch of threads changes it. Interrupts are masked by `sstatus` alone.
+// SAFETY: in the kernel, `tp` points to the hart's control block from boot.s on: trap.s sets it at
+// every entry, and no thread switch changes it. Only `sstatus` masks interrupts.
 unsafe impl Platform for Virt {
     type Reserve = Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
@@ -62,19 +62,19 @@ unsafe impl Platform for Virt {
     }
 }
 
-/// What `tp` holds on hart `id` while it is in the kernel.
+/// The value of `tp` on hart `id` in the kernel.
 extern "C" fn kymo_block(id: u32) -> *const Control {
     REGION.control(id)
 }
 
-/// The number of this hart. With interrupts on it may be that of the hart before.
+/// The number of this hart. With interrupts on, the thread may move to another hart meanwhile.
 #[inline(always)]
 pub fn hart() -> usize {
-    // SAFETY: `tp` leads to the hart's block.
+    // SAFETY: `tp` points to the hart's block.
     unsafe { kernel_word() }.load(Relaxed)
 }
 
-/// Masks interrupts. Gives whether they were on.
+/// Masks interrupts, and gives whether they were on.
 pub fn mask() -> bool {
     let before: usize;
     // SAFETY: masking interrupts breaks nothing.
@@ -82,10 +82,10 @@ pub fn mask() -> bool {
     before & SIE != 0
 }
 
-/// Turns interrupts on again, if they were.
+/// Turns interrupts on again if they were on before.
 pub fn restore(on: bool) {
     if on {
-        // SAFETY: whoever had masked them is done.
+        // SAFETY: the section that had masked them is over.
         unsafe { asm!("csrsi sstatus, {}", const SIE) };
     }
 }
@@ -102,7 +102,7 @@ pub fn poke(hart: usize) {
 }
 
 fn disarm_software() {
-    // SAFETY: takes the request back.
+    // SAFETY: clears the request.
     unsafe { asm!("csrc sip, {}", in(reg) 1 << trap::SOFTWARE) };
 }
 
@@ -113,23 +113,23 @@ pub const INTERRUPTS: [(u32, &str); 3] = [
     (trap::FIRST_SOURCE + uart::SOURCE, "uart"),
 ];
 
-/// Where devices of virtio may be.
+/// Addresses of virtio device slots.
 pub fn virtio() -> impl Iterator<Item = usize> {
     (1..=8).map(|place| uart::BASE + place * paging::PAGE)
 }
 
-/// Orders what the processor and a device see of each other's memory and registers.
+/// Orders accesses to memory and device registers, between the processor and a device.
 pub fn io_fence() {
     // SAFETY: this only orders.
     unsafe { asm!("fence iorw, iorw") };
 }
 
-/// How many harts there are.
+/// Number of harts.
 pub fn harts() -> usize {
     (0..).take_while(|&id| sbi::hart_exists(id)).count()
 }
 
-/// Has another hart enter the kernel: it goes to `crate::join`.
+/// Starts another hart in the kernel: it enters `crate::join`.
 pub fn start(other: usize) {
     unsafe extern "C" {
         /// In boot.s.
@@ -139,7 +139,7 @@ pub fn start(other: usize) {
     sbi::start_hart(other, start_hart as *const () as usize);
 }
 
-/// Whether a hart has come to boot; whether the others may come.
+/// Whether the boot hart has arrived, and whether the others may continue.
 static BOOTED: AtomicBool = AtomicBool::new(false);
 static READY: AtomicBool = AtomicBool::new(false);
 
@@ -155,23 +155,23 @@ pub fn exit(code: u32) -> ! {
     unreachable!("QEMU goes on")
 }
 
-/// What every hart does first.
+/// Initialises a hart.
 fn enter(id: usize) {
     // SAFETY: boot.s has set `tp`.
     unsafe { kernel_word() }.store(id, Relaxed);
-    // SAFETY: the kernel's own space, which maps everything where it is.
+    // SAFETY: the kernel's own space, which maps everything at its own address.
     unsafe { paging::activate(paging::kernel_space()) };
     plic::open();
-    // SAFETY: the trap entry is in place; interrupts are masked as yet.
+    // SAFETY: the trap entry is in place, and interrupts are still masked.
     unsafe {
         asm!("csrs sie, {}", in(reg) 1 << trap::TIMER | 1 << trap::SOFTWARE | 1 << trap::EXTERNAL)
     };
 }
 
-/// The hart that the firmware chose to boot; it need not be hart 0.
+/// Entry of the boot hart, which need not be hart 0.
 extern "C" fn boot_hart(id: usize, device_tree: *const [u32; 2]) -> ! {
-    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one
-    // went, instead of where it was told to.
+    // OpenSBI 1.1 starts a hart that is not asleep yet at the boot hart's entry instead of the
+    // requested one.
     if BOOTED.swap(true, Relaxed) {
         while !READY.load(Acquire) {
             core::hint::spin_loop();
@@ -187,17 +187,17 @@ extern "C" fn boot_hart(id: usize, device_tree: *const [u32; 2]) -> ! {
         core::slice::from_raw_parts(device_tree.cast::<u8>(), size)
     };
     unsafe extern "C" {
-        /// In link.ld: where the image ends.
+        /// In link.ld: the end of the image.
         safe static __end: u8;
     }
-    // QEMU puts the tree near the end of RAM; what is between belongs to nobody.
+    // QEMU puts the tree near the end of RAM; the memory between is free.
     crate::boot(
         crate::cmdline::bootargs(tree).unwrap_or(""),
         &raw const __end as usize..device_tree as usize / paging::PAGE * paging::PAGE,
     )
 }
 
-/// Every other hart.
+/// Entry of every other hart.
 extern "C" fn other_hart(id: usize) -> ! {
     enter(id);
     crate::join()

@@ -1,14 +1,14 @@
-//! Sv39. The kernel sees memory where it is; a process has the second gigabyte for itself, and the
-//! kernel's mappings beside, which it cannot use.
+//! Sv39 page tables. The kernel maps memory at its own address. A process has the second gigabyte,
+//! beside the kernel's mappings, which it cannot access.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes of a page, and of a frame.
+/// Size of a page and of a frame, in bytes.
 pub const PAGE: usize = 4096;
 const MEGAPAGE: usize = 2 << 20;
 const GIGAPAGE: usize = 1 << 30;
-/// Where processes live.
+/// The addresses of processes.
 pub const USER: core::ops::Range<usize> = GIGAPAGE..2 * GIGAPAGE;
 const RAM: usize = 0x8000_0000;
 
@@ -17,11 +17,11 @@ const READ: u64 = 1 << 1;
 const WRITE: u64 = 1 << 2;
 const EXECUTE: u64 = 1 << 3;
 const USER_MAY: u64 = 1 << 4;
-/// Accessed and dirty: set from the start, so that the processor never asks for it.
+/// Accessed and dirty, set from the start, so that the processor never faults to have them set.
 const TOUCHED: u64 = 1 << 6 | 1 << 7;
 const SV39: usize = 8 << 60;
 
-/// What may be done with a page of a process.
+/// The permitted accesses to a page of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Code.
@@ -43,9 +43,9 @@ impl Table {
     /// The table in this frame.
     ///
     /// # Safety
-    /// The frame holds one, and it stays there while the reference is used.
+    /// The frame must contain a table while the reference is used.
     unsafe fn at<'a>(frame: usize) -> &'a Table {
-        // SAFETY: memory is mapped where it is, and only ever used atomically as a table.
+        // SAFETY: memory is mapped at its own address, and tables are only accessed atomically.
         unsafe { &*(frame as *const Table) }
     }
 
@@ -107,27 +107,27 @@ pub fn kernel_space() -> usize {
     &raw const ROOT as usize
 }
 
-/// Makes the space with this root the one that this hart sees.
+/// Switches this hart to the space with this root.
 ///
 /// # Safety
-/// `root` is [`kernel_space`], or a process's root from [`new_space`] that stays until another
-/// space is made the hart's.
+/// `root` must be [`kernel_space`], or a process's root from [`new_space`] that lives until the
+/// hart switches to another space.
 pub unsafe fn activate(root: usize) {
     let satp = SV39 | root >> 12;
     let before: usize;
     // SAFETY: reads a register.
     unsafe { asm!("csrr {}, satp", out(reg) before) };
     if before != satp {
-        // SAFETY: every space maps the kernel alike. What this hart remembers of the one before is
-        // forgotten.
+        // SAFETY: every space maps the kernel alike. The fence drops this hart's cached
+        // translations.
         unsafe { asm!("csrw satp, {}", "sfence.vma", in(reg) satp) };
     }
 }
 
-/// Makes an empty space, whose root is this zeroed frame.
+/// Creates an empty space, with this zeroed frame as its root.
 ///
 /// # Safety
-/// The frame is the caller's, and zero.
+/// The frame must be the caller's, and zero.
 pub unsafe fn new_space(frame: usize) {
     // SAFETY: zeros are a table.
     let root = unsafe { Table::at(frame) };
@@ -136,31 +136,31 @@ pub unsafe fn new_space(frame: usize) {
     }
 }
 
-/// The page's entry in the space of `root`, with the tables on the way to it made of frames from
-/// `zeroed_frame`. `None` where there are none left.
+/// The page's entry in the space of `root`. Missing tables are created in frames from
+/// `zeroed_frame`; `None` if it has no more.
 fn walk<'a>(
     root: usize,
     page: usize,
     mut zeroed_frame: impl FnMut() -> Option<usize>,
 ) -> Option<&'a AtomicU64> {
-    // SAFETY: the caller's root, which is a process's that lives.
+    // SAFETY: the root of a living process, as the caller promises.
     let mut table: &Table = unsafe { Table::at(root) };
     for level in [2, 1] {
         let slot = &table.0[index(page, level)];
         if slot.load(Relaxed) & VALID == 0 {
             slot.store(entry(zeroed_frame()?, VALID), Relaxed);
         }
-        // SAFETY: in a process's gigabyte, whatever is valid on these levels is a table.
+        // SAFETY: in a process's gigabyte, every valid entry on these levels is a table.
         table = unsafe { Table::at(address_of(slot.load(Relaxed))) };
     }
     Some(&table.0[index(page, 0)])
 }
 
-/// Maps a page of a process onto a frame. `None` where no frame for a table is left.
+/// Maps a page of a process to a frame. `None` if there is no frame for a table.
 ///
 /// # Safety
-/// `root` is a process's space that lives, and only this hart changes it now; `page` is in
-/// [`USER`].
+/// `root` must be the space of a living process that only this hart changes now, and `page` must be
+/// in [`USER`].
 pub unsafe fn map(
     root: usize,
     page: usize,
@@ -174,13 +174,12 @@ pub unsafe fn map(
         Access::ReadWrite => READ | WRITE,
     };
     walk(root, page, zeroed_frame)?.store(entry(frame, VALID | TOUCHED | USER_MAY | bits), Relaxed);
-    // SAFETY: this hart may remember that the page was not there; a process runs on one hart at a
-    // time.
+    // SAFETY: drops this hart's cached translation; a process runs on one hart at a time.
     unsafe { asm!("sfence.vma {}, zero", in(reg) page) };
     Some(())
 }
 
-/// The frame behind a page of a process, and whether it may be written to.
+/// The frame behind a page of a process, and whether it is writable.
 ///
 /// # Safety
 /// As [`map`].
@@ -189,14 +188,13 @@ pub unsafe fn translate(root: usize, page: usize) -> Option<(usize, bool)> {
     (found & VALID != 0).then(|| (address_of(found), found & WRITE != 0))
 }
 
-/// Calls `free` with the frame of every writable page of a process and of every table, the root
-/// last.
+/// Calls `free` with the frames of a process's writable pages and of its tables, the root last.
 ///
 /// # Safety
-/// No hart sees the space any more.
+/// No hart may use the space any more.
 pub unsafe fn dismantle(root: usize, mut free: impl FnMut(usize)) {
     let valid = |slot: &AtomicU64| Some(slot.load(Relaxed)).filter(|entry| entry & VALID != 0);
-    // SAFETY: as promised, nobody else uses the tables; each is given back after its entries are.
+    // SAFETY: as promised, nobody else uses the tables; each is freed after its entries.
     let table = |frame| unsafe { Table::at(frame) };
     for middle in table(root).0[index(USER.start, 2)..index(USER.end, 2)]
         .iter()

@@ -1,10 +1,9 @@
-//! The platform's interrupt controller (RISC-V PLIC specification 1.0): which device's interrupt
-//! goes to which hart.
+//! The platform's interrupt controller (RISC-V PLIC specification 1.0), which routes devices'
+//! interrupts to harts.
 
 /// Its registers.
 pub const BASE: usize = 0x0c00_0000;
-/// By hart: which sources may interrupt it, a bit each; then its threshold, and the claim register
-/// behind.
+/// Per context: enabled sources, a bit each; then the threshold, followed by the claim register.
 const ENABLE: usize = BASE + 0x2000;
 const THRESHOLD: usize = BASE + 0x20_0000;
 
@@ -21,7 +20,7 @@ fn claim_register() -> *mut u32 {
     register(THRESHOLD + 0x1000 * context(super::hart()) + 4)
 }
 
-/// Lets this hart's interrupts of devices through, as far as they are routed to it.
+/// Enables the device interrupts that are routed to this hart.
 pub fn open() {
     // SAFETY: a register of this hart's, which is mapped.
     unsafe { register(THRESHOLD + 0x1000 * context(super::hart())).write_volatile(0) };
@@ -29,7 +28,7 @@ pub fn open() {
 
 /// Routes a source (below 32) to `to` instead of `from`. One hart at a time does this.
 pub fn route(source: u32, from: usize, to: usize) {
-    // SAFETY: registers that are mapped: the source's priority, and the words of the two harts.
+    // SAFETY: mapped registers: the source's priority, and the words of the two harts.
     unsafe {
         register(BASE + 4 * source as usize).write_volatile(1);
         register(ENABLE + 0x80 * context(from)).write_volatile(0);
@@ -37,7 +36,7 @@ pub fn route(source: u32, from: usize, to: usize) {
     }
 }
 
-/// The source that interrupts this hart, if no other hart has claimed it; it does not interrupt
+/// Claims the source that interrupts this hart, unless another hart has. It does not interrupt
 /// again before [`complete`].
 pub fn claim() -> Option<u32> {
     // SAFETY: a register of this hart's; the read claims the source.
@@ -45,7 +44,7 @@ pub fn claim() -> Option<u32> {
     (source != 0).then_some(source)
 }
 
-/// The source is dealt with.
+/// Ends the handling of a source.
 pub fn complete(source: u32) {
     // SAFETY: a register of this hart's.
     unsafe { claim_register().write_volatile(source) };

@@ -1,4 +1,4 @@
-//! Interrupts and exceptions, from the processor's numbers to the kernel's functions.
+//! Dispatch of interrupts and exceptions.
 
 use kymo::vocabulary::FaultCause;
 
@@ -7,13 +7,13 @@ use crate::process::Start;
 use crate::syscall::Outcome;
 use crate::{interrupt, process, space, syscall};
 
-/// What a trap saves, as trap.s lays it out.
+/// The registers that a trap saves, in the layout of trap.s.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Frame {
-    /// x0 to x31; the first is not used.
+    /// x0 to x31; x0 is unused.
     pub registers: [usize; 32],
-    /// Where the code goes on.
+    /// `sepc`, the address at which the code continues.
     pub pc: usize,
     /// `sstatus`.
     pub status: usize,
@@ -23,7 +23,7 @@ const SP: usize = 2;
 const A0: usize = 10;
 
 impl Frame {
-    /// With which a program begins.
+    /// The frame with which a program starts.
     pub fn at(start: Start, status: usize) -> Frame {
         let mut registers = [0; 32];
         [registers[SP], registers[A0], registers[A0 + 1]] =
@@ -40,7 +40,7 @@ const INTERRUPT: usize = 1 << (usize::BITS - 1);
 pub const SOFTWARE: usize = 1;
 pub const TIMER: usize = 5;
 pub const EXTERNAL: usize = 9;
-/// Devices' interrupts are numbered from here on, by their source at the interrupt controller.
+/// First number of devices' interrupts, to which their source at the interrupt controller is added.
 pub const FIRST_SOURCE: u32 = 16;
 /// A call from user mode.
 const ECALL: usize = 8;
@@ -57,7 +57,7 @@ pub extern "C" fn trap(frame: &mut Frame, cause: usize, value: usize) {
         }),
         _ if cause == INTERRUPT | TIMER => interrupt::handle(TIMER as u32, interrupt::tick),
         _ if cause == INTERRUPT | EXTERNAL => {
-            // None where another hart was faster.
+            // None if another hart was faster.
             if let Some(source) = plic::claim() {
                 assert_eq!(source, uart::SOURCE, "a device interrupts that nobody uses");
                 interrupt::handle(FIRST_SOURCE + source, uart::interrupt);

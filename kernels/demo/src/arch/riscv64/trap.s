@@ -1,4 +1,4 @@
-# How a trap enters and leaves the kernel, and how two threads change places.
+# Trap entry and exit, and the switch between two threads.
 #
 # A trap saves all of the interrupted code's registers in a frame on the kernel stack of the thread that runs:
 # x1 to x31 at 8 * n, then sepc at 256 and sstatus at 264.

@@ -1,4 +1,4 @@
-//! The serial port (an ns16550), sending by interrupts: one for each byte, each on the next hart.
+//! The serial port (an ns16550), which sends by interrupts: one per byte, each on the next hart.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -8,15 +8,15 @@ use crate::mutex::Mutex;
 use crate::semaphore::Semaphore;
 use crate::workload::compute_for;
 
-/// Its registers, of a byte each, and its number at the interrupt controller.
+/// Its byte-wide registers, and its source number at the interrupt controller.
 pub const BASE: usize = 0x1000_0000;
 pub const SOURCE: u32 = 10;
 const DATA: usize = 0;
 const INTERRUPTS: usize = 1;
-/// Interrupt when a byte can be sent.
+/// Enables the interrupt when a byte can be sent.
 const CAN_SEND: u8 = 1 << 1;
 
-/// Bytes of a line at most.
+/// Most bytes of a line.
 pub const LINE: usize = 80;
 
 struct Output {
@@ -30,12 +30,12 @@ static OUTPUT: Spin<Output> = Spin::new(Output {
     sent: 0,
     len: 0,
 });
-/// Who sends a line.
+/// The right to send a line.
 static SENDER: Mutex = Mutex::new("uart");
-/// A line is sent.
+/// Signals that a line is sent.
 static SENT: Semaphore = Semaphore::new("uart_sent", 0);
 static HARTS: AtomicUsize = AtomicUsize::new(1);
-/// How long the handler computes besides, in microseconds.
+/// Additional computing time of the handler, in microseconds.
 static WORK: AtomicU64 = AtomicU64::new(0);
 
 fn set(register: usize, value: u8) {
@@ -43,19 +43,19 @@ fn set(register: usize, value: u8) {
     unsafe { ((BASE + register) as *mut u8).write_volatile(value) };
 }
 
-/// Has its interrupts go to this hart first, then to the others in turn.
+/// Routes its interrupts to this hart first, then to the others in turn.
 pub fn init(harts: usize) {
     HARTS.store(harts, Relaxed);
     plic::route(SOURCE, super::hart(), super::hart());
 }
 
-/// Has the handler compute besides, for so many microseconds: a driver that does in it what it
-/// should do later.
+/// Lets the handler compute for this many microseconds, like a driver that does work which it
+/// should defer.
 pub fn burden(us: u64) {
     WORK.store(us, Relaxed);
 }
 
-/// Sends a line of at most [`LINE`] bytes, and sleeps meanwhile.
+/// Sends a line of at most [`LINE`] bytes and sleeps until it is sent.
 pub fn send(line: &[u8]) {
     let sender = SENDER.lock();
     {
@@ -72,7 +72,7 @@ pub fn send(line: &[u8]) {
     drop(sender);
 }
 
-/// Its interrupt: a byte can be sent.
+/// Handles its interrupt: a byte can be sent.
 pub fn interrupt() {
     compute_for(WORK.load(Relaxed));
     let mut output = OUTPUT.lock();

@@ -1,4 +1,4 @@
-//! calls N: N times, asks for what can be had at once; now and then sleeps.
+//! calls N: makes calls that return at once, N times; sometimes sleeps.
 #![no_std]
 #![no_main]
 
@@ -20,13 +20,13 @@ fn main(mut words: Words) -> u8 {
             sys::sleep(2000);
         }
     }
-    // A number that is no call's.
-    // SAFETY: what is not done writes nowhere.
+    // An unassigned number.
+    // SAFETY: a refused call writes nothing.
     let _ = unsafe { sys::any(300, [0; 5]) };
     0
 }
 
-/// So many pages more of stack: pages that nobody asked for.
+/// Uses this many more pages of stack, which no call has mapped.
 #[inline(never)]
 fn use_stack(pages: usize) {
     core::hint::black_box([0_u8; 4096]);

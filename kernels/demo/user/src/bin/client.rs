@@ -1,4 +1,4 @@
-//! client N: N times, sends a number to port 0 and waits for it to come back through port 1.
+//! client N: sends a number to port 0 and waits for it at port 1, N times.
 #![no_std]
 #![no_main]
 

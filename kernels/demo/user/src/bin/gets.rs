@@ -1,4 +1,4 @@
-//! gets N: N bytes out of pipe 0, and sees that they are right.
+//! gets N: reads N bytes from pipe 0 and checks them.
 #![no_std]
 #![no_main]
 

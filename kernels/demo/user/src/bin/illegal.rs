@@ -1,4 +1,4 @@
-//! illegal: executes what is no instruction.
+//! illegal: executes an illegal instruction.
 #![no_std]
 #![no_main]
 

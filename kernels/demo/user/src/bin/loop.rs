@@ -1,4 +1,4 @@
-//! loop: computes, for ever.
+//! loop: computes for ever.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! parent N: makes children of all kinds, waits for them, becomes `calls N`.
+//! parent N: spawns children of all kinds, waits for them, and executes `calls N`.
 #![no_std]
 #![no_main]
 
@@ -13,7 +13,7 @@ fn main(mut words: Words) -> u8 {
     let mut calls = Line::default();
     let calls = calls.of("calls", number(&mut words));
     let workers = [spawn(calls), spawn("touch 40")];
-    // One that goes on, and one that sleeps, until it is killed.
+    // One that computes and one that sleeps, until they are killed.
     let victims = [spawn("loop"), spawn("sleeper")];
     for pid in workers {
         assert_eq!(sys::wait(pid), Ok(0));
@@ -22,7 +22,7 @@ fn main(mut words: Words) -> u8 {
         sys::kill(pid).expect("it lives");
         assert_eq!(sys::wait(pid), Ok(status::KILLED));
     }
-    // Two that end by their own fault.
+    // Two that end by a fault.
     for line in ["wild", "illegal"] {
         assert_eq!(sys::wait(spawn(line)), Ok(status::FAULT));
     }

@@ -1,4 +1,4 @@
-//! puts N: N bytes into pipe 0, 24 at a time: those of the numbers from 0 on.
+//! puts N: writes N bytes to pipe 0, 24 at a time: those of the numbers from 0 on.
 #![no_std]
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! rivals: while one `perf` sends, no other one can; when it was killed, another one can gather
-//! what is left.
+//! rivals: while one `perf` sends, no other can; after it was killed, another can gather the rest.
 #![no_std]
 #![no_main]
 
@@ -9,7 +8,7 @@ use kymo::State;
 
 demo_user::program!(main);
 
-/// Marks in the session, all of them behind the kill.
+/// Number of marks in the session, all of them after the kill.
 const MARKS: u64 = 100;
 
 fn perf(line: &str) -> usize {
@@ -23,7 +22,7 @@ fn state() -> u64 {
 }
 
 fn main(_: Words) -> u8 {
-    // What rolls is read when it has stopped: nothing of it is gone with the reader that is killed.
+    // A rolling session is read after its stop: the killed reader takes no data with it.
     let first = perf("perf record --rolling --events mark -- sleeper");
     while state() != State::Running as u64 {
         assert!(sys::is_alive(first, demo_user::abi::Kind::Process));

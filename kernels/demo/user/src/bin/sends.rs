@@ -1,4 +1,4 @@
-//! sends N: N times 0 to port 0.
+//! sends N: sends 0 to port 0, N times.
 #![no_std]
 #![no_main]
 

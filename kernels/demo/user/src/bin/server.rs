@@ -1,4 +1,4 @@
-//! server N: takes N messages from port 0, and sends those that are not 0 back through port 1.
+//! server N: receives N messages from port 0, and returns nonzero ones through port 1.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! touch N: maps N pages, and writes to each, then reads what it wrote.
+//! touch N: maps N pages, writes to each, and checks the content.
 #![no_std]
 #![no_main]
 
@@ -13,7 +13,7 @@ fn main(mut words: Words) -> u8 {
     let heap = sys::map(pages).expect("there is room").cast::<usize>();
     let place = |page: usize| heap.wrapping_byte_add(page * PAGE + 8);
     for page in 0..pages {
-        // SAFETY: inside of what was mapped.
+        // SAFETY: inside the mapped pages.
         unsafe { place(page).write_volatile(page) };
     }
     // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! wild: reads what it may not.
+//! wild: reads an address that it may not access.
 #![no_std]
 #![no_main]
 

@@ -1,10 +1,10 @@
-//! Answers, counted.
+//! Counts of correct and wrong answers.
 
 use core::fmt::{Arguments, Debug};
 
 use demo_user::println;
 
-/// How many were as they must be.
+/// The counts.
 #[derive(Debug, Default)]
 pub struct Cells {
     pub passed: u32,
@@ -12,7 +12,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// A cell: `what` has answered `got`.
+    /// Checks a cell: the answer to `what`.
     pub fn equal<T: PartialEq + Debug>(&mut self, what: Arguments<'_>, got: T, expected: T) {
         if got == expected {
             self.passed += 1;
@@ -22,7 +22,7 @@ impl Cells {
         }
     }
 
-    /// A cell: whether `what` is so.
+    /// Checks a cell: whether `what` is true.
     pub fn is(&mut self, what: Arguments<'_>, so: bool) {
         self.equal(what, so, true);
     }

@@ -17,9 +17,9 @@ unsafe impl Sync for Buffer {}
 
 static BUFFER: Buffer = Buffer(UnsafeCell::new([0; READ]));
 
-/// Where what is read goes. One borrow at a time.
+/// The buffer for reads. It must be borrowed once at a time.
 pub fn with_buffer<T>(work: impl FnOnce(&mut [u8; READ]) -> T) -> T {
-    // SAFETY: `work` is a function of this program that does not come here again.
+    // SAFETY: `work` is a function of this program that does not call this one.
     unsafe { work(&mut *BUFFER.0.get()) }
 }
 
@@ -29,18 +29,18 @@ fn begin() -> u32 {
     channels as u32
 }
 
-/// What leaves events.
+/// Makes calls that record events.
 fn something() {
     for value in 0..100 {
         sys::mark(1, value);
     }
 }
 
-/// Bytes of all channels.
+/// Reads all channels, and gives the number of bytes.
 fn read(channels: u32) -> usize {
     let mut total = 0;
     for channel in 0..channels {
-        // While recording goes on, reading makes something new to be read.
+        // During a recording, each read records new events.
         for _ in 0..100 {
             let len = with_buffer(|buffer| sys::perf_read(TRACE, channel, buffer))
                 .expect("there is a session");
@@ -70,7 +70,7 @@ pub fn start_read_finish(cells: &mut Cells) {
     }
 }
 
-/// Reading after `stop` gives what was there, and adds nothing.
+/// Checks that reading after `stop` gives the recorded data, and records nothing.
 pub fn start_stop_read_finish(cells: &mut Cells) {
     for cycle in 1..=CYCLES {
         let channels = begin();

@@ -1,9 +1,9 @@
-//! callstest: asks for every recording call in every state of the session, with every error that it
-//! can have, and in cycles. Each answer is a cell; those that are not as they must be are printed,
-//! and the program ends with 1 if there is one.
+//! callstest: makes every recording call in every state of the session, with every possible error,
+//! and in cycles. Each answer is a cell; wrong ones are printed, and the program ends with 1 if
+//! there is one.
 //!
-//! `callstest denied` is the same program without the right to record: each call is refused, in
-//! each state that the first one has brought about. `callstest asleep` sleeps for ever.
+//! `callstest denied` runs without the right to record: each call is refused, in each state that
+//! the first one sets up. `callstest asleep` sleeps for ever.
 #![no_std]
 #![no_main]
 

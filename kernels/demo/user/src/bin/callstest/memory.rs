@@ -1,4 +1,4 @@
-//! What the kernel writes to a program's memory: what it says, and nothing behind it.
+//! Checks that the kernel writes only the reported bytes to a program's memory.
 
 use demo_user::abi::{Call, Error, Rings, Status, status};
 use demo_user::sys;
@@ -8,7 +8,7 @@ use crate::cycles::with_buffer;
 use crate::refusals::NOT_WRITABLE;
 use crate::states::TRACE;
 
-/// Bytes that a buffer is filled with before.
+/// The initial content of buffers.
 const PATTERNS: [u8; 2] = [0x5a, 0xa5];
 
 pub fn nothing_behind_what_was_read(cells: &mut Cells) {
@@ -39,10 +39,10 @@ pub fn nothing_behind_what_was_read(cells: &mut Cells) {
         }
         sys::perf_finish(TRACE).expect("it was stopped");
     }
-    // The same answer, whatever was there before.
+    // The answer does not depend on the buffer's content.
     let answers = PATTERNS.map(|pattern| {
         let mut status = Status::from_words([u64::from_ne_bytes([pattern; 8]); 6]);
-        // SAFETY: it writes the status.
+        // SAFETY: the call writes the status.
         let answered = unsafe {
             sys::any(
                 Call::PerfStatus as usize,
@@ -58,12 +58,12 @@ pub fn nothing_behind_what_was_read(cells: &mut Cells) {
     );
 }
 
-/// A call with a bad pointer changes nothing.
+/// Checks that a call with a bad pointer changes nothing.
 pub fn nothing_is_taken_for_nowhere(cells: &mut Cells) {
     const PIPE: usize = 7;
     for address in NOT_WRITABLE {
         let _ = sys::pipe_write(PIPE, b"four");
-        // SAFETY: what it would write to is nobody's.
+        // SAFETY: nobody uses the memory that it would write.
         let read = unsafe { sys::any(Call::PipeRead as usize, [PIPE, address, 8, 0, 0]) };
         cells.equal(
             format_args!("pipe_read to {address:#x}"),
@@ -79,7 +79,7 @@ pub fn nothing_is_taken_for_nowhere(cells: &mut Cells) {
     }
 }
 
-/// The longest sleep does not wrap around.
+/// Checks that the longest sleep does not wrap around.
 pub fn the_longest_sleep(cells: &mut Cells) {
     let pid = sys::spawn("callstest asleep", 0).expect("there is room for a process");
     sys::sleep(1_000_000);

@@ -1,5 +1,4 @@
-//! The errors, in their order: each call is made with one thing wrong, and with all that comes
-//! later wrong as well.
+//! The order of errors: each call is made with one error, and also with all later ones.
 
 use demo_user::abi::{self, Error, Rings};
 use demo_user::sys;
@@ -8,16 +7,16 @@ use kymo::State;
 use crate::cells::Cells;
 use crate::states::{Call, STATES, TRACE, enter};
 
-/// Addresses that a program may not write to: page 0, the kernel's, its own code, where nothing is,
-/// from the heap's end on.
+/// Addresses that a program may not write: page 0, the kernel, its own code, unmapped pages, and
+/// the heap's end.
 pub const NOT_WRITABLE: [usize; 5] = [0, 0x8020_0000, 0x4000_0000, 0x4800_0000, usize::MAX - 7];
-/// And that it may not read.
+/// Addresses that it may not read.
 const NOT_READABLE: [usize; 4] = [0, 0x8020_0000, 0x4800_0000, usize::MAX - 7];
-/// Modes that there are not, and that this kernel was built without.
+/// Modes that do not exist, and modes that this kernel was built without.
 const UNKNOWN: [u32; 3] = [3, 9, u32::MAX];
 const NOT_BUILT: [u32; 2] = [1, 2];
 const NO_FLAG: usize = 1 << 5;
-/// Rings that no memory holds.
+/// Rings that fit into no memory.
 static LARGE: Rings = Rings {
     packet_size: 65536,
     packets: 1 << 20,
@@ -25,7 +24,7 @@ static LARGE: Rings = Rings {
 };
 
 fn raw(call: abi::Call, arguments: [usize; 5]) -> Result<usize, Error> {
-    // SAFETY: what the calls below may write to is nobody's, or theirs.
+    // SAFETY: nobody else uses the memory that the calls below may write.
     unsafe { sys::any(call as usize, arguments) }
 }
 
@@ -43,7 +42,7 @@ fn start(mode: u32, flags: usize, rings: &Rings, events: &str) -> Result<usize, 
     )
 }
 
-/// Calls with a pointer that leads nowhere, and else all wrong.
+/// Calls with an invalid pointer, and all other errors.
 fn with_bad_pointers(cells: &mut Cells, state: State) {
     let rings = &raw const LARGE as usize;
     for mode in [TRACE, NOT_BUILT[0], UNKNOWN[0]] {
@@ -90,7 +89,7 @@ fn with_bad_pointers(cells: &mut Cells, state: State) {
             Err(Error::Fault),
         );
     }
-    // A buffer that begins well, and does not end so.
+    // A buffer with a valid beginning and an invalid end.
     let heap = sys::map(1).expect("there is room") as usize;
     cells.equal(
         format_args!("read while {state:?} beyond the heap"),
@@ -110,7 +109,7 @@ fn with_bad_pointers(cells: &mut Cells, state: State) {
     );
 }
 
-/// Calls of modes that there are not.
+/// Calls with invalid modes.
 fn with_bad_modes(cells: &mut Cells, state: State) {
     let unknown = UNKNOWN.map(|mode| (mode, Error::NoCall));
     let not_built = NOT_BUILT.map(|mode| (mode, Error::NotBuilt));
@@ -130,7 +129,7 @@ fn with_bad_modes(cells: &mut Cells, state: State) {
     }
 }
 
-/// Arguments out of their range, which is found before the state is.
+/// Arguments out of range, which are found before the state is checked.
 fn with_bad_arguments(cells: &mut Cells, state: State) {
     let invalid = Err(Error::Invalid);
     cells.equal(
@@ -167,7 +166,7 @@ fn with_bad_arguments(cells: &mut Cells, state: State) {
             invalid,
         );
     }
-    // The metadata takes any buffer with a word, a packet does not; 0 would say that all was read.
+    // The metadata fits any buffer of a word, a packet does not; 0 would mean that all was read.
     for len in [0, 3] {
         let read = sys::perf_read(TRACE, 0, &mut [0; 4][..len]);
         cells.equal(
@@ -189,7 +188,7 @@ pub fn every_refusal_before_the_later_ones(cells: &mut Cells) {
         with_bad_pointers(cells, state);
         with_bad_modes(cells, state);
         with_bad_arguments(cells, state);
-        // Rings are looked at last: numbers that cannot be, and then those that are too large.
+        // Rings are checked last: first impossible numbers, then too large ones.
         let error = |of_rings| {
             Err(if state == State::Idle {
                 of_rings
@@ -221,7 +220,7 @@ pub fn every_refusal_before_the_later_ones(cells: &mut Cells) {
     enter(State::Idle);
 }
 
-/// Has a process without the right try, in each state.
+/// Runs a process without the right, in each state.
 pub fn no_right(cells: &mut Cells) {
     for state in STATES {
         enter(state);
@@ -241,7 +240,7 @@ pub fn no_right(cells: &mut Cells) {
     enter(State::Idle);
 }
 
-/// That process: it may not give itself the right, either.
+/// The process without the right, which cannot give itself the right either.
 pub fn denied(cells: &mut Cells) {
     let denied = Err(Error::NotPermitted);
     for call in Call::ALL {

@@ -1,4 +1,4 @@
-//! The table: every call in every state, and the state behind it.
+//! The table of every call in every state, and the following state.
 
 use demo_user::abi::{Error, Rings};
 use demo_user::sys;
@@ -8,7 +8,7 @@ use crate::cells::Cells;
 
 pub const TRACE: u32 = kymo::Mode::Trace as u32;
 
-/// The recording calls, with nothing wrong about them.
+/// The recording calls with valid arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Start,
@@ -38,10 +38,10 @@ impl Call {
     }
 }
 
-/// The states that a call can find.
+/// The states before a call.
 pub const STATES: [State; 3] = [State::Idle, State::Running, State::Stopped];
 
-/// Brings a state about, from whichever there is.
+/// Sets up a state, from any other.
 pub fn enter(state: State) {
     let _ = sys::perf_finish(TRACE);
     if state != State::Idle {
@@ -57,7 +57,7 @@ fn current() -> u64 {
     sys::perf_status().map_or(u64::MAX, |status| status.state)
 }
 
-/// What a call answers (a value stands for any), and the state behind it.
+/// The answer of a call (a value stands for any), and the following state.
 fn answer(state: State, call: Call) -> (Result<(), Error>, State) {
     match (state, call) {
         (State::Idle, Call::Start) => (Ok(()), State::Running),

@@ -1,4 +1,4 @@
-//! perf: records, and sends what it has read to the host, or shows it.
+//! perf: records, and sends the data to the host or shows it.
 #![no_std]
 #![no_main]
 
@@ -14,10 +14,10 @@ demo_user::program!(main);
 
 /// The mode.
 const TRACE: u32 = kymo::Mode::Trace as u32;
-/// Between two looks at the channels, in ticks of the clock: 2 ms.
+/// Polling interval of the channels, in ticks of the clock: 2 ms.
 pub const INTERVAL: u64 = 20_000;
 
-/// Ends of the program.
+/// Exit statuses of the program.
 const REFUSED: u8 = 1;
 const USAGE: u8 = 2;
 
@@ -38,10 +38,10 @@ const HELP: [&str; 10] = [
     "ends with 0: done; 1: refused; 2: wrong usage; or as what was recorded has ended",
 ];
 
-/// Why it was not done.
+/// The reason of a failure.
 pub enum Failed {
     Usage,
-    /// What the kernel does not do, and why.
+    /// A call that the kernel refused, and its error.
     Refused(&'static str, Error),
 }
 
@@ -83,17 +83,17 @@ fn reason(error: Error) -> &'static str {
     }
 }
 
-/// Says what it was that the kernel does not do.
+/// Adds the name of the refused operation.
 pub fn refused<T>(what: &'static str, result: Result<T, Error>) -> Result<T, Failed> {
     result.map_err(|error| Failed::Refused(what, error))
 }
 
-/// There is to be no other word.
+/// Checks that there is no further word.
 fn end(mut words: Words) -> Result<(), Failed> {
     words.next().map_or(Ok(()), |_| Err(Failed::Usage))
 }
 
-/// How to record.
+/// The options of a recording.
 struct Options {
     flags: u32,
     events: &'static str,
@@ -101,7 +101,7 @@ struct Options {
 }
 
 impl Options {
-    /// What stands first, and the word behind it.
+    /// Parses options, and gives the first word behind them.
     fn of(words: &mut Words) -> Result<(Options, Option<&'static str>), Failed> {
         let number = |word: Option<&str>| {
             word.and_then(|word| word.parse().ok())
@@ -146,14 +146,14 @@ fn start(mut words: Words) -> Result<u8, Failed> {
     }
 }
 
-/// What is recorded while it runs.
+/// The subject, during whose run is recorded.
 #[derive(Clone, Copy)]
 enum Subject {
-    /// Whatever goes on.
+    /// Everything, without a subject.
     Everything,
     /// A process.
     Program(&'static str),
-    /// A thread of the kernel's.
+    /// A kernel thread.
     Workload(&'static str),
 }
 
@@ -187,7 +187,7 @@ impl Subject {
     }
 }
 
-/// A subject that runs, with its pid or tid.
+/// A running subject, with its pid or tid.
 #[derive(Clone, Copy)]
 enum Running {
     Everything,
@@ -204,7 +204,7 @@ impl Running {
         }
     }
 
-    /// How a process has ended. What goes on is left alone.
+    /// The status of a process. Other subjects continue.
     fn status(self) -> u8 {
         match self {
             Running::Process(pid) if !self.is_alive() => sys::wait(pid).unwrap_or(REFUSED),
@@ -219,19 +219,19 @@ fn record(mut words: Words) -> Result<u8, Failed> {
     let mut sender = refused("send", Sender::new())?;
     options.start()?;
     let done = follow(&mut sender, &options, subject);
-    // Refused where another process has ended the session.
+    // Refused if another process has ended the session.
     let totals = sys::perf_finish(TRACE);
     let running = done?;
     refused("send", sender.close(&refused("finish", totals)?))?;
     Ok(running.status())
 }
 
-/// Sends what is recorded while the subject runs, and what is left then.
+/// Sends the data recorded while the subject runs, and then the rest.
 fn follow(sender: &mut Sender, options: &Options, subject: Subject) -> Result<Running, Failed> {
     refused("send", sender.open(&refused("ask", sys::perf_status())?))?;
     let running = subject.begin()?;
     while running.is_alive() && !sender.is_to_stop() {
-        // What rolls is read when it has stopped.
+        // A rolling session is read after its stop.
         if options.flags & kymo::flags::ROLLING == 0 {
             refused("send", sender.pass())?;
         }
@@ -243,7 +243,7 @@ fn follow(sender: &mut Sender, options: &Options, subject: Subject) -> Result<Ru
 }
 
 fn stop(_: ()) -> Result<u8, Failed> {
-    // Whoever sends is not to find its session stopped.
+    // A sending process must not find its session stopped.
     if let Err(Error::Busy) = sys::port_write(&[]) {
         return Err(Failed::Refused("send", Error::Busy));
     }

@@ -1,4 +1,4 @@
-//! Frames to the host: what a session's channels give, in the order of `kymo::wire`.
+//! Frames to the host: the data of a session's channels, in the format of `kymo::wire`.
 
 use core::cell::UnsafeCell;
 
@@ -8,9 +8,9 @@ use kymo::wire::{self, Arrived, HEADER_LEN, Kind, Open};
 
 use crate::{INTERVAL, TRACE};
 
-/// How often it is looked whether the host listens, before this gives up: for 10 s.
+/// Number of checks whether the host listens, before giving up: 10 s.
 const PATIENCE: usize = 5000;
-/// Packets of a channel that are sent before it is the next one's turn.
+/// Most packets of a channel per round.
 const PACKETS: usize = 64;
 
 /// A frame: too large for the stack.
@@ -23,18 +23,18 @@ static FRAME: Frame = Frame(UnsafeCell::new([0; HEADER_LEN + READ]));
 
 /// The sending end of the port.
 pub struct Sender {
-    /// Header and payload.
+    /// The frame: header and payload.
     frame: &'static mut [u8; HEADER_LEN + READ],
-    /// Frames sent.
+    /// Number of frames sent.
     sent: u32,
     channels: u32,
-    /// What has come from the host, and how much.
+    /// Input from the host, and its length.
     heard: [u8; 2 * HEADER_LEN],
     len: usize,
 }
 
 impl Sender {
-    /// For a host that listens, or will before long. Called once.
+    /// Waits until the host listens. Called once.
     pub fn new() -> Result<Sender, Error> {
         let mut listens = sys::port_write(&[]);
         for tried in 0..PATIENCE {
@@ -59,7 +59,7 @@ impl Sender {
         })
     }
 
-    /// Sends the frame whose payload is in its place.
+    /// Sends the frame, whose payload is already in the buffer.
     fn send(&mut self, kind: Kind, channel: u32, len: usize) -> Result<(), Error> {
         let (header, rest) = self.frame.split_at_mut(HEADER_LEN);
         header.copy_from_slice(&wire::header(kind, channel, self.sent, &rest[..len]));
@@ -72,7 +72,7 @@ impl Sender {
         self.send(kind, 0, payload.len())
     }
 
-    /// The first frame.
+    /// Sends the first frame.
     pub fn open(&mut self, status: &Status) -> Result<(), Error> {
         self.channels = status.channels as u32;
         self.send_payload(
@@ -85,7 +85,7 @@ impl Sender {
         )
     }
 
-    /// The last one.
+    /// Sends the last frame.
     pub fn close(&mut self, totals: &Diagnostics) -> Result<(), Error> {
         let Diagnostics {
             discarded,
@@ -106,8 +106,8 @@ impl Sender {
         )
     }
 
-    /// Sends what is new in every channel, but of one that does not end to be new only so much.
-    /// Gives whether there was anything.
+    /// Sends the new data of every channel, at most a limited number of packets each. True if there
+    /// was any.
     pub fn pass(&mut self) -> Result<bool, Error> {
         let before = self.sent;
         for channel in 0..self.channels {
@@ -122,20 +122,20 @@ impl Sender {
         Ok(self.sent != before)
     }
 
-    /// Sends all that is left, when recording has stopped.
+    /// Sends the rest after the recording has stopped.
     pub fn rest(&mut self) -> Result<(), Error> {
         while self.pass()? {}
         Ok(())
     }
 
-    /// Whether the host has asked for the end.
+    /// Whether the host has requested the end.
     pub fn is_to_stop(&mut self) -> bool {
         loop {
             let came = sys::port_read(&mut self.heard[self.len..]).unwrap_or(0);
             self.len += came;
             let taken = match wire::parse(&self.heard[..self.len]) {
                 Arrived::Frame(frame) if frame.kind == Kind::Stop => return true,
-                // It says nothing else; a frame that does not fit in is none of its.
+                // The host sends nothing else; a larger frame is not its own.
                 Arrived::Frame(frame) => frame.size(),
                 Arrived::Damage(skip) => skip,
                 Arrived::Need(need) if need > self.heard.len() => self.len,

@@ -1,5 +1,5 @@
-//! Gives the linker its script, and asks it for a build id: the trace names the very image that
-//! wrote it.
+//! Passes the linker script to the linker and asks for a build id, by which a trace names its
+//! kernel image.
 
 fn main() {
     let script = format!("{}/link.ld", env!("CARGO_MANIFEST_DIR"));

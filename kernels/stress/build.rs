@@ -1,5 +1,5 @@
-//! Gives the linker the architecture's script, and asks it for a build id: the trace names the very
-//! image that wrote it.
+//! Passes the architecture's script to the linker and asks for a build id, by which a trace names
+//! its kernel image.
 
 fn main() {
     let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();

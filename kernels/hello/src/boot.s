@@ -1,4 +1,4 @@
-# What Rust cannot say: how a hart enters the kernel, how a trap enters and leaves, how two threads change places.
+# What Rust cannot express: a hart's entry, trap entry and exit, the switch between two threads.
 
     .section .text.entry, "ax"
     .globl _start
@@ -6,7 +6,8 @@
 _start:
     la   s2, {boot_main}
     j    1f
-# ... and that hart has the firmware start the others here (a0 = hart id, a1 = what boot_main passed on).
+# ... and that hart makes the firmware start the others here (a0 = hart id, a1 = the argument from
+# boot_main).
     .globl start_hart
 start_hart:
     la   s2, {hart_main}
@@ -23,7 +24,7 @@ start_hart:
     add  sp, sp, t0
     mv   s0, a0
     mv   s1, a1
-    # tp = this hart's Kymo block, from here on and for good: no thread changes it.
+    # tp = this hart's Kymo block, from here on for ever: no thread changes it.
     call {kymo_block}
     mv   tp, a0
     mv   a0, s0

@@ -2,37 +2,36 @@
 
 use kymo::boot::Options;
 
-/// What a run does: the keys of the command line, and the number of harts.
+/// The settings of a run: the keys of the command line, and the number of harts.
 pub struct Settings {
     /// The word `kymo=`.
     pub kymo: Options<'static>,
-    /// Recording stops before the first thread runs.
+    /// Whether recording stops before the first thread runs.
     pub stopped: bool,
-    /// `work=markers`: the threads make markers as fast as they can; `work=mixed`: they also
-    /// compute, and yield.
+    /// `work=markers`: the threads record markers as fast as they can; `work=mixed`: they also
+    /// compute and yield.
     pub only_markers: bool,
-    /// Stop after about so many events of all harts, or so many milliseconds, whichever comes
-    /// first.
+    /// Limits after which the run stops: about this many events of all harts, or milliseconds.
     pub events: u64,
     pub ms: u64,
-    /// Or when every thread has done so many units of its work.
+    /// Units of work per thread after which the run stops.
     pub units: u32,
     pub offset_s: i64,
     pub packets: u32,
     pub packet_size: u32,
     pub tick_us: u64,
     pub cpus: usize,
-    /// Print so many of the newest records at the end.
+    /// Number of newest records to print at the end.
     pub dump: usize,
-    /// The first thread that has done so many units of its work panics; never with 0.
+    /// Units of work after which the first thread panics; 0: never.
     pub panic: u32,
 }
 
 pub const KEYS: &str = "kymo=off|rolling|discard|reader=host|events=NAME:NAME, stopped=yes|no, work=mixed|markers, \
     events=N, ms=N, units=N, offset_s=N, packets=N, packet_size=N, tick_us=N (10 or more), dump=N, panic=N";
 
-/// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word
-/// that cannot be used.
+/// Parses `key=value` words, separated by blanks. The last word of a key wins. The error is the
+/// invalid word.
 pub fn parse(line: &'static str, cpus: usize) -> Result<Settings, &'static str> {
     let mut settings = Settings {
         kymo: Options::parse(line)?,

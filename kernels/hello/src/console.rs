@@ -1,5 +1,5 @@
-//! The serial console, and the way out. Only the boot hart prints, before the others start and
-//! after they are done, or a hart that panics: that one must not wait for a lock, so there is none.
+//! The serial console, and the exit from QEMU. There is no lock, because a panicking hart must not
+//! wait. Otherwise only the boot hart prints, before the others start and after they end.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,23 +33,23 @@ pub fn exit(code: u32) -> ! {
     unreachable!("QEMU goes on")
 }
 
-/// The hart that panics, plus 1: the first one has the console for itself.
+/// The first hart that panics, plus 1: it has the console for itself.
 static PANICS: AtomicU32 = AtomicU32::new(0);
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     let hart = crate::this_hart();
-    // SAFETY: nothing runs on this hart after this, no interrupt handler either.
+    // SAFETY: nothing else runs on this hart after this, not even interrupt handlers.
     unsafe { core::arch::asm!("csrci sstatus, 2") };
     match PANICS.compare_exchange(0, hart + 1, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {
             println!("hello: {info}");
             if kymo::COMPILED_IN {
-                // What every hart did last. The console takes everything.
+                // Each hart's last records. Writing to the console cannot fail.
                 let _ = crate::HISTORY.dump_on_panic(&mut Serial, hart, 32);
             }
         }
-        // It did so while it printed.
+        // It panicked again while it printed.
         Err(first) if first == hart + 1 => {}
         Err(_) => loop {
             // SAFETY: this only waits.

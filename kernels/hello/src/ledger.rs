@@ -1,10 +1,10 @@
-//! What the kernel itself knows of the events it made. Tests hold the trace against it, also after
-//! a kill: the symbol `LEDGER` leads them to this page of guest RAM.
+//! The kernel's own counts of its events. Tests compare the trace with them, also after a kill:
+//! they find this page of guest RAM by the symbol `LEDGER`.
 
 use core::sync::atomic::{AtomicU64, Ordering::Release};
 
-/// The first words of a hart: how many tracing calls have returned, by event. After them:
-/// [`LAST_MARKER`].
+/// Indices of a hart's first words: the number of returned tracing calls, by event. [`LAST_MARKER`]
+/// follows.
 pub enum Calls {
     Switch,
     IrqEnter,
@@ -13,11 +13,11 @@ pub enum Calls {
     Marker,
 }
 
-/// The first of two words, one a thread: the sequence number of its last marker whose call has
-/// returned.
+/// Index of the first of two words, one per thread: the sequence number of its last marker whose
+/// call has returned.
 pub const LAST_MARKER: usize = 5;
 
-/// Each hart has the 64 bytes at `64 * (hart + 1)`, and only that hart writes them.
+/// Only hart `hart` writes its 64 bytes, at `64 * (hart + 1)`.
 #[repr(C, align(4096))]
 pub struct Ledger {
     magic: [u8; 64],
@@ -31,8 +31,7 @@ pub static LEDGER: Ledger = Ledger {
     harts: [const { [const { AtomicU64::new(0) }; 8] }; crate::MAX_HARTS],
 };
 
-/// Counts one more call. An interrupt may come in between and count too, so this is one instruction
-/// (`amoadd`).
+/// Counts a call, in one instruction (`amoadd`), because an interrupt may count too.
 pub fn count(hart: usize, calls: Calls) {
     LEDGER.harts[hart][calls as usize].fetch_add(1, Release);
 }

@@ -1,8 +1,7 @@
-//! The smallest kernel that carries Kymo: riscv64 on QEMU `virt`, up to 8 harts, two threads each,
+//! The smallest kernel with Kymo: riscv64 on QEMU `virt`, up to 8 harts with two threads each, and
 //! a timer.
 //!
-//! To port Kymo, copy the part of this file that is marked so, and see the `trace!` lines in
-//! sched.rs.
+//! To port Kymo, copy the marked part of this file, and see the `trace!` lines in sched.rs.
 
 #![no_std]
 #![no_main]
@@ -23,12 +22,12 @@ use kymo::vocabulary::{IrqEnter, IrqExit, SchedSwitch, ThreadName};
 // ---- Kymo: from here ----
 
 kymo::event! {
-    /// A thread reached a point of interest: `seq` counts up by one for every marker of the thread.
+    /// A thread reached a point of interest. `seq` grows by one with every marker of the thread.
     #[id(21)]
     pub struct Marker { pub tid: Tid, pub seq: u32 }
 }
 
-/// Every event this kernel makes: the standard ones, and its own.
+/// The events of this kernel: the standard ones, and its own.
 static VOCABULARY: kymo::Vocabulary =
     kymo::vocabulary![SchedSwitch, IrqEnter, IrqExit, ThreadName, Marker];
 
@@ -37,9 +36,8 @@ type Kymo = kymo::Tracer<Virt>;
 
 struct Virt;
 
-// SAFETY: boot.s points `tp` at the hart's control block before anything can trace, and nothing
-// changes it afterwards; interrupts are masked by `sstatus` alone, and no thread moves to another
-// hart.
+// SAFETY: boot.s points `tp` to the hart's control block before anything can trace, and nothing
+// changes it afterwards. Only `sstatus` masks interrupts, and no thread moves to another hart.
 unsafe impl Platform for Virt {
     type Reserve = Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
@@ -48,17 +46,17 @@ unsafe impl Platform for Virt {
         kymo::arch::riscv::time()
     }
 
-    /// Nothing to wait for: this kernel stops recording when the threads of all harts have ended.
+    /// Returns at once: this kernel stops recording when the threads of all harts have ended.
     fn synchronize() {}
 }
 
-/// The memory that it records into.
+/// The memory to record into.
 static REGION: kymo::RegionMemory<{ 40 << 20 }, { MAX_HARTS as u32 }> = kymo::RegionMemory::new();
 
-/// What it recorded, to be read by this kernel itself: `dump=N`, and a panic.
+/// The recorded events, for the kernel's own readers: `dump=N`, and a panic.
 static HISTORY: kymo::History = kymo::History::new(REGION.memory(), &VOCABULARY);
 
-/// The hart that this runs on: the one whose block `tp` holds.
+/// The current hart, by the block in `tp`.
 fn this_hart() -> u32 {
     let block: usize;
     // SAFETY: this only reads a register.
@@ -68,8 +66,8 @@ fn this_hart() -> u32 {
         .unwrap_or(0)
 }
 
-/// What `tp` holds on hart `cpu`. boot.s asks for it first of all: the block is there before the
-/// session, with all switches off.
+/// The value of `tp` on hart `cpu`. boot.s asks for it first: the block exists before the session,
+/// with all switches off.
 extern "C" fn kymo_block(cpu: u32) -> *const Control {
     REGION.control(cpu)
 }
@@ -80,7 +78,7 @@ fn start_kymo(settings: &Settings, command_line: &str) -> Result<kymo::Session<V
         /// which wrote it.
         safe static __build_id: [u8; 20];
     }
-    // FNV-1a: a repeated run gives the same trace, another command line another session.
+    // FNV-1a: a repeated run gives the same session id, another command line a different one.
     let seed = command_line
         .bytes()
         .fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
@@ -125,27 +123,27 @@ core::arch::global_asm!(
     stack_shift = const STACK_SHIFT,
 );
 
-/// How many harts have run their threads to the end.
+/// Number of harts whose threads have ended.
 static DONE: AtomicUsize = AtomicUsize::new(0);
-/// When the last of them had.
+/// Time at which the last of them ended.
 static END: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a hart has come to boot.
+/// Whether the boot hart has arrived.
 static BOOTED: AtomicBool = AtomicBool::new(false);
 /// The settings for the other harts.
 static SETTINGS: AtomicPtr<Settings> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The hart that the firmware chose to boot; it need not be hart 0.
+/// Entry of the boot hart, which need not be hart 0.
 extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     unsafe extern "C" {
-        /// Where the other harts enter: boot.s.
+        /// Entry of the other harts, in boot.s.
         fn start_hart();
     }
-    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one
-    // went, instead of where it was sent.
+    // OpenSBI 1.1 starts a hart that is not asleep yet at the boot hart's entry instead of the
+    // requested one.
     if BOOTED.swap(true, Ordering::Relaxed) {
         loop {
-            // SAFETY: the first hart stores what stays.
+            // SAFETY: the first hart has stored a permanent address.
             if let Some(settings) = unsafe { SETTINGS.load(Ordering::Acquire).as_ref() } {
                 hart_main(cpu, settings);
             }
@@ -187,7 +185,7 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     let begin = <Virt as Platform>::clock();
 
     let settings = &raw const settings;
-    // SAFETY: this frame is never left.
+    // SAFETY: this function never returns.
     let settings: &'static Settings = unsafe { &*settings };
     SETTINGS.store(core::ptr::from_ref(settings).cast_mut(), Ordering::Release);
     for other in (0..cpus).filter(|&other| other != cpu) {
@@ -226,7 +224,7 @@ extern "C" fn boot_main(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     console::exit(0)
 }
 
-/// Every other hart.
+/// Entry of every other hart.
 extern "C" fn hart_main(cpu: usize, settings: &'static Settings) -> ! {
     sched::run(cpu, settings);
     END.fetch_max(<Virt as Platform>::clock(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Two threads a hart that take turns: when the timer interrupts, and when one of them yields.
+//! Two threads per hart, which take turns when the timer interrupts and when one yields.
 
 use core::arch::asm;
 use core::cell::Cell;
@@ -12,30 +12,29 @@ use crate::cmdline::Settings;
 use crate::ledger::{Calls, LAST_MARKER, LEDGER, count};
 use crate::{MAX_HARTS, Marker, STACK_SHIFT, sbi};
 
-/// The supervisor timer interrupt, as `scause` and `sie` number it.
+/// Number of the supervisor timer interrupt in `scause` and `sie`.
 const TIMER: usize = 5;
 const INTERRUPT: usize = 1 << (usize::BITS - 1);
-/// Ticks of the `time` register in a microsecond.
+/// Ticks of the `time` register per microsecond.
 const TICKS_PER_US: u64 = 10;
 
-/// What a hart knows of itself; no other hart sees it. A slot is one of its contexts: 0 is idle
-/// (the one that booted), 1 and 2 are the threads. Fields that change are used with interrupts
-/// masked.
+/// The state of a hart, private to it. A slot is one of its contexts: 0 is idle (the boot context),
+/// 1 and 2 are the threads. Interrupts must be masked to use fields that change.
 struct Hart {
     cpu: usize,
     settings: &'static Settings,
     deadline: u64,
     current: Cell<usize>,
     runnable: [Cell<bool>; 3],
-    /// The stack pointers of the slots that do not run.
+    /// Stack pointers of the slots that do not run.
     sp: [Cell<usize>; 3],
 }
 
-/// This hart. `tp` leads to its Kymo block, which keeps one word for the kernel: the address of
-/// this.
+/// This hart's state. `tp` points to its Kymo block, which has a word for the kernel: the state's
+/// address.
 fn hart() -> &'static Hart {
-    // SAFETY: `tp` holds the block, and `run` stored there the address of a `Hart` in its own
-    // frame, which is there as long as threads run.
+    // SAFETY: `tp` points to the block, and `run` stored there the address of a `Hart` in its own
+    // frame, which lives as long as threads run.
     unsafe { &*(kernel_word().load(Relaxed) as *const Hart) }
 }
 
@@ -49,7 +48,7 @@ impl Hart {
         })
     }
 
-    /// The other thread if it can run, else the same one, else idle.
+    /// The other thread if it is ready, else the same one, else idle.
     fn next_slot(&self) -> usize {
         let other = if self.current.get() == 1 { 2 } else { 1 };
         [other, 3 - other]
@@ -64,9 +63,9 @@ impl Hart {
         total >= self.settings.events / self.settings.cpus as u64 || time() >= self.deadline
     }
 
-    /// Asks for the next tick. The harts take turns: QEMU with `-icount` runs one hart at a time,
-    /// from the tick of one hart to the next tick of any, and would forget the others if all ticks
-    /// came at once.
+    /// Requests the next timer interrupt. The harts' interrupts are spread out: QEMU with `-icount`
+    /// runs one hart at a time, from one timer interrupt to the next, and would starve the others
+    /// if all came at once.
     fn arm_timer(&self) {
         let tick = self.settings.tick_us * TICKS_PER_US;
         let phase = self.cpu as u64 * tick / self.settings.cpus as u64;
@@ -74,15 +73,15 @@ impl Hart {
     }
 }
 
-/// Sleeps until `time`, with interrupts masked: one that is asked for ends `wfi` all the same.
+/// Sleeps until `time` with interrupts masked: even a masked interrupt ends `wfi`.
 pub fn sleep_until(time: u64) {
     sbi::set_timer(time);
     // SAFETY: this only waits.
     unsafe { asm!("wfi") };
 }
 
-/// Makes this hart's threads, runs them to their end, and comes back with interrupts masked, as it
-/// was called.
+/// Creates this hart's threads and runs them to their end. Called, and returns, with interrupts
+/// masked.
 pub fn run(cpu: usize, settings: &'static Settings) {
     let deadline = time().saturating_add(settings.ms.saturating_mul(1000 * TICKS_PER_US));
     let (current, runnable) = (Cell::new(0), [const { Cell::new(true) }; 3]);
@@ -115,13 +114,13 @@ pub fn run(cpu: usize, settings: &'static Settings) {
         count(hart.cpu, Calls::ThreadName);
     }
     hart.arm_timer();
-    // SAFETY: the trap entry is in place, and so is all that the timer interrupt needs.
+    // SAFETY: the trap entry and everything that the timer interrupt needs are in place.
     unsafe { asm!("csrs sie, {}", in(reg) 1 << TIMER) };
     switch(SwitchReason::Idle);
 }
 
-/// A stack that `switch_stacks` can leave for: the 14 words it takes, of which only the return
-/// address matters.
+/// A new stack to which `switch_stacks` can switch: the 14 words that it pops, of which only the
+/// return address matters.
 fn new_stack(cpu: usize, slot: usize) -> usize {
     unsafe extern "C" {
         /// In boot.s.
@@ -134,7 +133,7 @@ fn new_stack(cpu: usize, slot: usize) -> usize {
     frame
 }
 
-/// Gives the hart to the next thread. Interrupts are masked.
+/// Switches to the next thread. Interrupts must be masked.
 fn switch(reason: SwitchReason) {
     unsafe extern "C" {
         /// In boot.s.
@@ -183,7 +182,7 @@ pub extern "C" fn trap(cause: usize, pc: usize, value: usize) {
     switch(SwitchReason::Expired);
 }
 
-/// Runs `f` with interrupts masked, and leaves them as they were.
+/// Calls `f` with interrupts masked, and restores them.
 pub fn without_interrupts(f: impl FnOnce()) {
     const SIE: usize = 1 << 1;
     let before: usize;
@@ -194,16 +193,16 @@ pub fn without_interrupts(f: impl FnOnce()) {
     unsafe { asm!("csrs sstatus, {}", in(reg) before & SIE) };
 }
 
-/// Where every thread begins, with interrupts masked by the switch that led here.
+/// Entry of every thread, with interrupts masked by the switch.
 extern "C" fn thread() -> ! {
     let hart = hart();
     let slot = hart.current.get();
     let tid = hart.tid(slot);
     let last_marker = &LEDGER.harts[hart.cpu][LAST_MARKER + slot - 1];
-    // SAFETY: nothing is held here that an interrupt could disturb.
+    // SAFETY: this code holds nothing that an interrupt could disturb.
     unsafe { asm!("csrsi sstatus, 2") };
     let mut seq: u32 = 0;
-    // One turn is one unit of work.
+    // Each iteration is a unit of work.
     while seq < hart.settings.units && !hart.finished() {
         seq += 1;
         trace!(Marker { tid, seq });
@@ -215,8 +214,8 @@ extern "C" fn thread() -> ! {
             tid.0
         );
         if !hart.settings.only_markers {
-            // Stands for the work of a real thread: some two thousand instructions, not always the
-            // same number.
+            // Stands for the work of a real thread: about two thousand instructions, of varying
+            // number.
             (0..500 + seq % 61 * 8).for_each(|step| _ = core::hint::black_box(step));
             if seq.is_multiple_of(8) {
                 without_interrupts(|| switch(SwitchReason::Yielded));

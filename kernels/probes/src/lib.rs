@@ -1,7 +1,7 @@
-//! One out-of-line function a tracepoint, to be disassembled and counted: arguments in registers at
-//! its first instruction, `ret` at its last.
+//! One out-of-line function per tracepoint, for disassembly and counting: arguments are in
+//! registers at its first instruction, and its last is `ret`.
 //!
-//! This archive is read as machine code; measure.rs runs the same functions.
+//! Tests read this archive's machine code; measure.rs runs the same functions.
 #![no_std]
 
 mod probes;

@@ -1,5 +1,6 @@
-//! Runs every probe `ON` times while a session records, and `OFF` times after it, for QEMU's plugin
-//! to count (tests/e2e/tests/cost.rs). On RISC-V a kernel of one hart, on x86-64 Linux a program.
+//! Runs every probe `ON` times during a session and `OFF` times after it, for QEMU's plugin to
+//! count (tests/e2e/tests/cost.rs). On RISC-V this is a kernel of one hart, on x86-64 a Linux
+//! program.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 mod probes;
@@ -9,22 +10,22 @@ use kymo::{Clock, Config, RegionMemory};
 use probes::Kymo;
 use probes::TwoFields;
 
-/// Calls of each probe that record.
+/// Recording calls of each probe.
 const ON: u32 = 2000;
-/// Calls of each probe that do not.
+/// Calls of each probe that record nothing.
 const OFF: u32 = 500;
 
 static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![TwoFields, IrqEnter];
 static REGION: RegionMemory<{ 1 << 20 }, 1> = RegionMemory::new();
 
-/// Calls them; false if the session did not start or stop.
+/// Calls the probes; false if the session did not start or stop.
 fn measure() -> bool {
     let config = Config {
         cpus: 1,
         packets: 128,
         names_packets: 4,
         clock: Clock::at(1_000_000_000),
-        // There is no paging; of a program it is not known.
+        // A kernel without paging; unknown for a program.
         phys: if cfg!(target_os = "none") {
             &raw const REGION as u64
         } else {
@@ -41,7 +42,7 @@ fn measure() -> bool {
     stopped
 }
 
-/// By pointers that the compiler does not see through: it inlines none.
+/// Through opaque pointers, so that the compiler inlines none.
 fn call(times: u32) {
     let all: [extern "C" fn(u32, u32); 5] = [
         probes::kymo_probe_two_fields,
@@ -76,7 +77,7 @@ mod start {
         unsafe {
             core::arch::asm!("mv tp, {}", in(reg) super::REGION.control(0), options(nostack))
         };
-        // QEMU's `sifive_test` device ends it: 0, or 1.
+        // QEMU's `sifive_test` device exits with 0 or 1.
         let word: u32 = if super::measure() {
             0x5555
         } else {
@@ -95,7 +96,7 @@ fn main() -> std::process::ExitCode {
     use core::arch::asm;
     const ARCH_PRCTL: usize = 158;
     const ARCH_SET_GS: usize = 0x1001;
-    // What stands at gs:0.
+    // The pointer at gs:0.
     let block = REGION.control(0);
     let failed: usize;
     // SAFETY: nothing else uses `gs` in a Linux program, and `block` outlives all calls.

@@ -1,4 +1,4 @@
-//! The functions, and the platform that they record on: one CPU.
+//! The probes, and their platform of one CPU.
 
 use kymo::event::Event;
 use kymo::platform::Platform;
@@ -6,7 +6,7 @@ use kymo::vocabulary::IrqEnter;
 use kymo::{Irq, trace, trace_masked};
 
 kymo::event! {
-    /// Two words, as most events have.
+    /// Two words, like most events.
     #[id(21)]
     pub struct TwoFields { pub a: u32, pub b: u32 }
 }
@@ -73,21 +73,21 @@ unsafe impl Platform for Probe {
 #[cfg(target_arch = "x86_64")]
 static SWITCHES: kymo::platform::Switches = kymo::platform::Switches::new();
 
-/// As something does that starts a session: it makes the compiler believe that the switches can be
-/// on.
+/// Exposes the switches as a session's start does, so that the compiler must assume that they can
+/// be on.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_probe_switches() -> &'static kymo::platform::Switches {
     &SWITCHES
 }
 
-/// Interrupts may be on: masking included.
+/// With interrupts possibly on: masking included.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_probe_two_fields(a: u32, b: u32) {
     trace!(TwoFields { a, b });
 }
 
-/// Interrupts are masked already.
+/// With interrupts already masked.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_probe_two_fields_masked(a: u32, b: u32) {
     trace_masked!(TwoFields { a, b });
@@ -99,7 +99,7 @@ pub extern "C" fn kymo_probe_irq_enter_masked(irq: u32, _: u32) {
     trace_masked!(IrqEnter { irq: Irq(irq) });
 }
 
-/// By number and words, as a caller that is not Rust records; interrupts may be on.
+/// By id and words, as callers in other languages record; with interrupts possibly on.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_probe_raw(a: u32, b: u32) {
     if Kymo::is_on_raw(TwoFields::ID) {
@@ -107,10 +107,10 @@ pub extern "C" fn kymo_probe_raw(a: u32, b: u32) {
     }
 }
 
-/// As `kymo_probe_two_fields_masked`, and one instruction: the test that counts must notice it.
+/// `kymo_probe_two_fields_masked` plus one instruction, which the counting test must notice.
 #[unsafe(no_mangle)]
 pub extern "C" fn kymo_probe_one_more(a: u32, b: u32) {
-    // SAFETY: does nothing.
+    // SAFETY: `nop` has no effect.
     unsafe { core::arch::asm!("nop", options(nomem, nostack, preserves_flags)) };
     trace_masked!(TwoFields { a, b });
 }

@@ -2,27 +2,27 @@
 
 use kymo::{Consumer, Overflow};
 
-/// What a run does.
+/// The settings of a run.
 pub struct Settings {
     pub overflow: Overflow,
     pub consumer: Consumer,
-    /// Stop after about so many calls of all CPUs.
+    /// The run stops after about this many calls of all CPUs.
     pub events: u64,
     pub packets: u32,
     pub packet_size: u32,
-    /// Most time between a timer interrupt of a CPU and the next one.
+    /// Longest time between two timer interrupts of a CPU.
     pub tick_us: u32,
-    /// After so many events at thread level, a CPU interrupts its neighbour; 0: never.
+    /// Number of thread-level events after which a CPU interrupts its neighbour; 0: never.
     pub poke: u32,
-    /// How far the clock jumps when it does, in its own ticks; 0: it does not.
+    /// Length of the clock's jumps in ticks; 0: no jumps.
     pub jump: u64,
 }
 
 pub const KEYS: &str = "mode=overwrite|discard, consumer=none|host, events=N, packets=N, packet_size=N, \
     tick_us=N (1 or more), poke=N, jump=TICKS";
 
-/// Reads `key=value` words, separated by blanks; the last one of a key wins. The error is the word
-/// that cannot be used.
+/// Parses `key=value` words, separated by blanks. The last word of a key wins. The error is the
+/// invalid word.
 pub fn parse(line: &str) -> Result<Settings, &str> {
     let (overflow, consumer) = (Overflow::Overwrite, Consumer::None);
     let (events, packets, packet_size, tick_us, poke, jump) = (400_000, 256, 4096, 100, 32, 0);

@@ -1,5 +1,5 @@
-//! Text on the serial port. Only the boot CPU prints, before the others start and after they are
-//! done, or a CPU that panics: that one must not wait for a lock, so there is none.
+//! The serial console. There is no lock, because a panicking CPU must not wait. Otherwise only the
+//! boot CPU prints, before the others start and after they end.
 
 pub struct Serial;
 

@@ -1,4 +1,5 @@
-//! What every CPU does: record, be interrupted while it does, record there too.
+//! The work of every CPU: its thread records, is interrupted meanwhile, and the interrupts record
+//! too.
 
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release,
@@ -10,28 +11,26 @@ use crate::cmdline::Settings;
 use crate::ledger::{self, LEDGER};
 use crate::{Beat, MAX_DEPTH, Timed, TimedMedium, arch};
 
-/// Interrupts let others in below this depth. An NMI comes at any depth, so it may be one deeper.
+/// Interrupts unmask others below this depth. An NMI comes at any depth, so it may be one deeper.
 const NESTING: usize = MAX_DEPTH - 1;
-/// The clock jumps when the thread has recorded so many more events.
+/// Number of events of the thread between jumps of the clock.
 const JUMP_EVERY: u64 = 200;
-/// This jump leads back, and three times as far: it takes the clock three more jumps to be where it
-/// was.
+/// This jump leads back by three times as much, so that three more jumps make up for it.
 const JUMP_BACK: u64 = 8;
-/// So often it jumps at least, however many of a CPU's events interrupts record: a slow host lets
-/// the thread record few.
+/// Least number of jumps. On a slow host interrupts record most of a CPU's events, and the thread
+/// few.
 const JUMPS: u64 = JUMP_BACK + 5;
 
-/// What a CPU knows of itself; no other CPU uses it. Interrupts change it under the thread's hands,
-/// and leave it as they found it but for the ledger's counts of their own depth and `random`, of
-/// which it does not matter.
+/// The state of a CPU, private to it. Interrupts of the thread restore it, except for the ledger's
+/// counts of their own depth, and for `random`, where it does not matter.
 pub struct Cpu {
     id: usize,
     settings: &'static Settings,
-    /// How many interrupts deep the code is.
+    /// Current depth of interrupts.
     depth: AtomicUsize,
-    /// It records no more.
+    /// Whether it has stopped recording.
     quiet: AtomicBool,
-    /// What the clock is ahead of the hardware's. Only the thread changes it, between two events.
+    /// Offset of the clock from the hardware's. Only the thread changes it, between two events.
     offset: Long,
     random: AtomicU32,
 }
@@ -57,8 +56,8 @@ impl Cpu {
         self.offset.load(Relaxed)
     }
 
-    /// The thread: it records until this CPU has done its share and its clock has jumped as often
-    /// as it must, and comes back with interrupts masked and for good without effect.
+    /// The thread: records until this CPU has done its share and its clock has jumped often enough,
+    /// and returns with interrupts masked and ineffective for good.
     pub fn run(&self) {
         let share = self.settings.events / arch::cpus() as u64;
         let jumps = if self.settings.jump > 0 { JUMPS } else { 0 };
@@ -88,7 +87,7 @@ impl Cpu {
                 } else {
                     offset + jump
                 };
-                // On 32-bit processors it takes two stores, and an interrupt must not come between.
+                // 32-bit processors need two stores, between which no interrupt may come.
                 arch::mask();
                 self.offset.store(offset, Relaxed);
                 arch::unmask();
@@ -99,7 +98,7 @@ impl Cpu {
         self.quiet.store(true, Relaxed);
     }
 
-    /// An interrupt, or an NMI, came before the instruction at `pc`. Interrupts are masked.
+    /// Handles an interrupt or an NMI before the instruction at `pc`. Interrupts are masked.
     pub fn interrupted(&self, pc: usize, nmi: bool) {
         if self.quiet.load(Relaxed) {
             return;
@@ -120,7 +119,7 @@ impl Cpu {
             }
             (0..3).for_each(|_| _ = self.record(depth));
             arch::mask();
-            // Whatever came meanwhile: the thread is interrupted again.
+            // In any case, the thread is interrupted again.
             if depth == 1 {
                 self.arm();
             }
@@ -128,7 +127,7 @@ impl Cpu {
         self.depth.store(depth - 1, Relaxed);
     }
 
-    /// Asks for a timer interrupt in a while, instead of one that was asked for before.
+    /// Requests a timer interrupt at a random time, and cancels a pending one.
     fn arm(&self) {
         // Xorshift (Marsaglia).
         let mut random = self.random.load(Relaxed);
@@ -139,13 +138,13 @@ impl Cpu {
         arch::arm(random % self.settings.tick_us + 1);
     }
 
-    /// Records one event. Gives its number: contexts of one depth follow each other, so each has
-    /// the next.
+    /// Records an event and gives its number. Contexts of one depth run one after another and count
+    /// on.
     fn record(&self, depth: usize) -> u64 {
         let calls = &LEDGER.cpus[self.id].calls[depth];
         let next = calls.load(Relaxed) + 1;
         let (cpu, level, seq) = (self.id as u16, depth as u16, next as u32);
-        // Which of the three, the number says. With jumps, each has the time.
+        // The number selects one of the three. With jumps, each event has the time.
         if self.settings.jump == 0 && !next.is_multiple_of(16) {
             let check = check(cpu, level, seq, 0);
             arch::record(Beat {
@@ -182,7 +181,7 @@ impl Cpu {
     }
 }
 
-/// What tells a record that is whole.
+/// The checksum of an intact record.
 fn check(cpu: u16, depth: u16, seq: u32, time: u64) -> u32 {
     let context = u32::from(cpu) << 16 | u32::from(depth);
     (seq ^ context ^ time as u32 ^ (time >> 32) as u32)

@@ -1,5 +1,5 @@
-//! What the kernel itself knows of what it did. Tests hold the trace against it; the symbols
-//! `LEDGER` and `HITS` lead them there.
+//! The kernel's own counts. Tests compare the trace with them, and find them by the symbols
+//! `LEDGER` and `HITS`.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -7,19 +7,18 @@ use kymo::ring::long::Long;
 
 use crate::{MAX_CPUS, MAX_DEPTH};
 
-/// One CPU's counts. Only that CPU writes them.
+/// The counts of a CPU, which alone writes them.
 #[repr(C)]
 pub struct Counts {
-    /// How many tracing calls have returned, by depth. It is also the sequence number of the last
-    /// one.
+    /// Number of returned tracing calls by depth, which is also the last sequence number.
     pub calls: [Long; MAX_DEPTH + 1],
     pub interrupts: Long,
     pub nmis: Long,
-    /// How often the clock jumped.
+    /// Number of jumps of the clock.
     pub jumps: Long,
 }
 
-/// Each CPU has the 64 bytes at `64 * (cpu + 1)`.
+/// CPU `cpu` has the 64 bytes at `64 * (cpu + 1)`.
 #[repr(C, align(4096))]
 pub struct Ledger {
     magic: [u8; 64],
@@ -40,20 +39,20 @@ pub static LEDGER: Ledger = Ledger {
     }; MAX_CPUS],
 };
 
-/// How often an interrupt came before the instruction at `__text + index`.
+/// Number of interrupts before the instruction at `__text + index`.
 #[used]
 #[unsafe(no_mangle)]
 pub static HITS: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16];
 
-/// Counts one more of what only this context counts.
+/// Increments a count that only this context writes.
 pub fn count(counter: &Long) {
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
-/// Counts one more interrupt at `pc`.
+/// Counts an interrupt at `pc`.
 pub fn hit(pc: usize) {
     unsafe extern "C" {
-        /// In link.ld: where the kernel's code begins.
+        /// In link.ld: the beginning of the kernel's code.
         safe static __text: u8;
     }
     if let Some(hits) = HITS.get(pc.wrapping_sub(&raw const __text as usize)) {

@@ -1,6 +1,6 @@
-//! Events that are recorded while interrupts, which record events too, come in between: on several
-//! CPUs, up to four deep, at any instruction of the writer. Tests hold the trace against the
-//! ledger. To port Kymo, look at `kernels/hello`, or here at the arch modules for x86-64.
+//! A stress test of nested writers: interrupts, which record too, come at any instruction of the
+//! writer, up to four deep, on several CPUs. Tests compare the trace with the ledger. To port Kymo,
+//! see `kernels/hello`, or the arch modules here for x86-64.
 
 #![no_std]
 #![no_main]
@@ -21,25 +21,25 @@ pub const MAX_CPUS: usize = 8;
 pub const MAX_DEPTH: usize = 4;
 
 kymo::event! {
-    /// What every context records: who it is, and its own next number.
+    /// An event of any context: the context, and its next number.
     #[id(21)]
     pub struct Beat { pub cpu: u16, pub depth: u16, pub seq: u32, pub check: u32 }
 }
 kymo::event! {
-    /// As a beat. The hardware's clock was `raw` just before, and the trace's clock is `offset`
-    /// ahead of it.
+    /// A beat with the time. The hardware's clock was `raw` just before, and the trace's clock is
+    /// `offset` ahead of it.
     #[id(22)]
     pub struct Timed { pub cpu: u16, pub depth: u16, pub seq: u32, pub check: u32, pub raw: u64, pub offset: u64 }
 }
 kymo::event! {
-    /// As `timed`, with an id that does not fit into the header word.
+    /// A `timed` event with an id that does not fit into the header word.
     #[id(40)]
     pub struct TimedMedium { pub cpu: u16, pub depth: u16, pub seq: u32, pub check: u32, pub raw: u64, pub offset: u64 }
 }
 
 static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![Beat, Timed, TimedMedium];
 
-/// The memory that it records into.
+/// The memory to record into.
 static REGION: kymo::RegionMemory<{ 48 << 20 }, { MAX_CPUS as u32 }> = kymo::RegionMemory::new();
 
 fn config(settings: &Settings, command_line: &str) -> kymo::Config {
@@ -47,7 +47,7 @@ fn config(settings: &Settings, command_line: &str) -> kymo::Config {
         /// In link.ld: the id that the linker gave this image.
         safe static __build_id: [u8; 20];
     }
-    // FNV-1a: another command line, another session.
+    // FNV-1a: each command line gives another session id.
     let seed = command_line
         .bytes()
         .fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
@@ -61,18 +61,18 @@ fn config(settings: &Settings, command_line: &str) -> kymo::Config {
         overflow: settings.overflow,
         consumer: settings.consumer,
         clock: kymo::Clock::at(arch::frequency()),
-        phys: &raw const REGION as u64, // memory is where its address says
+        phys: &raw const REGION as u64, // memory is mapped at its own address
         build_id: __build_id,
         seed,
         ..kymo::Config::DEFAULT
     }
 }
 
-/// How many CPUs can be interrupted, and how many have done their share.
+/// Number of CPUs that can be interrupted, and of those that have done their share.
 static READY: AtomicUsize = AtomicUsize::new(0);
 static DONE: AtomicUsize = AtomicUsize::new(0);
 
-/// The CPU that boots comes here from its arch module, with interrupts masked; the others wait.
+/// Entry of the boot CPU from its arch module, with interrupts masked; the others wait.
 fn boot(cpu: usize, command_line: &str) -> ! {
     let refuse = |why: core::fmt::Arguments<'_>| -> ! {
         println!("stress: {why}");
@@ -90,7 +90,7 @@ fn boot(cpu: usize, command_line: &str) -> ! {
         ))
     });
     let settings = &raw const settings;
-    // SAFETY: this frame is never left.
+    // SAFETY: this function never returns.
     let settings: &'static Settings = unsafe { &*settings };
     let this = Cpu::new(cpu, settings);
     // SAFETY: as above.
@@ -124,10 +124,10 @@ fn boot(cpu: usize, command_line: &str) -> ! {
     arch::exit(0)
 }
 
-/// Every other CPU comes here, with interrupts masked.
+/// Entry of every other CPU, with interrupts masked.
 fn join(cpu: usize, settings: &'static Settings) -> ! {
     let this = Cpu::new(cpu, settings);
-    // SAFETY: this frame is never left.
+    // SAFETY: this function never returns.
     unsafe { arch::adopt(cpu, &this) };
     work(&this);
     loop {
@@ -135,7 +135,7 @@ fn join(cpu: usize, settings: &'static Settings) -> ! {
     }
 }
 
-/// A CPU's share, not before every CPU can bear its neighbour's NMIs.
+/// Runs a CPU's share, once every CPU can handle its neighbour's NMIs.
 fn work(cpu: &Cpu) {
     READY.fetch_add(1, Ordering::Release);
     while READY.load(Ordering::Acquire) < arch::cpus() {

@@ -1,5 +1,4 @@
-//! What a flattened device tree says (Devicetree Specification 0.4, chapter 5), as far as this
-//! kernel asks.
+//! A minimal reader of flattened device trees (Devicetree Specification 0.4, chapter 5).
 
 /// The tree.
 #[derive(Clone, Copy)]
@@ -9,15 +8,15 @@ impl DeviceTree {
     /// The tree at this address.
     ///
     /// # Safety
-    /// There is one, and nobody changes it.
+    /// There must be a tree at this address that nobody changes.
     pub unsafe fn at(address: *const [u32; 2]) -> DeviceTree {
-        // SAFETY: the second word is the size of the whole (big-endian).
+        // SAFETY: the second word is the tree's size (big-endian).
         DeviceTree(unsafe {
             core::slice::from_raw_parts(address.cast(), u32::from_be((*address)[1]) as usize)
         })
     }
 
-    /// The property `bootargs`, which only `/chosen` has; empty where there is none.
+    /// The property `bootargs`, which only `/chosen` has; empty if missing.
     pub fn command_line(self) -> &'static str {
         let text = self
             .properties("bootargs")
@@ -27,7 +26,7 @@ impl DeviceTree {
             .unwrap_or("")
     }
 
-    /// How many CPUs there are.
+    /// Number of CPUs.
     #[cfg(target_arch = "riscv32")]
     pub fn cpus(self) -> usize {
         self.properties("device_type")

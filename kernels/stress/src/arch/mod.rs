@@ -1,5 +1,5 @@
-//! What differs by architecture: one folder each, with the same functions; RISC-V's two widths
-//! share most of them.
+//! Architecture code: one folder each, with the same functions; RISC-V's two widths share most of
+//! them.
 
 #[cfg(any(target_arch = "riscv64", target_arch = "riscv32"))]
 mod device_tree;

@@ -1,5 +1,5 @@
-//! RISC-V, QEMU's `virt`: the writer masks interrupts, so they come between two records. There are
-//! no NMIs. What 64 bits in S-mode and 32 bits in M-mode have in common.
+//! RISC-V, QEMU's `virt`: the common part of 64 bits in S-mode and 32 bits in M-mode. The writer
+//! masks interrupts, so they come between two records. There are no NMIs.
 
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -25,9 +25,9 @@ pub static PASSED_ON: AtomicPtr<Settings> = AtomicPtr::new(core::ptr::null_mut()
 
 pub struct Virt;
 
-// SAFETY: boot.s points `tp` at the hart's control block before anything can trace, and nothing
-// changes it afterwards; interrupts are masked by the mode's status register alone, and no code
-// moves to another hart.
+// SAFETY: boot.s points `tp` to the hart's control block before anything can trace, and nothing
+// changes it afterwards. Only the mode's status register masks interrupts, and no code moves to
+// another hart.
 unsafe impl Platform for Virt {
     type Reserve = Masked<machine::Status>;
     type Local = kymo::arch::riscv::AtTp;
@@ -42,22 +42,22 @@ unsafe impl Platform for Virt {
         machine::quick_time().wrapping_add(cpu().offset())
     }
 
-    /// Nothing to wait for: the other harts enter the kernel after the start, and record no more
-    /// before the stop.
+    /// Returns at once: the other harts enter the kernel after the start, and have stopped
+    /// recording before the stop.
     fn synchronize() {}
 }
 
 type Kymo = kymo::Tracer<Virt>;
 
-/// What [`start`] gives.
+/// The session of [`start`].
 pub type Recording = kymo::Session<Virt>;
 
-/// What `tp` holds on hart `cpu`.
+/// The value of `tp` on hart `cpu`.
 pub extern "C" fn kymo_block(cpu: u32) -> *const Control {
     REGION.control(cpu)
 }
 
-/// Begins to record. The clock can jump in any case.
+/// Starts to record. The clock can always jump.
 pub fn start(config: &kymo::Config, _jumps: bool) -> Result<Recording, kymo::Error> {
     Kymo::start(REGION.memory(), config, &VOCABULARY)
 }
@@ -67,7 +67,7 @@ pub fn record<E: Event>(event: E) {
     writer_masked(event);
 }
 
-/// A function of its own, so that tests see where in it interrupts come.
+/// Out of line, so that tests see the interrupted instructions.
 #[inline(never)]
 fn writer_masked<E: Event>(event: E) {
     if Kymo::is_on::<E>() {
@@ -80,21 +80,21 @@ pub fn time() -> u64 {
     kymo::arch::riscv::time()
 }
 
-/// Its ticks in a second.
+/// Ticks of the clock per second.
 pub fn frequency() -> u64 {
     10_000_000
 }
 
 /// This hart.
 pub fn cpu() -> &'static Cpu {
-    // SAFETY: `tp` holds the block, and `adopt` stored there the address of what stays.
+    // SAFETY: `tp` points to the block, and `adopt` stored a permanent address there.
     unsafe { &*(kernel_word().load(Relaxed) as *const Cpu) }
 }
 
-/// Makes `cpu` what [`cpu`] gives on this hart.
+/// Sets the state that [`cpu`] gives on this hart.
 ///
 /// # Safety
-/// It stays where it is.
+/// `cpu` must never move.
 pub unsafe fn adopt(_id: usize, cpu: &Cpu) {
     // SAFETY: boot.s has set `tp`.
     unsafe { kernel_word() }.store(core::ptr::from_ref(cpu) as usize, Relaxed);
@@ -113,14 +113,14 @@ pub fn exit(code: u32) -> ! {
     unreachable!("QEMU goes on")
 }
 
-/// Every hart but the first.
+/// Entry of every hart but the first.
 pub extern "C" fn other_hart(cpu: usize, settings: &'static Settings) -> ! {
     crate::join(cpu, settings)
 }
 
 /// trap.s calls this for every interrupt and exception, with interrupts masked.
 pub extern "C" fn trap(cause: usize, pc: usize, value: usize) {
-    // Either way the request is taken back; the handler may ask for another one.
+    // The request is cleared in any case; the handler may make another one.
     if cause == INTERRUPT | machine::SOFTWARE {
         machine::answer_software();
     } else {

@@ -11,14 +11,14 @@ use super::riscv::{PASSED_ON, STACK_SHIFT, kymo_block, other_hart, time, trap};
 use crate::MAX_CPUS;
 use crate::cmdline::Settings;
 
-/// As `mcause` and `mie` number them.
+/// Numbers in `mcause` and `mie`.
 pub const SOFTWARE: usize = 3;
 pub const TIMER: usize = 7;
 /// The core-local interruptor: software interrupts, times of the next timer interrupts, the clock.
 const SOFTWARE_INTERRUPTS: usize = 0x200_0000;
 const TIMERS: usize = 0x200_4000;
 const CLOCK: usize = 0x200_bff8;
-/// So many ticks after the boot the low half of the clock is carried over: 50 ms.
+/// Ticks from boot until the low half of the clock overflows: 50 ms.
 const CARRY_AFTER: u32 = 500_000;
 
 static CPUS: AtomicUsize = AtomicUsize::new(0);
@@ -41,14 +41,14 @@ core::arch::global_asm!(
     status = const 0x300,
 );
 
-/// How many harts there are.
+/// Number of harts.
 pub fn cpus() -> usize {
     CPUS.load(Relaxed)
 }
 
-/// Lets these interrupts come.
+/// Enables these interrupts.
 pub fn enable(interrupts: usize) {
-    // SAFETY: the trap entry is in place, and so is all that the interrupts need.
+    // SAFETY: the trap entry and everything that the interrupts need are in place.
     unsafe { asm!("csrs mie, {}", in(reg) interrupts) };
 }
 
@@ -58,17 +58,17 @@ pub fn mask() {
 }
 
 pub fn unmask() {
-    // SAFETY: an interrupt disturbs nothing here: that is what this kernel is about.
+    // SAFETY: interrupts may come anywhere, which is the point of this kernel.
     unsafe { asm!("csrsi mstatus, 8") };
 }
 
-/// Asks for a timer interrupt.
+/// Requests a timer interrupt.
 pub fn arm(microseconds: u32) {
     set_timer(time() + 10 * u64::from(microseconds));
 }
 
-/// At this time the timer's interrupt comes. The high half goes up first, so that none comes
-/// meanwhile.
+/// Sets the time of the timer interrupt. The high half is first set to its maximum, so that none
+/// comes meanwhile.
 fn set_timer(at: u64) {
     let register = TIMERS + 8 * hart();
     write(register + 4, u32::MAX);
@@ -81,7 +81,7 @@ pub fn poke(cpu: usize, _turn: u64) {
     write(SOFTWARE_INTERRUPTS + 4 * cpu, 1);
 }
 
-/// Has the other harts enter the kernel.
+/// Starts the other harts in the kernel.
 pub fn start_others(_cpu: usize, settings: &'static Settings) {
     PASSED_ON.store(core::ptr::from_ref(settings).cast_mut(), Release);
 }
@@ -94,7 +94,7 @@ pub fn put(byte: u8) {
 
 /// Writes a register of the core-local interruptor.
 fn write(address: usize, value: u32) {
-    // SAFETY: only called with addresses of its registers, which concern interrupts alone.
+    // SAFETY: only called with addresses of its registers, which only affect interrupts.
     unsafe { (address as *mut u32).write_volatile(value) };
 }
 
@@ -105,21 +105,21 @@ fn hart() -> usize {
     id
 }
 
-/// Hart 0. The clock is set so that the carry between its halves comes soon.
+/// Entry of hart 0. It sets the clock so that its low half overflows soon.
 extern "C" fn boot_hart(cpu: usize, device_tree: *const [u32; 2]) -> ! {
     write(CLOCK, u32::MAX - CARRY_AFTER);
-    // SAFETY: the machine passes one, and nobody changes it.
+    // SAFETY: the machine passes a tree, and nobody changes it.
     let tree = unsafe { DeviceTree::at(device_tree) };
     CPUS.store(tree.cpus(), Relaxed);
     crate::boot(cpu, tree.command_line())
 }
 
-/// Takes back another hart's request.
+/// Clears another hart's request.
 pub fn answer_software() {
     write(SOFTWARE_INTERRUPTS + 4 * hart(), 0);
 }
 
-/// Takes back the timer's.
+/// Cancels the timer interrupt.
 pub fn answer_timer() {
     set_timer(u64::MAX);
 }

@@ -12,7 +12,7 @@ use super::riscv::{PASSED_ON, STACK_SHIFT, kymo_block, other_hart, time, trap};
 use crate::MAX_CPUS;
 use crate::cmdline::Settings;
 
-/// As `scause` and `sie` number them.
+/// Numbers in `scause` and `sie`.
 pub const SOFTWARE: usize = 1;
 pub const TIMER: usize = 5;
 
@@ -33,7 +33,7 @@ core::arch::global_asm!(
     status = const 0x100,
 );
 
-/// How many harts there are.
+/// Number of harts.
 pub fn cpus() -> usize {
     static CPUS: AtomicUsize = AtomicUsize::new(0);
     if CPUS.load(Relaxed) == 0 {
@@ -47,9 +47,9 @@ pub fn cpus() -> usize {
     CPUS.load(Relaxed)
 }
 
-/// Lets these interrupts come.
+/// Enables these interrupts.
 pub fn enable(interrupts: usize) {
-    // SAFETY: the trap entry is in place, and so is all that the interrupts need.
+    // SAFETY: the trap entry and everything that the interrupts need are in place.
     unsafe { asm!("csrs sie, {}", in(reg) interrupts) };
 }
 
@@ -59,11 +59,11 @@ pub fn mask() {
 }
 
 pub fn unmask() {
-    // SAFETY: an interrupt disturbs nothing here: that is what this kernel is about.
+    // SAFETY: interrupts may come anywhere, which is the point of this kernel.
     unsafe { asm!("csrsi sstatus, 2") };
 }
 
-/// Asks for a timer interrupt.
+/// Requests a timer interrupt.
 pub fn arm(microseconds: u32) {
     sbi(
         0x5449_4D45,
@@ -77,7 +77,7 @@ pub fn poke(cpu: usize, _turn: u64) {
     sbi(0x73_5049, 0, [1 << cpu, 0, 0]);
 }
 
-/// Has the other harts enter the kernel.
+/// Starts the other harts in the kernel.
 pub fn start_others(cpu: usize, settings: &'static Settings) {
     unsafe extern "C" {
         /// In boot.s.
@@ -100,42 +100,42 @@ pub fn put(byte: u8) {
     sbi(1, 0, [byte.into(), 0, 0]);
 }
 
-/// Whether a hart has come to boot.
+/// Whether the boot hart has arrived.
 static BOOTED: AtomicBool = AtomicBool::new(false);
 
-/// The hart that the firmware chose to boot.
+/// Entry of the boot hart.
 extern "C" fn boot_hart(cpu: usize, device_tree: *const [u32; 2]) -> ! {
-    // OpenSBI 1.1 lets a hart that is not asleep yet when it is started go where the first one
-    // went, instead of where it was told to.
+    // OpenSBI 1.1 starts a hart that is not asleep yet at the boot hart's entry instead of the
+    // requested one.
     if BOOTED.swap(true, Relaxed) {
         loop {
-            // SAFETY: the first hart stores what stays.
+            // SAFETY: the first hart has stored a permanent address.
             if let Some(settings) = unsafe { PASSED_ON.load(Acquire).as_ref() } {
                 other_hart(cpu, settings);
             }
             core::hint::spin_loop();
         }
     }
-    // SAFETY: the firmware passes one, and nobody changes it.
+    // SAFETY: the firmware passes a tree, and nobody changes it.
     let tree = unsafe { DeviceTree::at(device_tree) };
     crate::boot(cpu, tree.command_line())
 }
 
-/// Takes back another hart's request.
+/// Clears another hart's request.
 pub fn answer_software() {
-    // SAFETY: of a bit that only asks for an interrupt.
+    // SAFETY: clears a bit that only requests an interrupt.
     unsafe { asm!("csrc sip, {}", in(reg) 1 << SOFTWARE) };
 }
 
-/// Takes back the timer's.
+/// Cancels the timer interrupt.
 pub fn answer_timer() {
     sbi(0x5449_4D45, 0, [usize::MAX, 0, 0]);
 }
 
-/// A call of the firmware (RISC-V SBI). Returns the error code, 0 for none.
+/// Calls the firmware (RISC-V SBI), and gives the error code, 0 for none.
 fn sbi(extension: usize, function: usize, arguments: [usize; 3]) -> isize {
     let error;
-    // SAFETY: an SBI call changes a0 and a1 only, and no call here hands out memory to write to.
+    // SAFETY: an SBI call changes only a0 and a1, and no call here passes memory to be written.
     unsafe {
         asm!("ecall", inlateout("a0") arguments[0] => error, inlateout("a1") arguments[1] => _,
             in("a2") arguments[2], in("a6") function, in("a7") extension);

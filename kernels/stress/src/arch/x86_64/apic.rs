@@ -8,7 +8,7 @@ use crate::MAX_CPUS;
 use crate::cmdline::Settings;
 
 const STACK_SHIFT: usize = 15;
-/// Where the other CPUs start: a page below 1 MiB that the firmware no longer uses.
+/// Start address of the other CPUs: a page below 1 MiB that the firmware no longer uses.
 const TRAMPOLINE: usize = 0x8000;
 const VECTOR: u32 = 32;
 const SPURIOUS: u32 = 255;
@@ -37,8 +37,7 @@ mod register {
 }
 
 fn write(register: usize, value: u32) {
-    // SAFETY: every CPU has its local APIC there, mapped, and no register that is written here
-    // touches memory.
+    // SAFETY: every CPU's local APIC is mapped there, and no register written here touches memory.
     unsafe { ((0xFEE0_0000 + register) as *mut u32).write_volatile(value) };
 }
 
@@ -55,7 +54,7 @@ fn fill_table() {
     }
     let set = |vector: usize, entry: unsafe extern "C" fn()| {
         let entry = entry as *const () as u64;
-        // An interrupt gate (it masks interrupts) into the code segment of 64 bits.
+        // An interrupt gate, which masks interrupts, into the 64-bit code segment.
         let low = entry & 0xFFFF | 8 << 16 | 0x8E00 << 32 | (entry >> 16 & 0xFFFF) << 48;
         // SAFETY: no other CPU runs yet, and none of these vectors is expected.
         unsafe { TABLE[vector] = [low, entry >> 32] };
@@ -66,7 +65,7 @@ fn fill_table() {
     set(SPURIOUS as usize, spurious_entry);
 }
 
-/// Lets this CPU's interrupts come, as soon as they are unmasked.
+/// Enables this CPU's interrupts, for when they are unmasked.
 pub fn enable() {
     let table = &raw const TABLE as u64;
     let pointer = [
@@ -83,12 +82,12 @@ pub fn enable() {
     write(register::TIMER, VECTOR); // once
 }
 
-/// Asks for a timer interrupt. QEMU's timer counts nanoseconds.
+/// Requests a timer interrupt. QEMU's timer counts nanoseconds.
 pub fn arm(microseconds: u32) {
     write(register::COUNT, microseconds * 1000);
 }
 
-/// Interrupts another CPU: in turn by an interrupt and by an NMI.
+/// Interrupts another CPU, alternately by an interrupt and by an NMI.
 pub fn poke(cpu: usize, turn: u64) {
     write(register::DESTINATION, (cpu as u32) << 24);
     write(
@@ -101,10 +100,10 @@ pub fn poke(cpu: usize, turn: u64) {
     );
 }
 
-/// What the other CPUs are to do; the address of `Settings`.
+/// Address of the `Settings` for the other CPUs.
 static SETTINGS: AtomicUsize = AtomicUsize::new(0);
 
-/// Has the other CPUs enter the kernel.
+/// Starts the other CPUs in the kernel.
 pub fn start_others(_cpu: usize, settings: &'static Settings) {
     unsafe extern "C" {
         // In boot.s.
@@ -121,7 +120,7 @@ pub fn start_others(_cpu: usize, settings: &'static Settings) {
     write(register::COMMAND, 0xC_4600 | (TRAMPOLINE >> 12) as u32);
 }
 
-/// Every CPU comes here from boot.s; `start_information` is 0 on all but the first.
+/// Entry of every CPU from boot.s; `start_information` is 0 on all but the first.
 extern "C" fn enter(cpu: usize, start_information: *const u32) -> ! {
     if start_information.is_null() {
         // SAFETY: `start_others` stored it before it started this CPU.
@@ -130,7 +129,7 @@ extern "C" fn enter(cpu: usize, start_information: *const u32) -> ! {
     }
     fill_table();
     super::machine::set_up();
-    // SAFETY: so QEMU passes it: the address of the command line, of 64 bits, is at byte 24.
+    // SAFETY: QEMU passes the 64-bit address of the command line at byte 24.
     let command_line = unsafe {
         let address = start_information.add(6).cast::<u64>().read_unaligned();
         if address == 0 {

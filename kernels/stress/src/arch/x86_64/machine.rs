@@ -1,4 +1,4 @@
-//! QEMU's PC: ports.
+//! Devices behind I/O ports of QEMU's PC.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use kymo::arch::x86_64::tsc;
 
 fn out(port: u16, value: u8) {
-    // SAFETY: no port that is written here touches memory.
+    // SAFETY: no port written here touches memory.
     unsafe {
         asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags))
     };
@@ -21,11 +21,11 @@ fn input(port: u16) -> u8 {
     value
 }
 
-/// Ticks of the time stamp counter in a second.
+/// Ticks of the time stamp counter per second.
 static FREQUENCY: AtomicU64 = AtomicU64::new(0);
 static CPUS: AtomicUsize = AtomicUsize::new(0);
 
-/// Silences the old interrupt controller, asks how many CPUs there are, measures the time stamp
+/// Silences the legacy interrupt controller, reads the number of CPUs, and measures the time stamp
 /// counter.
 pub fn set_up() {
     out(0x21, 0xFF);
@@ -52,12 +52,12 @@ pub fn set_up() {
     FREQUENCY.store((tsc() - begin) * 1_193_182 / u64::from(COUNT), Relaxed);
 }
 
-/// Ticks of the time stamp counter in a second, about.
+/// Ticks of the time stamp counter per second, about.
 pub fn frequency() -> u64 {
     FREQUENCY.load(Relaxed)
 }
 
-/// How many CPUs there are.
+/// Number of CPUs.
 pub fn cpus() -> usize {
     CPUS.load(Relaxed)
 }
@@ -83,7 +83,7 @@ pub fn exit(code: u32) -> ! {
     } else {
         (0xF4, code)
     };
-    // SAFETY: no port that is written here touches memory.
+    // SAFETY: no port written here touches memory.
     unsafe {
         if code == 0 {
             asm!("out dx, ax", in("dx") port, in("ax") value as u16);

@@ -1,7 +1,7 @@
-//! x86-64, QEMU's `q35`: interrupts and NMIs come inside of the writer.
+//! x86-64, QEMU's `q35`: interrupts and NMIs come inside the writer.
 //!
-//! Two tracers: `TscCas`, whose clock is the time stamp counter; and, when the clock must jump,
-//! `LocalCas` with a clock of this kernel's own.
+//! There are two tracers: `TscCas`, whose clock is the time stamp counter, and `LocalCas` with a
+//! clock of the kernel's own, for jumps.
 
 mod apic;
 mod machine;
@@ -20,8 +20,8 @@ use crate::{MAX_CPUS, REGION, VOCABULARY};
 pub use apic::{arm, poke, start_others};
 pub use machine::{cpus, exit, frequency, put};
 
-/// What `gs` leads to on each CPU, from before its first tracepoint on and for good: an NMI finds
-/// it too.
+/// The block to which `gs` points on each CPU, permanently from before its first tracepoint, for
+/// NMIs too.
 #[repr(C)]
 struct PerCpu {
     kymo: *const Control,
@@ -30,7 +30,7 @@ struct PerCpu {
 
 type Block = ByPointer<AtGs<{ offset_of!(PerCpu, kymo) }>>;
 
-/// The clock is the time stamp counter.
+/// The platform with the time stamp counter as its clock.
 pub struct Tsc;
 
 // SAFETY: `adopt` sets `gs` before anything can trace; each CPU has its own block, and no code
@@ -44,7 +44,7 @@ unsafe impl Platform for Tsc {
         tsc()
     }
 
-    /// Nothing to wait for: the other CPUs enter the kernel after the start, and record no more
+    /// Returns at once: the other CPUs enter the kernel after the start, and have stopped recording
     /// before the stop.
     fn synchronize() {}
 
@@ -53,7 +53,7 @@ unsafe impl Platform for Tsc {
     }
 }
 
-/// The clock can jump.
+/// The platform whose clock can jump.
 pub struct Jumping;
 
 // SAFETY: as for `Tsc`.
@@ -66,7 +66,7 @@ unsafe impl Platform for Jumping {
         tsc().wrapping_add(cpu().offset())
     }
 
-    /// As for `Tsc`.
+    /// Returns at once, like `Tsc`.
     fn synchronize() {}
 
     fn nesting() -> u32 {
@@ -74,7 +74,7 @@ unsafe impl Platform for Jumping {
     }
 }
 
-/// What [`start`] gives.
+/// The session of [`start`].
 pub enum Recording {
     Tsc(kymo::Session<Tsc>),
     Jumping(kymo::Session<Jumping>),
@@ -91,7 +91,7 @@ impl Recording {
 
 static JUMPS: AtomicBool = AtomicBool::new(false);
 
-/// Begins to record; `jumps`: with the clock that can.
+/// Starts to record; `jumps` selects the clock that can jump.
 pub fn start(config: &kymo::Config, jumps: bool) -> Result<Recording, kymo::Error> {
     JUMPS.store(jumps, Relaxed);
     if jumps {
@@ -110,7 +110,7 @@ pub fn record<E: Event>(event: E) {
     }
 }
 
-/// A function of its own, so that tests see where in it interrupts come.
+/// Out of line, so that tests see the interrupted instructions.
 #[inline(never)]
 fn writer_tsc_cas<E: Event>(event: E) {
     if kymo::Tracer::<Tsc>::is_on::<E>() {
@@ -118,7 +118,7 @@ fn writer_tsc_cas<E: Event>(event: E) {
     }
 }
 
-/// As [`writer_tsc_cas`].
+/// Out of line like [`writer_tsc_cas`].
 #[inline(never)]
 fn writer_local_cas<E: Event>(event: E) {
     if kymo::Tracer::<Jumping>::is_on::<E>() {
@@ -138,15 +138,14 @@ pub fn cpu() -> &'static Cpu {
     unsafe {
         asm!("mov {}, gs:[{}]", out(reg) cpu, const offset_of!(PerCpu, cpu), options(pure, readonly, nostack))
     };
-    // SAFETY: it stays, so `adopt` was promised.
+    // SAFETY: it never moves, as `adopt` was promised.
     unsafe { &*cpu }
 }
 
-/// Makes `cpu` what [`cpu`] gives on this CPU, number `id`, and lets NMIs and, when unmasked,
-/// interrupts come.
+/// Sets the state that [`cpu`] gives on this CPU, number `id`, and enables NMIs and interrupts.
 ///
 /// # Safety
-/// It stays where it is.
+/// `cpu` must never move.
 pub unsafe fn adopt(id: usize, cpu: &Cpu) {
     static mut PER_CPU: [PerCpu; MAX_CPUS] = [const {
         PerCpu {
@@ -177,6 +176,6 @@ pub fn mask() {
 }
 
 pub fn unmask() {
-    // SAFETY: an interrupt disturbs nothing here: that is what this kernel is about.
+    // SAFETY: interrupts may come anywhere, which is the point of this kernel.
     unsafe { asm!("sti") };
 }

@@ -1,4 +1,4 @@
-/* The events that the reader's tests and benchmarks are recorded from, as LTTng-UST wants them declared. */
+/* LTTng-UST's declarations of the events for the reader's tests and benchmarks. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER kymo_ctf
 
@@ -43,7 +43,7 @@ LTTNG_UST_TRACEPOINT_EVENT(
 	)
 )
 
-/* Every kind of field that LTTng-UST has. */
+/* Every kind of field of LTTng-UST. */
 LTTNG_UST_TRACEPOINT_EVENT(
 	kymo_ctf, kinds,
 	LTTNG_UST_TP_ARGS(uint64_t, n, const char *, text, const uint8_t *, bytes, size_t, length, double, number),
@@ -68,7 +68,7 @@ LTTNG_UST_TRACEPOINT_EVENT(
 	)
 )
 
-/* A payload without fields. */
+/* An event without fields. */
 LTTNG_UST_TRACEPOINT_EVENT(kymo_ctf, nothing, LTTNG_UST_TP_ARGS(), LTTNG_UST_TP_FIELDS())
 
 #endif

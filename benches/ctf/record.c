@@ -1,9 +1,9 @@
 /*
- * Records events with LTTng-UST, by two threads that are pinned to two CPUs.
+ * Records events with LTTng-UST, from two threads pinned to two CPUs.
  *
  *     record pair|mixed|kinds COUNT
  *
- * Exits with 1 if it cannot be done; says what is wrong on the standard error.
+ * On an error, prints it to stderr and exits with 1.
  */
 #define _GNU_SOURCE
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
@@ -25,7 +25,7 @@ struct work {
 	int failed;
 };
 
-/* The CPU of this number among those that this process may use. */
+/* The n-th CPU that this process may use. */
 static int pin(int number)
 {
 	cpu_set_t all, one;

@@ -1,5 +1,4 @@
-//! Compiles the peers that are written in C, with the optimisation and for the processor that the
-//! Rust ones get.
+//! Compiles the peers written in C, with the optimisation and target processor of the Rust ones.
 
 use std::path::PathBuf;
 
@@ -15,7 +14,7 @@ fn main() {
             generated.display()
         );
         let mut build = cc::Build::new();
-        // The generated code has functions that this tracer does not need.
+        // The generated code has unused functions.
         build
             .file("c/barectf.c")
             .include(generated)
@@ -34,8 +33,8 @@ fn main() {
             .compile("peer_lttng");
         println!("cargo::rustc-link-lib=lttng-ust");
         println!("cargo::rustc-link-lib=dl");
-        // LTTng finds its tracepoints by the bounds of a section, which no code refers to: it must
-        // not be taken for garbage.
+        // LTTng finds its tracepoints by the bounds of a section that no code refers to: the linker
+        // must keep it.
         println!("cargo::rustc-link-arg=-Wl,-z,nostart-stop-gc");
     }
     let lock = std::fs::read_to_string("Cargo.lock").unwrap_or_default();
@@ -50,7 +49,7 @@ fn main() {
     println!("cargo::rustc-env=COMPILERS={}", compilers());
 }
 
-/// The compilers of both languages, by version.
+/// The versions of the compilers of both languages.
 fn compilers() -> String {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     [(rustc.as_str(), "--version"), ("cc", "--version")]

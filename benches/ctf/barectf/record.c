@@ -10,7 +10,7 @@
 
 #define PACKET_SIZE 512
 
-/* One stream: what the tracer's platform is for it. */
+/* The tracer's platform for one stream. */
 struct stream {
 	union {
 		struct kt__bits_ctx bits;
@@ -19,7 +19,7 @@ struct stream {
 	int is_plain;
 	FILE *file;
 	uint8_t packet[PACKET_SIZE];
-	/* Packets that could not be opened are what is discarded. */
+	/* Requests to open a packet. Events whose packet cannot be opened are discarded. */
 	unsigned long asked;
 };
 
@@ -31,7 +31,7 @@ static uint64_t ticks(void *data)
 	return now;
 }
 
-/* Every seventh time. */
+/* Refuses every seventh packet. */
 static int is_full(void *data)
 {
 	struct stream *stream = data;

@@ -15,7 +15,7 @@ struct ring {
 	uint64_t number;
 } __attribute__((aligned(128)));
 
-/* By thread: the one that records, the one that is switched off. */
+/* By thread: the enabled stream and the disabled one. */
 static struct ring rings[THREADS][2];
 static __thread struct ring *on, *off;
 
@@ -54,7 +54,7 @@ static const struct peer__platform_callbacks callbacks = {
 	.close_packet = close_packet,
 };
 
-/* Returns 0, or -1 where there is no memory. */
+/* Returns 0, or -1 without memory. */
 int peer_barectf_enter(int thread)
 {
 	for (int which = 0; which < 2; which++) {

@@ -13,7 +13,7 @@ __attribute__((noinline)) void peer_lttng_off(uint32_t a, uint32_t b)
 	lttng_ust_tracepoint(kymo_bench, off, a, b);
 }
 
-/* Whether the session daemon has switched the event on. */
+/* Whether the session daemon has enabled the event. */
 int peer_lttng_is_on(void)
 {
 	return lttng_ust_tracepoint_enabled(kymo_bench, pair) != 0;

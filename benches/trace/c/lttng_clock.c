@@ -1,4 +1,4 @@
-/* A clock for LTTng-UST: the time stamp counter, as all others here use. Loaded by the session daemon's consumers too. */
+/* A clock for LTTng-UST: the time stamp counter, like the other peers'. Loaded by the session daemon's consumers too. */
 #include <lttng/ust-clock.h>
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static uint64_t read64(void)
 	return __rdtsc();
 }
 
-/* Only ever used to print times. */
+/* Only used to print times. */
 static uint64_t frequency(void)
 {
 	return 1000000000;

@@ -1,4 +1,4 @@
-/* The events, as LTTng-UST wants them declared. */
+/* LTTng-UST's declarations of the events. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER kymo_bench
 

@@ -1,7 +1,8 @@
-//! What an event costs in Kymo and in other tracers: one program, one loop, every peer in turn,
-//! many times over. `cargo xtask bench trace` builds and runs it.
+//! Measures the cost of an event in Kymo and in other tracers: one program with one loop, every
+//! peer in turn, for many rounds. `cargo xtask bench trace` builds and runs it.
 //!
-//! Prints one line a peer, fields separated by tabs; a line that begins with `#` is a remark.
+//! Prints one line per peer, with fields separated by tabs. A line that begins with `#` is a
+//! remark.
 
 mod measure;
 mod peer;
@@ -18,11 +19,11 @@ use crate::measure::Figures;
 use crate::peer::{Peer, THREADS};
 use crate::workers::{Workers, second_field};
 
-/// Calls whose instructions are counted, after as many that are not.
+/// Calls whose instructions are counted, after as many warm-up calls.
 const COUNTED: usize = 1000;
-/// The last events of each thread: they must be in the trace.
-const SAID: u32 = 1000;
-const SAID_FIRST: u32 = 0x0f00_0000;
+/// Number of last events of each thread, which must be in the trace.
+const CHECKED: u32 = 1000;
+const FIRST_CHECKED: u32 = 0x0f00_0000;
 
 struct Arguments {
     rounds: usize,
@@ -67,7 +68,7 @@ fn arguments() -> Result<Arguments> {
             "--folder" => arguments.folder = value()?.into(),
             "--budgets" => arguments.budgets = Some(value()?.into()),
             "--only" => arguments.only.push(value()?),
-            _ => bail!("there is no option {word}"),
+            _ => bail!("unknown option {word}"),
         }
     }
     ensure!(
@@ -82,7 +83,7 @@ fn run() -> Result<()> {
     let arguments = arguments()?;
     let mut peers = peers::all()?;
     if !arguments.only.is_empty() {
-        // The first floor and what ratios are taken to stay.
+        // Keep the peers to which others are compared.
         let wanted = |peer: &Peer| {
             arguments
                 .only
@@ -101,12 +102,12 @@ fn run() -> Result<()> {
         COUNTED,
     )?;
     for peer in &peers {
-        workers.say(peer.record, SAID_FIRST, SAID)?;
+        workers.record(peer.record, FIRST_CHECKED, CHECKED)?;
     }
     workers.end()?;
     for peer in &peers {
         read_back(peer, &workers, &arguments)
-            .with_context(|| format!("{} has not recorded what it was told", peer.name))?;
+            .with_context(|| format!("{}: the recorded events are wrong", peer.name))?;
     }
     println!("# compilers\t{}", env!("COMPILERS"));
     for (peer, figures) in peers.iter().zip(&figures) {
@@ -118,27 +119,27 @@ fn run() -> Result<()> {
     }
 }
 
-/// The last events of each thread must be there, in their order, each once.
+/// Checks that the last events of each thread are in the trace, each once and in order.
 fn read_back(peer: &Peer, workers: &Workers, arguments: &Arguments) -> Result<()> {
     let found = (peer.read_back)(&workers.calls(peer.record), &arguments.folder)?;
     if peer.bytes == 0 {
         return Ok(());
     }
     for thread in 0..THREADS {
-        let expected: Vec<[u32; 2]> = (SAID_FIRST..SAID_FIRST + SAID)
+        let expected: Vec<[u32; 2]> = (FIRST_CHECKED..FIRST_CHECKED + CHECKED)
             .map(|a| [a, second_field(thread, a)])
             .collect();
-        let said =
-            |pair: &&[u32; 2]| pair[0] >= SAID_FIRST && pair[1] == second_field(thread, pair[0]);
-        let found: Vec<[u32; 2]> = found.iter().filter(said).copied().collect();
+        let is_checked =
+            |pair: &&[u32; 2]| pair[0] >= FIRST_CHECKED && pair[1] == second_field(thread, pair[0]);
+        let found: Vec<[u32; 2]> = found.iter().filter(is_checked).copied().collect();
         ensure!(
             found == expected,
-            "of the last {SAID} events of thread {thread}, {} are there",
+            "of the last {CHECKED} events of thread {thread}, {} were found",
             found.len()
         );
     }
     eprintln!(
-        "{}: read back; the last {SAID} events of each thread are there, of {} found",
+        "{}: read back {} events, with the last {CHECKED} of each thread",
         peer.name,
         found.len()
     );
@@ -172,18 +173,18 @@ fn print(peer: &Peer, figures: &Figures) {
     println!("{}", fields.join("\t"));
 }
 
-/// Rounded, and never minus zero.
+/// Rounds to hundredths, and avoids minus zero.
 fn hundredths(value: f64) -> f64 {
     (value * 100.0).round() / 100.0 + 0.0
 }
 
-/// Holds the figures that do not vary against `budgets.toml`.
+/// Compares the figures that do not vary with `budgets.toml`.
 fn check(path: &PathBuf, peers: &[Peer], figures: &[Figures]) -> Result<()> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
     let table: toml::Table = text
         .parse()
-        .with_context(|| format!("{} is no TOML", path.display()))?;
+        .with_context(|| format!("{} is not valid TOML", path.display()))?;
     let entries = table
         .get("bench")
         .and_then(toml::Value::as_array)
@@ -203,7 +204,7 @@ fn check(path: &PathBuf, peers: &[Peer], figures: &[Figures]) -> Result<()> {
             .zip(figures)
             .find(|(peer, _)| peer.name == name);
         let (peer, figures) =
-            found.with_context(|| format!("{name} has a budget and was not measured"))?;
+            found.with_context(|| format!("{name} has a budget, but was not measured"))?;
         let off = figures.off.as_ref().map_or(0, |off| off.instructions);
         for (what, found, budget) in [
             (
@@ -216,7 +217,7 @@ fn check(path: &PathBuf, peers: &[Peer], figures: &[Figures]) -> Result<()> {
         ] {
             ensure!(
                 found <= budget,
-                "{name} is over its budget: {found} {what}, and {budget} are allowed"
+                "{name} is over its budget: {found} {what}, at most {budget} allowed"
             );
         }
         eprintln!(

@@ -1,5 +1,5 @@
-//! Rounds over all peers in turn, so that what disturbs the machine disturbs all of them; every
-//! ratio is taken within one round.
+//! Measures all peers in turn in every round, so that disturbances affect all of them. Every ratio
+//! is taken within one round.
 
 use anyhow::{Context, Result};
 
@@ -8,36 +8,36 @@ use crate::workers::Workers;
 
 /// The peer that is an empty function.
 pub const EMPTY: &str = "call alone";
-/// The peer that the others are multiples of.
+/// The peer to which the others are compared.
 pub const FLOOR: &str = "clock + 16 bytes";
 
-/// What is known of one peer.
+/// The figures of a peer.
 pub struct Figures {
-    /// Nanoseconds an event, the shortest round.
+    /// Nanoseconds per event in the shortest round.
     pub minimum: f64,
-    /// Nanoseconds an event, the middle round.
+    /// Nanoseconds per event, median of the rounds.
     pub median: f64,
-    /// Time over that of the floor in the same round, the middle of all rounds.
+    /// Ratio of its time to the floor's in the same round, median of the rounds.
     pub over_floor: f64,
     /// Instructions of the function, `ret` included.
     pub instructions: u64,
-    /// When it is switched off.
+    /// The cost of a disabled event, if it has a switch.
     pub off: Option<Off>,
-    /// Throughput of two threads over the sum of that of each alone, the middle round.
+    /// Ratio of the throughput of two threads to the sum of each alone, median of the rounds.
     pub scaling: f64,
-    /// The same over that of the floor in the same round.
+    /// Ratio of `scaling` to the floor's in the same round, median of the rounds.
     pub scaling_over_floor: f64,
 }
 
-/// What an event costs that is switched off.
+/// The cost of a disabled event.
 pub struct Off {
     /// Instructions of the function, `ret` included.
     pub instructions: u64,
-    /// Nanoseconds more than an empty function takes.
+    /// Nanoseconds in addition to an empty function.
     pub nanoseconds: f64,
 }
 
-/// One round of one peer, in nanoseconds an event.
+/// A round of a peer, in nanoseconds per event.
 struct Round {
     alone: [f64; THREADS],
     together: [f64; THREADS],
@@ -45,7 +45,7 @@ struct Round {
 }
 
 impl Round {
-    /// How two threads fare, against twice one.
+    /// Ratio of the throughput of two threads to the sum of each alone.
     fn scaling(&self) -> f64 {
         let rate = |times: &[f64; THREADS]| times.iter().map(|time| 1.0 / time).sum::<f64>();
         rate(&self.together) / rate(&self.alone)
@@ -56,7 +56,7 @@ impl Round {
     }
 }
 
-/// Measures all of them.
+/// Measures all peers.
 pub fn all(
     peers: &[Peer],
     workers: &mut Workers,
@@ -142,7 +142,7 @@ pub fn all(
     Ok(figures)
 }
 
-/// How many calls take so long. Both threads have touched their whole rings then.
+/// Number of calls that take this long. Also makes both threads touch all of their rings.
 fn calls_in(workers: &mut Workers, record: Record, milliseconds: f64) -> Result<u32> {
     let mut count = 1000;
     workers.time(record, &[1], 100_000)?;
@@ -156,7 +156,7 @@ fn calls_in(workers: &mut Workers, record: Record, milliseconds: f64) -> Result<
     }
 }
 
-/// Instructions of most calls, and those of the loop around them.
+/// Median number of instructions of a call and its iteration of the loop.
 fn instructions(workers: &mut Workers, record: Record, counted: usize) -> Result<u64> {
     workers.time(record, &[0], counted as u32)?;
     Ok(workers.count(record, counted)?.median())

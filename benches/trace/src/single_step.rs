@@ -1,7 +1,7 @@
-//! Instructions, counted exactly: the processor's trap flag stops the thread after each of them.
+//! Counts instructions exactly: the processor's trap flag stops the thread after each one.
 //!
-//! There is no way to ask a virtual machine's processor for its performance counters, and none is
-//! needed: what is counted here is the same on every run.
+//! Virtual machines often lack performance counters. This count needs none, and is the same on
+//! every run.
 
 use std::arch::asm;
 use std::sync::Mutex;
@@ -13,23 +13,23 @@ use anyhow::{Result, bail, ensure};
 pub const MOST_CALLS: usize = 4096;
 const TRAP_FLAG: u64 = 1 << 8;
 
-/// Where the counted function begins.
+/// Entry of the counted function.
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
-/// Where the thread stood after the last instruction: a string instruction that repeats stops it
-/// once a repetition, and is one.
+/// Address after the last instruction: a repeated string instruction stops the thread at each
+/// repetition, but counts once.
 static LAST: AtomicUsize = AtomicUsize::new(0);
 static STEPS: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
-/// `STEPS` when each call began.
+/// `STEPS` at the beginning of each call.
 static BEGINS: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS];
 
-/// Instructions from the first of one call to the first of the next: the function with its `ret`,
+/// Instructions from the beginning of each call to that of the next: the function with its `ret`,
 /// and the loop.
 #[derive(Clone, Debug)]
 pub struct Steps(Vec<u64>);
 
 impl Steps {
-    /// That of most calls.
+    /// The median.
     pub fn median(&self) -> u64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -69,7 +69,7 @@ pub fn count(entry: usize, calls: usize, work: impl FnOnce()) -> Result<Steps> {
     ENTRY.store(entry, Relaxed);
     STEPS.store(0, Relaxed);
     CALLS.store(0, Relaxed);
-    // SAFETY: the handler touches atomics only.
+    // SAFETY: the handler only touches atomics.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_trap as *const () as usize;

@@ -1,4 +1,4 @@
-//! Two threads, each pinned to a CPU, that do what they are told and sleep in between.
+//! Two threads, each pinned to a CPU, that execute orders and sleep in between.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -11,19 +11,19 @@ use anyhow::{Context, Result, bail};
 use crate::peer::{Peer, Record, THREADS};
 use crate::single_step::{self, Steps};
 
-/// What a worker is told to do.
+/// An order to a worker.
 enum Order {
-    /// Call so often, and tell how long it took in nanoseconds. `together`: begin when so many
-    /// others have arrived.
+    /// Make `count` calls, and answer the time in nanoseconds. `together`: begin when this many
+    /// threads have arrived.
     Time {
         record: Record,
         count: u32,
         together: Option<u32>,
     },
-    /// Call so often, one instruction at a time.
+    /// Make `calls` calls, and answer their instructions.
     Count { record: Record, calls: usize },
-    /// Call so often with the numbers from `first` on.
-    Say {
+    /// Make `count` calls with the numbers from `first` on.
+    Record {
         record: Record,
         first: u32,
         count: u32,
@@ -42,22 +42,22 @@ struct Worker {
     thread: JoinHandle<()>,
 }
 
-/// The threads.
+/// The worker threads.
 pub struct Workers {
     workers: Vec<Worker>,
     /// Calls of each `record`, by thread.
     calls: Vec<(Record, [u64; THREADS])>,
 }
 
-/// How many have arrived at the start of a common stretch; counts on for ever.
+/// Number of arrivals at the start of common measurements; never reset.
 static ARRIVED: AtomicU32 = AtomicU32::new(0);
 
-/// The second field of what thread `thread` records with `a` as the first.
+/// The second field of the event that thread `thread` records with the first field `a`.
 pub fn second_field(thread: usize, a: u32) -> u32 {
     a ^ (0x5a00_0000 + thread as u32)
 }
 
-/// The loop, the same machine code for every peer.
+/// The measuring loop, with the same machine code for every peer.
 #[inline(never)]
 fn repeat(record: Record, thread: usize, first: u32, count: u32) {
     let flip = second_field(thread, 0);
@@ -67,7 +67,7 @@ fn repeat(record: Record, thread: usize, first: u32, count: u32) {
 }
 
 impl Workers {
-    /// Starts them; each enters every peer.
+    /// Starts the threads, each of which enters every peer.
     pub fn start(peers: &[Peer]) -> Result<Workers> {
         let workers = (0..THREADS).map(|thread| {
             let enter: Vec<_> = peers.iter().map(|peer| peer.enter).collect();
@@ -99,7 +99,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Nanoseconds that each of these threads took for `count` calls, all at the same time.
+    /// Nanoseconds that each of these threads takes for `count` calls, all at the same time.
     pub fn time(&mut self, record: Record, threads: &[usize], count: u32) -> Result<Vec<f64>> {
         let together = (threads.len() > 1).then_some(threads.len() as u32);
         for &thread in threads {
@@ -123,7 +123,7 @@ impl Workers {
             .collect()
     }
 
-    /// The instructions of each of so many calls, on thread 0.
+    /// Counts the instructions of each of `calls` calls on thread 0.
     pub fn count(&mut self, record: Record, calls: usize) -> Result<Steps> {
         self.order(0, Order::Count { record, calls }, record, calls as u64)?;
         match self.answer(0)? {
@@ -132,12 +132,12 @@ impl Workers {
         }
     }
 
-    /// Has every thread record `first..first + count`.
-    pub fn say(&mut self, record: Record, first: u32, count: u32) -> Result<()> {
+    /// Makes every thread record `first..first + count`.
+    pub fn record(&mut self, record: Record, first: u32, count: u32) -> Result<()> {
         for thread in 0..THREADS {
             self.order(
                 thread,
-                Order::Say {
+                Order::Record {
                     record,
                     first,
                     count,
@@ -149,7 +149,7 @@ impl Workers {
         (0..THREADS).try_for_each(|thread| self.answer(thread).map(drop))
     }
 
-    /// How often each thread has called it.
+    /// Number of calls of `record` by each thread.
     pub fn calls(&self, record: Record) -> [u64; THREADS] {
         self.calls
             .iter()
@@ -226,7 +226,7 @@ fn obey(thread: usize, order: Order) -> Result<Answer> {
             })
             .map(Answer::Steps)
         }
-        Order::Say {
+        Order::Record {
             record,
             first,
             count,
@@ -237,7 +237,7 @@ fn obey(thread: usize, order: Order) -> Result<Answer> {
     }
 }
 
-/// Keeps this thread on a CPU: the one of its number among those that the process may use.
+/// Pins thread number `thread` to the CPU of this index among those that the process may use.
 fn pin(thread: usize) -> Result<()> {
     // SAFETY: the set is plain memory, and large enough for the calls, which are given its size.
     unsafe {

@@ -1,4 +1,4 @@
-//! A command line: run, timed, or watched for its memory.
+//! Runs a command line, and measures its time or memory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// A command line, and what it leaves behind.
+/// A command line, and its output file.
 #[derive(Clone)]
 pub(crate) struct Call {
     words: Vec<OsString>,
@@ -16,12 +16,12 @@ pub(crate) struct Call {
     written: Option<PathBuf>,
 }
 
-/// Seconds of a run.
+/// The duration of a run in seconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Seconds {
-    /// By the clock on the wall.
+    /// Wall-clock time.
     pub(crate) wall: f64,
-    /// Processor time, user and system together.
+    /// Processor time, user and system.
     pub(crate) processor: f64,
 }
 
@@ -48,8 +48,8 @@ impl Call {
         self
     }
 
-    /// Runs it with its output going nowhere. The shell has the processor's time of its children,
-    /// to the millisecond.
+    /// Runs it and discards its output. The shell measures the processor time of its children to
+    /// the millisecond.
     pub(crate) fn seconds(&self) -> Result<Seconds> {
         const SCRIPT: &str =
             r#"exec 3>&2; TIMEFORMAT="%3R %3U %3S"; { time "$@" >/dev/null 2>&3; } 2>&1"#;
@@ -76,8 +76,8 @@ impl Call {
         }
     }
 
-    /// Kilobytes of the most memory that it had besides mapped files, sampled every millisecond: a
-    /// lower bound.
+    /// Peak memory in kilobytes, without mapped files. Sampled every millisecond, so it is a lower
+    /// bound.
     pub(crate) fn memory(&self) -> Result<u64> {
         self.clear()?;
         let mut child = self
@@ -103,7 +103,7 @@ impl Call {
         Ok(most)
     }
 
-    /// What it prints.
+    /// Runs it and gives its output.
     pub(crate) fn output(&self) -> Result<String> {
         let output = self.command()?.output().with_context(|| self.line())?;
         self.succeeded(output.status, &output.stderr)?;
@@ -117,14 +117,14 @@ impl Call {
         Ok(command)
     }
 
-    /// `kymo check` ends with 1 where it has findings, which is no failure here.
+    /// Checks the exit status. For `kymo check`, 1 means findings, which is no failure here.
     fn succeeded(&self, status: ExitStatus, errors: &[u8]) -> Result<()> {
         let is_check = self.words.get(1).is_some_and(|word| word == "check");
         if status.success() || (is_check && status.code() == Some(1)) {
             return Ok(());
         }
         bail!(
-            "this failed ({status}): {}\n{}",
+            "failed ({status}): {}\n{}",
             self.line(),
             String::from_utf8_lossy(errors)
         )
@@ -150,7 +150,7 @@ impl Call {
     }
 }
 
-/// Both readers print times of the day in the same time zone.
+/// A command in UTC, so that both readers print the same times of the day.
 fn in_utc(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("TZ", "UTC");

@@ -1,4 +1,4 @@
-//! Two readers' lines of one trace, compared.
+//! Comparison of two readers' lines of one trace.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::call::Call;
 
-/// Compares both outputs from the first line to the last. Returns how many lines there are.
+/// Compares both outputs line by line, and gives the number of lines.
 ///
 /// # Errors
-/// The first pair of lines that differ.
+/// Gives the first pair of lines that differ.
 pub(crate) fn equal(ours: &Call, theirs: &Call) -> Result<u64> {
     let ((mut child, mut ours), (mut their_child, mut theirs)) = (start(ours)?, start(theirs)?);
     let (mut our_line, mut their_line) = (Vec::new(), Vec::new());

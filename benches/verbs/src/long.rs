@@ -1,4 +1,4 @@
-//! A long trace: the time of a part of it, and the memory of each verb.
+//! Measurements on a long trace: the time for a part of it, and the memory of each verb.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use crate::Bench;
 use crate::verb::{COUNT, DUMP};
 
-/// A part must take at most so many hundredths of the whole pass.
+/// Most percent of a full pass that a part may take.
 pub(crate) const PART_GOAL: f64 = 1.0;
 /// The most memory besides the map, in MiB.
 pub(crate) const MEMORY_GOAL: f64 = 64.0;
 
-/// What was measured on the long trace.
+/// The measurements on a long trace.
 pub(crate) struct Long {
     pub(crate) bytes: u64,
     pub(crate) events: u64,
@@ -23,12 +23,12 @@ pub(crate) struct Long {
 
 /// A millisecond of the trace.
 pub(crate) struct Part {
-    /// As one types it, without the trace.
+    /// The command line, without the trace.
     pub(crate) command: String,
-    /// Seconds of the processor: of the part, and of the whole trace.
+    /// Processor seconds for the part, and for the whole trace.
     pub(crate) part: f64,
     pub(crate) whole: f64,
-    /// Whether the goal is for this verb.
+    /// Whether the goal applies to this verb.
     pub(crate) has_goal: bool,
 }
 

@@ -1,9 +1,10 @@
-//! Processor time an event of each verb of `kymo`, beside babeltrace2, and the memory of each.
+//! Measures the processor time per event of each verb of `kymo`, compared with babeltrace2, and the
+//! memory of each.
 //!
-//! All of it is measured in one run, so that the ratios compare like with like: in every round each
-//! command runs once, one thread each, and the least time of a command counts. The lines of
-//! `kymo dump --format babeltrace` must equal babeltrace2's. `cargo xtask bench verbs` makes the
-//! traces and calls this program; the tables go to standard output, in Markdown.
+//! Everything is measured in one run, so that the ratios compare like with like: in every round
+//! each command runs once, single-threaded, and its least time counts. The lines of `kymo dump
+//! --format babeltrace` must equal babeltrace2's. `cargo xtask bench verbs` makes the traces and
+//! runs this program, which prints the tables in Markdown.
 
 mod call;
 mod lines;
@@ -21,9 +22,9 @@ use call::Call;
 use table::Speed;
 use verb::{Baseline, VERBS, Verb};
 
-/// How often one job and two jobs take turns.
+/// Number of alternating runs with one and two jobs.
 const JOB_PAIRS: usize = 5;
-/// Two jobs must be so much faster than one, by the clock on the wall.
+/// Least speed-up by a second job, in wall-clock time.
 const JOBS_GOAL: f64 = 1.7;
 
 /// Measures the verbs of `kymo` beside babeltrace2.
@@ -32,19 +33,19 @@ struct Arguments {
     /// The `kymo` command
     #[arg(long)]
     kymo: PathBuf,
-    /// A trace, and what the table calls it; several may be given
+    /// A trace, with its name in the table; may be repeated
     #[arg(long = "trace", value_name = "NAME=DIRECTORY", value_parser = named)]
     traces: Vec<(String, PathBuf)>,
     /// A long trace, for the time of a part of it and for memory
     #[arg(long, value_name = "DIRECTORY")]
     long: Option<PathBuf>,
-    /// A folder for what is exported and converted
+    /// A folder for exported and converted files
     #[arg(long)]
     scratch: PathBuf,
-    /// Rounds, of which the least time counts
+    /// Number of rounds, of which the least time counts
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// The traces are small: compare no figure with its goal
+    /// Compare no figure with its goal, because the traces are small
     #[arg(long)]
     short: bool,
     /// Measure only verbs whose name contains this
@@ -83,7 +84,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut notes = Vec::new();
     for (name, directory) in &arguments.traces {
         let measured = bench.speeds(name, directory)?;
-        // A full run takes a quarter of an hour: show what is known already.
+        // A full run takes a quarter of an hour: show the results so far.
         eprintln!("{}", table::speeds(&measured, &table::Judge::new(false)));
         speeds.extend(measured);
         notes.extend(bench.notes(name, directory)?);
@@ -162,7 +163,7 @@ impl Bench<'_> {
             .collect())
     }
 
-    /// How many events the trace has.
+    /// Number of events in the trace.
     fn events(&self, trace: &Path) -> Result<u64> {
         let told = self.dump(trace, &["--count", "--json"]).output()?;
         let told: serde_json::Value =
@@ -174,7 +175,7 @@ impl Bench<'_> {
         Ok(events)
     }
 
-    /// Lines that equal babeltrace2's, and the gain of a second job.
+    /// Compares the lines with babeltrace2's, and measures the gain of a second job.
     fn notes(&self, name: &str, trace: &Path) -> Result<Vec<String>> {
         let ours = self.dump(trace, &["--format", "babeltrace"]);
         let lines = lines::equal(&ours, &Baseline::Text.call(trace))?;

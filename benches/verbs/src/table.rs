@@ -8,18 +8,18 @@ use std::process::Command;
 use crate::long::{Long, MEMORY_GOAL, PART_GOAL};
 use crate::verb::Baseline;
 
-/// A verb on a trace.
+/// The speed of a verb on a trace.
 pub(crate) struct Speed {
     pub(crate) trace: String,
     pub(crate) verb: &'static str,
     pub(crate) nanoseconds: f64,
     pub(crate) way: Baseline,
-    /// babeltrace2's.
+    /// babeltrace2's nanoseconds per event.
     pub(crate) theirs: f64,
     pub(crate) goal: Option<f64>,
 }
 
-/// Says of each figure whether it reaches its goal, and counts.
+/// Judges whether each figure reaches its goal, and counts.
 pub(crate) struct Judge {
     is_on: bool,
     goals: Cell<usize>,
@@ -55,7 +55,7 @@ impl Display for Judge {
     }
 }
 
-/// What it was measured on.
+/// Describes the machine and the method.
 pub(crate) fn machine() -> String {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu

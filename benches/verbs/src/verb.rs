@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::call::Call;
 
-/// A way to run babeltrace2, beside which a verb is measured.
+/// A way to run babeltrace2, with which a verb is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Baseline {
     /// Every event is decoded and dropped.
@@ -30,7 +30,7 @@ impl Baseline {
     }
 }
 
-/// What a verb leaves behind.
+/// The output of a verb.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     /// Lines on standard output.
@@ -41,11 +41,11 @@ enum Output {
 
 /// A verb with its options.
 pub(crate) struct Verb {
-    /// As one types it, without the trace.
+    /// The command line, without the trace.
     pub(crate) name: &'static str,
     output: Output,
     pub(crate) beside: Baseline,
-    /// It must be so many times as fast as babeltrace2.
+    /// Least ratio of babeltrace2's time to its own.
     pub(crate) goal: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ impl Verb {
         }
     }
 
-    /// The command line on a trace; what is written goes into `scratch`.
+    /// The command line for a trace; files are written into `scratch`.
     pub(crate) fn call(&self, kymo: &Path, trace: &Path, scratch: &Path) -> Call {
         let words: Vec<&str> = self.name.split(' ').collect();
         let call = Call::new(kymo).words(&words).word(trace);
@@ -82,7 +82,7 @@ impl Verb {
     }
 }
 
-/// All of them, with the goals of issue 11.
+/// All verbs, with the goals of issue 11.
 pub(crate) const VERBS: [Verb; 13] = [
     Verb::lines(COUNT, Baseline::Count, Some(30.0)),
     Verb::lines(DUMP, Baseline::Text, Some(10.0)),
@@ -99,6 +99,6 @@ pub(crate) const VERBS: [Verb; 13] = [
     Verb::written("convert --ctf2", None),
 ];
 
-/// The verbs of which a part of a trace is timed.
+/// The verbs that are timed on a part of a trace.
 pub(crate) const DUMP: &str = "dump";
 pub(crate) const COUNT: &str = "dump --count";

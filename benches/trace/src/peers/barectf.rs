@@ -43,7 +43,7 @@ pub fn peer() -> Peer {
                 let closed = peer_barectf_close(thread);
                 let mut stream = Vec::new();
                 for number in closed.saturating_sub(PACKETS)..closed {
-                    // SAFETY: the ring holds this packet, and its thread has ended.
+                    // SAFETY: the ring contains this packet, and its thread has ended.
                     stream.extend_from_slice(unsafe {
                         std::slice::from_raw_parts(peer_barectf_packet(thread, number), PACKET_SIZE)
                     });

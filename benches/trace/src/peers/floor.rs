@@ -1,4 +1,4 @@
-//! What no tracer can go below: the call, the clock, the clock and the bytes.
+//! Lower bounds for any tracer: the call, the clock, the clock and the bytes.
 
 use std::arch::asm;
 use std::arch::x86_64::_rdtsc;
@@ -63,7 +63,7 @@ extern "C" fn read_clock(_: u32, _: u32) {
     black_box(unsafe { _rdtsc() });
 }
 
-/// And the clock.
+/// The loop, the call and the clock.
 pub fn clock() -> Peer {
     floor(
         "clock alone",
@@ -91,7 +91,7 @@ extern "C" fn store(a: u32, b: u32) {
     }
 }
 
-/// And 16 bytes stored: what everything else is a multiple of.
+/// The clock and a store of 16 bytes: the floor to which the peers are compared.
 pub fn stores() -> Peer {
     Peer {
         enter: |thread| enter(thread, &STORES, &ALL_STORES),
@@ -112,7 +112,7 @@ pub fn stores() -> Peer {
 #[inline(never)]
 extern "C" fn swap(a: u32, b: u32) {
     let ring = SWAPS.get();
-    // SAFETY: `enter` gave this thread a ring; the mask keeps the record inside of it.
+    // SAFETY: `enter` gave this thread a ring; the mask keeps the record inside it.
     unsafe {
         asm!(
             "2:",
@@ -139,8 +139,8 @@ extern "C" fn swap(a: u32, b: u32) {
     }
 }
 
-/// The same, reserved by a compare-and-swap without `lock` and counted when written: what safety
-/// against interrupts costs at the least.
+/// The floor with a reservation by compare-and-swap without `lock` and a count of written bytes:
+/// the least cost of safety against interrupts.
 pub fn compare_and_swap() -> Peer {
     Peer {
         enter: |thread| enter(thread, &SWAPS, &ALL_SWAPS),

@@ -1,4 +1,4 @@
-//! Kymo, as a kernel has it and as a program has it.
+//! Kymo in a kernel's and in a program's configuration.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ kymo::event! {
 }
 
 kymo::event! {
-    /// In no vocabulary, so never switched on.
+    /// In no vocabulary, so always disabled.
     #[id(22)]
     pub struct Off { pub a: u32, pub b: u32 }
 }
@@ -31,7 +31,8 @@ static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![TwoFields];
 const PACKET_SIZE: u32 = 4096;
 const PACKETS: u32 = RING_BYTES as u32 / PACKET_SIZE;
 
-/// A kernel on x86-64: the CPU's block is found at `gs:0`. Here `gs` is the thread's.
+/// A kernel's platform on x86-64: `gs:0` points to the CPU's block. Here `gs` belongs to the
+/// thread.
 struct Kernel;
 
 // SAFETY: a block has one thread, which sets its `gs` before it records. No thread records when the
@@ -92,12 +93,12 @@ extern "C" fn hosted_off(a: u32, b: u32) {
     write_off::<Hosted>(a, b);
 }
 
-/// Points this thread's `gs` at the address of its block.
+/// Points this thread's `gs` to the address of its block.
 fn set_gs(thread: usize) -> Result<()> {
     const ARCH_SET_GS: libc::c_int = 0x1001;
     let cell = Box::leak(Box::new([REGION.control(thread as u32) as usize; 16]));
     ensure!(cell[0] != 0, "there is no block for thread {thread}");
-    // SAFETY: user-space code of x86-64 Linux leaves `gs` to whoever wants it.
+    // SAFETY: user-space code of x86-64 Linux does not use `gs`.
     let result = unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, cell.as_ptr()) };
     ensure!(
         result == 0,

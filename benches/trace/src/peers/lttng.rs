@@ -1,5 +1,5 @@
-//! LTTng-UST: the session daemon runs and the session is started (`cargo xtask bench trace` does
-//! it) before this program is.
+//! LTTng-UST. `cargo xtask bench trace` starts the session daemon and the session before this
+//! program.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ unsafe extern "C" {
     safe fn peer_lttng_is_on() -> i32;
 }
 
-/// The peer. An error where the session daemon has not switched its event on.
+/// The peer. An error if the session daemon has not enabled its event.
 pub fn peer() -> Result<Peer> {
     if peer_lttng_is_on() == 0 {
         bail!("LTTng's session is not active: its event is off");

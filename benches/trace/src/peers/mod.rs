@@ -1,4 +1,4 @@
-//! One file a peer.
+//! The peers, one file each.
 
 #[cfg(feature = "barectf")]
 mod barectf;
@@ -13,19 +13,19 @@ use anyhow::Result;
 
 use crate::peer::Peer;
 
-/// A ring that a thread owns, on lines of its own, and that is never freed.
+/// A ring of a thread, on cache lines of its own, which is never freed.
 #[repr(C, align(4096))]
 struct Ring<R, const N: usize> {
-    /// Where the next record goes, in whatever unit the peer counts.
+    /// Position of the next record, in the peer's unit.
     next: u64,
-    /// A second number for the peer's use, constant or on the same line.
+    /// A second number for the peer's use.
     commits: u64,
-    /// Apart from the numbers.
+    /// On lines apart from the numbers.
     _line: [u64; 14],
     records: [R; N],
 }
 
-/// All peers that this build has, the floors first.
+/// All peers of this build, the floors first.
 pub fn all() -> Result<Vec<Peer>> {
     let mut peers = vec![
         floor::empty(),
@@ -43,7 +43,7 @@ pub fn all() -> Result<Vec<Peer>> {
     Ok(peers)
 }
 
-/// Makes a zeroed ring for a thread. Returns its address, which stays good.
+/// Creates a zeroed ring for a thread, and gives its permanent address.
 fn make_ring<R, const N: usize>() -> *mut Ring<R, N> {
     let layout = std::alloc::Layout::new::<Ring<R, N>>();
     // SAFETY: the layout is not empty. Records are integers, which may be zero.

@@ -29,7 +29,8 @@ thread_local! {
     static MINE: Cell<*mut Events> = const { Cell::new(null_mut()) };
 }
 static ALL: [AtomicPtr<Events>; THREADS] = [const { AtomicPtr::new(null_mut()) }; THREADS];
-/// One switch for everything; `enter` writes both, so that the compiler does not know them.
+/// One switch for all events. `enter` writes both switches, so that the compiler cannot assume
+/// their values.
 static ON: AtomicBool = AtomicBool::new(false);
 static OFF: AtomicBool = AtomicBool::new(true);
 
@@ -78,7 +79,7 @@ pub fn peer() -> Peer {
             ON.store(black_box(true), Release);
             OFF.store(black_box(false), Release);
             let ring: *mut Events = make_ring();
-            // SAFETY: just made, and nobody else's.
+            // SAFETY: new, and not shared yet.
             unsafe { (*ring).commits = thread as u64 };
             MINE.set(ring);
             if let Some(slot) = ALL.get(thread) {

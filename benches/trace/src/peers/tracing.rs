@@ -1,4 +1,4 @@
-//! The `tracing` crate, with the least of a subscriber: it writes time, call site and fields into a
+//! The `tracing` crate with a minimal subscriber, which writes time, call site and fields into a
 //! ring of the thread.
 
 use std::arch::x86_64::_rdtsc;
@@ -16,7 +16,7 @@ use tracing::{Event, Level, Metadata, Subscriber, span};
 use super::{Ring, make_ring};
 use crate::peer::{Peer, RING_BYTES, THREADS};
 
-/// Two fields; a field comes as a 64-bit number, whatever it was declared as.
+/// A record with two fields, which `tracing` passes as 64-bit numbers of any declared type.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Entry {

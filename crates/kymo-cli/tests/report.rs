@@ -1041,6 +1041,16 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
     }
 }
 
+/// Tables of which every cell is unknown are left out, and the report says why there are none.
+#[test]
+fn a_trace_without_events_for_a_table_says_so() {
+    let mut made = Made::new("no-table");
+    made.event(0, MS, kymo::vocabulary::SchedEnter {});
+    let text = String::from_utf8(kymo(&[], made.finish()).stdout).unwrap();
+    assert!(text.contains("\nNo table: no event is about"), "{text}");
+    assert!(!text.contains("CPUs"), "{text}");
+}
+
 #[test]
 fn linux_events_mean_the_same() {
     let made = Made::new("linux");

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
-use kymo_analysis::{Durations, Report, Thread, ThreadRef};
+use kymo_analysis::{CpuUse, Durations, Report, Thread, ThreadRef};
 
 use crate::dump::{escape_controls, table};
 use crate::summary::{count, thousands};
@@ -20,6 +20,7 @@ pub fn tables(report: &Report) -> String {
         out: String::new(),
     };
     text.trace(report);
+    let head = text.out.len();
     text.cpus(report);
     text.threads(report);
     text.system_calls(report);
@@ -29,6 +30,10 @@ pub fn tables(report: &Report) -> String {
     text.page_faults(report);
     text.messages(report);
     text.contradictions(report);
+    if text.out.len() == head && report.events > 0 {
+        text.out += "No table: no event is about threads, interrupts, system calls, locks, page \
+                     faults or messages.\n";
+    }
     text.out
 }
 
@@ -233,6 +238,10 @@ impl Text {
     }
 
     fn cpus(&mut self, report: &Report) {
+        let known = |cpu: &CpuUse| cpu.switches + cpu.busy_ns + cpu.idle_ns + cpu.interrupts_ns > 0;
+        if !report.cpus.iter().any(known) {
+            return;
+        }
         let rows = report.cpus.iter().map(|cpu| {
             let span = cpu.busy_ns + cpu.idle_ns + cpu.unknown_ns;
             let shares = [cpu.busy_ns, cpu.idle_ns, cpu.unknown_ns, cpu.interrupts_ns]
@@ -289,7 +298,7 @@ impl Text {
             "name",
             "prio",
             "on a CPU",
-            "of all CPUs",
+            "of known time",
             "runnable",
             "blocked",
             "sleeping",

@@ -94,6 +94,11 @@ impl Error {
             }
             Error::Io { .. } => "give the directory of a CTF trace, with its metadata",
             Error::Metadata(_) => "give a trace in CTF 1.8 or CTF 2, or correct the metadata there",
+            Error::Stream {
+                packet: 0,
+                reason: DecodeError::BadMagic(_),
+                ..
+            } => "move the file away if it is not part of the trace, or copy the trace again",
             Error::Stream { reason, .. } => reason.advice(),
         })
     }

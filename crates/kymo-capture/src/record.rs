@@ -77,7 +77,8 @@ fn first_step(ending: &Ending, sending: bool) -> &'static str {
     }
 }
 
-/// Why a recording ended. In each case the trace is complete up to the end.
+/// How the recorded machine ended, and with it the recording: continues `the machine`. In each case
+/// the trace is complete up to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The machine powered itself off.

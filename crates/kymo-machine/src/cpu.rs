@@ -14,7 +14,7 @@ struct Handler {
     nested: u64,
 }
 
-/// What is known of a CPU.
+/// A CPU, as far as the trace shows.
 #[derive(Clone, Debug, Default)]
 pub struct Cpu {
     /// Its number.

@@ -37,7 +37,7 @@ pub(crate) struct Gaps {
 
 /// Whether a loss in the stream of this name makes CPU states unknown. False for Kymo's streams of
 /// names.
-pub fn tells_what_happens(stream: &str) -> bool {
+pub fn records_activity(stream: &str) -> bool {
     stream
         .strip_prefix(ChannelKind::Names.label())
         .is_none_or(|rest| !rest.starts_with('_'))

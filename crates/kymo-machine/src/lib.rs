@@ -48,7 +48,7 @@ mod typed;
 pub use call::{CallId, CallKey};
 pub use change::{Change, Contradiction, Named};
 pub use cpu::Cpu;
-pub use gap::tells_what_happens;
+pub use gap::records_activity;
 pub use irq::IrqLine;
 pub use machine::{Machine, Taken};
 pub use thread::{Doing, Thread, ThreadId, Waker, passed};

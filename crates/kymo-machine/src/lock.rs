@@ -1,4 +1,4 @@
-//! Locks: who waits, who has them.
+//! Locks: waits and owners.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::change::{Change, Contradiction};
 use crate::machine::{At, Machine};
 use crate::thread::{ThreadId, Wait};
 
-/// What is known of a lock.
+/// A lock, as far as the trace shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lock {
     pub(crate) name: Option<Arc<str>>,

@@ -57,9 +57,9 @@ macro_rules! understood {
 
         impl Machine {
             #[inline]
-            fn apply(&mut self, said: Understood, at: &At<'_, '_>) {
+            fn apply(&mut self, event: Understood, at: &At<'_, '_>) {
                 let ($machine, $at) = (self, at);
-                match said {
+                match event {
                     $(Understood::$event => {
                         let $view = <$event as Event>::view($at);
                         $act;
@@ -509,7 +509,7 @@ impl Machine {
         }
         let number = self.losses;
         self.losses += 1;
-        if gap::tells_what_happens(&loss.stream) {
+        if gap::records_activity(&loss.stream) {
             let end = end.map_or(End::Never, End::After);
             self.lose(number, loss.cpu, &loss.stream, end);
         }
@@ -523,7 +523,7 @@ impl Machine {
             Consequence::StreamEnds => End::Never,
             Consequence::Clamped => return Taken::Other,
         };
-        if !gap::tells_what_happens(&problem.stream) {
+        if !gap::records_activity(&problem.stream) {
             return Taken::Other;
         }
         let mut streams = self.streams.iter().flatten();

@@ -147,7 +147,7 @@ impl Context {
     }
 }
 
-/// What is known of a thread.
+/// A thread, as far as the trace shows.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
     /// Its number.

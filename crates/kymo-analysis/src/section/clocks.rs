@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kymo_ctf::{ClockClass, EventRef};
-use kymo_machine::tells_what_happens;
+use kymo_machine::records_activity;
 use serde::Serialize;
 
 /// A clock, and the quality of its time stamps.
@@ -68,7 +68,7 @@ impl Clocks {
         if let Some(stream) = self.streams.get_mut(place) {
             *stream = Some(Stream {
                 last: ticks,
-                counts: tells_what_happens(event.stream()),
+                counts: records_activity(event.stream()),
             });
         }
     }

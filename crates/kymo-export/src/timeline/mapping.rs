@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kymo::vocabulary::LockKind;
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
 use kymo_machine::{
-    CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker, tells_what_happens,
+    CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker, records_activity,
 };
 
 use super::cpu::Cpu;
@@ -151,7 +151,7 @@ impl<C: Canvas> Timeline<C> {
         let notes = Noted::only(Name::new("", "lost"), Note::Unsigned(loss.count));
         self.draw_loss(&loss.stream, kind, (begin, end), &notes)?;
         self.machine.add(item);
-        if tells_what_happens(&loss.stream) {
+        if records_activity(&loss.stream) {
             self.lose(loss.cpu)?;
         }
         Ok(())
@@ -162,7 +162,7 @@ impl<C: Canvas> Timeline<C> {
         let says = kymo_ctf::Error::from(problem.clone()).to_string();
         self.unreadable(&problem.stream, says)?;
         self.machine.add(item);
-        if tells_what_happens(&problem.stream) {
+        if records_activity(&problem.stream) {
             self.lose(None)?;
         }
         Ok(())

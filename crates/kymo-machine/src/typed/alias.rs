@@ -15,10 +15,10 @@ use crate::machine::Understood;
 /// An event's name, and the vocabulary events that it amounts to.
 struct Alias {
     name: &'static str,
-    says: &'static [Says],
+    events: &'static [Equivalent],
 }
 
-struct Says {
+struct Equivalent {
     event: Understood,
     /// Fields of the vocabulary event that have other names or numbers.
     fields: &'static [(&'static str, FieldFrom)],
@@ -48,8 +48,8 @@ enum FieldFrom {
 use FieldFrom::{Any, Beside, Constant, Nowhere, SoftIrq, State, Status};
 
 /// The event with these fields, without thread names or conditions.
-const fn says(event: Understood, fields: &'static [(&'static str, FieldFrom)]) -> Says {
-    Says {
+const fn equivalent(event: Understood, fields: &'static [(&'static str, FieldFrom)]) -> Equivalent {
+    Equivalent {
         event,
         fields,
         comms: &[],
@@ -61,8 +61,8 @@ const fn named(
     event: Understood,
     fields: &'static [(&'static str, FieldFrom)],
     comms: &'static [&'static str],
-) -> Says {
-    Says {
+) -> Equivalent {
+    Equivalent {
         event,
         fields,
         comms,
@@ -71,16 +71,16 @@ const fn named(
 }
 
 const TID: &[(&str, FieldFrom)] = &[("tid", Any(&["tid", "pid"])), ("pid", Beside("pid", "tid"))];
-const USER_FAULT: &[Says] = &[says(Understood::PageFault, &[("user", Constant(1))])];
-const KERNEL_FAULT: &[Says] = &[says(Understood::PageFault, &[("user", Constant(0))])];
-const SOFT_ENTRY: &[Says] = &[says(Understood::IrqEnter, &[("irq", SoftIrq("vec"))])];
-const SOFT_EXIT: &[Says] = &[says(Understood::IrqExit, &[("irq", SoftIrq("vec"))])];
-const WAKES: &[Says] = &[named(Understood::SchedWakeup, TID, &["comm"])];
+const USER_FAULT: &[Equivalent] = &[equivalent(Understood::PageFault, &[("user", Constant(1))])];
+const KERNEL_FAULT: &[Equivalent] = &[equivalent(Understood::PageFault, &[("user", Constant(0))])];
+const SOFT_ENTRY: &[Equivalent] = &[equivalent(Understood::IrqEnter, &[("irq", SoftIrq("vec"))])];
+const SOFT_EXIT: &[Equivalent] = &[equivalent(Understood::IrqExit, &[("irq", SoftIrq("vec"))])];
+const WAKES: &[Equivalent] = &[named(Understood::SchedWakeup, TID, &["comm"])];
 
 const ALIASES: &[Alias] = &[
     Alias {
         name: "sched_switch",
-        says: &[named(
+        events: &[named(
             Understood::SchedSwitch,
             &[
                 ("prev_tid", Any(&["prev_tid", "prev_pid"])),
@@ -93,19 +93,19 @@ const ALIASES: &[Alias] = &[
     // Recorded on the waker's CPU; the `sched_wakeup` that follows may be on another CPU.
     Alias {
         name: "sched_waking",
-        says: WAKES,
+        events: WAKES,
     },
     Alias {
         name: "sched_wakeup",
-        says: WAKES,
+        events: WAKES,
     },
     Alias {
         name: "sched_wakeup_new",
-        says: WAKES,
+        events: WAKES,
     },
     Alias {
         name: "sched_process_fork",
-        says: &[named(
+        events: &[named(
             Understood::ThreadCreate,
             &[
                 ("tid", Any(&["child_tid", "child_pid"])),
@@ -118,28 +118,28 @@ const ALIASES: &[Alias] = &[
     },
     Alias {
         name: "sched_process_exit",
-        says: &[named(Understood::ThreadExit, TID, &["comm"])],
+        events: &[named(Understood::ThreadExit, TID, &["comm"])],
     },
     // The remaining thread has the process's number.
     Alias {
         name: "sched_process_exec",
-        says: &[says(
+        events: &[equivalent(
             Understood::ProcessExec,
             &[("tid", Any(&["tid", "pid"])), ("pid", Any(&["tid", "pid"]))],
         )],
     },
     Alias {
         name: "sched_pi_setprio",
-        says: &[named(Understood::SchedPriority, TID, &["comm"])],
+        events: &[named(Understood::SchedPriority, TID, &["comm"])],
     },
     Alias {
         name: "lttng_statedump_process_state",
-        says: &[
-            says(
+        events: &[
+            equivalent(
                 Understood::ThreadStateDump,
                 &[("state", Status("status")), ("prio", Nowhere)],
             ),
-            Says {
+            Equivalent {
                 event: Understood::ProcessName,
                 fields: &[],
                 comms: &[],
@@ -149,57 +149,57 @@ const ALIASES: &[Alias] = &[
     },
     Alias {
         name: "lttng_statedump_interrupt",
-        says: &[says(
+        events: &[equivalent(
             Understood::IrqName,
             &[("name", Any(&["action", "name"]))],
         )],
     },
     Alias {
         name: "irq_handler_entry",
-        says: &[
-            says(Understood::IrqName, &[]),
-            says(Understood::IrqEnter, &[]),
+        events: &[
+            equivalent(Understood::IrqName, &[]),
+            equivalent(Understood::IrqEnter, &[]),
         ],
     },
     Alias {
         name: "softirq_entry",
-        says: SOFT_ENTRY,
+        events: SOFT_ENTRY,
     },
     Alias {
         name: "softirq_exit",
-        says: SOFT_EXIT,
+        events: SOFT_EXIT,
     },
     Alias {
         name: "irq_softirq_entry",
-        says: SOFT_ENTRY,
+        events: SOFT_ENTRY,
     },
     Alias {
         name: "irq_softirq_exit",
-        says: SOFT_EXIT,
+        events: SOFT_EXIT,
     },
     Alias {
         name: "x86_exceptions_page_fault_user",
-        says: USER_FAULT,
+        events: USER_FAULT,
     },
     Alias {
         name: "exceptions_page_fault_user",
-        says: USER_FAULT,
+        events: USER_FAULT,
     },
     Alias {
         name: "page_fault_user",
-        says: USER_FAULT,
+        events: USER_FAULT,
     },
     Alias {
         name: "x86_exceptions_page_fault_kernel",
-        says: KERNEL_FAULT,
+        events: KERNEL_FAULT,
     },
     Alias {
         name: "exceptions_page_fault_kernel",
-        says: KERNEL_FAULT,
+        events: KERNEL_FAULT,
     },
     Alias {
         name: "page_fault_kernel",
-        says: KERNEL_FAULT,
+        events: KERNEL_FAULT,
     },
 ];
 
@@ -243,18 +243,18 @@ pub(super) fn meanings(
 ) -> Box<[Meaning]> {
     let name = base(name);
     if let Some(alias) = ALIASES.iter().find(|alias| alias.name == name) {
-        let meanings = alias.says.iter();
-        return meanings.map(|says| says.meaning(field, tracer)).collect();
+        let meanings = alias.events.iter();
+        return meanings.map(|event| event.meaning(field, tracer)).collect();
     }
     if let Some(event) = Understood::of(name) {
-        return Box::from([says(event, &[]).meaning(field, tracer)]);
+        return Box::from([equivalent(event, &[]).meaning(field, tracer)]);
     }
     let call = CALLS
         .iter()
         .find_map(|(start, event)| Some((name.strip_prefix(start)?, *event)));
     match call {
         Some((call, event)) => {
-            let mut meaning = says(event, &[("id", Nowhere)]).meaning(field, tracer);
+            let mut meaning = equivalent(event, &[("id", Nowhere)]).meaning(field, tracer);
             meaning.call = Some(Arc::from(call));
             Box::from([meaning])
         }
@@ -262,7 +262,7 @@ pub(super) fn meanings(
     }
 }
 
-impl Says {
+impl Equivalent {
     fn meaning(&self, field: &dyn Fn(&str) -> Option<FieldAccess>, tracer: &Tracer) -> Meaning {
         let mut meaning = Meaning::native(self.event, field);
         for (name, from) in self.fields {

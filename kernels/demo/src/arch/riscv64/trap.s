@@ -72,7 +72,8 @@ leave_trap:
     ld   t1, 264(sp)
     csrw sepc, t0
     csrw sstatus, t1
-    # SPP tells where to. In the kernel, tp is the hart's and stays: the thread may be on another hart by now.
+    # SPP selects the mode. In the kernel, tp is the hart's and stays: the thread may be on another
+    # hart by now.
     andi t1, t1, 0x100
     bnez t1, 3f
     addi t0, sp, 272

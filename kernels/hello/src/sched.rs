@@ -210,7 +210,7 @@ extern "C" fn thread() -> ! {
         count(hart.cpu, Calls::Marker);
         assert!(
             seq != hart.settings.panic,
-            "thread {} was told to panic after {seq} units of work",
+            "thread {} panics on request after {seq} units of work",
             tid.0
         );
         if !hart.settings.only_markers {

@@ -665,7 +665,7 @@ fn the_program_says_what_it_cannot_do() {
     for (append, line) in [
         (
             "kymo=off run=perf,stop",
-            "perf: cannot stop: there is no such event, program or ring, or no session (EINVAL)",
+            "perf: cannot stop: no such event, program or ring, or no session (EINVAL)",
         ),
         (
             "run=perf,start",
@@ -673,26 +673,24 @@ fn the_program_says_what_it_cannot_do() {
         ),
         (
             "run=perf,on,nothing",
-            "perf: cannot switch: there is no such event, program or ring, or no session (EINVAL)",
+            "perf: cannot switch: no such event, program or ring, or no session (EINVAL)",
         ),
         (
             "kymo=off run=perf,start,--packets,999999",
-            "perf: cannot start: the memory is too small for it (ENOMEM)",
+            "perf: cannot start: the memory is too small (ENOMEM)",
         ),
         (
             "kymo=off run=perf,record,--,nothing",
-            "perf: cannot run that program: there is no such event, program or ring, or no session \
+            "perf: cannot run that program: no such event, program or ring, or no session \
              (EINVAL)",
         ),
         (
             "run=perf",
-            "perf stop                                      end, and send what there is, whoever \
-             has begun",
+            "perf stop                                      stop any recording, and send the rest",
         ),
         (
             "run=perf,dump,much",
-            "perf stop                                      end, and send what there is, whoever \
-             has begun",
+            "perf stop                                      stop any recording, and send the rest",
         ),
     ] {
         let received = boot("perf-cannot", 1, append, Host::Takes).expect_code(1);
@@ -705,7 +703,7 @@ fn the_program_says_what_it_cannot_do() {
 #[ignore = "end to end: cargo xtask test runs it"]
 fn one_process_at_a_time_sends() {
     let received = boot("perf-rivals", 2, "kymo=off run=rivals", Host::TakesTwo).expect_code(0);
-    let line = "perf: cannot send: another process is at it (EBUSY)";
+    let line = "perf: cannot send: another process uses it (EBUSY)";
     let refused = received
         .console
         .lines()
@@ -754,7 +752,7 @@ fn a_machine_without_a_port_prints() {
     let output = run(&mut machine(&folder, 1, "run=perf,stop run=perf,dump,7"), 0);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("perf: stopped. The machine has no port to send by"),
+        text.contains("perf: stopped. The machine has no port to send through"),
         "{text}"
     );
     assert_eq!(

@@ -22,20 +22,19 @@ const REFUSED: u8 = 1;
 const USAGE: u8 = 2;
 
 const HELP: [&str; 10] = [
-    "perf record [OPTION ..] [-- PROGRAM WORD ..]   record while that runs, and send; else until \
-     the host says stop",
-    "perf record [OPTION ..] workload NAME          the same with a workload of the kernel's",
-    "perf start [OPTION ..]                         begin to record",
-    "perf stop                                      end, and send what there is, whoever has begun",
-    "perf on EVENT ..  |  perf off EVENT ..         switch events while they are recorded; EVENT \
-     may end with *",
-    "perf status                                    where recording stands",
+    "perf record [OPTION ..] [-- PROGRAM WORD ..]   record while PROGRAM runs, or until the host \
+     requests the end, and send",
+    "perf record [OPTION ..] workload NAME          record while a kernel workload runs, and send",
+    "perf start [OPTION ..]                         start recording",
+    "perf stop                                      stop any recording, and send the rest",
+    "perf on EVENT ..  |  perf off EVENT ..         switch events during a recording; EVENT may \
+     end with *",
+    "perf status                                    print the status of the recording",
     "perf dump [N]                                  print the newest N records (default: 20)",
-    "perf clear                                     status and dump forget what was recorded until \
-     now",
+    "perf clear                                     hide the records so far from status and dump",
     "OPTION: --rolling (a full ring loses its oldest packet), --events EVENT:EVENT.., --packets N, \
      --names-packets N, --packet-size N",
-    "ends with 0: done; 1: refused; 2: wrong usage; or as what was recorded has ended",
+    "exit status: 0 done, 1 refused, 2 wrong usage, or that of the recorded program",
 ];
 
 /// The reason of a failure.
@@ -75,11 +74,11 @@ fn reason(error: Error) -> &'static str {
         Error::InProgress => "a session is in progress, which perf stop ends (EINPROGRESS)",
         Error::NoDevice => "the machine has no virtio serial port (ENXIO)",
         Error::NotConnected => "nobody listens at the port (ENOTCONN)",
-        Error::Busy => "another process is at it (EBUSY)",
-        Error::NoMemory => "the memory is too small for it (ENOMEM)",
-        Error::Invalid => "there is no such event, program or ring, or no session (EINVAL)",
+        Error::Busy => "another process uses it (EBUSY)",
+        Error::NoMemory => "the memory is too small (ENOMEM)",
+        Error::Invalid => "no such event, program or ring, or no session (EINVAL)",
         Error::NotBuilt => "this kernel was built without it (EOPNOTSUPP)",
-        _ => "the kernel has another reason",
+        _ => "unknown error",
     }
 }
 
@@ -255,8 +254,8 @@ fn stop(_: ()) -> Result<u8, Failed> {
     if let Err(Error::NoDevice) = sender {
         refused("finish", sys::perf_finish(TRACE))?;
         println!(
-            "perf: stopped. The machine has no port to send by; perf dump shows what was recorded \
-             last"
+            "perf: stopped. The machine has no port to send through; perf dump shows the newest \
+             records"
         );
         return Ok(0);
     }

@@ -855,6 +855,11 @@ fn a_bad_file_is_refused_in_a_sentence_with_its_line() {
             "expected a duration with the unit ns, us, ms or s",
         ),
         (
+            "[[expect]]\nduration = \"interrupt\"\nmax = \". us\"\n",
+            3,
+            "expected a duration with the unit ns, us, ms or s",
+        ),
+        (
             "[[expect]]\nduration = \"interrupt\"\nmax = \"0.0001 us\"\n",
             3,
             "expected a duration with the unit ns, us, ms or s",

@@ -459,7 +459,7 @@ impl File<'_> {
             }
         };
         let whole = parse(whole)
-            .filter(|_| !number.is_empty())
+            .filter(|_| !["", "."].contains(&number))
             .and_then(|whole| whole.checked_mul(10_u64.pow(scale)));
         let part = parse(part).and_then(|part| part.checked_mul(10_u64.pow(rest)));
         whole

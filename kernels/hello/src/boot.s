@@ -17,7 +17,7 @@ start_hart:
     .option pop
     la   t0, trap_entry
     csrw stvec, t0
-    # sp = the top of this hart's boot stack, stacks[0][hart]. Hart ids on this machine are 0, 1, 2 ...
+    # sp = the top of this hart's boot stack, stacks[0][hart]. Hart ids here are 0, 1, 2 ...
     la   sp, stacks
     addi t0, a0, 1
     slli t0, t0, {stack_shift}
@@ -34,14 +34,14 @@ start_hart:
     .bss
     .balign 16
     .globl stacks
-# [slot][hart]: slot 0 is the stack that a hart boots on, 1 and 2 are those of its threads.
+# [slot][hart]: slot 0 is a hart's boot stack, 1 and 2 are its threads' stacks.
 stacks:
     .space 3 * {max_harts} << {stack_shift}
 
     .text
-# Interrupts and exceptions come from this kernel only (there is no user mode), so the interrupted thread's stack is good to use.
-# Only what a Rust function may destroy is saved; the switch below saves the rest. sepc and sstatus belong to the thread too:
-# before it runs again, another one may have been interrupted.
+# Traps come only from this kernel (there is no user mode), so they use the interrupted thread's
+# stack. Only caller-saved registers are saved; the switch below saves the rest. sepc and sstatus
+# are saved too: another thread may be interrupted before this one runs again.
     .balign 4
 trap_entry:
     addi sp, sp, -144
@@ -91,8 +91,8 @@ trap_entry:
     addi sp, sp, 144
     sret
 
-# switch_stacks(a0 = where the old thread's sp is kept, a1 = the new thread's sp): returns as the new thread, from the call
-# that it made itself when it was left. For a thread that has not run yet, sched.rs has laid out the same frame.
+# switch_stacks(a0 = where to store the old thread's sp, a1 = the new thread's sp): returns as the
+# new thread, from its own last call. For a new thread, sched.rs has built that frame.
     .globl switch_stacks
 switch_stacks:
     addi sp, sp, -112

@@ -1,8 +1,9 @@
-# How a trap enters and leaves, on either RISC-V. put, get and back are the machine's own, and so are the numbers of the registers.
+# Trap entry and exit on both RISC-V widths. Each width defines put, get, back and the register
+# numbers.
 
     .text
-# Everything comes from this kernel, so the interrupted code's stack is good to use. pc and status are saved too: the handler lets other interrupts in, and
-# they write both.
+# Traps come only from this kernel, so they use the interrupted code's stack. pc and status are
+# saved too: nested interrupts overwrite both.
     .balign 4
 trap_entry:
     addi sp, sp, -20*{word}

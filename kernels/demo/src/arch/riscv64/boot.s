@@ -18,14 +18,15 @@ start_hart:
     csrw stvec, t0
     # 0: the hart is in the kernel (trap.s).
     csrw sscratch, zero
-    # sp = the top of this hart's boot stack, which its idle thread keeps. Hart ids on this machine are 0, 1, 2 ...
+    # sp = the top of this hart's boot stack, which its idle thread keeps. Hart ids here are 0, 1, 2
+    # ...
     la   sp, boot_stacks
     addi t0, a0, 1
     slli t0, t0, {stack_shift}
     add  sp, sp, t0
     mv   s0, a0
     mv   s1, a1
-    # tp = this hart's Kymo block, whenever the hart is in the kernel.
+    # tp = this hart's Kymo block, always in the kernel.
     call {kymo_block}
     mv   tp, a0
     mv   a0, s0

@@ -1,17 +1,17 @@
 # Trap entry and exit, and the switch between two threads.
 #
-# A trap saves all of the interrupted code's registers in a frame on the kernel stack of the thread that runs:
-# x1 to x31 at 8 * n, then sepc at 256 and sstatus at 264.
+# A trap saves the interrupted code's registers in a frame on the running thread's kernel stack: x1
+# to x31 at 8 * n, then sepc at 256 and sstatus at 264.
 #
-# sscratch is 0 while the hart is in the kernel. In user mode it holds the address behind the place of the frame, which is the
-# top of the thread's kernel stack but for two words; the first of them keeps the hart's tp meanwhile.
+# sscratch is 0 in the kernel. In user mode it is the address behind the future frame: the top of
+# the thread's kernel stack minus two words, of which the first keeps the hart's tp.
 
     .text
     .balign 4
 trap_entry:
     csrrw sp, sscratch, sp
     bnez sp, 1f
-    # From the kernel: its own stack goes on, and sscratch is 0 again.
+    # From the kernel: keep its stack, and reset sscratch to 0.
     csrrw sp, sscratch, sp
     addi sp, sp, -272
     sd   t0, 40(sp)
@@ -65,7 +65,7 @@ trap_entry:
     csrr a2, stval
     call {trap}
 
-# leave_trap: sp = the frame to go back to. A new process begins here too.
+# leave_trap: sp = the frame to return to. A new process starts here too.
     .globl leave_trap
 leave_trap:
     ld   t0, 256(sp)
@@ -112,8 +112,8 @@ leave_trap:
     ld   sp, 16(sp)
     sret
 
-# switch_stacks(a0 = where the old thread's sp is kept, a1 = the new thread's sp): returns as the new thread, from the call
-# that it made itself when it was left. For a thread that has not run yet, context.rs has laid out the same frame.
+# switch_stacks(a0 = where to store the old thread's sp, a1 = the new thread's sp): returns as the
+# new thread, from its own last call. For a new thread, context.rs has built that frame.
     .globl switch_stacks
 switch_stacks:
     addi sp, sp, -112

@@ -1,4 +1,4 @@
-# How a hart enters the kernel.
+# A hart's entry into the kernel.
 
     .section .text.entry, "ax"
     .globl _start
@@ -10,20 +10,20 @@ _start:
     .option pop
     la   t0, trap_entry
     csrw mtvec, t0
-    # sp = the top of this hart's stack. Hart ids on this machine are 0, 1, 2 ...
+    # sp = the top of this hart's stack. Hart ids here are 0, 1, 2 ...
     la   sp, stacks
     addi t0, a0, 1
     slli t0, t0, {stack_shift}
     add  sp, sp, t0
     mv   s0, a0
     mv   s1, a1
-    # tp = this hart's Kymo block, from here on and for good.
+    # tp = this hart's Kymo block, from here on for ever.
     call {kymo_block}
     mv   tp, a0
     mv   a0, s0
     mv   a1, s1
     beqz a0, 1f
-    # The others wait until hart 0 has set everything up, and passes on what they need.
+    # The other harts wait until hart 0 has set everything up and passes their argument.
 2:  lw   a1, {passed_on}
     beqz a1, 2b
     fence r, rw

@@ -1,4 +1,4 @@
-# How a hart enters the kernel.
+# A hart's entry into the kernel.
 
     .section .text.entry, "ax"
     .globl _start
@@ -6,7 +6,7 @@
 _start:
     la   s2, {boot_hart}
     j    1f
-# ... and that hart has the firmware start the others here (a0 = hart id, a1 = what it passes on).
+# ... and that hart makes the firmware start the others here (a0 = hart id, a1 = its argument).
     .globl start_hart
 start_hart:
     la   s2, {other_hart}
@@ -16,14 +16,14 @@ start_hart:
     .option pop
     la   t0, trap_entry
     csrw stvec, t0
-    # sp = the top of this hart's stack. Hart ids on this machine are 0, 1, 2 ...
+    # sp = the top of this hart's stack. Hart ids here are 0, 1, 2 ...
     la   sp, stacks
     addi t0, a0, 1
     slli t0, t0, {stack_shift}
     add  sp, sp, t0
     mv   s0, a0
     mv   s1, a1
-    # tp = this hart's Kymo block, from here on and for good.
+    # tp = this hart's Kymo block, from here on for ever.
     call {kymo_block}
     mv   tp, a0
     mv   a0, s0

@@ -1,6 +1,7 @@
-# How a CPU enters the kernel and gets to 64 bits, how an interrupt enters and leaves.
+# A CPU's entry into the kernel and 64-bit mode, and interrupt entry and exit.
 
-# QEMU starts the first CPU where this note says: 32 bits, no paging, ebx = start information.
+# QEMU starts the first CPU at the address in this note: 32 bits, no paging, ebx = start
+# information.
     .section .note.pvh, "a", @note
     .balign 4
     .long 4, 4, 18                      # sizes of name and value; XEN_ELFNOTE_PHYS32_ENTRY
@@ -11,7 +12,8 @@
     .code32
     .globl _start
 _start:
-    # The first 4 GiB where they are, in pages of 2 MiB: one table of level 4, one of level 3, four of level 2.
+    # Maps the first 4 GiB at their own addresses in 2 MiB pages: one table of level 4, one of level
+    # 3, four of level 2.
     movl $level3 + 3, level4
     movl $level2 + 3, %eax              # 3: present, writable
     xorl %ecx, %ecx
@@ -53,7 +55,7 @@ entry64:
     movw %ax, %ss
     movw %ax, %fs
     movw %ax, %gs
-    # The CPU's number is that of its interrupt controller; its stack is stacks[number].
+    # The CPU's number is its local APIC's id; its stack is stacks[number].
     movl $0xfee00020, %edi
     movl (%rdi), %edi
     shrl $24, %edi
@@ -107,8 +109,9 @@ level2: .space 4 * 4096
 stacks: .space {max_cpus} << {stack_shift}
 
     .text
-# Everything comes from this kernel (there is no user mode), so the interrupted code's stack is good to use, the code keeps no red zone below
-# it, and gs is right, in an NMI too. What a Rust function may destroy is saved; the processor saves the rest, and aligns the stack to 16 before.
+# Interrupts come only from this kernel (there is no user mode), so they use the interrupted code's
+# stack, which has no red zone, and gs is right, in NMIs too. Caller-saved registers are saved here;
+# the processor saves the rest, and first aligns the stack to 16.
     .macro entry name, function
     .globl \name
 \name:
@@ -138,7 +141,7 @@ stacks: .space {max_cpus} << {stack_shift}
     entry interrupt_entry, {interrupt}
     entry nmi_entry, {nmi}
 
-# Exceptions are the end; some have an error code on top of the address.
+# Exceptions are fatal; some push an error code after the address.
     .globl exception_entry
 exception_entry:
     movq (%rsp), %rdi
@@ -146,7 +149,7 @@ exception_entry:
     andq $-16, %rsp
     call {exception}
 
-# Interrupts that mean nothing.
+# Spurious interrupts.
     .globl spurious_entry
 spurious_entry:
     iretq

@@ -84,7 +84,7 @@ pub fn start_stop_read_finish(cells: &mut Cells) {
         something();
         let bytes = read(channels);
         cells.is(
-            format_args!("cycle {cycle}: {bytes} bytes were read behind its end"),
+            format_args!("cycle {cycle}: {bytes} bytes were read after its stop"),
             bytes > 0,
         );
         cells.is(
@@ -93,7 +93,7 @@ pub fn start_stop_read_finish(cells: &mut Cells) {
         );
         something();
         cells.equal(
-            format_args!("what is read after everything was read, in cycle {cycle}"),
+            format_args!("another read after everything was read, in cycle {cycle}"),
             read(channels),
             0,
         );

@@ -85,7 +85,7 @@ pub fn the_longest_sleep(cells: &mut Cells) {
     sys::sleep(1_000_000);
     let _ = sys::kill(pid);
     cells.equal(
-        format_args!("how the one that sleeps for ever has ended"),
+        format_args!("the status of the process that sleeps for ever"),
         sys::wait(pid),
         Ok(status::KILLED),
     );

@@ -133,7 +133,7 @@ fn with_bad_modes(cells: &mut Cells, state: State) {
 fn with_bad_arguments(cells: &mut Cells, state: State) {
     let invalid = Err(Error::Invalid);
     cells.equal(
-        format_args!("start with a flag that there is not, while {state:?}"),
+        format_args!("start with an unknown flag while {state:?}"),
         start(TRACE, NO_FLAG, &LARGE, ""),
         invalid,
     );
@@ -143,7 +143,7 @@ fn with_bad_arguments(cells: &mut Cells, state: State) {
         invalid,
     );
     cells.equal(
-        format_args!("start with an event that there is not, while {state:?}"),
+        format_args!("start with an unknown event while {state:?}"),
         start(TRACE, 0, &LARGE, "mark:x"),
         invalid,
     );
@@ -201,7 +201,7 @@ pub fn every_refusal_before_the_later_ones(cells: &mut Cells) {
             ..LARGE
         };
         cells.equal(
-            format_args!("start with odd rings while {state:?}"),
+            format_args!("start with impossible rings while {state:?}"),
             start(TRACE, 0, &odd, ""),
             error(Error::Invalid),
         );
@@ -255,13 +255,13 @@ pub fn denied(cells: &mut Cells) {
             Err(Error::NotBuilt),
         );
         cells.equal(
-            format_args!("{call:?} of a mode that there is not"),
+            format_args!("{call:?} of an unknown mode"),
             call.make(UNKNOWN[0]),
             Err(Error::NoCall),
         );
     }
     cells.equal(
-        format_args!("start with all else wrong"),
+        format_args!("start with all other errors"),
         start(TRACE, NO_FLAG, &LARGE, "no_event"),
         denied,
     );
@@ -276,12 +276,12 @@ pub fn denied(cells: &mut Cells) {
         denied,
     );
     cells.equal(
-        format_args!("start with rings nowhere"),
+        format_args!("start with rings at an invalid address"),
         raw(abi::Call::PerfStart, [0, NO_FLAG, 0, 0, 0]),
         Err(Error::Fault),
     );
     cells.equal(
-        format_args!("finish with totals nowhere"),
+        format_args!("finish with totals at an invalid address"),
         raw(abi::Call::PerfFinish, [0, 0, 0, 0, 0]),
         Err(Error::Fault),
     );

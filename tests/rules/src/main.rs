@@ -25,7 +25,7 @@ const LATER: [&str; 3] = ["sampling", "counting", "RTT"];
 
 /// Headings of the table of short file names, and of the tables of rules.
 const FILES_HEAD: &str = "| short | file |";
-const RULES_HEAD: &str = "| id | what Kymo does | held by |";
+const RULES_HEAD: &str = "| id | what Kymo does | tested by |";
 
 /// Checks that every rule of docs/rules.md has an existing test or is a known gap.
 #[derive(Parser)]
@@ -52,7 +52,7 @@ fn run(steps: &[String]) -> Result<()> {
         fs::read_to_string(root.join(path)).ok()
     })?;
     println!(
-        "{} rules of docs/rules.md are held by {} tests and steps.",
+        "{} rules of docs/rules.md have {} tests and steps.",
         checked.held, checked.tests
     );
     for (id, gap) in &checked.gaps {

@@ -15,7 +15,7 @@ impl CallId {
     }
 }
 
-/// How the trace identifies a system call.
+/// The number or name by which the trace identifies a system call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallKey {
     /// The kernel's number.

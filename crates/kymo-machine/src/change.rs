@@ -12,17 +12,17 @@ use crate::thread::{Doing, ThreadId, Waker};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A thread did `was` from `since` to `until`, and does `now` from then on.
+    /// A thread was in the state `was` from `since` to `until`, and is in `now` from then on.
     Doing {
         /// The thread.
         thread: ThreadId,
-        /// What it did before.
+        /// Its old state.
         was: Doing,
         /// Start of `was`.
         since: i64,
         /// End of `was`.
         until: i64,
-        /// What it does now.
+        /// Its new state.
         now: Doing,
     },
     /// A CPU switched to another thread.
@@ -33,7 +33,7 @@ pub enum Change {
         next: ThreadId,
         /// The reason, if the trace records reasons.
         reason: Option<SwitchReason>,
-        /// What `prev` does from now on.
+        /// The new state of `prev`.
         left: Doing,
     },
     /// The thread on a CPU is no longer known.
@@ -45,21 +45,21 @@ pub enum Change {
     OnCpu {
         /// The thread.
         thread: ThreadId,
-        /// When it began to run.
+        /// Time at which it began to run.
         since: i64,
     },
     /// A thread, not an idle one, runs again after it was off CPU since `since`.
     OffCpu {
         /// The thread.
         thread: ThreadId,
-        /// When it left its CPU.
+        /// Time at which it left its CPU.
         since: i64,
     },
     /// A thread was woken.
     Wakeup {
         /// The thread.
         thread: ThreadId,
-        /// Who woke it.
+        /// The waker.
         waker: Waker,
         /// Whether it was waiting; false for a thread that was running or runnable.
         waited: bool,
@@ -68,9 +68,9 @@ pub enum Change {
     WakeLatency {
         /// The thread.
         thread: ThreadId,
-        /// When it was woken.
+        /// Time of the wake-up.
         since: i64,
-        /// Who woke it.
+        /// The waker.
         waker: Waker,
     },
     /// A thread was created.
@@ -106,15 +106,15 @@ pub enum Change {
     IrqEnter {
         /// The line.
         line: IrqLine,
-        /// How many handlers are open on the CPU, this one included.
+        /// Number of open handlers on the CPU, this one included.
         depth: usize,
     },
     /// An interrupt's handler ends.
     IrqExit {
         /// The line.
         line: IrqLine,
-        /// When it began, and its time in nanoseconds without nested handlers; `None` if the trace
-        /// lacks its beginning.
+        /// Time of its begin, and its duration in nanoseconds without nested handlers; `None` if
+        /// the trace lacks its begin.
         since: Option<(i64, u64)>,
     },
     /// An interrupt's handler ends that is not the innermost one. All open handlers count as ended.
@@ -133,7 +133,7 @@ pub enum Change {
     CallExit {
         /// The call.
         call: CallId,
-        /// When it began; `None` if the trace lacks its beginning.
+        /// Time of its begin; `None` if the trace lacks it.
         since: Option<i64>,
         /// The caller.
         thread: Option<ThreadId>,
@@ -153,7 +153,7 @@ pub enum Change {
     LockWaited {
         /// The lock.
         lock: u64,
-        /// When the wait began.
+        /// Time at which the wait began.
         since: i64,
         /// The thread that waited.
         thread: Option<ThreadId>,
@@ -190,8 +190,8 @@ pub enum Change {
         lock: u64,
         /// Its kind, if the event has it.
         kind: Option<LockKind>,
-        /// When the thread acquired it, if that is in the trace; always `None` for a semaphore,
-        /// which has no owner.
+        /// Time of its acquisition, if that is in the trace; always `None` for a semaphore, which
+        /// has no owner.
         since: Option<i64>,
         /// The thread that released it.
         thread: Option<ThreadId>,
@@ -246,7 +246,7 @@ pub enum Change {
         id: u64,
         /// The thread.
         thread: Option<ThreadId>,
-        /// How many spans end: this one and those inside it. 0 if its beginning is unknown.
+        /// Number of spans that end: this one and those inside it. 0 if its begin is unknown.
         ends: usize,
     },
     /// A program's counter has a new value.

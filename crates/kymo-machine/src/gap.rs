@@ -1,4 +1,4 @@
-//! Losses, and when they are over.
+//! Losses, and their ends.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ struct Open {
     end: End,
 }
 
-/// When a loss is over.
+/// The end of a loss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     /// After this time. In a Kymo trace, already at the stream's next event.
@@ -43,7 +43,7 @@ pub fn records_activity(stream: &str) -> bool {
         .is_none_or(|rest| !rest.starts_with('_'))
 }
 
-/// When the packet of an event began, in nanoseconds from the clock's origin.
+/// Begin of an event's packet, in nanoseconds from the clock's origin.
 fn packet_begin(event: &EventRef<'_>) -> Option<i64> {
     let begin = event.packet()?.begin?;
     i64::try_from(event.clock()?.nanos_from_origin(begin)).ok()

@@ -18,7 +18,7 @@ impl ThreadId {
     }
 }
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Doing {
     /// Not known.
@@ -57,7 +57,7 @@ impl Doing {
         matches!(self, Doing::Running(_))
     }
 
-    /// What a thread does after it left a CPU in this state.
+    /// The state of a thread that left its CPU in this vocabulary state.
     pub(crate) fn after_switch(state: Option<ThreadState>) -> Doing {
         match state {
             None => Doing::Unknown,
@@ -70,7 +70,7 @@ impl Doing {
     }
 }
 
-/// Who woke a thread.
+/// The waker of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waker {
     /// Not known.
@@ -94,7 +94,7 @@ pub(crate) struct Wait {
     pub(crate) owner_prio: Option<i64>,
 }
 
-/// What a thread is in the middle of, regardless of the CPU.
+/// The open operations of a thread, on any CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     pub(crate) call: Option<(CallId, i64)>,
@@ -160,7 +160,7 @@ pub struct Thread {
     pub name: Option<Arc<str>>,
     /// Its priority, in the kernel's numbering.
     pub prio: Option<i64>,
-    /// What it does.
+    /// Its state.
     pub doing: Doing,
     /// Start of `doing`, in nanoseconds from the clock's origin.
     pub since: i64,
@@ -175,7 +175,7 @@ pub struct Thread {
     pub(crate) context: Context,
     /// Time and waker of a wake-up that no switch has followed yet.
     pub(crate) wake: Option<(i64, Waker)>,
-    /// When it left its CPU, if it has not run since and nothing was lost.
+    /// Time at which it left its CPU, if it has not run since and nothing was lost.
     pub(crate) left: Option<i64>,
     /// Whether it ever left a CPU as the idle thread.
     pub(crate) left_idle: bool,

@@ -8,7 +8,7 @@ use crate::workload::Workload;
 /// The settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// All of it.
+    /// The command line.
     pub line: &'static str,
     /// The workload, unless there are words `run=`.
     pub workload: &'static str,
@@ -17,7 +17,7 @@ pub struct Settings {
     pub packets: u32,
     pub packet_size: u32,
     pub tick_us: u64,
-    /// What is recorded.
+    /// The options of the recording.
     pub kymo: Options<'static>,
 }
 

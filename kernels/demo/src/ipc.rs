@@ -89,7 +89,7 @@ pub enum End {
 pub struct Ipc {
     ports: [Ring<Message, MESSAGES>; PORTS],
     pipes: [Ring<u8, BYTES>; PIPES],
-    /// Of ports, then of pipes.
+    /// Threads that wait at ports, then at pipes.
     waiters: [Waiters; PORTS + PIPES],
 }
 

@@ -27,7 +27,7 @@ use names::NameClass;
 pub struct ExpectError {
     /// Line number, from 1.
     pub line: usize,
-    /// What is wrong and what would be right, without a full stop.
+    /// The error and the correct form, without a full stop.
     pub message: String,
 }
 
@@ -160,7 +160,7 @@ struct Term {
     line: usize,
     field: String,
     test: Test,
-    /// What its numbers identify, resolved from the trace's metadata.
+    /// The kind of object that its numbers identify, resolved from the trace's metadata.
     class: Option<NameClass>,
 }
 

@@ -50,7 +50,7 @@ impl Found {
 /// The state of an expectation.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// One for each pattern of an order, else a single one.
+    /// A tally for each pattern of an order, else a single one.
     pub(super) tallies: Vec<Tally>,
     pub(super) pending: HashMap<(usize, Vec<Vec<Need>>), Tally>,
     /// Whether there were more pending combinations than can be tracked.

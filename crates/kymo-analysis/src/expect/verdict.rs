@@ -16,7 +16,7 @@ pub struct Verdict {
     pub line: usize,
     /// Whether the trace meets the expectation.
     pub holds: bool,
-    /// What was expected and what was found, without a full stop.
+    /// Expected and actual result, without a full stop.
     pub message: String,
     /// The first ten events or losses that violate it; for durations, the ten farthest off. If too
     /// few events were found, these events.

@@ -71,9 +71,9 @@ impl State {
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     threads: FxHashMap<ThreadId, State>,
-    /// Of threads not known yet, by CPU.
+    /// Faults of threads not known yet, by CPU.
     strangers: FxHashMap<u64, State>,
-    /// Of threads that will never be known.
+    /// Faults of threads that will never be known.
     nobody: State,
 }
 

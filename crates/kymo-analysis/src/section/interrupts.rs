@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Durations, End, percent};
 use crate::histogram::Histogram;
 
-/// One interrupt line.
+/// An interrupt line.
 #[derive(Clone, Debug, Serialize)]
 pub struct Interrupt {
     /// Its number.
@@ -27,7 +27,7 @@ pub struct Interrupt {
     pub share_percent: f64,
     /// Most handlers open at its beginning, itself included.
     pub nesting: usize,
-    /// When its longest handler began.
+    /// Time at which its longest handler began.
     pub longest_at_ns: Option<i64>,
     /// CPU of its longest handler.
     pub longest_cpu: Option<u64>,
@@ -69,7 +69,7 @@ impl Interrupts {
     ) {
         let state = self.lines.entry(line).or_default();
         let Some((since, own)) = since else {
-            // It began before the trace, or in a loss.
+            // The handler began before the trace, or in a loss.
             state.count += 1;
             return;
         };

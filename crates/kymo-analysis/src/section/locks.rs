@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{Durations, End, ThreadRef};
 use crate::histogram::Histogram;
 
-/// One lock.
+/// A lock.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lock {
     /// Its number or address.
@@ -54,9 +54,9 @@ pub struct Waiter {
 pub struct LongestWait {
     /// Its length.
     pub ns: u64,
-    /// When it began.
+    /// Time of its begin.
     pub begin_ns: i64,
-    /// When it ended.
+    /// Time of its end.
     pub end_ns: i64,
     /// The thread that waited.
     pub waiter: Option<ThreadRef>,

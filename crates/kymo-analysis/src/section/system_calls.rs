@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Durations, End};
 use crate::histogram::Histogram;
 
-/// One system call.
+/// A system call.
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemCall {
     /// Its number, if the trace has numbers.

@@ -21,7 +21,7 @@ pub struct LockBlock {
     pub ns: u64,
 }
 
-/// One thread. Its times, `unknown_ns` included, add up to its life in the trace.
+/// A thread. Its times, `unknown_ns` included, add up to its life in the trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Thread {
     /// Its process.

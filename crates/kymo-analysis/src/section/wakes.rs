@@ -20,9 +20,9 @@ pub struct WakeLatency {
 pub struct WorstWake {
     /// Its length.
     pub latency_ns: u64,
-    /// When it was woken.
+    /// Time of the wake-up.
     pub woken_ns: i64,
-    /// When it began to run.
+    /// Time at which the thread began to run.
     pub ran_ns: i64,
     /// The thread.
     pub thread: ThreadRef,

@@ -45,7 +45,7 @@ pub(crate) type TrackId = u64;
 /// The kind of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrackKind {
-    /// It only contains other tracks.
+    /// A group, which only contains other tracks.
     Group,
     /// For slices and points.
     Lane,

@@ -12,7 +12,7 @@ macro_rules! calls {
         pub enum Call { $($(#[$doc])* $call,)* }
 
         impl Call {
-            /// All of them, by number.
+            /// All variants, by number.
             pub const ALL: &[Call] = &[$(Call::$call,)*];
 
             /// Its name in the trace.

@@ -29,7 +29,7 @@ fn call(call: Call, arguments: [usize; 5]) -> Result<usize, Error> {
 /// A call with any arguments, to test its answer.
 ///
 /// # Safety
-/// Nobody else may use the memory that it writes.
+/// The memory that the call writes must not be in use.
 pub unsafe fn any(number: usize, arguments: [usize; 5]) -> Result<usize, Error> {
     // SAFETY: as promised.
     unsafe { raw(number, arguments) }

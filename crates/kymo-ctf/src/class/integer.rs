@@ -116,6 +116,18 @@ impl Roles {
         Roles(self.0 & !self.times().0)
     }
 
+    /// The discriminants of the roles in the set, in ascending order.
+    pub(crate) fn discriminants(self) -> impl Iterator<Item = usize> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let next = left.trailing_zeros() as usize;
+            (left != 0).then(|| {
+                left &= left - 1;
+                next
+            })
+        })
+    }
+
     /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0

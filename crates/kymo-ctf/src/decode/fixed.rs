@@ -13,7 +13,8 @@ const MOST_ELEMENTS: u64 = 64;
 #[derive(Debug, Default)]
 pub(crate) struct FixedFields {
     loads: Vec<FixedLoad>,
-    uuids: Vec<u64>,
+    /// Bit positions of UUIDs in the packet.
+    pub(crate) uuids: Vec<u64>,
     /// Bit position of the structure's end in the packet.
     pub(crate) end: u64,
 }
@@ -40,7 +41,7 @@ impl FixedFields {
         fields.end.is_multiple_of(8).then_some(fields)
     }
 
-    /// Stores the fields' values in `seen`. `None` if `bytes` end too early; nothing is stored
+    /// Stores the fields' values in `seen`, but no UUIDs. `None` if `bytes` end too early; nothing is stored
     /// then.
     pub(crate) fn read(&self, bytes: &[u8], seen: &mut Seen) -> Option<()> {
         bytes.get(..usize::try_from(self.end / 8).ok()?)?;
@@ -48,7 +49,6 @@ impl FixedFields {
             let value = load(bytes, field.at, field.size, field.order)?;
             seen.note(field.roles, value, field.size);
         }
-        seen.uuids.extend(&self.uuids);
         Some(())
     }
 

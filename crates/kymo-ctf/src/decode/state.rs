@@ -173,14 +173,11 @@ impl Seen {
     }
 
     pub(crate) fn note(&mut self, roles: Roles, value: u64, size: u8) {
-        if roles.is_empty() {
-            return;
-        }
         if roles.has(Role::Timestamp) {
             self.times.extend(self.get(Role::Timestamp));
         }
-        for (role, cell) in ALL.into_iter().zip(&mut self.values) {
-            if roles.has(role) {
+        for role in roles.discriminants() {
+            if let Some(cell) = self.values.get_mut(role) {
                 *cell = Some((value, size));
             }
         }

@@ -110,13 +110,13 @@ pub(crate) fn read(bytes: &[u8], plans: &Plans, slots: &mut Slots) -> Result<Hea
     {
         return Err(at_header(DecodeError::BadMagic(magic)));
     }
-    if let Some(uuid) = metadata.trace.uuid
-        && let Some(&at) = seen.uuids.iter().find(|&&at| !is_uuid(bytes, at, uuid))
-    {
-        return Err(HeaderError {
-            reason: DecodeError::UuidMismatch,
-            position: at,
-        });
+    if let Some(uuid) = metadata.trace.uuid {
+        let fixed = plans.packet_header.as_ref().map(|fixed| &fixed.uuids);
+        let mut uuids = fixed.into_iter().flatten().chain(&seen.uuids);
+        if let Some(&position) = uuids.find(|&&at| !is_uuid(bytes, at, uuid)) {
+            let reason = DecodeError::UuidMismatch;
+            return Err(HeaderError { reason, position });
+        }
     }
     let plan = plans.stream(seen.value(Role::StreamClassId));
     let plan = Arc::clone(plan.map_err(at_header)?);
@@ -188,6 +188,10 @@ impl Reading<'_, '_> {
 }
 
 fn is_uuid(bytes: &[u8], at: u64, uuid: [u8; 16]) -> bool {
+    if at.is_multiple_of(8) {
+        let bytes = usize::try_from(at / 8).ok().and_then(|at| bytes.get(at..));
+        return bytes.is_some_and(|bytes| bytes.starts_with(&uuid));
+    }
     (0..)
         .zip(uuid)
         .all(|(index, byte)| load(bytes, at + index * 8, 8, ByteOrder::Little) == Some(byte.into()))

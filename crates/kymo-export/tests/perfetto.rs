@@ -2,6 +2,8 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::path::Path;
+
 mod decoded;
 #[path = "../../kymo-analysis/tests/made/mod.rs"]
 mod made;
@@ -28,9 +30,13 @@ fn by(tid: u32, (state, reason): (ThreadState, SwitchReason)) -> (u32, ThreadSta
 }
 
 fn perfetto(made: &mut Made, name: &str) -> Packets {
+    exported(made.finish(), name)
+}
+
+fn exported(trace: &Path, name: &str) -> Packets {
     let path =
         std::env::temp_dir().join(format!("kymo-export-{}-{name}.pftrace", std::process::id()));
-    let trace = kymo_ctf::Trace::open(made.finish()).unwrap();
+    let trace = kymo_ctf::Trace::open(trace).unwrap();
     export(&trace, Format::Perfetto, &path, |_| ()).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     decoded::keep(&path, name);
@@ -294,6 +300,27 @@ fn a_loss_ends_what_it_may_have_changed() {
         1,
         "{slices:?}"
     );
+}
+
+#[test]
+fn damage_ends_the_slices_of_its_own_cpu_only() {
+    let mut made = Made::new("damage");
+    made.switch(0, US, by(0, IDLE), (11, 1));
+    made.switch(1, US, by(0, IDLE), (12, 1));
+    made.event(0, 2 * US, Mark { id: 1, value: 0 });
+    made.event(1, 8 * US, Mark { id: 1, value: 0 });
+    let trace = made.finish();
+    let stream = trace.join("events_0");
+    let mut bytes = std::fs::read(&stream).unwrap();
+    bytes.extend([0xa5; 100]);
+    std::fs::write(&stream, bytes).unwrap();
+    let packets = exported(trace, "damage");
+    let ends = |name: &str| {
+        let of_name = |(have, _, end): (String, u64, u64)| (have == name).then_some(end);
+        packets.slices().into_iter().find_map(of_name)
+    };
+    assert!(ends("thread 11") < Some(8 * US), "{:?}", packets.slices());
+    assert_eq!(ends("thread 12"), Some(8 * US), "{:?}", packets.slices());
 }
 
 #[test]

@@ -265,6 +265,8 @@ pub enum Change {
     Lost {
         /// Number of the loss, from 0.
         loss: u64,
+        /// The CPU whose state is unknown from here on; `None`: of all CPUs.
+        cpu: Option<u64>,
     },
     /// A loss ended.
     Regained {

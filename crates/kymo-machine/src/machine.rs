@@ -553,7 +553,7 @@ impl Machine {
     /// From here on the state of the CPU, or of all if `cpu` is `None`, is unknown.
     fn lose(&mut self, loss: u64, cpu: Option<u64>, stream: &Arc<str>, end: End) {
         self.gaps.begin(loss, cpu, stream, end);
-        self.change(Change::Lost { loss });
+        self.change(Change::Lost { loss, cpu });
         // By number, so that the changes' order does not depend on the table's.
         let mut places: Vec<(u64, usize)> = self.cpu_places.iter().map(|(n, p)| (*n, *p)).collect();
         places.sort_unstable();

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use kymo::vocabulary::LockKind;
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
-use kymo_machine::{
-    CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker, records_activity,
-};
+use kymo_machine::{CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker};
 
 use super::cpu::Cpu;
 use super::lock::Locks;
@@ -150,22 +148,14 @@ impl<C: Canvas> Timeline<C> {
         let end = loss.end_nanos.map_or(begin, |nanos| self.time(nanos));
         let notes = Noted::only(Name::new("", "lost"), Note::Unsigned(loss.count));
         self.draw_loss(&loss.stream, kind, (begin, end), &notes)?;
-        self.machine.add(item);
-        if records_activity(&loss.stream) {
-            self.lose(loss.cpu)?;
-        }
-        Ok(())
+        self.lose(item)
     }
 
     /// Draws an unreadable packet, or the unreadable rest of a stream.
     fn damage(&mut self, problem: &Problem, item: &ItemRef<'_>) -> io::Result<()> {
         let says = kymo_ctf::Error::from(problem.clone()).to_string();
         self.unreadable(&problem.stream, says)?;
-        self.machine.add(item);
-        if records_activity(&problem.stream) {
-            self.lose(None)?;
-        }
-        Ok(())
+        self.lose(item)
     }
 
     /// Draws damage as a point with the error.
@@ -213,9 +203,16 @@ impl<C: Canvas> Timeline<C> {
         self.picture.canvas.end(end, track, &Label::default())
     }
 
-    /// Ends the slices of the CPU (of all if `cpu` is `None`), and of threads that do not run on
-    /// another one.
-    fn lose(&mut self, cpu: Option<u64>) -> io::Result<()> {
+    /// Passes a loss to the machine, and ends the slices of the CPUs whose state is unknown then,
+    /// and of threads that do not run on another one.
+    fn lose(&mut self, item: &ItemRef<'_>) -> io::Result<()> {
+        self.machine.add(item);
+        let mut changes = self.machine.changes().iter();
+        let lost = changes.find_map(|change| match change {
+            Change::Lost { cpu, .. } => Some(*cpu),
+            _ => None,
+        });
+        let Some(cpu) = lost else { return Ok(()) };
         for (number, state) in &mut self.cpus {
             if cpu.is_none_or(|cpu| cpu == *number) {
                 state.close(&mut self.picture)?;

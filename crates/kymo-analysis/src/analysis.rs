@@ -147,6 +147,7 @@ impl Analysis {
             machine: &self.machine,
             begin,
             end,
+            events: self.events,
         };
         Report {
             begin_ns: self.span.map(|(begin, _)| begin),

@@ -11,7 +11,7 @@ use crate::dump::{deliver, escape_controls, fields_json, fields_text, flush};
 use crate::exit::{BadInput, Code};
 use crate::input;
 use crate::report::{pass, seconds};
-use crate::summary::{count, thousands};
+use crate::summary::{count, missing_events, thousands};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -95,7 +95,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         })
         .collect();
 
-    let lost = arguments.no_losses && report.losses.events + report.losses.packets > 0;
+    let lost = arguments.no_losses && {
+        let losses = &report.losses;
+        losses.events + losses.packets + losses.missing > 0
+    };
     let text = if arguments.json {
         all_json(&report, &verdicts)
     } else {
@@ -194,11 +197,16 @@ fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> Strin
     }
     if lost {
         let losses = &report.losses;
-        lines.push(format!(
-            "{} and {} were lost",
-            count(losses.events, "event", "events"),
-            count(losses.packets, "packet", "packets")
-        ));
+        if losses.events + losses.packets > 0 {
+            lines.push(format!(
+                "{} and {} were lost",
+                count(losses.events, "event", "events"),
+                count(losses.packets, "packet", "packets")
+            ));
+        }
+        if losses.missing > 0 {
+            lines.push(missing_events(losses.missing));
+        }
     }
     lines.iter_mut().for_each(escape_controls);
     lines.into_iter().map(|line| line + "\n").collect()

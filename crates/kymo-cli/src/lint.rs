@@ -3,10 +3,14 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use kymo_ctf::{Consequence, Error, Metadata, MetadataError, Tally, Trace};
+use kymo_ctf::{
+    Consequence, Error, Metadata, MetadataError, Reader, StreamTally, Tally, Trace, TraceMap,
+};
+use kymo_machine::{Machine, Totals, records_activity};
 
 use crate::dump::{deliver, escape_controls, flush};
 use crate::exit::Code;
+use crate::summary::missing_events;
 
 pub const EXAMPLES: &str = "Examples:
   kymo lint trace
@@ -165,6 +169,15 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
             shown: None,
         });
     }
+    let missing = missing(&map, &tally);
+    if missing > 0 {
+        findings.push(Finding {
+            severity: "error",
+            place: directory.display().to_string(),
+            message: missing_events(missing),
+            shown: None,
+        });
+    }
     for error in map.failed() {
         findings.push(Finding {
             severity: "error",
@@ -178,6 +191,27 @@ fn trace(directory: &Path, jobs: usize, findings: &mut Vec<Finding>) -> Result<C
     } else {
         Code::Findings
     })
+}
+
+/// Number of events that the trace lacks by its own count, which is in the streams of names.
+fn missing(map: &TraceMap, tally: &Tally) -> u64 {
+    let streams = map
+        .streams()
+        .filter(|(_, stream, _)| !records_activity(stream));
+    let (mut machine, mut totals) = (Machine::new(), Totals::default());
+    let mut reader = Reader::new(streams);
+    while let Some(item) = reader.next() {
+        machine.add(&item);
+        machine
+            .changes()
+            .iter()
+            .for_each(|change| totals.add(change));
+    }
+    let sum = |part: fn(&StreamTally) -> u64| tally.streams.iter().map(part).sum();
+    totals.missing(
+        sum(|stream| stream.events),
+        sum(|stream| stream.lost_events),
+    )
 }
 
 /// The line before and after `column`, as printed. A long line, common in CTF 2 fragments, is cut

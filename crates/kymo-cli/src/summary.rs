@@ -23,6 +23,15 @@ pub fn count(number: u64, one: &str, several: &str) -> String {
     format!("{} {what}", thousands(number))
 }
 
+/// States that a trace lacks events which its kernel counted.
+pub fn missing_events(number: u64) -> String {
+    let events = count(number, "event is", "events are");
+    format!(
+        "{events} missing that the kernel counted until its session ended; a stream file may be \
+         missing or incomplete"
+    )
+}
+
 /// One line with the totals, and one for each channel with losses.
 pub fn sentences(summary: &Summary) -> String {
     let mut text = format!(

@@ -261,6 +261,13 @@ pub enum Change {
         /// Its number.
         id: u64,
     },
+    /// A session ended, with its own count of events.
+    SessionEnd {
+        /// Events recorded before this one.
+        recorded: u64,
+        /// Dropped events.
+        discarded: u64,
+    },
     /// A loss began.
     Lost {
         /// Number of the loss, from 0.

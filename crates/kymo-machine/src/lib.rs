@@ -43,6 +43,7 @@ mod lock;
 mod machine;
 mod sched;
 mod thread;
+mod totals;
 mod typed;
 
 pub use call::{CallId, CallKey};
@@ -52,3 +53,4 @@ pub use gap::records_activity;
 pub use irq::IrqLine;
 pub use machine::{Machine, Taken};
 pub use thread::{Doing, Thread, ThreadId, Waker, passed};
+pub use totals::Totals;

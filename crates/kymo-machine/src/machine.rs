@@ -9,9 +9,9 @@ use kymo::vocabulary::{
     Counter, IpcPath, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed,
     LockKind, LockName, LockReleased, LockWait, Mark, PageFault, PipeRead, PipeWrite, ProcessExec,
     ProcessName, ProcessStateDump, QueueReceive, QueueSend, SchedEnter, SchedExit, SchedPriority,
-    SchedSwitch, SchedWakeup, SchedWakeupNew, SpanBegin, SpanEnd, SyscallEnter, SyscallExit,
-    SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
-    ThreadSuspend, UserName,
+    SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd, SpanBegin, SpanEnd, SyscallEnter,
+    SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState,
+    ThreadStateDump, ThreadSuspend, UserName,
 };
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Metadata, Problem};
 use rustc_hash::FxHashMap;
@@ -127,6 +127,9 @@ understood! { machine, at:
         let call = machine.calls.number(id);
         machine.calls.rename(call, &name);
         machine.change(Change::Named(Named::Call(call)))
+    },
+    SessionEnd(e) => if let (Some(recorded), Some(discarded)) = (e.recorded(), e.discarded()) {
+        machine.change(Change::SessionEnd { recorded, discarded })
     },
     UserName(e) => if let (Some(id), Some(name)) = (e.id(), e.name()) {
         machine.rename(|machine| &mut machine.users, id, &name, Named::User(id))

@@ -1,6 +1,7 @@
 //! Lost events and packets.
 
 use kymo_ctf::LossKind;
+use kymo_machine::{Change, Totals};
 use serde::Serialize;
 
 /// Events and packets that the trace lacks.
@@ -10,6 +11,10 @@ pub struct Losses {
     pub events: u64,
     /// Missing packets. In Kymo's traces, `events` includes their events.
     pub packets: u64,
+    /// Events that the kernel counted until its session's end, and that are neither in the trace
+    /// nor in `events`: a stream file is missing or incomplete, or events were dropped after the
+    /// stream's last packet.
+    pub missing: u64,
     /// The first hundred losses.
     pub intervals: Vec<Loss>,
     /// Number of further losses.
@@ -41,6 +46,7 @@ const LISTED: usize = 100;
 pub(crate) struct LossList {
     losses: Losses,
     numbers: Vec<u64>,
+    counted: Totals,
 }
 
 fn nanos(time: Option<i128>) -> Option<i64> {
@@ -81,8 +87,17 @@ impl LossList {
         }
     }
 
-    pub(crate) fn finish(self) -> Losses {
-        self.losses
+    /// A session ended.
+    pub(crate) fn end(&mut self, change: &Change) {
+        self.counted.add(change);
+    }
+
+    /// The losses of a trace of so many events.
+    pub(crate) fn finish(self, events: u64) -> Losses {
+        Losses {
+            missing: self.counted.missing(events, self.losses.events),
+            ..self.losses
+        }
     }
 
     pub(crate) fn live(&self) -> usize {

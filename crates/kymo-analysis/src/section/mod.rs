@@ -130,11 +130,13 @@ fn percent(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// The machine at the trace's end, and the trace's bounds.
+/// The machine at the trace's end, and the trace's extent.
 pub(crate) struct End<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) begin: i64,
     pub(crate) end: i64,
+    /// Number of events.
+    pub(crate) events: u64,
 }
 
 impl End<'_> {
@@ -297,6 +299,7 @@ impl Sections {
                 len,
             } => self.messages.add(mechanism, sends, path, len),
             Change::Contradiction(rule) => self.contradictions.add(rule, machine),
+            Change::SessionEnd { .. } => self.losses.end(change),
             Change::Regained {
                 loss,
                 not_after: Some(time),
@@ -322,7 +325,7 @@ impl Sections {
             page_faults: self.faults.finish(end),
             messages: self.messages.finish(),
             clocks: self.clocks.finish(clock),
-            losses: self.losses.finish(),
+            losses: self.losses.finish(end.events),
             contradictions: self.contradictions,
             ..Report::default()
         }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use kymo_analysis::{CpuUse, Durations, Report, Thread, ThreadRef};
 
 use crate::dump::{escape_controls, table};
-use crate::summary::{count, thousands};
+use crate::summary::{count, missing_events, thousands};
 
 /// Most losses that are printed; JSON has more.
 const LOSSES: usize = 10;
@@ -158,6 +158,9 @@ impl Text {
         let more = |events| count(events, "more was lost", "more were lost");
         let missing = |packets| count(packets, "packet is missing", "packets are missing");
         let _ = match (losses.events, losses.packets) {
+            (0, 0) if losses.missing > 0 => {
+                writeln!(self.out, "; {}.", missing_events(losses.missing))
+            }
             (0, 0) if report.damage.is_empty() => writeln!(self.out, ", none lost."),
             (0, 0) => writeln!(self.out, ", none lost except by the damage:"),
             (events, 0) => writeln!(self.out, "; {}:", more(events)),
@@ -184,6 +187,9 @@ impl Text {
             losses.intervals.len().saturating_sub(LOSSES) as u64 + losses.intervals_not_listed;
         if more > 0 {
             let _ = writeln!(self.out, "  and {}", count(more, "more time", "more times"));
+        }
+        if losses.missing > 0 && losses.events + losses.packets > 0 {
+            let _ = writeln!(self.out, "Besides, {}.", missing_events(losses.missing));
         }
         if losses.events + losses.packets > 0 {
             let _ = writeln!(

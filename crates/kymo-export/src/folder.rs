@@ -12,6 +12,7 @@ use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Metadata, TraceMa
 use crate::cells::{Cells, Row};
 use crate::column::{Column, columns};
 use crate::csv::Line;
+use crate::part::PartFile;
 use crate::{Error, Export};
 
 /// A file with the events of one kind.
@@ -49,7 +50,7 @@ const LOSSES_HEAD: [&str; 7] = [
 
 pub(crate) struct Folder<T> {
     path: PathBuf,
-    tables: Vec<(PathBuf, T)>,
+    tables: Vec<(PartFile, T)>,
     /// Indices of tables by kind of event. Parts of one trace share tables; other traces may use
     /// the ids for other events.
     places: HashMap<TableKey, usize>,
@@ -57,6 +58,7 @@ pub(crate) struct Folder<T> {
     /// Number of kinds with each name so far.
     names: HashMap<String, usize>,
     losses: BufWriter<File>,
+    losses_file: PartFile,
 }
 
 /// Ids of stream class and event class, the event's name, the columns' names.
@@ -81,10 +83,10 @@ impl<T: Table> Folder<T> {
         {
             return Err(Error::Occupied(path.to_owned()));
         }
-        let file = path.join(LOSSES);
-        let losses = File::create(&file)
+        let losses_file = PartFile::new(&path.join(LOSSES));
+        let losses = File::create(losses_file.written())
             .map(BufWriter::new)
-            .map_err(Error::write(&file))?;
+            .map_err(Error::write(losses_file.path()))?;
         let streams = map.streams().map(|(metadata, _, _)| Stream {
             metadata: Arc::clone(metadata),
             tables: vec![None; metadata.event_class_count()],
@@ -96,6 +98,7 @@ impl<T: Table> Folder<T> {
             streams: streams.collect(),
             names: HashMap::new(),
             losses,
+            losses_file,
         };
         folder.loss_row(|line| LOSSES_HEAD.into_iter().for_each(|name| line.text(name)))?;
         Ok(folder)
@@ -112,7 +115,9 @@ impl<T: Table> Folder<T> {
             None => self.place(event)?,
         };
         match self.tables.get_mut(place) {
-            Some((path, table)) => table.add(event).map_err(|error| Error::write(path)(error)),
+            Some((file, table)) => table
+                .add(event)
+                .map_err(|error| Error::write(file.path())(error)),
             None => Ok(()),
         }
     }
@@ -139,9 +144,10 @@ impl<T: Table> Folder<T> {
                 *number += 1;
                 let made = path.parent().map_or(Ok(()), fs::create_dir_all);
                 let row = Row::new(stream_class, class, |_| true);
-                let table = made.and_then(|()| T::create(&path, columns, row));
+                let file = PartFile::new(&path);
+                let table = made.and_then(|()| T::create(file.written(), columns, row));
                 let table = table.map_err(Error::write(&path))?;
-                self.tables.push((path, table));
+                self.tables.push((file, table));
                 self.tables.len() - 1
             }
         };
@@ -212,13 +218,19 @@ impl<T: Table> Export for Folder<T> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), Error> {
-        self.losses
-            .flush()
-            .map_err(Error::write(&self.path.join(LOSSES)))?;
-        for (path, table) in self.tables {
-            table.finish().map_err(Error::write(&path))?;
+        let mut files = vec![self.losses_file];
+        let flushed = self.losses.flush();
+        flushed.map_err(Error::write(&self.path.join(LOSSES)))?;
+        for (file, table) in self.tables {
+            table.finish().map_err(Error::write(file.path()))?;
+            files.push(file);
         }
-        Ok(())
+        files.iter().try_for_each(PartFile::complete)
+    }
+
+    fn discard(&self) {
+        self.losses_file.discard();
+        self.tables.iter().for_each(|(file, _)| file.discard());
     }
 }
 

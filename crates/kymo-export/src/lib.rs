@@ -33,6 +33,7 @@ mod error;
 mod folder;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod part;
 mod perfetto;
 mod proto;
 mod timeline;
@@ -45,8 +46,9 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-use kymo_ctf::{Consequence, ItemRef, Trace};
+use kymo_ctf::{Consequence, ItemRef, Reader, Trace, TraceMap};
 
+use crate::part::PartFile;
 use crate::timeline::{Canvas, Timeline};
 
 /// A format to export to.
@@ -86,30 +88,38 @@ trait Export {
     /// Reports a stream that cannot be read at all.
     fn unreadable(&mut self, error: &kymo_ctf::Error) -> Result<(), Error>;
     fn finish(self: Box<Self>) -> Result<(), Error>;
+    /// Removes what was written so far.
+    fn discard(&self);
 }
 
 /// A timeline that is written to a file.
-struct Drawn<'a, C> {
+struct Drawn<C> {
     timeline: Timeline<C>,
-    path: &'a Path,
+    file: PartFile,
 }
 
-impl<C: Canvas> Export for Drawn<'_, C> {
+impl<C: Canvas> Export for Drawn<C> {
     fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error> {
-        self.timeline.add(item).map_err(Error::write(self.path))
+        self.timeline
+            .add(item)
+            .map_err(Error::write(self.file.path()))
     }
 
     fn unreadable(&mut self, error: &kymo_ctf::Error) -> Result<(), Error> {
         self.timeline
             .unreadable(&Arc::from("trace"), error.to_string())
-            .map_err(Error::write(self.path))
+            .map_err(Error::write(self.file.path()))
     }
 
     fn finish(self: Box<Self>) -> Result<(), Error> {
-        self.timeline
-            .finish()
-            .map(drop)
-            .map_err(Error::write(self.path))
+        let Drawn { timeline, file } = *self;
+        let done = timeline.finish().map(drop);
+        done.map_err(Error::write(file.path()))?;
+        file.complete()
+    }
+
+    fn discard(&self) {
+        self.file.discard();
     }
 }
 
@@ -124,31 +134,49 @@ pub fn export(
     trace: &Trace,
     format: Format,
     out: &Path,
-    mut look: impl FnMut(&ItemRef<'_>),
+    look: impl FnMut(&ItemRef<'_>),
 ) -> Result<Outcome, Error> {
     let map = trace.map();
     let mut reader = map.read();
     let begin = reader.begin_nanos().unwrap_or(0);
-    let file = || {
-        File::create(out)
-            .map(|file| BufWriter::with_capacity(BLOCK, file))
-            .map_err(Error::write(out))
-    };
-    let mut to: Box<dyn Export + '_> = match format {
-        Format::Perfetto => Box::new(Drawn {
-            timeline: Timeline::new(begin, perfetto::Perfetto::new(file()?)),
-            path: out,
-        }),
-        Format::Chrome => Box::new(Drawn {
-            timeline: Timeline::new(begin, chrome::Chrome::new(file()?)),
-            path: out,
-        }),
+    let mut to: Box<dyn Export> = match format {
+        Format::Perfetto => drawn(out, begin, perfetto::Perfetto::new)?,
+        Format::Chrome => drawn(out, begin, chrome::Chrome::new)?,
         Format::Csv => Box::new(folder::Folder::<csv::Table>::create(out, &map)?),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(folder::Folder::<parquet::Table>::create(out, &map)?),
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => return Err(Error::NotBuilt),
     };
+    let outcome = read(&map, &mut reader, &mut *to, look).inspect_err(|_| to.discard())?;
+    to.finish()?;
+    let unread = map.into_failed().into_iter().next();
+    Ok(Outcome {
+        damage: unread.or(outcome.damage),
+        ..outcome
+    })
+}
+
+/// A timeline in a file, drawn by what `canvas` makes of the file.
+fn drawn<C: Canvas + 'static>(
+    out: &Path,
+    begin: i128,
+    canvas: impl FnOnce(BufWriter<File>) -> C,
+) -> Result<Box<dyn Export>, Error> {
+    let file = PartFile::new(out);
+    let created = File::create(file.written()).map_err(Error::write(out))?;
+    let canvas = canvas(BufWriter::with_capacity(BLOCK, created));
+    let timeline = Timeline::new(begin, canvas);
+    Ok(Box::new(Drawn { timeline, file }))
+}
+
+/// Passes all items on.
+fn read(
+    map: &TraceMap,
+    reader: &mut Reader<'_>,
+    to: &mut dyn Export,
+    mut look: impl FnMut(&ItemRef<'_>),
+) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
     for error in map.failed() {
         to.unreadable(error)?;
@@ -169,8 +197,5 @@ pub fn export(
         to.add(&item)?;
         look(&item);
     }
-    to.finish()?;
-    let unread = map.into_failed().into_iter().next();
-    outcome.damage = unread.or(outcome.damage);
     Ok(outcome)
 }

@@ -166,6 +166,8 @@ impl WriteError {
 /// Writes the items of the trace that `choose` takes to the directory `out`, which must exist and
 /// be empty.
 ///
+/// The metadata gets its name last: what is left of a conversion that was interrupted is no trace.
+///
 /// `extent` is the part of the trace from which `choose` takes items. A tree of traces becomes the
 /// same tree.
 ///
@@ -181,18 +183,17 @@ pub fn convert(
 ) -> Result<Converted, WriteError> {
     let mut conversion = Conversion {
         made: Vec::new(),
+        metadata: Vec::new(),
         converted: Converted::default(),
         extent,
     };
-    match conversion.run(trace, out, format, choose) {
-        Ok(()) => Ok(conversion.converted),
-        Err(error) => {
-            if !error.is_full() {
-                conversion.undo();
-            }
-            Err(error)
-        }
+    let done = conversion.run(trace, out, format, choose);
+    if done.as_ref().is_err_and(|error| !error.is_full()) {
+        conversion.undo();
+        return done.map(|()| conversion.converted);
     }
+    let complete = conversion.complete();
+    done.and(complete).map(|()| conversion.converted)
 }
 
 /// Removes the output of [`convert`] in `out`.
@@ -209,9 +210,14 @@ pub fn discard(out: &Path) {
     }
 }
 
+/// Name of the metadata file while the streams are written.
+const UNFINISHED_METADATA: &str = "metadata.part";
+
 struct Conversion {
     /// Created files and directories, in order.
     made: Vec<PathBuf>,
+    /// Metadata files under the names that they have until the end.
+    metadata: Vec<PathBuf>,
     converted: Converted,
     extent: Extent,
 }
@@ -238,7 +244,9 @@ impl Conversion {
             Metadata::parse(&text).map_err(WriteError::Metadata)?;
             let directory = out.join(directory);
             self.directory(&directory)?;
-            self.file(&directory.join("metadata"), text.as_bytes())?;
+            let file = directory.join(UNFINISHED_METADATA);
+            self.file(&file, text.as_bytes())?;
+            self.metadata.push(file);
             parts.push((Arc::clone(metadata), Arc::new(part)));
         }
         let is_partial = self.extent != Extent::Whole;
@@ -391,6 +399,14 @@ impl Conversion {
                 path: path.to_owned(),
                 source,
             }
+        })
+    }
+
+    /// Gives the metadata its name, which makes the output a trace.
+    fn complete(&self) -> Result<(), WriteError> {
+        self.metadata.iter().try_for_each(|file| {
+            let path = file.with_file_name("metadata");
+            fs::rename(file, &path).map_err(|source| WriteError::Io { path, source })
         })
     }
 

@@ -65,6 +65,35 @@ fn whole(from: &Path, to: &Path, format: Format) -> Converted {
     .unwrap_or_else(|error| panic!("{error}"))
 }
 
+#[test]
+fn a_conversion_that_is_interrupted_leaves_no_trace() {
+    const METADATA: &[u8] = b"/* CTF 1.8 */
+        typealias integer { size = 8; align = 8; } := u8;
+        trace { major = 1; minor = 8; byte_order = le; };
+        event { name = tick; fields := struct { u8 number; }; };";
+    let folder = Folder::new("interrupted");
+    let (from, to) = (folder.join("from"), folder.join("to"));
+    write(&from, METADATA, &[("stream".to_owned(), vec![1, 2, 3])]);
+    fs::create_dir(&to).unwrap();
+    let trace = Trace::open(&from).unwrap();
+    let mut events = 0;
+    convert(&trace, &to, Format::Ctf18, Extent::Whole, |_| {
+        events += 1;
+        assert!(Trace::open(&to).is_err());
+        Keep::Take
+    })
+    .unwrap();
+    assert_eq!(events, 3);
+    assert!(Trace::open(&to).is_ok());
+    let names = files(&to)
+        .into_keys()
+        .map(|path| path.strip_prefix(&to).unwrap().to_owned());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        ["metadata", "stream"].map(PathBuf::from)
+    );
+}
+
 /// All files of a folder, with their contents.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();

@@ -1,0 +1,54 @@
+//! Files that get their names when they are complete: an interrupted export leaves no file that
+//! looks like a whole one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// A file that is written as `NAME.part`.
+#[derive(Debug)]
+pub(crate) struct PartFile {
+    path: PathBuf,
+    /// `None` for a device or a pipe, which is written in place.
+    part: Option<PathBuf>,
+}
+
+impl PartFile {
+    pub(crate) fn new(path: &Path) -> PartFile {
+        // A link is followed, so that it stays one.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let in_place = fs::metadata(&path).is_ok_and(|there| !there.is_file());
+        let part = (!in_place).then(|| {
+            let mut part = path.clone().into_os_string();
+            part.push(".part");
+            part.into()
+        });
+        PartFile { path, part }
+    }
+
+    /// Where the file goes.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it is written.
+    pub(crate) fn written(&self) -> &Path {
+        self.part.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn complete(&self) -> Result<(), Error> {
+        match &self.part {
+            Some(part) => fs::rename(part, &self.path).map_err(Error::write(&self.path)),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes what was written.
+    pub(crate) fn discard(&self) {
+        if let Some(part) = &self.part {
+            let _ = fs::remove_file(part);
+        }
+    }
+}

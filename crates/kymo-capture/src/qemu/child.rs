@@ -8,6 +8,28 @@ use std::time::{Duration, Instant};
 use super::machine::package;
 use super::{Error, Launch, PORT_NAME};
 
+/// Makes the file `size` zero bytes long and takes the space for them: a signal would end QEMU
+/// when the guest writes to memory for which the disk has no room.
+pub(super) fn reserve(file: &File, size: u64) -> io::Result<()> {
+    file.set_len(size)?;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+        use rustix::io::Errno;
+        // Without this, fallocate would fill the disk before it fails.
+        let disk = fstatvfs(file)?;
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < size {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        match fallocate(file, FallocateFlags::empty(), 0, size) {
+            // The file system cannot reserve.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
 /// A running QEMU. It ends when this value is dropped or the process that started it is killed.
 #[derive(Debug)]
 pub struct Qemu {
@@ -71,12 +93,15 @@ impl Qemu {
     ) -> Result<Qemu, Error> {
         let program = launch.program.to_string_lossy().into_owned();
         if launch.makes_ram_file {
-            File::create(&launch.ram.file)
-                .and_then(|file| file.set_len(launch.ram.size))
-                .map_err(|source| Error::RamFile {
+            let file = File::create(&launch.ram.file);
+            let reserved = file.and_then(|file| reserve(&file, launch.ram.size));
+            reserved.map_err(|source| {
+                let _ = std::fs::remove_file(&launch.ram.file);
+                Error::RamFile {
                     path: launch.ram.file.clone(),
                     source,
-                })?;
+                }
+            })?;
         }
         let mut command = Command::new(&launch.program);
         command

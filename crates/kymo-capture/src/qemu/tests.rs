@@ -305,3 +305,25 @@ fn a_child_ends_with_its_value() {
     assert!(!Path::new(&format!("/proc/{id}")).exists());
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_space_for_the_guests_ram_is_reserved() {
+    use std::os::unix::fs::MetadataExt as _;
+    let path = std::env::temp_dir().join(format!("kymo-capture-{}-ram", std::process::id()));
+    let file = std::fs::File::create(&path).unwrap();
+    child::reserve(&file, 1 << 20).unwrap();
+    let metadata = file.metadata().unwrap();
+    assert_eq!(metadata.len(), 1 << 20);
+    assert!(metadata.blocks() * 512 >= 1 << 20, "{}", metadata.blocks());
+    // 8 TiB, for which the file system has sizes, and the disk no room.
+    let error = child::reserve(&file, 1 << 43).unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    assert!(
+        matches!(
+            error.kind(),
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::FileTooLarge
+        ),
+        "{error}"
+    );
+}

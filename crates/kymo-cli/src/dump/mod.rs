@@ -11,7 +11,6 @@ mod wall;
 
 use std::io::{self, Write};
 
-use anyhow::Context as _;
 use kymo_ctf::{Consequence, ItemRef, LossKind, Trace, TraceMap};
 
 pub use count::{Counts, count, table};
@@ -177,21 +176,28 @@ fn verdict(damage: Option<kymo_ctf::Error>, select: &Select) -> anyhow::Result<(
         .map_or(Ok(()), |missing| Err(missing.into()))
 }
 
-const NO_OUTPUT: &str = "cannot write the output (make room where it goes)";
+fn not_written(error: io::Error) -> anyhow::Error {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let advice = match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => " (make room where it goes)",
+        _ => "",
+    };
+    anyhow::Error::new(error).context(format!("cannot write the output{advice}"))
+}
 
 /// Writes; `false` if nobody reads any more.
 pub fn deliver(out: &mut impl Write, bytes: &[u8]) -> anyhow::Result<bool> {
     match out.write_all(bytes) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error).context(NO_OUTPUT),
+        Err(error) => Err(not_written(error)),
     }
 }
 
 /// Writes what is left in the buffer.
 pub fn flush(out: &mut impl Write) -> anyhow::Result<()> {
     match out.flush() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(NO_OUTPUT),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(not_written(error)),
         _ => Ok(()),
     }
 }

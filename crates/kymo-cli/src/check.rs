@@ -95,10 +95,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         })
         .collect();
 
-    let lost = arguments.no_losses && {
-        let losses = &report.losses;
-        losses.events + losses.packets + losses.missing > 0
-    };
+    let lost = arguments.no_losses && report.losses.any();
     let text = if arguments.json {
         all_json(&report, &verdicts)
     } else {
@@ -197,7 +194,7 @@ fn all_text(report: &Report, verdicts: &[(&Path, Verdict)], lost: bool) -> Strin
     }
     if lost {
         let losses = &report.losses;
-        if losses.events + losses.packets > 0 {
+        if losses.reported() {
             lines.push(format!(
                 "{} and {} were lost",
                 count(losses.events, "event", "events"),

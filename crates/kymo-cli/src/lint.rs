@@ -207,7 +207,10 @@ fn missing(map: &TraceMap, tally: &Tally) -> u64 {
             .iter()
             .for_each(|change| totals.add(change));
     }
-    let sum = |part: fn(&StreamTally) -> u64| tally.streams.iter().map(part).sum();
+    let sum = |part: fn(&StreamTally) -> u64| {
+        let parts = tally.streams.iter().map(part);
+        parts.fold(0, u64::saturating_add)
+    };
     totals.missing(
         sum(|stream| stream.events),
         sum(|stream| stream.lost_events),

@@ -16,7 +16,8 @@ impl Totals {
         } = *change
         {
             // The session's end is an event itself, and is not in its own count.
-            self.0 = self.0.saturating_add(recorded).saturating_add(discarded) + 1;
+            let counted = recorded.saturating_add(discarded).saturating_add(1);
+            self.0 = self.0.saturating_add(counted);
         }
     }
 

@@ -21,6 +21,18 @@ pub struct Losses {
     pub intervals_not_listed: u64,
 }
 
+impl Losses {
+    /// Whether the trace lacks anything.
+    pub fn any(&self) -> bool {
+        self.reported() || self.missing > 0
+    }
+
+    /// Whether the trace reports losses.
+    pub fn reported(&self) -> bool {
+        self.events > 0 || self.packets > 0
+    }
+}
+
 /// A loss, somewhere between two times.
 #[derive(Clone, Debug, Serialize)]
 pub struct Loss {

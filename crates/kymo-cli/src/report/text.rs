@@ -188,10 +188,10 @@ impl Text {
         if more > 0 {
             let _ = writeln!(self.out, "  and {}", count(more, "more time", "more times"));
         }
-        if losses.missing > 0 && losses.events + losses.packets > 0 {
+        if losses.missing > 0 && losses.reported() {
             let _ = writeln!(self.out, "Besides, {}.", missing_events(losses.missing));
         }
-        if losses.events + losses.packets > 0 {
+        if losses.reported() {
             let _ = writeln!(
                 self.out,
                 "No figure below includes lost events, and no duration spans a loss."
@@ -244,7 +244,10 @@ impl Text {
     }
 
     fn cpus(&mut self, report: &Report) {
-        let known = |cpu: &CpuUse| cpu.switches + cpu.busy_ns + cpu.idle_ns + cpu.interrupts_ns > 0;
+        let known = |cpu: &CpuUse| {
+            let parts = [cpu.switches, cpu.busy_ns, cpu.idle_ns, cpu.interrupts_ns];
+            parts.iter().any(|part| *part > 0)
+        };
         if !report.cpus.iter().any(known) {
             return;
         }

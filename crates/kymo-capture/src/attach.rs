@@ -72,8 +72,8 @@ impl Error {
     }
 }
 
-/// Why an attached recording ended, as a sentence: unlike [`record::Ending`](crate::record::Ending),
-/// mostly without the machine. In each case the trace is complete up to the end.
+/// Why an attached recording ended, as a sentence. The machine mostly goes on, unlike after a
+/// [`record::Ending`](crate::record::Ending). In each case the trace is complete up to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The user interrupted the recording; the machine keeps running.

@@ -59,7 +59,8 @@ pub fn text(counted: &[Counted<'_>]) -> String {
         let [instructions, loads, stores] = all.totals;
         let _ = writeln!(
             out,
-            "\n  {instructions} instructions, {loads} loads, {stores} stores, {} calls, on {} CPU{}",
+            "\n  {instructions} instructions, {loads} loads, {stores} stores, {} calls, on {} \
+             CPU{}",
             all.calls,
             cpus.len(),
             if cpus.len() == 1 { "" } else { "s" }

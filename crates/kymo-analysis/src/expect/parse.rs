@@ -312,7 +312,8 @@ impl File<'_> {
             }
             DeValue::Table(table) => table,
             _ => {
-                let message = "expected an event's name, or a table such as { is = \"thread_yield\", tid = \"A\" }";
+                let message = "expected an event's name, or a table such as \
+                               { is = \"thread_yield\", tid = \"A\" }";
                 return Err(self.error(value.span(), message.to_owned()));
             }
         };

@@ -41,8 +41,8 @@ impl FixedFields {
         fields.end.is_multiple_of(8).then_some(fields)
     }
 
-    /// Stores the fields' values in `seen`, but no UUIDs. `None` if `bytes` end too early; nothing is stored
-    /// then.
+    /// Stores the fields' values in `seen`, but no UUIDs. `None` if `bytes` end too early; nothing
+    /// is stored then.
     pub(crate) fn read(&self, bytes: &[u8], seen: &mut Seen) -> Option<()> {
         bytes.get(..usize::try_from(self.end / 8).ok()?)?;
         for field in &self.loads {

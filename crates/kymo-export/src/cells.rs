@@ -12,7 +12,7 @@ use kymo_ctf::{
     Mapping, Member, Scope, StreamClass, StructClass, TextEncoding, VarIntClass, Visitor, WideInt,
     WideKind,
 };
-use kymo_text::{decimal, decimal_after, json_string, signed};
+use kymo_text::{decimal, decimals, json_string, signed};
 
 /// Takes the cells of a row, one call each.
 pub(crate) trait Cells {
@@ -277,23 +277,13 @@ impl<'a, C: Cells> Visitor<'a> for CellWriter<'_, C> {
     }
 
     #[inline]
-    fn integers(
+    fn decimals(
         &mut self,
-        class: &'a FieldClass,
-        integer: &'a IntegerClass,
-        mut values: impl Iterator<Item = u64>,
+        _: &'a FieldClass,
+        _: &'a IntegerClass,
+        values: impl Iterator<Item = u64>,
     ) {
-        if let Some(first) = values.next() {
-            self.integer(class, integer, first);
-        }
-        let is_plain = matches!(class, FieldClass::Integer(_)) && !integer.signed;
-        values.for_each(|bits| match is_plain {
-            true => decimal_after(self.json, *b",", bits),
-            false => {
-                self.json.push(b',');
-                self.integer(class, integer, bits);
-            }
-        });
+        decimals(self.json, *b",", values);
     }
 
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {
@@ -410,4 +400,93 @@ fn join(flags: &[&Arc<str>]) -> String {
 /// Writes a number with `write!` where speed does not matter.
 pub(crate) fn display(to: &mut Vec<u8>, value: impl std::fmt::Display) {
     let _ = write!(to, "{value}");
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use kymo_ctf::{ItemRef, Metadata, Reader};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Texts(Vec<String>);
+
+    impl Cells for Texts {
+        fn unsigned(&mut self, value: u64) {
+            self.0.push(format!("unsigned {value}"));
+        }
+
+        fn signed(&mut self, value: i64) {
+            self.0.push(format!("signed {value}"));
+        }
+
+        fn float(&mut self, value: f64) {
+            self.0.push(format!("float {value}"));
+        }
+
+        fn text(&mut self, value: &str) {
+            self.0.push(value.to_owned());
+        }
+
+        fn missing(&mut self) {
+            self.0.push("missing".to_owned());
+        }
+    }
+
+    /// The cell of an event with one field of this CTF 2 class, whose bytes are all `byte`.
+    fn cell(class: &str, byte: u8) -> String {
+        let fragments = [
+            r#"{"type":"preamble","version":2}"#,
+            r#"{"type":"data-stream-class"}"#,
+            &format!(
+                r#"{{"type":"event-record-class","name":"e","payload-field-class":{{"type":
+                "structure","member-classes":[{{"name":"f","field-class":{class}}}]}}}}"#
+            ),
+        ];
+        let text: String = fragments.map(|text| format!("\u{1e}{text}\n")).concat();
+        let metadata = Arc::new(Metadata::parse(&text).unwrap());
+        let bytes = [byte; 16];
+        let mut reader = Reader::new([(&metadata, "s", &bytes[..])]);
+        let Some(ItemRef::Event(event)) = reader.next() else {
+            panic!("no event");
+        };
+        let mut cells = Texts::default();
+        let row = Row::new(event.stream_class(), event.class(), |_| true);
+        row.write(&event, &mut Vec::new(), &mut cells);
+        cells.0.concat()
+    }
+
+    fn of_bits(kind: &str, bits: u32, more: &str) -> String {
+        format!(
+            r#"{{"type":"fixed-length-{kind}","length":{bits},"byte-order":"little-endian",
+            "alignment":8{more}}}"#
+        )
+    }
+
+    #[test]
+    fn numbers_of_more_than_64_bits_are_text() {
+        let most = "340282366920938463463374607431768211455";
+        let labels = format!(r#","mappings":{{"a":[[{most},{most}]],"b":[[1,{most}]]}}"#);
+        let integer = |more| of_bits("unsigned-integer", 128, more);
+        assert_eq!(cell(&integer(""), 0xff), most);
+        assert_eq!(cell(&integer(""), 0), "unsigned 0");
+        assert_eq!(cell(&integer(&labels), 0xff), "a|b");
+        assert_eq!(cell(&integer(&labels), 0), "0");
+        let flags = r#","flags":{"a":[[0,0]],"b":[[127,127]]}"#;
+        assert_eq!(cell(&of_bits("bit-map", 128, flags), 0xff), "a|b");
+        assert_eq!(cell(&of_bits("bit-map", 128, flags), 0), "0x0");
+    }
+
+    #[test]
+    fn booleans_and_bytes_have_the_form_of_json() {
+        let boolean = |bits| of_bits("boolean", bits, "");
+        for bits in [8, 128] {
+            assert_eq!(cell(&boolean(bits), 0), "false");
+            assert_eq!(cell(&boolean(bits), 1), "true");
+        }
+        let blob = r#"{"type":"static-length-blob","length":2}"#;
+        assert_eq!(cell(blob, 3), "[3,3]");
+    }
 }

@@ -12,8 +12,8 @@ use serde_json::{Value as Json, json};
 use kymo_text::{decimal, json_string, signed};
 
 use crate::cells::display;
+use crate::timeline::Note;
 use crate::timeline::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
-use crate::value::Note;
 
 #[derive(Debug)]
 struct Place {

@@ -37,7 +37,6 @@ mod part;
 mod perfetto;
 mod proto;
 mod timeline;
-mod value;
 
 pub use error::Error;
 

@@ -12,8 +12,8 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 
 use crate::proto::Message;
+use crate::timeline::Note;
 use crate::timeline::{Canvas, Flow, Label, Name, Track, TrackId, TrackKind};
-use crate::value::Note;
 
 const TRACE_PACKET: u32 = 1;
 

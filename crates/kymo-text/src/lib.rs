@@ -24,7 +24,7 @@ mod number;
 mod string;
 
 pub use number::{
-    decimal, decimal_after, decimal_wide, element, float, general, hexadecimal, hexadecimal_digits,
+    decimal, decimal_wide, decimals, element, float, general, hexadecimal, hexadecimal_digits,
     nine_digits, signed,
 };
 pub use string::{is_plain, json_string};

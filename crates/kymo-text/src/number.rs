@@ -48,9 +48,22 @@ pub fn decimal(line: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// Appends a short text (two bytes at most) and a decimal number, as arrays are written.
+/// Appends decimal numbers with a short text (two bytes at most) between them, as arrays are
+/// written.
 #[inline]
-pub fn decimal_after<const N: usize>(line: &mut Vec<u8>, before: [u8; N], number: u64) {
+pub fn decimals<const N: usize>(
+    line: &mut Vec<u8>,
+    between: [u8; N],
+    mut numbers: impl Iterator<Item = u64>,
+) {
+    if let Some(first) = numbers.next() {
+        decimal(line, first);
+    }
+    numbers.for_each(|number| decimal_after(line, between, number));
+}
+
+#[inline]
+fn decimal_after<const N: usize>(line: &mut Vec<u8>, before: [u8; N], number: u64) {
     const { assert!(N <= 2) };
     if number < SHORT {
         let (digits, length) = digits(number as u32);
@@ -359,11 +372,12 @@ mod tests {
             let mut line = b"x".to_vec();
             decimal(&mut line, number);
             signed(&mut line, number.cast_signed());
-            decimal_after(&mut line, *b", ", number);
-            decimal_after(&mut line, *b",", number);
+            line.push(b'=');
+            decimals(&mut line, *b", ", [number, 7, number].into_iter());
+            decimals(&mut line, *b",", std::iter::empty());
             assert_eq!(
                 String::from_utf8(line).unwrap(),
-                format!("x{number}{}, {number},{number}", number.cast_signed())
+                format!("x{number}{}={number}, 7, {number}", number.cast_signed())
             );
             let (mut line, wide) = (Vec::new(), i128::from(number) * -3);
             decimal_wide(&mut line, wide);

@@ -9,7 +9,7 @@ use kymo_ctf::{
     LossKind, Mapping, Member, Problem, Scope, StructClass, TextEncoding, VarIntClass, Visitor,
     WideInt, WideKind,
 };
-use kymo_text::{decimal, decimal_after, decimal_wide, json_string, nine_digits, signed};
+use kymo_text::{decimal, decimal_wide, decimals, json_string, nine_digits, signed};
 
 use super::Page;
 use super::plan::{FieldWriter, Form};
@@ -225,23 +225,13 @@ impl<'a> Visitor<'a> for Fields<'_> {
     }
 
     #[inline]
-    fn integers(
+    fn decimals(
         &mut self,
-        class: &'a FieldClass,
-        integer: &'a IntegerClass,
-        mut values: impl Iterator<Item = u64>,
+        _: &'a FieldClass,
+        _: &'a IntegerClass,
+        values: impl Iterator<Item = u64>,
     ) {
-        if let Some(first) = values.next() {
-            self.integer(class, integer, first);
-        }
-        let is_plain = matches!(class, FieldClass::Integer(_)) && !integer.signed;
-        values.for_each(|bits| match is_plain {
-            true => decimal_after(self.line, *b",", bits),
-            false => {
-                self.line.push(b',');
-                self.integer(class, integer, bits);
-            }
-        });
+        decimals(self.line, *b",", values);
     }
 
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {

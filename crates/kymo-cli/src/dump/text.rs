@@ -11,7 +11,7 @@ use kymo_ctf::{
     Visitor, WideInt, WideKind,
 };
 use kymo_text::{
-    decimal, decimal_after, decimal_wide, float, hexadecimal, is_plain, nine_digits, signed,
+    decimal, decimal_wide, decimals, float, hexadecimal, is_plain, nine_digits, signed,
 };
 
 use super::plan::{FieldWriter, Form};
@@ -350,25 +350,13 @@ impl<'a> Visitor<'a> for Fields<'_> {
     }
 
     #[inline]
-    fn integers(
+    fn decimals(
         &mut self,
-        class: &'a FieldClass,
-        integer: &'a IntegerClass,
-        mut values: impl Iterator<Item = u64>,
+        _: &'a FieldClass,
+        _: &'a IntegerClass,
+        values: impl Iterator<Item = u64>,
     ) {
-        if let Some(first) = values.next() {
-            self.integer(class, integer, first);
-        }
-        let is_plain = matches!(class, FieldClass::Integer(_))
-            && !integer.signed
-            && integer.base == Base::Decimal;
-        values.for_each(|bits| match is_plain {
-            true => decimal_after(self.line, *b", ", bits),
-            false => {
-                self.line.extend_from_slice(b", ");
-                self.integer(class, integer, bits);
-            }
-        });
+        decimals(self.line, *b", ", values);
     }
 
     fn var_int(&mut self, class: &'a VarIntClass, bits: u64) {

@@ -5,8 +5,8 @@
 
 use crate::class::wide_int::WideInt;
 use crate::class::{
-    ArrayClass, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Member, NO_SLOT,
-    Scope, StructClass, TextEncoding, VarIntClass,
+    ArrayClass, Base, ByteOrder, FieldClass, FloatClass, IntegerClass, LinkedLength, Member,
+    NO_SLOT, Scope, StructClass, TextEncoding, VarIntClass,
 };
 use crate::decode::bits::Leb;
 use crate::decode::choice::choose;
@@ -45,10 +45,10 @@ pub trait Visitor<'a> {
     /// `class`. `bits` are its [size](IntegerClass::size) low bits, not sign-extended.
     fn integer(&mut self, class: &'a FieldClass, integer: &'a IntegerClass, bits: u64);
 
-    /// All elements of an array of integers of whole bytes, in order. A visitor that prints long
-    /// arrays of plain integers can do so faster here than one element at a time.
+    /// All elements of an array of unsigned decimal integers of whole bytes, in order. A visitor
+    /// that prints can write them faster here than one at a time.
     #[inline]
-    fn integers(
+    fn decimals(
         &mut self,
         class: &'a FieldClass,
         integer: &'a IntegerClass,
@@ -211,11 +211,15 @@ impl<'a> Place<'a> {
         if let Some(bytes) = self.whole_bytes(integer, length) {
             let elements = bytes.chunks_exact(usize::from(integer.size / 8));
             let order = integer.byte_order;
-            visitor.integers(
-                class,
-                integer,
-                elements.map(|element| of_bytes(element, order)),
-            );
+            let values = elements.map(|element| of_bytes(element, order));
+            if !integer.signed && integer.base == Base::Decimal {
+                visitor.decimals(class, integer, values);
+            } else {
+                for (index, bits) in (0..).zip(values) {
+                    visitor.element(index);
+                    visitor.integer(class, integer, bits);
+                }
+            }
         } else {
             for index in 0..length {
                 visitor.element(index);

@@ -4,9 +4,9 @@ use std::io;
 
 use kymo_machine::IrqLine;
 
+use super::Note;
 use super::picture::{Group, Picture};
 use super::{Canvas, IRQ, Name, Noted, SCHEDULER, TID, TrackId, TrackKind};
-use crate::value::Note;
 
 #[derive(Debug, Default)]
 pub(super) struct Cpu {

@@ -9,13 +9,13 @@ use kymo::vocabulary::LockKind;
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
 use kymo_machine::{CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker};
 
+use super::Note;
 use super::cpu::Cpu;
 use super::lock::Locks;
 use super::notes::Notes;
 use super::picture::{Group, Picture};
 use super::thread::{Here, Processes, Thread, label};
 use super::{Canvas, Flow, Label, Name, Noted, TID, TrackId, TrackKind};
-use crate::value::Note;
 
 /// Draws a trace, item by item.
 #[derive(Debug)]

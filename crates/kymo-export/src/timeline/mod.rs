@@ -35,9 +35,8 @@ mod thread;
 
 pub(crate) use mapping::Timeline;
 
+use std::borrow::Cow;
 use std::io;
-
-use crate::value::Note;
 
 /// A track's number; consecutive from 1.
 pub(crate) type TrackId = u64;
@@ -114,6 +113,17 @@ const TID: Name<'_> = Name::known(2, "", "tid");
 const IRQ: Name<'_> = Name::known(3, "", "irq");
 /// First number for names from the metadata.
 const FREE: usize = 4;
+
+/// A field's value without structure.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Note<'a> {
+    Unsigned(u64),
+    /// A number that is best shown in hexadecimal.
+    Address(u64),
+    Signed(i64),
+    Float(f64),
+    Text(Cow<'a, str>),
+}
 
 /// A named value that viewers show with a slice or a point.
 #[derive(Debug)]

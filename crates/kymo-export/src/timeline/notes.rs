@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kymo_ctf::{Base, EventClass, EventRef, FieldClass, Member, Scope};
 use rustc_hash::FxHashMap;
 
+use super::Note;
 use super::{FREE, Name, Noted};
 use crate::cells::{Cells, Row, is_length};
-use crate::value::Note;
 
 /// What is shown of a class of events.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::io;
 
 use kymo_machine::{CallId, CallKey, Doing, Machine, ThreadId};
 
+use super::Note;
 use super::lock::Locks;
 use super::picture::{Group, Picture};
 use super::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
-use crate::value::Note;
 
 /// Most open slices on a thread's tracks: more than any kernel nests.
 const MAX_OPEN: usize = 1000;

@@ -61,8 +61,9 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         );
         let launch = Launch::kernel(&hello(), 4, Some(&append), &ram).unwrap();
         let mut machine = Qemu::spawn(&launch, Stdio::null()).unwrap();
-        // Some kills come before the trace begins or while it begins.
-        if random.below(5) > 0 {
+        // Every fifth kill may come before the trace begins or while it begins.
+        let begun = turn % 5 < 4;
+        if begun {
             wait_until(|| find(&ram).is_ok());
         }
         sleep(Duration::from_micros(random.below(300_000)));
@@ -70,6 +71,10 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         machine.kill().unwrap();
         let out = folder.join(format!("trace{turn}"));
         let started = find(&ram).is_ok();
+        assert!(
+            started || !begun,
+            "turn {turn}: the session is gone; {append}"
+        );
         let code = if started { 0 } else { 3 };
         run(
             &mut kymo([
@@ -163,12 +168,11 @@ fn kill_qemu_and_recover_every_event_whose_call_had_returned() {
         "{alive} of {} machines had started to trace when they were killed; {total} events accounted for",
         kills()
     );
-    assert!(alive * 2 >= kills(), "too few had");
     for ((without, all), which) in [
         (absent, "have no marker in a roomy ring"),
         (hasty, "ran, and left no marker"),
     ] {
-        assert!(4 * without <= all, "{without} of {all} threads {which}");
+        assert!(2 * without <= all, "{without} of {all} threads {which}");
     }
 }
 
@@ -195,7 +199,7 @@ fn kill_the_recorder_and_the_trace_opens() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        if random.below(5) > 0 {
+        if turn % 5 < 4 {
             wait_until(|| out.join("events_3").exists());
         }
         // Half of them have written more than the first, empty page, even on a slow host.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kymo_ctf::{ClockClass, Consequence, Error, EventRef, ItemRef, Metadata, Problem};
 use kymo_machine::{Machine, Taken};
 
-use crate::section::{Contradictions, End, Report, Sections, ThreadRef};
+use crate::section::{End, Report, Sections, ThreadRef};
 use crate::span::Span;
 
 /// Most messages about damage that are kept.
@@ -157,11 +157,6 @@ impl Analysis {
             damage: self.damage,
             ..self.sections.finish(&end, self.clock.as_ref())
         }
-    }
-
-    /// Contradictions found so far.
-    pub fn contradictions(&self) -> &Contradictions {
-        self.sections.contradictions()
     }
 
     /// Number of objects in memory: threads, CPUs, locks, buckets and open operations. It does not

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use kymo::ctf::packet::{HEADER_WORDS, widened};
+use kymo::ctf::packet::HEADER_WORDS;
 use kymo::ctf::stream::{Filled, Stream};
 use kymo::event::Shape;
 use kymo::ring::layout::{
@@ -142,7 +142,8 @@ impl Channel {
                 self.finish_packet()?;
             } else if self.stream.is_empty() {
                 // The record is longer than a page; the longest one fills a packet of the ring.
-                let longest = HEADER_WORDS + widened(self.stream.reader().scratch_words());
+                let longest =
+                    HEADER_WORDS + Stream::entry_words(self.stream.reader().scratch_words());
                 if self.packet.len() >= longest {
                     return Err(Outside.into());
                 }

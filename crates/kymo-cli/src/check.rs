@@ -20,7 +20,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo check trace --expect boot.toml
   kymo check trace --json | jq '.first[].message'
 
-Rules: switch-chain, one-cpu, after-end, irq-pair, syscall-pair, lock-held. No rule applies where the state is unknown: before a
+Rules: switch-chain, one-cpu, after-end, irq-pair, syscall-pair, lock-held, clock-back. But for the last, no rule applies where the state is unknown: before a
 CPU's first switch, and after a loss.
 
 An expectation file (TOML) states what the trace must contain; the book's chapter \"Checking a trace\" has the reference:

@@ -71,9 +71,14 @@ pub fn sentences(summary: &Summary) -> String {
     };
     for (number, one, several) in [
         (
+            total(|losses| losses.steps_back),
+            "record was earlier than the one before it: its CPU's clock stepped back",
+            "records were earlier than the one before them: their CPUs' clocks stepped back",
+        ),
+        (
             total(|losses| losses.clamped),
-            "time stamp stepped back and was set to the previous one",
-            "time stamps stepped back and were set to the previous one",
+            "time stamp was set to an earlier record's because of that",
+            "time stamps were set to an earlier record's because of that",
         ),
         (
             total(|losses| losses.too_large),

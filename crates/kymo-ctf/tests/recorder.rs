@@ -220,6 +220,61 @@ fn everything_that_is_read_in_time_is_in_the_trace() {
     fs::remove_dir_all(&machine.folder).unwrap();
 }
 
+/// P-32: a step back inside of a time window, which no writer sees, stands in the trace before the
+/// event that shows it; one over a window's beginning as well.
+#[test]
+fn every_step_back_of_the_clock_is_in_the_trace() {
+    let window = 1 << 27;
+    let machine = Machine::start("steps", 0);
+    let least = machine.recorder.buffer_words(PACKET);
+    BLOCK.set(machine.memory.control(0));
+    let mut seq = 0;
+    let mut at = |time: u64, count: u32| {
+        CLOCK.set(time);
+        for _ in 0..count {
+            Tracer::<Test>::record(Beat { cpu: 0, seq });
+            seq += 1;
+        }
+    };
+    // Buffers of one record at least, with steps at any place of a packet.
+    let mut expected = Vec::new();
+    for round in 1..40 {
+        let time = 3 * round * window;
+        at(time + 5_000, 1 + round as u32 % 30);
+        at(time + 2_000, 2);
+        at(time + 4_000, 1);
+        at(time + 3_999, 1);
+        at(time + 6_000, 1);
+        at(time - 1, 1);
+        // The last one is written at the beginning of its window.
+        expected.extend([3_000, 1, 6_000]);
+        machine.drain(least);
+    }
+    machine.recorder.stop(0).unwrap();
+    machine.drain(least);
+    let mut steps = Vec::new();
+    let (mut next, mut last) = (0, None);
+    for item in Trace::open(&machine.folder).unwrap().events() {
+        let Item::Event(event) = item.unwrap() else {
+            panic!("nothing is lost")
+        };
+        assert!(event.time >= last);
+        last = event.time;
+        let field = |name: &str| event.fields.get(name).and_then(Value::as_u64).unwrap();
+        match event.name() {
+            "kymo_clock_step" => steps.push(field("ticks")),
+            "beat" => {
+                assert_eq!(field("seq"), next);
+                next += 1;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!((steps, next), (expected, u64::from(seq)));
+    machine.recorder.finish(0).unwrap();
+    fs::remove_dir_all(&machine.folder).unwrap();
+}
+
 /// P-52: consecutive sessions in the same memory; each is a separate trace.
 #[test]
 fn five_sessions_in_a_row() {

@@ -1,5 +1,6 @@
 //! The changes that an event makes.
 
+use kymo::ChannelKind;
 use kymo::vocabulary::{FaultCause, IpcPath, LockKind, SwitchReason};
 
 use crate::call::CallId;
@@ -344,6 +345,21 @@ pub enum Contradiction {
         /// True if nobody held it, false if another thread did.
         free: bool,
     },
+    /// A CPU's clock stepped back; whoever wrote the trace saw it between two records.
+    ClockStep {
+        /// Distance in ticks.
+        ticks: u64,
+    },
+    /// A writer found its clock behind the time window of its previous record. The same step is
+    /// usually a [`ClockStep`](Self::ClockStep) too, unless the records around it are lost.
+    ClockBehind {
+        /// The writer's channel.
+        channel: Option<ChannelKind>,
+        /// Number of times that this writer has found it so.
+        count: u64,
+        /// Distance of the clock behind the window in ticks.
+        ticks: u64,
+    },
 }
 
 impl Contradiction {
@@ -356,6 +372,7 @@ impl Contradiction {
             Contradiction::IrqPair { .. } => "irq-pair",
             Contradiction::SyscallPair { .. } => "syscall-pair",
             Contradiction::LockHeld { .. } => "lock-held",
+            Contradiction::ClockStep { .. } | Contradiction::ClockBehind { .. } => "clock-back",
         }
     }
 }

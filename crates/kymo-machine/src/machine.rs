@@ -6,12 +6,12 @@ use std::sync::Arc;
 use kymo::ChannelKind;
 use kymo::event::{Event, FieldSchema};
 use kymo::vocabulary::{
-    Counter, IpcPath, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName, LockAcquired, LockFailed,
-    LockKind, LockName, LockReleased, LockWait, Mark, PageFault, PipeRead, PipeWrite, ProcessExec,
-    ProcessName, ProcessStateDump, QueueReceive, QueueSend, SchedEnter, SchedExit, SchedPriority,
-    SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd, SpanBegin, SpanEnd, SyscallEnter,
-    SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState,
-    ThreadStateDump, ThreadSuspend, UserName,
+    ClockBack, ClockStep, Counter, IpcPath, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName,
+    LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Mark, PageFault,
+    PipeRead, PipeWrite, ProcessExec, ProcessName, ProcessStateDump, QueueReceive, QueueSend,
+    SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd,
+    SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName, ThreadCreate, ThreadExit,
+    ThreadName, ThreadResume, ThreadState, ThreadStateDump, ThreadSuspend, UserName,
 };
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Metadata, Problem};
 use rustc_hash::FxHashMap;
@@ -130,6 +130,13 @@ understood! { machine, at:
     },
     SessionEnd(e) => if let (Some(recorded), Some(discarded)) = (e.recorded(), e.discarded()) {
         machine.change(Change::SessionEnd { recorded, discarded })
+    },
+    ClockStep(e) => {
+        machine.contradict(Contradiction::ClockStep { ticks: e.ticks().unwrap_or(0) });
+    },
+    ClockBack(e) => {
+        let (count, ticks) = (e.count().unwrap_or(0), e.ticks().unwrap_or(0));
+        machine.contradict(Contradiction::ClockBehind { channel: e.channel(), count, ticks });
     },
     UserName(e) => if let (Some(id), Some(name)) = (e.id(), e.name()) {
         machine.rename(|machine| &mut machine.users, id, &name, Named::User(id))

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use kymo::ChannelKind;
-use kymo::event::{EventSchema, FieldType};
-use kymo::vocabulary::ALL;
+use kymo::event::{Event as _, EventSchema, FieldType};
+use kymo::vocabulary::{ALL, ClockStep};
 
 /// What other tracers record (docs/rules.md), and what Kymo's event is called: rule, their event,
 /// Kymo's.
@@ -118,15 +118,16 @@ fn page() -> String {
          `kymo::vocabulary![kymo::vocabulary::ALL; MyEvent]`. Where Linux has the event, this is its name there, and the names of its fields.\n\
          Bytes are those of a record in the ring; texts and sequences add their length, rounded up to 4.\n",
     );
+    let events = || ALL.events().iter().copied().chain([&ClockStep::SCHEMA]);
     let mut subjects: Vec<&str> = Vec::new();
-    for event in ALL.events() {
+    for event in events() {
         if !subjects.contains(&subject(event)) {
             subjects.push(subject(event));
         }
     }
     for name in subjects {
         writeln!(out, "\n## {name}").unwrap();
-        for event in ALL.events().iter().filter(|event| subject(event) == name) {
+        for event in events().filter(|event| subject(event) == name) {
             let texts = event.shape().tails();
             let bytes = 4 * (event.header_words() + event.shape().fixed_words() + texts);
             writeln!(

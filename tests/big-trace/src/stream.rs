@@ -101,6 +101,7 @@ impl Writer {
             id: E::ID,
             payload,
             padding: u8::try_from(4 * used - bytes)?,
+            stepped_back: 0,
         };
         if !stream.packet.push(&mut stream.buffer, &record) {
             stream.seal(time)?;

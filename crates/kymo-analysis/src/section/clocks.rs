@@ -1,9 +1,10 @@
 //! Clocks, and the quality of their time stamps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kymo_ctf::{ClockClass, EventRef};
-use kymo_machine::records_activity;
+use kymo_machine::{Contradiction, records_activity};
 use serde::Serialize;
 
 /// A clock, and the quality of its time stamps.
@@ -20,6 +21,14 @@ pub struct ClockHealth {
     pub equal_stamps: u64,
     /// Smallest nonzero difference between successive stamps of a stream, in ticks.
     pub smallest_step_ticks: Option<u64>,
+    /// How often a CPU's clock stepped back from one record of a stream to the next
+    /// (`kymo_clock_step`).
+    pub steps_back: u64,
+    /// The longest of these steps, in ticks.
+    pub longest_step_back_ticks: Option<u64>,
+    /// How often writers found their clock behind the time window of their previous record
+    /// (`kymo_clock_back`).
+    pub times_behind: u64,
 }
 
 /// The state of a stream.
@@ -37,6 +46,10 @@ pub(crate) struct Clocks {
     streams: Vec<Option<Stream>>,
     equal: u64,
     smallest: Option<u64>,
+    steps_back: u64,
+    longest_step_back: Option<u64>,
+    /// The writers' latest counts, by CPU and channel.
+    behind: BTreeMap<(Option<u64>, Option<u32>), u64>,
 }
 
 impl Clocks {
@@ -73,6 +86,23 @@ impl Clocks {
         }
     }
 
+    /// Takes a contradiction, if it is a clock's.
+    #[cold]
+    pub(crate) fn contradict(&mut self, rule: Contradiction, cpu: Option<u64>) {
+        match rule {
+            Contradiction::ClockStep { ticks } => {
+                self.steps_back += 1;
+                self.longest_step_back = self.longest_step_back.max(Some(ticks));
+            }
+            Contradiction::ClockBehind { channel, count, .. } => {
+                let channel = channel.map(|channel| channel as u32);
+                let latest = self.behind.entry((cpu, channel)).or_default();
+                *latest = count.max(*latest);
+            }
+            _ => {}
+        }
+    }
+
     /// The row of the trace's first clock, if it has a name.
     pub(crate) fn finish(&self, clock: Option<&Arc<ClockClass>>) -> Vec<ClockHealth> {
         let named = clock.filter(|clock| !clock.name.is_empty());
@@ -82,11 +112,14 @@ impl Clocks {
             absolute: clock.absolute,
             equal_stamps: self.equal,
             smallest_step_ticks: self.smallest,
+            steps_back: self.steps_back,
+            longest_step_back_ticks: self.longest_step_back,
+            times_behind: self.behind.values().sum(),
         });
         row.into_iter().collect()
     }
 
     pub(crate) fn live(&self) -> usize {
-        self.streams.len()
+        self.streams.len() + self.behind.len()
     }
 }

@@ -1,6 +1,6 @@
 //! Events that break the rules which every kernel's events keep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kymo_machine::{CallId, Machine};
 use serde::Serialize;
@@ -30,24 +30,67 @@ pub struct Contradiction {
 /// Most contradictions that are listed; the rest are only counted.
 const KEPT: usize = 100;
 
-impl Contradictions {
+/// Contradictions found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    all: Contradictions,
+    /// CPUs whose clock was seen to step back.
+    stepped: BTreeSet<Option<u64>>,
+    /// Reports of writers whose clock was behind, which count only for CPUs without such a step.
+    behind: Vec<(Option<u64>, Contradiction)>,
+}
+
+impl Found {
     #[cold]
     pub(crate) fn add(&mut self, broken: kymo_machine::Contradiction, machine: &Machine) {
-        *self.counts.entry(broken.rule()).or_default() += 1;
+        use kymo_machine::Contradiction::{ClockBehind, ClockStep};
+        let cpu = machine.cpu();
+        let contradiction = Contradiction {
+            rule: broken.rule(),
+            time_ns: machine.now(),
+            cpu: cpu.unwrap_or_default(),
+            message: sentence(broken, machine),
+        };
+        match broken {
+            ClockBehind { .. } if self.behind.len() < KEPT => {
+                self.behind.push((cpu, contradiction));
+                return;
+            }
+            ClockStep { .. } => {
+                self.stepped.insert(cpu);
+            }
+            _ => {}
+        }
+        self.all.add(contradiction);
+    }
+
+    pub(crate) fn finish(mut self) -> Contradictions {
+        for (cpu, contradiction) in self.behind {
+            if !self.stepped.contains(&cpu) {
+                self.all.add(contradiction);
+            }
+        }
+        self.all.first.sort_by_key(|found| found.time_ns);
+        self.all
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.all.first.len() + self.stepped.len() + self.behind.len()
+    }
+}
+
+impl Contradictions {
+    fn add(&mut self, contradiction: Contradiction) {
+        *self.counts.entry(contradiction.rule).or_default() += 1;
         if self.first.len() < KEPT {
-            self.first.push(Contradiction {
-                rule: broken.rule(),
-                time_ns: machine.now(),
-                cpu: machine.cpu().unwrap_or_default(),
-                message: sentence(broken, machine),
-            });
+            self.first.push(contradiction);
         }
     }
 }
 
 fn sentence(broken: kymo_machine::Contradiction, machine: &Machine) -> String {
     use kymo_machine::Contradiction::{
-        AfterEnd, IrqPair, LockHeld, OneCpu, SwitchChain, SyscallPair,
+        AfterEnd, ClockBehind, ClockStep, IrqPair, LockHeld, OneCpu, SwitchChain, SyscallPair,
     };
     let call = |id: CallId| {
         machine
@@ -72,5 +115,23 @@ fn sentence(broken: kymo_machine::Contradiction, machine: &Machine) -> String {
             let whose = if free { "nobody" } else { "another thread" };
             format!("lock {lock:#x} is released, but {whose} holds it")
         }
+        ClockStep { ticks } => format!("the clock stepped back by {}", in_ticks(ticks)),
+        ClockBehind {
+            channel,
+            count,
+            ticks,
+        } => format!(
+            "the writer of {} found its clock {} behind its time window{}",
+            channel.map_or("a channel", |channel| channel.label()),
+            in_ticks(ticks),
+            match count {
+                0 | 1 => String::new(),
+                count => format!(", {count} times so far"),
+            }
+        ),
     }
+}
+
+fn in_ticks(ticks: u64) -> String {
+    format!("{ticks} {}", if ticks == 1 { "tick" } else { "ticks" })
 }

@@ -99,8 +99,8 @@ impl LossList {
         }
     }
 
-    /// A session ended.
-    pub(crate) fn end(&mut self, change: &Change) {
+    /// Takes a change that bears on how many events there must be.
+    pub(crate) fn count(&mut self, change: &Change) {
         self.counted.add(change);
     }
 

@@ -186,7 +186,7 @@ pub(crate) struct Sections {
     locks: locks::Locks,
     faults: faults::Faults,
     messages: messages::Mail,
-    contradictions: Contradictions,
+    contradictions: contradictions::Found,
 }
 
 impl Sections {
@@ -298,18 +298,18 @@ impl Sections {
                 path,
                 len,
             } => self.messages.add(mechanism, sends, path, len),
-            Change::Contradiction(rule) => self.contradictions.add(rule, machine),
-            Change::SessionEnd { .. } => self.losses.end(change),
+            Change::Contradiction(rule) => {
+                self.losses.count(change);
+                self.clocks.contradict(rule, cpu);
+                self.contradictions.add(rule, machine);
+            }
+            Change::SessionEnd { .. } => self.losses.count(change),
             Change::Regained {
                 loss,
                 not_after: Some(time),
             } => self.losses.regain(loss, time),
             _ => {}
         }
-    }
-
-    pub(crate) fn contradictions(&self) -> &Contradictions {
-        &self.contradictions
     }
 
     pub(crate) fn finish(self, end: &End<'_>, clock: Option<&Arc<ClockClass>>) -> Report {
@@ -326,7 +326,7 @@ impl Sections {
             messages: self.messages.finish(),
             clocks: self.clocks.finish(clock),
             losses: self.losses.finish(end.events),
-            contradictions: self.contradictions,
+            contradictions: self.contradictions.finish(),
             ..Report::default()
         }
     }
@@ -342,6 +342,6 @@ impl Sections {
             + self.locks.live()
             + self.faults.live()
             + self.messages.live()
-            + self.contradictions.first.len()
+            + self.contradictions.live()
     }
 }

@@ -70,6 +70,7 @@ impl Stream {
             id,
             payload,
             padding,
+            stepped_back: 0,
         };
         if !self.packet.push(&mut self.buffer, &record) {
             self.seal(time);

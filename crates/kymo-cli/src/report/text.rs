@@ -232,6 +232,22 @@ impl Text {
                     count(pairs, "pair of events has", "pairs of events have")
                 ),
             };
+            if let Some(longest) = clock.longest_step_back_ticks {
+                let _ = write!(
+                    line,
+                    " It stepped back {}, by {} at most: events have the time of an earlier one \
+                     until it caught up.",
+                    count(clock.steps_back, "time", "times"),
+                    count(longest, "tick", "ticks")
+                );
+            }
+            if clock.times_behind > 0 {
+                let _ = write!(
+                    line,
+                    " The kernel found it behind its time window {}.",
+                    count(clock.times_behind, "time", "times")
+                );
+            }
             escape_controls(&mut line);
             let _ = writeln!(self.out, "{line}");
         }

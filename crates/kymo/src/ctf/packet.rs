@@ -179,6 +179,7 @@ mod tests {
             id,
             payload: &[7],
             padding: 3,
+            stepped_back: 0,
         };
         assert!(packet.push(&mut buffer, &record(begin, 3)));
         assert!(packet.push(&mut buffer, &record(5 << TIME_BITS, 3)));

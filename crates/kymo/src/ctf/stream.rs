@@ -5,8 +5,10 @@
 //! [`Stream::fill`], [`Stream::seal`], [`Stream::next_packet`].
 
 use super::packet::{HEADER_WORDS, PacketBuilder, StreamId, Totals, widened};
-use crate::ring::reader::{ChannelReader, Losses, Shapes, View};
+use crate::event::Event;
+use crate::ring::reader::{ChannelReader, Losses, Record, Shapes, View};
 use crate::ring::source::{Outside, Source};
+use crate::vocabulary::ClockStep;
 
 /// A channel that is read. What its packets hold, one after the other, is a CTF stream file.
 #[derive(Clone, Debug)]
@@ -57,7 +59,14 @@ impl Stream {
     /// `packet_words` and records of at most `record_words`: a packet of the trace with one record,
     /// and a packet of the ring.
     pub const fn buffer_words(packet_words: usize, record_words: usize) -> usize {
-        HEADER_WORDS + widened(record_words) + packet_words
+        HEADER_WORDS + Self::entry_words(record_words) + packet_words
+    }
+
+    /// Most words that a record of `words` (payload and usual header) takes in a packet of the
+    /// trace, with the [`ClockStep`] that may stand before it.
+    pub const fn entry_words(words: usize) -> usize {
+        let step = ClockStep::SCHEMA.header_words() + ClockStep::SCHEMA.max_payload_words();
+        widened(step) + widened(words)
     }
 
     /// The channel's reader.
@@ -112,7 +121,7 @@ impl Stream {
             .checked_sub(self.reader.scratch_words())
             .ok_or(Outside)?;
         let (out, scratch) = buffer.split_at_mut_checked(room).ok_or(Outside)?;
-        if room < HEADER_WORDS + widened(record_words) {
+        if room < HEADER_WORDS + Self::entry_words(record_words) {
             return Err(Outside);
         }
         if self.before.is_some() {
@@ -161,7 +170,7 @@ impl Stream {
             }
             let end = batch.end();
             while let Some(fits) =
-                batch.offer_record(shapes, |record| self.packet.push(out, record))
+                batch.offer_record(shapes, |record| push(&mut self.packet, out, record))
             {
                 if !fits {
                     return Ok(Filled::Complete);
@@ -213,6 +222,31 @@ impl Stream {
         self.reported = self.reported.next();
         self.packet = PacketBuilder::new(self.end);
     }
+}
+
+/// Appends a record, and before it the [`ClockStep`] if one stands there; `false` where they do not
+/// fit.
+#[inline]
+fn push(packet: &mut PacketBuilder, out: &mut [u32], record: &Record<'_>) -> bool {
+    if record.stepped_back == 0 {
+        return packet.push(out, record);
+    }
+    let step = ClockStep {
+        ticks: record.stepped_back,
+    };
+    let (words, used) = step.encode();
+    let step = Record {
+        id: ClockStep::ID,
+        payload: words.get(..used).unwrap_or(&words),
+        padding: 0,
+        ..*record
+    };
+    let before = *packet;
+    let both = packet.push(out, &step) && packet.push(out, record);
+    if !both {
+        *packet = before;
+    }
+    both
 }
 
 /// What a packet reports: its number, and what was lost before it.

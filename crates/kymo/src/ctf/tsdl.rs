@@ -2,8 +2,9 @@
 
 use core::fmt::{self, Write};
 
-use crate::event::{EventSchema, FieldType, Vocabulary};
+use crate::event::{Event, EventSchema, FieldType, Vocabulary};
 use crate::ring::layout::{ChannelKind, Clock, ID_BITS, TIME_BITS};
+use crate::vocabulary::ClockStep;
 
 /// What the metadata says besides the events.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +102,13 @@ pub fn write(out: &mut impl Write, session: &Session, vocabulary: &Vocabulary) -
     let events = vocabulary.events().iter();
     for event in events.filter(|event| is_there(event.channel)) {
         write_event(out, event)?;
+    }
+    for channel in ChannelKind::ALL.into_iter().filter(|&kind| is_there(kind)) {
+        let step = EventSchema {
+            channel,
+            ..ClockStep::SCHEMA
+        };
+        write_event(out, &step)?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Diagnostics of the recording itself. Only the library records these events, if a vocabulary
-//! lists them.
+//! Diagnostics of the recording itself. Only the library records these events: the first two if a
+//! vocabulary lists them, [`ClockStep`] always.
 //!
 //! Losses need no events: `events_discarded` and `packet_seq_num` of the trace's packets give exact
 //! numbers and places.
@@ -43,6 +43,19 @@ crate::event! {
         pub clock_back: u64,
         /// Number of packets abandoned because a writer had died in them.
         pub abandoned: u64,
+    }
+}
+
+crate::event! {
+    /// This CPU's clock stepped back within a time window: the next event was recorded at an
+    /// earlier time than the event before it. From here on events have the earlier event's time,
+    /// until the clock has caught up. Whoever writes the trace inserts this event, in each channel;
+    /// every trace declares it, and no kernel lists it.
+    #[id(146)]
+    #[name("kymo_clock_step")]
+    pub struct ClockStep {
+        /// Distance between the two times in ticks.
+        pub ticks: u64,
     }
 }
 

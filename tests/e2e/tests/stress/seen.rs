@@ -1,7 +1,9 @@
 //! What a trace has, event by event, held against what the kernel counted.
 
+use kymo::event::Event as _;
 use kymo::ring::layout::{ChannelKind, TIME_BITS};
 use kymo::ring::reader::Losses;
+use kymo::vocabulary::ClockStep;
 use kymo_ctf::{Event, Item, LossKind, Trace};
 use kymo_e2e::babeltrace;
 
@@ -42,6 +44,8 @@ pub(crate) struct Seen {
     pub(crate) clamped: [u64; 2],
     pub(crate) windows_back: [u64; 2],
     pub(crate) jumps: Jumps,
+    /// `kymo_clock_step` events.
+    steps_back: u64,
 }
 
 #[derive(Default)]
@@ -198,6 +202,9 @@ pub(crate) fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
     let mut seen: Vec<Seen> = (0..CPUS).map(|_| Seen::default()).collect();
     for item in Trace::open(&run.trace).unwrap().events() {
         match item.unwrap() {
+            Item::Event(event) if event.name() == ClockStep::SCHEMA.name => {
+                seen[event.cpu().unwrap() as usize].steps_back += 1;
+            }
             Item::Event(event) => seen[event.cpu().unwrap() as usize].event(run, jump, &event),
             Item::Loss(loss) if loss.kind == LossKind::Events => {
                 seen[loss.cpu.unwrap() as usize].lost += loss.count
@@ -234,6 +241,7 @@ pub(crate) fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
             (0, 0, 0),
             "{name}, cpu {cpu}"
         );
+        assert_eq!(losses.steps_back, seen.steps_back, "{name}, cpu {cpu}");
         if jump == 0 {
             assert_eq!(
                 (losses.clamped, losses.clock_back),
@@ -248,8 +256,9 @@ pub(crate) fn account(run: &Run, jump: u64) -> (u64, u64, Vec<Seen>) {
     let (written, lost) = seen
         .iter()
         .fold((0, 0), |sum, cpu| (sum.0 + cpu.events, sum.1 + cpu.lost));
+    let inserted = seen.iter().map(|cpu| cpu.steps_back).sum::<u64>();
     let (read, reported) = babeltrace::compare(&run.trace);
-    assert_eq!(read, written, "{}", run.name);
+    assert_eq!(read, written + inserted, "{}", run.name);
     assert_eq!(
         reported.values().map(|lost| lost.0).sum::<u64>(),
         lost,

@@ -17,6 +17,8 @@ pub struct Record<'a> {
     pub payload: &'a [u32],
     /// Bytes of the payload's last word that are padding: 0 to 3.
     pub padding: u8,
+    /// Ticks by which the clock stepped back since the record before; usually 0.
+    pub stepped_back: u64,
 }
 
 /// Records that were copied and are known to be whole. Records that are not taken with
@@ -83,12 +85,16 @@ impl<'a> Batch<'a> {
             self.finish_packet();
             return None;
         };
-        let clamped = record.time < reader.time;
-        record.time = record.time.max(reader.time);
+        let stored_time = record.time;
+        let clamped = stored_time < reader.time;
+        record.stepped_back = reader.stored_time.saturating_sub(stored_time);
+        record.time = stored_time.max(reader.time);
         if !take(&record) {
             return Some(false);
         }
         reader.losses.clamped += u64::from(clamped);
+        reader.losses.steps_back += u64::from(record.stepped_back > 0);
+        reader.stored_time = stored_time;
         reader.time = record.time;
         reader.done += header + record.payload.len();
         reader.walked += 1;
@@ -122,7 +128,9 @@ impl<'a> Batch<'a> {
             self.reader_is_here = false;
             // The record that closed it may be overwritten before it is read; the packet's end is
             // counted all the same.
-            reader.time = reader.time.max(self.end.unwrap_or(0));
+            let end = self.end.unwrap_or(0);
+            reader.time = reader.time.max(end);
+            reader.stored_time = reader.stored_time.max(end);
             reader.next += 1;
             reader.done = SLOT_HEADER_WORDS;
             reader.walked = 0;
@@ -152,6 +160,7 @@ fn split_record<'a>(
             id,
             payload,
             padding: (4 * len - bytes) as u8,
+            stepped_back: 0,
         },
         header,
     ))

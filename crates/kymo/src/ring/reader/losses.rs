@@ -18,7 +18,9 @@ pub struct Losses {
     pub dropped: u64,
     /// Events that stand behind a hole in a packet: a writer died there, or the packet is damaged.
     pub unreadable: u64,
-    /// Time stamps that stepped back and were clamped to the one before.
+    /// How often a record was earlier than the one before it.
+    pub steps_back: u64,
+    /// Time stamps that were clamped to an earlier record's, because the clock had stepped back.
     pub clamped: u64,
     /// Events, among those dropped, that no packet can hold.
     pub too_large: u64,

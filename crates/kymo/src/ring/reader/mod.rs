@@ -68,8 +68,10 @@ pub struct ChannelReader {
     next: u64,
     /// Words of it that were read, header included.
     done: usize,
-    /// Time of the last record read.
+    /// Time of the last record read; never decreases.
     time: u64,
+    /// The same as its writer stored it: less than `time` where the clock has stepped back.
+    stored_time: u64,
     /// Records read of packet `next`.
     walked: u64,
     /// Words of the open packet at which no record could be made out; 0 usually. Nothing more comes
@@ -288,6 +290,7 @@ impl ChannelReader {
             if self.done == SLOT_HEADER_WORDS {
                 // Not begun: nothing was read of it.
                 self.time = self.time.max(begin);
+                self.stored_time = self.stored_time.max(begin);
                 self.dropped_before = self.losses.dropped;
             }
             self.losses.dropped = self.losses.dropped.max(dropped);

@@ -164,6 +164,7 @@ impl Region {
             next: first,
             done: SLOT_HEADER_WORDS,
             time: self.header.clock_start,
+            stored_time: self.header.clock_start,
             walked: 0,
             stuck_at: 0,
             losses: Losses::default(),

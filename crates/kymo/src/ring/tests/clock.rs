@@ -36,7 +36,10 @@ fn steps_back<R: Reserve + 'static>() {
     expected[1] = stamps[0];
     expected[3] = stamps[2];
     assert_eq!(times, expected);
-    assert_eq!(reader.losses().clamped, 2);
+    assert_eq!(
+        (reader.losses().steps_back, reader.losses().clamped),
+        (2, 2)
+    );
     assert_eq!(
         control(&memory).clock_back.load(Relaxed),
         1,
@@ -165,7 +168,7 @@ fn steps_back_behind_an_end<R: Reserve + 'static>() {
     });
     let losses = reader.losses();
     assert!(after > 0 && losses.overwritten > 0, "{after} {losses:?}");
-    assert_eq!(losses.clamped, after);
+    assert_eq!((losses.steps_back, losses.clamped), (1, after));
 }
 
 #[test]

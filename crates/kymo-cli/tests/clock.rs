@@ -1,0 +1,117 @@
+//! Clocks that step back, as report and check show them.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../../kymo-analysis/tests/made/mod.rs"]
+mod made;
+
+use std::path::Path;
+use std::process::Command;
+
+use kymo::ChannelKind;
+use kymo::vocabulary::{ClockBack, ClockStep, Mark, SessionEnd};
+use made::{Made, US};
+
+fn kymo(arguments: &[&str], trace: &Path) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
+    let output = command.args(arguments).arg(trace).output().unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
+}
+
+/// A trace of four events and its session's end, on two CPUs.
+fn trace(name: &str, add: impl Fn(&mut Made)) -> Made {
+    let mut made = Made::new(name);
+    for (cpu, time) in [(0, 1), (1, 2)] {
+        made.event(cpu, time * US, Mark { id: 1, value: 0 });
+    }
+    add(&mut made);
+    for (cpu, time) in [(0, 8), (1, 9)] {
+        made.event(cpu, time * US, Mark { id: 1, value: 0 });
+    }
+    made.event(
+        0,
+        9 * US,
+        SessionEnd {
+            recorded: 4,
+            reused: 0,
+            discarded: 0,
+            too_large: 0,
+            clock_back: 0,
+            abandoned: 0,
+        },
+    );
+    made
+}
+
+fn behind(count: u32) -> ClockBack {
+    ClockBack {
+        channel: ChannelKind::Events,
+        count,
+        ticks: 77,
+    }
+}
+
+/// The steps are told, and the events that tell of them make up for no missing ones.
+#[test]
+fn steps_that_only_a_reader_sees() {
+    let mut made = trace("steps", |made| {
+        made.event(0, 3 * US, ClockStep { ticks: 1 });
+        made.event(1, 4 * US, ClockStep { ticks: 3_000 });
+    });
+    let path = made.finish();
+    let (status, report) = kymo(&["report"], path);
+    assert_eq!(status, Some(0));
+    assert!(
+        report.contains(
+            " It stepped back 2 times, by 3,000 ticks at most: events have the time of an earlier \
+             one until it caught up."
+        ),
+        "{report}"
+    );
+    let (status, check) = kymo(&["check"], path);
+    assert_eq!(
+        (status, &*check),
+        (
+            Some(1),
+            "   0.000003000  cpu0  clock-back: the clock stepped back by 1 tick\n   \
+             0.000004000  cpu1  clock-back: the clock stepped back by 3000 ticks\n"
+        )
+    );
+    std::fs::write(path.join("events_1"), b"").unwrap();
+    let (_, report) = kymo(&["report"], path);
+    assert!(report.contains("2 events are missing"), "{report}");
+}
+
+/// What a writer tells is a finding of its own where no reader saw the step.
+#[test]
+fn steps_that_only_a_writer_tells() {
+    let mut made = trace("behind", |made| {
+        made.event(0, 3 * US, behind(1));
+        made.event(0, 4 * US, behind(2));
+        made.event(1, 4 * US, behind(1));
+        made.event(1, 5 * US, ClockStep { ticks: 99 });
+    });
+    let path = made.finish();
+    let (_, report) = kymo(&["report"], path);
+    assert!(
+        report.contains(" It stepped back 1 time, by 99 ticks at most")
+            && report.contains(" The kernel found it behind its time window 3 times."),
+        "{report}"
+    );
+    let (status, check) = kymo(&["check"], path);
+    let words = "the writer of events found its clock 77 ticks behind its time window";
+    assert_eq!(
+        (status, check),
+        (
+            Some(1),
+            format!(
+                "   0.000003000  cpu0  clock-back: {words}\n   0.000004000  cpu0  clock-back: \
+                 {words}, 2 times so far\n   0.000005000  cpu1  clock-back: the clock stepped \
+                 back by 99 ticks\n"
+            )
+        )
+    );
+}

@@ -291,7 +291,7 @@ mod tests {
     use super::*;
     use crate::event::Vocabulary;
     use crate::ring::config::Config;
-    use crate::ring::layout::{CONTROL_OFFSET, ChannelKind, Clock, Control, Overflow};
+    use crate::ring::layout::{CONTROL_OFFSET, ChannelKind, Clock, Consumer, Control, Overflow};
     use crate::ring::local_cas::LocalCas;
     use crate::ring::reader::Region;
     use crate::ring::source::Bytes;
@@ -359,5 +359,71 @@ mod tests {
         // One packet of the ring is gone with its writer.
         assert_eq!(read(View::PostMortem), (21, 99, 3, 5));
         assert_eq!(read(View::PostMortem).0, 0);
+    }
+    /// Two gaps wait in a ring that drops: each loss is reported by the packet behind it, also where
+    /// the record at which that packet begins was refused once, for the loss or for want of room.
+    #[test]
+    fn each_of_two_gaps_is_reported_where_it_lies() {
+        /// Room for the header and seventeen records of three words, which fill a ring packet.
+        const ONE: usize = HEADER_WORDS + 17 * 3;
+        assert_eq!(
+            two_gaps(1024),
+            [(17, 0), (17, 0), (34, 0), (17, 5), (1, 12)]
+        );
+        assert_eq!(
+            two_gaps(ONE),
+            [(17, 0), (17, 0), (17, 0), (17, 0), (17, 5), (1, 12)]
+        );
+    }
+
+    /// Records and discarded events of the packets that `read` gives: two of `ONE`, then those of a
+    /// buffer with `room` beside the copy.
+    fn two_gaps(room: usize) -> Vec<(u32, u32)> {
+        const COPY: usize = 256 / 4;
+        CLOCK.set(0);
+        let memory = leaked(2 << 20, 2);
+        let config = Config {
+            cpus: 2,
+            packet_size: 256,
+            packets: 4,
+            names_packets: 4,
+            overflow: Overflow::Discard,
+            consumer: Consumer::Kernel,
+            clock: Clock::at(1_000_000_000),
+            hosted: true,
+            ..Config::DEFAULT
+        };
+        let session = T::start(memory, &config, &VOCABULARY).unwrap();
+        BLOCK.set(memory.control(0));
+        let record = |count: u32| (0..count).for_each(|seq| T::record(Short { seq, check: !seq }));
+        let live = session.live();
+        let region = Region::open(&live).unwrap();
+        let reader = region.channel(&live, 0, ChannelKind::Events).unwrap();
+        let mut stream = Stream::new(reader, [7; 16], 0);
+        let mut read = |room: usize| {
+            let mut buffer = vec![0; room + COPY];
+            let record_words = VOCABULARY.max_record_words();
+            let words = stream
+                .read(
+                    &live,
+                    &VOCABULARY,
+                    (View::Live, 0),
+                    record_words,
+                    &mut buffer,
+                    |reader| reader.release(&live),
+                )
+                .unwrap();
+            let records = (words as u32).checked_sub(HEADER_WORDS as u32)? / 3;
+            Some((records, buffer[18]))
+        };
+        assert_eq!(read(room), Some((0, 0)), "the anchor");
+        let mut packets = Vec::new();
+        record(4 * 17 + 5);
+        packets.extend(read(HEADER_WORDS + 17 * 3));
+        record(17 + 7);
+        packets.extend(read(HEADER_WORDS + 17 * 3));
+        record(1);
+        packets.extend(std::iter::from_fn(|| read(room)));
+        packets
     }
 }

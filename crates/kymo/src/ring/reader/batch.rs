@@ -2,9 +2,7 @@
 //! end.
 
 use super::{ChannelReader, Losses, Shapes};
-use crate::ring::layout::{
-    COMPACT_IDS, EXTENDED, EXTENDED_WORDS, ID_BITS, SLOT_HEADER_WORDS, TIME_BITS, TIME_MASK,
-};
+use crate::ring::layout::{COMPACT_IDS, EXTENDED, EXTENDED_WORDS, ID_BITS, TIME_BITS, TIME_MASK};
 
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,10 +129,7 @@ impl<'a> Batch<'a> {
             let end = self.end.unwrap_or(0);
             reader.time = reader.time.max(end);
             reader.stored_time = reader.stored_time.max(end);
-            reader.next += 1;
-            reader.done = SLOT_HEADER_WORDS;
-            reader.walked = 0;
-            reader.stuck_at = 0;
+            reader.go_to(reader.next.saturating_add(1));
         }
     }
 }

@@ -3,7 +3,7 @@
 use core::mem::offset_of;
 
 use super::{ChannelReader, View};
-use crate::ring::layout::{Control, EVENTS_BEFORE_VALID, SLOT_HEADER_WORDS};
+use crate::ring::layout::{Control, EVENTS_BEFORE_VALID};
 use crate::ring::slot::word;
 use crate::ring::source::{Outside, Source};
 
@@ -118,9 +118,7 @@ impl ChannelReader {
             .overwritten
             .max(before.saturating_sub(self.emitted + self.losses.unreadable));
         self.losses.packets = self.losses.packets.saturating_add(resume - self.next);
-        self.next = resume;
-        self.done = SLOT_HEADER_WORDS;
-        self.walked = 0;
+        self.go_to(resume);
         Ok(true)
     }
 

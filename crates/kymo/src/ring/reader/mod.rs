@@ -267,10 +267,7 @@ impl ChannelReader {
                     .unreadable
                     .saturating_add(committed.saturating_sub(self.walked));
                 self.losses.packets = self.losses.packets.saturating_add(1);
-                self.next += 1;
-                self.done = SLOT_HEADER_WORDS;
-                self.walked = 0;
-                self.stuck_at = 0;
+                self.go_to(self.next.saturating_add(1));
                 continue;
             }
             let begin = long(word::BEGIN);
@@ -291,7 +288,6 @@ impl ChannelReader {
                 // Not begun: nothing was read of it.
                 self.time = self.time.max(begin);
                 self.stored_time = self.stored_time.max(begin);
-                self.dropped_before = self.losses.dropped;
             }
             self.losses.dropped = self.losses.dropped.max(dropped);
             let end = (closed && !broken).then(|| long(word::CLOSE));
@@ -312,6 +308,15 @@ impl ChannelReader {
             }));
         }
         Ok(None)
+    }
+
+    /// Leaves the present packet. What is known by now to be dropped was dropped before `number`.
+    fn go_to(&mut self, number: u64) {
+        self.next = number;
+        self.done = SLOT_HEADER_WORDS;
+        self.walked = 0;
+        self.stuck_at = 0;
+        self.dropped_before = self.losses.dropped;
     }
 
     fn standing(&self, source: &impl Source, view: View) -> Result<Standing, Outside> {

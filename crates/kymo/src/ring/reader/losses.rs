@@ -71,7 +71,7 @@ impl ChannelReader {
     /// [`Outside`] where the memory has shrunk.
     pub fn refresh_losses(&mut self, source: &impl Source) -> Result<(), Outside> {
         self.refresh_dropped(source)?;
-        let prep = self.load_control(source, offset_of!(Control, prep))?;
+        let prep = self.prep(source)?;
         // The newest packet and those that fit beside it; none is before the first.
         let oldest = prep
             .saturating_add(1)

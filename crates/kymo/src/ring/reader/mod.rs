@@ -22,13 +22,16 @@ pub use walk::{Packet, Place};
 
 use core::mem::offset_of;
 
-use super::layout::{Consumer, Control, Overflow, SESSION_WORD, SLOT_HEADER_WORDS};
+use super::layout::{Consumer, Control, Overflow, PACKET_SIZES, SESSION_WORD, SLOT_HEADER_WORDS};
 use super::long::{join, split};
 use super::slot::word;
 use super::source::{Consume, Outside, Source};
 use crate::channel::ChannelKind;
 use crate::event::Shape;
 use crate::sync::{Ordering::Acquire, fence};
+
+/// No packet has a higher number: positions have 64 bits, and packets 256 bytes at least.
+const LAST_NUMBER: u64 = u64::MAX / *PACKET_SIZES.start() as u64;
 
 /// What is known about the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +174,13 @@ impl ChannelReader {
         load_long(source, self.control + offset as u64, self.halves)
     }
 
+    /// The newest packet whose slot is taken, as the control block says. Where that is damaged, it is
+    /// still a number with numbers behind it: a walk up to it ends.
+    fn prep(&self, source: &impl Source) -> Result<u64, Outside> {
+        let prep = self.load_control(source, offset_of!(Control, prep))?;
+        Ok(prep.min(LAST_NUMBER))
+    }
+
     /// A control word that is an address of the writer's: a machine word of its own.
     fn load_address(&self, source: &impl Source, offset: usize) -> Result<u64, Outside> {
         let offset = self.control + offset as u64;
@@ -196,8 +206,7 @@ impl ChannelReader {
     }
 
     fn intact(&self, source: &impl Source, number: u64) -> Result<bool, Outside> {
-        Ok(number.saturating_add(self.packets)
-            > self.load_control(source, offset_of!(Control, prep))?)
+        Ok(number.saturating_add(self.packets) > self.prep(source)?)
     }
 
     /// The next records that are whole: the rest of a packet, as much as was written so far.
@@ -216,7 +225,7 @@ impl ChannelReader {
         let mut turns = 0;
         while turns < 8 {
             turns += u32::from(view == View::Live);
-            let prep = self.load_control(source, offset_of!(Control, prep))?;
+            let prep = self.prep(source)?;
             if !self.is_ours(source)? {
                 return Ok(None);
             }

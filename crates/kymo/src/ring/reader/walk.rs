@@ -88,9 +88,7 @@ impl ChannelReader {
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
     pub fn numbers(&self, source: &impl Source) -> Result<Range<u64>, Outside> {
-        let end = self
-            .load_control(source, offset_of!(Control, prep))?
-            .saturating_add(1);
+        let end = self.prep(source)?.saturating_add(1);
         let oldest = end.saturating_sub(self.packets).max(self.first);
         Ok(oldest..if self.is_ours(source)? { end } else { oldest })
     }
@@ -183,7 +181,7 @@ impl ChannelReader {
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
     pub fn events_in(&self, source: &impl Source, number: u64) -> Result<u32, Outside> {
-        if self.masked && number >= self.load_control(source, offset_of!(Control, prep))? {
+        if self.masked && number >= self.prep(source)? {
             // The last one: open, or just being opened.
             let is_open = self.load_control(source, offset_of!(Control, open))? == number;
             return if is_open {

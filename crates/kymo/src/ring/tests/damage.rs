@@ -1,12 +1,14 @@
 //! Memory as it should not be: writers that died, records that nobody declared, flipped bits.
 
+use std::mem::offset_of;
 #[cfg(target_pointer_width = "64")]
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
 #[cfg(target_pointer_width = "64")]
 use crate::ring::harness::control;
-use crate::ring::source::Bytes;
+use crate::ring::layout::{CONTROL_OFFSET, Control};
+use crate::ring::source::{Bytes, Outside};
 
 /// The machine dies while a writer that was interrupted has not written its record, and the one
 /// that interrupted it has.
@@ -132,5 +134,93 @@ fn damaged_memory_is_survived() {
                 while batch.next_record(&RECORDS).is_some() {}
             }
         }
+    }
+}
+
+/// A dump that gives so many words, and then panics.
+struct Limited<'a> {
+    bytes: Bytes<'a>,
+    left: Cell<u64>,
+}
+
+impl Limited<'_> {
+    fn count(&self) {
+        self.left
+            .set(self.left.get().checked_sub(1).expect("the walk has no end"));
+    }
+}
+
+impl Source for Limited<'_> {
+    fn len(&self) -> u64 {
+        self.bytes.len()
+    }
+    fn load(&self, offset: u64) -> Result<u32, Outside> {
+        self.count();
+        self.bytes.load(offset)
+    }
+    fn load_long(&self, offset: u64) -> Result<u64, Outside> {
+        self.count();
+        self.bytes.load_long(offset)
+    }
+}
+
+/// No word of a control block says how long a walk is: the checksum does not cover them.
+fn bounded<R: Reserve + 'static>(records: u32) {
+    CLOCK.set(0);
+    let memory = form::<R>(
+        memory(),
+        &config(Overflow::Overwrite, Consumer::None, 256, 4),
+    );
+    for seq in 0..records {
+        emit::<R>(2, seq);
+    }
+    let bytes = dump(&memory.live());
+    let used = Region::open(&Bytes(&bytes)).unwrap().header().total_size as usize;
+    const WORDS: [usize; 4] = [
+        offset_of!(Control, prep),
+        offset_of!(Control, open),
+        offset_of!(Control, first_packet),
+        offset_of!(Control, cursor),
+    ];
+    const VALUES: [u64; 4] = [u64::MAX, u64::MAX - 1, 1 << 63, u32::MAX as u64];
+    for case in 0..5_usize.pow(4) {
+        let mut damaged = bytes[..used].to_vec();
+        for (index, offset) in WORDS.into_iter().enumerate() {
+            if let Some(value) = VALUES.get(case / 5_usize.pow(index as u32) % 5) {
+                let at = CONTROL_OFFSET + offset;
+                damaged[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        // A ring of four packets: all of it a few times.
+        let source = Limited {
+            bytes: Bytes(&damaged),
+            left: Cell::new(10_000),
+        };
+        for view in [View::PostMortem, View::Live] {
+            let mut reader = events(&source);
+            let mut scratch = vec![0; reader.scratch_words()];
+            while let Some(mut batch) = reader.read(&source, view, &mut scratch).unwrap() {
+                while batch.next_record(&RECORDS).is_some() {}
+            }
+            let mut reader = events(&source);
+            reader.refresh_losses(&source).unwrap();
+            reader.is_quiet(&source).unwrap();
+            reader.events(&source, view).unwrap();
+            for number in reader.numbers(&source).unwrap() {
+                let packet = reader.packet(&source, view, number).unwrap();
+                let Some(mut packet) = packet else { continue };
+                while packet.next_place(&source, &RECORDS).is_some() {}
+            }
+        }
+    }
+}
+
+#[test]
+fn no_walk_is_as_long_as_a_damaged_word_says() {
+    // Seventeen records fill a packet: the open one lies in each of the four slots.
+    for records in [100, 117, 134, 151] {
+        bounded::<Masked<NoInterrupts>>(records);
+        #[cfg(target_pointer_width = "64")]
+        bounded::<LocalCas>(records);
     }
 }

@@ -4,6 +4,7 @@
 //! - [`layout`]: the region, word by word.
 //! - [`long`]: its 64-bit words, even on processors that have none.
 //! - [`region`]: memory, and how a region is laid out in it.
+//! - `running`: which regions have a session of this boot.
 //! - `slot`: one packet slot in this address space.
 //! - [`local`], [`switches`]: how code reaches the control blocks of its CPU, and what is recorded.
 //! - `masked`, `local_cas`: the two ways to reserve space. Each has a fast path of one screen and a
@@ -39,6 +40,7 @@ pub(crate) mod name_epoch;
 pub mod payload;
 pub mod reader;
 pub mod region;
+mod running;
 mod slot;
 pub mod source;
 pub mod switches;

@@ -16,7 +16,7 @@ use super::layout::{
 use super::local_cas;
 use super::reader::Region;
 use super::source::Live;
-use super::{Environment, masked};
+use super::{Environment, masked, running};
 use crate::channel::ChannelKind;
 use crate::event::Shape;
 use crate::sync::{
@@ -299,7 +299,7 @@ impl Memory {
         // A good header is a session of this boot, or of the one before a warm reset.
         let earlier = Region::open(&self.live()).ok();
         if earlier.as_ref().is_some_and(|region| {
-            region.header().state == State::Running as u32 && SESSIONS.load(Relaxed) > 0
+            region.header().state == State::Running as u32 && running::may_run(self.base as usize)
         }) {
             return Err(Error::Running);
         }
@@ -417,6 +417,7 @@ impl Memory {
         }
         // Partner: the reader's acquire of `state`. Everything above is visible before it.
         self.word(STATE_WORD).store(State::Running as u32, Release);
+        running::add(self.base as usize);
         // A CPU that sees its switch on must see its block as it is now, and nothing in a
         // tracepoint orders the two.
         N::synchronize();
@@ -434,6 +435,7 @@ impl Memory {
     pub(crate) fn close(&self) {
         // Partner: the reader's acquire of `state`.
         self.word(STATE_WORD).store(State::Stopped as u32, Release);
+        running::remove(self.base as usize);
     }
 }
 

@@ -286,7 +286,7 @@ impl AtomicUsize {
     pub fn store(&self, value: usize, order: Ordering) {
         self.0.store(value, order);
     }
-    pub fn compare_exchange_weak(
+    pub fn compare_exchange(
         &self,
         old: usize,
         new: usize,
@@ -294,5 +294,14 @@ impl AtomicUsize {
         failure: Ordering,
     ) -> Result<usize, usize> {
         self.0.compare_exchange(old, new, success, failure)
+    }
+    pub fn compare_exchange_weak(
+        &self,
+        old: usize,
+        new: usize,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<usize, usize> {
+        self.compare_exchange(old, new, success, failure)
     }
 }

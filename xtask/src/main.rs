@@ -178,7 +178,7 @@ enum Bench {
 
 #[derive(Subcommand)]
 enum Fuzz {
-    /// Fuzz the trace reader and `kymo convert`; print the line coverage
+    /// Fuzz the trace reader, `kymo convert` and the readers of a region; print the line coverage
     #[command(after_help = "Example: cargo xtask fuzz ctf --minutes 30")]
     Ctf {
         /// Minutes for each target [default: 20 seconds]

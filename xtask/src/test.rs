@@ -117,9 +117,11 @@ pub(crate) const STEPS: [Step; 23] = [
         babeltrace2,
     ),
     step("tracers", "traces by other tracers", tracers::run),
-    step("fuzz", "each parser of foreign bytes, for 20 s", || {
-        fuzz::ctf(20, false)
-    })
+    step(
+        "fuzz",
+        "each parser of foreign bytes, and damaged memory, for 20 s",
+        || fuzz::ctf(20, false),
+    )
     .long("cargo xtask fuzz ctf --minutes 30"),
 ];
 

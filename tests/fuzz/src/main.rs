@@ -1,12 +1,12 @@
-//! A coverage-guided fuzzer of kymo-ctf, on the stable compiler.
+//! A coverage-guided fuzzer of kymo-ctf, and of what reads a region, on the stable compiler.
 //!
 //!     kymo-fuzz TARGET CORPUS SECONDS     mutates until the time is up or something is found
 //!     kymo-fuzz TARGET CORPUS replay      runs every input of the corpus once
 //!
 //! `cargo xtask fuzz ctf` builds it with LLVM's coverage pass, which is an option of code
 //! generation and needs no nightly compiler. An input is a find if it panics, takes more than ten
-//! seconds of the processor, allocates out of proportion to its size, or is a trace that changes
-//! when it is converted; it is then in `CORPUS/found`. What kills the process leaves its input in
+//! seconds of the processor, allocates out of proportion to its size, is a trace that changes when
+//! it is converted, or is memory in which no session can begin; it is then in `CORPUS/found`. What kills the process leaves its input in
 //! `CORPUS/current`. Exit codes: 0 nothing found, 1 a find, 2 wrong usage.
 
 #![allow(
@@ -23,10 +23,13 @@ mod converting;
 mod counters;
 mod memory;
 mod mutate;
+mod region;
 #[path = "../../../crates/kymo-ctf/tests/convert/same.rs"]
 #[allow(dead_code, reason = "what only parts of traces need")]
 mod same;
 mod targets;
+#[path = "../../../crates/kymo/tests/thread_cpu/mod.rs"]
+mod thread_cpu;
 
 use std::collections::HashSet;
 use std::fs;
@@ -83,7 +86,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: kymo-fuzz tsdl|json|stream|convert CORPUS SECONDS|replay");
+    eprintln!("usage: kymo-fuzz tsdl|json|stream|convert|region CORPUS SECONDS|replay");
     ExitCode::from(2)
 }
 

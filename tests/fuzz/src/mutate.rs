@@ -58,6 +58,9 @@ pub(crate) fn input(base: &[u8], other: &[u8], target: Target, random: &mut Rand
 }
 
 fn once(bytes: &mut Vec<u8>, other: &[u8], target: Target, random: &mut Random) {
+    if target.is_memory() {
+        return in_place(bytes, other, random);
+    }
     let at = random.below(bytes.len() + 1);
     let left = bytes.len() - at;
     match random.below(11) {
@@ -91,6 +94,45 @@ fn once(bytes: &mut Vec<u8>, other: &[u8], target: Target, random: &mut Random) 
             words => insert(bytes, at, words[random.below(words.len())].as_bytes()),
         },
         9 => number(bytes, at, random),
+        _ => compared(bytes, random),
+    }
+}
+
+/// Damages memory: bits, bytes, aligned words, pieces of another memory at the same place.
+fn in_place(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+    let at = match random.below(2) {
+        0 => random.below(bytes.len()),
+        _ => crate::region::control_word(random),
+    };
+    let Some(byte) = bytes.get_mut(at) else {
+        return;
+    };
+    match random.below(8) {
+        0 => *byte ^= 1 << random.below(8),
+        1 => *byte = random.next() as u8,
+        2 | 3 => {
+            let number = match random.below(2) {
+                0 => NUMBERS[random.below(NUMBERS.len())],
+                _ => u64::MAX - random.below(8) as u64,
+            };
+            let size = 4 << random.below(2);
+            overwrite(
+                &mut bytes[at & !(size - 1)..],
+                0,
+                &number.to_le_bytes()[..size],
+            );
+        }
+        4 => {
+            let end = at + 1 + random.below(512);
+            if let Some(piece) = other.get(at..end.min(other.len())) {
+                overwrite(bytes, at, piece);
+            }
+        }
+        5 => {
+            let end = bytes.len().min(at + 1 + random.below(512));
+            bytes[at..end].fill(0);
+        }
+        6 if random.below(16) == 0 => bytes.truncate(at),
         _ => compared(bytes, random),
     }
 }

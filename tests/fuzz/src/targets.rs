@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kymo_ctf::{Error, Item, ItemRef, Merge, Metadata, Packet, Reader, StreamReader};
 
-use crate::{case, converting};
+use crate::{case, converting, region};
 
 /// Separates metadata and stream in an input of [`Target::Stream`] or [`Target::Convert`].
 const SEPARATOR: &[u8] = b"\n--- stream\n";
@@ -24,13 +24,20 @@ pub(crate) enum Target {
     Stream,
     /// Metadata and streams, as a trace that is converted.
     Convert,
+    /// Memory with a region.
+    Region,
 }
 
 impl Target {
     pub(crate) fn of(name: &str) -> Option<Target> {
-        [Target::Tsdl, Target::Json, Target::Stream, Target::Convert]
-            .into_iter()
-            .find(|target| target.name() == name)
+        let all = [
+            Target::Tsdl,
+            Target::Json,
+            Target::Stream,
+            Target::Convert,
+            Target::Region,
+        ];
+        all.into_iter().find(|target| target.name() == name)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -39,10 +46,11 @@ impl Target {
             Target::Json => "json",
             Target::Stream => "stream",
             Target::Convert => "convert",
+            Target::Region => "region",
         }
     }
 
-    /// The conformance set, and earlier finds.
+    /// The conformance set or regions, and earlier finds.
     pub(crate) fn seeds(self) -> Vec<Vec<u8>> {
         let texts = |files: &[&str]| {
             case::read(files)
@@ -72,6 +80,7 @@ impl Target {
                 }
                 seeds
             }
+            Target::Region => region::seeds(),
         };
         for entry in fs::read_dir(case::folder().join("finds")).unwrap() {
             let entry = entry.unwrap();
@@ -98,14 +107,20 @@ impl Target {
         match self {
             Target::Tsdl => &TSDL,
             Target::Json => &JSON,
-            Target::Stream | Target::Convert => &[],
+            Target::Stream | Target::Convert | Target::Region => &[],
         }
+    }
+
+    /// Whether the bytes of an input stay where they are, because they say where others lie.
+    pub(crate) fn is_memory(self) -> bool {
+        self == Target::Region
     }
 
     /// Reads `input`; every result except a panic is valid. Output is written to `folder`.
     pub(crate) fn execute(self, input: &[u8], folder: &Path) {
         match self {
             Target::Tsdl | Target::Json => drop(Metadata::from_bytes(input)),
+            Target::Region => region::execute(input, folder),
             Target::Stream => {
                 let Some(at) = separator(input) else { return };
                 if let Some(metadata) = parsed(&input[..at]) {

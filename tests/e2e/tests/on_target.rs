@@ -80,12 +80,33 @@ fn by_the_host(trace: &Path) -> Vec<String> {
     lines
 }
 
+/// The line without the thread that ran, which must be the one that the event itself has: a
+/// marker's, or the one that a switch takes the CPU from.
+fn without_thread(line: &str) -> String {
+    let field = |name: &str| {
+        let (_, value) = line.split_once(name)?;
+        // With its name in parentheses.
+        Some(value.split_once(')')?.0.replace('(', ""))
+    };
+    let own = field(" marker tid=").or_else(|| field(" sched_switch prev_tid="));
+    let Some((cpu, (thread, rest))) = line
+        .split_once(" [")
+        .and_then(|(cpu, rest)| Some((cpu, rest.split_once(']')?)))
+    else {
+        assert_eq!(own, None, "{line}");
+        return line.to_owned();
+    };
+    assert!(own.is_none_or(|own| own == thread), "{line}");
+    format!("{cpu}{rest}")
+}
+
 /// An event of a line that the kernel printed: seconds with seven digits are ticks of its clock.
 fn as_the_host_has_it(line: &str) -> String {
     let (time, rest) = line.trim().split_once(' ').unwrap();
     let (seconds, fraction) = time.split_once('.').unwrap();
     assert_eq!(fraction.len(), 7, "{line}");
     let ticks = seconds.parse::<u64>().unwrap() * 10_000_000 + fraction.parse::<u64>().unwrap();
+    let rest = &without_thread(rest);
     let rest = if rest.contains(" marker ") {
         rest.to_owned()
     } else {

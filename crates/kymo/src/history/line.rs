@@ -3,7 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::merge::{Found, Merge};
-use super::names;
+use super::{names, who};
 use crate::event::{FieldType, LENGTH_MASK};
 use crate::ring::source::Source;
 
@@ -25,7 +25,17 @@ pub(super) fn print<S: Source>(
         found.key.time,
         merge.region.header().clock.frequency_hz,
     )?;
-    write!(out, " cpu{} {}", found.key.cpu, event.name)?;
+    write!(out, " cpu{} ", found.key.cpu)?;
+    if let Some(thread) = who::ran(merge, found) {
+        let name = names::find(merge, names::Subject::Thread, u64::from(thread.0));
+        write!(out, "[{}", thread.0)?;
+        if let Some(name) = name {
+            out.write_str(" ")?;
+            name_text(out, &name)?;
+        }
+        out.write_str("] ")?;
+    }
+    out.write_str(event.name)?;
     let mut bytes = [0; 4 * WORDS];
     for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(payload) {
         *to = word.to_le_bytes();
@@ -46,11 +56,16 @@ pub(super) fn print<S: Source>(
             .and_then(|value| names::find(merge, names::Subject::of(event, field.name)?, value));
         if let Some(name) = name {
             out.write_str(" (")?;
-            text(out, name.as_bytes())?;
-            out.write_str(if name.is_cut() { "...)" } else { ")" })?;
+            name_text(out, &name)?;
+            out.write_str(")")?;
         }
     }
     out.write_str("\n")
+}
+
+fn name_text(out: &mut dyn Write, name: &names::Name) -> fmt::Result {
+    text(out, name.as_bytes())?;
+    out.write_str(if name.is_cut() { "..." } else { "" })
 }
 
 /// Ticks as seconds, with as many digits as the clock is worth, nine at most.

@@ -10,6 +10,7 @@ mod line;
 mod mark;
 mod merge;
 mod names;
+mod who;
 
 use core::fmt::{self, Write};
 
@@ -84,10 +85,13 @@ impl History {
     ///
     /// ```text
     /// kymo: 3 retained, 0 overwritten, 0 discarded
-    ///     0.0120000 cpu0 sched_switch prev_tid=0 next_tid=5 ("worker") prev_state=Runnable reason=Idle next_prio=0
+    ///     0.0120000 cpu0 [0] sched_switch prev_tid=0 next_tid=5 (worker) prev_state=Runnable reason=Idle next_prio=0
+    ///     0.0120110 cpu0 [5 worker] lock_acquired lock=0x80002000 (inode) kind=Mutex contended=0
     /// ```
-    /// Times are those of the clock's ticks, in seconds. Names are the newest that were recorded.
-    /// Further lines say where records are missing.
+    /// Times are those of the clock's ticks, in seconds. In brackets is the thread that ran, by the
+    /// CPU's [`SchedSwitch`](crate::vocabulary::SchedSwitch) records; it is left out where they do
+    /// not tell. Names are the newest that were recorded. Further lines say where records are
+    /// missing.
     ///
     /// # Errors
     /// Those of `out`.
@@ -98,13 +102,29 @@ impl History {
             &self.cleared,
             out,
             last_n,
-            None,
+            Rows::One,
         )
     }
 
-    /// [`dump`](Self::dump) for a panic handler: each CPU's newest `last_n` records, CPU after CPU.
-    /// `this_cpu`, with interrupts masked, is the one that panics: a record that it was writing is
-    /// left out, and does not hide those before it.
+    /// [`dump`](Self::dump) of each CPU's newest `last_n` records, CPU after CPU: a busy one does
+    /// not hide the others.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn dump_per_cpu(&self, out: &mut impl fmt::Write, last_n: usize) -> fmt::Result {
+        dump(
+            &self.memory.live(),
+            self.vocabulary,
+            &self.cleared,
+            out,
+            last_n,
+            Rows::PerCpu { dead: None },
+        )
+    }
+
+    /// [`dump_per_cpu`](Self::dump_per_cpu) for a panic handler. `this_cpu`, with interrupts
+    /// masked, is the one that panics: a record that it was writing is left out, and does not hide
+    /// those before it.
     ///
     /// # Errors
     /// Those of `out`.
@@ -120,7 +140,9 @@ impl History {
             &self.cleared,
             out,
             last_n,
-            Some(this_cpu),
+            Rows::PerCpu {
+                dead: Some(this_cpu),
+            },
         )
     }
 
@@ -255,18 +277,31 @@ fn get<S: Source>(
     }
 }
 
+/// How the records of several CPUs are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    /// All of them in order of time.
+    One,
+    /// CPU after CPU; `dead` will write no more.
+    PerCpu { dead: Option<u32> },
+}
+
 fn dump<S: Source>(
     source: &S,
     vocabulary: &'static Vocabulary,
     mark: &Mark,
     out: &mut dyn Write,
     last_n: usize,
-    dead: Option<u32>,
+    rows: Rows,
 ) -> fmt::Result {
     let Ok(region) = Region::open(source) else {
         return out.write_str("kymo: nothing was recorded\n");
     };
     let cleared = mark.load(region.header().session_id);
+    let dead = match rows {
+        Rows::One => None,
+        Rows::PerCpu { dead } => dead,
+    };
     let merge = Merge {
         dead,
         ..whole(source, &region, vocabulary)
@@ -285,7 +320,7 @@ fn dump<S: Source>(
         cleared: cleared.map(|cleared| cleared.last),
         ..merge
     };
-    if dead.is_none() {
+    if rows == Rows::One {
         return print(&merge, out, last_n, counts);
     }
     for cpu in merge.cpus.clone() {

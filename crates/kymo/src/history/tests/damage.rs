@@ -32,9 +32,9 @@ fn a_record_that_is_half_written_in_a_panic_does_not_hide_those_before_it() {
     bytes[record..record + 12].fill(0);
     let commit = u32::from_le_bytes(bytes[ring..ring + 4].try_into().unwrap()) - (1 << 16) - 3;
     bytes[ring..ring + 4].copy_from_slice(&commit.to_le_bytes());
-    let print = |dead| {
+    let print = |rows| {
         let mut out = String::new();
-        dump(&Bytes(&bytes), &VOCABULARY, &Mark::new(), &mut out, 4, dead).unwrap();
+        dump(&Bytes(&bytes), &VOCABULARY, &Mark::new(), &mut out, 4, rows).unwrap();
         let (records, said): (Vec<_>, Vec<_>) = out.lines().partition(|line| line.contains("seq="));
         let seqs = records.iter().map(|line| {
             line.split("seq=")
@@ -48,12 +48,12 @@ fn a_record_that_is_half_written_in_a_panic_does_not_hide_those_before_it() {
         });
         (said.join("; "), seqs.collect::<Vec<_>>())
     };
-    let (header, seqs) = print(Some(1));
+    let (header, seqs) = print(Rows::PerCpu { dead: Some(1) });
     assert_eq!(header, "kymo: 29 retained, 0 overwritten, 0 discarded");
     assert_eq!(seqs, [22, 24, 26, 28, 21, 23, 25, 27]);
     // To anyone else its writer may still be at work.
-    assert_eq!(print(None).1, [22, 24, 26, 28]);
-    let (said, seqs) = print(Some(0));
+    assert_eq!(print(Rows::One).1, [22, 24, 26, 28]);
+    let (said, seqs) = print(Rows::PerCpu { dead: Some(0) });
     assert_eq!(seqs, [22, 24, 26, 28]);
     assert!(
         said.ends_with("; kymo: 4 more were overwritten meanwhile, or cannot be read"),
@@ -94,14 +94,17 @@ fn damaged_memory_neither_panics_nor_hangs() {
         }
         let source = Bytes(&damaged);
         opened += usize::from(Region::open(&source).is_ok());
-        for dead in [None, Some(turn % 2)] {
+        let panics = Rows::PerCpu {
+            dead: Some(turn % 2),
+        };
+        for rows in [Rows::One, panics] {
             dump(
                 &source,
                 &VOCABULARY,
                 &Mark::new(),
                 &mut String::new(),
                 [20, usize::MAX][turn as usize / 2 % 2],
-                dead,
+                rows,
             )
             .unwrap();
         }

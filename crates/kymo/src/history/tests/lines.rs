@@ -1,6 +1,7 @@
 //! What a record looks like: names, texts, sequences, what is too long, and a sink that fails.
 
 use super::*;
+use crate::ring::layout::ChannelKind;
 
 fn names<R: Reserve + 'static>() {
     CLOCK.set(123_456_789);
@@ -134,9 +135,9 @@ fn names<R: Reserve + 'static>() {
     );
     let expected = "\
 kymo: 8 retained, 0 overwritten, 0 discarded
-   12.3456799 cpu0 sched_switch prev_tid=5 (a thread with a ...) next_tid=7 prev_state=Blocked reason=Waits next_prio=-2
-   12.3456799 cpu0 lock_wait lock=0x100000005 (inode) owner_tid=6 (newer) kind=Mutex
-   12.3456799 cpu0 irq_handler_entry irq=300 (disk\\u{1b}[2J)
+   12.3456799 cpu0 [5 a thread with a ...] sched_switch prev_tid=5 (a thread with a ...) next_tid=7 prev_state=Blocked reason=Waits next_prio=-2
+   12.3456799 cpu0 [7] lock_wait lock=0x100000005 (inode) owner_tid=6 (newer) kind=Mutex
+   12.3456799 cpu0 [7] irq_handler_entry irq=300 (disk\\u{1b}[2J)
    12.3456799 cpu1 sys_enter id=5 (read) arg0=5
    12.3456799 cpu1 span_begin id=5 (frame)
    12.3456799 cpu1 thread_exit tid=6 (newer) pid=5 (shell) prev_state=Blocked
@@ -155,6 +156,113 @@ kymo: 8 retained, 0 overwritten, 0 discarded
 fn names_are_looked_up_and_texts_are_escaped() {
     names::<LocalCas>();
     names::<OneAtATime>();
+}
+
+/// L-01, L-03: a line says which thread ran: by the switch before it, else by the one behind it, and
+/// not at all where a switch may have been dropped in between.
+#[test]
+fn a_line_says_which_thread_ran() {
+    fn switch(prev: u32, next: u32) -> SchedSwitch {
+        SchedSwitch {
+            prev_tid: Tid(prev),
+            next_tid: Tid(next),
+            prev_state: ThreadState::Blocked,
+            reason: SwitchReason::Waits,
+            next_prio: 0,
+        }
+    }
+    fn threads(setting: &Setting<impl Reserve + 'static>) -> Vec<String> {
+        let who = |line: &String| {
+            let (_, line) = line.split_once(" cpu").unwrap();
+            line.split_once(" seq=").unwrap().0.to_owned()
+        };
+        let lines = setting.lines(usize::MAX);
+        let shorts = lines.iter().filter(|line| line.contains(" short "));
+        shorts.map(who).collect()
+    }
+    fn follows<R: Reserve + 'static>() {
+        CLOCK.set(0);
+        let setting = Setting::<R>::new(2, Overflow::Overwrite, 256, 8);
+        let name = Text::new("init");
+        setting.record(1, ThreadName { tid: Tid(3), name });
+        setting.short(0, 1);
+        setting.record(0, switch(3, 4));
+        setting.short(0, 2);
+        setting.short(1, 3);
+        // Several packets without a switch.
+        (4..40).for_each(|seq| setting.short(0, seq));
+        setting.record(0, switch(4, 3));
+        setting.short(0, 40);
+        let mut expected = vec!["0 [3 init] short"];
+        expected.extend(["0 [4] short"; 37]);
+        expected.extend(["0 [3 init] short", "1 short"]);
+        let mut found = threads(&setting);
+        found.sort_by_key(|line| line.starts_with('1'));
+        assert_eq!(found, expected);
+        // The switch to thread 3 is overwritten by as many records as fill the ring.
+        (0..200).for_each(|seq| setting.short(0, seq));
+        assert!(
+            threads(&setting)
+                .iter()
+                .all(|who| !who.contains('[') && who.contains("short"))
+        );
+        setting.record(0, switch(5, 6));
+        assert!(threads(&setting).contains(&"0 [5] short".to_owned()));
+    }
+    follows::<LocalCas>();
+    follows::<OneAtATime>();
+
+    // A full ring drops a switch.
+    CLOCK.set(0);
+    let setting = Setting::<OneAtATime>::new(1, Overflow::Discard, 256, 8);
+    (0..20).for_each(|seq| setting.short(0, seq));
+    setting.record(0, switch(3, 4));
+    while setting.history.counts().discarded == 0 {
+        setting.short(0, 1);
+    }
+    setting.record(0, switch(4, 5));
+    let live = setting.session.live();
+    let region = Region::open(&live).unwrap();
+    let mut reader = region.channel(&live, 0, ChannelKind::Events).unwrap();
+    let mut scratch = vec![0; reader.scratch_words()];
+    let mut batch = reader
+        .read(&live, View::Live, &mut scratch)
+        .unwrap()
+        .unwrap();
+    while batch.next_record(&VOCABULARY).is_some() {}
+    reader.release(&live).unwrap();
+    setting.short(0, 2);
+    let found = threads(&setting);
+    let (last, before) = found.split_last().unwrap();
+    assert_eq!(last, "0 short", "thread 5 or another one");
+    let earlier = before
+        .iter()
+        .take_while(|who| *who == "0 [3] short")
+        .count();
+    let later = before[earlier..].iter().all(|who| who == "0 [4] short");
+    assert!(earlier > 0 && later, "{before:?}");
+}
+
+/// V-07: the newest of each CPU, however busy another one is.
+#[test]
+fn a_busy_cpu_hides_no_other() {
+    CLOCK.set(0);
+    let setting = Setting::<OneAtATime>::new(3, Overflow::Overwrite, 1024, 4);
+    setting.short(2, 1);
+    (2..100).for_each(|seq| setting.short(0, seq));
+    let mut out = String::new();
+    setting.history.dump_per_cpu(&mut out, 2).unwrap();
+    let shown: Vec<_> = out
+        .lines()
+        .filter_map(|line| line.split_once(" cpu"))
+        .collect();
+    let shown = shown
+        .iter()
+        .map(|(_, rest)| rest.split(" check").next().unwrap());
+    assert_eq!(
+        shown.collect::<Vec<_>>(),
+        ["0 short seq=98", "0 short seq=99", "2 short seq=1"]
+    );
 }
 
 #[test]

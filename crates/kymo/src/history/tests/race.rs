@@ -74,7 +74,15 @@ fn interleaved<R: Reserve + 'static>(every: u64, burst: u32) -> (usize, bool) {
     let (mut lines, mut lost) = (0, false);
     for last_n in [1, 5, 40, usize::MAX] {
         let (began, mut out) = (seq.get(), String::new());
-        dump(&source, &VOCABULARY, &Mark::new(), &mut out, last_n, None).unwrap();
+        dump(
+            &source,
+            &VOCABULARY,
+            &Mark::new(),
+            &mut out,
+            last_n,
+            Rows::One,
+        )
+        .unwrap();
         let (mut last, mut shown, mut printed) = (None, 0, Vec::new());
         for line in out.lines() {
             if line.starts_with("kymo: ") {
@@ -263,7 +271,15 @@ fn a_packet_that_cannot_be_read_for_a_moment_neither_adds_lines_nor_hides_the_ne
             at: Cell::new(at),
         };
         let mut out = String::new();
-        dump(&source, &VOCABULARY, &Mark::new(), &mut out, LAST_N, None).unwrap();
+        dump(
+            &source,
+            &VOCABULARY,
+            &Mark::new(),
+            &mut out,
+            LAST_N,
+            Rows::One,
+        )
+        .unwrap();
         if source.at.get() >= 0 {
             assert!(at > 3 * LAST_N as i32, "{at} loads: each look loads it");
             break;

@@ -193,6 +193,26 @@ impl ChannelReader {
         Ok(self.slot_word(source, number, word::COMMIT)? >> 16)
     }
 
+    /// Events that were dropped before packet `number` was opened; `None` where the packet before
+    /// it, which says so, is gone.
+    ///
+    /// # Errors
+    /// [`Outside`] where the memory has shrunk.
+    pub fn dropped_before(
+        &self,
+        source: &impl Source,
+        number: u64,
+    ) -> Result<Option<u64>, Outside> {
+        if number <= self.first {
+            return Ok(Some(0));
+        }
+        let earlier = number - 1;
+        let low = self.slot_word(source, earlier, word::DISCARDED)?;
+        let high = self.slot_word(source, earlier, word::DISCARDED + 1)?;
+        let dropped = u64::from(low) | u64::from(high) << 32;
+        Ok(self.holds(source, earlier)?.then_some(dropped))
+    }
+
     /// Events that the writer dropped.
     ///
     /// # Errors

@@ -69,6 +69,8 @@ struct Channel {
     /// Whether the packet has changed since the last flush.
     is_changed: bool,
     bytes: Vec<u8>,
+    /// Events that were lost before the first look at the ring; `None` before that.
+    lost_before: Option<u64>,
 }
 
 impl Channel {
@@ -84,6 +86,7 @@ impl Channel {
             is_in_file: false,
             is_changed: true,
             bytes: Vec::with_capacity(PAGE_BYTES),
+            lost_before: None,
         };
         channel.finish_packet()?;
         Ok(channel)
@@ -124,6 +127,11 @@ impl Channel {
         scratch: &mut [u32],
         mut after: impl FnMut(&ChannelReader) -> Result<(), TraceError>,
     ) -> Result<u64, TraceError> {
+        if self.lost_before.is_none() {
+            let mut first = self.stream.reader().clone();
+            first.read(source, view, scratch)?;
+            self.lost_before = Some(first.losses().events());
+        }
         let before = self.events();
         let ring = self.stream.reader().packets() * self.stream.reader().scratch_words() as u64;
         let mut words = 0;
@@ -185,6 +193,7 @@ impl Channel {
             cpu: reader.cpu(),
             events: reader.emitted(),
             losses: reader.losses(),
+            lost_before: self.lost_before.unwrap_or(0),
         })
     }
 
@@ -204,6 +213,8 @@ pub struct ChannelSummary {
     pub events: u64,
     /// Losses by cause.
     pub losses: Losses,
+    /// Events among the lost ones that were gone at the first look at the ring.
+    pub lost_before: u64,
 }
 
 /// Totals of a session.
@@ -217,6 +228,12 @@ impl Summary {
     /// Events in the trace.
     pub fn events(&self) -> u64 {
         self.channels.iter().map(|channel| channel.events).sum()
+    }
+
+    /// Events among the lost ones that were gone before the recording came.
+    pub fn lost_before(&self) -> u64 {
+        let channels = self.channels.iter();
+        channels.map(|channel| channel.lost_before).sum()
     }
 
     /// Events lost.

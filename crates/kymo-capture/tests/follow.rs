@@ -205,3 +205,21 @@ fn rings_that_wait_for_a_host_are_emptied_by_one_program_and_then_by_the_next() 
     let last = 2 * TOO_MANY + 10;
     assert!(marks(&machine, "third").ends_with(&numbers(last..last + 10)));
 }
+
+/// What was overwritten before somebody came was not lost by the recording.
+#[test]
+fn losses_from_before_the_recording_are_told_apart() {
+    let mut machine = Machine::start("late", "rolling");
+    machine.does(&format!("record {TOO_MANY}"));
+    let late = attached(&mut machine, "late", leave).summary;
+    assert!(late.lost_before() > 0, "{late:?}");
+    assert_eq!(late.lost_before(), late.lost());
+    let mut machine = Machine::start("lapped", "rolling");
+    machine.does("record 10");
+    let lapped = attached(&mut machine, "lapped", |machine, interrupted| {
+        machine.does(&format!("record {TOO_MANY}"));
+        leave(machine, interrupted);
+    });
+    let lapped = lapped.summary;
+    assert!(lapped.lost() > 0 && lapped.lost_before() == 0, "{lapped:?}");
+}

@@ -88,6 +88,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         arguments.out.display(),
         summary::sentences(&attached.summary)
     );
+    if let Some(sentence) = summary::lost_before(&attached.summary) {
+        message!("kymo: {sentence}");
+    }
     if attached.only_looked {
         message!(
             "kymo: the rings were read without emptying them: another program empties them, or the \

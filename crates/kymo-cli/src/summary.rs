@@ -98,6 +98,22 @@ pub fn sentences(summary: &Summary) -> String {
     text
 }
 
+/// How many of the lost events a recording that came late could not have kept; `None` where there
+/// are none.
+pub fn lost_before(summary: &Summary) -> Option<String> {
+    let (before, lost) = (summary.lost_before(), summary.lost());
+    let were = match before {
+        0 => return None,
+        before if before >= lost => "all of the lost events were".to_owned(),
+        before => format!(
+            "{} of the lost events {}",
+            thousands(before),
+            if before == 1 { "was" } else { "were" }
+        ),
+    };
+    Some(format!("{were} lost before it was attached."))
+}
+
 /// A size with its unit: bytes below 10,000, kB below 10 MB, otherwise MB.
 pub fn size(bytes: u64) -> String {
     match bytes {

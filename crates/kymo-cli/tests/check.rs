@@ -10,7 +10,7 @@ use std::process::Command;
 
 use kymo::Text;
 use kymo::vocabulary::{
-    Irq, IrqEnter, IrqExit, IrqName, LockAcquired, LockKind, LockName, LockReleased, LockWait,
+    Cpu, Irq, IrqEnter, IrqExit, IrqName, LockAcquired, LockKind, LockName, LockReleased, LockWait,
     Mark, Object, Pid, SwitchReason, Syscall, SyscallEnter, SyscallExit, SyscallName, ThreadCreate,
     ThreadExit, ThreadName, ThreadState, ThreadStateDump, ThreadYield, Tid,
 };
@@ -484,7 +484,7 @@ fn no_rule_is_applied_to_what_began_before_the_trace() {
         pid: Pid(1),
         prio: 4,
         state: ThreadState::Runnable,
-        cpu: 0,
+        cpu: Cpu(0),
         name: Text::new("dumped"),
     };
     let mut made = Made::new("check-before");
@@ -570,6 +570,9 @@ event { name = \"tick\"; fields := struct { u8 n; }; };";
     );
 }
 
+/// Longer than any name of the vocabulary.
+const LONG: &str = "a-name-that-is-longer-than-the-longest-one-that-the-vocabulary-takes";
+
 #[test]
 fn a_name_may_be_told_after_the_event_and_another_thread_may_get_the_number() {
     let mut made = Made::new("check-names");
@@ -641,12 +644,12 @@ fn a_name_may_be_told_after_the_event_and_another_thread_may_get_the_number() {
         &mut made,
         "duration = \"on_cpu\"\nof = { thread = \"A\" }\nmax = \"1 ms\"\ncount = 1",
     );
-    // A name of more than 16 bytes is truncated in the trace.
-    name(&mut made, 7 * MS, 8, "a-name-that-is-rather-long");
+    // A name of more than 64 bytes is truncated in the trace.
+    name(&mut made, 7 * MS, 8, LONG);
     made.event(0, 8 * MS, ThreadYield { tid: Tid(8) });
     holds(
         &mut made,
-        "event = { is = \"thread_yield\", tid = \"a-name-that-is-rather-long\" }\ncount = 1",
+        &format!("event = {{ is = \"thread_yield\", tid = \"{LONG}\" }}\ncount = 1"),
     );
 }
 

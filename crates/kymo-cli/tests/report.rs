@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use kymo::Text;
 use kymo::vocabulary::{
-    Address, FaultCause, IpcPath, IpcReceive, IpcSend, Irq, IrqEnter, IrqExit, IrqName,
+    Address, Cpu, FaultCause, IpcPath, IpcReceive, IpcSend, Irq, IrqEnter, IrqExit, IrqName,
     LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Object, PageFault, Pid,
     ProcessName, SchedWakeupNew, SwitchReason, Syscall, SyscallEnter, SyscallExit, SyscallName,
     ThreadCreate, ThreadDelay, ThreadExit, ThreadName, ThreadResume, ThreadState, ThreadStateDump,
@@ -820,7 +820,7 @@ fn dump_of(tid: u32) -> ThreadStateDump {
         pid,
         prio: 4,
         state: ThreadState::Suspended,
-        cpu: 0,
+        cpu: Cpu(0),
         name,
     }
 }
@@ -896,7 +896,7 @@ fn a_new_threads_first_wakeup_counts() {
         SchedWakeupNew {
             tid: Tid(70_000),
             waker_tid: Tid(7),
-            target_cpu: 0,
+            target_cpu: Cpu(0),
         },
     );
     made.switch(0, 5 * MS, by(7, WAITS), (70_000, 1));

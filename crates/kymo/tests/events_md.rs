@@ -9,7 +9,7 @@ use std::path::Path;
 
 use kymo::ChannelKind;
 use kymo::event::{Event as _, EventSchema, FieldType};
-use kymo::vocabulary::{ALL, ClockStep};
+use kymo::vocabulary::{ALL, ClockStep, Cpu, TYPES, Tid};
 
 /// What other tracers record (docs/rules.md), and what Kymo's event is called: rule, their event,
 /// Kymo's.
@@ -90,7 +90,7 @@ fn subject(event: &EventSchema) -> &'static str {
             if ["thread_", "sched_"]
                 .iter()
                 .any(|start| name.starts_with(start))
-                && name != "sched_process_exec" =>
+                && !name.starts_with("sched_process_") =>
         {
             "Scheduling"
         }
@@ -110,12 +110,20 @@ fn subject(event: &EventSchema) -> &'static str {
     }
 }
 
+/// The type of the event of this name.
+fn rust_name(name: &str) -> &'static str {
+    let step = ("ClockStep", ClockStep::SCHEMA.name);
+    let mut types = TYPES.iter().copied().flatten().chain([&step]);
+    let found = types.find(|(_, of)| *of == name);
+    found.unwrap_or_else(|| panic!("{name} has no type")).0
+}
+
 fn page() -> String {
     let mut out = String::from(
         "# The events\n\n\
          Made from the declarations by a test of the crate `kymo` (`tests/events_md.rs`), which fails where this page says something else.\n\n\
-         Each is a type of `kymo::vocabulary`. List those that your kernel records, or all of them:\n\
-         `kymo::vocabulary![kymo::vocabulary::ALL; MyEvent]`. Where Linux has the event, this is its name there, and the names of its fields.\n\
+         The headings are the names in a trace; below each stands the type in `kymo::vocabulary`. List those that your kernel records, or all\n\
+         of them: `kymo::vocabulary![kymo::vocabulary::ALL; MyEvent]`. Where Linux has the event, this is its name there, and the names of its fields.\n\
          Bytes are those of a record in the ring; texts and sequences add their length, rounded up to 4.\n",
     );
     let events = || ALL.events().iter().copied().chain([&ClockStep::SCHEMA]);
@@ -139,7 +147,8 @@ fn page() -> String {
             .unwrap();
             write!(
                 out,
-                "Id {}, {bytes} bytes{}",
+                "`{}`, id {}, {bytes} bytes{}",
+                rust_name(event.name),
                 event.id,
                 if texts > 0 { " and its text" } else { "" }
             )
@@ -214,4 +223,23 @@ fn ids_are_left_to_the_kernel() {
         ALL.events().iter().all(|event| event.id < 1000),
         "from 1000 on ids are the kernel's"
     );
+}
+
+/// Other kernels' names have up to 63 bytes.
+#[test]
+fn names_of_63_bytes_are_not_cut() {
+    for event in ALL.events() {
+        for field in event.fields {
+            if let FieldType::Text { max } = field.ty {
+                assert!(max >= 63, "{}.{}: {max} bytes", event.name, field.name);
+            }
+        }
+    }
+}
+
+/// Thread 0 is every CPU's idle thread, and what is unknown is no number that a kernel gives.
+#[test]
+fn the_idle_thread_and_the_unknown_have_numbers() {
+    assert_eq!((Tid::IDLE, Tid::UNKNOWN), (Tid(0), Tid(u32::MAX)));
+    assert_eq!(Cpu::UNKNOWN, Cpu(u32::MAX));
 }

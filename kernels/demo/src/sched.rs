@@ -7,10 +7,10 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use kymo::vocabulary::{Cpu, Pid, ProcessName, ThreadName, ThreadStateDump};
 use kymo::vocabulary::{
     Object, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SwitchReason,
 };
-use kymo::vocabulary::{Pid, ProcessName, ThreadName, ThreadStateDump};
 use kymo::{Text, Tid};
 
 use crate::arch::{self, context, paging};
@@ -115,7 +115,7 @@ impl Scheduler {
             pid,
             prio,
             state: state.traced(),
-            cpu: hart as u32,
+            cpu: Cpu(hart as u32),
             name: Text::new(name)
         });
     }
@@ -167,7 +167,7 @@ impl Scheduler {
         record!(SchedWakeup {
             tid: thread.tid,
             waker_tid,
-            target_cpu: hart as u32
+            target_cpu: Cpu(hart as u32)
         });
         self.ready[hart].insert(&mut self.threads, slot, Side::Behind);
         self.ask(hart);
@@ -352,7 +352,7 @@ pub fn hand_over(mut scheduler: Guard, next: Slot) {
     record!(SchedWakeup {
         tid: sched.threads[next].tid,
         waker_tid: sched.threads[prev].tid,
-        target_cpu: here as u32
+        target_cpu: Cpu(here as u32)
     });
     sched.threads[prev].state = State::Ready;
     sched.ready[here].insert(&mut sched.threads, prev, Side::Before);

@@ -424,7 +424,7 @@ impl<'a> Kernel<'a> {
             SchedWakeup {
                 tid: Tid(thread.tid),
                 waker_tid: Tid(waker),
-                target_cpu: cpu,
+                target_cpu: kymo::vocabulary::Cpu(cpu),
             },
         )?;
         thread.woken = true;

@@ -29,7 +29,7 @@ impl NameClass {
             Counter::SCHEMA.name,
         ];
         match field {
-            "pid" => Some(NameClass::Process),
+            "pid" | "parent_pid" | "child_pid" => Some(NameClass::Process),
             "lock" => Some(NameClass::Lock),
             "irq" => Some(NameClass::Irq),
             "id" if SYSCALLS.contains(&event) => Some(NameClass::Syscall),

@@ -13,7 +13,7 @@ use kymo::ctf::packet::{PacketBuilder, StreamId, Totals};
 use kymo::ctf::tsdl;
 use kymo::event::Event;
 use kymo::ring::reader::Record;
-use kymo::vocabulary::{ALL, SchedSwitch, SchedWakeup, SwitchReason, ThreadState, Tid};
+use kymo::vocabulary::{ALL, Cpu, SchedSwitch, SchedWakeup, SwitchReason, ThreadState, Tid};
 use kymo::{ChannelKind, Clock};
 
 pub const US: u64 = 1_000;
@@ -151,7 +151,7 @@ impl Made {
             SchedWakeup {
                 tid: Tid(tid),
                 waker_tid: Tid(waker),
-                target_cpu: cpu,
+                target_cpu: Cpu(cpu),
             },
         );
     }

@@ -6,8 +6,8 @@ use crate::event::{Event, EventSchema, LENGTH_MASK};
 use crate::ring::layout::ChannelKind;
 use crate::ring::source::Source;
 use crate::vocabulary::{
-    Counter, IrqName, LockName, Mark, ProcessName, ProcessStateDump, SpanBegin, SpanEnd,
-    SyscallEnter, SyscallExit, SyscallName, ThreadName, ThreadStateDump, UserName,
+    Counter, IrqName, LockName, Mark, NAME_BYTES, ProcessName, ProcessStateDump, SpanBegin,
+    SpanEnd, SyscallEnter, SyscallExit, SyscallName, ThreadName, ThreadStateDump, UserName,
 };
 
 /// Kinds of things that have names.
@@ -84,7 +84,7 @@ pub(super) struct Name {
 
 impl Name {
     /// Most bytes of the names of this crate's vocabulary.
-    pub(super) const BYTES: usize = 32;
+    pub(super) const BYTES: usize = NAME_BYTES;
 
     /// The name in the words of a text; `None` where it is longer than any name.
     fn new(words: &[u32]) -> Option<Name> {

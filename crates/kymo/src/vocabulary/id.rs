@@ -21,8 +21,10 @@ macro_rules! id {
 }
 
 id! {
-    /// A thread.
+    /// A thread. 0 is the idle thread, and every CPU has its own; other threads have other numbers.
     Tid(u32), FieldType::Unsigned { bits: 32, base: 10 };
+    /// A CPU, counted from 0 as in [`Config::cpus`](crate::Config::cpus).
+    Cpu(u32), FieldType::Unsigned { bits: 32, base: 10 };
     /// A process.
     Pid(u32), FieldType::Unsigned { bits: 32, base: 10 };
     /// A system call, in the kernel's numbering.
@@ -34,4 +36,17 @@ id! {
     Irq(u32), FieldType::Unsigned { bits: 32, base: 10 };
     /// An address of the kernel or a process, shown in hexadecimal.
     Address(u64), FieldType::Unsigned { bits: 64, base: 16 };
+}
+
+impl Tid {
+    /// The idle thread of the CPU that records the event. It is never named anything but idle,
+    /// created, woken, blocked or ended: `kymo check` reports a thread 0 that is.
+    pub const IDLE: Tid = Tid(0);
+    /// A thread that the kernel does not know at this place. Readers derive it if they can.
+    pub const UNKNOWN: Tid = Tid(u32::MAX);
+}
+
+impl Cpu {
+    /// A CPU that the kernel does not know at this place, or none in particular.
+    pub const UNKNOWN: Cpu = Cpu(u32::MAX);
 }

@@ -1,6 +1,6 @@
 //! Interrupts and exceptions.
 
-use super::{Address, Irq};
+use super::{Address, Irq, NAME_BYTES};
 use crate::Text;
 
 crate::event! {
@@ -44,7 +44,7 @@ crate::event! {
         /// The line.
         pub irq: Irq,
         /// Its name, usually the device's.
-        pub name: Text<16>,
+        pub name: Text<NAME_BYTES>,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Locks. Each is traced at one level only: a mutex built on a spin lock is recorded as a mutex.
 
-use super::{Object, Tid};
+use super::{NAME_BYTES, Object, Tid};
 use crate::Text;
 
 crate::enumeration! {
@@ -77,7 +77,7 @@ crate::event! {
         /// Its kind.
         pub kind: LockKind,
         /// Its name.
-        pub name: Text<24>,
+        pub name: Text<NAME_BYTES>,
     }
 }
 

@@ -27,7 +27,7 @@ mod session;
 mod syscall;
 mod user;
 
-pub use id::{Address, Irq, Object, Pid, Syscall, Tid};
+pub use id::{Address, Cpu, Irq, Object, Pid, Syscall, Tid};
 pub use ipc::*;
 pub use irq::*;
 pub use lock::*;
@@ -41,6 +41,10 @@ pub use user::*;
 /// Version of these declarations. It grows when an event or a field changes its meaning or is
 /// removed, not when one is added.
 pub const VERSION: u16 = 1;
+
+/// Most bytes of a name, or of a program's path, in these events. Longer ones are cut, and marked
+/// as cut.
+pub const NAME_BYTES: usize = 64;
 
 /// All events of the vocabulary.
 pub static ALL: crate::Vocabulary = crate::vocabulary![

@@ -1,6 +1,6 @@
 //! Scheduling: switches, wake-ups, and the creation and end of threads.
 
-use super::{Object, Pid, Tid};
+use super::{Cpu, NAME_BYTES, Object, Pid, Tid};
 use crate::Text;
 
 crate::enumeration! {
@@ -62,10 +62,11 @@ crate::event! {
     pub struct SchedWakeup {
         /// The thread.
         pub tid: Tid,
-        /// The running thread that woke it, or 0 for an interrupt.
+        /// The running thread that woke it, 0 for an interrupt, or 4294967295 (`Tid::UNKNOWN`): then
+        /// an interrupt if this CPU is in one, and else the thread that runs on this CPU.
         pub waker_tid: Tid,
-        /// The CPU on which it will run.
-        pub target_cpu: u32,
+        /// The CPU on which it will run, or 4294967295 (`Cpu::UNKNOWN`) if that is not decided yet.
+        pub target_cpu: Cpu,
     }
 }
 
@@ -75,10 +76,11 @@ crate::event! {
     pub struct SchedWakeupNew {
         /// The thread.
         pub tid: Tid,
-        /// The running thread that started it, or 0 if there is none.
+        /// The running thread that started it, 0 if there is none, or 4294967295 (`Tid::UNKNOWN`) as
+        /// in `sched_wakeup`.
         pub waker_tid: Tid,
-        /// The CPU on which it will run.
-        pub target_cpu: u32,
+        /// The CPU on which it will run, or 4294967295 (`Cpu::UNKNOWN`) if that is not decided yet.
+        pub target_cpu: Cpu,
     }
 }
 
@@ -177,6 +179,18 @@ crate::event! {
 }
 
 crate::event! {
+    /// A run queue became longer or shorter.
+    #[id(72)]
+    #[name("sched_run_queue")]
+    pub struct RunQueue {
+        /// The CPU whose queue it is, or 4294967295 (`Cpu::UNKNOWN`) for a queue that CPUs share.
+        pub cpu: Cpu,
+        /// Number of threads that are ready and do not run.
+        pub len: u32,
+    }
+}
+
+crate::event! {
     /// The name of a thread.
     #[id(32)]
     #[channel(Names)]
@@ -184,7 +198,7 @@ crate::event! {
         /// The thread.
         pub tid: Tid,
         /// Its name.
-        pub name: Text<16>,
+        pub name: Text<NAME_BYTES>,
     }
 }
 
@@ -203,10 +217,10 @@ crate::event! {
         pub prio: i16,
         /// Its state.
         pub state: ThreadState,
-        /// The CPU on which it runs or ran last.
-        pub cpu: u32,
+        /// The CPU on which it runs or ran last, or 4294967295 (`Cpu::UNKNOWN`).
+        pub cpu: Cpu,
         /// Its name.
-        pub name: Text<16>,
+        pub name: Text<NAME_BYTES>,
     }
 }
 
@@ -223,6 +237,7 @@ super::subject! {
     ThreadDelay,
     ThreadYield,
     SchedPriority,
+    RunQueue,
     ThreadName,
     ThreadStateDump,
 }

@@ -1,6 +1,6 @@
 //! System calls.
 
-use super::Syscall;
+use super::{NAME_BYTES, Syscall};
 use crate::Text;
 
 crate::event! {
@@ -16,8 +16,8 @@ crate::event! {
 }
 
 crate::event! {
-    /// The running thread's system call ends. A call that never returns (a successful exec, an
-    /// exit) has no such event.
+    /// The running thread's system call ends. A call that never returns (an exit) has no such
+    /// event; a successful exec need not have one.
     #[id(6)]
     #[name("sys_exit")]
     pub struct SyscallExit {
@@ -36,7 +36,7 @@ crate::event! {
         /// Its number.
         pub id: Syscall,
         /// Its name.
-        pub name: Text<16>,
+        pub name: Text<NAME_BYTES>,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Marks, spans and counters of programs and of the kernel's own code.
 
+use super::NAME_BYTES;
 use crate::Text;
 
 crate::event! {
@@ -50,7 +51,7 @@ crate::event! {
         /// Its number.
         pub id: u32,
         /// Its name.
-        pub name: Text<24>,
+        pub name: Text<NAME_BYTES>,
     }
 }
 

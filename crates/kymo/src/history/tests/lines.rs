@@ -67,7 +67,7 @@ fn names<R: Reserve + 'static>() {
     );
     CLOCK.set(123_456_790);
     let state = ThreadState::Runnable;
-    let name = Text::new("a thread with a name too long");
+    let name = Text::new("a thread whose name has more bytes than any name of the vocabulary has");
     setting.record(
         0,
         ThreadStateDump {
@@ -75,7 +75,7 @@ fn names<R: Reserve + 'static>() {
             pid: Pid(5),
             prio: 3,
             state,
-            cpu: 0,
+            cpu: Cpu(0),
             name,
         },
     );
@@ -135,7 +135,7 @@ fn names<R: Reserve + 'static>() {
     );
     let expected = "\
 kymo: 8 retained, 0 overwritten, 0 discarded
-   12.3456799 cpu0 [5 a thread with a ...] sched_switch prev_tid=5 (a thread with a ...) next_tid=7 prev_state=Blocked reason=Waits next_prio=-2
+   12.3456799 cpu0 [5 a thread whose name has more bytes than any name of the vocabula...] sched_switch prev_tid=5 (a thread whose name has more bytes than any name of the vocabula...) next_tid=7 prev_state=Blocked reason=Waits next_prio=-2
    12.3456799 cpu0 [7] lock_wait lock=0x100000005 (inode) owner_tid=6 (newer) kind=Mutex
    12.3456799 cpu0 [7] irq_handler_entry irq=300 (disk\\u{1b}[2J)
    12.3456799 cpu1 sys_enter id=5 (read) arg0=5

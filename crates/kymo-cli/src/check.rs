@@ -20,8 +20,8 @@ pub const EXAMPLES: &str = "Examples:
   kymo check trace --expect boot.toml
   kymo check trace --json | jq '.first[].message'
 
-Rules: switch-chain, one-cpu, after-end, irq-pair, syscall-pair, lock-held, clock-back. But for the last, no rule applies where the state is unknown: before a
-CPU's first switch, and after a loss.
+Rules: switch-chain, one-cpu, after-end, irq-pair, syscall-pair, lock-held, idle-thread, clock-back. But for the last, no rule
+applies where the state is unknown: before a CPU's first switch, and after a loss.
 
 An expectation file (TOML) states what the trace must contain; the book's chapter \"Checking a trace\" has the reference:
 

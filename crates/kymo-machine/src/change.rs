@@ -229,6 +229,29 @@ pub enum Change {
         /// The thread that remains, or that makes the call.
         thread: Option<ThreadId>,
     },
+    /// A process was created.
+    Forked {
+        /// Its parent.
+        parent: Option<u64>,
+        /// The process.
+        pid: u64,
+        /// Its first thread.
+        thread: Option<ThreadId>,
+    },
+    /// A process ends.
+    ProcessEnded {
+        /// The process.
+        pid: u64,
+        /// The thread with which it ends.
+        thread: Option<ThreadId>,
+    },
+    /// A run queue has a new length.
+    RunQueue {
+        /// Its CPU; `None` for a queue that CPUs share.
+        cpu: Option<u64>,
+        /// Number of threads in it.
+        len: u64,
+    },
     /// The scheduler begins or ends its choice of the next thread.
     Scheduler {
         /// True at the beginning, false at the end.
@@ -360,6 +383,24 @@ pub enum Contradiction {
         /// Distance of the clock behind the window in ticks.
         ticks: u64,
     },
+    /// Thread 0, which is every CPU's idle thread, is treated as another one. Only the first time
+    /// that it is so.
+    IdleThread(NotIdle),
+}
+
+/// What happens to no idle thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotIdle {
+    /// It got a name without `idle` or `swapper` in it.
+    Named,
+    /// It was created.
+    Created,
+    /// It was woken.
+    Woken,
+    /// It blocked, slept or was suspended.
+    Blocked,
+    /// It ended.
+    Ended,
 }
 
 impl Contradiction {
@@ -373,6 +414,7 @@ impl Contradiction {
             Contradiction::SyscallPair { .. } => "syscall-pair",
             Contradiction::LockHeld { .. } => "lock-held",
             Contradiction::ClockStep { .. } | Contradiction::ClockBehind { .. } => "clock-back",
+            Contradiction::IdleThread(_) => "idle-thread",
         }
     }
 }

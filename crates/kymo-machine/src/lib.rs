@@ -47,7 +47,7 @@ mod totals;
 mod typed;
 
 pub use call::{CallId, CallKey};
-pub use change::{Change, Contradiction, Named};
+pub use change::{Change, Contradiction, Named, NotIdle};
 pub use cpu::Cpu;
 pub use gap::records_activity;
 pub use irq::IrqLine;

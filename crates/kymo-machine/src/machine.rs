@@ -6,23 +6,24 @@ use std::sync::Arc;
 use kymo::ChannelKind;
 use kymo::event::{Event, FieldSchema};
 use kymo::vocabulary::{
-    ClockBack, ClockStep, Counter, IpcPath, IpcReceive, IpcSend, IrqEnter, IrqExit, IrqName,
-    LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Mark, PageFault,
-    PipeRead, PipeWrite, ProcessExec, ProcessName, ProcessStateDump, QueueReceive, QueueSend,
-    SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd,
-    SpanBegin, SpanEnd, SyscallEnter, SyscallExit, SyscallName, ThreadCreate, ThreadExit,
-    ThreadName, ThreadResume, ThreadState, ThreadStateDump, ThreadSuspend, UserName,
+    ClockBack, ClockStep, Counter, Cpu as CpuNumber, IpcPath, IpcReceive, IpcSend, IrqEnter,
+    IrqExit, IrqName, LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Mark,
+    PageFault, PipeRead, PipeWrite, ProcessExec, ProcessExit, ProcessFork, ProcessName,
+    ProcessStateDump, QueueReceive, QueueSend, RunQueue, SchedEnter, SchedExit, SchedPriority,
+    SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd, SpanBegin, SpanEnd, SyscallEnter,
+    SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState,
+    ThreadStateDump, ThreadSuspend, Tid, UserName,
 };
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Metadata, Problem};
 use rustc_hash::FxHashMap;
 
 use crate::call::{CallId, CallKey, Calls};
-use crate::change::{Change, Contradiction, Named};
+use crate::change::{Change, Contradiction, Named, NotIdle};
 use crate::cpu::Cpu;
 use crate::gap::{self, End, Gaps};
 use crate::irq::IrqLine;
 use crate::lock::{Attempt, Lock};
-use crate::thread::{Context, Doing, Thread, ThreadId};
+use crate::thread::{Context, Doing, Thread, ThreadId, may_mean_idle};
 use crate::typed::{self, Class, Meaning, Tracer};
 
 /// The table of events that the machine understands, with the effect of each.
@@ -110,10 +111,19 @@ understood! { machine, at:
     ThreadSuspend(e) => machine.suspend(true, e.tid(), at),
     ThreadResume(e) => machine.suspend(false, e.tid(), at),
     SchedPriority(e) => machine.priority(e.tid(), e.newprio(), at),
+    RunQueue(e) => if let (Some(cpu), Some(len)) = (e.cpu(), e.len()) {
+        machine.change(Change::RunQueue { cpu: known(cpu), len })
+    },
+    ProcessFork(e) => {
+        let parent = e.parent_pid();
+        machine.fork(parent, e.child_pid(), e.child_tid(), at)
+    },
+    ProcessExit(e) => machine.process_exit(e.pid(), e.tid(), at),
     ProcessExec(e) => machine.exec(e.pid(), e.tid(), e.filename(), at),
     ThreadName(e) => machine.thread_name(e.tid(), e.name(), Dumped::default(), at),
     ThreadStateDump(e) => {
-        let dumped = Dumped { pid: e.pid(), prio: e.prio(), state: e.state(), cpu: e.cpu() };
+        let cpu = e.cpu().and_then(known);
+        let dumped = Dumped { pid: e.pid(), prio: e.prio(), state: e.state(), cpu };
         machine.thread_name(e.tid(), e.name(), dumped, at)
     },
     ProcessName(e) => machine.process_name(e.pid(), e.name()),
@@ -153,6 +163,8 @@ pub(crate) struct At<'r, 'e> {
     pub(crate) cpu: usize,
     /// Number of its CPU; `None` for names, which need none.
     pub(crate) number: Option<u64>,
+    /// Whether Kymo recorded it.
+    pub(crate) is_kymo: bool,
 }
 
 impl<'e> At<'_, 'e> {
@@ -215,6 +227,8 @@ pub struct Machine {
     calls: Calls,
     /// Whether the trace records thread creations. If not, a number may be reused without notice.
     pub(crate) has_creations: bool,
+    /// By [`NotIdle`]: whether it was found of thread 0.
+    not_idle: [bool; 5],
     changes: Vec<Change>,
 }
 
@@ -401,6 +415,14 @@ impl Machine {
         self.changes.push(change);
     }
 
+    /// Notes what happens to thread 0; other threads may do as they like.
+    pub(crate) fn expect_idle(&mut self, tid: u64, what: NotIdle) {
+        let found = self.not_idle.get_mut(what as usize);
+        if tid == 0 && found.is_some_and(|found| !std::mem::replace(found, true)) {
+            self.contradict(Contradiction::IdleThread(what));
+        }
+    }
+
     pub(crate) fn contradict(&mut self, rule: Contradiction) {
         self.change(Change::Contradiction(rule));
     }
@@ -486,6 +508,7 @@ impl Machine {
                     time: self.now,
                     cpu,
                     number,
+                    is_kymo: known.is_kymo,
                 };
                 self.apply(meaning.event, &at);
             }
@@ -715,7 +738,11 @@ impl Machine {
     ) {
         let Some(tid) = tid else { return };
         let id = self.known(tid, dumped.cpu.or(at.number));
+        let is_idle = name.as_deref().is_none_or(may_mean_idle);
         self.call_thread(id, name);
+        if !is_idle {
+            self.expect_idle(tid, NotIdle::Named);
+        }
         if let Some(thread) = self.threads.get_mut(id.index()) {
             thread.pid = dumped.pid.or(thread.pid);
             // An event is more accurate than a dump.
@@ -791,7 +818,7 @@ impl Machine {
         };
         let thread = self.current(at.cpu);
         if let Some(context) = self.running_context(at.cpu) {
-            context.call = Some((call, at.time));
+            (context.call, context.executed) = (Some((call, at.time)), None);
         }
         self.change(Change::CallEnter { call, thread });
     }
@@ -800,9 +827,13 @@ impl Machine {
         let Some(call) = self.met_call(id, at) else {
             return;
         };
-        let began = self
-            .running_context(at.cpu)
-            .and_then(|context| context.call.take());
+        let context = self.running_context(at.cpu);
+        let (began, executed) = context.map_or((None, None), |context| {
+            (context.call.take(), context.executed.take())
+        });
+        if began.is_none() && executed == Some(call) {
+            return;
+        }
         if let Some((began, _)) = began.filter(|(began, _)| *began != call) {
             self.contradict(Contradiction::SyscallPair { ends: call, began });
         }
@@ -845,6 +876,61 @@ impl Machine {
         }
     }
 
+    /// Ends the call that asked for a program. The kernel may record that end too, or not: the call
+    /// returns to another program. Linux always records it.
+    fn end_call_of_exec(&mut self, thread: Option<ThreadId>, at: &At<'_, '_>) {
+        let current = self.current(at.cpu);
+        if current.is_some() && current != thread {
+            return;
+        }
+        let context = self.running_context(at.cpu);
+        let began = context.and_then(|context| {
+            let (call, since) = context.call.take()?;
+            context.executed = Some(call);
+            Some((call, since))
+        });
+        if let Some((call, since)) = began {
+            self.change(Change::CallExit {
+                call,
+                since: Some(since),
+                thread: current,
+                failed: false,
+            });
+        }
+    }
+
+    /// Creates the process's first thread, unless the trace has its creation.
+    fn fork(&mut self, parent: Option<u64>, pid: Option<u64>, tid: Option<u64>, at: &At<'_, '_>) {
+        let (Some(pid), Some(tid)) = (pid, tid) else {
+            return;
+        };
+        let living = self.thread_of(tid, at.number).and_then(|id| {
+            let thread = self.threads.get_mut(id.index())?;
+            let was_created = thread.created.is_some() && thread.ended.is_none();
+            was_created.then(|| {
+                thread.pid = Some(pid);
+                id
+            })
+        });
+        if living.is_none() {
+            self.create(Some(tid), Some(pid), None, at);
+        }
+        let thread = living.or_else(|| self.thread_of(tid, at.number));
+        self.change(Change::Forked {
+            parent,
+            pid,
+            thread,
+        });
+    }
+
+    fn process_exit(&mut self, pid: Option<u64>, tid: Option<u64>, at: &At<'_, '_>) {
+        self.exit(tid, pid, at);
+        if let Some(pid) = pid {
+            let thread = tid.and_then(|tid| self.thread_of(tid, at.number));
+            self.change(Change::ProcessEnded { pid, thread });
+        }
+    }
+
     /// Renames the process after the program.
     fn exec(
         &mut self,
@@ -861,8 +947,17 @@ impl Machine {
         if !name.is_empty() {
             self.process_name(pid, Some(Cow::Borrowed(name)));
         }
+        if at.is_kymo {
+            self.end_call_of_exec(thread, at);
+        }
         self.change(Change::Exec { pid, thread });
     }
+}
+
+/// The number of a thread or a CPU, unless the kernel did not know it.
+pub(crate) fn known(number: u64) -> Option<u64> {
+    const _: () = assert!(Tid::UNKNOWN.0 == u32::MAX && CpuNumber::UNKNOWN.0 == u32::MAX);
+    (number != u64::from(u32::MAX)).then_some(number)
 }
 
 pub(crate) fn clamp(nanos: i128) -> i64 {

@@ -2,8 +2,8 @@
 
 use kymo::vocabulary::{SwitchReason, ThreadState};
 
-use crate::change::{Change, Contradiction};
-use crate::machine::{At, Machine};
+use crate::change::{Change, Contradiction, NotIdle};
+use crate::machine::{self, At, Machine};
 use crate::thread::{Doing, ThreadId, Waker};
 
 impl Machine {
@@ -119,9 +119,17 @@ impl Machine {
         }
         thread.left_idle |= reason == Some(SwitchReason::Idle);
         thread.left = losses.and(Some(at.time));
+        let tid = thread.tid;
         self.begin(prev, doing, at.time, losses);
         if ended {
             self.change(Change::Ended { thread: prev });
+        }
+        match doing {
+            Doing::Blocked(_) | Doing::Sleeping | Doing::Suspended => {
+                self.expect_idle(tid, NotIdle::Blocked);
+            }
+            Doing::Ended => self.expect_idle(tid, NotIdle::Ended),
+            _ => {}
         }
         doing
     }
@@ -188,12 +196,14 @@ impl Machine {
             .cpus
             .get(at.cpu)
             .is_some_and(|cpu| cpu.is_in_interrupt());
-        let waker = match waker {
+        let is_told = waker.is_some();
+        let waker = match waker.and_then(machine::known) {
             Some(0) => Waker::Interrupt,
             Some(waker) => Waker::Thread(self.known(waker, at.number)),
             None if in_interrupt => Waker::Interrupt,
-            None => self.current(at.cpu).map_or(Waker::Unknown, Waker::Thread),
+            None => self.running_waker(at.cpu, is_told),
         };
+        self.expect_idle(tid, NotIdle::Woken);
         let id = self.living(tid, at.number);
         self.call_thread(id, at.comm(0));
         self.refresh(id, losses);
@@ -219,6 +229,16 @@ impl Machine {
         }
     }
 
+    /// The thread that runs on the CPU, as the waker of another one. A kernel that says itself that
+    /// it does not know the waker has none in its idle thread: an interrupt that it does not trace,
+    /// or the scheduler.
+    fn running_waker(&self, cpu: usize, is_told: bool) -> Waker {
+        let waker = self.current(cpu);
+        let is_idle = |id: &ThreadId| self.thread(*id).is_some_and(|thread| thread.is_idle());
+        let waker = waker.filter(|id| !(is_told && is_idle(id)));
+        waker.map_or(Waker::Unknown, Waker::Thread)
+    }
+
     pub(crate) fn create(
         &mut self,
         tid: Option<u64>,
@@ -227,6 +247,7 @@ impl Machine {
         at: &At<'_, '_>,
     ) {
         let Some(tid) = tid else { return };
+        self.expect_idle(tid, NotIdle::Created);
         let id = self.created(tid, at.number);
         let losses = self.gaps.stamp();
         self.has_creations = true;
@@ -245,6 +266,7 @@ impl Machine {
 
     pub(crate) fn exit(&mut self, tid: Option<u64>, pid: Option<u64>, at: &At<'_, '_>) {
         let Some(tid) = tid else { return };
+        self.expect_idle(tid, NotIdle::Ended);
         let id = self.known(tid, at.number);
         let losses = self.gaps.stamp();
         self.refresh(id, losses);
@@ -252,6 +274,9 @@ impl Machine {
             return;
         };
         thread.pid = pid.or(thread.pid);
+        if thread.doing == Doing::Ended {
+            return;
+        }
         let runs = thread.doing.is_running();
         if !runs {
             self.begin(id, Doing::Ended, at.time, losses);
@@ -270,6 +295,9 @@ impl Machine {
 
     pub(crate) fn suspend(&mut self, suspends: bool, tid: Option<u64>, at: &At<'_, '_>) {
         let Some(tid) = tid else { return };
+        if suspends {
+            self.expect_idle(tid, NotIdle::Blocked);
+        }
         let id = self.known(tid, at.number);
         let losses = self.gaps.stamp();
         self.refresh(id, losses);

@@ -98,6 +98,8 @@ pub(crate) struct Wait {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     pub(crate) call: Option<(CallId, i64)>,
+    /// The call that an exec has ended, until the next one begins: the trace may have its end too.
+    pub(crate) executed: Option<CallId>,
     pub(crate) wait: Option<Wait>,
     /// Held locks, with the time of acquisition.
     pub(crate) held: Vec<(u64, i64)>,
@@ -107,7 +109,7 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn forget(&mut self) {
-        self.call = None;
+        (self.call, self.executed) = (None, None);
         self.wait = None;
         self.held.clear();
         self.spans.clear();
@@ -205,6 +207,12 @@ impl Thread {
         let off = !self.doing.is_running() && self.doing != Doing::Ended;
         off && (self.losses.is_none() || self.losses != losses)
     }
+}
+
+/// Whether a name may be that of an idle thread: a loose test, for a finding.
+pub(crate) fn may_mean_idle(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("idle") || name.contains("swapper")
 }
 
 fn means_idle(name: &str) -> bool {

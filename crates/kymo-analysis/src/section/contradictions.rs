@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kymo_machine::{CallId, Machine};
+use kymo_machine::{CallId, Machine, Named, NotIdle};
 use serde::Serialize;
 
 /// Contradictions in the trace. No duration is computed across one.
@@ -90,7 +90,8 @@ impl Contradictions {
 
 fn sentence(broken: kymo_machine::Contradiction, machine: &Machine) -> String {
     use kymo_machine::Contradiction::{
-        AfterEnd, ClockBehind, ClockStep, IrqPair, LockHeld, OneCpu, SwitchChain, SyscallPair,
+        AfterEnd, ClockBehind, ClockStep, IdleThread, IrqPair, LockHeld, OneCpu, SwitchChain,
+        SyscallPair,
     };
     let call = |id: CallId| {
         machine
@@ -129,6 +130,20 @@ fn sentence(broken: kymo_machine::Contradiction, machine: &Machine) -> String {
                 count => format!(", {count} times so far"),
             }
         ),
+        IdleThread(what) => {
+            let what = match what {
+                NotIdle::Named => {
+                    let idle = machine.thread_of(0, machine.cpu());
+                    let name = idle.and_then(|id| machine.name(Named::Thread(id)));
+                    format!("named {}", name.unwrap_or_default())
+                }
+                NotIdle::Created => "created".to_owned(),
+                NotIdle::Woken => "woken".to_owned(),
+                NotIdle::Blocked => "blocked".to_owned(),
+                NotIdle::Ended => "ended".to_owned(),
+            };
+            format!("thread 0 is {what}; 0 is the idle thread, so number other threads from 1")
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod interrupts;
 mod locks;
 mod losses;
 mod messages;
+mod run_queues;
 mod system_calls;
 mod threads;
 mod wakes;
@@ -32,6 +33,7 @@ pub use interrupts::Interrupt;
 pub use locks::{Lock, LongestWait, Waiter};
 pub use losses::{Loss, Losses};
 pub use messages::Messages;
+pub use run_queues::RunQueue;
 pub use system_calls::SystemCall;
 pub use threads::{LockBlock, Thread};
 pub use wakes::{WakeLatency, WorstWake};
@@ -55,6 +57,8 @@ pub struct Report {
     pub clocks: Vec<ClockHealth>,
     /// CPUs, by number.
     pub cpus: Vec<CpuUse>,
+    /// Run queues, by CPU; a shared one last.
+    pub run_queues: Vec<RunQueue>,
     /// Threads, most CPU time first.
     pub threads: Vec<Thread>,
     /// System calls, most time first.
@@ -179,6 +183,7 @@ pub(crate) struct Sections {
     losses: losses::LossList,
     clocks: clocks::Clocks,
     cpus: cpus::Cpus,
+    run_queues: run_queues::RunQueues,
     threads: threads::Threads,
     system_calls: system_calls::SystemCalls,
     interrupts: interrupts::Interrupts,
@@ -304,6 +309,8 @@ impl Sections {
                 self.contradictions.add(rule, machine);
             }
             Change::SessionEnd { .. } => self.losses.count(change),
+            Change::RunQueue { cpu, len } => self.run_queues.set(cpu, len, now),
+            Change::Lost { .. } => self.run_queues.lose(now),
             Change::Regained {
                 loss,
                 not_after: Some(time),
@@ -317,6 +324,7 @@ impl Sections {
         Report {
             threads: self.threads.finish(&cpus, end),
             cpus,
+            run_queues: self.run_queues.finish(end.end),
             system_calls: self.system_calls.finish(end),
             interrupt_nesting: self.interrupts.nesting(),
             interrupts: self.interrupts.finish(end),
@@ -335,6 +343,7 @@ impl Sections {
         self.losses.live()
             + self.clocks.live()
             + self.cpus.live()
+            + self.run_queues.live()
             + self.threads.live()
             + self.system_calls.live()
             + self.interrupts.live()

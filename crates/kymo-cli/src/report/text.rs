@@ -22,6 +22,7 @@ pub fn tables(report: &Report) -> String {
     text.trace(report);
     let head = text.out.len();
     text.cpus(report);
+    text.run_queues(report);
     text.threads(report);
     text.system_calls(report);
     text.interrupts(report);
@@ -294,6 +295,22 @@ impl Text {
         self.table("CPUs", head, rows.collect());
     }
 
+    fn run_queues(&mut self, report: &Report) {
+        let rows = report.run_queues.iter().map(|queue| {
+            let cpu = queue.cpu.map(|cpu| cpu.to_string());
+            [
+                cpu.unwrap_or_else(|| "shared".to_owned()),
+                number(queue.mean.map(|mean| format!("{mean:.2}"))),
+                thousands(queue.max),
+                thousands(queue.enqueued),
+                thousands(queue.dequeued),
+            ]
+        });
+        let head = ["cpu", "mean", "max", "enqueued", "dequeued"];
+        let title = "Run queues: threads that are ready and do not run";
+        self.table(title, head, rows.collect());
+    }
+
     fn threads(&mut self, report: &Report) {
         let rows = report.threads.iter().map(|thread| {
             let switches = thread
@@ -421,7 +438,8 @@ impl Text {
             let waker = if worst.by_interrupt {
                 "interrupt".to_owned()
             } else {
-                thread(worst.waker.as_ref())
+                let waker = worst.waker.as_ref();
+                waker.map_or_else(|| "unknown".to_owned(), |waker| thread(Some(waker)))
             };
             [
                 thread(Some(&worst.thread)),

@@ -29,6 +29,8 @@ pub(crate) struct Timeline<C> {
     threads: Vec<Thread>,
     cpus: BTreeMap<u64, Cpu>,
     counters: HashMap<u64, TrackId>,
+    /// Tracks of the lengths of run queues, by CPU.
+    run_queues: HashMap<Option<u64>, TrackId>,
     /// Tracks for points of streams without a CPU.
     streams: HashMap<Arc<str>, TrackId>,
     /// Tracks of losses by stream and kind, with the end of the last loss.
@@ -52,6 +54,7 @@ impl<C: Canvas> Timeline<C> {
             threads: Vec::new(),
             cpus: BTreeMap::new(),
             counters: HashMap::new(),
+            run_queues: HashMap::new(),
             streams: HashMap::new(),
             lost: HashMap::new(),
             woken: None,
@@ -346,9 +349,13 @@ impl<C: Canvas> Timeline<C> {
                 let name = self.user_name("mark", id).into_owned();
                 self.point(event, Some(&name), Some(cpu))?;
             }
+            Change::RunQueue { cpu, len } => self.run_queue(cpu, len)?,
             Change::Exec { thread, .. } => self.exec(thread, event, cpu)?,
             // Drawn as points, like unknown events.
-            Change::Fault { .. } | Change::Message { .. } => return Ok(false),
+            Change::Fault { .. }
+            | Change::Message { .. }
+            | Change::Forked { .. }
+            | Change::ProcessEnded { .. } => return Ok(false),
             _ => {}
         }
         Ok(true)
@@ -387,7 +394,7 @@ impl<C: Canvas> Timeline<C> {
             flow: flow.map_or(Flow::None, Flow::Begins),
         };
         let interrupted = self.is_in_interrupt(cpu);
-        let by_thread = !interrupted && waker != Waker::Interrupt;
+        let by_thread = !interrupted && matches!(waker, Waker::Thread(_));
         match self.thread_of(event, cpu).filter(|_| by_thread) {
             Some(thread) => self.with(thread, |thread, here| thread.point(here, &from)),
             None => self.cpu_point(cpu, interrupted, &from),
@@ -451,6 +458,22 @@ impl<C: Canvas> Timeline<C> {
             }
         };
         self.picture.counter(track, value)
+    }
+
+    /// Draws the length of a run queue as a counter, after those of programs.
+    fn run_queue(&mut self, cpu: Option<u64>, len: u64) -> io::Result<()> {
+        let track = match self.run_queues.get(&cpu) {
+            Some(&track) => track,
+            None => {
+                let of = cpu.map_or_else(|| "shared".to_owned(), |cpu| format!("cpu{cpu}"));
+                let rank = cpu.map_or(u64::MAX, |cpu| cpu.saturating_add(1 << 32));
+                let (kind, name) = (TrackKind::Counter, format!("run queue, {of}"));
+                let track = self.picture.in_group(Group::Counters, kind, &name, rank)?;
+                *self.run_queues.entry(cpu).or_insert(track)
+            }
+        };
+        let len = i64::try_from(len).unwrap_or(i64::MAX);
+        self.picture.counter(track, len)
     }
 
     fn exec(&mut self, thread: Option<ThreadId>, event: &EventRef<'_>, cpu: u64) -> io::Result<()> {

@@ -1,21 +1,27 @@
-//! Messages through ports, and bytes through pipes.
+//! Messages through ports and queues, and bytes through pipes.
 //!
 //! A port keeps a few messages. If its receiver waits and nothing more urgent is ready, the sender
 //! hands it the message and the hart directly: the fast path, past the queues of port and
 //! scheduler.
 
 use kymo::Tid;
-use kymo::vocabulary::{IpcPath, IpcReceive, IpcSend, Object, PipeRead, PipeWrite, SwitchReason};
+use kymo::vocabulary::{
+    IpcPath, IpcReceive, IpcSend, Object, PipeRead, PipeWrite, QueueReceive, QueueSend,
+    SwitchReason,
+};
 
 use crate::abi::Error;
 use crate::queue::{Queue, Side};
 use crate::sched::{Guard, SCHEDULER, Scheduler, hand_over, settle, switch};
 use crate::thread::{Slot, State};
 
-/// Number of ports, and of pipes.
+/// Number of ports, of pipes, and of queues.
 const PORTS: usize = 8;
 const PIPES: usize = 8;
-/// Capacity of a port in messages, and of a pipe in bytes.
+const QUEUES: usize = 2;
+/// Everything at which threads wait: ports, then pipes, then queues.
+const PLACES: usize = PORTS + PIPES + QUEUES;
+/// Capacity of a port or queue in messages, and of a pipe in bytes.
 const MESSAGES: usize = 4;
 const BYTES: usize = 64;
 
@@ -68,14 +74,14 @@ impl<T: Copy, const N: usize> Ring<T, N> {
     }
 }
 
-/// Threads that wait at a port or pipe, by what they wait for.
+/// Threads that wait at one of them, by what they wait for.
 #[derive(Debug)]
 struct Waiters {
     full: Queue,
     empty: Queue,
 }
 
-/// The condition for which a thread waits at a port or pipe.
+/// The condition for which a thread waits at a port, pipe or queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// There is data.
@@ -84,13 +90,13 @@ pub enum End {
     Giver,
 }
 
-/// All ports and pipes; the scheduler's lock guards them.
+/// All ports, pipes and queues; the scheduler's lock guards them.
 #[derive(Debug)]
 pub struct Ipc {
     ports: [Ring<Message, MESSAGES>; PORTS],
     pipes: [Ring<u8, BYTES>; PIPES],
-    /// Threads that wait at ports, then at pipes.
-    waiters: [Waiters; PORTS + PIPES],
+    queues: [Ring<u64, MESSAGES>; QUEUES],
+    waiters: [Waiters; PLACES],
 }
 
 impl Ipc {
@@ -98,16 +104,17 @@ impl Ipc {
         Ipc {
             ports: [const { Ring::new(NO_MESSAGE) }; PORTS],
             pipes: [const { Ring::new(0) }; PIPES],
+            queues: [const { Ring::new(0) }; QUEUES],
             waiters: [const {
                 Waiters {
                     full: Queue::new(),
                     empty: Queue::new(),
                 }
-            }; PORTS + PIPES],
+            }; PLACES],
         }
     }
 
-    /// Id of a port or pipe in the trace.
+    /// Id of a port, pipe or queue in the trace.
     fn object(&self, place: usize) -> Object {
         Object(&raw const self.waiters[place] as u64)
     }
@@ -123,8 +130,8 @@ impl Ipc {
 }
 
 impl Scheduler {
-    /// Removes a thread from the queue of the port or pipe at which it waits. False if it does not
-    /// wait at one.
+    /// Removes a thread from those that wait at its port, pipe or queue. False if it does not wait
+    /// at one.
     pub fn stop_waiting(&mut self, slot: Slot) -> bool {
         let Some((place, end)) = self.threads[slot].waits_at.take() else {
             return false;
@@ -143,7 +150,7 @@ impl Scheduler {
     }
 }
 
-/// Waits until a port or pipe changes. An error if the thread's process was killed.
+/// Waits until a port, pipe or queue changes. An error if the thread's process was killed.
 fn wait(mut scheduler: Guard, place: usize, end: End) -> Result<(), Error> {
     let sched = &mut *scheduler;
     let me = sched.running_slot();
@@ -270,5 +277,41 @@ pub fn read(pipe: usize, bytes: &mut [u8]) -> Result<usize, Error> {
             return Ok(read);
         }
         wait(scheduler, PORTS + pipe, End::Taker)?;
+    }
+}
+
+/// Puts a message into a queue of the kernel; waits while it is full.
+pub fn put(queue: usize, value: u64) -> Result<(), Error> {
+    let place = PORTS + PIPES + queue;
+    loop {
+        let mut scheduler = SCHEDULER.lock();
+        if scheduler.ipc.queues[queue].push(value) {
+            record!(QueueSend {
+                queue: scheduler.ipc.object(place),
+                depth: scheduler.ipc.queues[queue].len as u32
+            });
+            scheduler.wake_one(place, End::Taker);
+            settle(scheduler);
+            return Ok(());
+        }
+        wait(scheduler, place, End::Giver)?;
+    }
+}
+
+/// Takes a message out of a queue of the kernel; waits while it is empty.
+pub fn take(queue: usize) -> Result<u64, Error> {
+    let place = PORTS + PIPES + queue;
+    loop {
+        let mut scheduler = SCHEDULER.lock();
+        if let Some(value) = scheduler.ipc.queues[queue].pop() {
+            record!(QueueReceive {
+                queue: scheduler.ipc.object(place),
+                depth: scheduler.ipc.queues[queue].len as u32
+            });
+            scheduler.wake_one(place, End::Giver);
+            settle(scheduler);
+            return Ok(value);
+        }
+        wait(scheduler, place, End::Taker)?;
     }
 }

@@ -1,6 +1,8 @@
 //! Processes, each with an address space and one thread.
 
-use kymo::vocabulary::{Address, Exception, Pid, ProcessExec, ProcessKill, ProcessStateDump};
+use kymo::vocabulary::{
+    Address, Exception, Pid, ProcessExec, ProcessExit, ProcessFork, ProcessKill, ProcessStateDump,
+};
 use kymo::{NameEpoch, Text, Tid};
 
 use crate::abi::{Error, status};
@@ -144,7 +146,7 @@ fn make(
     let pid = Pid(table.last_pid + 1);
     let place = table.free().ok_or(Error::Full)?;
     let mut scheduler = SCHEDULER.lock();
-    let parent = scheduler.running().pid;
+    let (parent_tid, parent) = (scheduler.running().tid, scheduler.running().pid);
     let new = New {
         name: program.name,
         pid,
@@ -153,7 +155,13 @@ fn make(
         entry: begin,
         argument: 0,
     };
-    scheduler.create(new).ok_or(Error::Full)?;
+    let child_tid = scheduler.create(new).ok_or(Error::Full)?;
+    record!(ProcessFork {
+        parent_tid,
+        parent_pid: parent,
+        child_tid,
+        child_pid: pid
+    });
     *place = Some(Process {
         pid,
         parent,
@@ -250,6 +258,15 @@ pub fn exit(status: u8) -> ! {
         process.root
     });
     space::free(root.expect("a process runs"));
+    {
+        let scheduler = SCHEDULER.lock();
+        scheduler.tell_names(scheduler.running_slot());
+        record!(ProcessExit {
+            tid: scheduler.running().tid,
+            pid: scheduler.running().pid,
+            status: i32::from(status)
+        });
+    }
     thread::exit()
 }
 

@@ -7,6 +7,7 @@ use crate::thread::{Slot, Thread};
 #[derive(Debug)]
 pub struct Queue {
     head: Option<Slot>,
+    len: u32,
 }
 
 /// Side of the threads of the same priority.
@@ -18,12 +19,17 @@ pub enum Side {
 
 impl Queue {
     pub const fn new() -> Queue {
-        Queue { head: None }
+        Queue { head: None, len: 0 }
     }
 
     /// The first thread.
     pub fn first(&self) -> Option<Slot> {
         self.head
+    }
+
+    /// Number of threads.
+    pub fn len(&self) -> u32 {
+        self.len
     }
 
     /// Inserts a thread.
@@ -39,6 +45,7 @@ impl Queue {
         }
         threads[slot].next = behind;
         self.link(threads, before, Some(slot));
+        self.len += 1;
     }
 
     /// Removes a thread, if it is in the queue.
@@ -50,6 +57,7 @@ impl Queue {
         if at == Some(slot) {
             let next = threads[slot].next.take();
             self.link(threads, before, next);
+            self.len -= 1;
         }
     }
 
@@ -57,6 +65,7 @@ impl Queue {
     pub fn pop(&mut self, threads: &mut [Thread]) -> Option<Slot> {
         let first = self.head?;
         self.head = threads[first].next.take();
+        self.len -= 1;
         Some(first)
     }
 

@@ -9,7 +9,8 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use kymo::vocabulary::{Cpu, Pid, ProcessName, ThreadName, ThreadStateDump};
 use kymo::vocabulary::{
-    Object, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup, SwitchReason,
+    Object, RunQueue, SchedEnter, SchedExit, SchedPriority, SchedSwitch, SchedWakeup,
+    SchedWakeupNew, SwitchReason,
 };
 use kymo::{Text, Tid};
 
@@ -158,19 +159,57 @@ impl Scheduler {
             self.threads[slot].state = State::Suspended;
             return;
         }
+        let (tid, hart) = self.wakes(slot);
+        record!(SchedWakeup {
+            tid,
+            waker_tid,
+            target_cpu: Cpu(hart as u32)
+        });
+        self.enqueue(hart, slot, Side::Behind);
+        self.ask(hart);
+    }
+
+    /// Readies a new thread. The caller must call [`settle`] soon.
+    pub fn wake_new(&mut self, slot: Slot, waker_tid: Tid) {
+        let (tid, hart) = self.wakes(slot);
+        record!(SchedWakeupNew {
+            tid,
+            waker_tid,
+            target_cpu: Cpu(hart as u32)
+        });
+        self.enqueue(hart, slot, Side::Behind);
+        self.ask(hart);
+    }
+
+    /// Chooses the hart of a thread that is ready from now on.
+    fn wakes(&mut self, slot: Slot) -> (Tid, usize) {
         let hart = self.place(slot);
         [slot, self.running_slot()]
             .into_iter()
             .for_each(|slot| self.tell_names(slot));
         let thread = &mut self.threads[slot];
         (thread.state, thread.hart) = (State::Ready, hart);
-        record!(SchedWakeup {
-            tid: thread.tid,
-            waker_tid,
-            target_cpu: Cpu(hart as u32)
+        (thread.tid, hart)
+    }
+
+    /// Inserts a ready thread into a hart's queue.
+    fn enqueue(&mut self, hart: usize, slot: Slot, side: Side) {
+        self.ready[hart].insert(&mut self.threads, slot, side);
+        self.tell_length(hart);
+    }
+
+    /// Takes the first thread out of a hart's queue.
+    fn dequeue(&mut self, hart: usize) -> Option<Slot> {
+        let first = self.ready[hart].pop(&mut self.threads)?;
+        self.tell_length(hart);
+        Some(first)
+    }
+
+    fn tell_length(&self, hart: usize) {
+        record!(RunQueue {
+            cpu: Cpu(hart as u32),
+            len: self.ready[hart].len()
         });
-        self.ready[hart].insert(&mut self.threads, slot, Side::Behind);
-        self.ask(hart);
     }
 
     /// The hart for a thread: its last one, an idle one, or the one with the least urgent thread.
@@ -211,6 +250,7 @@ impl Scheduler {
     pub fn unqueue(&mut self, slot: Slot) {
         let hart = self.threads[slot].hart;
         self.ready[hart].remove(&mut self.threads, slot);
+        self.tell_length(hart);
     }
 
     /// The hart whose queue has the best ready thread for hart `here`, which is preferred among
@@ -326,11 +366,11 @@ pub fn switch(mut scheduler: Guard, reason: SwitchReason, state: State) {
         } else {
             Side::Behind
         };
-        sched.ready[here].insert(&mut sched.threads, prev, side);
+        sched.enqueue(here, prev, side);
     }
     let next = sched
         .best(here)
-        .and_then(|(hart, _)| sched.ready[hart].pop(&mut sched.threads))
+        .and_then(|(hart, _)| sched.dequeue(hart))
         .unwrap_or(idle);
     record!(SchedExit {});
 
@@ -355,7 +395,7 @@ pub fn hand_over(mut scheduler: Guard, next: Slot) {
         target_cpu: Cpu(here as u32)
     });
     sched.threads[prev].state = State::Ready;
-    sched.ready[here].insert(&mut sched.threads, prev, Side::Before);
+    sched.enqueue(here, prev, Side::Before);
     exchange(scheduler, SwitchReason::Yielded, next);
 }
 

@@ -217,7 +217,7 @@ impl Scheduler {
             parent_tid,
             prio
         });
-        self.wake(slot, parent_tid);
+        self.wake_new(slot, parent_tid);
         Some(tid)
     }
 

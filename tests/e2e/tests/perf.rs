@@ -469,10 +469,20 @@ fn a_flight_recorder_has_the_names_of_all_that_it_shows() {
                 "irq_name" => &[("irq", "irq")],
                 "syscall_name" => &[("call", "id")],
                 "sched_switch" => &[("thread", "prev_tid"), ("thread", "next_tid")],
-                "sched_wakeup" => &[("thread", "tid"), ("thread", "waker_tid")],
+                "sched_wakeup" | "sched_wakeup_new" => {
+                    &[("thread", "tid"), ("thread", "waker_tid")]
+                }
                 "sched_pi_setprio" => &[("thread", "tid"), ("lock", "lock")],
                 "thread_create" | "thread_exit" => &[("thread", "tid"), ("process", "pid")],
-                "sched_process_exec" => &[("thread", "tid"), ("process", "pid")],
+                "sched_process_exec" | "sched_process_exit" => {
+                    &[("thread", "tid"), ("process", "pid")]
+                }
+                "sched_process_fork" => &[
+                    ("thread", "parent_tid"),
+                    ("process", "parent_pid"),
+                    ("thread", "child_tid"),
+                    ("process", "child_pid"),
+                ],
                 "thread_yield" | "thread_delay" | "thread_suspend" | "thread_resume" => {
                     &[("thread", "tid")]
                 }

@@ -73,6 +73,8 @@ fn holds_the_middle(rounds: usize) {
     for _ in 0..rounds / 10 {
         HAS_JOURNAL.down();
         let accounts = ACCOUNTS.lock();
+        // Its holder waits until this thread wants it.
+        assert!(JOURNAL.try_lock().is_none());
         HAS_ACCOUNTS.up();
         drop(JOURNAL.lock());
         drop(accounts);

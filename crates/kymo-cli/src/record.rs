@@ -23,6 +23,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo record my-kernel.elf --out trace --duration 10 --rolling --events 'sched_*,irq_handler_*'
   kymo record my-kernel.elf --out trace --cpus 8 --append \"kymo=discard\" --timeout 60
   kymo record my-kernel.elf --out trace --via both
+  kymo record my-kernel.elf --out trace --stdin
   kymo record --out trace -- qemu-system-riscv64 -M virt -smp 4 -m 1G -kernel my-kernel.elf -nographic
 
 The kernel selects the standard machine: QEMU's `virt` for RISC-V (64 bits); `q35` for x86-64, where the kernel needs a PVH entry note.
@@ -93,6 +94,9 @@ pub struct Arguments {
     /// How long to wait, after asking the guest to stop, for the rest of the trace that it sends.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
     grace: Duration,
+    /// Pass the standard input to the machine's console, and show no status line.
+    #[arg(long)]
+    stdin: bool,
     /// Keep the machine's memory in the trace directory, as `.ram`, for `kymo recover`.
     #[arg(long)]
     keep_ram: bool,
@@ -169,12 +173,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         }
         None => Launch::command(&arguments.command, &ram)?.with_boot(&boot)?,
     };
+    let launch = match arguments.stdin {
+        true => launch.taking_input(),
+        false => launch,
+    };
     if via != Via::Memory {
         launch.check_port()?;
     }
     let made = create_directory(&arguments.out, OTHER_OUT)?;
     let interrupted = watch_interrupts()?;
-    let bar = BAR.get_or_init(progress_bar);
+    let bar = BAR.get_or_init(|| match arguments.stdin {
+        true => ProgressBar::hidden(),
+        false => progress_bar(),
+    });
     let options = Options {
         launch: &launch,
         out: &arguments.out,

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::process::Stdio;
 
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{babeltrace, hello, ledger, record, scratch};
+use kymo_e2e::{babeltrace, built, hello, kymo, ledger, record, scratch};
 
 /// The events of one hart in the trace.
 #[derive(Default, Debug)]
@@ -218,4 +220,40 @@ fn a_recording_under_icount_is_the_same_every_time() {
         metadata.contains("offset_s = 1700000000;"),
         "the clock's offset comes from the command line"
     );
+}
+
+/// The machine's console gets what is typed after its prompt, and the end of the input does not end
+/// the machine. Without the option it gets nothing.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_kernel_reads_the_standard_input() {
+    for (name, is_given) in [("stdin-given", true), ("stdin-not-given", false)] {
+        let out = scratch(name).join("trace");
+        let demo = built("KYMO_DEMO");
+        let mut command = kymo([
+            "record".as_ref(),
+            demo.as_os_str(),
+            "--out".as_ref(),
+            out.as_os_str(),
+        ]);
+        command.args(["--timeout", if is_given { "60" } else { "5" }]);
+        command.args(["--append", "workload=echo"]);
+        command.args(is_given.then_some("--stdin"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut running = command.spawn().unwrap();
+        let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+        let prompt = lines.find(|line| line.as_ref().unwrap().ends_with("type a line"));
+        assert!(prompt.is_some(), "{name}");
+        let mut input = running.stdin.take().unwrap();
+        input.write_all(b"hello, kernel\n").unwrap();
+        drop(input);
+        let read = lines.any(|line| line.unwrap().ends_with("demo: read hello, kernel"));
+        let code = running.wait().unwrap().code();
+        let expected = if is_given {
+            (true, Some(0))
+        } else {
+            (false, Some(1))
+        };
+        assert_eq!((read, code), expected, "{name}");
+    }
 }

@@ -1,8 +1,8 @@
 //! The running emulator.
 
 use std::fs::File;
-use std::io;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::io::{self, Read as _, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::machine::package;
@@ -106,7 +106,10 @@ impl Qemu {
         let mut command = Command::new(&launch.program);
         command
             .args(&launch.arguments)
-            .stdin(Stdio::null())
+            .stdin(match launch.takes_input {
+                true => Stdio::piped(),
+                false => Stdio::null(),
+            })
             .stdout(stdout);
         // Ctrl-C must not reach QEMU: this process ends the machine when the recording is complete.
         #[cfg(unix)]
@@ -114,11 +117,16 @@ impl Qemu {
         die_with_this_process(&mut command);
         more(&mut command);
         match command.spawn() {
-            Ok(child) => Ok(Qemu {
-                program,
-                child,
-                ends_in_order: launch.ends_in_order,
-            }),
+            Ok(mut child) => {
+                if let Some(input) = child.stdin.take() {
+                    pass_input(input);
+                }
+                Ok(Qemu {
+                    program,
+                    child,
+                    ends_in_order: launch.ends_in_order,
+                })
+            }
             Err(source) if source.kind() == io::ErrorKind::NotFound => Err(Error::Missing {
                 package: package(&launch.program),
                 program,
@@ -197,6 +205,22 @@ impl Drop for Qemu {
 }
 
 /// Sends SIGTERM.
+/// Copies this program's standard input to QEMU until either ends. QEMU cannot read a terminal
+/// itself, as it is in a process group of its own. The thread may wait for input as long as this
+/// program runs.
+fn pass_input(mut machine: ChildStdin) {
+    std::thread::spawn(move || {
+        let mut bytes = [0; 1024];
+        let mut input = io::stdin().lock();
+        while let Ok(count @ 1..) = input.read(&mut bytes) {
+            let read = bytes.get(..count).unwrap_or_default();
+            if machine.write_all(read).is_err() {
+                return;
+            }
+        }
+    });
+}
+
 #[cfg(target_os = "linux")]
 fn ask_to_end(child: &Child) {
     use rustix::process::{Pid, Signal, kill_process};

@@ -185,6 +185,8 @@ pub struct Launch {
     ram: Ram,
     makes_ram_file: bool,
     ends_in_order: bool,
+    /// Whether it gets this program's standard input.
+    takes_input: bool,
     /// The device that carries virtio serial ports, if known.
     serial_bus: Option<&'static str>,
     machine: String,
@@ -277,6 +279,7 @@ impl Launch {
                 ram,
                 makes_ram_file: false,
                 ends_in_order: false,
+                takes_input: false,
                 serial_bus,
                 machine,
             });
@@ -309,6 +312,7 @@ impl Launch {
             ram,
             makes_ram_file: true,
             ends_in_order: false,
+            takes_input: false,
             serial_bus,
             machine,
         })
@@ -334,6 +338,16 @@ impl Launch {
             *line = boot.join(text)?.into();
         }
         Ok(self)
+    }
+
+    /// Gives it this program's standard input, for a console on `-nographic` or `-serial stdio`.
+    /// Otherwise it has none.
+    #[must_use]
+    pub fn taking_input(self) -> Launch {
+        Launch {
+            takes_input: true,
+            ..self
+        }
     }
 
     /// Checks that a virtio serial port can be added to the machine.

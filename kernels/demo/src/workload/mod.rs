@@ -1,5 +1,6 @@
 //! The workloads: fixed amounts of work, by name.
 
+mod echo;
 mod faults;
 mod ipc;
 mod irqs;
@@ -36,6 +37,8 @@ pub enum Workload {
     LongIrq,
     /// A process touches 1,000 pages.
     PageFaults,
+    /// A thread prints a line that it reads from the serial port.
+    Echo,
     /// Two threads with one event of each kind, in the order of
     /// `tests/e2e/expectations/trace_sched.toml`.
     TraceSched,
@@ -54,6 +57,7 @@ impl Workload {
             "lock_wait" => Some(Workload::LockWait),
             "long_irq" => Some(Workload::LongIrq),
             "page_faults" => Some(Workload::PageFaults),
+            "echo" => Some(Workload::Echo),
             "trace_sched" => Some(Workload::TraceSched),
             _ => None,
         }
@@ -80,6 +84,7 @@ impl Workload {
             Workload::LockWait => lock_wait::run(),
             Workload::LongIrq => long_irq::run(),
             Workload::PageFaults => page_faults::run(),
+            Workload::Echo => echo::run(),
             Workload::TraceSched => trace_sched::run(),
             _ => {}
         }

@@ -12,6 +12,9 @@ use crate::workload::compute_for;
 pub const BASE: usize = 0x1000_0000;
 pub const SOURCE: u32 = 10;
 const DATA: usize = 0;
+const LINE_STATUS: usize = 5;
+/// A byte was received.
+const HAS_DATA: u8 = 1;
 const INTERRUPTS: usize = 1;
 /// Enables the interrupt when a byte can be sent.
 const CAN_SEND: u8 = 1 << 1;
@@ -41,6 +44,16 @@ static WORK: AtomicU64 = AtomicU64::new(0);
 fn set(register: usize, value: u8) {
     // SAFETY: a register of the device, which is mapped.
     unsafe { ((BASE + register) as *mut u8).write_volatile(value) };
+}
+
+fn get(register: usize) -> u8 {
+    // SAFETY: a register of the device, which is mapped.
+    unsafe { ((BASE + register) as *const u8).read_volatile() }
+}
+
+/// The next byte that was received, if any.
+pub fn receive() -> Option<u8> {
+    (get(LINE_STATUS) & HAS_DATA != 0).then(|| get(DATA))
 }
 
 /// Routes its interrupts to this hart first, then to the others in turn.

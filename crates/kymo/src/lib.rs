@@ -113,7 +113,7 @@ pub mod wire;
 pub use channel::{ChannelId, ChannelKind, ChannelSet};
 pub use event::{Sequence, Text, Vocabulary};
 pub use history::{Counts, Entry, History};
-pub use recorder::{Diagnostics, Mode, Recorder, Refused, Started, State, flags};
+pub use recorder::{Diagnostics, Mode, Recorder, Refused, Remains, Started, State, flags};
 pub use ring::config::{Config, Error};
 pub use ring::layout::{Clock, Consumer, Overflow};
 pub use ring::name_epoch::NameEpoch;

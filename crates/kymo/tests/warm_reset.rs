@@ -5,11 +5,16 @@ mod thread_cpu;
 
 use kymo::platform::Masked;
 use kymo::ring::source::{Consume, Source};
-use kymo::{Clock, Config, Error, Memory, Session, Tracer, Vocabulary};
+use kymo::{
+    Clock, Config, Error, Memory, Overflow, Recorder, Refused, Remains, Session, State, Tracer,
+    Vocabulary, flags,
+};
 use thread_cpu::{BLOCK, NoInterrupts, OneThread, leaked};
 
 kymo::event! { #[id(21)] struct Tick { seq: u32 } }
 static VOCABULARY: Vocabulary = kymo::vocabulary![Tick];
+kymo::event! { #[id(21)] struct Tock { half: u16, other: u64, more: u64 } }
+static OTHERS: Vocabulary = kymo::vocabulary![Tock];
 
 type Machine = OneThread<Masked<NoInterrupts>>;
 
@@ -55,4 +60,67 @@ fn every_region_starts_again_after_a_reset() {
     for memory in before {
         assert_eq!(start(memory).map(drop), Err(Error::Running));
     }
+}
+
+const TRACE: u32 = kymo::Mode::Trace as u32;
+type TestRecorder = Recorder<Machine, 2>;
+
+fn recorder(memory: Memory, vocabulary: &'static Vocabulary) -> TestRecorder {
+    BLOCK.set(memory.control(0));
+    Recorder::new(memory, vocabulary)
+}
+
+/// What `read` gives of every channel, by its file's name.
+fn read_all(recorder: &TestRecorder, buffer_words: usize) -> Vec<(String, Vec<u32>)> {
+    let channels = 0..recorder.channels().len();
+    let file = |channel| {
+        let (mut buffer, mut all) = (vec![0; buffer_words], Vec::new());
+        loop {
+            let bytes = recorder.read(TRACE, channel, Some(&mut buffer)).unwrap();
+            if bytes == 0 {
+                break;
+            }
+            all.extend_from_slice(&buffer[..bytes.div_ceil(4)]);
+        }
+        (recorder.channels().get(channel).unwrap().to_string(), all)
+    };
+    channels.map(file).collect()
+}
+
+/// The machine is reset while it records. Another kernel over the same memory takes the trace out,
+/// and then begins its own.
+#[test]
+fn the_last_sessions_trace_is_there_after_a_reset() {
+    let memory = leaked(BYTES, 1);
+    let before = recorder(memory, &VOCABULARY);
+    assert_eq!(before.reopen(TRACE), Ok(None), "nothing was ever there");
+    before.start(TRACE, flags::ROLLING, Some(&CONFIG)).unwrap();
+    (0..1000).for_each(|seq| Tracer::<Machine>::record(Tick { seq }));
+    assert_eq!(before.reopen(TRACE), Err(Refused::InProgress));
+
+    let after = recorder(left_behind(memory), &OTHERS);
+    assert!(Tracer::<Machine>::is_on::<Tock>(), "the switch was left on");
+    let remains = after.reopen(TRACE).unwrap().unwrap();
+    assert!(!Tracer::<Machine>::is_on::<Tock>());
+    let Remains {
+        channels, overflow, ..
+    } = remains;
+    assert_eq!((channels, overflow), (3, Overflow::Overwrite));
+    assert_eq!(after.state(kymo::Mode::Trace), State::Stopped);
+    assert_eq!(after.reopen(TRACE), Err(Refused::InProgress));
+    assert_eq!(after.stop(TRACE), Err(Refused::Invalid));
+    assert!(!after.history().is_enabled());
+    let found = read_all(&after, remains.buffer_words);
+
+    // What the machine would have read itself.
+    before.stop(TRACE).unwrap();
+    let expected = read_all(&before, remains.buffer_words);
+    assert!(found == expected, "{found:?}, not {expected:?}");
+
+    let lost = after.finish(TRACE).unwrap();
+    assert_eq!(lost.overwritten, 900);
+    let started = after.start(TRACE, 0, Some(&CONFIG)).unwrap();
+    assert_eq!(started.channels, 3);
+    assert!(Tracer::<Machine>::is_on::<Tock>());
+    assert_eq!(after.reopen(TRACE), Err(Refused::InProgress));
 }

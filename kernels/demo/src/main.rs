@@ -57,10 +57,6 @@ static SETTINGS: Spin<Settings> = Spin::new(Settings::DEFAULT);
 /// Entry of the boot hart, with interrupts masked and the free memory; the other harts wait in the
 /// firmware.
 fn boot(line: &'static str, memory: Range<usize>) -> ! {
-    let refuse = |why: core::fmt::Arguments<'_>| -> ! {
-        println!("demo: {why}");
-        arch::exit(2)
-    };
     let harts = arch::harts();
     if harts > MAX_HARTS {
         refuse(format_args!(
@@ -74,8 +70,11 @@ fn boot(line: &'static str, memory: Range<usize>) -> ! {
         ))
     });
     *SETTINGS.lock() = settings;
-    recording::start_at_boot(&settings)
-        .unwrap_or_else(|error| refuse(format_args!("cannot record with \"{line}\": {error}.")));
+    // What the last session has left is sent first: programs run later.
+    let is_left = recording::reopen();
+    if !is_left {
+        start_recording(&settings);
+    }
 
     frame::init(memory);
     interrupt::set_period(
@@ -91,8 +90,22 @@ fn boot(line: &'static str, memory: Range<usize>) -> ! {
         .for_each(arch::start);
     come_online();
     // This hart switches to the first thread from here, and returns when it is idle.
-    thread::spawn("main", run::WORKLOAD_PRIO, main, 0);
+    thread::spawn("main", run::WORKLOAD_PRIO, main, is_left.into());
     idle()
+}
+
+fn refuse(why: core::fmt::Arguments<'_>) -> ! {
+    println!("demo: {why}");
+    arch::exit(2)
+}
+
+fn start_recording(settings: &Settings) {
+    recording::start_at_boot(settings).unwrap_or_else(|error| {
+        refuse(format_args!(
+            "cannot record with \"{}\": {error}.",
+            settings.line
+        ))
+    });
 }
 
 /// Entry of every other hart, with interrupts masked.
@@ -116,13 +129,17 @@ fn idle() -> ! {
     }
 }
 
-/// The first thread.
-fn main(_: usize) {
+/// The first thread. It begins with the last session's trace, if one is left.
+fn main(is_left: usize) {
     let settings = *SETTINGS.lock();
     while smp::count_online() < arch::harts() {
         thread::yield_now();
     }
     let free = frame::count_free();
+    if is_left != 0 {
+        run::send_the_rest();
+        start_recording(&settings);
+    }
     let done = run::all(&settings);
     if SCHEDULER.lock().count_threads() == 1 {
         assert_eq!(frame::count_free(), free, "memory was lost");

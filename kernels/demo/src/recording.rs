@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use kymo::boot::Options;
-use kymo::{Config, Overflow, Refused};
+use kymo::{Config, Memory, Overflow, Refused};
 
 use crate::abi::{Rings, rights};
 use crate::cmdline::Settings;
@@ -11,13 +11,20 @@ use crate::console::println;
 use crate::sched::SCHEDULER;
 use crate::{MAX_HARTS, SETTINGS, arch, process};
 
+unsafe extern "C" {
+    /// In link.ld: the memory to record into, which nobody clears at boot.
+    static __trace: u8;
+}
+
 /// The memory to record into.
-pub static REGION: kymo::RegionMemory<{ 80 << 20 }, { MAX_HARTS as u32 }> =
-    kymo::RegionMemory::new();
+pub static MEMORY: Memory =
+    // SAFETY: link.ld has this many bytes for it, on a page of their own, and the frames of memory
+    // begin behind them.
+    unsafe { Memory::new((&raw const __trace).cast_mut(), 80 << 20, MAX_HARTS as u32) };
 
 /// The recorder over it.
 pub static RECORDER: kymo::Recorder<arch::Virt, MAX_HARTS> =
-    kymo::Recorder::new(REGION.memory(), &kymo::vocabulary::ALL);
+    kymo::Recorder::new(MEMORY, &kymo::vocabulary::ALL);
 
 /// The mode `trace`.
 const TRACE: u32 = kymo::Mode::Trace as u32;
@@ -46,7 +53,7 @@ pub fn config(settings: &Settings, rings: &Rings) -> Config {
         names_packets: either(rings.names_packets, 16),
         // This, and the reader, follow from the flags of `start`.
         clock: kymo::Clock::at(arch::timer::FREQUENCY),
-        phys: &raw const REGION as u64, // memory is mapped at its own address
+        phys: &raw const __trace as u64, // memory is mapped at its own address
         build_id: __build_id,
         seed: settings.line.bytes().fold(0xCBF2_9CE4_8422_2325, hash),
         ..Config::DEFAULT
@@ -55,6 +62,11 @@ pub fn config(settings: &Settings, rings: &Rings) -> Config {
 
 /// The flags in effect.
 static FLAGS: AtomicU32 = AtomicU32::new(0);
+
+fn set_flags(overflow: Overflow) {
+    let rolls = overflow == Overflow::Overwrite;
+    FLAGS.store(if rolls { kymo::flags::ROLLING } else { 0 }, Relaxed);
+}
 
 pub fn flags() -> u32 {
     FLAGS.load(Relaxed)
@@ -68,9 +80,24 @@ pub fn start(
     options: &Options<'_>,
 ) -> Result<u32, Refused> {
     let started = RECORDER.start_with(mode, flags, Some(config), |name| options.records(name))?;
-    let rolls = started.overflow == Overflow::Overwrite;
-    FLAGS.store(if rolls { kymo::flags::ROLLING } else { 0 }, Relaxed);
+    set_flags(started.overflow);
     Ok(started.channels)
+}
+
+/// Takes up what a session has left in the memory before the machine was reset, if any: `perf stop`
+/// sends it. Called before the first event.
+pub fn reopen() -> bool {
+    // Refused if tracing is compiled out.
+    let Ok(Some(remains)) = RECORDER.reopen(TRACE) else {
+        return false;
+    };
+    set_flags(remains.overflow);
+    let counts = RECORDER.history().counts();
+    println!(
+        "demo: the last session has left {} channels: {} events retained, {} overwritten",
+        remains.channels, counts.retained, counts.overwritten
+    );
+    true
 }
 
 /// Starts to record at boot, unless the command line says otherwise.

@@ -24,7 +24,12 @@ pub fn all(settings: &Settings) -> bool {
     }
     let done = what_is_said(settings);
     // A recording from boot on is sent at the end.
-    (!send || program(Line::of("perf stop").expect("a short line"))) && done
+    (!send || send_the_rest()) && done
+}
+
+/// Runs the program that ends a session, if it has not ended, and sends what is in the rings.
+pub fn send_the_rest() -> bool {
+    program(Line::of("perf stop").expect("a short line"))
 }
 
 fn what_is_said(settings: &Settings) -> bool {

@@ -17,7 +17,8 @@ use kymo::ring::reader::{Losses, Region, Shapes, View};
 use kymo::ring::source::{Bytes, Source};
 use kymo::vocabulary::{ThreadName, Tid};
 use kymo::{
-    ChannelKind, Clock, Config, History, Memory, Overflow, Session, Text, Tracer, Vocabulary,
+    ChannelKind, Clock, Config, History, Memory, Mode, Overflow, Recorder, Session, Text, Tracer,
+    Vocabulary,
 };
 use kymo_ctf::Trace;
 
@@ -143,6 +144,7 @@ pub(crate) fn execute(input: &[u8], folder: &Path) {
     recover(&bytes, folder);
     let memory = memory(&bytes);
     print(memory);
+    reopen(memory);
     if input.len().is_multiple_of(2) {
         begin_again::<LocalCas>(memory);
     } else {
@@ -218,6 +220,28 @@ fn print(memory: Memory) {
     history.clear();
     let _ = history.dump(&mut out, 6);
     std::hint::black_box(out);
+}
+
+/// What a kernel reads after a warm reset. Each call reports more than the one before, or nothing.
+fn reopen(memory: Memory) {
+    const TRACE: u32 = Mode::Trace as u32;
+    static RECORDER: OnceLock<Recorder<OneThread<LocalCas>, { CPUS as usize }>> = OnceLock::new();
+    BLOCK.set(memory.control(0));
+    let recorder = RECORDER.get_or_init(|| Recorder::new(memory, &VOCABULARY));
+    let Some(remains) = recorder.reopen(TRACE).expect("no session runs here") else {
+        return;
+    };
+    let mut buffer = vec![0; remains.buffer_words];
+    for channel in 0..remains.channels {
+        let calls = (0..10_000)
+            .take_while(|_| {
+                let read = recorder.read(TRACE, channel, Some(&mut buffer));
+                read.is_ok_and(|bytes| bytes > 0)
+            })
+            .count();
+        assert!(calls < 10_000, "channel {channel} has no end");
+    }
+    recorder.finish(TRACE).expect("it was reopened");
 }
 
 /// A session over such memory has nothing of what was there.

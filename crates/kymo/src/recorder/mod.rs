@@ -51,6 +51,17 @@ pub struct Started {
     pub overflow: Overflow,
 }
 
+/// What [`Recorder::reopen`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// Channels to read, including the metadata.
+    pub channels: u32,
+    /// What a full ring did.
+    pub overflow: Overflow,
+    /// The least number of words that a buffer of `read` must have for this session.
+    pub buffer_words: usize,
+}
+
 /// A kernel's sessions over one region, one at a time:
 /// `static RECORDER: Recorder<MyPlatform, 4> = Recorder::new(REGION.memory(), &VOCABULARY);`
 ///
@@ -64,7 +75,8 @@ pub struct Recorder<P, const CPUS: usize> {
     built: &'static [Mode],
     /// The [`States`] of all modes.
     states: AtomicU32,
-    /// CPUs of the present session, 0 where there is none; the top bit says whether it has samples.
+    /// CPUs of the present session, 0 where there is none; the top bits say whether it has samples,
+    /// and whether it was reopened.
     channels: AtomicU32,
     session: Exclusive<Option<Session<P>>>,
     /// Bytes of the metadata that were read.
@@ -115,7 +127,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     pub fn channels(&self) -> ChannelSet {
         let word = self.channels.load(Relaxed);
         ChannelSet {
-            cpus: word & !SAMPLES,
+            cpus: word & !(SAMPLES | REOPENED),
             samples: word & SAMPLES != 0,
         }
     }
@@ -206,7 +218,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             session.begin(self.vocabulary, |event| {
                 mode.records(event) && (event.channel == ChannelKind::Names || is_on(event.name))
             });
-            config.map_or(Ok(()), |_| self.open_streams(session))
+            config.map_or(Ok(()), |_| self.open_streams().map(drop))
         };
         if begun.is_err() && config.is_some() {
             // The region was laid out just now, so it can be read. If it cannot, recording must not
@@ -236,19 +248,77 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         Ok(session)
     }
 
-    /// Opens the channels for `read`.
-    fn open_streams(&self, session: &Session<P>) -> Result<(), Refused> {
-        let live = session.live();
+    /// Opens the channels of the region for `read`. Gives its packets' largest size, in words.
+    fn open_streams(&self) -> Result<usize, Refused> {
+        let live = self.memory.live();
         let region = Region::open(&live).map_err(|_| Refused::Invalid)?;
         let header = region.header();
-        for (cpu, kind) in session.channels().streams() {
+        let mut packet_words = 0;
+        for (cpu, kind) in region.channels().streams() {
             let reader = region
                 .channel(&live, cpu, kind)
                 .map_err(|_| Refused::Invalid)?;
+            packet_words = packet_words.max(reader.scratch_words());
             let stream = self.stream(cpu, kind).ok_or(Refused::Invalid)?;
             *stream.wait().get() = Some(Stream::new(reader, header.uuid, header.clock_start));
         }
-        Ok(())
+        Ok(packet_words)
+    }
+
+    /// Takes up what a session has left in the memory, of this boot or of the one before a warm
+    /// reset: the mode is stopped then, `read` gives the trace, and `finish` gives it up. `None`
+    /// where there is nothing that can be read.
+    ///
+    /// For memory that the kernel does not clear at boot. Call it before the first event: until
+    /// then, the events that were on are on, and would be recorded where the last session's are.
+    /// In either case all are off afterwards, and the memory is good for `start`.
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::InProgress`] where a session of this boot runs over the memory.
+    pub fn reopen(&self, mode: u32) -> Result<Option<Remains>, Refused> {
+        let mode = self.admit(mode, Call::Start)?;
+        if self.turn(|states| states.start(mode))? != mode::Region::Open {
+            self.settle(mode, State::Idle);
+            return Err(Refused::InProgress);
+        }
+        let found = self.take_up();
+        let next = match found {
+            Ok(Some(_)) => State::Stopped,
+            _ => State::Idle,
+        };
+        self.settle(mode, next);
+        found
+    }
+
+    fn take_up(&self) -> Result<Option<Remains>, Refused> {
+        if !self.memory.take_over() {
+            return Err(Refused::InProgress);
+        }
+        let live = self.memory.live();
+        let Ok(region) = Region::open(&live) else {
+            return Ok(None);
+        };
+        let channels = region.channels();
+        let Ok(packet_words) = self.open_streams() else {
+            self.close_streams();
+            return Ok(None);
+        };
+        *self.metadata.wait().get() = 0;
+        let samples = if channels.samples { SAMPLES } else { 0 };
+        self.channels
+            .store(channels.cpus | samples | REOPENED, Relaxed);
+        let events = region.channel(&live, 0, ChannelKind::Events);
+        Ok(Some(Remains {
+            channels: channels.len(),
+            overflow: events.map_or(Overflow::Discard, |events| events.overflow()),
+            buffer_words: Stream::buffer_words(packet_words, packet_words),
+        }))
+    }
+
+    fn close_streams(&self) {
+        for stream in self.streams.iter().flatten() {
+            *stream.wait().get() = None;
+        }
     }
 
     fn stream(&self, cpu: u32, kind: ChannelKind) -> Option<&Exclusive<Option<Stream>>> {
@@ -288,6 +358,9 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         // A `finish` that came in between has taken the stream.
         let stream = claim.get().as_mut().ok_or(Refused::Invalid)?;
         let live = self.memory.live();
+        if self.channels.load(Relaxed) & REOPENED != 0 {
+            return read_reopened(stream, &live, buffer);
+        }
         let consumes = stream.reader().is_consumed_by(Consumer::Kernel);
         let words = stream.read(
             &live,
@@ -491,8 +564,30 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     }
 }
 
+/// Reads a stream of a session that another kernel may have recorded, whose events and clock need
+/// not be those of this one.
+fn read_reopened(
+    stream: &mut Stream,
+    live: &impl Source,
+    buffer: &mut [u32],
+) -> Result<usize, Refused> {
+    let region = Region::open(live).map_err(|_| Refused::Invalid)?;
+    let longest = stream.reader().scratch_words();
+    let words = stream.read(
+        live,
+        &region.shapes(live),
+        (View::PostMortem, 0),
+        longest,
+        buffer,
+        |_| Ok(()),
+    );
+    words.map(|words| 4 * words).map_err(|_| Refused::Invalid)
+}
+
 /// The bit in [`Recorder::channels`] that says that there are samples.
 const SAMPLES: u32 = 1 << 31;
+/// The bit in it that says that the session was not started, but [reopened](Recorder::reopen).
+const REOPENED: u32 = 1 << 30;
 
 #[cfg(test)]
 #[cfg(not(loom))]

@@ -85,7 +85,8 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// `len` zeroed bytes at `base` (or what an earlier session left there), for at most `cpus`
-    /// CPUs.
+    /// CPUs. They may hold anything if [`Recorder::reopen`](crate::Recorder::reopen) is called
+    /// before the first event.
     ///
     /// # Safety
     /// They stay mapped and writable for ever (a writer that has tested its switch may still come,
@@ -429,6 +430,31 @@ impl Memory {
         let running = self.word(STATE_WORD).load(Acquire) == State::Running as u32;
         let current = u64::from(self.word(SESSION_WORD).load(Relaxed));
         running && current == id & u64::from(u32::MAX)
+    }
+
+    /// Ends what an earlier boot has left in the memory: no event is on, and no session runs.
+    /// `false`: a session of this boot runs.
+    pub(crate) fn take_over(&self) -> bool {
+        let Ok(_starting) = Starting::claim(self) else {
+            return false;
+        };
+        let region = Region::open(&self.live());
+        let runs = |region: &Region| region.header().state == State::Running as u32;
+        if region.as_ref().is_ok_and(runs) && running::may_run(self.base as usize) {
+            return false;
+        }
+        if self.blocks_end() > self.len {
+            return true;
+        }
+        for control in self.blocks(self.cpus) {
+            for switch in control.on.iter().chain(&control.on_more) {
+                switch.store(0, Relaxed);
+            }
+        }
+        if region.is_ok() {
+            self.close();
+        }
+        true
     }
 
     /// Tells readers that no writer is at work any more.

@@ -2,7 +2,7 @@
 
 use core::mem::offset_of;
 
-use super::{ChannelReader, Losses, load_long};
+use super::{ChannelReader, Losses, Shapes, load_long};
 use crate::channel::{ChannelKind, ChannelSet};
 use crate::event::Shape;
 use crate::ring::layout::{
@@ -20,6 +20,20 @@ const MAX_PACKETS: u32 = 1 << 24;
 #[derive(Clone, Debug)]
 pub struct Region {
     header: Header,
+}
+
+/// The table of record sizes.
+struct Table<'a, S> {
+    region: &'a Region,
+    source: &'a S,
+}
+
+impl<S: Source> Shapes for Table<'_, S> {
+    fn shape(&self, id: u32) -> Option<Shape> {
+        (0..self.region.header.shapes_len)
+            .map_while(|index| self.region.shape(self.source, index).ok())
+            .find_map(|(found, shape)| (found == id).then_some(shape))
+    }
 }
 
 impl From<Outside> for Refusal {
@@ -111,6 +125,15 @@ impl Region {
         let at = self.header.shapes_offset + 8 * u64::from(index);
         let (id, sizes) = (source.load(at)?, source.load(at + 4)?);
         Ok((id, Shape::from_word(sizes)))
+    }
+
+    /// The sizes of the records in this region, whatever kernel has written them. Each is looked for
+    /// in the region's table.
+    pub fn shapes<'a, S: Source>(&'a self, source: &'a S) -> impl Shapes {
+        Table {
+            region: self,
+            source,
+        }
     }
 
     /// A reader of one channel, at its oldest packet.

@@ -17,7 +17,7 @@ use kymo::platform::{Call, Control, Masked, Platform};
 pub use sbi::put;
 
 use crate::MAX_HARTS;
-use crate::recording::{self, REGION};
+use crate::recording::{self, MEMORY};
 
 const BOOT_STACK_SHIFT: usize = 14;
 /// The register of QEMU's `sifive_test` device, which ends QEMU.
@@ -64,7 +64,7 @@ unsafe impl Platform for Virt {
 
 /// The value of `tp` on hart `id` in the kernel.
 extern "C" fn kymo_block(id: u32) -> *const Control {
-    REGION.control(id)
+    MEMORY.control(id)
 }
 
 /// The number of this hart. With interrupts on, the thread may move to another hart meanwhile.

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use crate::channel::ChannelKind;
 use crate::event::Event;
 use crate::platform::Platform;
-use crate::ring::layout::Control;
+use crate::ring::layout::{Control, MAX_IDS};
 use crate::ring::local::{Local, Switch};
 use crate::ring::name_epoch::NameEpoch;
 use crate::ring::payload::{InPlace, PayloadWriter};
@@ -89,6 +89,7 @@ impl<P: Platform> Tracer<P> {
     /// in memory) and one test.
     #[inline(always)]
     pub fn is_on<E: Event>() -> bool {
+        const { assert!(E::ID < MAX_IDS, "event ids are below 2048") };
         COMPILED_IN
             && match P::switches() {
                 Some(switches) => switches.is_on(E::CHANNEL, E::ID),

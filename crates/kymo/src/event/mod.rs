@@ -38,7 +38,7 @@ pub trait Event: Sized {
 /// Declares an event: a struct whose doc comments, fields and types give the encoder, the metadata
 /// and the sizes.
 ///
-/// `#[id(N)]` gives the id (1 to 29 take a one-word header; from 32 on two words), `#[name("..")]`
+/// `#[id(N)]` gives the id (1 to 29 take a one-word header, 32 to 2047 two words), `#[name("..")]`
 /// the name in the trace where it is not the struct's in snake case, `#[channel(Names)]` the
 /// channel where it is not `Events`. Fields are written in order at their natural alignment (at
 /// most 4 bytes); [`Text`] and [`Sequence`] fields stand last.
@@ -135,10 +135,14 @@ macro_rules! event {
 /// static EVENTS: kymo::Vocabulary = kymo::vocabulary![kymo::vocabulary::ALL; BlockDone];
 /// ```
 /// ```compile_fail
-/// kymo::event! { #[id(1000)] pub struct BlockDone { pub sector: u64 } }
-/// kymo::event! { #[id(2024)] pub struct BlockFailed { pub sector: u64 } }
-/// // They would share a switch: ids above 31 have one by their last ten bits.
-/// static EVENTS: kymo::Vocabulary = kymo::vocabulary![BlockDone, BlockFailed];
+/// kymo::event! { #[id(2048)] pub struct BlockDone { pub sector: u64 } }
+/// // Each id has a switch, and there are none from 2048 on.
+/// static EVENTS: kymo::Vocabulary = kymo::vocabulary![BlockDone];
+/// ```
+/// ```compile_fail
+/// kymo::event! { #[id(144)] pub struct BlockDone { pub sector: u64 } }
+/// // The library records a step back of the clock under this id.
+/// static EVENTS: kymo::Vocabulary = kymo::vocabulary![BlockDone];
 /// ```
 #[macro_export]
 macro_rules! vocabulary {

@@ -1,9 +1,10 @@
 //! What a declaration says about an event: the source of the metadata and of a record's size.
 
-use super::FieldType;
+use super::{Event, FieldType};
 use crate::channel::ChannelKind;
-use crate::ring::layout::COMPACT_IDS;
+use crate::ring::layout::{COMPACT_IDS, MAX_IDS};
 use crate::ring::reader::Shapes;
+use crate::vocabulary::{ClockBack, SessionEnd};
 
 /// One field of an event.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +20,8 @@ pub struct FieldSchema {
 /// One event as declared.
 #[derive(Clone, Copy, Debug)]
 pub struct EventSchema {
-    /// 1 to 29 travel in a one-word header, larger ones in a two-word header; 0, 30 and 31 are
-    /// reserved.
+    /// 1 to 29 travel in a one-word header, those from 32 to 2047 in a two-word header; 0, 30 and 31
+    /// are reserved.
     pub id: u32,
     /// The name in the trace.
     pub name: &'static str,
@@ -189,6 +190,9 @@ impl EventSchema {
     }
 }
 
+/// What the library records by itself, where the vocabulary lists it.
+const DIAGNOSTICS: [&EventSchema; 2] = [&ClockBack::SCHEMA, &SessionEnd::SCHEMA];
+
 /// Every event that a kernel may record, put together by [`vocabulary!`](crate::vocabulary!).
 #[derive(Debug)]
 pub struct Vocabulary {
@@ -199,7 +203,8 @@ impl Vocabulary {
     /// Checks the declarations against each other.
     ///
     /// # Panics
-    /// At compile time, where two events claim one id or one name, or an id is reserved.
+    /// At compile time, where two events claim one id or one name, or an id is reserved, or that of
+    /// one of the library's diagnostics.
     pub const fn new(events: &'static [&'static EventSchema]) -> Self {
         let mut i = 0;
         while i < events.len() {
@@ -220,6 +225,15 @@ impl Vocabulary {
                 id != 0 && id != 30 && id != 31,
                 "event ids 0, 30 and 31 are reserved"
             );
+            assert!(id < MAX_IDS, "event ids are below 2048");
+            let mut own = 0;
+            while own < DIAGNOSTICS.len() {
+                assert!(
+                    DIAGNOSTICS[own].id != id || same(DIAGNOSTICS[own].name, events[i].name),
+                    "an event claims the id of one of the library's own: see vocabulary/session.rs"
+                );
+                own += 1;
+            }
             let mut j = 0;
             while j < i {
                 assert!(
@@ -229,11 +243,6 @@ impl Vocabulary {
                 assert!(
                     !same(events[j].name, events[i].name),
                     "two events of the vocabulary have the same name"
-                );
-                assert!(
-                    !(id >= 32 && events[j].id >= 32 && id % 1024 == events[j].id % 1024),
-                    "two events of the vocabulary share a switch: their ids differ by a multiple \
-                     of 1024"
                 );
                 j += 1;
             }

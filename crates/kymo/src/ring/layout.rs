@@ -110,8 +110,8 @@ pub enum State {
 /// One channel of one CPU: where its writer stands. Written by that CPU only, but for `consumed`.
 ///
 /// Lines of 128 bytes, so that no two CPUs' words share a line (adjacent-line prefetch counted in):
-/// the hot words, those of the slow path that readers look at, the consumer's, the constants, the
-/// switches of the less frequent events, and one that is free.
+/// the hot words, those of the slow path that readers look at, the consumer's, the constants, and
+/// two with the switches of the less frequent events.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Control {
@@ -184,7 +184,6 @@ pub struct Control {
 
     /// Switches of all other events, a bit each.
     pub(crate) on_more: [AtomicU8; MORE_SWITCHES],
-    _free: [u32; 32],
 }
 
 impl Control {
@@ -219,7 +218,9 @@ const _: () = {
 /// Bytes with the switches of the compact ids of a channel.
 pub const SWITCHES: usize = 32;
 /// Bytes with the switches of all other ids of a channel.
-pub const MORE_SWITCHES: usize = 128;
+pub const MORE_SWITCHES: usize = 256;
+/// Declared ids are below this one: each has a switch of its own.
+pub const MAX_IDS: u32 = 8 * MORE_SWITCHES as u32;
 /// Kinds of channels.
 pub const CHANNEL_KINDS: usize = ChannelKind::ALL.len();
 
@@ -234,8 +235,8 @@ pub(crate) struct Switch {
     pub(crate) mask: u8,
 }
 
-/// The switch of an event. Ids that are not compact have a bit by their last ten bits:
-/// [`Vocabulary::new`](crate::Vocabulary::new) refuses two events with one.
+/// The switch of an event. No two ids share one, so that an event which no vocabulary lists is off,
+/// whatever others are on. From [`MAX_IDS`] on there are no switches: `byte` lies outside.
 pub(crate) const fn switch(id: u32) -> Switch {
     if id < COMPACT_IDS {
         Switch {
@@ -244,11 +245,10 @@ pub(crate) const fn switch(id: u32) -> Switch {
             mask: 0xff,
         }
     } else {
-        let bit = id as usize % (8 * MORE_SWITCHES);
         Switch {
             more: true,
-            byte: bit / 8,
-            mask: 1 << (bit % 8),
+            byte: id as usize / 8,
+            mask: 1 << (id % 8),
         }
     }
 }

@@ -3,7 +3,7 @@
 use core::mem::offset_of;
 
 use super::RecordType;
-use super::layout::{CONTROL_SIZE, Control, switch};
+use super::layout::{CONTROL_SIZE, Control, MAX_IDS, switch};
 use super::long::Native;
 use crate::channel::ChannelKind;
 use crate::sync::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::Release};
@@ -88,7 +88,10 @@ control_words! {
 const fn declared_id<R: RecordType>() -> u32 {
     assert!(R::ID.is_some(), "a raw record's switch is found by its id");
     match R::ID {
-        Some(id) => id,
+        Some(id) => {
+            assert!(id < MAX_IDS, "event ids are below 2048");
+            id
+        }
         None => 0,
     }
 }

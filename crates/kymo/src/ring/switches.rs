@@ -40,14 +40,14 @@ impl Switches {
     }
 }
 
-/// Whether the event of this id is on, by the switches of its channel.
+/// Whether the event of this id is on, by the switches of its channel. An id without a switch is off.
 #[inline(always)]
 pub(crate) fn is_on(bytes: &ByteSwitches, bits: &BitSwitches, id: u32) -> bool {
     let place = switch(id);
     let byte = if place.more {
-        &bits[place.byte]
+        bits.get(place.byte)
     } else {
-        &bytes[place.byte]
+        bytes.get(place.byte)
     };
-    byte.load(Relaxed) & place.mask != 0
+    byte.is_some_and(|byte| byte.load(Relaxed) & place.mask != 0)
 }

@@ -287,3 +287,37 @@ fn a_session_ends_with_its_totals() {
     let expected = [136, 0, 0, 0, 65, 0, 1, 0, 0, 0, 0, 0];
     assert_eq!(names, [(SessionEnd::ID, expected.to_vec())]);
 }
+
+/// An event that the session's vocabulary does not list is not recorded, whichever listed
+/// ids are near: readers could not tell its size. This holds for the library's own diagnostics too.
+fn unlisted_events<R: Reserve + 'static>() {
+    crate::event! { #[id(1168)] #[channel(Names)] struct BesideClockBack { seq: u32 } }
+    crate::event! { #[id(1169)] #[channel(Names)] struct BesideSessionEnd { seq: u32 } }
+    crate::event! { #[id(1066)] struct BesideUnlisted { seq: u32 } }
+    crate::event! { #[id(42)] struct Unlisted { data: [u32; 5] } }
+    static VOCABULARY: Vocabulary =
+        crate::vocabulary![Short, BesideClockBack, BesideSessionEnd, BesideUnlisted];
+    CLOCK.set(5 << TIME_BITS);
+    let session = start::<R>(memory(), &config(Overflow::Overwrite), &VOCABULARY);
+    type T<R> = Tracer<OneThread<R>>;
+    assert!(T::<R>::is_on::<BesideUnlisted>() && !T::<R>::is_on::<Unlisted>());
+    assert!(T::<R>::is_on_raw(1066) && !T::<R>::is_on_raw(42));
+    for id in [1066 + 1024, 1066 + 2048, u32::MAX] {
+        assert!(!T::<R>::is_on_raw(id), "{id}");
+    }
+    short::<R>(1);
+    T::<R>::record(BesideClockBack { seq: 2 });
+    CLOCK.set(4 << TIME_BITS);
+    short::<R>(3);
+    session.stop().unwrap();
+    let events = records_of(&session, ChannelKind::Events, &VOCABULARY);
+    assert_eq!(events.len(), 2);
+    let names = records_of(&session, ChannelKind::Names, &VOCABULARY);
+    assert_eq!(names, [(BesideClockBack::ID, vec![2])]);
+}
+
+#[test]
+fn what_no_vocabulary_lists_is_not_recorded() {
+    unlisted_events::<LocalCas>();
+    unlisted_events::<Masked<NoInterrupts>>();
+}

@@ -28,7 +28,7 @@ pub fn missing_events(number: u64) -> String {
     let events = count(number, "event is", "events are");
     format!(
         "{events} missing that the kernel counted until its session ended; a stream file may be \
-         missing or incomplete"
+         missing or incomplete, or CPUs without a ring recorded them"
     )
 }
 

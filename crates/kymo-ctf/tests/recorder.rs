@@ -101,7 +101,7 @@ impl Machine {
                     cpu: cpu as u32,
                     seq,
                 }),
-            }
+            };
         }
         Tracer::<Test>::record(Name {
             cpu: cpu as u32,

@@ -14,6 +14,7 @@ pub use crate::ring::local::{
 pub use crate::ring::local_cas::LocalCas;
 pub use crate::ring::masked::{Interrupts, Masked};
 pub use crate::ring::switches::Switches;
+use crate::ring::without_ring;
 
 /// Which call asks for permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +104,10 @@ pub unsafe trait Platform: 'static {
 
     /// The block to record in, asked for when `control` turns out to belong to no session: where
     /// blocks are given out at the first event, every other CPU or thread may share one of zeros,
-    /// whose `limit` lets nothing be written. With `None` the event is not recorded.
+    /// whose `limit` lets nothing be written. With `None` the event is not recorded, and whoever
+    /// overrides this counts it ([`Control::count_discarded`]).
     fn claim(control: &Control) -> Option<&'static Control> {
-        let _ = control;
+        without_ring::count_closed(control);
         None
     }
 

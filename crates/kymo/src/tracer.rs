@@ -97,23 +97,27 @@ impl<P: Platform> Tracer<P> {
             }
     }
 
-    /// Records an event, whatever its switch says.
+    /// Records an event, whatever its switch says. Returns whether there was room for it; an event
+    /// that was dropped is counted. Whoever does not ask pays nothing for the answer.
     #[inline(always)]
-    pub fn record<E: Event>(event: E) {
+    pub fn record<E: Event>(event: E) -> bool {
         let (words, used) = event.encode();
         let words = words.as_ref();
-        P::Reserve::record::<P, E>(E::ID, words.get(..used).unwrap_or(words));
+        P::Reserve::record::<P, E>(E::ID, words.get(..used).unwrap_or(words))
     }
 
-    /// Records an event where the caller has interrupts masked already; two instructions less on
-    /// RISC-V.
+    /// [`record`](Self::record) where the caller has interrupts masked already; two instructions
+    /// less on RISC-V.
     ///
-    /// Where they are not masked, an interrupt that records an event spoils the trace.
+    /// # Safety
+    /// Until this returns, the code stays on its CPU. With [`Masked`](crate::platform::Masked),
+    /// nothing else on this CPU records an event meanwhile: interrupts are masked.
     #[inline(always)]
-    pub fn record_masked<E: Event>(event: E) {
+    pub unsafe fn record_masked<E: Event>(event: E) -> bool {
         let (words, used) = event.encode();
         let words = words.as_ref();
-        P::Reserve::record_masked::<P, E>(E::ID, words.get(..used).unwrap_or(words));
+        // SAFETY: the caller's promise.
+        unsafe { P::Reserve::record_masked::<P, E>(E::ID, words.get(..used).unwrap_or(words)) }
     }
 
     /// Records an event of `words` words of payload, which `fill` writes straight into the ring.
@@ -152,17 +156,24 @@ impl<P: Platform> Tracer<P> {
     /// # sample(1, 2, [0x8000_0000, 0x8000_1000].into_iter());
     /// ```
     #[inline(always)]
-    pub fn record_in_place<E: Event>(words: usize, fill: impl FnOnce(&mut PayloadWriter<'_>)) {
-        P::Reserve::record::<P, E>(E::ID, InPlace::new(words, fill));
+    pub fn record_in_place<E: Event>(
+        words: usize,
+        fill: impl FnOnce(&mut PayloadWriter<'_>),
+    ) -> bool {
+        P::Reserve::record::<P, E>(E::ID, InPlace::new(words, fill))
     }
 
     /// [`record_in_place`](Self::record_in_place) where the caller has interrupts masked already.
+    ///
+    /// # Safety
+    /// See [`record_masked`](Self::record_masked).
     #[inline(always)]
-    pub fn record_in_place_masked<E: Event>(
+    pub unsafe fn record_in_place_masked<E: Event>(
         words: usize,
         fill: impl FnOnce(&mut PayloadWriter<'_>),
-    ) {
-        P::Reserve::record_masked::<P, E>(E::ID, InPlace::new(words, fill));
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { P::Reserve::record_masked::<P, E>(E::ID, InPlace::new(words, fill)) }
     }
 
     /// Whether the event with this id on the events channel is recorded now: for callers that are
@@ -198,20 +209,24 @@ impl<P: Platform> Tracer<P> {
     /// If the words are not what the declaration says, readers misread this record and cannot read
     /// the rest of its packet.
     #[inline(always)]
-    pub fn record_raw(id: u32, words: &[u32]) {
-        P::Reserve::record::<P, RawEvent>(id, words);
+    pub fn record_raw(id: u32, words: &[u32]) -> bool {
+        P::Reserve::record::<P, RawEvent>(id, words)
     }
 
     /// [`record_raw`](Self::record_raw) where the caller has interrupts masked already.
+    ///
+    /// # Safety
+    /// See [`record_masked`](Self::record_masked).
     #[inline(always)]
-    pub fn record_raw_masked(id: u32, words: &[u32]) {
-        P::Reserve::record_masked::<P, RawEvent>(id, words);
+    pub unsafe fn record_raw_masked(id: u32, words: &[u32]) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { P::Reserve::record_masked::<P, RawEvent>(id, words) }
     }
 
     /// [`record_raw`](Self::record_raw) into the names channel.
     #[inline(always)]
-    pub fn record_raw_name(id: u32, words: &[u32]) {
-        P::Reserve::record::<P, RawName>(id, words);
+    pub fn record_raw_name(id: u32, words: &[u32]) -> bool {
+        P::Reserve::record::<P, RawName>(id, words)
     }
 
     /// Records the name of a thing that is about to be used, unless it was recorded in this name
@@ -258,8 +273,8 @@ impl<P: Platform> Tracer<P> {
     #[cold]
     #[inline(never)]
     fn name<E: Event>(named: &NameEpoch, epoch: u32, name: impl FnOnce() -> E) {
-        if Self::is_on::<E>() {
-            Self::record(name());
+        // A name that was dropped is still to be told.
+        if Self::is_on::<E>() && Self::record(name()) {
             named.named_in(epoch);
         }
     }
@@ -280,8 +295,13 @@ macro_rules! trace {
     };
 }
 
-/// [`trace!`] for places where interrupts are masked already: interrupt handlers, schedulers. See
-/// [`Tracer::record_masked`].
+/// [`trace!`] for places where interrupts are masked already: interrupt handlers, schedulers.
+///
+/// It stands in an `unsafe` block, because it relies on that: see [`Tracer::record_masked`].
+/// ```ignore
+/// // SAFETY: interrupts are masked here.
+/// unsafe { trace_masked!(IrqEnter { irq }) };
+/// ```
 #[macro_export]
 #[allow(clippy::crate_in_macro_def)] // As above.
 macro_rules! trace_masked {
@@ -357,7 +377,7 @@ mod tests {
         for seq in 0..600 {
             CLOCK.set(CLOCK.get() + (1 << 20));
             let chain: [u64; 20] = core::array::from_fn(|step| address(seq, step as u64));
-            match seq % 6 {
+            let recorded = match seq % 6 {
                 0 => T::<R>::record(Chain { seq, ips: chain }),
                 1 => T::<R>::record_raw(Tiny::ID, &[seq]),
                 2 => T::<R>::record_in_place::<Chain>(41, |out| {
@@ -369,24 +389,30 @@ mod tests {
                         "there is no room for more"
                     );
                 }),
-                3 => T::<R>::record_raw_masked(Tiny::ID, &[seq]),
-                4 => T::<R>::record_in_place_masked::<Chain>(41, |out| {
-                    // Words that are not written are zero, whatever the ring held.
-                    out.push(seq);
-                }),
+                // SAFETY: here and below, a test thread has no interrupts.
+                3 => unsafe { T::<R>::record_raw_masked(Tiny::ID, &[seq]) },
+                4 => unsafe {
+                    T::<R>::record_in_place_masked::<Chain>(41, |out| {
+                        // Words that are not written are zero, whatever the ring held.
+                        out.push(seq);
+                    })
+                },
                 _ => {
                     let mut words = [0; 41];
                     words[0] = seq;
                     for (pair, ip) in words[1..].chunks_mut(2).zip(chain) {
                         pair.copy_from_slice(&[ip as u32, (ip >> 32) as u32]);
                     }
-                    T::<R>::record_raw(Chain::ID, &words);
+                    T::<R>::record_raw(Chain::ID, &words)
                 }
-            }
+            };
+            assert!(recorded, "{seq}");
         }
         // These are longer than a packet.
-        T::<R>::record_in_place::<Chain>(1000, |_| panic!("there is no room to write to"));
-        T::<R>::record_raw(Chain::ID, &[0; 1000]);
+        assert!(!T::<R>::record_in_place::<Chain>(1000, |_| panic!(
+            "there is no room to write to"
+        )));
+        assert!(!T::<R>::record_raw(Chain::ID, &[0; 1000]));
         session.stop().unwrap();
         let live = session.live();
         let mut reader = events(&live);

@@ -76,19 +76,28 @@ impl Open {
     }
 }
 
-/// The payload of `Close`: five numbers of 64 bits, in the order of [`Diagnostics`].
-pub fn close(diagnostics: &Diagnostics) -> [u8; 40] {
+/// The payload of `Close`: six numbers of 64 bits, in the order of [`Diagnostics`].
+pub fn close(diagnostics: &Diagnostics) -> [u8; 48] {
     let Diagnostics {
         discarded,
         too_large,
         overwritten,
         clock_back,
         abandoned,
+        without_ring,
     } = *diagnostics;
-    join([discarded, too_large, overwritten, clock_back, abandoned].map(u64::to_le_bytes))
+    let numbers = [
+        discarded,
+        too_large,
+        overwritten,
+        clock_back,
+        abandoned,
+        without_ring,
+    ];
+    join(numbers.map(u64::to_le_bytes))
 }
 
-/// Reads the payload of `Close`; `None` if it is too short.
+/// Reads the payload of `Close`; `None` if it is too short. Older senders have five numbers.
 pub fn diagnostics(payload: &[u8]) -> Option<Diagnostics> {
     let number = |index: usize| {
         Some(u64::from_le_bytes(
@@ -101,6 +110,7 @@ pub fn diagnostics(payload: &[u8]) -> Option<Diagnostics> {
         overwritten: number(2)?,
         clock_back: number(3)?,
         abandoned: number(4)?,
+        without_ring: number(5).unwrap_or(0),
     })
 }
 
@@ -241,6 +251,7 @@ mod tests {
             overwritten: u64::MAX,
             clock_back: 4,
             abandoned: 5,
+            without_ring: 6,
         };
         let line = [
             sent(Kind::Open, 0, 0, &open.to_bytes()),

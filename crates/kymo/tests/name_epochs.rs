@@ -12,7 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use kymo::platform::{ByPointer, LocalCas, Masked, Platform};
 use kymo::ring::Reserve;
 use kymo::ring::reader::{Region, View};
-use kymo::{ChannelKind, Clock, Config, Memory, NameEpoch, Overflow, Session, Text, Tracer};
+use kymo::{
+    ChannelKind, Clock, Config, Consumer, Memory, NameEpoch, Overflow, Session, Text, Tracer,
+};
 use thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
 
 kymo::event! { #[id(21)] pub struct Use { pub object: u32 } }
@@ -48,7 +50,11 @@ fn start<R: Reserve + 'static>(
     overflow: Overflow,
     names_packets: u32,
 ) -> Session<Test<R>> {
-    let config = Config {
+    Tracer::<Test<R>>::start(memory, &config(overflow, names_packets), &VOCABULARY).unwrap()
+}
+
+fn config(overflow: Overflow, names_packets: u32) -> Config {
+    Config {
         cpus: CPUS,
         packet_size: 512,
         packets: 8,
@@ -57,8 +63,7 @@ fn start<R: Reserve + 'static>(
         clock: Clock::at(1_000_000),
         hosted: true,
         ..Config::DEFAULT
-    };
-    Tracer::<Test<R>>::start(memory, &config, &VOCABULARY).unwrap()
+    }
 }
 
 /// A thing with a name.
@@ -236,5 +241,81 @@ fn every_session_hears_every_name() {
         assert!(dump(&session).1.contains(&8));
         session.stop().unwrap();
         assert!(!object.use_it::<R>() && !unheard.use_it::<R>());
+    }
+}
+
+/// A name that found no room is recorded at the next use.
+fn dropped_name<R: Reserve + 'static>() {
+    let _alone = alone();
+    let memory = memory();
+    BLOCK.set(memory.control(0));
+    let config = Config {
+        consumer: Consumer::Kernel,
+        ..config(Overflow::Discard, 4)
+    };
+    let session = Tracer::<Test<R>>::start(memory, &config, &VOCABULARY).unwrap();
+    // Four packets of 14 names, and some more.
+    for turn in 0..70 {
+        Object::new(100 + turn).use_it::<R>();
+    }
+    let late = Object::new(7);
+    assert!(late.use_it::<R>() && !dump(&session).1.contains(&7));
+    assert!(late.use_it::<R>(), "nobody has heard it");
+    let live = session.live();
+    let region = Region::open(&live).unwrap();
+    let mut reader = region.channel(&live, 0, ChannelKind::Names).unwrap();
+    let mut scratch = vec![0; reader.scratch_words()];
+    while let Some(mut batch) = reader.read(&live, View::Live, &mut scratch).unwrap() {
+        while batch.next_record(&VOCABULARY).is_some() {}
+        reader.release(&live).unwrap();
+    }
+    assert!(late.use_it::<R>() && dump(&session).1.contains(&7));
+    assert!(!late.use_it::<R>(), "once is enough");
+    session.stop().unwrap();
+}
+
+#[test]
+fn a_dropped_name_is_still_to_be_told() {
+    dropped_name::<LocalCas>();
+    dropped_name::<Masked<NoInterrupts>>();
+}
+
+/// A thing is about to be used, and was named in this epoch. Before the use is recorded, another
+/// writer begins the next one. As long as the use is in this epoch or the one before, the name is
+/// there.
+#[test]
+fn a_use_at_the_beginning_of_an_epoch_has_its_name() {
+    type R = Masked<NoInterrupts>;
+    let _alone = alone();
+    for names_packets in 4..=12 {
+        let memory = memory();
+        BLOCK.set(memory.control(0));
+        let session = start::<R>(memory, Overflow::Overwrite, names_packets);
+        let probe = Object::new(6);
+        let begins = |object: u32| {
+            Object::new(object).use_it::<R>();
+            probe.use_it::<R>()
+        };
+        assert!(probe.use_it::<R>());
+        let late = Object::new(7);
+        assert!(late.use_it::<R>());
+        // The next epoch has begun: the use of a thing that the present one's code has found named.
+        let mut number = 1000;
+        while !begins(number) {
+            number += 1;
+        }
+        Tracer::<Test<R>>::record(Use { object: late.id });
+        while !begins(number) {
+            number += 1;
+        }
+        // In the epoch after that of the use.
+        while !begins(number) {
+            assert!(
+                dump(&session).1.contains(&7),
+                "{names_packets} packets: {number}"
+            );
+            number += 1;
+        }
+        session.stop().unwrap();
     }
 }

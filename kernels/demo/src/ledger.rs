@@ -63,7 +63,9 @@ macro_rules! traced {
     ($event:ident { $($fields:tt)* }) => {
         if $crate::Kymo::is_on::<$event>() {
             $crate::ledger::RECORDED.count::<$event>();
-            $crate::Kymo::record_masked($event { $($fields)* });
+            let event = $event { $($fields)* };
+            // SAFETY: the tracepoint stands where interrupts are masked.
+            unsafe { $crate::Kymo::record_masked(event) };
         }
     };
 }

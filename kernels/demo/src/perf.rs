@@ -134,6 +134,7 @@ pub fn finish(mode: usize, address: usize) -> Result<i64, Error> {
         overwritten,
         clock_back,
         abandoned,
+        without_ring: _, // They are among those discarded.
     } = interruptibly(|| RECORDER.finish(word(mode))).map_err(error)?;
     let totals = Diagnostics {
         discarded,

@@ -107,10 +107,13 @@ pub fn run(cpu: usize, settings: &'static Settings) {
             b'a' + slot as u8 - 1,
         ];
         let name = core::str::from_utf8(&name).unwrap_or_default();
-        trace_masked!(ThreadName {
-            tid: hart.tid(slot),
-            name: Text::new(name)
-        });
+        // SAFETY: interrupts are masked.
+        unsafe {
+            trace_masked!(ThreadName {
+                tid: hart.tid(slot),
+                name: Text::new(name)
+            })
+        };
         count(hart.cpu, Calls::ThreadName);
     }
     hart.arm_timer();
@@ -147,13 +150,16 @@ fn switch(reason: SwitchReason) {
         } else {
             ThreadState::Runnable
         };
-        trace_masked!(SchedSwitch {
-            prev_tid: hart.tid(prev),
-            next_tid: hart.tid(next),
-            prev_state,
-            reason,
-            next_prio: 0
-        });
+        // SAFETY: interrupts are masked.
+        unsafe {
+            trace_masked!(SchedSwitch {
+                prev_tid: hart.tid(prev),
+                next_tid: hart.tid(next),
+                prev_state,
+                reason,
+                next_prio: 0
+            })
+        };
         count(hart.cpu, Calls::Switch);
         hart.current.set(next);
         // SAFETY: `next` does not run, so its `sp` is what `switch_stacks` or `new_stack` left, and
@@ -170,14 +176,20 @@ pub extern "C" fn trap(cause: usize, pc: usize, value: usize) {
         "unexpected trap at {pc:#x}, value {value:#x}"
     );
     let hart = hart();
-    trace_masked!(IrqEnter {
-        irq: Irq(TIMER as u32)
-    });
+    // SAFETY: interrupts are masked.
+    unsafe {
+        trace_masked!(IrqEnter {
+            irq: Irq(TIMER as u32)
+        })
+    };
     count(hart.cpu, Calls::IrqEnter);
     hart.arm_timer();
-    trace_masked!(IrqExit {
-        irq: Irq(TIMER as u32)
-    });
+    // SAFETY: interrupts are masked.
+    unsafe {
+        trace_masked!(IrqExit {
+            irq: Irq(TIMER as u32)
+        })
+    };
     count(hart.cpu, Calls::IrqExit);
     switch(SwitchReason::Expired);
 }

@@ -7,7 +7,7 @@ use core::mem::offset_of;
 use crate::ring::layout::{COMPACT_IDS, Control, MEDIUM, ReserveKind};
 use crate::ring::local::{ControlPointer, Local};
 use crate::ring::payload::Payload;
-use crate::ring::{Environment, RecordType, Reserve, local_cas};
+use crate::ring::{Environment, RecordType, Reserve, local_cas, without_ring};
 
 /// The time stamp counter. Not ordered against other instructions; its rate is constant where CPUID
 /// says "invariant TSC".
@@ -52,8 +52,10 @@ impl Reserve for TscCas {
     const KIND: ReserveKind = ReserveKind::LocalCas;
 
     #[inline(always)]
-    fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) {
-        let Some(cpu) = N::Local::cpu() else { return };
+    unsafe fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool {
+        let Some(cpu) = N::Local::cpu() else {
+            return without_ring::count();
+        };
         let control = N::Local::control(cpu, R::CHANNEL);
         match payload.as_slice() {
             Some(words) if words.len() <= 4 => match R::ID {
@@ -72,7 +74,7 @@ impl Reserve for TscCas {
 /// taken for another one only after 2^59 ticks without an event, six years at 3 GHz). Stores become
 /// visible in program order on x86, so header and commit are releases.
 macro_rules! write_words {
-    ($block:expr, ($($id:tt)*), $slow:block, [$($word:ident: $at:literal),*], $words:literal) => {
+    ($block:expr, ($($id:tt)*), $slow:block, [$($word:ident: $at:literal),*], $words:literal) => {{
         // SAFETY: the code is pinned to the CPU that owns the block. What is stored lies between
         // the position that the swap took and `limit`, in the open packet of the block's ring; the
         // slot of a record is found by masking, because rings are aligned to the packet size.
@@ -113,7 +115,8 @@ macro_rules! write_words {
                 options(nostack),
             )
         }
-    };
+        true
+    }};
 }
 
 /// The id of a declared event.
@@ -130,7 +133,7 @@ fn write_declared<N: Environment, R: RecordType>(
     control: &Control,
     cpu: <N::Local as Local>::Cpu,
     words: &[u32],
-) {
+) -> bool {
     let block = core::ptr::from_ref(control);
     let id = const { declared_id::<R>() };
     if id < COMPACT_IDS {
@@ -173,7 +176,7 @@ fn write_declared<N: Environment, R: RecordType>(
             _ => local_cas::write::<N, R>(control, cpu, id, words),
         }
     } else {
-        write_medium::<N, R>(control, cpu, id, words);
+        write_medium::<N, R>(control, cpu, id, words)
     }
 }
 
@@ -184,7 +187,7 @@ fn write_raw<N: Environment, R: RecordType>(
     cpu: <N::Local as Local>::Cpu,
     id: u32,
     words: &[u32],
-) {
+) -> bool {
     let block = core::ptr::from_ref(control);
     if id < COMPACT_IDS {
         match *words {
@@ -226,7 +229,7 @@ fn write_raw<N: Environment, R: RecordType>(
             _ => local_cas::write::<N, R>(control, cpu, id, words),
         }
     } else {
-        write_medium::<N, R>(control, cpu, id, words);
+        write_medium::<N, R>(control, cpu, id, words)
     }
 }
 
@@ -237,7 +240,7 @@ fn write_medium<N: Environment, R: RecordType>(
     cpu: <N::Local as Local>::Cpu,
     id: u32,
     words: &[u32],
-) {
+) -> bool {
     let block = core::ptr::from_ref(control);
     let full_id = id;
     match *words {
@@ -269,14 +272,21 @@ const fn pack(id: u32, len: u64) -> u64 {
 /// hot path needs no stack frame and moves nothing.
 #[cold]
 #[inline(never)]
-fn slow<N: Environment>(a: u32, b: u32, c: u32, d: u32, control: &Control, id_and_len: u64) {
+fn slow<N: Environment>(
+    a: u32,
+    b: u32,
+    c: u32,
+    d: u32,
+    control: &Control,
+    id_and_len: u64,
+) -> bool {
     let words = [a, b, c, d];
     let len = (id_and_len >> 32) as usize;
     local_cas::slow::<N>(
         control,
         id_and_len as u32,
         words.get(..len).unwrap_or(&words),
-    );
+    )
 }
 
 /// Single instructions are atomic against interrupts of this CPU without a `lock` prefix, which

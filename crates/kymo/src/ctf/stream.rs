@@ -321,7 +321,7 @@ mod tests {
         let session = T::start(memory, &config, &VOCABULARY).unwrap();
         BLOCK.set(memory.control(0));
         // Seventeen records of three words fill a packet; the next one opens another.
-        (0..18).for_each(|seq| T::record(Short { seq, check: !seq }));
+        (0..18).for_each(|seq| _ = T::record(Short { seq, check: !seq }));
         let live = session.live();
         let mut bytes: Vec<u8> = (0..live.len() / 4)
             .flat_map(|word| live.load(4 * word).unwrap().to_le_bytes())

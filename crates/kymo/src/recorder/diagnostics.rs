@@ -16,6 +16,8 @@ pub struct Diagnostics {
     pub clock_back: u64,
     /// Packets given up because a writer had died in them.
     pub abandoned: u64,
+    /// Events, among those discarded, of CPUs that have no ring: the session was started for fewer.
+    pub without_ring: u64,
 }
 
 impl Diagnostics {

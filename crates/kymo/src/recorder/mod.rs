@@ -493,9 +493,15 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
                 *claim.get() = None;
             }
         }
+        let mut claim = self.session.wait();
+        diagnostics.without_ring = claim.get().as_ref().map_or(0, Session::without_ring);
+        diagnostics.discarded = diagnostics
+            .discarded
+            .saturating_add(diagnostics.without_ring);
         if releases {
-            *self.session.wait().get() = None;
+            *claim.get() = None;
         }
+        drop(claim);
         self.settle(mode, State::Idle);
         Ok(diagnostics)
     }

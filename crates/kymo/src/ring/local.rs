@@ -2,9 +2,9 @@
 
 use core::mem::offset_of;
 
-use super::RecordType;
 use super::layout::{CONTROL_SIZE, Control, MAX_IDS, switch};
 use super::long::Native;
+use super::{RecordType, without_ring};
 use crate::channel::ChannelKind;
 use crate::sync::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::Release};
 
@@ -149,7 +149,10 @@ unsafe impl<T: ControlPointer> Local for ByPointer<T> {
 
     #[inline(always)]
     fn is_on<W: ControlWord>() -> bool {
-        Self::cpu().is_some_and(|cpu| cpu.word::<W, AtomicU8>().load(Relaxed) & W::MASK != 0)
+        match Self::cpu() {
+            Some(cpu) => cpu.word::<W, AtomicU8>().load(Relaxed) & W::MASK != 0,
+            None => without_ring::is_on(W::OFFSET, W::MASK),
+        }
     }
     #[inline(always)]
     fn cpu() -> Option<Blocks> {

@@ -21,10 +21,9 @@ use super::layout::{
     TIME_BITS, compact_header,
 };
 use super::local::{Base, Cursor, Epoch, Limit, Local, Mask};
-use super::name_epoch;
 use super::payload::Payload;
 use super::slot::{Slot, word};
-use super::{Environment, RecordType, Reserve, step_back};
+use super::{Environment, Lost, RecordType, Reserve, name_epoch, step_back, without_ring};
 use crate::arch::local;
 
 /// Reservation by a CPU-local compare-and-swap; see the module.
@@ -37,9 +36,11 @@ impl Reserve for LocalCas {
     const KIND: ReserveKind = ReserveKind::LocalCas;
 
     #[inline(always)]
-    fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) {
-        let Some(cpu) = N::Local::cpu() else { return };
-        write::<N, R>(N::Local::control(cpu, R::CHANNEL), cpu, id, payload);
+    unsafe fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool {
+        let Some(cpu) = N::Local::cpu() else {
+            return without_ring::count();
+        };
+        write::<N, R>(N::Local::control(cpu, R::CHANNEL), cpu, id, payload)
     }
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn write<N: Environment, R: RecordType>(
     cpu: <N::Local as Local>::Cpu,
     id: u32,
     payload: impl Payload,
-) {
+) -> bool {
     let header_words = if id < COMPACT_IDS { 1 } else { 2 };
     let size = 4 * (header_words + payload.len()) as u64;
     let (pos, time) = loop {
@@ -95,6 +96,7 @@ pub(crate) fn write<N: Environment, R: RecordType>(
     // SAFETY: rings are aligned to the packet size: this is the slot of the record.
     let slot = unsafe { Slot::at(address & control.slot_mask.load(Relaxed)) };
     commit(slot, 1, (size / 4) as u32);
+    true
 }
 
 /// Adds to the commit word after everything before it is visible.
@@ -109,22 +111,26 @@ fn commit(slot: Slot, events: u32, words: u32) {
 /// back.
 #[cold]
 #[inline(never)]
-pub(crate) fn slow<N: Environment>(control: &Control, id: u32, payload: impl Payload) {
+pub(crate) fn slow<N: Environment>(control: &Control, id: u32, payload: impl Payload) -> bool {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     if packet_size == 0 {
-        // No session was ever started over this block.
-        if let Some(claimed) = N::claim(control) {
-            slow::<N>(claimed, id, payload);
-        }
-        return;
+        // No session is over this block, or one is being laid out.
+        return match N::claim(control) {
+            Some(claimed) => slow::<N>(claimed, id, payload),
+            None => false,
+        };
     }
-    let stepped_back = record_slow::<N>(control, packet_size, id, payload);
+    let Ok(stepped_back) = record_slow::<N>(control, packet_size, id, payload) else {
+        return false;
+    };
     if let Some((names, report)) = stepped_back.and_then(|ticks| step_back::<N>(control, ticks)) {
         let packet_size = u64::from(names.packet_size.load(Relaxed));
         if packet_size > 0 {
-            record_slow::<N>(names, packet_size, report.id, &report.words[..]);
+            // A report that is lost is counted, as any record.
+            let _ = record_slow::<N>(names, packet_size, report.id, &report.words[..]);
         }
     }
+    true
 }
 
 /// Makes the record, if there is a way to. Returns by how many ticks the clock was behind the
@@ -134,12 +140,12 @@ fn record_slow<N: Environment>(
     packet_size: u64,
     id: u32,
     payload: impl Payload,
-) -> Option<u64> {
+) -> Result<Option<u64>, Lost> {
     let usual = 4 * (if id < COMPACT_IDS { 1 } else { 2 } + payload.len()) as u64;
     if SLOT_HEADER + usual > packet_size - 4 {
         local::add(&control.too_large, 1);
         local::add_long(&control.discarded, 1);
-        return None;
+        return Err(Lost);
     }
     loop {
         let pos = control.cursor.load(Relaxed);
@@ -173,13 +179,13 @@ fn record_slow<N: Environment>(
             }
             count_step_back(control, stepped_back);
             commit(slot, 1, (size / 4) as u32);
-            return behind;
+            return Ok(behind);
         }
         if control.ready.load(Relaxed) < open + 1 {
             prepare::<N>(control, open + 1);
             if control.ready.load(Relaxed) < open + 1 {
                 local::add_long(&control.discarded, 1);
-                return None;
+                return Err(Lost);
             }
         }
         // One swap closes the packet, opens the next and reserves the record in it.
@@ -202,7 +208,7 @@ fn record_slow<N: Environment>(
         count_step_back(control, stepped_back);
         commit(opening, 1, (usual / 4) as u32);
         prepare::<N>(control, open + 2);
-        return behind;
+        return Ok(behind);
     }
 }
 

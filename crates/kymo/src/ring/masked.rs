@@ -12,10 +12,9 @@ use super::layout::{
     TIME_BITS, compact_header,
 };
 use super::local::{Cursor, Epoch, Events, Limit, Local};
-use super::name_epoch;
 use super::payload::Payload;
 use super::slot::{Slot, word};
-use super::{Environment, RecordType, Reserve, step_back};
+use super::{Environment, Lost, RecordType, Reserve, name_epoch, step_back, without_ring};
 use crate::channel::ChannelKind;
 
 /// Masks this CPU's interrupts.
@@ -37,14 +36,14 @@ impl<I: Interrupts> Reserve for Masked<I> {
     const KIND: ReserveKind = ReserveKind::Masked;
 
     #[inline(always)]
-    fn record<N: Environment, R: RecordType>(id: u32, payload: impl Payload) {
+    fn record<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool {
         let saved = I::mask();
-        write::<N, R, I, true>(id, payload, saved);
+        write::<N, R, I, true>(id, payload, saved)
     }
 
     #[inline(always)]
-    fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) {
-        write::<N, R, I, false>(id, payload, 0);
+    unsafe fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool {
+        write::<N, R, I, false>(id, payload, 0)
     }
 }
 
@@ -54,13 +53,13 @@ fn write<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
     id: u32,
     payload: impl Payload,
     saved: usize,
-) {
+) -> bool {
     let header_words = if id < COMPACT_IDS { 1 } else { 2 };
     let Some(cpu) = N::Local::cpu() else {
         if RESTORE {
             I::restore(saved);
         }
-        return;
+        return without_ring::count();
     };
     // SAFETY: here and below, interrupts are masked, so the code stays on this CPU, and alone
     // there, until it is done.
@@ -100,6 +99,7 @@ fn write<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
     if RESTORE {
         I::restore(saved);
     }
+    true
 }
 
 /// Hands the record over in registers where the payload is short, so that the hot path needs no
@@ -109,7 +109,7 @@ fn slow_call<N: Environment, R: RecordType, I: Interrupts, const RESTORE: bool>(
     id: u32,
     payload: impl Payload,
     saved: usize,
-) {
+) -> bool {
     let what = What {
         id,
         kind: R::CHANNEL,
@@ -145,13 +145,14 @@ fn slow_short<N: Environment, I: Interrupts, const RESTORE: bool>(
     b: u32,
     what: u64,
     saved: usize,
-) {
+) -> bool {
     let words = [a, b];
     let len = (what >> 48) as usize;
-    slow::<N>(words.get(..len).unwrap_or(&words), what);
+    let recorded = slow::<N>(words.get(..len).unwrap_or(&words), what);
     if RESTORE {
         I::restore(saved);
     }
+    recorded
 }
 
 #[cold]
@@ -160,22 +161,28 @@ fn slow_long<N: Environment, I: Interrupts, const RESTORE: bool>(
     payload: impl Payload,
     what: u64,
     saved: usize,
-) {
-    slow::<N>(payload, what);
+) -> bool {
+    let recorded = slow::<N>(payload, what);
     if RESTORE {
         I::restore(saved);
     }
+    recorded
 }
 
-fn slow<N: Environment>(payload: impl Payload, what: u64) {
+fn slow<N: Environment>(payload: impl Payload, what: u64) -> bool {
     let kind = ChannelKind::from_number((what >> 32) as u32 & 0xffff);
-    let Some(kind) = kind else { return };
-    let Some(cpu) = N::Local::cpu() else { return };
+    let (Some(kind), Some(cpu)) = (kind, N::Local::cpu()) else {
+        return without_ring::count();
+    };
     let control = N::Local::control(cpu, kind);
-    let stepped_back = record_slow(control, N::clock(), what as u32, payload);
+    let Ok(stepped_back) = record_slow(control, N::clock(), what as u32, payload) else {
+        return false;
+    };
     if let Some((names, report)) = stepped_back.and_then(|ticks| step_back::<N>(control, ticks)) {
-        record_slow(names, N::clock(), report.id, &report.words[..]);
+        // A report that is lost is counted, as any record.
+        let _ = record_slow(names, N::clock(), report.id, &report.words[..]);
     }
+    true
 }
 
 /// Everything that is rare: a new time window, a full packet, a clock that stepped back, a record
@@ -183,12 +190,18 @@ fn slow<N: Environment>(payload: impl Payload, what: u64) {
 ///
 /// Runs with interrupts masked. Returns by how many ticks the clock was behind the window of the
 /// record before, if it was.
-fn record_slow(control: &Control, mut time: u64, id: u32, payload: impl Payload) -> Option<u64> {
+fn record_slow(
+    control: &Control,
+    mut time: u64,
+    id: u32,
+    payload: impl Payload,
+) -> Result<Option<u64>, Lost> {
     let packet_size = u64::from(control.packet_size.load(Relaxed));
     let epoch = control.epoch.load(Relaxed);
     let at = control.cursor.load(Relaxed);
     if packet_size == 0 {
-        return None; // No session was ever started over this block.
+        without_ring::count_closed(control);
+        return Err(Lost);
     }
     let behind = (time >> TIME_BITS < epoch).then(|| (epoch << TIME_BITS).wrapping_sub(time));
     if time >> TIME_BITS < epoch {
@@ -203,7 +216,7 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: impl Payload)
             .too_large
             .store(control.too_large.load(Relaxed).wrapping_add(1), Relaxed);
         drop_event(control);
-        return None;
+        return Err(Lost);
     }
     let extended = time >> TIME_BITS != epoch;
     let size = if extended {
@@ -228,7 +241,7 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: impl Payload)
             .events
             .store(control.events.load(Relaxed).wrapping_add(1), Relaxed);
         control.cursor.store(at + size, Release);
-        return behind;
+        return Ok(behind);
     }
 
     let open = control.open.load(Relaxed);
@@ -245,7 +258,7 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: impl Payload)
         && control.consumed.load(Acquire) <= oldest
     {
         drop_event(control);
-        return None;
+        return Err(Lost);
     }
     let base = control.base.load(Relaxed);
     let ring_end = base + packets * packet_size;
@@ -288,7 +301,7 @@ fn record_slow(control: &Control, mut time: u64, id: u32, payload: impl Payload)
         .cursor
         .store(next_address + 4 * SLOT_HEADER_WORDS as u64 + usual, Relaxed);
     name_epoch::opened(control, open + 1);
-    behind
+    Ok(behind)
 }
 
 fn drop_event(control: &Control) {

@@ -11,6 +11,7 @@
 //!   slow path that opens packets.
 //! - [`payload`]: where a record's words come from.
 //! - `name_epoch`: when names have to be recorded again.
+//! - `without_ring`: records of CPUs that have no ring are counted.
 //! - [`source`], [`reader`]: copy a packet, then check that it is still the same one.
 //!
 //! The ring knows neither events nor sessions: a record is an id, a channel and words. What it asks
@@ -47,6 +48,7 @@ pub mod switches;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+pub(crate) mod without_ring;
 
 use crate::channel::ChannelKind;
 use crate::sync::Ordering::Relaxed;
@@ -113,9 +115,10 @@ pub unsafe trait Environment: 'static {
     /// Returns when no writer is inside a record that it was writing at the time of the call.
     fn synchronize();
 
-    /// The block to record in instead of `control`, which belongs to no session.
+    /// The block to record in instead of `control`, which belongs to no session; with `None` the
+    /// record is counted as lost here.
     fn claim(control: &Control) -> Option<&'static Control> {
-        let _ = control;
+        without_ring::count_closed(control);
         None
     }
 
@@ -158,18 +161,29 @@ pub trait Reserve {
     /// The kind, which readers must know.
     const KIND: ReserveKind;
 
-    /// Writes a record; safe wherever the environment's contract holds. Pins the code to its CPU,
-    /// unless the strategy has its own way. `id` is `R::ID`, where there is one.
+    /// Writes a record, and returns whether there was room for it; safe wherever the environment's
+    /// contract holds. Pins the code to its CPU, unless the strategy has its own way. `id` is
+    /// `R::ID`, where there is one.
     #[inline(always)]
-    fn record<N: Environment, R: RecordType>(id: u32, payload: impl Payload) {
+    fn record<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool {
         N::pin();
-        Self::record_masked::<N, R>(id, payload);
+        // SAFETY: pinned, and a strategy that needs masked interrupts has its own `record`.
+        let recorded = unsafe { Self::record_masked::<N, R>(id, payload) };
         N::unpin();
+        recorded
     }
 
     /// Writes a record where the caller has interrupts masked already, and so is pinned.
-    fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload);
+    ///
+    /// # Safety
+    /// The code stays on its CPU until this returns. Where `Self` is
+    /// [`Masked`](masked::Masked), nothing else on this CPU records an event meanwhile.
+    unsafe fn record_masked<N: Environment, R: RecordType>(id: u32, payload: impl Payload) -> bool;
 }
+
+/// A record that found no room: it was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lost;
 
 /// The report that is due where `control`'s writer found its clock `ticks` behind the window of the
 /// record before, and the names channel of this CPU, where it goes. A clock that stays behind is

@@ -3,16 +3,18 @@
 //! A thing's name goes to the names channel once, and events carry its id. In a flight recorder
 //! that ring overwrites too, so once would not be enough. Time is cut into name epochs: a new one
 //! begins with every session, and in `Overwrite` whenever a CPU has opened so many packets of names
-//! that two such epochs still fit into the ring. A thing keeps the epoch in which it was last
+//! that three such epochs still fit into the ring. A thing keeps the epoch in which it was last
 //! named; whoever uses it compares that with the present one, and names it anew where they differ.
 //!
 //! # Invariants
 //! - While a thing's word is the present epoch, its name lies in the ring: the epoch was loaded
 //!   before the name was recorded, and the CPU that recorded it has opened fewer packets since than
 //!   the ring holds, or it would have begun another epoch itself. This needs no order between CPUs.
-//! - Two epochs fit: a thing that was used in the epoch before is named in the ring too. (A writer
-//!   that is interrupted between opening a packet and beginning the epoch makes the one before
-//!   longer, by what interrupts name meanwhile.)
+//! - Three epochs fit: a thing that was used in the epoch before is named in the ring too, even if
+//!   that one began between the look at the thing's word and the use, so that the name is of the
+//!   epoch before it. (A writer that is interrupted between opening a packet and beginning the epoch
+//!   makes the one before longer, by what interrupts name meanwhile.)
+//! - A name whose record was dropped leaves the word as it is.
 //! - The word is stored after the name, and loaded before the use is recorded: a dump that has the
 //!   use has the name. Partners: the two functions of [`NameEpoch`].
 //!
@@ -73,7 +75,7 @@ pub(crate) fn opened(control: &Control, number: u64) {
         return;
     }
     // Of N packets, N - 1 hold names for certain: one may be taken already to be opened next.
-    let length = control.packets.load(Relaxed).saturating_sub(1) / 2;
+    let length = control.packets.load(Relaxed).saturating_sub(1) / 3;
     if number
         .wrapping_sub(control.first_packet.load(Relaxed))
         .checked_rem(length.into())

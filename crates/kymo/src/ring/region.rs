@@ -121,14 +121,20 @@ impl Memory {
 
     /// The control blocks of the first `cpus` CPUs, which `start` has found to lie inside the
     /// memory.
-    pub(crate) fn blocks(&self, cpus: u32) -> impl Iterator<Item = &Control> {
+    pub(crate) fn blocks(&self, cpus: u32) -> impl Iterator<Item = &'static Control> + use<'_> {
         debug_assert!(cpus <= self.cpus);
         (0..cpus).flat_map(move |cpu| {
-            // SAFETY: inside of the memory, which stays mapped; only ever touched atomically.
+            // SAFETY: inside of the memory, which stays mapped for ever; only ever touched
+            // atomically.
             ChannelKind::ALL
                 .into_iter()
                 .map(move |kind| unsafe { &*self.block(cpu, kind) })
         })
+    }
+
+    /// [`blocks`](Self::blocks) of all CPUs that code may ever ask for, recorded or not.
+    pub(crate) fn all_blocks(&self) -> impl Iterator<Item = &'static Control> + use<'_> {
+        self.blocks(self.cpus)
     }
 
     /// The memory as a reader sees it.
@@ -361,6 +367,12 @@ impl Memory {
                 ring += config.packets_of(kind) as usize * config.packet_size as usize;
             }
         }
+        // The other CPUs have no packets, and their events are counted as such.
+        let channels = ChannelKind::ALL.len() * config.cpus as usize;
+        for control in self.all_blocks().skip(channels) {
+            turn_off(control);
+            control.packets.store(0, Relaxed);
+        }
         // A writer that comes from here on sees all of its block, if it sees that it is open.
         N::synchronize();
         for control in self.blocks(config.cpus) {
@@ -468,12 +480,12 @@ impl Memory {
 /// Lets no writer into any block, and returns when none is inside. A writer that tested its switch
 /// under an earlier session may come at any time; it finds no room, and then no session.
 fn close_blocks<N: Environment>(memory: &Memory) {
-    for control in memory.blocks(memory.cpus) {
+    for control in memory.all_blocks() {
         control.packet_size.store(0, Relaxed);
     }
     // A writer that is past that test may still raise its limit.
     N::synchronize();
-    for control in memory.blocks(memory.cpus) {
+    for control in memory.all_blocks() {
         control.limit.store(0, Relaxed);
     }
     N::synchronize();
@@ -489,6 +501,12 @@ fn first_packet(memory: &Memory, earlier: &Header) -> u64 {
         .unwrap_or(0);
     // What a damaged block says must not make positions overflow.
     if prep < 1 << 40 { prep + 1 } else { 0 }
+}
+
+fn turn_off(control: &Control) {
+    for switch in control.on.iter().chain(&control.on_more) {
+        switch.store(0, Relaxed);
+    }
 }
 
 /// Sets up one channel: constants, counters at zero, the writer at the beginning of its first
@@ -507,9 +525,7 @@ fn set_up(
     clock_start: u64,
 ) {
     let packets = config.packets_of(kind);
-    for switch in control.on.iter().chain(&control.on_more) {
-        switch.store(0, Relaxed);
-    }
+    turn_off(control);
     control.packets.store(packets, Relaxed);
     control.overflow.store(config.overflow as u32, Relaxed);
     control.cpu.store(cpu, Relaxed);

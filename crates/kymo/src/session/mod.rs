@@ -13,7 +13,7 @@ use crate::ring::reader::{Region, View};
 use crate::ring::region::{Contents, Memory};
 use crate::ring::source::Live;
 use crate::ring::switches::{BitSwitches, ByteSwitches};
-use crate::ring::{Reserve, name_epoch};
+use crate::ring::{Reserve, name_epoch, without_ring};
 use crate::sync::Ordering::Relaxed;
 use crate::tracer::Tracer;
 use crate::vocabulary::SessionEnd;
@@ -89,6 +89,8 @@ pub struct Session<P> {
     channels: ChannelSet,
     overflow: Overflow,
     id: u64,
+    /// Records without a ring before this session.
+    without_ring: usize,
     platform: PhantomData<P>,
 }
 
@@ -106,6 +108,7 @@ impl<P: Platform> Session<P> {
             hosted: config.hosted,
             samples: channels.samples,
         };
+        let without_ring = without_ring::counted();
         let id = memory.form::<P>(config, <P::Reserve as Reserve>::KIND, &described)?;
         // This comes before the switches: whoever sees one on finds that its things have no names
         // yet.
@@ -115,6 +118,7 @@ impl<P: Platform> Session<P> {
             channels,
             overflow: config.overflow,
             id,
+            without_ring,
             platform: PhantomData,
         })
     }
@@ -123,6 +127,9 @@ impl<P: Platform> Session<P> {
     pub(crate) fn begin(&self, vocabulary: &Vocabulary, is_on: impl Fn(&EventSchema) -> bool) {
         for event in vocabulary.events().iter().filter(|event| is_on(event)) {
             self.set(event, true);
+        }
+        if let Some(first) = self.first() {
+            without_ring::begin(first);
         }
         P::dump_state();
     }
@@ -181,6 +188,9 @@ impl<P: Platform> Session<P> {
                 switch.store(0, Relaxed);
             }
         }
+        if let Some(first) = self.first() {
+            without_ring::end(first);
+        }
         P::synchronize();
         if reports_end && let Some(end) = self.totals() {
             Tracer::<P>::record(end);
@@ -200,6 +210,7 @@ impl<P: Platform> Session<P> {
             too_large: 0,
             clock_back: 0,
             abandoned: 0,
+            without_ring: self.without_ring(),
         };
         for (cpu, kind) in self.channels.streams() {
             let mut reader = region.channel(&live, cpu, kind).ok()?;
@@ -214,6 +225,7 @@ impl<P: Platform> Session<P> {
             add(&mut end.clock_back, losses.clock_back);
             add(&mut end.abandoned, losses.abandoned);
         }
+        end.discarded = end.discarded.saturating_add(end.without_ring);
         Some(end)
     }
 
@@ -225,17 +237,24 @@ impl<P: Platform> Session<P> {
         }
     }
 
-    fn controls(&self) -> impl Iterator<Item = &Control> {
-        self.memory.blocks(self.channels.cpus)
+    /// How many events of CPUs without a ring were lost.
+    pub(crate) fn without_ring(&self) -> u64 {
+        without_ring::counted().wrapping_sub(self.without_ring) as u64
     }
 
-    /// The switches of every CPU's channels, and the kernel's own if it has some.
+    fn first(&self) -> Option<&'static Control> {
+        self.memory.all_blocks().next()
+    }
+
+    /// The switches of every CPU's channels, also of CPUs that the session has no rings for (they
+    /// count what they lose), and the kernel's own if it has some.
     fn switches(&self) -> impl Iterator<Item = (ChannelKind, (&ByteSwitches, &BitSwitches))> {
         let own = P::switches()
             .into_iter()
             .flat_map(|switches| ChannelKind::ALL.map(|kind| (kind, switches.of(kind))));
         let blocks = self
-            .controls()
+            .memory
+            .all_blocks()
             .map(|control| (&control.on, &control.on_more));
         ChannelKind::ALL.into_iter().cycle().zip(blocks).chain(own)
     }

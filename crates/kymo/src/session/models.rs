@@ -116,7 +116,8 @@ fn trace<R: Reserve + 'static>(place: Place) {
             for _ in 0..2 {
                 set_pinned(1);
                 if is_on::<R>() {
-                    Tracer::<Remote<R>>::record_masked(short());
+                    // SAFETY: the thread is pinned to its CPU, which is its own.
+                    unsafe { Tracer::<Remote<R>>::record_masked(short()) };
                 }
                 set_pinned(0);
             }

@@ -40,6 +40,15 @@ fn memory() -> Memory {
     leaked(2 << 20, 2)
 }
 
+/// The count of records without a ring is the program's: the tests that look at it take turns.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 fn start<R: Reserve + 'static>(
     memory: Memory,
     config: &Config,
@@ -195,7 +204,7 @@ fn diagnostics<R: Reserve + 'static>() {
     };
     let (short, name) = (
         |seq| short::<R>(seq),
-        |seq| Tracer::<OneThread<R>>::record(Name { seq }),
+        |seq| _ = Tracer::<OneThread<R>>::record(Name { seq }),
     );
     at(5 << TIME_BITS, &short);
     // A step back within the window of the record before is found by the reader.
@@ -236,9 +245,13 @@ fn diagnostics<R: Reserve + 'static>() {
         too_large,
         clock_back,
         abandoned,
-    ] = [0, 2, 4, 6, 8, 10].map(long);
+        without_ring,
+    ] = [0, 2, 4, 6, 8, 10, 12].map(long);
     assert_eq!(*last, SessionEnd::ID);
-    assert_eq!((discarded, too_large, abandoned), (0, 0, 0));
+    assert_eq!(
+        (discarded, too_large, abandoned, without_ring),
+        (0, 0, 0, 0)
+    );
     // The calls were recorded, and the reports that came between.
     assert_eq!(recorded, u64::from(calls) + reports.len() as u64);
     let kept = names.len() + records_of(&session, ChannelKind::Events, &VOCABULARY).len();
@@ -265,6 +278,7 @@ fn diagnostics<R: Reserve + 'static>() {
 
 #[test]
 fn the_library_tells_what_went_wrong() {
+    let _alone = alone();
     diagnostics::<LocalCas>();
     diagnostics::<Masked<NoInterrupts>>();
 }
@@ -272,6 +286,7 @@ fn the_library_tells_what_went_wrong() {
 /// What was dropped, and why, at the end of a session whose ring was full.
 #[test]
 fn a_session_ends_with_its_totals() {
+    let _alone = alone();
     static VOCABULARY: Vocabulary = crate::vocabulary![Short, SessionEnd];
     crate::event! { #[id(42)] struct Huge { data: [u32; 100] } }
     let memory = memory();
@@ -284,7 +299,7 @@ fn a_session_ends_with_its_totals() {
     session.stop().unwrap();
     let names = records_of(&session, ChannelKind::Names, &VOCABULARY);
     // Seventeen records in each of four packets, twice.
-    let expected = [136, 0, 0, 0, 65, 0, 1, 0, 0, 0, 0, 0];
+    let expected = [136, 0, 0, 0, 65, 0, 1, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(names, [(SessionEnd::ID, expected.to_vec())]);
 }
 
@@ -320,4 +335,56 @@ fn unlisted_events<R: Reserve + 'static>() {
 fn what_no_vocabulary_lists_is_not_recorded() {
     unlisted_events::<LocalCas>();
     unlisted_events::<Masked<NoInterrupts>>();
+}
+
+/// CPU 1 has control blocks and no ring, as the session was started for one CPU; CPU 2 has none.
+fn cpus_without_a_ring<R: Reserve + 'static>() {
+    static VOCABULARY: Vocabulary = crate::vocabulary![Short, Name, SessionEnd];
+    type T<R> = Tracer<OneThread<R>>;
+    let memory = memory();
+    for cpus in [2, 1] {
+        let config = Config {
+            cpus,
+            ..config(Overflow::Discard)
+        };
+        let session = start::<R>(memory, &config, &VOCABULARY);
+        for cpu in 0..3 {
+            BLOCK.set(memory.control(cpu));
+            for seq in 0..5 {
+                if T::<R>::is_on::<Short>() {
+                    assert_eq!(T::<R>::record(Short { seq, check: !seq }), cpu < cpus);
+                }
+                assert!(!T::<R>::is_on::<Tiny>(), "no vocabulary lists it");
+            }
+            let named = crate::NameEpoch::new();
+            T::<R>::named(&named, || Name { seq: cpu });
+            assert_eq!(named.due().is_none(), cpu < cpus);
+        }
+        session.switch(&Short::SCHEMA, false).unwrap();
+        for cpu in 0..3 {
+            BLOCK.set(memory.control(cpu));
+            assert!(!T::<R>::is_on::<Short>(), "CPU {cpu}");
+        }
+        BLOCK.set(memory.control(0));
+        session.stop().unwrap();
+        let names = records_of(&session, ChannelKind::Names, &VOCABULARY);
+        let (id, payload) = names.last().unwrap();
+        let (recorded, lost) = (6 * cpus, 6 * (3 - cpus));
+        assert_eq!(*id, SessionEnd::ID);
+        let expected = [recorded, 0, 0, 0, lost, 0, 0, 0, 0, 0, 0, 0, lost, 0];
+        assert_eq!(payload[..], expected, "{cpus} CPUs");
+    }
+    for cpu in 0..3 {
+        BLOCK.set(memory.control(cpu));
+        assert!(!T::<R>::is_on::<Short>(), "after the stop, on CPU {cpu}");
+    }
+}
+
+#[test]
+fn events_of_cpus_without_a_ring_are_counted() {
+    let _alone = alone();
+    cpus_without_a_ring::<LocalCas>();
+    cpus_without_a_ring::<Masked<NoInterrupts>>();
+    #[cfg(target_arch = "x86_64")]
+    cpus_without_a_ring::<crate::arch::x86_64::TscCas>();
 }

@@ -43,6 +43,9 @@ crate::event! {
         pub clock_back: u64,
         /// Number of packets abandoned because a writer had died in them.
         pub abandoned: u64,
+        /// Events, among those dropped, of CPUs that have no ring: the session was started for
+        /// fewer. No packet counts them.
+        pub without_ring: u64,
     }
 }
 

@@ -102,6 +102,8 @@ impl Sender {
                 overwritten,
                 clock_back,
                 abandoned,
+                // Among those discarded.
+                without_ring: 0,
             }),
         )
     }

@@ -44,6 +44,9 @@ pub enum Call {
 ///   `unpin` do.
 /// - Code that the rules of `Reserve` cannot keep out of a writer (with `Masked`, an NMI) records
 ///   no event.
+/// - What a writer calls inside a record records no event: `clock`, `quick_clock`, `switches`,
+///   `pin`, `unpin`, `claim`, `nesting`, the functions of `Local`, and with `Masked` those of its
+///   [`Interrupts`]. Nor do they wait for a writer.
 pub unsafe trait Platform: 'static {
     /// How space is reserved.
     type Reserve: Reserve;

@@ -408,7 +408,11 @@ mod tests {
             };
             assert!(recorded, "{seq}");
         }
-        // These are longer than a packet.
+        // These are longer than a packet, one of them than all memory.
+        let all = usize::MAX / 4;
+        assert!(!T::<R>::record_in_place::<Chain>(all, |_| panic!(
+            "there is no room to write to"
+        )));
         assert!(!T::<R>::record_in_place::<Chain>(1000, |_| panic!(
             "there is no room to write to"
         )));
@@ -443,7 +447,7 @@ mod tests {
         reader.refresh_losses(&live).unwrap();
         assert_eq!(
             (reader.losses().too_large, reader.losses().events()),
-            (2, 2)
+            (3, 3)
         );
     }
 

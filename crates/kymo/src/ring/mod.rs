@@ -90,7 +90,8 @@ impl RecordType for RawName {
 /// - From the moment a writer fetches them until its record is written, the code neither moves to
 ///   another CPU nor is switched out: `Masked` ensures this itself; with `LocalCas`, `pin` and
 ///   `unpin` do.
-/// - Code that the rules of its `Reserve` cannot keep out of a writer writes no record.
+/// - Code that the rules of its `Reserve` cannot keep out of a writer writes no record. Neither do
+///   the functions that a writer calls: all but `synchronize`.
 pub unsafe trait Environment: 'static {
     /// Where this CPU's control blocks are.
     type Local: Local;

@@ -47,6 +47,9 @@ impl Payload for &[u32] {
     }
 }
 
+/// More words than any packet holds.
+const MOST_WORDS: usize = u16::MAX as usize;
+
 /// A payload of `words` words that `fill` puts where they belong.
 ///
 /// `fill` runs inside the record, with interrupts masked or the code pinned: it records nothing,
@@ -61,6 +64,9 @@ impl<F: FnOnce(&mut PayloadWriter<'_>)> InPlace<F> {
     /// A payload of `words` words. Words that `fill` does not write are zero.
     #[inline(always)]
     pub fn new(words: usize, fill: F) -> Self {
+        // No packet holds as many: a record of more is dropped too. Its size in bytes cannot
+        // overflow.
+        let words = words.min(MOST_WORDS);
         InPlace { words, fill }
     }
 }

@@ -141,7 +141,7 @@ impl Memory {
     pub fn live(&self) -> Live {
         // SAFETY: `new` was promised memory that stays; it is written atomically once a session
         // runs.
-        unsafe { Live::new(self.base, self.len as u64) }
+        unsafe { Live::own(self.base, self.len as u64) }
     }
 
     fn zero(&self, bytes: core::ops::Range<usize>) {

@@ -1,5 +1,9 @@
 //! Where a reader's bytes come from.
 
+use core::mem::offset_of;
+
+use super::layout::{CONTROL_OFFSET, CONTROL_SIZE, Control};
+use super::long::{Long, Native};
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// A read outside of the memory that was given, or of a word that is not aligned.
@@ -91,6 +95,8 @@ impl Source for Bytes<'_> {
 pub struct Live {
     base: *const u8,
     len: u64,
+    /// Whether it is this program's own region, whose writers rely on what it holds.
+    own: bool,
 }
 
 // SAFETY: all accesses are atomic; the memory stays mapped (see `new`).
@@ -99,14 +105,42 @@ unsafe impl Send for Live {}
 unsafe impl Sync for Live {}
 
 impl Live {
-    /// The memory at `base`.
+    /// The memory at `base`, of another machine or program: every word of it can be stored.
     ///
     /// # Safety
     /// `base` is aligned to 8 bytes; `len` bytes from it stay readable (and writable, if
     /// [`Consume`] is used) as long as the value or a copy of it lives, and nobody in this program
-    /// touches them but atomically.
+    /// touches them but atomically, or relies on what they hold.
     pub const unsafe fn new(base: *const u8, len: u64) -> Live {
-        Live { base, len }
+        let own = false;
+        Live { base, len, own }
+    }
+
+    /// The memory at `base`, which is a region of this program's own. Its writers find their way by
+    /// the words of the control blocks, so only the consumer's word of a block can be stored, which
+    /// may hold anything.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new); writers of this crate may rely on what the memory holds.
+    pub(crate) const unsafe fn own(base: *const u8, len: u64) -> Live {
+        let own = true;
+        Live { base, len, own }
+    }
+
+    /// Whether `size` bytes at `offset` may be stored. Behind the control blocks, words at the same
+    /// distances pass too: no writer relies on what is there.
+    fn may_store(&self, offset: u64, size: usize) -> Result<(), Outside> {
+        let in_block = offset
+            .checked_sub(CONTROL_OFFSET as u64)
+            .map(|offset| offset % CONTROL_SIZE as u64);
+        let consumed = offset_of!(Control, consumed) as u64;
+        let consumed = consumed..consumed + size_of::<Long>() as u64;
+        let is_consumed = in_block.is_some_and(|offset| consumed.contains(&offset));
+        if !self.own || is_consumed && size == size_of::<Native>() {
+            Ok(())
+        } else {
+            Err(Outside)
+        }
     }
 
     fn word<A>(&self, offset: u64) -> Result<&A, Outside> {
@@ -148,11 +182,13 @@ impl Source for Live {
 
 impl Consume for Live {
     fn store(&self, offset: u64, value: u32) -> Result<(), Outside> {
+        self.may_store(offset, size_of::<u32>())?;
         self.word::<AtomicU32>(offset)?.store(value, Release);
         Ok(())
     }
     #[cfg(target_pointer_width = "64")]
     fn store_long(&self, offset: u64, value: u64) -> Result<(), Outside> {
+        self.may_store(offset, size_of::<u64>())?;
         self.word::<crate::sync::AtomicU64>(offset)?
             .store(value, Release);
         Ok(())

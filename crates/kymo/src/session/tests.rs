@@ -1,13 +1,16 @@
 //! Sessions over memory of the test's own: which of them runs, what belongs to which, and what the
 //! library records about them.
 
+use core::mem::offset_of;
+
 use super::*;
 use crate::event::{Sequence, Text};
-use crate::ring::layout::{Consumer, TIME_BITS};
+use crate::ring::layout::{CONTROL_OFFSET, CONTROL_SIZE, Consumer, TIME_BITS};
 #[cfg(target_pointer_width = "64")]
 use crate::ring::local_cas::LocalCas;
 use crate::ring::masked::Masked;
 use crate::ring::reader::{ChannelReader, Losses};
+use crate::ring::source::{Consume, Source};
 use crate::thread_cpu::{BLOCK, CLOCK, NoInterrupts, OneThread, leaked};
 use crate::vocabulary::ClockBack;
 
@@ -387,4 +390,36 @@ fn events_of_cpus_without_a_ring_are_counted() {
     cpus_without_a_ring::<Masked<NoInterrupts>>();
     #[cfg(target_arch = "x86_64")]
     cpus_without_a_ring::<crate::arch::x86_64::TscCas>();
+}
+
+/// Whoever has a session can store the consumer's words and no others: a writer relies on all words
+/// of its block but `consumed`, which may say anything.
+#[test]
+fn a_reader_of_the_own_memory_stores_the_consumers_words_only() {
+    let memory = memory();
+    let session = start::<LocalCas>(memory, &config(Overflow::Discard), &VOCABULARY);
+    tiny(1);
+    let live = session.live();
+    let mut stored = Vec::new();
+    for offset in (0..live.len()).step_by(4) {
+        let before = live.load(offset).unwrap();
+        let words = [
+            live.store(offset, !before).is_ok(),
+            live.store_long(offset, u64::MAX).is_ok(),
+        ];
+        if words.contains(&true) {
+            stored.push(offset);
+        } else {
+            assert_eq!(live.load(offset), Ok(before), "{offset}");
+        }
+    }
+    let block = |index: u64| CONTROL_OFFSET as u64 + index * CONTROL_SIZE as u64;
+    let consumed = (0..6).map(|index| block(index) + offset_of!(Control, consumed) as u64);
+    assert!(
+        consumed.eq(stored.iter().copied().filter(|&offset| offset < block(6))),
+        "{} words",
+        stored.len()
+    );
+    (2..1000).for_each(tiny);
+    session.stop().unwrap();
 }

@@ -147,7 +147,7 @@ kymo: 8 retained, 0 overwritten, 0 discarded
     assert_eq!(setting.dump(100), expected);
     setting.session.stop().unwrap();
     assert!(!setting.history.is_enabled());
-    let end = "   12.3456799 cpu1 kymo_session_end recorded=17 reused=0 discarded=0 too_large=0 clock_back=0 abandoned=0\n";
+    let end = "   12.3456799 cpu1 kymo_session_end recorded=17 reused=0 discarded=0 too_large=0 clock_back=0 abandoned=0 without_ring=0\n";
     let expected = expected.replacen('8', "9", 1) + end;
     assert_eq!(setting.dump(100), expected, "the rings keep what they hold");
 }

@@ -45,7 +45,7 @@ use kymo::platform::{
 };
 use kymo::ring::Reserve;
 use kymo::ring::layout::{CONTROL_SIZE, REGION_ALIGN};
-use kymo::ring::reader::{Region, View};
+use kymo::ring::reader::View;
 use kymo::ring::source::Live;
 use kymo::{ChannelKind, Clock, Config, Consumer, Error, Memory, Overflow, Session, Tracer};
 use kymo_capture::{Summary, TraceError, TraceWriter};
@@ -94,10 +94,7 @@ unsafe impl Platform for Hosted {
         let Some(memory) = MEMORY.get().map(|rings| rings.memory) else {
             return;
         };
-        let began = Instant::now();
-        while !is_quiet(&memory) && began.elapsed() < Duration::from_secs(1) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until_quiet(&memory);
     }
 }
 
@@ -131,17 +128,17 @@ struct Rings {
     options: Options,
 }
 
-/// Whether every reserved record is committed, in every ring.
-fn is_quiet(memory: &Memory) -> bool {
-    let live = memory.live();
-    let Ok(region) = Region::open(&live) else {
-        return true;
-    };
-    region.channels().streams().all(|(cpu, kind)| {
-        region
-            .channel(&live, cpu, kind)
-            .is_ok_and(|channel| channel.is_quiet(&live).unwrap_or(true))
-    })
+/// Waits, for at most a second, until every reserved record is written; returns whether it is. This
+/// asks the rings' control blocks, as there is no region while one is being laid out.
+fn wait_until_quiet(memory: &Memory) -> bool {
+    let began = Instant::now();
+    while !memory.is_quiet() {
+        if began.elapsed() > Duration::from_secs(1) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 #[derive(Debug)]
@@ -291,7 +288,8 @@ pub struct HostedSession {
 ///
 /// # Errors
 /// Those of [`Tracer::start`]; also if an earlier session of this program had other sizes, as
-/// threads keep their rings.
+/// threads keep their rings. [`Error::Running`] also if a thread is still inside a record of an
+/// earlier session after a second.
 pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<HostedSession, Error> {
     let names_packets = 16;
     let config = Config {
@@ -332,6 +330,10 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
             MEMORY.get_or_init(|| rings)
         }
     };
+    // What a thread writes later would be taken for a record of the new session.
+    if !wait_until_quiet(&rings.memory) {
+        return Err(Error::Running);
+    }
     Ok(HostedSession {
         session: Tracer::start(rings.memory, &config, vocabulary)?,
     })

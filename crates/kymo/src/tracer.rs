@@ -389,8 +389,9 @@ mod tests {
                         "there is no room for more"
                     );
                 }),
-                // SAFETY: here and below, a test thread has no interrupts.
+                // SAFETY: a test thread has no interrupts.
                 3 => unsafe { T::<R>::record_raw_masked(Tiny::ID, &[seq]) },
+                // SAFETY: as above.
                 4 => unsafe {
                     T::<R>::record_in_place_masked::<Chain>(41, |out| {
                         // Words that are not written are zero, whatever the ring held.

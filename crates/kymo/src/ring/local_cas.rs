@@ -276,6 +276,37 @@ fn prepare<N: Environment>(control: &Control, number: u64) {
     control.ready.store(number, Release);
 }
 
+/// Whether every record that was reserved in the block's ring is written. The ring's place and size
+/// in the block stay as they are when it is closed.
+pub(crate) fn is_quiet(control: &Control) -> bool {
+    let packet_size = control.slot_mask.load(Relaxed).wrapping_neg();
+    let base = control.base.load(Relaxed);
+    if packet_size == 0 || base == 0 {
+        return true; // There never was a ring.
+    }
+    let (pos, mask) = (control.cursor.load(Relaxed), control.mask.load(Relaxed));
+    let open = pos / packet_size;
+    let packets = (mask + 1) / packet_size;
+    let first = control.first_packet.load(Relaxed);
+    let oldest = (open + 1).saturating_sub(packets).max(first);
+    // One taken to be opened next is no packet of the ring's any more.
+    let taken = (control.prep.load(Relaxed) + 1).saturating_sub(packets);
+    (oldest.max(taken)..=open).all(|number| {
+        // SAFETY: `base` and `mask` describe this block's ring, which stays mapped.
+        let slot = unsafe { Slot::at(base + ((number * packet_size) & mask)) };
+        let words = if number == open {
+            pos % packet_size / 4
+        } else {
+            packet_size / 4
+        };
+        // Partner: the release in `commit`, for whoever lays out the memory anew.
+        u64::from(slot.committed_words()) == words && {
+            fence(Acquire);
+            true
+        }
+    })
+}
+
 /// Puts the channel's writer at the beginning of its first packet. The packets are zero; nobody
 /// writes before `start` has stored limit and packet size.
 pub(crate) fn begin(

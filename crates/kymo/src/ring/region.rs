@@ -137,6 +137,14 @@ impl Memory {
         self.blocks(self.cpus)
     }
 
+    /// Whether every record that was reserved is written, in all rings of `LocalCas`. It asks the
+    /// control blocks alone, so that it knows while a session is being laid out too, until its
+    /// blocks are set up.
+    #[cfg(target_pointer_width = "64")]
+    pub fn is_quiet(&self) -> bool {
+        self.blocks_end() > self.len || self.all_blocks().all(local_cas::is_quiet)
+    }
+
     /// The memory as a reader sees it.
     pub fn live(&self) -> Live {
         // SAFETY: `new` was promised memory that stays; it is written atomically once a session

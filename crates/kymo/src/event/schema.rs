@@ -4,7 +4,7 @@ use super::{Event, FieldType};
 use crate::channel::ChannelKind;
 use crate::ring::layout::{COMPACT_IDS, MAX_IDS};
 use crate::ring::reader::Shapes;
-use crate::vocabulary::{ClockBack, SessionEnd};
+use crate::vocabulary::{ClockBack, ClockStep, SessionEnd};
 
 /// One field of an event.
 #[derive(Clone, Copy, Debug)]
@@ -190,8 +190,9 @@ impl EventSchema {
     }
 }
 
-/// What the library records by itself, where the vocabulary lists it.
-const DIAGNOSTICS: [&EventSchema; 2] = [&ClockBack::SCHEMA, &SessionEnd::SCHEMA];
+/// What the library itself records or puts into a trace.
+const DIAGNOSTICS: [&EventSchema; 3] =
+    [&ClockBack::SCHEMA, &SessionEnd::SCHEMA, &ClockStep::SCHEMA];
 
 /// Every event that a kernel may record, put together by [`vocabulary!`](crate::vocabulary!).
 #[derive(Debug)]

@@ -41,6 +41,7 @@ fn trace(name: &str, add: impl Fn(&mut Made)) -> Made {
             too_large: 0,
             clock_back: 0,
             abandoned: 0,
+            without_ring: 0,
         },
     );
     made

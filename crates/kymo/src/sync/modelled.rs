@@ -286,6 +286,9 @@ impl AtomicUsize {
     pub fn store(&self, value: usize, order: Ordering) {
         self.0.store(value, order);
     }
+    pub fn fetch_add(&self, value: usize, order: Ordering) -> usize {
+        self.0.fetch_add(value, order)
+    }
     pub fn compare_exchange(
         &self,
         old: usize,

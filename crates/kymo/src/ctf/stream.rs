@@ -395,7 +395,8 @@ mod tests {
         };
         let session = T::start(memory, &config, &VOCABULARY).unwrap();
         BLOCK.set(memory.control(0));
-        let record = |count: u32| (0..count).for_each(|seq| T::record(Short { seq, check: !seq }));
+        let record =
+            |count: u32| (0..count).for_each(|seq| _ = T::record(Short { seq, check: !seq }));
         let live = session.live();
         let region = Region::open(&live).unwrap();
         let reader = region.channel(&live, 0, ChannelKind::Events).unwrap();

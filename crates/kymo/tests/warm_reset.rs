@@ -95,7 +95,7 @@ fn the_last_sessions_trace_is_there_after_a_reset() {
     let before = recorder(memory, &VOCABULARY);
     assert_eq!(before.reopen(TRACE), Ok(None), "nothing was ever there");
     before.start(TRACE, flags::ROLLING, Some(&CONFIG)).unwrap();
-    (0..1000).for_each(|seq| Tracer::<Machine>::record(Tick { seq }));
+    (0..1000).for_each(|seq| _ = Tracer::<Machine>::record(Tick { seq }));
     assert_eq!(before.reopen(TRACE), Err(Refused::InProgress));
 
     let after = recorder(left_behind(memory), &OTHERS);

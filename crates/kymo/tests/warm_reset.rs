@@ -4,7 +4,8 @@
 mod thread_cpu;
 
 use kymo::platform::Masked;
-use kymo::ring::source::{Consume, Source};
+use kymo::ring::layout::CONTROL_OFFSET;
+use kymo::ring::source::{Consume, Live, Source};
 use kymo::{
     Clock, Config, Error, Memory, Overflow, Recorder, Refused, Remains, Session, State, Tracer,
     Vocabulary, flags,
@@ -37,9 +38,12 @@ fn start(memory: Memory) -> Result<Session<Machine>, Error> {
 /// Memory with what `memory` holds: to this boot, something that another one has left there.
 fn left_behind(memory: Memory) -> Memory {
     let copy = leaked(BYTES, 1);
+    let base = copy.control(0).wrapping_byte_sub(CONTROL_OFFSET).cast();
+    // SAFETY: the memory of `copy`, over which no session runs.
+    let bytes = unsafe { Live::new(base, BYTES as u64) };
     for offset in (0..BYTES as u64).step_by(4) {
         let word = memory.live().load(offset).unwrap();
-        copy.live().store(offset, word).unwrap();
+        bytes.store(offset, word).unwrap();
     }
     copy
 }

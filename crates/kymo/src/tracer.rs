@@ -8,7 +8,7 @@ use crate::platform::Platform;
 use crate::ring::layout::{Control, MAX_IDS};
 use crate::ring::local::{Local, Switch};
 use crate::ring::name_epoch::NameEpoch;
-use crate::ring::payload::{InPlace, PayloadWriter};
+use crate::ring::payload::{InPlace, Payload, PayloadWriter};
 use crate::ring::{
     Environment, RawEvent, RawName, RecordType, Report, Reserve, StepBack, switches,
 };
@@ -97,13 +97,26 @@ impl<P: Platform> Tracer<P> {
             }
     }
 
+    #[inline(always)]
+    fn write<R: RecordType>(id: u32, payload: impl Payload) -> bool {
+        COMPILED_IN && P::Reserve::record::<P, R>(id, payload)
+    }
+
+    /// # Safety
+    /// See [`record_masked`](Self::record_masked).
+    #[inline(always)]
+    unsafe fn write_masked<R: RecordType>(id: u32, payload: impl Payload) -> bool {
+        // SAFETY: the caller's promise.
+        COMPILED_IN && unsafe { P::Reserve::record_masked::<P, R>(id, payload) }
+    }
+
     /// Records an event, whatever its switch says. Returns whether there was room for it; an event
     /// that was dropped is counted. Whoever does not ask pays nothing for the answer.
     #[inline(always)]
     pub fn record<E: Event>(event: E) -> bool {
         let (words, used) = event.encode();
         let words = words.as_ref();
-        P::Reserve::record::<P, E>(E::ID, words.get(..used).unwrap_or(words))
+        Self::write::<E>(E::ID, words.get(..used).unwrap_or(words))
     }
 
     /// [`record`](Self::record) where the caller has interrupts masked already; two instructions
@@ -117,7 +130,7 @@ impl<P: Platform> Tracer<P> {
         let (words, used) = event.encode();
         let words = words.as_ref();
         // SAFETY: the caller's promise.
-        unsafe { P::Reserve::record_masked::<P, E>(E::ID, words.get(..used).unwrap_or(words)) }
+        unsafe { Self::write_masked::<E>(E::ID, words.get(..used).unwrap_or(words)) }
     }
 
     /// Records an event of `words` words of payload, which `fill` writes straight into the ring.
@@ -160,7 +173,7 @@ impl<P: Platform> Tracer<P> {
         words: usize,
         fill: impl FnOnce(&mut PayloadWriter<'_>),
     ) -> bool {
-        P::Reserve::record::<P, E>(E::ID, InPlace::new(words, fill))
+        Self::write::<E>(E::ID, InPlace::new(words, fill))
     }
 
     /// [`record_in_place`](Self::record_in_place) where the caller has interrupts masked already.
@@ -173,7 +186,7 @@ impl<P: Platform> Tracer<P> {
         fill: impl FnOnce(&mut PayloadWriter<'_>),
     ) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { P::Reserve::record_masked::<P, E>(E::ID, InPlace::new(words, fill)) }
+        unsafe { Self::write_masked::<E>(E::ID, InPlace::new(words, fill)) }
     }
 
     /// Whether the event with this id on the events channel is recorded now: for callers that are
@@ -210,7 +223,7 @@ impl<P: Platform> Tracer<P> {
     /// the rest of its packet.
     #[inline(always)]
     pub fn record_raw(id: u32, words: &[u32]) -> bool {
-        P::Reserve::record::<P, RawEvent>(id, words)
+        Self::write::<RawEvent>(id, words)
     }
 
     /// [`record_raw`](Self::record_raw) where the caller has interrupts masked already.
@@ -220,13 +233,13 @@ impl<P: Platform> Tracer<P> {
     #[inline(always)]
     pub unsafe fn record_raw_masked(id: u32, words: &[u32]) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { P::Reserve::record_masked::<P, RawEvent>(id, words) }
+        unsafe { Self::write_masked::<RawEvent>(id, words) }
     }
 
     /// [`record_raw`](Self::record_raw) into the names channel.
     #[inline(always)]
     pub fn record_raw_name(id: u32, words: &[u32]) -> bool {
-        P::Reserve::record::<P, RawName>(id, words)
+        Self::write::<RawName>(id, words)
     }
 
     /// Records the name of a thing that is about to be used, unless it was recorded in this name

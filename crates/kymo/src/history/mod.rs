@@ -19,6 +19,7 @@ use crate::ring::layout::State;
 use crate::ring::reader::Region;
 use crate::ring::region::Memory;
 use crate::ring::source::Source;
+use crate::tracer::COMPILED_IN;
 use mark::Mark;
 use merge::{Key, Merge};
 
@@ -76,8 +77,8 @@ impl History {
 
     /// Whether events are recorded now.
     pub fn is_enabled(&self) -> bool {
-        Region::open(&self.memory.live())
-            .is_ok_and(|region| region.header().state == State::Running as u32)
+        open(&self.memory.live())
+            .is_some_and(|region| region.header().state == State::Running as u32)
     }
 
     /// Prints the newest `last_n` records of all CPUs, oldest first and never more, after a line
@@ -150,7 +151,7 @@ impl History {
     /// one number or the other.
     pub fn counts(&self) -> Counts {
         let live = self.memory.live();
-        Region::open(&live).map_or(Counts::default(), |region| {
+        open(&live).map_or(Counts::default(), |region| {
             counts(
                 &whole(&live, &region, self.vocabulary),
                 self.cleared.load(region.header().session_id),
@@ -177,6 +178,15 @@ impl History {
     /// taken for earlier. Where two callers clear at once, one of them succeeds.
     pub fn clear(&self) {
         clear(&self.memory.live(), self.vocabulary, &self.cleared);
+    }
+}
+
+/// The region, if there is one that this build can have recorded.
+fn open(source: &impl Source) -> Option<Region> {
+    if COMPILED_IN {
+        Region::open(source).ok()
+    } else {
+        None
     }
 }
 
@@ -225,7 +235,7 @@ fn counts<S: Source>(merge: &Merge<'_, S>, cleared: Option<mark::Cleared>) -> Co
 }
 
 fn clear<S: Source>(source: &S, vocabulary: &'static Vocabulary, mark: &Mark) {
-    let Ok(region) = Region::open(source) else {
+    let Some(region) = open(source) else {
         return;
     };
     let merge = whole(source, &region, vocabulary);
@@ -245,7 +255,7 @@ fn get<S: Source>(
     index: usize,
     payload: &mut [u32],
 ) -> Option<Entry> {
-    let region = Region::open(source).ok()?;
+    let region = open(source)?;
     let cleared = mark
         .load(region.header().session_id)
         .map(|cleared| cleared.last);
@@ -294,7 +304,7 @@ fn dump<S: Source>(
     last_n: usize,
     rows: Rows,
 ) -> fmt::Result {
-    let Ok(region) = Region::open(source) else {
+    let Some(region) = open(source) else {
         return out.write_str("kymo: nothing was recorded\n");
     };
     let cleared = mark.load(region.header().session_id);

@@ -23,13 +23,20 @@ use crate::sync::{
     AtomicU8, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
     fence,
 };
+use crate::tracer::COMPILED_IN;
 
 /// Static memory for a region of `SIZE` bytes and at most `CPUS` CPUs:
 /// `static REGION: RegionMemory<{ 8 << 20 }, 4> = RegionMemory::new();`
 ///
-/// All zero, so it takes no room in the kernel's image.
+/// All zero, so it takes no room in the kernel's image; without the feature `trace`, none in its
+/// memory either.
 #[repr(C, align(4096))]
-pub struct RegionMemory<const SIZE: usize, const CPUS: u32>(UnsafeCell<[u8; SIZE]>);
+pub struct RegionMemory<const SIZE: usize, const CPUS: u32> {
+    #[cfg(feature = "trace")]
+    bytes: UnsafeCell<[u8; SIZE]>,
+    #[cfg(not(feature = "trace"))]
+    bytes: UnsafeCell<[u8; 0]>,
+}
 
 // SAFETY: only reached through `Memory`, whose users touch it atomically, or before `start`
 // publishes it.
@@ -38,13 +45,19 @@ unsafe impl<const SIZE: usize, const CPUS: u32> Sync for RegionMemory<SIZE, CPUS
 impl<const SIZE: usize, const CPUS: u32> RegionMemory<SIZE, CPUS> {
     /// Memory that is all zero.
     pub const fn new() -> Self {
-        RegionMemory(UnsafeCell::new([0; SIZE]))
+        RegionMemory {
+            #[cfg(feature = "trace")]
+            bytes: UnsafeCell::new([0; SIZE]),
+            #[cfg(not(feature = "trace"))]
+            bytes: UnsafeCell::new([]),
+        }
     }
 
     /// The memory, as `start` takes it.
     pub const fn memory(&'static self) -> Memory {
+        let cpus = if COMPILED_IN { CPUS } else { 0 };
         // SAFETY: static, aligned, and nobody else has a reference into the cell.
-        unsafe { Memory::new(self.0.get().cast(), SIZE, CPUS) }
+        unsafe { Memory::new(self.bytes.get().cast(), size_of_val(&self.bytes), cpus) }
     }
 
     /// The control blocks of one CPU: what its pointer or register must hold. Valid before `start`,
@@ -84,6 +97,13 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
+    /// No memory at all.
+    pub(crate) const NONE: Memory = Memory {
+        base: core::ptr::dangling_mut::<u64>().cast(),
+        len: 0,
+        cpus: 0,
+    };
+
     /// `len` zeroed bytes at `base` (or what an earlier session left there), for at most `cpus`
     /// CPUs. They may hold anything if [`Recorder::reopen`](crate::Recorder::reopen) is called
     /// before the first event.

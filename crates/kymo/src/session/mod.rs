@@ -15,7 +15,7 @@ use crate::ring::source::Live;
 use crate::ring::switches::{BitSwitches, ByteSwitches};
 use crate::ring::{Reserve, name_epoch, without_ring};
 use crate::sync::Ordering::Relaxed;
-use crate::tracer::Tracer;
+use crate::tracer::{COMPILED_IN, Tracer};
 use crate::vocabulary::SessionEnd;
 
 /// What a session's region says about its records.
@@ -50,6 +50,8 @@ impl Contents for Described {
 impl<P: Platform> Tracer<P> {
     /// Lays out the region and begins to record: every event of the vocabulary is switched on.
     ///
+    /// Without the feature `trace` this does nothing, and gives a session that holds nothing.
+    ///
     /// # Errors
     /// Those of [`start_with`](Self::start_with).
     pub fn start(
@@ -73,6 +75,9 @@ impl<P: Platform> Tracer<P> {
         vocabulary: &'static Vocabulary,
         is_on: impl Fn(&EventSchema) -> bool,
     ) -> Result<Session<P>, Error> {
+        if !COMPILED_IN {
+            return Ok(Session::of_nothing(config));
+        }
         let session = Session::open(memory, config, vocabulary)?;
         session.begin(vocabulary, |event| {
             event.channel == ChannelKind::Names || is_on(event)
@@ -95,6 +100,18 @@ pub struct Session<P> {
 }
 
 impl<P: Platform> Session<P> {
+    /// What `start` gives where tracepoints are compiled out: every call on it does nothing.
+    fn of_nothing(config: &Config) -> Session<P> {
+        Session {
+            memory: Memory::NONE,
+            channels: config.channels(),
+            overflow: config.overflow,
+            id: 0,
+            without_ring: 0,
+            platform: PhantomData,
+        }
+    }
+
     /// Lays out the region and lets writers in. No event is on.
     pub(crate) fn open(
         memory: Memory,
@@ -167,7 +184,9 @@ impl<P: Platform> Session<P> {
     /// [`Error::NotRunning`] after the stop.
     pub fn snapshot(&self) -> Result<(), Error> {
         self.check_running()?;
-        P::dump_state();
+        if COMPILED_IN {
+            P::dump_state();
+        }
         Ok(())
     }
 
@@ -180,6 +199,9 @@ impl<P: Platform> Session<P> {
     /// memory.
     pub fn stop(&self) -> Result<(), Error> {
         self.check_running()?;
+        if !COMPILED_IN {
+            return Ok(());
+        }
         // Ask the session's own switches: the calling CPU may have no ring, and so no switches of
         // its own.
         let reports_end = self.is_on(&SessionEnd::SCHEMA);
@@ -230,7 +252,7 @@ impl<P: Platform> Session<P> {
     }
 
     fn check_running(&self) -> Result<(), Error> {
-        if self.memory.runs(self.id) {
+        if !COMPILED_IN || self.memory.runs(self.id) {
             Ok(())
         } else {
             Err(Error::NotRunning)
@@ -266,7 +288,9 @@ impl<P: Platform> Session<P> {
     /// [`Error::NotRunning`] after the stop.
     pub fn switch(&self, event: &EventSchema, on: bool) -> Result<(), Error> {
         self.check_running()?;
-        self.set(event, on);
+        if COMPILED_IN {
+            self.set(event, on);
+        }
         Ok(())
     }
 

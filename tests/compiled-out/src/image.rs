@@ -138,6 +138,22 @@ impl Image {
         })
     }
 
+    /// A function of the library's that records, or starts, stops or reads a session.
+    pub(crate) fn machinery(&self) -> Option<&str> {
+        // Paths as both of the compiler's manglings write them: each name with its length.
+        const PATHS: [&str; 7] = [
+            "4kymo4ring6masked",
+            "4kymo4ring9local_cas",
+            "4kymo4ring6region6Memory4form",
+            "4kymo4ring6reader",
+            "4kymo7session",
+            "4kymo3ctf",
+            "4kymo6tracer",
+        ];
+        let mut names = self.text.iter().map(|symbol| symbol.name.as_str());
+        names.find(|name| PATHS.iter().any(|path| name.contains(path)))
+    }
+
     /// Disassembly of the code at a difference, if the tool is installed.
     pub(crate) fn disassembly(&self, difference: &Difference) -> String {
         let symbol = self

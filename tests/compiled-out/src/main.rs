@@ -2,7 +2,8 @@
 //!
 //! The kernel is copied and built twice in the same folder, with tracing compiled out: unchanged,
 //! and with every tracepoint blanked in its source, which keeps all lines and columns. Both images
-//! must have the same symbols at the same addresses with the same bytes, and the same data. Then
+//! must have the same symbols at the same addresses with the same bytes, and the same data, and
+//! nothing of what records, starts, stops and reads sessions. Then
 //! the comparison itself is tested on images that differ: one instruction in place of a tracepoint,
 //! and tracing compiled in.
 
@@ -79,6 +80,12 @@ fn run(arguments: &Arguments) -> Result<()> {
     };
     println!("One instruction in place of a tracepoint is noticed: {noticed}");
     let compiled_in = copy.build("compiled-in", &["--features", "trace"], |_| None)?;
+    if compiled_in.machinery().is_none() {
+        bail!("the search for the library's code is blind: tracing that is compiled in has none");
+    }
+    if let Some(symbol) = as_it_is.machinery() {
+        bail!("without the feature `trace`, {symbol} is left of the library");
+    }
     let Err(noticed) = blanked.compare(&compiled_in) else {
         bail!("the comparison is blind: tracing that is compiled in was not noticed");
     };

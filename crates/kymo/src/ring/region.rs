@@ -166,6 +166,7 @@ impl Memory {
     }
 
     /// The memory as a reader sees it.
+    #[inline]
     pub fn live(&self) -> Live {
         // SAFETY: `new` was promised memory that stays; it is written atomically once a session
         // runs.

@@ -240,8 +240,8 @@ fn every_mode<R: Reserve + 'static>(memory: Memory, packets: u32, names_packets:
 
 #[test]
 fn no_two_cpus_words_lie_on_one_line() {
-    static REGION: RegionMemory<{ 64 << 10 }, CPUS> = RegionMemory::new();
-    static OTHER: RegionMemory<{ 64 << 10 }, CPUS> = RegionMemory::new();
+    static REGION: RegionMemory<{ 64 << 10 }, { CPUS as usize }> = RegionMemory::new();
+    static OTHER: RegionMemory<{ 64 << 10 }, { CPUS as usize }> = RegionMemory::new();
     every_mode::<LocalCas>(REGION.memory(), 4, 4);
     every_mode::<LocalCas>(REGION.memory(), 8, 4);
     every_mode::<Masked<NoInterrupts>>(OTHER.memory(), 4, 4);

@@ -51,7 +51,7 @@ unsafe impl Platform for Virt {
 }
 
 /// The memory to record into.
-static REGION: kymo::RegionMemory<{ 40 << 20 }, { MAX_HARTS as u32 }> = kymo::RegionMemory::new();
+static REGION: kymo::RegionMemory<{ 40 << 20 }, MAX_HARTS> = kymo::RegionMemory::new();
 
 /// The recorded events, for the kernel's own readers: `dump=N`, and a panic.
 static HISTORY: kymo::History = kymo::History::new(REGION.memory(), &VOCABULARY);

@@ -40,7 +40,7 @@ kymo::event! {
 static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![Beat, Timed, TimedMedium];
 
 /// The memory to record into.
-static REGION: kymo::RegionMemory<{ 48 << 20 }, { MAX_CPUS as u32 }> = kymo::RegionMemory::new();
+static REGION: kymo::RegionMemory<{ 48 << 20 }, MAX_CPUS> = kymo::RegionMemory::new();
 
 fn config(settings: &Settings, command_line: &str) -> kymo::Config {
     unsafe extern "C" {

@@ -135,7 +135,7 @@ impl Writer for Portable {
 #[derive(Debug)]
 pub struct AtGs;
 
-static REGION: RegionMemory<{ 64 << 10 }, { THREADS as u32 }> = RegionMemory::new();
+static REGION: RegionMemory<{ 64 << 10 }, THREADS> = RegionMemory::new();
 const SMALL_PACKETS: u32 = 16;
 
 thread_local! {

@@ -55,7 +55,7 @@ unsafe impl Platform for Kernel {
 }
 
 static SWITCHES: Switches = Switches::new();
-static REGION: RegionMemory<{ 2 * RING_BYTES * THREADS }, { THREADS as u32 }> = RegionMemory::new();
+static REGION: RegionMemory<{ 2 * RING_BYTES * THREADS }, THREADS> = RegionMemory::new();
 static KERNEL: Mutex<Option<Session<Kernel>>> = Mutex::new(None);
 static HOSTED: Mutex<Option<HostedSession>> = Mutex::new(None);
 

@@ -23,41 +23,56 @@ use crate::sync::{
     AtomicU8, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
     fence,
 };
-use crate::tracer::COMPILED_IN;
 
 /// Static memory for a region of `SIZE` bytes and at most `CPUS` CPUs:
 /// `static REGION: RegionMemory<{ 8 << 20 }, 4> = RegionMemory::new();`
 ///
-/// All zero, so it takes no room in the kernel's image; without the feature `trace`, none in its
-/// memory either.
+/// All zero, so it takes no room in the kernel's image. Without the feature `trace` it ends behind
+/// the control blocks (4.1 KiB, and 2.3 KiB for each CPU), since a kernel may keep its per-CPU
+/// pointers there.
 #[repr(C, align(4096))]
-pub struct RegionMemory<const SIZE: usize, const CPUS: u32> {
+pub struct RegionMemory<const SIZE: usize, const CPUS: usize> {
     #[cfg(feature = "trace")]
     bytes: UnsafeCell<[u8; SIZE]>,
     #[cfg(not(feature = "trace"))]
-    bytes: UnsafeCell<[u8; 0]>,
+    bytes: UnsafeCell<Blocks<CPUS>>,
 }
+
+/// What comes before the control blocks, and room for them.
+#[cfg(not(feature = "trace"))]
+type Blocks<const CPUS: usize> = (
+    [u8; CONTROL_OFFSET],
+    [[[u8; CONTROL_SIZE]; ChannelKind::ALL.len()]; CPUS],
+);
 
 // SAFETY: only reached through `Memory`, whose users touch it atomically, or before `start`
 // publishes it.
-unsafe impl<const SIZE: usize, const CPUS: u32> Sync for RegionMemory<SIZE, CPUS> {}
+unsafe impl<const SIZE: usize, const CPUS: usize> Sync for RegionMemory<SIZE, CPUS> {}
 
-impl<const SIZE: usize, const CPUS: u32> RegionMemory<SIZE, CPUS> {
+impl<const SIZE: usize, const CPUS: usize> RegionMemory<SIZE, CPUS> {
     /// Memory that is all zero.
     pub const fn new() -> Self {
         RegionMemory {
             #[cfg(feature = "trace")]
             bytes: UnsafeCell::new([0; SIZE]),
             #[cfg(not(feature = "trace"))]
-            bytes: UnsafeCell::new([]),
+            bytes: UnsafeCell::new((
+                [0; CONTROL_OFFSET],
+                [[[0; CONTROL_SIZE]; ChannelKind::ALL.len()]; CPUS],
+            )),
         }
     }
 
     /// The memory, as `start` takes it.
     pub const fn memory(&'static self) -> Memory {
-        let cpus = if COMPILED_IN { CPUS } else { 0 };
         // SAFETY: static, aligned, and nobody else has a reference into the cell.
-        unsafe { Memory::new(self.bytes.get().cast(), size_of_val(&self.bytes), cpus) }
+        unsafe {
+            Memory::new(
+                self.bytes.get().cast(),
+                size_of_val(&self.bytes),
+                CPUS as u32,
+            )
+        }
     }
 
     /// The control blocks of one CPU: what its pointer or register must hold. Valid before `start`,
@@ -68,13 +83,13 @@ impl<const SIZE: usize, const CPUS: u32> RegionMemory<SIZE, CPUS> {
     }
 }
 
-impl<const SIZE: usize, const CPUS: u32> Default for RegionMemory<SIZE, CPUS> {
+impl<const SIZE: usize, const CPUS: usize> Default for RegionMemory<SIZE, CPUS> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<const SIZE: usize, const CPUS: u32> fmt::Debug for RegionMemory<SIZE, CPUS> {
+impl<const SIZE: usize, const CPUS: usize> fmt::Debug for RegionMemory<SIZE, CPUS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RegionMemory")
             .field("size", &SIZE)

@@ -1,6 +1,7 @@
 //! A device whose interrupts take 20 us, except the last, which takes 200 us.
 
-use crate::arch::uart;
+use crate::arch::{timer, uart};
+use crate::thread;
 
 pub fn run() {
     uart::burden(20);
@@ -8,4 +9,6 @@ pub fn run() {
     uart::burden(200);
     uart::send(b"\n");
     uart::burden(0);
+    // The timer interrupts at least once.
+    thread::sleep(timer::FREQUENCY / 500);
 }

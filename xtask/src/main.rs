@@ -52,7 +52,8 @@ enum Command {
     /// Run all checks and tests, or only these steps
     #[command(after_help = test::help())]
     Test {
-        /// Names of steps; e2e:FILE is one file of the end-to-end tests (tests/e2e/tests/FILE.rs)
+        /// Names of steps; e2e:FILE is one file of the end-to-end tests (tests/e2e/tests/FILE.rs),
+        /// e2e:FILE::TEST one of its tests
         #[arg(value_name = "STEP", value_parser = test::step_name)]
         steps: Vec<String>,
     },
@@ -78,6 +79,17 @@ enum Command {
         /// Only mistakes whose names contain one of these
         #[arg(value_name = "NAME")]
         names: Vec<String>,
+    },
+    /// Break what each row of docs/rules.md claims in a copy of the repository, and check that the
+    /// row's test fails
+    #[command(after_help = "Example: cargo xtask rules P-03 L-05")]
+    Rules {
+        /// Only these rows, or these entries of tests/rules/broken
+        #[arg(value_name = "ID")]
+        ids: Vec<String>,
+        /// Do not run the tests without a mistake first
+        #[arg(long)]
+        passed: bool,
     },
     /// Measure the cost of tracing for a whole kernel, in instructions per unit of work
     #[command(after_help = "Example: cargo xtask overhead --book")]
@@ -209,6 +221,7 @@ fn run(command: Command) -> Result<()> {
         Command::KillTest { count } => test::kill(count),
         Command::Models { more } => models::run(more),
         Command::Mistakes { names } => mistakes::run(&names, mistakes::Tests::Untried),
+        Command::Rules { ids, passed } => rules::break_all(&ids, passed),
         Command::Overhead { book } => overhead::run(book),
         Command::Stress(Stress { events, place }) => match place {
             Some(StressPlace::Qemu { events }) => stress::qemu(events),

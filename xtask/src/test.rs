@@ -50,9 +50,10 @@ pub(crate) const STEPS: [Step; 23] = [
     step("fmt", "formatting, of the kernels too", fmt),
     step(
         "rules",
-        "every rule of docs/rules.md has a test",
+        "every rule of docs/rules.md has a test, and a mistake for it",
         rules::run,
-    ),
+    )
+    .long("cargo xtask rules"),
     step("clippy", "lints as errors, of the kernels too", clippy),
     step("unit", "cargo test, with all features and with none", unit),
     step(
@@ -155,7 +156,7 @@ pub(crate) fn step_name(name: &str) -> Result<String, String> {
 }
 
 /// Runs the steps with these names, or all; stops at the first that fails. `e2e:FILE` is one file
-/// of the end-to-end tests.
+/// of the end-to-end tests, `e2e:FILE::TEST` one test of it.
 pub(crate) fn run(only: &[String]) -> Result<()> {
     let mut steps = Steps::default();
     for step in &STEPS {
@@ -262,14 +263,24 @@ fn all_e2e() -> Result<()> {
     ]))
 }
 
-fn one_e2e(file: &str) -> Result<()> {
-    run_command(e2e()?.args([
+/// Runs a file of the end-to-end tests, or with `FILE::TEST` one of its tests.
+fn one_e2e(name: &str) -> Result<()> {
+    let (file, test) = match name.split_once("::") {
+        Some((file, test)) => (file, Some(test)),
+        None => (name, None),
+    };
+    let mut command = e2e()?;
+    command.args([
         "--test",
         file,
         "--",
         "--include-ignored",
         "--test-threads=1",
-    ]))
+    ]);
+    if let Some(test) = test {
+        command.args(["--exact", test]);
+    }
+    run_command(&mut command)
 }
 
 fn babeltrace2() -> Result<()> {

@@ -3,11 +3,8 @@
 //! The list is `crates/kymo/mistakes/`. Each mistake is made in a copy of the crate; the test must
 //! build, and fail by a panic of its own.
 
-mod list;
-mod sandbox;
-
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,8 +13,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-use list::{Mistake, Suite, Test};
-use sandbox::{Outcome, Sandbox};
+use kymo_mistakes::list::{self, Mistake};
+use kymo_mistakes::root;
+use kymo_mistakes::sandbox::{Outcome, Program, Sandbox};
 
 /// Makes deliberate mistakes in copies of the ring, and checks that tests detect them.
 #[derive(Parser)]
@@ -53,15 +51,34 @@ fn main() -> ExitCode {
     }
 }
 
-/// Root of the repository.
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+/// A test of the ring: its program and its name.
+type Test = (Program, String);
+
+/// "model", "unit" or "nesting", and a name.
+fn test(text: &str) -> Option<Test> {
+    let (suite, name) = text.split_once(' ')?;
+    let file = (suite == "nesting").then(|| suite.to_owned());
+    if !["model", "unit", "nesting"].contains(&suite) {
+        return None;
+    }
+    let program = Program {
+        package: "kymo".into(),
+        file,
+        model: suite == "model",
+        profile: "models",
+    };
+    Some((program, name.to_owned()))
 }
 
-fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root()).args(arguments);
-    command
+/// The test that must detect the mistake.
+fn test_of(mistake: &Mistake) -> Result<Test> {
+    let text = mistake.test.as_deref().unwrap_or_default();
+    test(text).with_context(|| {
+        format!(
+            "{}: \"{text}\" is not model, unit or nesting, and a name",
+            mistake.name
+        )
+    })
 }
 
 /// The mistakes whose names contain one of `names`, or all; or the name that matches no mistake.
@@ -92,7 +109,9 @@ fn run(list: Vec<Mistake>, arguments: &Arguments) -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(4));
     // The tests are started in another folder.
     let scratch = std::path::absolute(&arguments.scratch)?;
-    let sandboxes = Sandbox::make(&scratch, cpus)?;
+    let sandboxes: Vec<Sandbox> = (0..cpus)
+        .map(|number| Sandbox::of_the_ring(scratch.join(number.to_string())))
+        .collect::<Result<_>>()?;
     let [first, ..] = &sandboxes[..] else {
         bail!("there is no processor")
     };
@@ -106,17 +125,15 @@ fn run(list: Vec<Mistake>, arguments: &Arguments) -> Result<()> {
     if arguments.third {
         keep_third(&mut seen);
     }
-    let suites: BTreeSet<Suite> = seen
-        .iter()
-        .filter_map(|mistake| Some(mistake.test.as_ref()?.suite))
-        .collect();
-    for suite in suites {
-        if let Err(text) = first.build(suite)? {
+    let tests: BTreeSet<Test> = seen.iter().map(test_of).collect::<Result<_>>()?;
+    let programs: BTreeSet<&Program> = tests.iter().map(|(program, _)| program).collect();
+    for program in programs {
+        if let Err(text) = first.build(program)? {
             bail!("the tests do not build, without a mistake:\n{text}");
         }
     }
     if !arguments.third {
-        tests_pass(&sandboxes, &seen)?;
+        tests_pass(&sandboxes, tests)?;
     }
     try_all(&sandboxes, &seen, &unseen)
 }
@@ -136,17 +153,13 @@ fn keep_third(seen: &mut Vec<Mistake>) {
 }
 
 /// Runs the tests without a mistake: they must pass.
-fn tests_pass(sandboxes: &[Sandbox], seen: &[Mistake]) -> Result<()> {
-    let tests: BTreeSet<&Test> = seen
-        .iter()
-        .filter_map(|mistake| mistake.test.as_ref())
-        .collect();
-    let tests: Vec<&Test> = tests.into_iter().collect();
+fn tests_pass(sandboxes: &[Sandbox], tests: BTreeSet<Test>) -> Result<()> {
+    let tests: Vec<Test> = tests.into_iter().collect();
     eprintln!("{} tests without a mistake", tests.len());
-    let pass = in_parallel(sandboxes, &tests, |sandbox, test| {
-        let outcome = sandbox.run(test)?;
+    let pass = in_parallel(sandboxes, &tests, |sandbox, (program, name)| {
+        let outcome = sandbox.run(program, name)?;
         if !matches!(outcome, Outcome::Passed) {
-            println!("{} without a mistake: {outcome:?}", test.name);
+            println!("{name} without a mistake: {outcome:?}");
         }
         Ok(matches!(outcome, Outcome::Passed))
     })?;
@@ -162,27 +175,22 @@ fn try_all(sandboxes: &[Sandbox], seen: &[Mistake], unseen: &[Mistake]) -> Resul
     let width = names.max().unwrap_or(0);
     let begin = Instant::now();
     let caught = in_parallel(sandboxes, seen, |sandbox, mistake| {
-        let Some(test) = &mistake.test else {
-            bail!("{} names no test", mistake.name)
-        };
+        let (program, name) = test_of(mistake)?;
         let made = sandbox
             .make_mistake(mistake)
             .with_context(|| mistake.name.clone())?;
         let begin = Instant::now();
-        let outcome = sandbox.run(test)?;
+        let outcome = sandbox.run(&program, &name)?;
         made.undo()?;
         println!(
             "{:<width$}  {:>5.1} s  {}  {}",
             mistake.name,
             begin.elapsed().as_secs_f64(),
             outcome.describe(),
-            test.name
+            name
         );
-        if let Outcome::DoesNotBuild(text) | Outcome::Otherwise(text) = &outcome {
-            let lines = text
-                .lines()
-                .filter(|line| line.starts_with("error") || outcome.is_other());
-            println!("{}", lines.collect::<Vec<_>>().join("\n"));
+        if !outcome.lines().is_empty() {
+            println!("{}", outcome.lines());
         }
         Ok(matches!(outcome, Outcome::Caught))
     })?;
@@ -248,4 +256,35 @@ fn in_parallel<T: Sync>(
         .unwrap_or_else(std::sync::PoisonError::into_inner)
         .into_iter()
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// In `cargo test`, so that whoever changes a line of the ring learns at once that a mistake
+    /// is made in it.
+    #[test]
+    fn each_mistake_finds_its_lines_in_the_crate() {
+        let ring = root().join("crates/kymo");
+        let list = list::read(&ring.join("mistakes")).unwrap();
+        let read = |file: &str| std::fs::read_to_string(ring.join("src").join(file)).ok();
+        let problems = list::stale(&list, read);
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
+        for mistake in &list {
+            assert!(
+                !mistake.edits.is_empty(),
+                "{} changes nothing",
+                mistake.name
+            );
+            assert!(mistake.unseen.is_some() || test_of(mistake).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_test_of_an_unknown_suite_is_refused() {
+        assert!(test("system a").is_none());
+        assert!(test("unit a").is_some());
+    }
 }

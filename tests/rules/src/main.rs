@@ -1,34 +1,21 @@
-//! Checks that every rule of docs/rules.md has an existing test, and prints the gaps.
+//! Checks that every rule of docs/rules.md has an existing test, prints the gaps, and breaks what
+//! the rows claim to see their tests fail.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod broken;
+mod rows;
+
+use std::collections::BTreeSet;
 use std::fs;
-use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-/// The existing rules.
-const RULES: [(&str, &[RangeInclusive<u32>]); 4] = [
-    ("P", &[1..=10, 20..=36, 40..=54]),
-    ("L", &[1..=15, 40..=45]),
-    ("V", &[1..=16]),
-    ("N", &[1..=33]),
-];
+use kymo_mistakes::root;
 
-/// Letters whose rules must all have tests.
-const HELD: [&str; 3] = ["P", "L", "V"];
-
-/// Later features: rules of these letters may only wait for one of them.
-const LATER: [&str; 3] = ["sampling", "counting", "RTT"];
-
-/// How a row begins whose rule is kept in part.
-const PARTLY: &str = "Partly: ";
-
-/// Headings of the table of short file names, and of the tables of rules.
-const FILES_HEAD: &str = "| short | file |";
-const RULES_HEAD: &str = "| id | what Kymo does | tested by |";
+use broken::Broken;
+use rows::Checked;
 
 /// Checks that every rule of docs/rules.md has an existing test or is a known gap.
 #[derive(Parser)]
@@ -36,10 +23,26 @@ struct Arguments {
     /// The steps of `cargo xtask test`, which can also check rules
     #[arg(long, value_delimiter = ',')]
     steps: Vec<String>,
+    /// Break what the rows claim in a copy of the repository in this folder, and run their tests
+    #[arg(long, value_name = "FOLDER")]
+    scratch: Option<PathBuf>,
+    /// Do not run the tests without a mistake before
+    #[arg(long)]
+    passed: bool,
+    /// Only the mistakes of these rules, or those of these full names
+    ids: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse().steps) {
+    let arguments = Arguments::parse();
+    let done = check(&arguments.steps).and_then(|(checked, broken)| match &arguments.scratch {
+        Some(scratch) => {
+            let list = broken.select(&arguments.ids)?;
+            broken::run(list, &checked, scratch, arguments.passed)
+        }
+        None => Ok(()),
+    });
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
@@ -48,15 +51,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(steps: &[String]) -> Result<()> {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let text = fs::read_to_string(root.join("docs/rules.md")).context("docs/rules.md")?;
-    let checked = check(&text, steps, |path| {
-        fs::read_to_string(root.join(path)).ok()
-    })?;
+/// Checks the tables and the list of mistakes, and prints what is missing.
+fn check(steps: &[String]) -> Result<(Checked, Broken)> {
+    let read = |path: &str| fs::read_to_string(root().join(path)).ok();
+    let text = read("docs/rules.md").context("docs/rules.md")?;
+    let checked = rows::check(&text, steps, read)?;
+    let tests: BTreeSet<&String> = checked.held.values().flatten().collect();
     println!(
         "{} rules of docs/rules.md have {} tests and steps.",
-        checked.held, checked.tests
+        checked.held.len(),
+        tests.len()
     );
     for (id, gap) in &checked.gaps {
         println!("GAP: {id}: {gap}");
@@ -64,256 +68,25 @@ fn run(steps: &[String]) -> Result<()> {
     for (id, says) in &checked.partly {
         println!("PARTLY: {id}: {says}");
     }
-    match checked.faults.as_slice() {
-        [] => Ok(()),
-        faults => bail!("docs/rules.md:\n  {}", faults.join("\n  ")),
-    }
-}
-
-#[derive(Debug, Default)]
-struct Checked {
-    held: usize,
-    tests: usize,
-    /// Rules without a test, with reasons.
-    gaps: Vec<(String, String)>,
-    /// Rules of which a part is missing, with what the row says.
-    partly: Vec<(String, String)>,
-    faults: Vec<String>,
-}
-
-/// Checks that every rule has one row, and that the tests in every row exist.
-fn check(text: &str, steps: &[String], read: impl Fn(&str) -> Option<String>) -> Result<Checked> {
-    let files: BTreeMap<&str, &str> = rows(text, FILES_HEAD)
-        .filter_map(|cells| match cells.as_slice() {
-            &[short, file] => Some((short, file.trim_matches('`'))),
-            _ => None,
-        })
-        .collect();
-    if files.is_empty() {
-        bail!("there is no table \"{FILES_HEAD}\"");
-    }
-    let mut checked = Checked::default();
-    let mut sources: BTreeMap<&str, Option<String>> = BTreeMap::new();
-    let mut missing: BTreeSet<String> = RULES
-        .iter()
-        .flat_map(|(letter, ranges)| {
-            ranges
-                .iter()
-                .cloned()
-                .flatten()
-                .map(move |number| format!("{letter}-{number:02}"))
-        })
-        .collect();
-    let mut tests = BTreeSet::new();
-    for cells in rows(text, RULES_HEAD) {
-        let &[id, says, held_by] = cells.as_slice() else {
-            checked.faults.push(format!(
-                "a row has {} cells instead of 3: {}",
-                cells.len(),
-                cells.join(" | ")
-            ));
-            continue;
-        };
-        if !missing.remove(id) {
-            checked
-                .faults
-                .push(format!("{id} is no rule, or has two rows"));
-        }
-        if says.is_empty() {
-            checked
-                .faults
-                .push(format!("{id} does not say what Kymo does"));
-        }
-        let must = HELD.iter().any(|letter| id.starts_with(letter));
-        if let Some(feature) = held_by.strip_prefix("later: ") {
-            if must && !LATER.contains(&feature) {
-                checked.faults.push(format!(
-                    "{id} waits for \"{feature}\", which is not among what comes later: {}",
-                    LATER.join(", ")
-                ));
-            }
-            checked.gaps.push((id.to_owned(), held_by.to_owned()));
-            continue;
-        }
-        if held_by == "not yet" && !must {
-            checked.gaps.push((id.to_owned(), held_by.to_owned()));
-            continue;
-        }
-        checked.held += 1;
-        match says.strip_prefix(PARTLY) {
-            Some(says) => checked.partly.push((id.to_owned(), says.to_owned())),
-            None if says
-                .split(|c: char| !c.is_alphabetic())
-                .any(|word| word == "yet") =>
-            {
-                checked.faults.push(format!(
-                    "{id} lacks a part, and does not begin with \"{PARTLY}\""
-                ))
-            }
-            None => {}
-        }
-        for reference in held_by.split(", ") {
-            tests.insert(reference);
-            if let Some(command) = reference
-                .strip_prefix('`')
-                .and_then(|rest| rest.strip_suffix('`'))
-            {
-                let step = command.strip_prefix("cargo xtask test ");
-                if !step.is_some_and(|step| steps.iter().any(|known| known == step)) {
-                    checked
-                        .faults
-                        .push(format!("{id}: `{command}` is no step of cargo xtask test"));
-                }
-                continue;
-            }
-            let Some((short, function)) = reference.split_once("::") else {
-                checked.faults.push(format!(
-                    "{id}: \"{reference}\" is no test, written as file::function"
-                ));
-                continue;
-            };
-            let Some(&file) = files.get(short) else {
-                checked
-                    .faults
-                    .push(format!("{id}: {short} is not in the table of files"));
-                continue;
-            };
-            match sources.entry(file).or_insert_with(|| read(file)) {
-                None => checked
-                    .faults
-                    .push(format!("{id}: the file {file} of {short} is not there")),
-                Some(source) if !has_test(source, function) => {
-                    checked
-                        .faults
-                        .push(format!("{id}: {file} has no test {function}"));
-                }
-                Some(_) => {}
-            }
+    let broken = Broken::read(&root().join("tests/rules/broken"))?;
+    let faults = broken.faults(&checked, read);
+    println!(
+        "{} mistakes break what {} of them claim.",
+        broken.list.len(),
+        broken.rows().len()
+    );
+    for mistake in &broken.list {
+        if let Some(why) = &mistake.unseen {
+            println!("CANNOT BE BROKEN: {}: {why}", mistake.name);
         }
     }
-    checked.tests = tests.len();
-    checked
-        .faults
-        .extend(missing.iter().map(|id| format!("{id} has no row")));
-    Ok(checked)
-}
-
-/// The cells of every row below such a heading.
-fn rows<'a>(text: &'a str, head: &'a str) -> impl Iterator<Item = Vec<&'a str>> {
-    let mut inside = false;
-    text.lines().filter_map(move |line| {
-        if line.trim() == head {
-            inside = true;
-            return None;
-        }
-        inside &= line.starts_with('|');
-        if !inside || line.starts_with("| ---") {
-            return None;
-        }
-        Some(
-            line.trim()
-                .trim_matches('|')
-                .split('|')
-                .map(str::trim)
-                .collect(),
-        )
-    })
-}
-
-/// Whether the function exists and is a test.
-fn has_test(source: &str, function: &str) -> bool {
-    let lines: Vec<&str> = source.lines().map(str::trim).collect();
-    let begins = format!("fn {function}(");
-    lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| line.starts_with(&begins))
-        .any(|(at, _)| {
-            let above = lines.iter().take(at).rev();
-            above
-                .take_while(|line| line.starts_with("#[") || line.starts_with("//"))
-                .any(|line| *line == "#[test]")
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SOURCE: &str = "#[test]\n#[ignore = \"long\"]\nfn there() {}\n\nfn no_test() {}\n";
-
-    fn table(rows: &str) -> String {
-        format!(
-            "{FILES_HEAD}\n| --- | --- |\n| file | `a.rs` |\n| gone | `b.rs` |\n\n{RULES_HEAD}\n| \
-             --- | --- | --- |\n{rows}\n"
-        )
+    if !broken.not_yet.is_empty() {
+        println!("NOT YET BROKEN: {}", broken.not_yet.join(" "));
     }
-
-    fn faults(row: &str) -> Vec<String> {
-        let checked = check(&table(row), &["fmt".into()], |path| {
-            (path == "a.rs").then(|| SOURCE.to_owned())
-        })
-        .unwrap_or_default();
-        checked
-            .faults
-            .into_iter()
-            .filter(|fault| !fault.ends_with("has no row"))
-            .collect()
+    let faults: Vec<&String> = checked.faults.iter().chain(&faults).collect();
+    if !faults.is_empty() {
+        let faults: Vec<&str> = faults.into_iter().map(String::as_str).collect();
+        bail!("docs/rules.md:\n  {}", faults.join("\n  "));
     }
-
-    #[test]
-    fn a_row_holds_what_it_says_or_is_a_fault() {
-        for good in [
-            "| P-01 | x | file::there |",
-            "| P-01 | x | file::there, `cargo xtask test fmt` |",
-            "| P-01 | x | later: RTT |",
-            "| N-01 | x | later: a rainy day |",
-            "| N-01 | x | not yet |",
-            "| P-01 | No x yet | later: RTT |",
-            "| P-01 | Partly: x, no y yet | file::there |",
-        ] {
-            assert_eq!(faults(good), [""; 0], "{good}");
-        }
-        for (bad, why) in [
-            ("| P-01 | x | not yet |", "is no test"),
-            ("| P-01 | x |  |", "is no test"),
-            (
-                "| L-01 | x | later: a rainy day |",
-                "not among what comes later",
-            ),
-            ("| V-01 | x | file::gone |", "has no test gone"),
-            ("| V-01 | x | file::no_test |", "has no test no_test"),
-            ("| V-01 | x | file::ther |", "has no test ther"),
-            ("| V-01 | x | gone::there |", "b.rs of gone is not there"),
-            ("| V-01 | x | other::there |", "other is not in the table"),
-            ("| N-01 | x | file::gone |", "has no test gone"),
-            ("| P-01 | x | `cargo xtask test no` |", "is no step"),
-            ("| P-99 | x | file::there |", "is no rule"),
-            (
-                "| P-01 | x | file::there |\n| P-01 | x | file::there |",
-                "two rows",
-            ),
-            ("| P-01 |  | file::there |", "does not say"),
-            ("| P-01 | x, no y yet | file::there |", "lacks a part"),
-            ("| P-01 | x |", "cells"),
-        ] {
-            let faults = faults(bad);
-            assert!(
-                faults.len() == 1 && faults.iter().all(|fault| fault.contains(why)),
-                "{bad}: {faults:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_rule_without_a_row_is_a_fault() {
-        let checked = check(&table("| P-01 | x | file::there |"), &[], |_| {
-            Some(SOURCE.to_owned())
-        })
-        .unwrap_or_default();
-        assert!(
-            checked.faults.contains(&"L-45 has no row".to_owned())
-                && !checked.faults.contains(&"P-01 has no row".to_owned())
-        );
-    }
+    Ok((checked, broken))
 }

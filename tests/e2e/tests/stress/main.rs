@@ -12,7 +12,7 @@ mod seen;
 
 use interrupts::{interrupts, interrupts_come_anywhere};
 use machine::{Machine, Run, stress};
-use seen::{Seen, account, losses};
+use seen::{Jumps, Seen, account, losses};
 
 const CPUS: usize = 4;
 /// Bytes of a packet where the command line does not say.
@@ -149,13 +149,11 @@ fn jumps(machine: Machine, label: &str) {
                 run.name
             );
             assert_eq!(jumps.back, 1, "{}, cpu {cpu}", run.name);
-            // Not measured: those before the clock is where it was, and where an interrupt recorded
-            // between a reading and its event.
+            assert!(jumps.ahead > 6, "{}, cpu {cpu}: {}", run.name, jumps.ahead);
             assert!(
-                jumps.measured * 2 > jumps.ahead && jumps.ahead > 6,
-                "{}, cpu {cpu}: {}",
-                run.name,
-                jumps.measured
+                jumps.all_accounted_for(),
+                "{}, cpu {cpu}: {jumps:?}",
+                run.name
             );
             let [least, most] = seen.clamped;
             assert!(
@@ -173,6 +171,10 @@ fn jumps(machine: Machine, label: &str) {
                 seen.windows_back
             );
         }
+        // How many are obscured is chance, and more than half on one CPU is rare but comes.
+        let sum = |count: fn(&Jumps) -> u64| seen.iter().map(|cpu| count(&cpu.jumps)).sum::<u64>();
+        let (measured, ahead) = (sum(|jumps| jumps.measured), sum(|jumps| jumps.ahead));
+        assert!(measured * 4 > ahead, "{}: {measured} of {ahead}", run.name);
         interrupts(&run);
         // And where the rings are too small for it.
         let append = format!(

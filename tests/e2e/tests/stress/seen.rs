@@ -10,16 +10,20 @@ use kymo_e2e::babeltrace;
 use crate::machine::{Counts, Run};
 use crate::{CPUS, DEPTHS, PACKET_SIZE};
 
+/// A jump back is as long as so many jumps ahead.
+const JUMP_BACK: u64 = 3;
+
 /// The times of one `timed` event: when it says it was recorded, the clock just before, how far
 /// that was ahead of the hardware's, the latest time in the stream before it, the beginning of its
-/// packet.
-#[derive(Clone, Copy)]
+/// packet, and whether an interrupt recorded since the thread's last event.
+#[derive(Clone, Copy, Debug)]
 struct Stamp {
     time: u64,
     raw: u64,
     offset: u64,
     before: u64,
     packet: u64,
+    interrupted: bool,
 }
 
 /// What the trace has of one CPU.
@@ -48,15 +52,22 @@ pub(crate) struct Seen {
     steps_back: u64,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Jumps {
     pub(crate) ahead: u64,
     pub(crate) back: u64,
-    /// Jumps whose times were compared, and the most ticks that passed besides.
+    /// Jumps ahead that nothing can be said of: the clock was behind the trace, or an interrupt
+    /// recorded between a reading of the clock and its event.
+    pub(crate) obscured: u64,
+    /// Jumps ahead at which the clock was behind the trace without either reason.
+    unexplained: u64,
+    /// Jumps ahead whose times were compared, and the most ticks that passed besides.
     pub(crate) measured: u64,
     pub(crate) most_besides: u64,
     /// The stamps around a jump, until the event after them says by when the second one was over.
     open: Option<(Stamp, Stamp)>,
+    /// Jumps ahead until the clock is where it was before it jumped back.
+    behind: u64,
 }
 
 impl Seen {
@@ -96,6 +107,7 @@ impl Seen {
         self.events += 1;
         self.at[depth] = self.events;
         let bytes = if timed { 32 } else { 16 };
+        let interrupted = self.nested > 0;
         self.nested = if depth == 0 { 0 } else { self.nested + bytes };
         // But for its header, the thread's record that opened it, and the one that did not fit any
         // more.
@@ -114,6 +126,7 @@ impl Seen {
                 offset,
                 before,
                 packet,
+                interrupted,
             };
             assert!(
                 time >= raw.wrapping_add(offset),
@@ -170,14 +183,28 @@ impl Jumps {
     fn note(&mut self, jump: u64, earlier: Stamp, later: Stamp) {
         if later.offset == earlier.offset.wrapping_add(jump) {
             self.ahead += 1;
-            // Where the clock is behind after the jump back, the times are those before it.
-            let true_times = earlier.raw + earlier.offset >= earlier.before
-                && later.raw + later.offset >= later.before;
-            self.open = true_times.then_some((earlier, later));
+            let is_true = |stamp: Stamp| stamp.raw + stamp.offset >= stamp.before;
+            if is_true(earlier) && is_true(later) {
+                self.open = Some((earlier, later));
+            } else {
+                let interrupted = earlier.interrupted || later.interrupted;
+                let reason = interrupted || self.behind > 0;
+                self.obscured += u64::from(reason);
+                self.unexplained += u64::from(!reason);
+            }
+            self.behind = self.behind.saturating_sub(1);
         } else {
-            assert_eq!(later.offset, earlier.offset.wrapping_sub(3 * jump));
+            assert_eq!(later.offset, earlier.offset.wrapping_sub(JUMP_BACK * jump));
             self.back += 1;
+            self.behind = JUMP_BACK;
         }
+    }
+
+    /// Every jump ahead is measured or has a reason why not. Of the last one, no event may say by
+    /// when it was over.
+    pub(crate) fn all_accounted_for(&self) -> bool {
+        let last = u64::from(self.open.is_some());
+        self.unexplained == 0 && self.measured + self.obscured + last == self.ahead
     }
 
     /// The second event of a jump was over when the hardware's clock was at `raw`.

@@ -502,11 +502,7 @@ impl Memory {
         if self.blocks_end() > self.len {
             return true;
         }
-        for control in self.blocks(self.cpus) {
-            for switch in control.on.iter().chain(&control.on_more) {
-                switch.store(0, Relaxed);
-            }
-        }
+        self.all_blocks().for_each(turn_off);
         if region.is_ok() {
             self.close();
         }

@@ -97,14 +97,7 @@ impl History {
     /// # Errors
     /// Those of `out`.
     pub fn dump(&self, out: &mut impl fmt::Write, last_n: usize) -> fmt::Result {
-        dump(
-            &self.memory.live(),
-            self.vocabulary,
-            &self.cleared,
-            out,
-            last_n,
-            Rows::One,
-        )
+        self.lines(out, last_n, Rows::One)
     }
 
     /// [`dump`](Self::dump) of each CPU's newest `last_n` records, CPU after CPU: a busy one does
@@ -113,14 +106,7 @@ impl History {
     /// # Errors
     /// Those of `out`.
     pub fn dump_per_cpu(&self, out: &mut impl fmt::Write, last_n: usize) -> fmt::Result {
-        dump(
-            &self.memory.live(),
-            self.vocabulary,
-            &self.cleared,
-            out,
-            last_n,
-            Rows::PerCpu { dead: None },
-        )
+        self.lines(out, last_n, Rows::PerCpu { dead: None })
     }
 
     /// [`dump_per_cpu`](Self::dump_per_cpu) for a panic handler. `this_cpu`, with interrupts
@@ -135,15 +121,18 @@ impl History {
         this_cpu: u32,
         last_n: usize,
     ) -> fmt::Result {
+        let dead = Some(this_cpu);
+        self.lines(out, last_n, Rows::PerCpu { dead })
+    }
+
+    fn lines(&self, out: &mut impl fmt::Write, last_n: usize, rows: Rows) -> fmt::Result {
         dump(
             &self.memory.live(),
             self.vocabulary,
             &self.cleared,
             out,
             last_n,
-            Rows::PerCpu {
-                dead: Some(this_cpu),
-            },
+            rows,
         )
     }
 

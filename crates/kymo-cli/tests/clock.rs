@@ -4,22 +4,12 @@
 
 #[path = "../../kymo-analysis/tests/made/mod.rs"]
 mod made;
-
-use std::path::Path;
-use std::process::Command;
+mod run;
 
 use kymo::ChannelKind;
 use kymo::vocabulary::{ClockBack, ClockStep, Mark, SessionEnd};
 use made::{Made, US};
-
-fn kymo(arguments: &[&str], trace: &Path) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
-    let output = command.args(arguments).arg(trace).output().unwrap();
-    (
-        output.status.code(),
-        String::from_utf8(output.stdout).unwrap(),
-    )
-}
+use run::printed;
 
 /// A trace of four events and its session's end, on two CPUs.
 fn trace(name: &str, add: impl Fn(&mut Made)) -> Made {
@@ -55,7 +45,8 @@ fn behind(count: u32) -> ClockBack {
     }
 }
 
-/// The steps are told, and the events that tell of them make up for no missing ones.
+/// Report and check tell each step. The events that say so were not recorded, so they do not make
+/// up for missing ones.
 #[test]
 fn steps_that_only_a_reader_sees() {
     let mut made = trace("steps", |made| {
@@ -63,7 +54,7 @@ fn steps_that_only_a_reader_sees() {
         made.event(1, 4 * US, ClockStep { ticks: 3_000 });
     });
     let path = made.finish();
-    let (status, report) = kymo(&["report"], path);
+    let (status, report) = printed(&["report"], path);
     assert_eq!(status, Some(0));
     assert!(
         report.contains(
@@ -72,7 +63,7 @@ fn steps_that_only_a_reader_sees() {
         ),
         "{report}"
     );
-    let (status, check) = kymo(&["check"], path);
+    let (status, check) = printed(&["check"], path);
     assert_eq!(
         (status, &*check),
         (
@@ -82,7 +73,7 @@ fn steps_that_only_a_reader_sees() {
         )
     );
     std::fs::write(path.join("events_1"), b"").unwrap();
-    let (_, report) = kymo(&["report"], path);
+    let (_, report) = printed(&["report"], path);
     assert!(report.contains("2 events are missing"), "{report}");
 }
 
@@ -96,13 +87,13 @@ fn steps_that_only_a_writer_tells() {
         made.event(1, 5 * US, ClockStep { ticks: 99 });
     });
     let path = made.finish();
-    let (_, report) = kymo(&["report"], path);
+    let (_, report) = printed(&["report"], path);
     assert!(
         report.contains(" It stepped back 1 time, by 99 ticks at most")
             && report.contains(" The kernel found it behind its time window 3 times."),
         "{report}"
     );
-    let (status, check) = kymo(&["check"], path);
+    let (status, check) = printed(&["check"], path);
     let words = "the writer of events found its clock 77 ticks behind its time window";
     assert_eq!(
         (status, check),
@@ -115,4 +106,18 @@ fn steps_that_only_a_writer_tells() {
             )
         )
     );
+}
+
+/// However often a writer tells of it, on a CPU whose steps were seen only those are findings.
+#[test]
+fn steps_that_both_see_count_once() {
+    let mut made = trace("both", |made| {
+        made.event(0, 3 * US, behind(1));
+        for count in 1..=150 {
+            made.event(1, 4 * US, behind(count));
+        }
+        made.event(1, 5 * US, ClockStep { ticks: 99 });
+    });
+    let (status, check) = printed(&["check"], made.finish());
+    assert_eq!((status, check.lines().count()), (Some(1), 2), "{check}");
 }

@@ -36,8 +36,8 @@ pub(crate) struct Found {
     all: Contradictions,
     /// CPUs whose clock was seen to step back.
     stepped: BTreeSet<Option<u64>>,
-    /// Reports of writers whose clock was behind, which count only for CPUs without such a step.
-    behind: Vec<(Option<u64>, Contradiction)>,
+    /// By CPU, reports of writers whose clock was behind, which count only where no step was seen.
+    behind: BTreeMap<Option<u64>, Contradictions>,
 }
 
 impl Found {
@@ -52,30 +52,27 @@ impl Found {
             message: sentence(broken, machine),
         };
         match broken {
-            ClockBehind { .. } if self.behind.len() < KEPT => {
-                self.behind.push((cpu, contradiction));
-                return;
-            }
+            ClockBehind { .. } => self.behind.entry(cpu).or_default().add(contradiction),
             ClockStep { .. } => {
                 self.stepped.insert(cpu);
+                self.all.add(contradiction);
             }
-            _ => {}
+            _ => self.all.add(contradiction),
         }
-        self.all.add(contradiction);
     }
 
     pub(crate) fn finish(mut self) -> Contradictions {
-        for (cpu, contradiction) in self.behind {
+        for (cpu, behind) in self.behind {
             if !self.stepped.contains(&cpu) {
-                self.all.add(contradiction);
+                self.all.merge(behind);
             }
         }
-        self.all.first.sort_by_key(|found| found.time_ns);
         self.all
     }
 
     pub(crate) fn live(&self) -> usize {
-        self.all.first.len() + self.stepped.len() + self.behind.len()
+        let behind = self.behind.values().map(|behind| behind.first.len());
+        self.all.first.len() + self.stepped.len() + behind.sum::<usize>()
     }
 }
 
@@ -85,6 +82,15 @@ impl Contradictions {
         if self.first.len() < KEPT {
             self.first.push(contradiction);
         }
+    }
+
+    fn merge(&mut self, other: Contradictions) {
+        for (rule, count) in other.counts {
+            *self.counts.entry(rule).or_default() += count;
+        }
+        self.first.extend(other.first);
+        self.first.sort_by_key(|found| found.time_ns);
+        self.first.truncate(KEPT);
     }
 }
 

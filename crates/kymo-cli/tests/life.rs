@@ -4,8 +4,7 @@
 
 #[path = "../../kymo-analysis/tests/made/mod.rs"]
 mod made;
-
-use std::process::{Command, Output};
+mod run;
 
 use kymo::Text;
 use kymo::vocabulary::{
@@ -14,27 +13,19 @@ use kymo::vocabulary::{
     ThreadName, ThreadState, ThreadStateDump, ThreadSuspend, Tid,
 };
 use made::{MS, Made};
+use run::kymo;
 use serde_json::{Value, json};
 
 const WAITS: (ThreadState, SwitchReason) = (ThreadState::Blocked, SwitchReason::Waits);
 const IDLE: (ThreadState, SwitchReason) = (ThreadState::Runnable, SwitchReason::Idle);
 const ENDED: (ThreadState, SwitchReason) = (ThreadState::Ended, SwitchReason::Ended);
 
-fn kymo(verb: &str, arguments: &[&str], made: &mut Made) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kymo"))
-        .arg(verb)
-        .args(arguments)
-        .arg(made.finish())
-        .output()
-        .unwrap()
-}
-
 fn report(made: &mut Made) -> Value {
-    serde_json::from_slice(&kymo("report", &["--json"], made).stdout).unwrap()
+    serde_json::from_slice(&kymo(&["report", "--json"], made.finish()).stdout).unwrap()
 }
 
 fn check(made: &mut Made) -> (Option<i32>, String) {
-    let output = kymo("check", &[], made);
+    let output = kymo(&["check"], made.finish());
     let text = String::from_utf8(output.stdout).unwrap();
     (output.status.code(), text)
 }
@@ -255,7 +246,7 @@ fn an_unknown_waker_is_whoever_runs_there() {
     assert_eq!(found, expected, "{report}");
     assert_eq!(lives(&report, u32::MAX).len(), 0, "{report}");
     assert_eq!(report["contradictions"]["counts"], json!({}));
-    let text = kymo("report", &[], &mut made).stdout;
+    let text = kymo(&["report"], made.finish()).stdout;
     let text = String::from_utf8(text).unwrap();
     assert!(!text.contains(&u32::MAX.to_string()), "{text}");
     assert!(text.contains("unknown"), "{text}");
@@ -386,7 +377,7 @@ fn run_queues_have_a_length() {
             { "cpu": null, "enqueued": 0, "dequeued": 0, "mean": 1.0, "max": 1 },
         ])
     );
-    let text = kymo("report", &[], &mut made).stdout;
+    let text = kymo(&["report"], made.finish()).stdout;
     let text = String::from_utf8(text).unwrap();
     let table = text
         .split("\n\n")

@@ -4,9 +4,12 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
+mod run;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use run::kymo;
 use serde_json::{Value, json};
 
 const MS: u64 = 1_000_000;
@@ -200,15 +203,11 @@ fn trace(states: &States) -> PathBuf {
     directory
 }
 
-fn kymo(arguments: &[&str], directory: &Path) -> Vec<u8> {
-    let kymo = Command::new(env!("CARGO_BIN_EXE_kymo"))
-        .args(arguments)
-        .arg(directory)
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&kymo.stderr);
-    assert_eq!(kymo.status.code(), Some(0), "{errors}");
-    kymo.stdout
+fn succeeds(arguments: &[&str], directory: &Path) -> Vec<u8> {
+    let output = kymo(arguments, directory);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    output.stdout
 }
 
 #[test]
@@ -216,7 +215,7 @@ fn threads_of_every_kernel_release_do_what_they_did() {
     for states in &RELEASES {
         let directory = trace(states);
         let report: Value =
-            serde_json::from_slice(&kymo(&["report", "--json"], &directory)).unwrap();
+            serde_json::from_slice(&succeeds(&["report", "--json"], &directory)).unwrap();
         let thread = |tid: i32| {
             let threads = report["threads"].as_array().unwrap();
             let found = threads.iter().find(|thread| thread["tid"] == tid);
@@ -286,7 +285,7 @@ fn threads_of_every_kernel_release_do_what_they_did() {
 /// Checks that the timeline's state slices have the same times.
 fn exported(states: &States, directory: &Path) {
     let out = directory.with_extension("json");
-    kymo(
+    succeeds(
         &["export", "--to", "chrome", directory.to_str().unwrap()],
         &out,
     );
@@ -350,14 +349,14 @@ event {{ name = \"app:request\"; fields := struct {{ pid _number; }}; }};
     std::fs::write(both.join("ust/metadata"), metadata(CLOCK)).unwrap();
     std::fs::write(both.join("ust/channel_0"), &stream.0).unwrap();
 
-    let report: Value = serde_json::from_slice(&kymo(&["report", "--json"], &both)).unwrap();
+    let report: Value = serde_json::from_slice(&succeeds(&["report", "--json"], &both)).unwrap();
     assert_eq!(
         (&report["events"], &report["end_ns"]),
         (&json!(19), &json!(14 * MS))
     );
-    kymo(&["check"], &both);
+    succeeds(&["check"], &both);
     let out = both.with_extension("json");
-    kymo(&["export", "--to", "chrome", both.to_str().unwrap()], &out);
+    succeeds(&["export", "--to", "chrome", both.to_str().unwrap()], &out);
     let text = std::fs::read_to_string(&out).unwrap();
     std::fs::remove_file(&out).unwrap();
     let file: Value = serde_json::from_str(&text).unwrap();

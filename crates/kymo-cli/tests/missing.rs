@@ -4,23 +4,13 @@
 
 #[path = "../../kymo-analysis/tests/made/mod.rs"]
 mod made;
-
-use std::path::Path;
-use std::process::Command;
+mod run;
 
 use kymo::vocabulary::{Mark, SessionEnd};
 use made::{Made, US};
+use run::printed;
 
 /// Exit status and output of a command that reads the trace.
-fn kymo(arguments: &[&str], trace: &Path) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kymo"));
-    let output = command.args(arguments).arg(trace).output().unwrap();
-    (
-        output.status.code(),
-        String::from_utf8(output.stdout).unwrap(),
-    )
-}
-
 /// 3 events on CPU 0 and 2 on CPU 1, and the end of a session that counted `recorded` events and
 /// dropped `discarded`.
 fn ended(name: &str, recorded: u64, discarded: u64) -> Made {
@@ -47,13 +37,13 @@ fn ended(name: &str, recorded: u64, discarded: u64) -> Made {
 #[test]
 fn a_complete_trace_has_what_its_session_counted() {
     let mut made = ended("complete", 5, 0);
-    let (_, report) = kymo(&["report"], made.finish());
+    let (_, report) = printed(&["report"], made.finish());
     assert!(
         report.starts_with("6 events in 5.000 us, none lost.\n"),
         "{report}"
     );
     for arguments in [&["check", "--no-losses"][..], &["lint"]] {
-        assert_eq!(kymo(arguments, made.finish()), (Some(0), String::new()));
+        assert_eq!(printed(arguments, made.finish()), (Some(0), String::new()));
     }
 }
 
@@ -70,16 +60,16 @@ fn a_deleted_or_emptied_stream_is_noticed() {
         let missing = "2 events are missing that the kernel counted until its session ended; a \
                        stream file may be missing or incomplete, or CPUs without a ring recorded \
                        them";
-        let (status, report) = kymo(&["report"], trace);
+        let (status, report) = printed(&["report"], trace);
         let first = format!("4 events in 5.000 us; {missing}.\n");
         assert!(status == Some(0) && report.starts_with(&first), "{report}");
-        let (status, json) = kymo(&["report", "--json"], trace);
+        let (status, json) = printed(&["report", "--json"], trace);
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((status, &json["losses"]["missing"]), (Some(0), &2.into()));
-        assert_eq!(kymo(&["check"], trace), (Some(0), String::new()));
+        assert_eq!(printed(&["check"], trace), (Some(0), String::new()));
         let line = format!("{missing}\n");
-        assert_eq!(kymo(&["check", "--no-losses"], trace), (Some(1), line));
-        let (status, lint) = kymo(&["lint"], trace);
+        assert_eq!(printed(&["check", "--no-losses"], trace), (Some(1), line));
+        let (status, lint) = printed(&["lint"], trace);
         assert!(
             status == Some(1) && lint.ends_with(&format!(": error: {missing}\n")),
             "{lint}"
@@ -93,7 +83,7 @@ fn a_deleted_or_emptied_stream_is_noticed() {
 fn drops_that_no_packet_reports_are_missing() {
     let mut made = ended("dropped", 5, 9);
     made.lose(1, 9, 7 * US);
-    let (_, report) = kymo(&["report"], made.finish());
+    let (_, report) = printed(&["report"], made.finish());
     assert!(
         report.starts_with("6 events in 5.000 us; 9 more"),
         "{report}"
@@ -101,7 +91,7 @@ fn drops_that_no_packet_reports_are_missing() {
     assert!(!report.contains("missing"), "{report}");
 
     let mut made = ended("dropped-last", 5, 1);
-    let (_, report) = kymo(&["report"], made.finish());
+    let (_, report) = printed(&["report"], made.finish());
     assert!(report.contains("; 1 event is missing that"), "{report}");
 }
 
@@ -109,9 +99,9 @@ fn drops_that_no_packet_reports_are_missing() {
 #[test]
 fn a_count_of_any_size_is_compared() {
     let mut made = ended("most", u64::MAX, u64::MAX);
-    let (status, report) = kymo(&["report"], made.finish());
+    let (status, report) = printed(&["report"], made.finish());
     let first = "6 events in 5.000 us; 18,446,744,073,709,551,609 events are missing";
     assert!(status == Some(0) && report.starts_with(first), "{report}");
-    assert_eq!(kymo(&["check", "--no-losses"], made.finish()).0, Some(1));
-    assert_eq!(kymo(&["lint"], made.finish()).0, Some(1));
+    assert_eq!(printed(&["check", "--no-losses"], made.finish()).0, Some(1));
+    assert_eq!(printed(&["lint"], made.finish()).0, Some(1));
 }

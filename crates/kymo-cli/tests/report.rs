@@ -4,9 +4,10 @@
 
 #[path = "../../kymo-analysis/tests/made/mod.rs"]
 mod made;
+mod run;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use kymo::Text;
 use kymo::vocabulary::{
@@ -17,19 +18,11 @@ use kymo::vocabulary::{
     ThreadSuspend, Tid,
 };
 use made::{MS, Made, US};
+use run::kymo;
 use serde_json::{Value, json};
 
-fn kymo(arguments: &[&str], trace: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kymo"))
-        .arg("report")
-        .args(arguments)
-        .arg(trace)
-        .output()
-        .unwrap()
-}
-
 fn report(made: &mut Made) -> Value {
-    let output = kymo(&["--json"], made.finish());
+    let output = kymo(&["report", "--json"], made.finish());
     assert_eq!(
         output.status.code(),
         Some(0),
@@ -588,19 +581,19 @@ fn a_damaged_packet_hides_only_the_time_up_to_the_next_one() {
         let mut bytes = whole.clone();
         bytes[packets[index]] ^= 1;
         std::fs::write(&stream, &bytes).unwrap();
-        let output = kymo(&["--json"], stream.parent().unwrap());
+        let output = kymo(&["report", "--json"], stream.parent().unwrap());
         assert_eq!(output.status.code(), Some(3));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let found = [0, 1].map(|cpu| report["cpus"][cpu]["unknown_ns"].as_u64().unwrap());
         assert_eq!(found, unknown, "packet {index}");
     }
-    let text = kymo(&[], stream.parent().unwrap()).stdout;
+    let text = kymo(&["report"], stream.parent().unwrap()).stdout;
     let text = String::from_utf8(text).unwrap();
     let loss = "; 1 packet is missing, with more events:\n  1 packet on events_0, between 0.";
     assert!(text.contains(loss), "{text}");
     // The stream's end is cut off, which leaves no gap between two packets.
     std::fs::write(&stream, &whole[..packets[1] + 20]).unwrap();
-    let text = kymo(&[], stream.parent().unwrap()).stdout;
+    let text = kymo(&["report"], stream.parent().unwrap()).stdout;
     let text = String::from_utf8(text).unwrap();
     assert!(
         text.starts_with("2 events in 40.00 ms, none lost except by the damage:\nDamaged: "),
@@ -1007,7 +1000,7 @@ fn threads_live_end_and_come_back_as_others() {
 
 #[test]
 fn text_has_the_tables_that_the_trace_has_events_for() {
-    let output = kymo(&[], contended("text").finish());
+    let output = kymo(&["report"], contended("text").finish());
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
@@ -1046,7 +1039,7 @@ fn text_has_the_tables_that_the_trace_has_events_for() {
 fn a_trace_without_events_for_a_table_says_so() {
     let mut made = Made::new("no-table");
     made.event(0, MS, kymo::vocabulary::SchedEnter {});
-    let text = String::from_utf8(kymo(&[], made.finish()).stdout).unwrap();
+    let text = String::from_utf8(kymo(&["report"], made.finish()).stdout).unwrap();
     assert!(text.contains("\nNo table: no event is about"), "{text}");
     assert!(!text.contains("CPUs"), "{text}");
 }
@@ -1086,7 +1079,7 @@ event { id = 6; name = "sched_wakeup"; fields := struct { string _comm; u8 _tid;
     ];
     std::fs::write(directory.join("metadata"), metadata).unwrap();
     std::fs::write(directory.join("channel0_0"), stream.concat()).unwrap();
-    let output = kymo(&["--json"], &directory);
+    let output = kymo(&["report", "--json"], &directory);
     assert_eq!(
         output.status.code(),
         Some(0),
@@ -1119,7 +1112,7 @@ event { id = 6; name = "sched_wakeup"; fields := struct { string _comm; u8 _tid;
 #[test]
 fn what_is_no_trace_is_refused_and_what_is_cut_is_told_as_far_as_it_goes() {
     let code = |path: &Path| {
-        let output = kymo(&["--json"], path);
+        let output = kymo(&["report", "--json"], path);
         (
             output.status.code(),
             String::from_utf8(output.stderr).unwrap(),

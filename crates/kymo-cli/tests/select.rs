@@ -4,9 +4,10 @@
 
 #[path = "../../kymo-analysis/tests/made/mod.rs"]
 mod made;
+mod run;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use kymo::Text;
 use kymo::vocabulary::{
@@ -14,20 +15,16 @@ use kymo::vocabulary::{
     SyscallEnter, ThreadName, ThreadState, Tid,
 };
 use made::{MS, Made};
+use run::kymo;
 use serde_json::Value;
 
-fn kymo(arguments: &[&str], trace: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kymo"))
-        .arg("dump")
-        .args(arguments)
-        .arg(trace)
-        .output()
-        .unwrap()
+fn dump(arguments: &[&str], trace: &Path) -> Output {
+    kymo(&[&["dump"], arguments].concat(), trace)
 }
 
 /// The millisecond of each selected event, and `-` for a loss. Text and `--count` must agree.
 fn selected(trace: &Path, arguments: &[&str]) -> Vec<String> {
-    let with = |more| kymo(&[arguments, more].concat(), trace);
+    let with = |more| dump(&[arguments, more].concat(), trace);
     let json = with(&["--json"]);
     assert_eq!(
         json.status.code(),
@@ -73,7 +70,7 @@ fn moment(item: &Value) -> String {
 
 /// The message on the standard error.
 fn refused(trace: &Path, arguments: &[&str]) -> String {
-    let output = kymo(arguments, trace);
+    let output = dump(arguments, trace);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?} {text}");
     // Losses may include events that the trace does not have.
@@ -263,7 +260,7 @@ fn damage_is_told_rather_than_what_is_missing_behind_it() {
     let file = trace.join("events_1");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 4]).unwrap();
-    let output = kymo(&["--cpu", "7"], trace);
+    let output = kymo(&["dump", "--cpu", "7"], trace);
     assert_eq!(output.status.code(), Some(3));
     assert!(
         String::from_utf8(output.stderr)

@@ -61,14 +61,16 @@ pub fn run(command: &mut Command, code: i32) -> Output {
     output
 }
 
+/// `kymo record` of a kernel to a trace directory, to which options may be added.
+pub fn recording(kernel: &Path, out: &Path) -> Command {
+    let mut command = kymo(["record"]);
+    command.arg(kernel).arg("--out").arg(out);
+    command
+}
+
 /// Records the kernel with this command line.
 pub fn record(out: &Path, append: &str, more: &[&str]) -> Output {
-    let mut command = kymo([
-        "record".as_ref(),
-        hello().as_os_str(),
-        "--out".as_ref(),
-        out.as_os_str(),
-    ]);
+    let mut command = recording(&hello(), out);
     command
         .args(["--timeout", "120", "--append", append])
         .args(more);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use kymo_ctf::{Event, Item, Trace, Value};
 use kymo_e2e::demo::{Counts, LEDGER, is_the_librarys, ledger, name_of};
-use kymo_e2e::{babeltrace, built, kymo, run, scratch};
+use kymo_e2e::{babeltrace, built, kymo, recording, run, scratch};
 
 /// Of `LockKind`.
 const SEMAPHORE: u64 = 1;
@@ -265,13 +265,7 @@ impl Machine {
 /// counts of the expected situations.
 fn account(name: &str, workload: &str, harts: usize, more: &[&str]) -> BTreeMap<&'static str, u64> {
     let out = scratch(name).join("trace");
-    let demo = built("KYMO_DEMO");
-    let mut command = kymo([
-        "record".as_ref(),
-        demo.as_os_str(),
-        "--out".as_ref(),
-        out.as_os_str(),
-    ]);
+    let mut command = recording(&built("KYMO_DEMO"), &out);
     command.args([
         "--keep-ram",
         "--timeout",
@@ -490,13 +484,7 @@ const NOT_BY_A_KERNEL: &str = "kymo_clock_back";
 /// The names of all events of a run.
 fn names_of(name: &str, append: &str) -> BTreeSet<String> {
     let out = scratch(name).join("trace");
-    let demo = built("KYMO_DEMO");
-    let mut command = kymo([
-        "record".as_ref(),
-        demo.as_os_str(),
-        "--out".as_ref(),
-        out.as_os_str(),
-    ]);
+    let mut command = recording(&built("KYMO_DEMO"), &out);
     run(
         command.args(["--timeout", "120", "--cpus", "2", "--append", append]),
         0,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use kymo_capture::locate;
 use kymo_capture::qemu::{Launch, Qemu};
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{Random, babeltrace, hello, kymo, ledger, record, run, scratch, seed};
+use kymo_e2e::{Random, babeltrace, hello, kymo, ledger, record, recording, run, scratch, seed};
 
 /// Number of kills: 10, or `KYMO_KILLS` (the long form).
 fn kills() -> u32 {
@@ -184,12 +184,7 @@ fn kill_the_recorder_and_the_trace_opens() {
     let mut opened = 0;
     for turn in 0..kills() {
         let out = folder.join(format!("trace{turn}"));
-        let mut command = kymo([
-            "record".as_ref(),
-            hello().as_os_str(),
-            "--out".as_ref(),
-            out.as_os_str(),
-        ]);
+        let mut command = recording(&hello(), &out);
         command.args([
             "--append",
             "kymo=rolling work=markers events=1000000000 packets=128",
@@ -247,12 +242,7 @@ fn assert_machine_ends(ram: &str) {
 fn the_time_limit_ends_the_machine_and_the_trace_is_complete() {
     let out = scratch("time-limit").join("trace");
     let record_for = |seconds: &str| {
-        let mut command = kymo([
-            "record".as_ref(),
-            hello().as_os_str(),
-            "--out".as_ref(),
-            out.as_os_str(),
-        ]);
+        let mut command = recording(&hello(), &out);
         command
             .args([
                 "--timeout",

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{babeltrace, built, hello, kymo, ledger, record, scratch};
+use kymo_e2e::{babeltrace, built, hello, ledger, record, recording, scratch};
 
 /// The events of one hart in the trace.
 #[derive(Default, Debug)]
@@ -229,13 +229,7 @@ fn a_recording_under_icount_is_the_same_every_time() {
 fn a_kernel_reads_the_standard_input() {
     for (name, is_given) in [("stdin-given", true), ("stdin-not-given", false)] {
         let out = scratch(name).join("trace");
-        let demo = built("KYMO_DEMO");
-        let mut command = kymo([
-            "record".as_ref(),
-            demo.as_os_str(),
-            "--out".as_ref(),
-            out.as_os_str(),
-        ]);
+        let mut command = recording(&built("KYMO_DEMO"), &out);
         command.args(["--timeout", if is_given { "60" } else { "5" }]);
         command.args(["--append", "workload=echo"]);
         command.args(is_given.then_some("--stdin"));

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kymo_e2e::{babeltrace, built, kymo, run, scratch};
+use kymo_e2e::{babeltrace, built, kymo, recording, run, scratch};
 use serde_json::{Value, json};
 
 const US: u64 = 1_000;
@@ -15,13 +15,7 @@ const MS: u64 = 1_000_000;
 /// The trace of a run.
 fn recorded(name: &str, append: &str) -> PathBuf {
     let out = scratch(&format!("scenario-{name}")).join("trace");
-    let demo = built("KYMO_DEMO");
-    let mut command = kymo([
-        "record".as_ref(),
-        demo.as_os_str(),
-        "--out".as_ref(),
-        out.as_os_str(),
-    ]);
+    let mut command = recording(&built("KYMO_DEMO"), &out);
     run(
         command.args([
             "--deterministic",

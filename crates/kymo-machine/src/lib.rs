@@ -41,10 +41,12 @@ mod gap;
 mod irq;
 mod lock;
 mod machine;
+mod process;
 mod sched;
 mod thread;
 mod totals;
 mod typed;
+mod understood;
 
 pub use call::{CallId, CallKey};
 pub use change::{Change, Contradiction, Named, NotIdle};

@@ -3,17 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use kymo::ChannelKind;
-use kymo::event::{Event, FieldSchema};
-use kymo::vocabulary::{
-    ClockBack, ClockStep, Counter, Cpu as CpuNumber, IpcPath, IpcReceive, IpcSend, IrqEnter,
-    IrqExit, IrqName, LockAcquired, LockFailed, LockKind, LockName, LockReleased, LockWait, Mark,
-    PageFault, PipeRead, PipeWrite, ProcessExec, ProcessExit, ProcessFork, ProcessName,
-    ProcessStateDump, QueueReceive, QueueSend, RunQueue, SchedEnter, SchedExit, SchedPriority,
-    SchedSwitch, SchedWakeup, SchedWakeupNew, SessionEnd, SpanBegin, SpanEnd, SyscallEnter,
-    SyscallExit, SyscallName, ThreadCreate, ThreadExit, ThreadName, ThreadResume, ThreadState,
-    ThreadStateDump, ThreadSuspend, Tid, UserName,
-};
+use kymo::vocabulary::{Cpu as CpuNumber, IpcPath, LockKind, Tid};
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, Metadata, Problem};
 use rustc_hash::FxHashMap;
 
@@ -22,136 +12,10 @@ use crate::change::{Change, Contradiction, Named, NotIdle};
 use crate::cpu::Cpu;
 use crate::gap::{self, End, Gaps};
 use crate::irq::IrqLine;
-use crate::lock::{Attempt, Lock};
+use crate::lock::Lock;
 use crate::thread::{Context, Doing, Thread, ThreadId, may_mean_idle};
 use crate::typed::{self, Class, Meaning, Tracer};
-
-/// The table of events that the machine understands, with the effect of each.
-macro_rules! understood {
-    ($machine:ident, $at:ident: $($event:ident($view:pat) => $act:expr,)*) => {
-        /// Events of the vocabulary that change the model.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Understood { $($event),* }
-
-        impl Understood {
-            /// The event of this name in a trace.
-            pub(crate) fn of(name: &str) -> Option<Understood> {
-                match name {
-                    $(name if name == <$event as Event>::SCHEMA.name => Some(Understood::$event),)*
-                    _ => None,
-                }
-            }
-
-            /// The declared fields.
-            pub(crate) fn fields(self) -> &'static [FieldSchema] {
-                match self { $(Understood::$event => <$event as Event>::SCHEMA.fields),* }
-            }
-
-            /// Whether it reports a name or a state, and no action.
-            pub(crate) fn is_name(self) -> bool {
-                matches!(
-                    match self { $(Understood::$event => <$event as Event>::CHANNEL),* },
-                    ChannelKind::Names
-                )
-            }
-        }
-
-        impl Machine {
-            #[inline]
-            fn apply(&mut self, event: Understood, at: &At<'_, '_>) {
-                let ($machine, $at) = (self, at);
-                match event {
-                    $(Understood::$event => {
-                        let $view = <$event as Event>::view($at);
-                        $act;
-                    })*
-                }
-            }
-        }
-    };
-}
-
-understood! { machine, at:
-    SchedSwitch(e) => machine.switch(
-        (e.prev_tid(), e.next_tid()), (e.prev_state(), e.reason()), e.next_prio(), at
-    ),
-    IrqEnter(e) => machine.irq_enter(e.irq(), at),
-    IrqExit(e) => machine.irq_exit(e.irq(), at),
-    SchedWakeup(e) => machine.wakeup(e.tid(), e.waker_tid(), at),
-    SchedWakeupNew(e) => machine.wakeup(e.tid(), e.waker_tid(), at),
-    SyscallEnter(e) => machine.call_enter(e.id(), at),
-    SyscallExit(e) => machine.call_exit(e.id(), e.ret(), at),
-    LockWait(e) => machine.lock_wait(e.lock(), e.owner_tid(), e.kind(), at),
-    LockAcquired(e) => {
-        let contended = e.contended().unwrap_or(false);
-        machine.lock(Attempt::Acquired { contended }, e.lock(), e.kind(), at)
-    },
-    LockReleased(e) => machine.lock(Attempt::Released, e.lock(), e.kind(), at),
-    LockFailed(e) => machine.lock(Attempt::Failed, e.lock(), e.kind(), at),
-    PageFault(e) => {
-        let thread = machine.current(at.cpu);
-        machine.change(Change::Fault { thread, user: e.user(), cause: e.cause() })
-    },
-    IpcSend(e) => machine.message("ipc", true, e.path(), e.len()),
-    IpcReceive(e) => machine.message("ipc", false, e.path(), e.len()),
-    PipeWrite(e) => machine.message("pipe", true, None, e.len()),
-    PipeRead(e) => machine.message("pipe", false, None, e.len()),
-    QueueSend(_) => machine.message("queue", true, None, None),
-    QueueReceive(_) => machine.message("queue", false, None, None),
-    SchedEnter(_) => machine.change(Change::Scheduler { begins: true }),
-    SchedExit(_) => machine.change(Change::Scheduler { begins: false }),
-    SpanBegin(e) => machine.span(e.id(), true, at),
-    SpanEnd(e) => machine.span(e.id(), false, at),
-    Counter(e) => if let (Some(id), Some(value)) = (e.id(), e.value()) {
-        machine.change(Change::Counter { id, value })
-    },
-    Mark(e) => machine.change(Change::Mark { id: e.id().unwrap_or(0) }),
-    ThreadCreate(e) => machine.create(e.tid(), e.pid(), e.prio(), at),
-    ThreadExit(e) => machine.exit(e.tid(), e.pid(), at),
-    ThreadSuspend(e) => machine.suspend(true, e.tid(), at),
-    ThreadResume(e) => machine.suspend(false, e.tid(), at),
-    SchedPriority(e) => machine.priority(e.tid(), e.newprio(), at),
-    RunQueue(e) => if let (Some(cpu), Some(len)) = (e.cpu(), e.len()) {
-        machine.change(Change::RunQueue { cpu: known(cpu), len })
-    },
-    ProcessFork(e) => {
-        let parent = e.parent_pid();
-        machine.fork(parent, e.child_pid(), e.child_tid(), at)
-    },
-    ProcessExit(e) => machine.process_exit(e.pid(), e.tid(), at),
-    ProcessExec(e) => machine.exec(e.pid(), e.tid(), e.filename(), at),
-    ThreadName(e) => machine.thread_name(e.tid(), e.name(), Dumped::default(), at),
-    ThreadStateDump(e) => {
-        let cpu = e.cpu().and_then(known);
-        let dumped = Dumped { pid: e.pid(), prio: e.prio(), state: e.state(), cpu };
-        machine.thread_name(e.tid(), e.name(), dumped, at)
-    },
-    ProcessName(e) => machine.process_name(e.pid(), e.name()),
-    ProcessStateDump(e) => machine.process_name(e.pid(), e.name()),
-    LockName(e) => machine.lock_name(e.lock(), e.name(), e.kind()),
-    IrqName(e) => if let (Some(irq), Some(name)) = (e.irq(), e.name()) {
-        let line = IrqLine(irq);
-        machine.rename(|machine| &mut machine.irqs, irq, &name, Named::Irq(line))
-    },
-    SyscallName(e) => if let (Some(id), Some(name)) = (e.id(), e.name()) {
-        let call = machine.calls.number(id);
-        machine.calls.rename(call, &name);
-        machine.change(Change::Named(Named::Call(call)))
-    },
-    SessionEnd(e) => if let (Some(recorded), Some(discarded)) = (e.recorded(), e.discarded()) {
-        machine.change(Change::SessionEnd { recorded, discarded })
-    },
-    ClockStep(e) => {
-        machine.contradict(Contradiction::ClockStep { ticks: e.ticks().unwrap_or(0) });
-    },
-    ClockBack(e) => {
-        let (count, ticks) = (e.count().unwrap_or(0), e.ticks().unwrap_or(0));
-        machine.contradict(Contradiction::ClockBehind { channel: e.channel(), count, ticks });
-    },
-    UserName(e) => if let (Some(id), Some(name)) = (e.id(), e.name()) {
-        machine.rename(|machine| &mut machine.users, id, &name, Named::User(id))
-    },
-}
+use crate::understood::Dumped;
 
 /// The current event.
 #[derive(Clone, Copy)]
@@ -171,15 +35,6 @@ impl<'e> At<'_, 'e> {
     pub(crate) fn comm(&self, place: usize) -> Option<Cow<'e, str>> {
         self.meaning.comm(self.event, place)
     }
-}
-
-/// A thread's fields in a state dump, except its name.
-#[derive(Default)]
-struct Dumped {
-    pid: Option<u64>,
-    prio: Option<i64>,
-    state: Option<ThreadState>,
-    cpu: Option<u64>,
 }
 
 /// A stream of the trace.
@@ -220,11 +75,11 @@ pub struct Machine {
     /// The last thread of each number, except the threads 0 of CPUs.
     by_tid: Table<ThreadId>,
     idle: Table<ThreadId>,
-    processes: Table<Arc<str>>,
+    pub(crate) processes: Table<Arc<str>>,
     pub(crate) locks: Table<Lock>,
-    irqs: Table<Arc<str>>,
-    users: Table<Arc<str>>,
-    calls: Calls,
+    pub(crate) irqs: Table<Arc<str>>,
+    pub(crate) users: Table<Arc<str>>,
+    pub(crate) calls: Calls,
     /// Whether the trace records thread creations. If not, a number may be reused without notice.
     pub(crate) has_creations: bool,
     /// By [`NotIdle`]: whether it was found of thread 0.
@@ -729,7 +584,7 @@ impl Machine {
         }
     }
 
-    fn thread_name(
+    pub(crate) fn thread_name(
         &mut self,
         tid: Option<u64>,
         name: Option<Cow<'_, str>>,
@@ -751,18 +606,12 @@ impl Machine {
         }
     }
 
-    pub(crate) fn process_name(&mut self, pid: Option<u64>, name: Option<Cow<'_, str>>) {
-        if let (Some(pid), Some(name)) = (pid, name) {
-            self.rename(
-                |machine| &mut machine.processes,
-                pid,
-                &name,
-                Named::Process(pid),
-            );
-        }
-    }
-
-    fn lock_name(&mut self, lock: Option<u64>, name: Option<Cow<'_, str>>, kind: Option<LockKind>) {
+    pub(crate) fn lock_name(
+        &mut self,
+        lock: Option<u64>,
+        name: Option<Cow<'_, str>>,
+        kind: Option<LockKind>,
+    ) {
         let Some(lock) = lock else { return };
         let state = self.locks.entry(lock).or_default();
         state.kind = kind;
@@ -770,7 +619,7 @@ impl Machine {
         self.change(Change::Named(Named::Lock(lock)));
     }
 
-    fn rename(
+    pub(crate) fn rename(
         &mut self,
         table: impl FnOnce(&mut Machine) -> &mut Table<Arc<str>>,
         number: u64,
@@ -784,14 +633,14 @@ impl Machine {
         }
     }
 
-    fn irq_enter(&mut self, irq: Option<u64>, at: &At<'_, '_>) {
+    pub(crate) fn irq_enter(&mut self, irq: Option<u64>, at: &At<'_, '_>) {
         if let (Some(line), Some(state)) = (irq.map(IrqLine), self.cpus.get_mut(at.cpu)) {
             let depth = state.enter(line, at.time);
             self.change(Change::IrqEnter { line, depth });
         }
     }
 
-    fn irq_exit(&mut self, irq: Option<u64>, at: &At<'_, '_>) {
+    pub(crate) fn irq_exit(&mut self, irq: Option<u64>, at: &At<'_, '_>) {
         let (Some(line), Some(state)) = (irq.map(IrqLine), self.cpus.get_mut(at.cpu)) else {
             return;
         };
@@ -812,7 +661,7 @@ impl Machine {
         }
     }
 
-    fn call_enter(&mut self, id: Option<u64>, at: &At<'_, '_>) {
+    pub(crate) fn call_enter(&mut self, id: Option<u64>, at: &At<'_, '_>) {
         let Some(call) = self.met_call(id, at) else {
             return;
         };
@@ -823,7 +672,7 @@ impl Machine {
         self.change(Change::CallEnter { call, thread });
     }
 
-    fn call_exit(&mut self, id: Option<u64>, result: Option<i64>, at: &At<'_, '_>) {
+    pub(crate) fn call_exit(&mut self, id: Option<u64>, result: Option<i64>, at: &At<'_, '_>) {
         let Some(call) = self.met_call(id, at) else {
             return;
         };
@@ -846,7 +695,7 @@ impl Machine {
         });
     }
 
-    fn message(
+    pub(crate) fn message(
         &mut self,
         mechanism: &'static str,
         sends: bool,
@@ -861,7 +710,7 @@ impl Machine {
         });
     }
 
-    fn span(&mut self, id: Option<u64>, begins: bool, at: &At<'_, '_>) {
+    pub(crate) fn span(&mut self, id: Option<u64>, begins: bool, at: &At<'_, '_>) {
         let (Some(id), thread) = (id, self.current(at.cpu)) else {
             return;
         };
@@ -874,83 +723,6 @@ impl Machine {
         } else if context.begin_span(id) {
             self.change(Change::SpanBegin { id, thread });
         }
-    }
-
-    /// Ends the call that asked for a program. The kernel may record that end too, or not: the call
-    /// returns to another program. Linux always records it.
-    fn end_call_of_exec(&mut self, thread: Option<ThreadId>, at: &At<'_, '_>) {
-        let current = self.current(at.cpu);
-        if current.is_some() && current != thread {
-            return;
-        }
-        let context = self.running_context(at.cpu);
-        let began = context.and_then(|context| {
-            let (call, since) = context.call.take()?;
-            context.executed = Some(call);
-            Some((call, since))
-        });
-        if let Some((call, since)) = began {
-            self.change(Change::CallExit {
-                call,
-                since: Some(since),
-                thread: current,
-                failed: false,
-            });
-        }
-    }
-
-    /// Creates the process's first thread, unless the trace has its creation.
-    fn fork(&mut self, parent: Option<u64>, pid: Option<u64>, tid: Option<u64>, at: &At<'_, '_>) {
-        let (Some(pid), Some(tid)) = (pid, tid) else {
-            return;
-        };
-        let living = self.thread_of(tid, at.number).and_then(|id| {
-            let thread = self.threads.get_mut(id.index())?;
-            let was_created = thread.created.is_some() && thread.ended.is_none();
-            was_created.then(|| {
-                thread.pid = Some(pid);
-                id
-            })
-        });
-        if living.is_none() {
-            self.create(Some(tid), Some(pid), None, at);
-        }
-        let thread = living.or_else(|| self.thread_of(tid, at.number));
-        self.change(Change::Forked {
-            parent,
-            pid,
-            thread,
-        });
-    }
-
-    fn process_exit(&mut self, pid: Option<u64>, tid: Option<u64>, at: &At<'_, '_>) {
-        self.exit(tid, pid, at);
-        if let Some(pid) = pid {
-            let thread = tid.and_then(|tid| self.thread_of(tid, at.number));
-            self.change(Change::ProcessEnded { pid, thread });
-        }
-    }
-
-    /// Renames the process after the program.
-    fn exec(
-        &mut self,
-        pid: Option<u64>,
-        tid: Option<u64>,
-        path: Option<Cow<'_, str>>,
-        at: &At<'_, '_>,
-    ) {
-        let thread = tid.and_then(|tid| self.thread_of(tid, at.number));
-        let of_thread = thread.and_then(|id| self.thread(id)?.pid);
-        let pid = pid.or(of_thread);
-        let path = path.unwrap_or_default();
-        let name = path.rsplit('/').next().unwrap_or_default();
-        if !name.is_empty() {
-            self.process_name(pid, Some(Cow::Borrowed(name)));
-        }
-        if at.is_kymo {
-            self.end_call_of_exec(thread, at);
-        }
-        self.change(Change::Exec { pid, thread });
     }
 }
 

@@ -10,7 +10,7 @@ use kymo_ctf::FieldAccess;
 
 use super::{Meaning, Source, Tracer, linux, place};
 use crate::irq::IrqLine;
-use crate::machine::Understood;
+use crate::understood::Understood;
 
 /// An event's name, and the vocabulary events that it amounts to.
 struct Alias {

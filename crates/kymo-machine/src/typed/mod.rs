@@ -17,7 +17,8 @@ use kymo_ctf::{
     EnvValue, EventClass, EventRef, FieldAccess, Metadata, Scope, StreamClass, ValueRef,
 };
 
-use crate::machine::{At, Understood};
+use crate::machine::At;
+use crate::understood::Understood;
 
 pub use linux::softirq_name;
 

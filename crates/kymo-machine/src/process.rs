@@ -1,0 +1,103 @@
+//! Processes: their names, and how they begin, execute programs and end.
+
+use std::borrow::Cow;
+
+use crate::change::{Change, Named};
+use crate::machine::{At, Machine};
+use crate::thread::ThreadId;
+
+impl Machine {
+    pub(crate) fn process_name(&mut self, pid: Option<u64>, name: Option<Cow<'_, str>>) {
+        if let (Some(pid), Some(name)) = (pid, name) {
+            self.rename(
+                |machine| &mut machine.processes,
+                pid,
+                &name,
+                Named::Process(pid),
+            );
+        }
+    }
+
+    /// Ends the call that asked for a program. The kernel may record that end too, or not: the call
+    /// returns to another program. Linux always records it.
+    fn end_call_of_exec(&mut self, thread: Option<ThreadId>, at: &At<'_, '_>) {
+        let current = self.current(at.cpu);
+        if current.is_some() && current != thread {
+            return;
+        }
+        let context = self.running_context(at.cpu);
+        let began = context.and_then(|context| {
+            let (call, since) = context.call.take()?;
+            context.executed = Some(call);
+            Some((call, since))
+        });
+        if let Some((call, since)) = began {
+            self.change(Change::CallExit {
+                call,
+                since: Some(since),
+                thread: current,
+                failed: false,
+            });
+        }
+    }
+
+    /// Creates the process's first thread, unless the trace has its creation.
+    pub(crate) fn fork(
+        &mut self,
+        parent: Option<u64>,
+        pid: Option<u64>,
+        tid: Option<u64>,
+        at: &At<'_, '_>,
+    ) {
+        let (Some(pid), Some(tid)) = (pid, tid) else {
+            return;
+        };
+        let living = self.thread_of(tid, at.number).and_then(|id| {
+            let thread = self.threads.get_mut(id.index())?;
+            let was_created = thread.created.is_some() && thread.ended.is_none();
+            was_created.then(|| {
+                thread.pid = Some(pid);
+                id
+            })
+        });
+        if living.is_none() {
+            self.create(Some(tid), Some(pid), None, at);
+        }
+        let thread = living.or_else(|| self.thread_of(tid, at.number));
+        self.change(Change::Forked {
+            parent,
+            pid,
+            thread,
+        });
+    }
+
+    pub(crate) fn process_exit(&mut self, pid: Option<u64>, tid: Option<u64>, at: &At<'_, '_>) {
+        self.exit(tid, pid, at);
+        if let Some(pid) = pid {
+            let thread = tid.and_then(|tid| self.thread_of(tid, at.number));
+            self.change(Change::ProcessEnded { pid, thread });
+        }
+    }
+
+    /// Renames the process after the program.
+    pub(crate) fn exec(
+        &mut self,
+        pid: Option<u64>,
+        tid: Option<u64>,
+        path: Option<Cow<'_, str>>,
+        at: &At<'_, '_>,
+    ) {
+        let thread = tid.and_then(|tid| self.thread_of(tid, at.number));
+        let of_thread = thread.and_then(|id| self.thread(id)?.pid);
+        let pid = pid.or(of_thread);
+        let path = path.unwrap_or_default();
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if !name.is_empty() {
+            self.process_name(pid, Some(Cow::Borrowed(name)));
+        }
+        if at.is_kymo {
+            self.end_call_of_exec(thread, at);
+        }
+        self.change(Change::Exec { pid, thread });
+    }
+}

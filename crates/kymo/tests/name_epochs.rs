@@ -6,32 +6,21 @@
 mod thread_cpu;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kymo::platform::{ByPointer, LocalCas, Masked, Platform};
+use kymo::platform::{LocalCas, Masked};
 use kymo::ring::Reserve;
 use kymo::ring::reader::{Region, View};
 use kymo::{
     ChannelKind, Clock, Config, Consumer, Memory, NameEpoch, Overflow, Session, Text, Tracer,
 };
-use thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
+use thread_cpu::{BLOCK, NoInterrupts, OneThread, leaked};
 
 kymo::event! { #[id(21)] pub struct Use { pub object: u32 } }
 kymo::event! { #[id(40)] #[channel(Names)] pub struct Name { pub object: u32, pub name: Text<16> } }
 static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![Use, Name];
 
-struct Test<R>(PhantomData<R>);
-// SAFETY: see `Block`.
-unsafe impl<R: Reserve + 'static> Platform for Test<R> {
-    type Reserve = R;
-    type Local = ByPointer<Block>;
-    fn clock() -> u64 {
-        CLOCK.set(CLOCK.get() + 3);
-        CLOCK.get()
-    }
-    fn synchronize() {}
-}
+type Test<R> = OneThread<R, 3>;
 
 const CPUS: u32 = 2;
 /// Epochs are the program's: another test's session would begin one here.

@@ -5,15 +5,13 @@
 
 mod thread_cpu;
 
-use std::marker::PhantomData;
-
-use kymo::platform::{ByPointer, LocalCas, Masked, Platform};
+use kymo::platform::{LocalCas, Masked};
 use kymo::ring::Reserve;
 use kymo::vocabulary::{
     IrqEnter, IrqExit, SchedSwitch, SwitchReason, ThreadName, ThreadState, Tid,
 };
 use kymo::{Clock, Config, History, Text, Tracer};
-use thread_cpu::{BLOCK, Block, CLOCK, NoInterrupts, leaked};
+use thread_cpu::{BLOCK, NoInterrupts, OneThread, leaked};
 
 kymo::event! {
     /// The sensor has a value.
@@ -23,17 +21,7 @@ kymo::event! {
 static VOCABULARY: kymo::Vocabulary =
     kymo::vocabulary![SchedSwitch, IrqEnter, IrqExit, ThreadName, Sample];
 
-struct Small<R>(PhantomData<R>);
-// SAFETY: see `Block`.
-unsafe impl<R: Reserve + 'static> Platform for Small<R> {
-    type Reserve = R;
-    type Local = ByPointer<Block>;
-    fn clock() -> u64 {
-        CLOCK.set(CLOCK.get() + 3);
-        CLOCK.get()
-    }
-    fn synchronize() {}
-}
+type Small<R> = OneThread<R, 3>;
 
 fn holds_what_the_book_says<R: Reserve + 'static>() {
     let memory = leaked(16 << 10, 1);

@@ -6,8 +6,9 @@
 //! `cargo xtask fuzz ctf` builds it with LLVM's coverage pass, which is an option of code
 //! generation and needs no nightly compiler. An input is a find if it panics, takes more than ten
 //! seconds of the processor, allocates out of proportion to its size, is a trace that changes when
-//! it is converted, or is memory in which no session can begin; it is then in `CORPUS/found`. What kills the process leaves its input in
-//! `CORPUS/current`. Exit codes: 0 nothing found, 1 a find, 2 wrong usage.
+//! it is converted, or is memory in which no session can begin; it is then in `CORPUS/found`. What
+//! kills the process leaves its input in `CORPUS/current`. Exit codes: 0 nothing found, 1 a find,
+//! 2 wrong usage.
 
 #![allow(
     clippy::unwrap_used,

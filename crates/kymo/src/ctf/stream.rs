@@ -360,8 +360,9 @@ mod tests {
         assert_eq!(read(View::PostMortem), (21, 99, 3, 5));
         assert_eq!(read(View::PostMortem).0, 0);
     }
-    /// Two gaps wait in a ring that drops: each loss is reported by the packet behind it, also where
-    /// the record at which that packet begins was refused once, for the loss or for want of room.
+    /// Two gaps wait in a ring that drops: each loss is reported by the packet behind it, also
+    /// where the record at which that packet begins was refused once, for the loss or for want of
+    /// room.
     #[test]
     fn each_of_two_gaps_is_reported_where_it_lies() {
         /// Room for the header and seventeen records of three words, which fill a ring packet.

@@ -20,8 +20,8 @@ pub struct FieldSchema {
 /// One event as declared.
 #[derive(Clone, Copy, Debug)]
 pub struct EventSchema {
-    /// 1 to 29 travel in a one-word header, those from 32 to 2047 in a two-word header; 0, 30 and 31
-    /// are reserved.
+    /// 1 to 29 travel in a one-word header, those from 32 to 2047 in a two-word header; 0, 30 and
+    /// 31 are reserved.
     pub id: u32,
     /// The name in the trace.
     pub name: &'static str,

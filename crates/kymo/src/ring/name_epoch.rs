@@ -12,8 +12,8 @@
 //!   the ring holds, or it would have begun another epoch itself. This needs no order between CPUs.
 //! - Three epochs fit: a thing that was used in the epoch before is named in the ring too, even if
 //!   that one began between the look at the thing's word and the use, so that the name is of the
-//!   epoch before it. (A writer that is interrupted between opening a packet and beginning the epoch
-//!   makes the one before longer, by what interrupts name meanwhile.)
+//!   epoch before it. (A writer that is interrupted between opening a packet and beginning the
+//!   epoch makes the one before longer, by what interrupts name meanwhile.)
 //! - A name whose record was dropped leaves the word as it is.
 //! - The word is stored after the name, and loaded before the use is recorded: a dump that has the
 //!   use has the name. Partners: the two functions of [`NameEpoch`].

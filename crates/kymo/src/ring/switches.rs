@@ -40,7 +40,8 @@ impl Switches {
     }
 }
 
-/// Whether the event of this id is on, by the switches of its channel. An id without a switch is off.
+/// Whether the event of this id is on, by the switches of its channel. An id without a switch is
+/// off.
 #[inline(always)]
 pub(crate) fn is_on(bytes: &ByteSwitches, bits: &BitSwitches, id: u32) -> bool {
     let place = switch(id);

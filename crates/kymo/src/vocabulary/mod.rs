@@ -4,7 +4,8 @@
 //! Events do not name the running thread: the switches do. Numbers are wide enough for any kernel.
 //!
 //! Of the compact ids, 1 to 20 belong to this vocabulary and 21 to 29 to the kernel that uses it.
-//! Ids 32 to 999 belong to this vocabulary, in blocks of 16 per subject; 1000 to 2047 to the kernel.
+//! Ids 32 to 999 belong to this vocabulary, in blocks of 16 per subject; 1000 to 2047 to the
+//! kernel.
 
 /// Lists the events that a subject's file declares.
 macro_rules! subject {

@@ -62,8 +62,8 @@ crate::event! {
     pub struct SchedWakeup {
         /// The thread.
         pub tid: Tid,
-        /// The running thread that woke it, 0 for an interrupt, or 4294967295 (`Tid::UNKNOWN`): then
-        /// an interrupt if this CPU is in one, and else the thread that runs on this CPU.
+        /// The running thread that woke it, 0 for an interrupt, or 4294967295 (`Tid::UNKNOWN`):
+        /// then an interrupt if this CPU is in one, and else the thread that runs on this CPU.
         pub waker_tid: Tid,
         /// The CPU on which it will run, or 4294967295 (`Cpu::UNKNOWN`) if that is not decided yet.
         pub target_cpu: Cpu,
@@ -76,8 +76,8 @@ crate::event! {
     pub struct SchedWakeupNew {
         /// The thread.
         pub tid: Tid,
-        /// The running thread that started it, 0 if there is none, or 4294967295 (`Tid::UNKNOWN`) as
-        /// in `sched_wakeup`.
+        /// The running thread that started it, 0 if there is none, or 4294967295 (`Tid::UNKNOWN`)
+        /// as in `sched_wakeup`.
         pub waker_tid: Tid,
         /// The CPU on which it will run, or 4294967295 (`Cpu::UNKNOWN`) if that is not decided yet.
         pub target_cpu: Cpu,

@@ -39,13 +39,15 @@ unsafe impl Interrupts for NoInterrupts {
 }
 
 /// A machine of one thread, which is the CPU of [`BLOCK`], reads [`CLOCK`], and records with `R`.
+/// The clock goes on by `STEP` ticks before each reading.
 #[derive(Debug)]
-pub struct OneThread<R>(PhantomData<R>);
+pub struct OneThread<R, const STEP: u64 = 0>(PhantomData<R>);
 // SAFETY: see `Block`.
-unsafe impl<R: Reserve + 'static> Platform for OneThread<R> {
+unsafe impl<R: Reserve + 'static, const STEP: u64> Platform for OneThread<R, STEP> {
     type Reserve = R;
     type Local = ByPointer<Block>;
     fn clock() -> u64 {
+        CLOCK.set(CLOCK.get() + STEP);
         CLOCK.get()
     }
     fn synchronize() {}

@@ -158,8 +158,8 @@ fn names_are_looked_up_and_texts_are_escaped() {
     names::<OneAtATime>();
 }
 
-/// L-01, L-03: a line says which thread ran: by the switch before it, else by the one behind it, and
-/// not at all where a switch may have been dropped in between.
+/// L-01, L-03: a line says which thread ran: by the switch before it, else by the one behind it,
+/// and not at all where a switch may have been dropped in between.
 #[test]
 fn a_line_says_which_thread_ran() {
     fn switch(prev: u32, next: u32) -> SchedSwitch {

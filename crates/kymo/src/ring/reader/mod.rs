@@ -73,7 +73,7 @@ pub struct ChannelReader {
     done: usize,
     /// Time of the last record read; never decreases.
     time: u64,
-    /// The same as its writer stored it: less than `time` where the clock has stepped back.
+    /// That time as its writer stored it: less than `time` where the clock has stepped back.
     stored_time: u64,
     /// Records read of packet `next`.
     walked: u64,
@@ -174,8 +174,8 @@ impl ChannelReader {
         load_long(source, self.control + offset as u64, self.halves)
     }
 
-    /// The newest packet whose slot is taken, as the control block says. Where that is damaged, it is
-    /// still a number with numbers behind it: a walk up to it ends.
+    /// The newest packet whose slot is taken, as the control block says. Where that is damaged, it
+    /// is still a number with numbers behind it: a walk up to it ends.
     fn prep(&self, source: &impl Source) -> Result<u64, Outside> {
         let prep = self.load_control(source, offset_of!(Control, prep))?;
         Ok(prep.min(LAST_NUMBER))

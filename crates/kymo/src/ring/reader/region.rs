@@ -127,8 +127,8 @@ impl Region {
         Ok((id, Shape::from_word(sizes)))
     }
 
-    /// The sizes of the records in this region, whatever kernel has written them. Each is looked for
-    /// in the region's table.
+    /// The sizes of the records in this region, whatever kernel has written them. Each is looked
+    /// for in the region's table.
     pub fn shapes<'a, S: Source>(&'a self, source: &'a S) -> impl Shapes {
         Table {
             region: self,

@@ -4,8 +4,9 @@ use kymo::ctf::packet::MAGIC;
 
 use crate::packet_file::{CONTENT, HEADER_BYTES, SIZE, long};
 
-/// Longer packets are treated as damaged.
-const MAX_PACKET: u64 = 64 << 20;
+/// Longer packets are treated as damaged. The longest ring packet is 128 KiB. A file's last packet
+/// may be rewritten, so `kymo_ctf` maps none of so many bytes at its end.
+const MAX_PACKET: u64 = 1 << 20;
 
 // Offsets in the header, in bytes. Others are in `packet_file`.
 const UUID: usize = 4;

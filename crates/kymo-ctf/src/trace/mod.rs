@@ -194,11 +194,12 @@ impl Trace {
         )
     }
 
-    /// Maps all stream files into memory, to read them without copying.
+    /// The bytes of all stream files as they are now, without a copy of most: the files are mapped
+    /// into memory, but for the last megabyte of each.
     ///
-    /// The files must not be truncated while they are mapped: on most systems a signal would end
-    /// the process. A trace that is still being written only grows, and its new packets are not
-    /// read.
+    /// A trace that Kymo still records may be mapped: its recorder changes nothing further from a
+    /// file's end. What it records later is not read. No program may rewrite or truncate what is
+    /// mapped; tracers do not. Where one might, read by [`events`](Self::events).
     pub fn map(&self) -> TraceMap {
         let (mut streams, mut failed) = (Vec::new(), Vec::new());
         for (plans, file) in self.planned_files() {

@@ -1,12 +1,13 @@
 //! `cargo xtask test`: all checks that must pass before a commit; CI runs all of them.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::bench::{trace, verbs};
-use crate::process::{cargo, program, run as run_command, target};
+use crate::process::{cargo, program, root, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::{
@@ -269,7 +270,13 @@ fn one_e2e(name: &str) -> Result<()> {
         Some((file, test)) => (file, Some(test)),
         None => (name, None),
     };
-    let mut command = e2e()?;
+    let source = e2e_source(file)?;
+    let source = test.map_or(source.clone(), |test| without_other_tests(&source, test));
+    // Kernels take long to build: only those that the source names.
+    let mut command = e2e_with(|variable| {
+        source.contains(&format!("\"{variable}\""))
+            || variable == "KYMO_HELLO" && source.contains("hello()")
+    })?;
     command.args([
         "--test",
         file,
@@ -281,6 +288,37 @@ fn one_e2e(name: &str) -> Result<()> {
         command.args(["--exact", test]);
     }
     run_command(&mut command)
+}
+
+/// The source of one file of the end-to-end tests, and of its modules.
+fn e2e_source(file: &str) -> Result<String> {
+    let folder = root().join("tests/e2e/tests");
+    let mut files = vec![folder.join(file).with_extension("rs")];
+    if let Ok(entries) = fs::read_dir(folder.join(file)) {
+        files = entries
+            .map(|entry| Ok(entry?.path()))
+            .collect::<Result<_>>()?;
+    }
+    let mut source = String::new();
+    for file in files {
+        let text = fs::read_to_string(&file);
+        source.push_str(&text.with_context(|| format!("cannot read {}", file.display()))?);
+    }
+    Ok(source)
+}
+
+/// The source without the functions of all tests but one.
+fn without_other_tests(source: &str, test: &str) -> String {
+    let mut parts = source.split("\n#[test]\n");
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (function, behind) = part.split_once("\n}\n").unwrap_or((part, ""));
+        if function.contains(&format!("fn {test}(")) {
+            kept.push_str(function);
+        }
+        kept.push_str(behind);
+    }
+    kept
 }
 
 fn babeltrace2() -> Result<()> {
@@ -359,24 +397,31 @@ fn unit_32_bits() -> Result<()> {
     run_command(command.env("CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"))
 }
 
-/// Builds the kernels; see [`kernel::all`].
+/// Builds all kernels; see [`kernel::images`].
 pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
-    kernel::all(setup::toolchain()?)
+    kernel::images(setup::toolchain()?, |_| true)
 }
 
 /// Builds what the end-to-end tests need; returns their command, with the environment variables by
 /// which they find it.
 pub(crate) fn e2e() -> Result<Command> {
-    let kernels = kernels()?;
+    e2e_with(|_| true)
+}
+
+/// [`e2e`] with the kernels and probes of these variables.
+fn e2e_with(is_wanted: impl Fn(&str) -> bool) -> Result<Command> {
+    let kernels = kernel::images(setup::toolchain()?, &is_wanted)?;
     let mut command = cargo(&["test", "-p", "kymo-e2e", "--release"]);
     command
         .envs(kernels)
         .env("KYMO_BIN", cli()?)
         .env("KYMO_COST_PLUGIN", target().join("release/libkymo_cost.so"));
-    if cfg!(target_arch = "x86_64") {
-        command
-            .env("KYMO_HOST_PROBES", kernel::host_probes()?)
-            .env("KYMO_HOST_MEASURE", kernel::host_measure()?);
+    let (probes, measure) = ("KYMO_HOST_PROBES", "KYMO_HOST_MEASURE");
+    if cfg!(target_arch = "x86_64") && is_wanted(probes) {
+        command.env(probes, kernel::host_probes()?);
+    }
+    if cfg!(target_arch = "x86_64") && is_wanted(measure) {
+        command.env(measure, kernel::host_measure()?);
     }
     Ok(command)
 }
@@ -391,4 +436,22 @@ pub(crate) fn kill(count: u32) -> Result<()> {
         "--include-ignored",
         "--nocapture",
     ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_test_and_what_it_calls_is_left_of_a_file() {
+        let test = |name| format!("\n#[test]\nfn {name}() {{\n    built(\"{name}\");\n}}\n");
+        let helper = "\nfn helper() {\n    hello();\n}\n";
+        let source = format!("use a;\n{}{helper}{}{helper}", test("one"), test("two"));
+        let left = without_other_tests(&source, "two");
+        assert!(
+            left.contains("\"two\"") && !left.contains("\"one\""),
+            "{left}"
+        );
+        assert_eq!(left.matches("hello()").count(), 2, "{left}");
+    }
 }

@@ -204,6 +204,13 @@ fn everything_that_is_read_in_time_is_in_the_trace() {
     assert_eq!(diagnostics, kymo::Diagnostics::default());
     let (seen, lost, packets) = read(&machine.folder, true);
     assert_eq!((lost, packets), (0, 0));
+    let trace = Trace::open(&machine.folder).unwrap();
+    let frequencies = trace
+        .metadata()
+        .clocks()
+        .iter()
+        .map(|clock| clock.frequency);
+    assert_eq!(frequencies.collect::<Vec<_>>(), [1_000_000_000]);
     for (cpu, [events, names]) in seen.iter().enumerate() {
         assert!(
             events

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ use crate::{cargo, root};
 /// A test that takes longer hangs on the mistake instead of detecting it. (The slowest one needs
 /// seconds.)
 const TIME_LIMIT: Duration = Duration::from_secs(600);
+/// A step of `cargo xtask test` also builds what it needs.
+const STEP_TIME_LIMIT: Duration = Duration::from_secs(3600);
 
 /// What a test did about a mistake.
 #[derive(Debug)]
@@ -173,7 +176,7 @@ impl Sandbox {
         if !self.folder.join("crates").join(&program.package).is_dir() {
             command.current_dir(&self.folder);
         }
-        let Some((success, text)) = self.logged(&mut command)? else {
+        let Some((success, text)) = self.logged(&mut command, TIME_LIMIT)? else {
             return Ok(Outcome::TooLong);
         };
         Ok(verdict(success, &text, name))
@@ -200,19 +203,22 @@ impl Sandbox {
     }
 
     fn step(&self, step: &str) -> Result<Option<(bool, String)>> {
-        self.logged(&mut self.cargo(&["xtask", "test", step], "target"))
+        let mut command = self.cargo(&["xtask", "test", step], "target");
+        self.logged(&mut command, STEP_TIME_LIMIT)
     }
 
     /// Whether the command succeeds, and all that it prints; `None` if it had to be stopped.
-    fn logged(&self, command: &mut Command) -> Result<Option<(bool, String)>> {
+    fn logged(&self, command: &mut Command, limit: Duration) -> Result<Option<(bool, String)>> {
         let log = self.folder.join("log");
         let file = fs::File::create(&log)?;
         let mut child = command
+            // What it starts, such as QEMU, ends with it if it hangs.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
             .spawn()?;
-        let Some(success) = wait(&mut child)? else {
+        let Some(success) = wait(&mut child, limit)? else {
             return Ok(None);
         };
         Ok(Some((
@@ -293,14 +299,15 @@ impl Made {
 }
 
 /// Whether it succeeded; `None` if it had to be stopped.
-fn wait(child: &mut Child) -> Result<Option<bool>> {
+fn wait(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
     let begin = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status.success()));
         }
-        if begin.elapsed() > TIME_LIMIT {
-            child.kill()?;
+        if begin.elapsed() > limit {
+            let group = rustix::process::Pid::from_child(child);
+            rustix::process::kill_process_group(group, rustix::process::Signal::KILL)?;
             child.wait()?;
             return Ok(None);
         }

@@ -262,7 +262,7 @@ mod tests {
     event! {
         /// Everything at once.
         #[id(41)]
-        #[name("all_kinds")]
+        #[name("every_kind")]
         #[channel(Names)]
         struct AllKinds {
             a: u8, b: u16, c: u32, d: u64, e: i8, f: i16, g: i32, h: i64,
@@ -270,12 +270,21 @@ mod tests {
         }
     }
 
+    event! { #[id(43)] struct TwoWords { seq: u32 } }
+
     #[test]
     fn a_declaration_gives_schema_and_encoding() {
+        // Without a name and a channel of its own.
+        let schema = TwoWords::SCHEMA;
+        assert_eq!(
+            (schema.name, schema.channel),
+            ("two_words", ChannelKind::Events)
+        );
+        let _ = TwoWords { seq: 1 };
         let schema = AllKinds::SCHEMA;
         assert_eq!(
             (schema.id, schema.name, schema.channel),
-            (41, "all_kinds", ChannelKind::Names)
+            (41, "every_kind", ChannelKind::Names)
         );
         assert_eq!(schema.doc.trim(), "Everything at once.");
         let event = AllKinds {

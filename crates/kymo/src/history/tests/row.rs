@@ -119,6 +119,8 @@ fn as_many_as_are_wanted_and_as_there_are() {
     for last_n in [1, 2, 3, 4] {
         assert_eq!(setting.lines(last_n), all[3usize.saturating_sub(last_n)..]);
     }
+    assert!(setting.history.get(2, &mut [0; 2]).is_some());
+    assert!(setting.history.get(3, &mut [0; 2]).is_none());
     // Memory in which nothing was ever recorded.
     let history = History::new(leaked(8192, 1), &VOCABULARY);
     let mut out = String::new();

@@ -53,6 +53,23 @@ fn a_configuration_that_cannot_work_is_refused_in_words() {
             .unwrap_err();
         assert!(error.to_string().len() > 20, "{error}");
     }
+    // The error says how many bytes would do.
+    let large = Config {
+        packets: 1 << 14,
+        ..good
+    };
+    let form = |memory: &Memory| memory.form::<Cpu<LocalCas>>(&large, LocalCas::KIND, &RECORDS);
+    let Err(Error::Memory(needed)) = form(&small) else {
+        panic!("two megabytes hold eight")
+    };
+    assert!((8 << 20..9 << 20).contains(&needed), "{needed}");
+    assert!(form(&leaked(needed, 2)).is_ok());
+    assert_eq!(form(&leaked(needed - 8, 2)), Err(Error::Memory(needed)));
+    // However many CPUs the memory is for.
+    for (cpus, can_be) in [(4096, true), (4097, false)] {
+        let checked = Config { cpus, ..good }.check(u32::MAX, 4, LocalCas::KIND);
+        assert_eq!(checked.is_ok(), can_be, "{cpus}");
+    }
     type Writer = Masked<NoInterrupts>;
     let five = Config { packets: 5, ..good };
     let formed = small.form::<Cpu<Writer>>(&five, Writer::KIND, &RECORDS);

@@ -101,11 +101,19 @@ impl<M: Medium> PacketFile<M> {
 
     /// Rewrites the last packet, which must fill its page before and after.
     pub(crate) fn replace_last(&mut self, packet: &[u8]) -> io::Result<()> {
-        let start = self.len - self.last.len() as u64;
-        self.write(start, packet)?;
+        self.rewrite_last(packet)?;
         self.last.clear();
         self.last.extend_from_slice(packet);
         Ok(())
+    }
+
+    /// Writes over the last packet. If that fails, what was there is written back, as far as the
+    /// system permits it.
+    fn rewrite_last(&mut self, packet: &[u8]) -> io::Result<()> {
+        let start = self.len - self.last.len() as u64;
+        self.write(start, packet).inspect_err(|_| {
+            let _ = self.file.write_at(start, &self.last);
+        })
     }
 
     /// Pads the last packet to the end of its page, in which `room` bytes are left.
@@ -113,17 +121,12 @@ impl<M: Medium> PacketFile<M> {
         if room == PAGE_BYTES {
             return Ok(());
         }
-        let start = self.len - self.last.len() as u64;
-        let last = std::mem::take(&mut self.last);
-        let mut padded = last.clone();
-        padded.resize(last.len() + room, 0);
+        let mut padded = self.last.clone();
+        padded.resize(padded.len() + room, 0);
         let bits = 8 * padded.len() as u64;
         set(&mut padded, SIZE, bits);
-        if let Err(error) = self.write(start, &padded) {
-            // Try to restore the previous content.
-            let _ = self.file.write_at(start, &last);
-            return Err(error);
-        }
+        self.rewrite_last(&padded)?;
+        self.last.clear();
         self.len += room as u64;
         Ok(())
     }
@@ -309,6 +312,76 @@ pub(crate) mod tests {
                 written
             );
             assert_eq!(seen.len(), written, "{room}");
+        }
+    }
+
+    /// A file of which one write stops half-way, as on a disk that is full for a moment.
+    struct Torn {
+        bytes: Vec<u8>,
+        /// How many writes come before it.
+        whole: u32,
+        /// Whether it was.
+        done: bool,
+    }
+
+    impl Medium for Torn {
+        fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+            let at = at as usize;
+            let tears = !self.done && self.whole == 0;
+            self.whole = self.whole.saturating_sub(1);
+            let bytes = if tears {
+                &bytes[..bytes.len() / 2]
+            } else {
+                bytes
+            };
+            self.bytes.resize(self.bytes.len().max(at + bytes.len()), 0);
+            self.bytes[at..][..bytes.len()].copy_from_slice(bytes);
+            self.done |= tears;
+            if tears {
+                Err(io::ErrorKind::StorageFull.into())
+            } else {
+                Ok(())
+            }
+        }
+        fn cut(&mut self, len: u64) -> io::Result<()> {
+            self.bytes.truncate(len as usize);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_write_that_stops_half_way_takes_no_packet_away() {
+        // A packet that fills its page, with so many bytes of records.
+        let page = |records: usize| {
+            let mut page = packet(1, PAGE_BYTES);
+            let content = HEADER_BYTES + records;
+            page[content..].fill(0);
+            set(&mut page, CONTENT, 8 * content as u64);
+            page
+        };
+        for whole in 0..4 {
+            let mut file = PacketFile::new(Torn {
+                bytes: Vec::new(),
+                whole,
+                done: false,
+            });
+            let written = file
+                .append(&packet(0, PAGE_BYTES))
+                .and_then(|()| file.append(&page(100)))
+                .and_then(|()| file.replace_last(&page(3000)))
+                .is_ok();
+            assert_eq!(written, whole == 3);
+            let lens: Vec<_> = packets(&file.file.bytes)
+                .unwrap()
+                .into_iter()
+                .map(|(number, content)| {
+                    assert!(content.iter().all(|&byte| byte == number as u8 | 1));
+                    content.len()
+                })
+                .collect();
+            let first = PAGE_BYTES - HEADER_BYTES;
+            let expected = [&[][..], &[first], &[first, 100], &[first, 3000]];
+            assert_eq!(lens, expected[whole as usize], "{whole} whole writes");
         }
     }
 }

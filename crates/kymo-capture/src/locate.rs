@@ -324,3 +324,91 @@ fn read_header(
         }
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kymo::Clock;
+    use std::fs;
+
+    /// Physical address of the images' first byte.
+    const BASE: u64 = 0x8000_0000;
+    const PAGE: u64 = REGION_ALIGN as u64;
+    const PAGES: u64 = 8;
+
+    /// The header of session `session_id`, whose region says that it lies at page `page`.
+    fn header(session_id: u64, page: u64) -> Header {
+        Header {
+            state: 2,
+            word_size: 8,
+            total_size: PAGE,
+            compat: 0,
+            incompat: 0,
+            self_phys: BASE + page * PAGE,
+            region_va: 0,
+            session_id,
+            uuid: [7; 16],
+            clock: Clock::at(1_000_000_000),
+            clock_start: 0,
+            reserve: 1,
+            cpus: 1,
+            kinds: 2,
+            control_offset: PAGE,
+            control_size: 512,
+            slot_header_size: 48,
+            metadata_offset: PAGE,
+            metadata_len: 0,
+            shapes_len: 0,
+            shapes_offset: PAGE,
+            build_id: [0; 20],
+            metadata_crc: 0,
+        }
+    }
+
+    /// Looks for the region in an image with these headers at these pages.
+    fn find(name: &str, headers: &[(u64, Header)]) -> Result<Found, Error> {
+        let mut image = vec![0; (PAGES * PAGE) as usize];
+        for (page, header) in headers {
+            let bytes: Vec<u8> = header
+                .to_words()
+                .into_iter()
+                .flat_map(u32::to_le_bytes)
+                .collect();
+            image[(page * PAGE) as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+        let path = std::env::temp_dir().join(format!("kymo-locate-{}-{name}", std::process::id()));
+        fs::write(&path, image).unwrap();
+        let found = region(&path, &segments(&path, Some(BASE)).unwrap());
+        fs::remove_file(&path).unwrap();
+        found
+    }
+
+    /// Two memories of a kernel, or one that moved with a new build: both regions are in place.
+    #[test]
+    fn the_newest_of_several_sessions_is_chosen_wherever_it_lies() {
+        for pages in [[1, 3, 6], [3, 6, 1], [6, 1, 3], [1, 6, 3]] {
+            let sessions = [4, 9, 5];
+            let headers: Vec<_> = pages
+                .into_iter()
+                .zip(sessions)
+                .map(|(page, session)| (page, header(session, page)))
+                .collect();
+            let found = find("newest", &headers).unwrap();
+            assert_eq!(found.header.session_id, 9, "{pages:?}");
+            assert_eq!(found.offset, pages[1] * PAGE, "{pages:?}");
+            assert_eq!(found.len, (PAGES - pages[1]) * PAGE);
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_newer_session_is_not_chosen() {
+        let headers = [(1, header(4, 1)), (3, header(9, 5))];
+        assert_eq!(find("copy", &headers).unwrap().header.session_id, 4);
+        let only = [(3, header(9, 5))];
+        assert!(matches!(
+            find("only-copy", &only),
+            Err(Error::Copy { offset, .. }) if offset == 3 * PAGE
+        ));
+    }
+}

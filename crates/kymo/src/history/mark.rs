@@ -35,6 +35,14 @@ impl Mark {
         }
     }
 
+    /// Gives the sequence number to loom, and the low words of the time and of what was discarded.
+    #[cfg(all(test, loom))]
+    pub(super) fn watch(&self) {
+        self.sequence.watch();
+        self.words[2].watch();
+        self.words[8].watch();
+    }
+
     /// Stores `cleared`, unless somebody else is storing one just now.
     pub(super) fn store(&self, cleared: &Cleared) {
         let sequence = self.sequence.load(Relaxed);

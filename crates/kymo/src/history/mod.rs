@@ -9,6 +9,9 @@
 mod line;
 mod mark;
 mod merge;
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
 mod names;
 mod who;
 

@@ -1,4 +1,4 @@
-//! Atomics for the models (`ring/models`, `session/models.rs`): in memory they are the core
+//! Atomics for the models (`ring/models`, `session`, `history`): in memory they are the core
 //! library's; those that a model watches are loom's.
 //!
 //! The ring lies in plain memory and is reached by address, and loom's atomics are objects of their

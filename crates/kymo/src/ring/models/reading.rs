@@ -210,6 +210,49 @@ fn a_header_that_is_overwritten_while_it_is_copied() {
     lapped(&[word::NUMBER, word::CONTENT]);
 }
 
+/// The writer takes the slot of the oldest packet, whose records are looked at where they lie, and
+/// copied one by one.
+fn walked<R: Reserve + 'static>(name: &str, before: &[Kind], witnesses: Witnesses) {
+    let world = Arc::new(World::new::<R>(OVERWRITE, before));
+    explore(&format!("{name} {witnesses:?}"), 2, move || {
+        world.restore();
+        watch(&world, witnesses);
+        let (source, reader) = (world.live(), world.reader.clone());
+        let reading = loom::thread::spawn(move || {
+            let number = reader.numbers(&source).unwrap().start;
+            let packet = reader.packet(&source, View::Live, number).unwrap();
+            let mut records = 0;
+            let Some(mut packet) = packet else {
+                return records;
+            };
+            while let Some(place) = packet.next_place(&source, &RECORDS) {
+                let mut out = [0; 64];
+                let words = &mut out[..place.bytes.div_ceil(4)];
+                source.copy(place.payload, words).unwrap();
+                if !reader.holds(&source, number).unwrap() {
+                    break;
+                }
+                let seq = sequence(place.id, words);
+                assert!(seq.is_some(), "event {} with {words:x?}", place.id);
+                records += 1;
+            }
+            records
+        });
+        call::<R>(F);
+        assert!(reading.join().unwrap() <= 3);
+    });
+}
+
+#[test]
+fn a_packet_that_is_overwritten_while_it_is_walked() {
+    // Packet 1 is the oldest: `LocalCas` takes the slot of packet 0 when packet 3 opens.
+    const FIVE: &[Kind] = &[F, S, S, F, S, S, F, S, S, F, S, S, F, S, S];
+    for witnesses in [&[PAYLOAD][..], &[PAYLOAD + 1], &[SECOND, SECOND + 1]] {
+        walked::<LocalCas>("walked, local cas", FOUR, witnesses);
+        walked::<Masked>("walked, masked", FIVE, witnesses);
+    }
+}
+
 /// The reader goes to the oldest packet, and that is overwritten too.
 fn skipping(witnesses: Witnesses) {
     Race {

@@ -146,7 +146,7 @@ impl ChannelReader {
     /// # Errors
     /// [`Outside`] where the memory has shrunk.
     pub fn holds(&self, source: &impl Source, number: u64) -> Result<bool, Outside> {
-        // Partners: those of the fence in `read`.
+        // What was copied was loaded relaxed. Partners: those of the fence in `read`.
         fence(Acquire);
         Ok(self.is_ours(source)? && self.intact(source, number)?)
     }
@@ -168,7 +168,7 @@ impl ChannelReader {
                 retained += u64::from(self.events_in(source, number)?);
             }
             events = (retained, overwritten);
-            fence(Acquire);
+            // All loads above are acquires: no fence.
             if self.numbers(source)? == numbers {
                 break;
             }

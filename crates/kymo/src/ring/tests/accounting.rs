@@ -100,6 +100,32 @@ fn everything_written_is_read_or_counted() {
     );
 }
 
+/// A record that fits into no packet is counted as dropped, and among these as too large.
+fn too_large<R: Reserve + 'static>() {
+    CLOCK.set(0);
+    let memory = form::<R>(
+        memory(),
+        &config(Overflow::Overwrite, Consumer::None, 256, 4),
+    );
+    let live = memory.live();
+    let mut reader = events(&live);
+    emit::<R>(2, 0);
+    // A packet of 64 words has twelve of header, and leaves one free.
+    for words in [50, 51, 70] {
+        let recorded = R::record::<Cpu<R>, RawEvent>(TINY, &vec![1; words][..]);
+        assert_eq!(recorded, words == 50, "{words} words");
+    }
+    reader.refresh_dropped(&live).unwrap();
+    let losses = reader.losses();
+    assert_eq!((losses.dropped, losses.too_large), (2, 2), "{losses:?}");
+}
+
+#[test]
+fn a_record_that_no_packet_holds_is_counted() {
+    too_large::<LocalCas>();
+    too_large::<Masked<NoInterrupts>>();
+}
+
 /// Memory in which the writer goes on while it is read: after every so many words that the reader
 /// loads.
 struct Interleaved<'a, W: Fn()> {

@@ -177,6 +177,40 @@ fn a_clock_that_steps_back_behind_a_packets_end_is_clamped_and_counted() {
     steps_back_behind_an_end::<Masked<NoInterrupts>>();
 }
 
+/// The first record behind a step back does not fit: it opens a packet, and is counted there.
+fn steps_back_at_an_end<R: Reserve + 'static>() {
+    const WINDOW: u64 = 1 << TIME_BITS;
+    CLOCK.set(5 * WINDOW);
+    let memory = form::<R>(
+        memory(),
+        &config(Overflow::Overwrite, Consumer::None, 256, 4),
+    );
+    let control = control(&memory);
+    // Seventeen records fill a packet; the next one opens another.
+    (0..17).for_each(|seq| emit::<R>(2, seq));
+    CLOCK.set(4 * WINDOW);
+    emit::<R>(2, 17);
+    assert_eq!(control.clock_back.load(Relaxed), 1);
+    CLOCK.set(5 * WINDOW);
+    (18..34).for_each(|seq| emit::<R>(2, seq));
+    // No record of the packet that is full by now has stepped back, and neither has the next one.
+    emit::<R>(2, 34);
+    assert_eq!(control.clock_back.load(Relaxed), 1);
+    let live = memory.live();
+    let mut read = 0;
+    read_all(&mut events(&live), &live, View::Live, |_, time| {
+        assert_eq!(time, 5 * WINDOW);
+        read += 1;
+    });
+    assert_eq!(read, 35);
+}
+
+#[test]
+fn a_step_back_at_a_packets_end_is_counted() {
+    steps_back_at_an_end::<LocalCas>();
+    steps_back_at_an_end::<Masked<NoInterrupts>>();
+}
+
 fn overwritten_before_it_was_taken<R: Reserve + 'static>() {
     const OPENED: u64 = (5 << TIME_BITS) + 1000;
     CLOCK.set(OPENED - 500);

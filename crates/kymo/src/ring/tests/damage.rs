@@ -49,6 +49,8 @@ fn records_behind_a_hole_are_counted_in_a_dump() {
     });
 }
 
+const UNDECLARED: u32 = 99;
+
 /// A record whose shape the reader does not know cannot be walked over: what stands behind it in
 /// its packet is counted, the next packet is read.
 fn undeclared<R: Reserve + 'static>() {
@@ -63,7 +65,6 @@ fn undeclared<R: Reserve + 'static>() {
     for seq in 0..3 {
         emit::<R>(2, seq);
     }
-    const UNDECLARED: u32 = 99;
     R::record::<Cpu<R>, RawEvent>(UNDECLARED, &[3][..]);
     for seq in 4..9 {
         emit::<R>(2, seq);
@@ -92,6 +93,41 @@ fn undeclared<R: Reserve + 'static>() {
 fn an_undeclared_event_costs_its_packet_and_is_counted() {
     undeclared::<LocalCas>();
     undeclared::<Masked<NoInterrupts>>();
+}
+
+/// A reader is lapped in the middle of a packet. What it read of that one does not count in the
+/// packet where it goes on.
+fn lapped_between_undeclared_events<R: Reserve + 'static>() {
+    CLOCK.set(0);
+    let memory = form::<R>(
+        memory(),
+        &config(Overflow::Overwrite, Consumer::None, 256, 4),
+    );
+    let live = memory.live();
+    let mut reader = events(&live);
+    (0..10).for_each(|seq| emit::<R>(2, seq));
+    read_all(&mut reader, &live, View::Live, |_, _| {});
+    assert_eq!(reader.emitted(), 10);
+    for seq in 10..200 {
+        if seq % 8 == 3 {
+            R::record::<Cpu<R>, RawEvent>(UNDECLARED, &[seq][..]);
+        } else {
+            emit::<R>(2, seq);
+        }
+    }
+    read_all(&mut reader, &live, View::PostMortem, |_, _| {});
+    let losses = reader.losses();
+    assert!(
+        losses.overwritten > 0 && losses.unreadable > 0,
+        "{losses:?}"
+    );
+    assert_eq!(reader.emitted() + losses.events(), 200, "{losses:?}");
+}
+
+#[test]
+fn a_lapped_reader_counts_what_is_unreadable_where_it_goes_on() {
+    lapped_between_undeclared_events::<LocalCas>();
+    lapped_between_undeclared_events::<Masked<NoInterrupts>>();
 }
 
 /// Whatever stands in the memory: a reader ends, and neither panics nor reads outside.

@@ -6,12 +6,14 @@
 //! - [`damage`]: dumps of writers that died, records that nobody declared, damaged memory.
 //! - [`losses`]: in which packet losses are reported, and where among its records.
 //! - [`region`]: memory and configurations that are refused.
+//! - [`words`]: every word of a payload arrives.
 
 mod accounting;
 mod clock;
 mod damage;
 mod losses;
 mod region;
+mod words;
 
 use std::cell::Cell;
 
@@ -94,7 +96,7 @@ fn config(overflow: Overflow, consumer: Consumer, packet_size: u32, packets: u32
 }
 
 fn memory() -> Memory {
-    leaked(2 << 20, 2)
+    leaked(if cfg!(miri) { 96 << 10 } else { 2 << 20 }, 2)
 }
 /// Forms a region, whose first CPU the thread is from now on.
 fn form<R: Reserve + 'static>(memory: Memory, config: &Config) -> Memory {

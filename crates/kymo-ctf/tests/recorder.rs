@@ -183,6 +183,32 @@ fn read(folder: &Path, overwritten: bool) -> ([[Vec<u64>; 2]; CPUS], u64, u64) {
     (seen, lost, packets)
 }
 
+/// A packet begins where the one before has ended or later, and ends with its last event or later.
+fn each_packet_has_the_times_of_its_events(folder: &Path) {
+    let mut last = HashMap::new();
+    for item in Trace::open(folder).unwrap().events() {
+        let Item::Event(event) = item.unwrap() else {
+            panic!("nothing is lost")
+        };
+        last.insert(event.stream().to_string(), event.time.unwrap().0);
+    }
+    assert_eq!(last.len(), 2 * CPUS);
+    for (stream, last) in last {
+        let bytes = fs::read(folder.join(&stream)).unwrap();
+        let long = |word: usize| u64::from_le_bytes(*bytes[4 * word..].first_chunk().unwrap());
+        let (mut at, mut end) = (0, 0);
+        while 4 * at < bytes.len() {
+            assert!(
+                end <= long(at + 8) && long(at + 8) <= long(at + 10),
+                "{stream}"
+            );
+            end = long(at + 10);
+            at += long(at + 14) as usize / 32;
+        }
+        assert!(end >= last, "{stream}: {end} {last}");
+    }
+}
+
 #[test]
 fn everything_that_is_read_in_time_is_in_the_trace() {
     let mut machine = Machine::start("in-time", 0);
@@ -211,6 +237,7 @@ fn everything_that_is_read_in_time_is_in_the_trace() {
         .iter()
         .map(|clock| clock.frequency);
     assert_eq!(frequencies.collect::<Vec<_>>(), [1_000_000_000]);
+    each_packet_has_the_times_of_its_events(&machine.folder);
     for (cpu, [events, names]) in seen.iter().enumerate() {
         assert!(
             events

@@ -5,14 +5,14 @@ pub mod riscv;
 #[cfg(target_arch = "x86_64")]
 pub mod x86_64;
 
-#[cfg(all(target_arch = "x86_64", not(all(test, loom))))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, all(test, loom)))))]
 pub(crate) use x86_64::local;
 
 /// Operations that are atomic against interrupts on this CPU. Processors without a cheaper form use
-/// the full atomic one, and so do the models.
+/// the full atomic one, and so do the models, and Miri, which does not interpret assembly.
 #[cfg(all(
     target_pointer_width = "64",
-    any(not(target_arch = "x86_64"), all(test, loom))
+    any(not(target_arch = "x86_64"), miri, all(test, loom))
 ))]
 pub(crate) mod local {
     use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};

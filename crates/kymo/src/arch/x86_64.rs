@@ -294,7 +294,7 @@ fn slow<N: Environment>(
 ///
 /// They are not atomic against other CPUs: invariant 1 of the ring says that no other CPU writes
 /// these words. Stores become visible in program order on x86, so each of them is also a release.
-#[cfg(not(all(test, loom)))]
+#[cfg(not(any(miri, all(test, loom))))]
 pub(crate) mod local {
     use crate::sync::{AtomicU32, AtomicU64};
     use core::arch::asm;

@@ -236,7 +236,9 @@ fn packet_numbers_grow_past_31_and_32_bits() {
 
 /// A writer on one thread, a reader on another, both as fast as they can.
 fn race<R: Reserve + 'static>(overflow: Overflow, consumer: Consumer, count: u32) {
-    let memory = form::<R>(memory(), &config(overflow, consumer, 1024, 16));
+    // Miri takes long for each word.
+    let (packet_size, packets) = if cfg!(miri) { (256, 4) } else { (1024, 16) };
+    let memory = form::<R>(memory(), &config(overflow, consumer, packet_size, packets));
     let live = memory.live();
     let done = AtomicBool::new(false);
     let (mut seen, mut last) = (0u64, None);
@@ -283,8 +285,9 @@ fn a_reader_on_another_thread_sees_whole_records_and_exact_losses() {
         (Overflow::Discard, Consumer::Host),
         (Overflow::Overwrite, Consumer::None),
     ] {
-        race::<LocalCas>(overflow, consumer, 200_000);
-        race::<Masked<NoInterrupts>>(overflow, consumer, 200_000);
+        let count = if cfg!(miri) { 150 } else { 200_000 };
+        race::<LocalCas>(overflow, consumer, count);
+        race::<Masked<NoInterrupts>>(overflow, consumer, count);
     }
 }
 

@@ -12,6 +12,18 @@ impl std::fmt::Display for Environment {
 
 impl std::error::Error for Environment {}
 
+/// A step of `cargo xtask test` was not run, and why: it lacks a tool that CI can do without.
+#[derive(Debug)]
+pub(crate) struct NotRun(pub(crate) String);
+
+impl std::fmt::Display for NotRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NOT RUN: {}", self.0)
+    }
+}
+
+impl std::error::Error for NotRun {}
+
 /// The command line is invalid; the message says why.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);

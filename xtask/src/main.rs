@@ -8,6 +8,7 @@ mod export;
 mod failure;
 mod fuzz;
 mod kernel;
+mod miri;
 mod mistakes;
 mod models;
 mod overhead;
@@ -71,6 +72,18 @@ enum Command {
         /// Preemptions in addition to those of `cargo xtask test models`
         #[arg(value_name = "N", default_value_t = 1)]
         more: u32,
+    },
+    /// Run tests of the ring and the encoders under Miri, those with two threads under many seeds
+    #[command(after_help = "Example: cargo xtask miri --seeds 100")]
+    Miri {
+        /// Seeds of the tests with two threads
+        #[arg(
+            long,
+            value_name = "N",
+            default_value_t = 16,
+            value_parser = clap::value_parser!(u32).range(1..)
+        )]
+        seeds: u32,
     },
     /// Make each deliberate mistake of crates/kymo/mistakes in a copy of the ring, and check that
     /// its test fails
@@ -220,6 +233,7 @@ fn run(command: Command) -> Result<()> {
         Command::Test { steps } => test::run(&steps),
         Command::KillTest { count } => test::kill(count),
         Command::Models { more } => models::run(more),
+        Command::Miri { seeds } => miri::long(seeds),
         Command::Mistakes { names } => mistakes::run(&names, mistakes::Tests::Untried),
         Command::Rules { ids, passed } => rules::break_all(&ids, passed),
         Command::Overhead { book } => overhead::run(book),

@@ -11,8 +11,8 @@ use crate::process::{cargo, program, root, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::{
-    compiled_out, conformance, export, fuzz, kernel, mistakes, models, overhead, package, rules,
-    stress, tracers,
+    compiled_out, conformance, export, fuzz, kernel, miri, mistakes, models, overhead, package,
+    rules, stress, tracers,
 };
 
 /// A step of `cargo xtask test`.
@@ -44,7 +44,7 @@ impl Step {
 }
 
 /// All steps, in the order in which they run: those that fail fast come first.
-pub(crate) const STEPS: [Step; 23] = [
+pub(crate) const STEPS: [Step; 24] = [
     step("setup", "finds the tools, installs what is missing", || {
         setup::run().map(drop)
     }),
@@ -83,6 +83,7 @@ pub(crate) const STEPS: [Step; 23] = [
         models::run(0)
     })
     .long("cargo xtask models"),
+    step("miri", "few tests of the ring under Miri", miri::short).long("cargo xtask miri"),
     // Their tests that are not models are in `unit`.
     step(
         "mistakes",

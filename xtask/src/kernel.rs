@@ -10,7 +10,7 @@ use crate::process::{cargo, root, run, target};
 use crate::setup::{RISCV32, RISCV64, Toolchain, X86_64};
 
 /// All kernels by folder, and the programs that one of them carries.
-pub(crate) const ALL: [&str; 5] = ["hello", "probes", "stress", "demo", "demo/user"];
+pub(crate) const ALL: [&str; 6] = ["hello", "probes", "stress", "demo", "demo/user", "teaching"];
 
 /// Folder of the kernel of this name.
 pub(crate) fn folder(name: &str) -> PathBuf {

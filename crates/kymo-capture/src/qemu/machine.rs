@@ -20,6 +20,15 @@ pub(super) fn architecture(program: &OsStr) -> Option<&str> {
 }
 
 const RISCV_VIRT: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
+/// For a kernel that lies where QEMU would put its firmware.
+const RISCV64_BARE: &[&str] = &[
+    "qemu-system-riscv64",
+    "-M",
+    "virt",
+    "-nographic",
+    "-bios",
+    "none",
+];
 /// QEMU is often packaged without firmware for it, so the kernel is entered in M-mode, at the
 /// beginning of RAM.
 const RISCV32_VIRT: &[&str] = &[
@@ -74,6 +83,7 @@ pub(super) fn standard_machine(kernel: &Path) -> Result<&'static [&'static str],
         u16::from_be_bytes([low, high])
     };
     match (machine, class, order) {
+        (RISCV, CLASS_64, LITTLE_ENDIAN) if is_its_own_firmware(kernel) => Ok(RISCV64_BARE),
         (RISCV, CLASS_64, LITTLE_ENDIAN) => Ok(RISCV_VIRT),
         (RISCV, CLASS_32, LITTLE_ENDIAN) => Ok(RISCV32_VIRT),
         (X86_64, CLASS_64, LITTLE_ENDIAN) if has_pvh_entry(kernel) => Ok(X86_64_Q35),
@@ -96,6 +106,23 @@ pub(super) fn standard_machine(kernel: &Path) -> Result<&'static [&'static str],
             })
         }
     }
+}
+
+/// Whether a segment of the image is loaded at the beginning of RAM, where QEMU's firmware for
+/// RISC-V would lie.
+fn is_its_own_firmware(kernel: &Path) -> bool {
+    const RAM: u64 = 0x8000_0000;
+    let found = || {
+        let cache = ReadCache::new(File::open(kernel).ok()?);
+        let elf = object::elf::FileHeader64::<LittleEndian>::parse(&cache).ok()?;
+        let endian = elf.endian().ok()?;
+        let mut segments = elf.program_headers(endian, &cache).ok()?.iter();
+        segments.find(|segment| {
+            segment.p_type(endian) == object::elf::PT_LOAD && segment.p_paddr(endian) == RAM
+        })?;
+        Some(())
+    };
+    found().is_some()
 }
 
 /// Whether the image has the note by which QEMU's `-kernel` finds the 32-bit entry of an x86-64 ELF

@@ -223,6 +223,34 @@ fn the_kernels_header_chooses_the_machine() {
     std::fs::remove_file(kernel).unwrap();
 }
 
+/// A RISC-V image of one segment that begins at this address.
+fn loaded_at(address: u64) -> Vec<u8> {
+    let mut image = elf(2, 243);
+    image[6] = 1; // ELF's version
+    image[32] = 64; // program headers: where, how long one is, how many
+    image[54] = 56;
+    image[56] = 1;
+    image.extend([1u32, 5].map(u32::to_le_bytes).concat()); // PT_LOAD, readable and executable
+    let len = 16u64;
+    image.extend(
+        [120, address, address, len, len, 4]
+            .map(u64::to_le_bytes)
+            .concat(),
+    );
+    image.extend([0; 16]);
+    image
+}
+
+#[test]
+fn a_kernel_that_is_its_own_firmware_gets_no_other() {
+    for (address, bios) in [(0x8000_0000, true), (0x8020_0000, false)] {
+        let kernel = temporary(&format!("at-{address:x}"), &loaded_at(address));
+        let launch = Launch::kernel(&kernel, 4, None, Path::new("ram")).unwrap();
+        assert_eq!(line(&launch).contains("-bios none"), bios, "{address:x}");
+        std::fs::remove_file(kernel).unwrap();
+    }
+}
+
 /// An x86-64 image with one Xen note.
 fn pvh(note: u32) -> Vec<u8> {
     let mut image = elf(2, 62);

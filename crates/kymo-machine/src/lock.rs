@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kymo::vocabulary::LockKind;
 
 use crate::change::{Change, Contradiction};
-use crate::machine::{At, Machine};
+use crate::machine::{self, At, Machine};
 use crate::thread::{ThreadId, Wait};
 
 /// A lock, as far as the trace shows.
@@ -41,7 +41,7 @@ impl Machine {
         at: &At<'_, '_>,
     ) {
         let Some(lock) = lock else { return };
-        let named = owner.filter(|&tid| tid != 0);
+        let named = owner.filter(|&tid| tid != 0).and_then(machine::known);
         let named = named.map(|tid| self.known(tid, at.number));
         let state = self.locks.entry(lock).or_default();
         state.kind = kind;

@@ -110,6 +110,35 @@ fn subject(event: &EventSchema) -> &'static str {
     }
 }
 
+/// The files that declare the events.
+const SOURCES: [&str; 9] = [
+    include_str!("../src/vocabulary/ipc.rs"),
+    include_str!("../src/vocabulary/irq.rs"),
+    include_str!("../src/vocabulary/lock.rs"),
+    include_str!("../src/vocabulary/memory.rs"),
+    include_str!("../src/vocabulary/process.rs"),
+    include_str!("../src/vocabulary/sched.rs"),
+    include_str!("../src/vocabulary/session.rs"),
+    include_str!("../src/vocabulary/syscall.rs"),
+    include_str!("../src/vocabulary/user.rs"),
+];
+
+/// The type of a field in the declaration of an event's type.
+fn rust_type(event: &str, field: &str) -> String {
+    let head = format!("pub struct {event} {{");
+    let body = SOURCES
+        .iter()
+        .find_map(|source| source.split_once(&head))
+        .unwrap_or_else(|| panic!("{event} is not declared in SOURCES"))
+        .1;
+    let field = format!("pub {field}: ");
+    let line = body
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&field));
+    let ty = line.and_then(|line| line.strip_suffix(',')).unwrap();
+    ty.replace("NAME_BYTES", "64")
+}
+
 /// The type of the event of this name.
 fn rust_name(name: &str) -> &'static str {
     let step = ("ClockStep", ClockStep::SCHEMA.name);
@@ -122,8 +151,8 @@ fn page() -> String {
     let mut out = String::from(
         "# The events\n\n\
          Made from the declarations by a test of the crate `kymo` (`tests/events_md.rs`), which fails where this page says something else.\n\n\
-         The headings are the names in a trace; below each stands the type in `kymo::vocabulary`. List those that your kernel records, or all\n\
-         of them: `kymo::vocabulary![kymo::vocabulary::ALL; MyEvent]`. Where Linux has the event, this is its name there, and the names of its fields.\n\
+         The headings are the names in a trace; below each stands the type in `kymo::vocabulary`, which has the types of its fields, too\n\
+         (`Text` is `kymo::Text`). List those that your kernel records, or all of them: `kymo::vocabulary![kymo::vocabulary::ALL; MyEvent]`. Where Linux has the event, this is its name there, and the names of its fields.\n\
          Bytes are those of a record in the ring; texts and sequences add their length, rounded up to 4.\n",
     );
     let events = || ALL.events().iter().copied().chain([&ClockStep::SCHEMA]);
@@ -167,14 +196,19 @@ fn page() -> String {
             }
             writeln!(out, ".").unwrap();
             if !event.fields.is_empty() {
-                writeln!(out, "\n| field | type | |\n| --- | --- | --- |").unwrap();
+                writeln!(
+                    out,
+                    "\n| field | type | in the trace | |\n| --- | --- | --- | --- |"
+                )
+                .unwrap();
             }
             for field in event.fields {
                 let doc = field.doc.split_whitespace().collect::<Vec<_>>().join(" ");
                 writeln!(
                     out,
-                    "| `{}` | {} | {doc} |",
+                    "| `{}` | `{}` | {} | {doc} |",
                     field.name,
+                    rust_type(rust_name(event.name), field.name),
                     type_name(&field.ty)
                 )
                 .unwrap();

@@ -39,6 +39,11 @@ pub(crate) fn demo(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("demo", RISCV64, toolchain)?.join("demo"))
 }
 
+/// Builds kernels/teaching. Returns its ELF image.
+fn teaching(toolchain: Toolchain) -> Result<PathBuf> {
+    Ok(build("teaching", RISCV64, toolchain)?.join("teaching"))
+}
+
 /// Builds the kernels whose environment variables are wanted. Returns each image with the variable,
 /// by which the end-to-end tests find it.
 pub(crate) fn images(
@@ -49,9 +54,10 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 10] = [
+    let images: [Image<'_>; 11] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
         ("KYMO_DEMO", &|| demo(toolchain)),
+        ("KYMO_TEACHING", &|| teaching(toolchain)),
         ("KYMO_DEMO_WITHOUT_TRACE", &|| demo_without_trace(toolchain)),
         ("KYMO_PROBES_RISCV64", &|| probes(RISCV64)),
         ("KYMO_PROBES_RISCV32", &|| probes(RISCV32)),

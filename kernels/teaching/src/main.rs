@@ -14,10 +14,13 @@ mod shell;
 mod sleep_lock;
 mod spin_lock;
 mod start;
+mod trace;
 mod trap;
 
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use trace::Kymo;
 
 core::arch::global_asm!(
     include_str!("entry.s"),
@@ -37,6 +40,7 @@ extern "C" fn main() -> ! {
         console::init();
         trap::init();
         println!("teaching: a kernel in the manner of xv6");
+        trace::start();
         process::spawn("sh", shell::run, 0).expect("the table is empty");
         READY.store(true, Ordering::Release);
     } else {
@@ -68,5 +72,6 @@ fn power_off(code: u32) -> ! {
 fn panic(info: &core::panic::PanicInfo) -> ! {
     cpu::disable_interrupts();
     let _ = writeln!(console::Uart, "hart {}: {info}", cpu::id());
+    let _ = trace::HISTORY.dump_on_panic(&mut console::Uart, cpu::id() as u32, 8);
     power_off(1)
 }

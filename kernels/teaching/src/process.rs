@@ -5,6 +5,13 @@
 
 use core::cell::UnsafeCell;
 
+use kymo::vocabulary::{
+    Cpu, Pid, ProcessExit, ProcessFork, ProcessKill, SchedSwitch, SchedWakeup, SchedWakeupNew,
+    SwitchReason, ThreadName, ThreadState,
+};
+use kymo::{NameEpoch, Text, Tid, trace, trace_masked};
+
+use crate::Kymo;
 use crate::cpu::{self, Context};
 use crate::spin_lock::{SpinGuard, SpinLock};
 
@@ -51,6 +58,8 @@ const UNUSED: Process = Process {
 
 pub struct Table {
     processes: [Process; MAX_PROCESSES],
+    /// When each process's name was last recorded.
+    named: [NameEpoch; MAX_PROCESSES],
     last_pid: u32,
 }
 
@@ -58,6 +67,7 @@ static TABLE: SpinLock<Table> = SpinLock::new(
     "process table",
     Table {
         processes: [UNUSED; MAX_PROCESSES],
+        named: [const { NameEpoch::new() }; MAX_PROCESSES],
         last_pid: 0,
     },
 );
@@ -102,11 +112,27 @@ pub fn spawn(name: &'static str, body: fn(usize) -> i32, argument: usize) -> Opt
         argument,
         ..UNUSED
     };
+    table.named[index] = NameEpoch::new();
     // SAFETY: the table is locked, and no hart runs on this slot's stack.
     unsafe {
         *CONTEXTS.0[index].get() = Context::new();
         (*CONTEXTS.0[index].get()).return_address = first_run as *const () as usize;
         (*CONTEXTS.0[index].get()).stack = STACKS[index].0.get().addr() + STACK_SIZE;
+    }
+    let parent_tid = running_tid(&table);
+    // SAFETY: the table's lock keeps interrupts masked.
+    unsafe {
+        trace_masked!(ProcessFork {
+            parent_tid,
+            parent_pid: Pid(parent_tid.0),
+            child_tid: Tid(pid),
+            child_pid: Pid(pid),
+        });
+        trace_masked!(SchedWakeupNew {
+            tid: Tid(pid),
+            waker_tid: Tid::UNKNOWN,
+            target_cpu: Cpu::UNKNOWN,
+        });
     }
     Some(pid)
 }
@@ -124,6 +150,14 @@ extern "C" fn first_run() -> ! {
 /// Runs processes on this hart, for ever. Each switches back to here.
 pub fn scheduler() -> ! {
     let mut last = 0;
+    // Idle from the start, until the first switch to a process.
+    trace!(SchedSwitch {
+        prev_tid: Tid::IDLE,
+        next_tid: Tid::IDLE,
+        prev_state: ThreadState::Runnable,
+        reason: SwitchReason::Idle,
+        next_prio: 0,
+    });
     loop {
         cpu::enable_interrupts();
         let mut table = TABLE.lock();
@@ -140,6 +174,21 @@ pub fn scheduler() -> ! {
         table.processes[next].state = State::Running;
         let cpu = cpu::this();
         cpu.process.set(Some(next));
+        let process = &table.processes[next];
+        Kymo::named(&table.named[next], || ThreadName {
+            tid: Tid(process.pid),
+            name: Text::new(process.name),
+        });
+        // SAFETY: the table's lock keeps interrupts masked.
+        unsafe {
+            trace_masked!(SchedSwitch {
+                prev_tid: Tid::IDLE,
+                next_tid: Tid(process.pid),
+                prev_state: ThreadState::Runnable,
+                reason: SwitchReason::Idle,
+                next_prio: 0,
+            });
+        }
         core::mem::forget(table);
         // SAFETY: the table is locked; whoever was switched away from left this context.
         unsafe { switch_context(cpu.scheduler.get(), CONTEXTS.0[next].get()) };
@@ -157,12 +206,33 @@ fn switch_to_scheduler(table: SpinGuard<'static, Table>) -> SpinGuard<'static, T
     let cpu = cpu::this();
     assert!(cpu.depth.get() == 1, "switch with a lock held");
     let enabled_before = cpu.enabled_before.get();
+    let process = &table.processes[index];
+    let (prev_state, reason) = match process.state {
+        State::Runnable => (ThreadState::Runnable, SwitchReason::Expired),
+        State::Zombie => (ThreadState::Ended, SwitchReason::Ended),
+        _ => (ThreadState::Blocked, SwitchReason::Waits),
+    };
+    // SAFETY: the table's lock keeps interrupts masked.
+    unsafe {
+        trace_masked!(SchedSwitch {
+            prev_tid: Tid(process.pid),
+            next_tid: Tid::IDLE,
+            prev_state,
+            reason,
+            next_prio: 0,
+        });
+    }
     core::mem::forget(table);
     // SAFETY: the table is locked; the hart's scheduler left its context when it chose this process.
     unsafe { switch_context(CONTEXTS.0[index].get(), cpu.scheduler.get()) };
     cpu::this().enabled_before.set(enabled_before);
     // SAFETY: the scheduler that chose this process took the lock and forgot its guard.
     unsafe { TABLE.adopt() }
+}
+
+/// The process that runs here, or 0, with the table locked.
+fn running_tid(table: &Table) -> Tid {
+    Tid(cpu::process().map_or(0, |index| table.processes[index].pid))
 }
 
 /// Index of the process that runs here, for code that only processes run.
@@ -202,8 +272,20 @@ pub fn wakeup(channel: usize) {
 fn wakeup_in(table: &mut Table, channel: usize) {
     for process in &mut table.processes {
         if process.state == State::Sleeping && process.channel == channel {
-            process.state = State::Runnable;
+            wake(process);
         }
+    }
+}
+
+fn wake(process: &mut Process) {
+    process.state = State::Runnable;
+    // SAFETY: the table's lock keeps interrupts masked.
+    unsafe {
+        trace_masked!(SchedWakeup {
+            tid: Tid(process.pid),
+            waker_tid: Tid::UNKNOWN,
+            target_cpu: Cpu::UNKNOWN,
+        });
     }
 }
 
@@ -221,6 +303,12 @@ pub fn exit(status: i32) -> ! {
     let process = &mut table.processes[index];
     process.state = State::Zombie;
     process.status = status;
+    let pid = process.pid;
+    trace!(ProcessExit {
+        tid: Tid(pid),
+        pid: Pid(pid),
+        status
+    });
     wakeup_in(&mut table, wait_channel(parent));
     // An orphan that had ended is the shell's to collect.
     wakeup_in(&mut table, wait_channel(SHELL));
@@ -268,6 +356,7 @@ fn wait_channel(index: usize) -> usize {
 /// Asks a process to end: it does when it next looks, and it does not sleep before.
 pub fn kill(pid: u32) -> bool {
     let mut table = TABLE.lock();
+    let killer_tid = running_tid(&table);
     let found = table
         .processes
         .iter_mut()
@@ -276,8 +365,12 @@ pub fn kill(pid: u32) -> bool {
         return false;
     };
     process.killed = true;
+    trace!(ProcessKill {
+        pid: Pid(pid),
+        killer_tid
+    });
     if process.state == State::Sleeping {
-        process.state = State::Runnable;
+        wake(process);
     }
     true
 }

@@ -1,5 +1,8 @@
 //! What the shell can run.
 
+use kymo::trace;
+use kymo::vocabulary::{Object, PipeRead, PipeWrite};
+
 use crate::process;
 use crate::sleep_lock::SleepLock;
 use crate::spin_lock::SpinLock;
@@ -145,6 +148,10 @@ fn writer(_: usize) -> i32 {
         let at = pipe.written % pipe.bytes.len();
         pipe.bytes[at] = byte as u8;
         pipe.written += 1;
+        trace!(PipeWrite {
+            pipe: Object(pipe_channel(0) as u64),
+            len: 1
+        });
         process::wakeup(pipe_channel(FOR_BYTES));
     }
     0
@@ -162,6 +169,10 @@ fn reader(_: usize) -> i32 {
         }
         sum += u32::from(pipe.bytes[pipe.read % pipe.bytes.len()]);
         pipe.read += 1;
+        trace!(PipeRead {
+            pipe: Object(pipe_channel(0) as u64),
+            len: 1
+        });
         process::wakeup(pipe_channel(FOR_ROOM));
     }
     core::hint::black_box(sum);

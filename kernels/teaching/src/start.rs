@@ -54,6 +54,8 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 extern "C" fn machine_start(hart: usize) -> ! {
     start_timer(hart);
+    // SAFETY: bit 1 lets supervisor mode read `time`.
+    unsafe { asm!("csrs mcounteren, {}", in(reg) 1 << 1) };
     // SAFETY: run once on each hart, in machine mode, with the hart's own stack. The one PMP region
     // opens all memory to supervisor mode; all traps that can be delegated are; `mret` goes to
     // `main`, which does not return.

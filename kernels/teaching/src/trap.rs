@@ -2,6 +2,10 @@
 
 use core::arch::asm;
 
+use kymo::vocabulary::{IrqEnter, IrqExit, IrqName};
+use kymo::{Irq, NameEpoch, Text, trace_masked};
+
+use crate::Kymo;
 use crate::spin_lock::SpinLock;
 use crate::{console, cpu, process};
 
@@ -12,6 +16,12 @@ static TICKS: SpinLock<u64> = SpinLock::new("ticks", 0);
 const TIMER: usize = 1 << 63 | 1;
 /// `scause` of an interrupt from the PLIC.
 const EXTERNAL: usize = 1 << 63 | 9;
+
+/// In the trace, local interrupts have the number of their cause, and the PLIC's lines follow.
+const TIMER_LINE: Irq = Irq(1);
+const CONSOLE_LINE: Irq = Irq(16 + console::IRQ);
+static TIMER_NAMED: NameEpoch = NameEpoch::new();
+static CONSOLE_NAMED: NameEpoch = NameEpoch::new();
 
 const PLIC: usize = 0xc00_0000;
 
@@ -75,12 +85,25 @@ extern "C" fn trap() {
 }
 
 fn timer() {
+    enter(TIMER_LINE, &TIMER_NAMED, "timer");
     // SAFETY: clears the pending bit of the interrupt that is being handled.
     unsafe { asm!("csrci sip, 2") };
     if cpu::id() == 0 {
         *TICKS.lock() += 1;
         process::wakeup(channel());
     }
+    // SAFETY: a trap has interrupts masked.
+    unsafe { trace_masked!(IrqExit { irq: TIMER_LINE }) };
+}
+
+/// Records that a handler begins.
+fn enter(irq: Irq, named: &NameEpoch, name: &'static str) {
+    Kymo::named(named, || IrqName {
+        irq,
+        name: Text::new(name),
+    });
+    // SAFETY: a trap has interrupts masked.
+    unsafe { trace_masked!(IrqEnter { irq }) };
 }
 
 fn external() {
@@ -88,7 +111,10 @@ fn external() {
     // SAFETY: the claim word of this hart's supervisor mode.
     let irq = unsafe { claim.read_volatile() };
     if irq == console::IRQ {
+        enter(CONSOLE_LINE, &CONSOLE_NAMED, "console");
         console::interrupt();
+        // SAFETY: a trap has interrupts masked.
+        unsafe { trace_masked!(IrqExit { irq: CONSOLE_LINE }) };
     }
     if irq != 0 {
         // SAFETY: as above; completes what was claimed.

@@ -1,0 +1,137 @@
+//! kernels/teaching, a kernel that was written before it had Kymo: what its traces say, and that
+//! the guide prints its code.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use kymo_e2e::{built, kymo, run, scratch};
+use serde_json::Value;
+
+/// Types these lines, each at the prompt, while the kernel is recorded. Returns what it printed and
+/// the trace.
+fn session(name: &str, lines: &[&str], code: i32) -> (String, PathBuf) {
+    let trace = scratch(name).join("trace");
+    let mut command = kymo(["record", "--stdin", "--timeout", "60", "--out"]);
+    command.arg(&trace).arg(built("KYMO_TEACHING"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut recorder = command.spawn().unwrap();
+    let mut input = recorder.stdin.take().unwrap();
+    let mut output = recorder.stdout.take().unwrap();
+    let (mut text, mut byte) = (Vec::new(), [0]);
+    let mut lines = lines.iter();
+    while output.read(&mut byte).unwrap() == 1 {
+        text.push(byte[0]);
+        if text.ends_with(b"\n$ ")
+            && let Some(line) = lines.next()
+        {
+            writeln!(input, "{line}").unwrap();
+        }
+    }
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(recorder.wait().unwrap().code(), Some(code), "{text}");
+    (text, trace)
+}
+
+fn output(command: &mut Command, code: i32) -> String {
+    String::from_utf8(run(command, code).stdout).unwrap()
+}
+
+fn check(trace: &Path, expectations: &Path, code: i32) -> String {
+    let mut command = kymo(["check", "--no-losses", "--expect"]);
+    output(command.arg(expectations).arg(trace), code)
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn what_the_shell_ran_is_in_the_trace() {
+    let lines = [
+        "run disk 3",
+        "run pipe",
+        "run spin 2 &",
+        "kill 8",
+        "wait",
+        "off",
+    ];
+    let (text, trace) = session("teaching", &lines, 0);
+    let ended = text.lines().filter(|line| line.contains(" ended: "));
+    assert_eq!(
+        ended.count(),
+        6,
+        "those that the shell itself waits for: {text}"
+    );
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    check(&trace, &root.join("expectations/teaching.toml"), 0);
+
+    let report = output(kymo(["report", "--json"]).arg(&trace), 0);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let names = |table: &str| -> Vec<String> {
+        let rows = report[table].as_array().unwrap().iter();
+        let names = rows.filter_map(|row| Some(row["name"].as_str()?.to_owned()));
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        names("threads"),
+        [
+            "disk", "disk", "disk", "pipe", "reader", "sh", "spin", "spin", "writer"
+        ]
+    );
+    assert_eq!(names("interrupts"), ["console", "timer"]);
+    assert_eq!(report["cpus"].as_array().unwrap().len(), 4);
+}
+
+/// `hog` keeps the lock of `disk` while it computes.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn who_holds_a_lock_too_long_is_named() {
+    let lines = ["run hog &", "run disk 2", "off"];
+    let (_, trace) = session("teaching-hog", &lines, 0);
+    let expectations = trace.with_file_name("hold.toml");
+    let text = "[[expect]]\nduration = \"lock_hold\"\nof = { lock = \"disk\", thread = \"hog\" }\n\
+                max = \"20 ms\"\n";
+    fs::write(&expectations, text).unwrap();
+    let text = check(&trace, &expectations, 1);
+    assert!(text.contains("1 of them over 20 ms"), "{text}");
+    assert!(text.contains("(hog)"), "{text}");
+}
+
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_panic_prints_what_every_hart_did_last() {
+    let (text, trace) = session("teaching-panic", &["run disk 2", "panic"], 1);
+    let (_, last) = text.split_once("panicked at").expect(&text);
+    for cpu in 0..4 {
+        assert!(last.contains(&format!(" cpu{cpu} ")), "{text}");
+    }
+    output(kymo(["check", "--no-losses"]).arg(&trace), 0);
+}
+
+/// Lines without what the formatter may change.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_recipe_prints_lines_of_the_kernel() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let recipes = fs::read_to_string(root.join("docs/src/recipes.md")).unwrap();
+    let (_, section) = recipes.split_once("## A kernel like xv6").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let folder = fs::read_dir(root.join("kernels/teaching/src")).unwrap();
+    let sources = folder.map(|file| words(&fs::read_to_string(file.unwrap().path()).unwrap()));
+    let sources: Vec<String> = sources.collect();
+    let blocks: Vec<&str> = section
+        .split("```rust\n")
+        .skip(1)
+        .map(|rest| rest.split_once("```").unwrap().0)
+        .collect();
+    assert!(blocks.len() >= 8, "{blocks:?}");
+    for block in blocks {
+        let found = sources.iter().any(|source| source.contains(&words(block)));
+        assert!(found, "kernels/teaching does not have:\n{block}");
+    }
+}

@@ -26,7 +26,10 @@ pub enum Error {
     #[error(transparent)]
     Qmp(#[from] crate::qmp::Error),
     /// The recording ended before the kernel started a trace.
-    #[error("{ending}, and its kernel had not started a trace; check that it calls Kymo's `start`")]
+    #[error(
+        "{ending}, and its kernel had not started a trace; check that it calls Kymo's `start`, and \
+         that this gives no error"
+    )]
     NotStarted {
         /// Why it ended.
         ending: Ending,

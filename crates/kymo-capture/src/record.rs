@@ -70,7 +70,7 @@ impl Error {
 fn first_step(ending: &Ending, sending: bool) -> &'static str {
     match (ending, sending) {
         (Ending::Status(_), _) => "see its output",
-        (_, false) => "check that it calls Kymo's `start`",
+        (_, false) => "check that it calls Kymo's `start`, and that this gives no error",
         (_, true) => {
             "check that it supports the word kymo=send and has a driver for virtio serial ports"
         }

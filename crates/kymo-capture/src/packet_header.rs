@@ -6,7 +6,7 @@ use crate::packet_file::{CONTENT, HEADER_BYTES, SIZE, long};
 
 /// Longer packets are treated as damaged. The longest ring packet is 128 KiB. A file's last packet
 /// may be rewritten, so `kymo_ctf` maps none of so many bytes at its end.
-const MAX_PACKET: u64 = 1 << 20;
+const MAX_PACKET: u64 = 256 << 10;
 
 // Offsets in the header, in bytes. Others are in `packet_file`.
 const UUID: usize = 4;

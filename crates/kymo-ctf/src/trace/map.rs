@@ -12,9 +12,9 @@ use std::path::Path;
 use crate::error::Error;
 
 /// Bytes at the end of a stream file that a recorder may still change: Kymo's longest packet,
-/// 1 MiB, from the beginning of its page.
+/// 256 KiB, from the beginning of its page.
 #[cfg(unix)]
-const OPEN: usize = (1 << 20) + 4096;
+const OPEN: usize = (256 << 10) + 4096;
 
 /// A file's bytes as they were when it was opened.
 ///
@@ -152,12 +152,12 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("kymo-map-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let path = directory.join("events_0");
-        for len in [0, 1, 4096, 1 << 20, (1 << 20) + 4096, (3 << 20) + 5] {
+        for len in [0, 1, 4096, 256 << 10, (256 << 10) + 4096, (3 << 20) + 5] {
             let bytes: Vec<u8> = (0..len).map(|at: u32| (at % 251) as u8).collect();
             fs::write(&path, &bytes).unwrap();
             let map = Mapped::open(&path).unwrap();
             let mut file = OpenOptions::new().write(true).open(&path).unwrap();
-            let last = u64::from(len).saturating_sub(1 << 20) / 4096 * 4096;
+            let last = u64::from(len).saturating_sub(256 << 10) / 4096 * 4096;
             file.seek(SeekFrom::Start(last)).unwrap();
             file.write_all(&vec![255; 2 << 20]).unwrap();
             assert!(*map == *bytes, "{len}: rewritten, and grown");

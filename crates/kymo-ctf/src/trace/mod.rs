@@ -195,7 +195,7 @@ impl Trace {
     }
 
     /// The bytes of all stream files as they are now, without a copy of most: the files are mapped
-    /// into memory, but for the last megabyte of each.
+    /// into memory, but for the last 260 KiB of each.
     ///
     /// A trace that Kymo still records may be mapped: its recorder changes nothing further from a
     /// file's end. What it records later is not read. No program may rewrite or truncate what is

@@ -96,7 +96,7 @@ fn config(overflow: Overflow, consumer: Consumer, packet_size: u32, packets: u32
 }
 
 fn memory() -> Memory {
-    leaked(if cfg!(miri) { 96 << 10 } else { 2 << 20 }, 2)
+    leaked(if cfg!(miri) { 256 << 10 } else { 2 << 20 }, 2)
 }
 /// Forms a region, whose first CPU the thread is from now on.
 fn form<R: Reserve + 'static>(memory: Memory, config: &Config) -> Memory {

@@ -14,11 +14,16 @@ pub struct Program {
     pub body: fn(usize) -> i32,
 }
 
-pub const ALL: [Program; 5] = [
+pub const ALL: [Program; 6] = [
     Program {
         name: "spin",
         about: "computes for 50 ticks",
         body: spin,
+    },
+    Program {
+        name: "loop",
+        about: "computes until it is killed",
+        body: endless,
     },
     Program {
         name: "nap",
@@ -49,9 +54,13 @@ fn spin(_: usize) -> i32 {
     compute(50)
 }
 
+fn endless(_: usize) -> i32 {
+    compute(u64::MAX)
+}
+
 /// Computes until so many ticks have passed, or the process is killed.
 fn compute(count: u64) -> i32 {
-    let end = ticks() + count;
+    let end = ticks().saturating_add(count);
     let mut sum = 0u64;
     while ticks() < end {
         if process::killed() {

@@ -50,8 +50,9 @@ fn what_the_shell_ran_is_in_the_trace() {
     let lines = [
         "run disk 3",
         "run pipe",
-        "run spin 2 &",
-        "kill 8",
+        "run spin &",
+        "run loop &",
+        "kill 9",
         "wait",
         "off",
     ];
@@ -77,7 +78,7 @@ fn what_the_shell_ran_is_in_the_trace() {
     assert_eq!(
         names("threads"),
         [
-            "disk", "disk", "disk", "pipe", "reader", "sh", "spin", "spin", "writer"
+            "disk", "disk", "disk", "loop", "pipe", "reader", "sh", "spin", "writer"
         ]
     );
     assert_eq!(names("interrupts"), ["console", "timer"]);

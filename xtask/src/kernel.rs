@@ -10,7 +10,15 @@ use crate::process::{cargo, root, run, target};
 use crate::setup::{RISCV32, RISCV64, Toolchain, X86_64};
 
 /// All kernels by folder, and the programs that one of them carries.
-pub(crate) const ALL: [&str; 6] = ["hello", "probes", "stress", "demo", "demo/user", "teaching"];
+pub(crate) const ALL: [&str; 7] = [
+    "hello",
+    "probes",
+    "stress",
+    "demo",
+    "demo/user",
+    "teaching",
+    "guide",
+];
 
 /// Folder of the kernel of this name.
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -42,6 +50,13 @@ pub(crate) fn demo(toolchain: Toolchain) -> Result<PathBuf> {
 /// Builds kernels/teaching. Returns its ELF image.
 fn teaching(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("teaching", RISCV64, toolchain)?.join("teaching"))
+}
+
+/// Builds kernels/guide, the code of the guide.
+pub(crate) fn guide(toolchain: Toolchain) -> Result<()> {
+    [RISCV64, RISCV32]
+        .into_iter()
+        .try_for_each(|triple| build("guide", triple, toolchain).map(drop))
 }
 
 /// Builds the kernels whose environment variables are wanted. Returns each image with the variable,
@@ -137,7 +152,7 @@ fn build(name: &str, triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
 pub(crate) fn clippy(name: &str) -> Result<()> {
     let triples: &[&str] = match name {
         "stress" => &[RISCV64, RISCV32, X86_64],
-        "probes" => &[RISCV64, RISCV32],
+        "probes" | "guide" => &[RISCV64, RISCV32],
         _ => &[RISCV64],
     };
     triples.iter().try_for_each(|triple| {

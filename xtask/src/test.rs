@@ -400,7 +400,9 @@ fn unit_32_bits() -> Result<()> {
 
 /// Builds all kernels; see [`kernel::images`].
 pub(crate) fn kernels() -> Result<Vec<(&'static str, PathBuf)>> {
-    kernel::images(setup::toolchain()?, |_| true)
+    let toolchain = setup::toolchain()?;
+    kernel::guide(toolchain)?;
+    kernel::images(toolchain, |_| true)
 }
 
 /// Builds what the end-to-end tests need; returns their command, with the environment variables by

@@ -1,5 +1,4 @@
-//! kernels/teaching, a kernel that was written before it had Kymo: what its traces say, and that
-//! the guide prints its code.
+//! kernels/teaching, a kernel that was written before it had Kymo: what its traces say.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -109,30 +108,4 @@ fn a_panic_prints_what_every_hart_did_last() {
         assert!(last.contains(&format!(" cpu{cpu} ")), "{text}");
     }
     output(kymo(["check", "--no-losses"]).arg(&trace), 0);
-}
-
-/// Lines without what the formatter may change.
-fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-#[test]
-fn the_recipe_prints_lines_of_the_kernel() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let recipes = fs::read_to_string(root.join("docs/src/recipes.md")).unwrap();
-    let (_, section) = recipes.split_once("## A kernel like xv6").unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
-    let folder = fs::read_dir(root.join("kernels/teaching/src")).unwrap();
-    let sources = folder.map(|file| words(&fs::read_to_string(file.unwrap().path()).unwrap()));
-    let sources: Vec<String> = sources.collect();
-    let blocks: Vec<&str> = section
-        .split("```rust\n")
-        .skip(1)
-        .map(|rest| rest.split_once("```").unwrap().0)
-        .collect();
-    assert!(blocks.len() >= 8, "{blocks:?}");
-    for block in blocks {
-        let found = sources.iter().any(|source| source.contains(&words(block)));
-        assert!(found, "kernels/teaching does not have:\n{block}");
-    }
 }

@@ -267,7 +267,9 @@ fn verdict(success: bool, text: &str, test: &str) -> Outcome {
         return Outcome::Passed;
     }
     let failed = text.lines().any(|line| line == format!("    {test}"));
-    if failed && text.contains("panicked at ") {
+    // An end-to-end test whose kernel was not built panics, too.
+    let had_all = !text.contains(" is not set: run these tests by ");
+    if failed && had_all && text.contains("panicked at ") {
         Outcome::Caught
     } else if text.contains("error: could not compile") {
         Outcome::DoesNotBuild(text.to_owned())
@@ -368,4 +370,34 @@ fn write_if_new(path: &Path, content: &[u8]) -> Result<()> {
         fs::create_dir_all(folder)?;
     }
     fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only a panic of the test's own counts, and not that of a test which lacks what it needs.
+    #[test]
+    fn a_mistake_is_caught_by_the_tests_own_panic() {
+        let failed = |why: &str| verdict(false, &format!("{why}\nfailures:\n    a::b\n"), "a::b");
+        assert!(matches!(
+            failed("panicked at x: 1 is not 2"),
+            Outcome::Caught
+        ));
+        let lacks = "panicked at x: KYMO_HELLO is not set: run these tests by `cargo xtask`";
+        assert!(matches!(failed(lacks), Outcome::Otherwise(_)));
+        assert!(matches!(
+            failed("error: could not compile"),
+            Outcome::DoesNotBuild(_)
+        ));
+        assert!(matches!(failed("killed"), Outcome::Otherwise(_)));
+        assert!(matches!(
+            verdict(true, "\nrunning 1 test\n", "a::b"),
+            Outcome::Passed
+        ));
+        assert!(matches!(
+            verdict(true, "\nrunning 0 tests\n", "a::b"),
+            Outcome::Otherwise(_)
+        ));
+    }
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask miri`: tests of the crate `kymo` under Miri, which interprets them and reports what
-//! the language leaves undefined: data races, accesses outside of an allocation or against the rules
-//! of references, values that are not initialized or not aligned.
+//! the language leaves undefined: data races, accesses outside of an allocation or against the
+//! rules of references, values that are not initialized or not aligned.
 //!
 //! Miri needs a nightly tool chain. Nothing else here does: no crate uses a nightly feature.
 

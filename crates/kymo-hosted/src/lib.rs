@@ -400,8 +400,8 @@ impl HostedSession {
     /// also frees the packets that it has read.
     ///
     /// # Errors
-    /// [`TraceError::Io`]; without the feature `trace` always [`TraceError::Region`] with `NoMagic`,
-    /// as there is no region then. ([`save`](Self::save) writes nothing.)
+    /// [`TraceError::Io`]; without the feature `trace` always [`TraceError::Region`] with
+    /// `NoMagic`, as there is no region then. ([`save`](Self::save) writes nothing.)
     pub fn writer(&self, directory: &Path) -> Result<TraceWriter, TraceError> {
         TraceWriter::create(directory, &self.session.live())
     }

@@ -223,7 +223,8 @@ fn switch_to_scheduler(table: SpinGuard<'static, Table>) -> SpinGuard<'static, T
         });
     }
     core::mem::forget(table);
-    // SAFETY: the table is locked; the hart's scheduler left its context when it chose this process.
+    // SAFETY: the table is locked; the hart's scheduler left its context when it chose this
+    // process.
     unsafe { switch_context(CONTEXTS.0[index].get(), cpu.scheduler.get()) };
     cpu::this().enabled_before.set(enabled_before);
     // SAFETY: the scheduler that chose this process took the lock and forgot its guard.

@@ -1,9 +1,9 @@
 //! Files in memory, without a copy of what no writer changes any more.
 //!
-//! A trace may still be recorded, and Kymo's recorder rewrites the end of a stream file: it pads the
-//! last packet, lays out a packet of several pages as empty ones first, and cuts off what a full
-//! disk did not take. Nothing of that goes further back than [`OPEN`], so that much is a copy, and
-//! the rest is the file.
+//! A trace may still be recorded, and Kymo's recorder rewrites the end of a stream file: it pads
+//! the last packet, lays out a packet of several pages as empty ones first, and cuts off what a
+//! full disk did not take. Nothing of that goes further back than [`OPEN`], so that much is a copy,
+//! and the rest is the file.
 
 use std::fs::File;
 use std::ops::Deref;

@@ -22,8 +22,8 @@ crate::event! {
     pub struct LockWait {
         /// The lock.
         pub lock: Object,
-        /// The thread that holds it, or 0 or 4294967295 (`Tid::UNKNOWN`) if that is not known: then the
-        /// one that last acquired it.
+        /// The thread that holds it, or 0 or 4294967295 (`Tid::UNKNOWN`) if that is not known: then
+        /// the one that last acquired it.
         pub owner_tid: Tid,
         /// Its kind.
         pub kind: LockKind,

@@ -91,7 +91,8 @@ fn send<N: Environment, R: Reserve>(memory: &Memory, way: Way, bytes: u64, recor
             let limit = control.limit.load(Relaxed);
             control.limit.store(control.cursor.load(Relaxed), Relaxed);
             record();
-            // `Masked` has no stale limits, and leaves it. A record that opened a packet has set it.
+            // `Masked` has no stale limits, and leaves it. A record that opened a packet has set
+            // it.
             if control.limit.load(Relaxed) < limit {
                 control.limit.store(limit, Relaxed);
             }

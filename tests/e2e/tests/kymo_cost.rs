@@ -210,6 +210,8 @@ fn functions_and_ranges() {
                 "hello::sched::tr?p",
                 "--symbol",
                 "*::slow_short",
+                "--symbol",
+                "is_on<hello::Virt, hello::Marker>",
                 "--range",
                 &range,
             ],
@@ -221,15 +223,20 @@ fn functions_and_ranges() {
         .iter()
         .map(|site| site["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names.len(), 4, "{names:?}");
-    assert_eq!((names[0], names[3]), ("hello::sched::trap", range.as_str()));
+    assert_eq!(names.len(), 5, "{names:?}");
+    assert_eq!((names[0], names[4]), ("hello::sched::trap", range.as_str()));
+    assert_eq!(sites[3]["inlined_in"], "hello::sched::thread");
     assert!(
         names[1..3]
             .iter()
             .all(|name| *name == "kymo::ring::masked::slow_short"),
         "{names:?}"
     );
-    assert!(number(&sites[0]["calls"]) > 100 && number(&sites[3]["calls"]) > 1000);
+    assert!(number(&sites[0]["calls"]) > 100 && number(&sites[4]["calls"]) > 1000);
+    assert!(
+        number(&sites[3]["calls"]) > 10_000,
+        "every marker is tested for"
+    );
     assert_eq!(report["events"].as_array().unwrap().len(), 0);
 }
 

@@ -33,6 +33,8 @@ mod smp;
 mod space;
 mod syscall;
 mod thread;
+mod time;
+mod uart;
 mod virtio;
 mod workload;
 
@@ -49,7 +51,7 @@ use crate::sched::SCHEDULER;
 pub const MAX_HARTS: usize = 16;
 
 /// The tracer. `trace!` finds it by this name at the crate's root.
-type Kymo = kymo::Tracer<arch::Virt>;
+type Kymo = kymo::Tracer<arch::Machine>;
 
 /// The settings of the command line.
 static SETTINGS: Spin<Settings> = Spin::new(Settings::DEFAULT);
@@ -77,11 +79,8 @@ fn boot(line: &'static str, memory: Range<usize>) -> ! {
     }
 
     frame::init(memory);
-    interrupt::set_period(
-        settings.tick_us * (arch::timer::FREQUENCY / 1_000_000),
-        harts,
-    );
-    arch::uart::init(harts);
+    interrupt::set_period(time::ticks(settings.tick_us), harts);
+    uart::init(harts);
     port::init();
     SCHEDULER.lock().adopt(harts);
     let here = arch::hart();

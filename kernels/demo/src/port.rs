@@ -7,7 +7,7 @@ use crate::abi::Error;
 use crate::lock::Spin;
 use crate::sched::SCHEDULER;
 use crate::virtio::{Device, End, For, Queue};
-use crate::{arch, process, space, thread};
+use crate::{process, space, thread};
 
 const CONSOLE: u32 = 3;
 /// The feature of several ports and control messages.
@@ -38,8 +38,8 @@ static CONTROL_OUT_QUEUE: Queue<MESSAGES, MESSAGE> = Queue::new();
 static IN_QUEUE: Queue<1, IN_BYTES> = Queue::new();
 static OUT_QUEUE: Queue<1, OUT_BYTES> = Queue::new();
 
-/// Polling interval for the host to take output, in ticks of the clock.
-const PATIENCE: u64 = arch::timer::FREQUENCY / 10_000;
+/// Polling interval for the host to take output, in microseconds.
+const PATIENCE: u64 = 100;
 
 struct Console {
     device: Device,

@@ -23,7 +23,7 @@ pub static MEMORY: Memory =
     unsafe { Memory::new((&raw const __trace).cast_mut(), 80 << 20, MAX_HARTS as u32) };
 
 /// The recorder over it.
-pub static RECORDER: kymo::Recorder<arch::Virt, MAX_HARTS> =
+pub static RECORDER: kymo::Recorder<arch::Machine, MAX_HARTS> =
     kymo::Recorder::new(MEMORY, &kymo::vocabulary::ALL);
 
 /// The mode `trace`.
@@ -52,7 +52,7 @@ pub fn config(settings: &Settings, rings: &Rings) -> Config {
         packets: either(rings.packets, settings.packets),
         names_packets: either(rings.names_packets, 16),
         // This, and the reader, follow from the flags of `start`.
-        clock: kymo::Clock::at(arch::timer::FREQUENCY),
+        clock: kymo::Clock::at(arch::timer::frequency()),
         phys: &raw const __trace as u64, // memory is mapped at its own address
         build_id: __build_id,
         seed: settings.line.bytes().fold(0xCBF2_9CE4_8422_2325, hash),

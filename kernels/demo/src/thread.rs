@@ -8,10 +8,10 @@ use kymo::vocabulary::{
 use kymo::vocabulary::{ThreadSuspend, ThreadYield};
 use kymo::{NameEpoch, Tid};
 
-use crate::arch;
 use crate::arch::context::Context;
 use crate::ipc::{End, Message};
 use crate::sched::{SCHEDULER, Scheduler, settle, switch};
+use crate::{arch, time};
 
 /// Index of a thread in the table.
 pub type Slot = usize;
@@ -323,9 +323,9 @@ pub fn yield_now() {
     switch(scheduler, SwitchReason::Yielded, State::Ready);
 }
 
-/// Sleeps for at least this many ticks of the clock; not at all if the running thread was killed
-/// before.
-pub fn sleep(ticks: u64) {
+/// Sleeps for at least this many microseconds; not at all if the running thread was killed before.
+pub fn sleep(us: u64) {
+    let ticks = time::ticks(us);
     let mut scheduler = SCHEDULER.lock();
     let thread = scheduler.running_mut();
     if thread.killed {

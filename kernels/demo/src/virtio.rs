@@ -1,26 +1,10 @@
-//! Virtio devices over memory-mapped registers, and their queues (Virtual I/O Device 1.2: 2.7
-//! "split virtqueues", 4.2 "over MMIO"; not the legacy interface).
+//! Virtio devices and their queues (Virtual I/O Device 1.2: 2.7 "split virtqueues", 3.1 "device
+//! initialization"; not the legacy interface). The registers are the architecture's.
 
 use core::cell::UnsafeCell;
 
 use crate::arch;
-
-const MAGIC: usize = 0x000;
-const VERSION: usize = 0x004;
-const DEVICE_ID: usize = 0x008;
-const DEVICE_FEATURES: usize = 0x010;
-const DEVICE_FEATURES_SELECT: usize = 0x014;
-const DRIVER_FEATURES: usize = 0x020;
-const DRIVER_FEATURES_SELECT: usize = 0x024;
-const QUEUE_SELECT: usize = 0x030;
-const QUEUE_SIZE_MAX: usize = 0x034;
-const QUEUE_SIZE: usize = 0x038;
-const QUEUE_READY: usize = 0x044;
-const QUEUE_NOTIFY: usize = 0x050;
-const STATUS: usize = 0x070;
-const QUEUE_DESCRIPTORS: usize = 0x080;
-const QUEUE_AVAILABLE: usize = 0x090;
-const QUEUE_USED: usize = 0x0a0;
+use crate::arch::virtio::Registers;
 
 const ACKNOWLEDGE: u32 = 1;
 const DRIVER: u32 = 2;
@@ -29,34 +13,27 @@ const FEATURES_OK: u32 = 8;
 /// The feature bit of a modern device.
 const VERSION_1: u64 = 1 << 32;
 
-/// A device, by the address of its registers.
+/// A device.
 #[derive(Clone, Copy, Debug)]
-pub struct Device(usize);
+pub struct Device(Registers);
 
 impl Device {
     /// Resets the first device of this kind and negotiates these features. `None` if no device has
     /// them.
     pub fn open(kind: u32, features: u64) -> Option<Device> {
-        let is_it = |device: &Device| {
-            device.get(MAGIC) == u32::from_le_bytes(*b"virt")
-                && device.get(VERSION) == 2
-                && device.get(DEVICE_ID) == kind
-        };
-        let device = arch::virtio().map(Device).find(is_it)?;
-        device.set(STATUS, 0);
-        device.set(STATUS, ACKNOWLEDGE | DRIVER);
+        let registers = Registers::find(kind)?;
+        registers.set_status(0);
+        registers.set_status(ACKNOWLEDGE | DRIVER);
         let wanted = features | VERSION_1;
         for half in [0, 1] {
             let part = (wanted >> (32 * half)) as u32;
-            device.set(DEVICE_FEATURES_SELECT, half);
-            if device.get(DEVICE_FEATURES) & part != part {
+            if registers.features(half) & part != part {
                 return None;
             }
-            device.set(DRIVER_FEATURES_SELECT, half);
-            device.set(DRIVER_FEATURES, part);
+            registers.accept(half, part);
         }
-        device.set(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK);
-        (device.get(STATUS) & FEATURES_OK != 0).then_some(device)
+        registers.set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+        (registers.status() & FEATURES_OK != 0).then_some(Device(registers))
     }
 
     /// Gives the device a queue, which must not move any more. `None` if the device has no queue of
@@ -66,47 +43,28 @@ impl Device {
         number: u32,
         queue: &'static Queue<N, SIZE>,
     ) -> Option<()> {
-        self.set(QUEUE_SELECT, number);
-        if self.get(QUEUE_SIZE_MAX) < N as u32 {
-            return None;
-        }
-        self.set(QUEUE_SIZE, N as u32);
         let shared = queue.0.get();
         // SAFETY: this takes addresses only.
         let parts = unsafe {
             [
-                (QUEUE_DESCRIPTORS, &raw const (*shared).descriptors as usize),
-                (QUEUE_AVAILABLE, &raw const (*shared).available as usize),
-                (QUEUE_USED, &raw const (*shared).used as usize),
+                &raw const (*shared).descriptors as usize,
+                &raw const (*shared).available as usize,
+                &raw const (*shared).used as usize,
             ]
         };
-        for (register, address) in parts {
-            self.set(register, address as u32);
-            self.set(register + 4, (address >> 32) as u32);
-        }
-        self.set(QUEUE_READY, 1);
-        Some(())
+        self.0.add(number, N as u32, parts)
     }
 
     /// Starts the device.
     pub fn begin(self) {
-        self.set(STATUS, ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
+        self.0
+            .set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
     }
 
     /// Notifies the device of new buffers in a queue.
     pub fn notify(self, number: u32) {
         arch::io_fence();
-        self.set(QUEUE_NOTIFY, number);
-    }
-
-    fn get(self, register: usize) -> u32 {
-        // SAFETY: a register of a device slot, which is mapped.
-        unsafe { ((self.0 + register) as *const u32).read_volatile() }
-    }
-
-    fn set(self, register: usize, value: u32) {
-        // SAFETY: as above.
-        unsafe { ((self.0 + register) as *mut u32).write_volatile(value) };
+        self.0.notify(number);
     }
 }
 

@@ -2,12 +2,11 @@
 
 use core::fmt::Write;
 
-use crate::arch::{timer, uart};
 use crate::console::{Lines, println};
-use crate::thread;
+use crate::{thread, uart};
 
-/// Time between two looks at the port: 1 ms.
-const PAUSE: u64 = timer::FREQUENCY / 1_000;
+/// Time between two looks at the port, in microseconds.
+const PAUSE: u64 = 1_000;
 
 pub fn run() {
     thread::join(thread::spawn("echo", 5, echo, 0));

@@ -1,7 +1,7 @@
 //! A device that interrupts: threads send lines through the serial port, byte by byte.
 
 use super::together;
-use crate::arch::uart;
+use crate::uart;
 
 pub fn run(rounds: u32) {
     together([("lines.a", 5, lines), ("lines.b", 5, lines)], rounds);

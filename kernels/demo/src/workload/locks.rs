@@ -111,7 +111,7 @@ fn transfer(rounds: usize) {
 /// Rarely wants the mutex, but urgently.
 fn hurried(rounds: usize) {
     for round in 0..rounds / 10 {
-        thread::sleep(8_000);
+        thread::sleep(800);
         let wanted = if round % 2 == 0 { &ACCOUNTS } else { &JOURNAL };
         let held = wanted.lock();
         compute(300);
@@ -123,7 +123,7 @@ fn hurried(rounds: usize) {
 fn hog(rounds: usize) {
     for _ in 0..rounds / 10 {
         compute_for(300);
-        thread::sleep(6_000);
+        thread::sleep(600);
     }
 }
 

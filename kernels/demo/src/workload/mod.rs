@@ -14,6 +14,7 @@ mod trace_sched;
 use core::fmt::{Arguments, Write};
 
 use crate::process::{self, Line};
+use crate::time::ticks;
 use crate::{arch, thread};
 
 /// A workload.
@@ -120,7 +121,7 @@ fn compute(steps: usize) {
 
 /// Stands for the work of a real thread, as a time in microseconds.
 pub fn compute_for(us: u64) {
-    let end = arch::timer::time() + us * (arch::timer::FREQUENCY / 1_000_000);
+    let end = arch::timer::time() + ticks(us);
     while arch::timer::time() < end {
         compute(100);
     }

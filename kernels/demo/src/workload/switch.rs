@@ -80,7 +80,7 @@ fn yields(rounds: usize) {
 
 fn sleeps(rounds: usize) {
     for round in 0..rounds / 10 {
-        thread::sleep(5_000 + round as u64 % 5 * 1_000);
+        thread::sleep(500 + round as u64 % 5 * 100);
         compute(2_000);
     }
 }
@@ -92,9 +92,9 @@ fn controls(rounds: usize) {
     ENOUGH.store(false, Relaxed);
     let victim = thread::spawn("victim", 3, victim, 0);
     for _ in 0..rounds / 10 {
-        thread::sleep(1_000);
+        thread::sleep(100);
         thread::suspend(victim);
-        thread::sleep(1_000);
+        thread::sleep(100);
         thread::resume(victim);
     }
     ENOUGH.store(true, Relaxed);

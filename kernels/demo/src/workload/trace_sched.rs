@@ -19,8 +19,8 @@ use crate::{arch, thread};
 const OVERWRITTEN: u32 = 1;
 /// Number of yields of the flood: more than fit into the rings.
 const YIELDS: usize = 2 * (256 + 8);
-/// Two default ticks of the scheduler, in ticks of the clock.
-const TWO_TICKS: u64 = 2 * arch::timer::FREQUENCY / 1_000;
+/// Two default ticks of the scheduler, in microseconds.
+const TWO_TICKS: u64 = 2_000;
 
 static B: AtomicU32 = AtomicU32::new(0);
 static ENOUGH: AtomicBool = AtomicBool::new(false);

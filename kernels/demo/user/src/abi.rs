@@ -1,8 +1,8 @@
 //! The ABI between the kernel and its programs: numbers of calls and errors, and layouts of
 //! structures. Both sides compile this file.
 //!
-//! A call's number is in the register a7, its arguments in a0 to a4; its result comes in a0. A
-//! negative one is an [`Error`]'s number.
+//! A call has five arguments; a negative result is an [`Error`]'s number. The registers are the
+//! architecture's (`user/src/arch`).
 
 macro_rules! calls {
     ($($(#[$doc:meta])* $call:ident $name:literal,)*) => {
@@ -30,7 +30,7 @@ calls! {
     Getpid "getpid",
     /// yield(): lets others of the same priority run first.
     Yield "yield",
-    /// sleep(ticks of the clock).
+    /// sleep(microseconds).
     Sleep "sleep",
     /// write(text, len): a line on the console.
     Write "write",

@@ -12,6 +12,7 @@
 #![no_std]
 
 pub mod abi;
+pub mod arch;
 pub mod console;
 pub mod sys;
 

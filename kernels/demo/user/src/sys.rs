@@ -1,19 +1,15 @@
 //! The system calls as functions; [`crate::abi`] describes them.
 
-use core::arch::asm;
-
 use crate::abi::{Call, Diagnostics, Error, Kind, Rings, Status};
+use crate::arch;
 
 /// A call, by its number.
 ///
 /// # Safety
 /// The call must write only to memory that the caller may pass for writing.
-unsafe fn raw(number: usize, [a, b, c, d, e]: [usize; 5]) -> Result<usize, Error> {
-    let result: isize;
-    // SAFETY: the kernel changes only a0, and memory as promised.
-    unsafe {
-        asm!("ecall", in("a7") number, inlateout("a0") a => result, in("a1") b, in("a2") c, in("a3") d, in("a4") e);
-    }
+unsafe fn raw(number: usize, arguments: [usize; 5]) -> Result<usize, Error> {
+    // SAFETY: as promised.
+    let result = unsafe { arch::call(number, arguments) };
     match usize::try_from(result) {
         Ok(value) => Ok(value),
         Err(_) => Err(Error::of(-(result as i64)).unwrap_or(Error::Invalid)),
@@ -41,11 +37,7 @@ pub fn exit(status: u8) -> ! {
     give_up()
 }
 
-/// Executes an illegal instruction.
-pub fn give_up() -> ! {
-    // SAFETY: the kernel ends the process here.
-    unsafe { asm!("unimp", options(noreturn)) }
-}
+pub use arch::give_up;
 
 pub fn getpid() -> usize {
     call(Call::Getpid, [0; 5]).unwrap_or(0)
@@ -55,8 +47,8 @@ pub fn yield_now() {
     let _ = call(Call::Yield, [0; 5]);
 }
 
-pub fn sleep(ticks: u64) {
-    let _ = call(Call::Sleep, [ticks as usize, 0, 0, 0, 0]);
+pub fn sleep(us: u64) {
+    let _ = call(Call::Sleep, [us as usize, 0, 0, 0, 0]);
 }
 
 pub fn time() -> u64 {

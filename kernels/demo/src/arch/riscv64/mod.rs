@@ -1,12 +1,14 @@
 //! riscv64, QEMU's `virt`: S-mode above OpenSBI.
 
 pub mod context;
+mod device_tree;
 pub mod paging;
-pub mod plic;
+mod plic;
 mod sbi;
+pub mod serial;
 pub mod timer;
 mod trap;
-pub mod uart;
+pub mod virtio;
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -36,11 +38,11 @@ core::arch::global_asm!(
 core::arch::global_asm!(include_str!("trap.s"), trap = sym trap::trap);
 
 /// Kymo's view of the machine.
-pub struct Virt;
+pub struct Machine;
 
 // SAFETY: in the kernel, `tp` points to the hart's control block from boot.s on: trap.s sets it at
 // every entry, and no thread switch changes it. Only `sstatus` masks interrupts.
-unsafe impl Platform for Virt {
+unsafe impl Platform for Machine {
     type Reserve = Masked<kymo::arch::riscv::Sstatus>;
     type Local = kymo::arch::riscv::AtTp;
 
@@ -110,13 +112,8 @@ fn disarm_software() {
 pub const INTERRUPTS: [(u32, &str); 3] = [
     (trap::SOFTWARE as u32, "ipi"),
     (trap::TIMER as u32, "timer"),
-    (trap::FIRST_SOURCE + uart::SOURCE, "uart"),
+    (trap::FIRST_SOURCE + serial::SOURCE, "uart"),
 ];
-
-/// Addresses of virtio device slots.
-pub fn virtio() -> impl Iterator<Item = usize> {
-    (1..=8).map(|place| uart::BASE + place * paging::PAGE)
-}
 
 /// Orders accesses to memory and device registers, between the processor and a device.
 pub fn io_fence() {
@@ -192,7 +189,7 @@ extern "C" fn boot_hart(id: usize, device_tree: *const [u32; 2]) -> ! {
     }
     // QEMU puts the tree near the end of RAM; the memory between is free.
     crate::boot(
-        crate::cmdline::bootargs(tree).unwrap_or(""),
+        device_tree::bootargs(tree).unwrap_or(""),
         &raw const __end as usize..device_tree as usize / paging::PAGE * paging::PAGE,
     )
 }

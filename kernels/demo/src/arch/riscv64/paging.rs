@@ -88,7 +88,7 @@ pub fn prepare() {
     for device in [
         super::plic::BASE,
         super::plic::BASE + MEGAPAGE,
-        super::uart::BASE,
+        super::serial::BASE,
     ] {
         DEVICES.0[index(device, 1)].store(entry(device, kernel | READ | WRITE), Relaxed);
     }

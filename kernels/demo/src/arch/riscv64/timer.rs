@@ -3,7 +3,9 @@
 use super::sbi;
 
 /// Ticks of the clock per second.
-pub const FREQUENCY: u64 = 10_000_000;
+pub fn frequency() -> u64 {
+    10_000_000
+}
 
 /// The clock of all harts.
 pub fn time() -> u64 {

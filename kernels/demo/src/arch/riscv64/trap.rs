@@ -2,10 +2,10 @@
 
 use kymo::vocabulary::FaultCause;
 
-use super::{disarm_software, hart, plic, uart};
+use super::{disarm_software, hart, plic, serial};
 use crate::process::Start;
 use crate::syscall::Outcome;
-use crate::{interrupt, process, space, syscall};
+use crate::{interrupt, process, space, syscall, uart};
 
 /// The registers that a trap saves, in the layout of trap.s.
 #[repr(C)]
@@ -59,7 +59,11 @@ pub extern "C" fn trap(frame: &mut Frame, cause: usize, value: usize) {
         _ if cause == INTERRUPT | EXTERNAL => {
             // None if another hart was faster.
             if let Some(source) = plic::claim() {
-                assert_eq!(source, uart::SOURCE, "a device interrupts that nobody uses");
+                assert_eq!(
+                    source,
+                    serial::SOURCE,
+                    "a device interrupts that nobody uses"
+                );
                 interrupt::handle(FIRST_SOURCE + source, uart::interrupt);
             }
         }

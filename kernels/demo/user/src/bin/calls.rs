@@ -17,7 +17,7 @@ fn main(mut words: Words) -> u8 {
         use_stack(round % 8);
         sys::span_end(1);
         if round % 32 == 0 {
-            sys::sleep(2000);
+            sys::sleep(200);
         }
     }
     // An unassigned number.

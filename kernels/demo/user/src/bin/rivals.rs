@@ -26,7 +26,7 @@ fn main(_: Words) -> u8 {
     let first = perf("perf record --rolling --events mark -- sleeper");
     while state() != State::Running as u64 {
         assert!(sys::is_alive(first, demo_user::abi::Kind::Process));
-        sys::sleep(10_000);
+        sys::sleep(1_000);
     }
     for line in ["perf record", "perf record -- sleeper", "perf stop"] {
         assert_eq!(sys::wait(perf(line)), Ok(1), "{line}");

@@ -7,6 +7,6 @@ use demo_user::{Words, sys};
 demo_user::program!(main);
 
 fn main(_: Words) -> u8 {
-    sys::sleep(864_000_000_000);
+    sys::sleep(86_400_000_000);
     0
 }

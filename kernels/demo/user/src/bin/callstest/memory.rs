@@ -82,7 +82,7 @@ pub fn nothing_is_taken_for_nowhere(cells: &mut Cells) {
 /// Checks that the longest sleep does not wrap around.
 pub fn the_longest_sleep(cells: &mut Cells) {
     let pid = sys::spawn("callstest asleep", 0).expect("there is room for a process");
-    sys::sleep(1_000_000);
+    sys::sleep(100_000);
     let _ = sys::kill(pid);
     cells.equal(
         format_args!("the status of the process that sleeps for ever"),

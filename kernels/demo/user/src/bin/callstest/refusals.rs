@@ -1,6 +1,7 @@
 //! The order of errors: each call is made with one error, and also with all later ones.
 
 use demo_user::abi::{self, Error, Rings};
+use demo_user::arch::KERNEL;
 use demo_user::sys;
 use kymo::State;
 
@@ -9,9 +10,9 @@ use crate::states::{Call, STATES, TRACE, enter};
 
 /// Addresses that a program may not write: page 0, the kernel, its own code, unmapped pages, and
 /// the heap's end.
-pub const NOT_WRITABLE: [usize; 5] = [0, 0x8020_0000, 0x4000_0000, 0x4800_0000, usize::MAX - 7];
+pub const NOT_WRITABLE: [usize; 5] = [0, KERNEL, 0x4000_0000, 0x4800_0000, usize::MAX - 7];
 /// Addresses that it may not read.
-const NOT_READABLE: [usize; 4] = [0, 0x8020_0000, 0x4800_0000, usize::MAX - 7];
+const NOT_READABLE: [usize; 4] = [0, KERNEL, 0x4800_0000, usize::MAX - 7];
 /// Modes that do not exist, and modes that this kernel was built without.
 const UNKNOWN: [u32; 3] = [3, 9, u32::MAX];
 const NOT_BUILT: [u32; 2] = [1, 2];

@@ -14,8 +14,8 @@ demo_user::program!(main);
 
 /// The mode.
 const TRACE: u32 = kymo::Mode::Trace as u32;
-/// Polling interval of the channels, in ticks of the clock: 2 ms.
-pub const INTERVAL: u64 = 20_000;
+/// Polling interval of the channels, in microseconds.
+pub const INTERVAL: u64 = 2_000;
 
 /// Exit statuses of the program.
 const REFUSED: u8 = 1;

@@ -2,15 +2,15 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use super::plic;
+use crate::arch::{
+    self,
+    serial::{self, get, set},
+};
 use crate::lock::Spin;
 use crate::mutex::Mutex;
 use crate::semaphore::Semaphore;
 use crate::workload::compute_for;
 
-/// Its byte-wide registers, and its source number at the interrupt controller.
-pub const BASE: usize = 0x1000_0000;
-pub const SOURCE: u32 = 10;
 const DATA: usize = 0;
 const LINE_STATUS: usize = 5;
 /// A byte was received.
@@ -41,16 +41,6 @@ static HARTS: AtomicUsize = AtomicUsize::new(1);
 /// Additional computing time of the handler, in microseconds.
 static WORK: AtomicU64 = AtomicU64::new(0);
 
-fn set(register: usize, value: u8) {
-    // SAFETY: a register of the device, which is mapped.
-    unsafe { ((BASE + register) as *mut u8).write_volatile(value) };
-}
-
-fn get(register: usize) -> u8 {
-    // SAFETY: a register of the device, which is mapped.
-    unsafe { ((BASE + register) as *const u8).read_volatile() }
-}
-
 /// The next byte that was received, if any.
 pub fn receive() -> Option<u8> {
     (get(LINE_STATUS) & HAS_DATA != 0).then(|| get(DATA))
@@ -59,7 +49,7 @@ pub fn receive() -> Option<u8> {
 /// Routes its interrupts to this hart first, then to the others in turn.
 pub fn init(harts: usize) {
     HARTS.store(harts, Relaxed);
-    plic::route(SOURCE, super::hart(), super::hart());
+    serial::route_here();
 }
 
 /// Lets the handler compute for this many microseconds, like a driver that does work which it
@@ -95,9 +85,7 @@ pub fn interrupt() {
         set(INTERRUPTS, 0);
     }
     set(DATA, byte);
-    plic::complete(SOURCE);
-    let here = super::hart();
-    plic::route(SOURCE, here, (here + 1) % HARTS.load(Relaxed));
+    serial::complete((arch::hart() + 1) % HARTS.load(Relaxed));
     drop(output);
     if last {
         SENT.up_from_interrupt();

@@ -1,0 +1,25 @@
+//! riscv64: a call's number is in a7, its arguments in a0 to a4; its result comes in a0.
+
+use core::arch::asm;
+
+/// An address of the kernel's image.
+pub const KERNEL: usize = 0x8020_0000;
+
+/// A system call.
+///
+/// # Safety
+/// The call must write only to memory that the caller may pass for writing.
+pub unsafe fn call(number: usize, [a, b, c, d, e]: [usize; 5]) -> isize {
+    let result;
+    // SAFETY: the kernel changes only a0, and memory as promised.
+    unsafe {
+        asm!("ecall", in("a7") number, inlateout("a0") a => result, in("a1") b, in("a2") c, in("a3") d, in("a4") e);
+    }
+    result
+}
+
+/// Executes an illegal instruction.
+pub fn give_up() -> ! {
+    // SAFETY: the kernel ends the process here.
+    unsafe { asm!("unimp", options(noreturn)) }
+}

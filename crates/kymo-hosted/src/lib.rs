@@ -305,7 +305,11 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
         hosted: true,
         ..Config::DEFAULT
     };
-    config.check(config.cpus, vocabulary.max_record_words(), LocalCas::KIND)?;
+    config.check(
+        config.cpus,
+        vocabulary.max_record_words(config.channels()),
+        LocalCas::KIND,
+    )?;
     static STARTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let rings = match MEMORY.get() {

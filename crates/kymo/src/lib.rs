@@ -101,6 +101,7 @@ mod history;
 pub mod platform;
 mod recorder;
 pub mod ring;
+pub mod sample;
 mod session;
 mod sync;
 #[cfg(all(test, not(loom)))]

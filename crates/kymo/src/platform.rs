@@ -15,6 +15,7 @@ pub use crate::ring::local_cas::LocalCas;
 pub use crate::ring::masked::{Interrupts, Masked};
 pub use crate::ring::switches::Switches;
 use crate::ring::without_ring;
+use crate::vocabulary::Sampling;
 
 /// Which call asks for permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +98,23 @@ pub unsafe trait Platform: 'static {
     /// needs no memory. Leave it empty where names are recorded when things are created, and
     /// recording starts before.
     fn dump_state() {}
+
+    /// Samples are to be taken like this from now on; with a period of 0, no more. Called when the
+    /// sample mode starts and stops, and when its settings change. The kernel hands them to its
+    /// [`Sampler`](crate::sample::Sampler), and starts or stops the interrupts that take samples.
+    fn sampling(sampling: &Sampling) {
+        let _ = sampling;
+    }
+
+    /// Whether events can record who called their tracepoint. Costs a load and a branch an event
+    /// that is on; without it, [`stack`](Self::stack) is never called.
+    const STACKS: bool = false;
+
+    /// Records who called the tracepoint of the event with this id, which was recorded just now,
+    /// with [`Tracer::event_stack`](crate::Tracer::event_stack).
+    fn stack(event: u32) {
+        let _ = event;
+    }
 
     /// Whether the caller may make this call. What `read` gives contains kernel addresses, and
     /// shows what other processes do. The default permits everything: for kernels without users.

@@ -72,6 +72,15 @@ impl<E: Event> RecordType for E {
     const ID: Option<u32> = Some(E::ID);
 }
 
+/// Whether an event records its callers is a switch too: that of its own id in the channel of
+/// samples, where no event but the samples' own is declared.
+struct StackOf<E>(PhantomData<E>);
+
+impl<E: Event> RecordType for StackOf<E> {
+    const CHANNEL: ChannelKind = ChannelKind::Samples;
+    const ID: Option<u32> = Some(E::ID);
+}
+
 /// Tracing over one platform. A kernel names it once, at its crate's root, as `Kymo`;
 /// [`trace!`](crate::trace) finds it there.
 ///
@@ -95,6 +104,21 @@ impl<P: Platform> Tracer<P> {
                 Some(switches) => switches.is_on(E::CHANNEL, E::ID),
                 None => P::Local::is_on::<Switch<E>>(),
             }
+    }
+
+    /// Records who called the tracepoint of an event that was recorded just now, if that is asked
+    /// for: `trace!` calls it.
+    #[inline(always)]
+    pub fn stack_of<E: Event>() {
+        if COMPILED_IN && P::STACKS {
+            let is_on = match P::switches() {
+                Some(switches) => switches.is_on(ChannelKind::Samples, E::ID),
+                None => P::Local::is_on::<Switch<StackOf<E>>>(),
+            };
+            if is_on {
+                P::stack(E::ID);
+            }
+        }
     }
 
     #[inline(always)]
@@ -304,6 +328,7 @@ macro_rules! trace {
     ($($event:ident)::+ { $($fields:tt)* }) => {
         if crate::Kymo::is_on::<$($event)::+>() {
             crate::Kymo::record($($event)::+ { $($fields)* });
+            crate::Kymo::stack_of::<$($event)::+>();
         }
     };
 }
@@ -321,6 +346,7 @@ macro_rules! trace_masked {
     ($($event:ident)::+ { $($fields:tt)* }) => {
         if crate::Kymo::is_on::<$($event)::+>() {
             crate::Kymo::record_masked($($event)::+ { $($fields)* });
+            crate::Kymo::stack_of::<$($event)::+>();
         }
     };
 }

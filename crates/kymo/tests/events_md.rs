@@ -86,6 +86,7 @@ fn subject(event: &EventSchema) -> &'static str {
     match (event.channel, event.name) {
         (_, name) if name.starts_with("kymo_") => "The recording itself",
         (ChannelKind::Names, _) => "Names and states",
+        (ChannelKind::Samples, _) => "Samples",
         (_, name)
             if ["thread_", "sched_"]
                 .iter()
@@ -111,12 +112,13 @@ fn subject(event: &EventSchema) -> &'static str {
 }
 
 /// The files that declare the events.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     include_str!("../src/vocabulary/ipc.rs"),
     include_str!("../src/vocabulary/irq.rs"),
     include_str!("../src/vocabulary/lock.rs"),
     include_str!("../src/vocabulary/memory.rs"),
     include_str!("../src/vocabulary/process.rs"),
+    include_str!("../src/vocabulary/sample.rs"),
     include_str!("../src/vocabulary/sched.rs"),
     include_str!("../src/vocabulary/session.rs"),
     include_str!("../src/vocabulary/syscall.rs"),
@@ -136,7 +138,7 @@ fn rust_type(event: &str, field: &str) -> String {
         .lines()
         .find_map(|line| line.trim().strip_prefix(&field));
     let ty = line.and_then(|line| line.strip_suffix(',')).unwrap();
-    ty.replace("NAME_BYTES", "64")
+    ty.replace("NAME_BYTES", "64").replace("MAX_CALLERS", "127")
 }
 
 /// The type of the event of this name.
@@ -179,7 +181,11 @@ fn page() -> String {
                 "`{}`, id {}, {bytes} bytes{}",
                 rust_name(event.name),
                 event.id,
-                if texts > 0 { " and its text" } else { "" }
+                match (texts, event.channel) {
+                    (0, _) => "",
+                    (_, ChannelKind::Samples) => " and its callers",
+                    _ => " and its text",
+                }
             )
             .unwrap();
             let covers: Vec<_> = COVERS

@@ -113,15 +113,30 @@ unsafe impl Local for AtTp {
 
     #[inline(always)]
     fn is_on<W: ControlWord>() -> bool {
+        // An instruction reaches 2,047 bytes: the last of the three blocks is reached in two.
+        const REACH: usize = 2048;
         let on: usize;
-        // SAFETY: a byte of this hart's block.
-        unsafe {
-            asm!(
-                "lbu {}, {}(tp)",
-                out(reg) on, const W::OFFSET,
-                options(nostack, readonly, preserves_flags),
-            )
-        };
+        if W::OFFSET < REACH {
+            // SAFETY: a byte of this hart's block.
+            unsafe {
+                asm!(
+                    "lbu {}, {}(tp)",
+                    out(reg) on, const W::OFFSET % REACH,
+                    options(nostack, readonly, preserves_flags),
+                )
+            };
+        } else {
+            // SAFETY: as above.
+            unsafe {
+                asm!(
+                    "addi {on}, tp, {reach}",
+                    "lbu {on}, {rest}({on})",
+                    on = out(reg) on,
+                    reach = const REACH - 1, rest = const W::OFFSET % REACH + 1,
+                    options(nostack, readonly, preserves_flags),
+                )
+            };
+        }
         if W::MASK == 0xff {
             on != 0
         } else {

@@ -289,6 +289,7 @@ impl Reported {
 #[cfg(target_pointer_width = "64")]
 mod tests {
     use super::*;
+    use crate::channel::ChannelSet;
     use crate::event::Vocabulary;
     use crate::ring::config::Config;
     use crate::ring::layout::{CONTROL_OFFSET, ChannelKind, Clock, Consumer, Control, Overflow};
@@ -300,6 +301,10 @@ mod tests {
 
     crate::event! { #[id(21)] struct Short { seq: u32, check: u32 } }
     static VOCABULARY: Vocabulary = crate::vocabulary![Short];
+    const CHANNELS: ChannelSet = ChannelSet {
+        cpus: 2,
+        samples: false,
+    };
     type T = crate::Tracer<OneThread<LocalCas>>;
 
     /// The machine dies while a writer opens a packet: what interrupts dropped then stands in no
@@ -345,7 +350,7 @@ mod tests {
                     &source,
                     &VOCABULARY,
                     (view, 99),
-                    VOCABULARY.max_record_words(),
+                    VOCABULARY.max_record_words(CHANNELS),
                     &mut buffer,
                     |_| Ok(()),
                 )
@@ -404,7 +409,7 @@ mod tests {
         let mut stream = Stream::new(reader, [7; 16], 0);
         let mut read = |room: usize| {
             let mut buffer = vec![0; room + COPY];
-            let record_words = VOCABULARY.max_record_words();
+            let record_words = VOCABULARY.max_record_words(CHANNELS);
             let words = stream
                 .read(
                     &live,

@@ -1,7 +1,7 @@
 //! What a declaration says about an event: the source of the metadata and of a record's size.
 
 use super::{Event, FieldType};
-use crate::channel::ChannelKind;
+use crate::channel::{ChannelKind, ChannelSet};
 use crate::ring::layout::{COMPACT_IDS, MAX_IDS};
 use crate::ring::reader::Shapes;
 use crate::vocabulary::{ClockBack, ClockStep, SessionEnd};
@@ -269,10 +269,18 @@ impl Vocabulary {
         self.event(id).map(EventSchema::shape)
     }
 
-    /// The longest record of all, header included, in words.
-    pub fn max_record_words(&self) -> usize {
-        self.events
-            .iter()
+    /// The declarations of the events that are recorded into these channels.
+    pub fn events_of(
+        &self,
+        channels: ChannelSet,
+    ) -> impl Iterator<Item = &'static EventSchema> + use<> {
+        let events = self.events.iter().copied();
+        events.filter(move |event| channels.has(event.channel))
+    }
+
+    /// The longest record in these channels, header included, in words.
+    pub fn max_record_words(&self, channels: ChannelSet) -> usize {
+        self.events_of(channels)
             .map(|event| event.header_words() + event.max_payload_words())
             .max()
             .unwrap_or(0)

@@ -19,7 +19,7 @@ use core::fmt;
 
 use crate::channel::{ChannelId, ChannelKind, ChannelSet};
 use crate::ctf::stream::Stream;
-use crate::event::{Vocabulary, name_fits};
+use crate::event::{Event, EventSchema, Vocabulary, name_fits};
 use crate::history::History;
 use crate::platform::{Call, Platform};
 use crate::ring::config::{Config, Error};
@@ -29,6 +29,8 @@ use crate::ring::region::Memory;
 use crate::ring::source::Source;
 use crate::session::Session;
 use crate::sync::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::tracer::Tracer;
+use crate::vocabulary::{EventStack, Sampling};
 use exclusive::Exclusive;
 use mode::States;
 
@@ -155,7 +157,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     }
 
     /// [`start`](Self::start) with only those events on that `is_on` asks for by name, and all
-    /// names of things.
+    /// names of things. (Samples have no use for a choice: they are on.)
     ///
     /// # Errors
     /// [`Refused`], in that order.
@@ -187,7 +189,11 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             ..*config
         };
         let opens = self.turn(|states| states.start(mode))? == mode::Region::Open;
-        let started = self.begin(mode, opens.then_some(&config), is_on);
+        if mode == Mode::Sample && config.sampling.period == 0 {
+            self.settle(mode, State::Idle);
+            return Err(NO_PERIOD);
+        }
+        let started = self.begin(mode, &config, opens, is_on);
         let next = if started.is_ok() {
             State::Running
         } else {
@@ -197,14 +203,17 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         started
     }
 
-    /// Lays out the region with `config`, for the first mode; then switches the mode's events on.
+    /// Lays out the region as `asked`, for the first mode, which `opens` it; then switches the
+    /// mode's events on.
     fn begin(
         &self,
         mode: Mode,
-        config: Option<&Config>,
+        asked: &Config,
+        opens: bool,
         is_on: impl Fn(&str) -> bool,
     ) -> Result<Started, Refused> {
         let mut claim = self.session.wait();
+        let config = opens.then_some(asked);
         if let Some(config) = config {
             *claim.get() = Some(self.open(config)?);
         }
@@ -216,10 +225,13 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             )))
         } else {
             session.begin(self.vocabulary, |event| {
-                mode.records(event) && (event.channel == ChannelKind::Names || is_on(event.name))
+                mode.records(event) && (event.channel != ChannelKind::Events || is_on(event.name))
             });
             config.map_or(Ok(()), |_| self.open_streams().map(drop))
         };
+        if mode == Mode::Sample && begun.is_ok() {
+            Self::take_samples(&asked.sampling);
+        }
         if begun.is_err() && config.is_some() {
             // The region was laid out just now, so it can be read. If it cannot, recording must not
             // go on where nobody could stop it.
@@ -366,7 +378,7 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             &live,
             self.vocabulary,
             (view, P::clock()),
-            self.vocabulary.max_record_words(),
+            self.vocabulary.max_record_words(self.channels()),
             buffer,
             |reader| {
                 if consumes {
@@ -379,10 +391,11 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         words.map(|words| 4 * words).map_err(|_| Refused::Invalid)
     }
 
-    /// The least number of words that a buffer of `read` must have. One of more than 65,536 words
+    /// The least number of words that a buffer of `read` must have in the present session. One of more than 65,536 words
     /// gains nothing: host tools take no packet of more than 256 KiB.
     pub fn buffer_words(&self, packet_size: u32) -> usize {
-        Stream::buffer_words(packet_size as usize / 4, self.vocabulary.max_record_words())
+        let record = self.vocabulary.max_record_words(self.channels());
+        Stream::buffer_words(packet_size as usize / 4, record)
     }
 
     fn read_metadata(&self, buffer: &mut [u32]) -> Result<usize, Refused> {
@@ -427,6 +440,66 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             Ok(count)
         } else {
             Err(Refused::Invalid)
+        }
+    }
+
+    /// Has the events whose name is `name` (as for [`switch`](Self::switch)) record who called
+    /// their tracepoints, or not any more; where they are on, and the kernel provides for it
+    /// ([`Platform::STACKS`]). Returns how many events have such a name.
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Refused::Invalid`] also where there is no such event, or the session has no
+    /// channels of samples.
+    pub fn stacks(&self, mode: u32, name: &str, on: bool) -> Result<u32, Refused> {
+        let mode = self.admit(mode, Call::Switch)?;
+        if self.state(mode) != State::Running {
+            return Err(Refused::Invalid);
+        }
+        let mut claim = self.session.claim().ok_or(Refused::Busy)?;
+        let session = claim.get().as_ref().ok_or(Refused::Invalid)?;
+        if !session.channels().samples || self.vocabulary.event(EventStack::ID).is_none() {
+            return Err(Refused::Invalid);
+        }
+        let mut count = 0;
+        for event in self.traced().filter(|event| name_fits(name, event.name)) {
+            session.set_stack(event, on);
+            count += 1;
+        }
+        if count > 0 {
+            Ok(count)
+        } else {
+            Err(Refused::Invalid)
+        }
+    }
+
+    /// The events that can record their callers.
+    fn traced(&self) -> impl Iterator<Item = &'static EventSchema> {
+        let events = self.vocabulary.events().iter().copied();
+        events.filter(|event| event.channel == ChannelKind::Events)
+    }
+
+    /// Changes how samples are taken, while they are.
+    ///
+    /// # Errors
+    /// [`Refused`]; a period of 0 is refused as by `start`.
+    pub fn set_sampling(&self, mode: u32, sampling: &Sampling) -> Result<(), Refused> {
+        let mode = self.admit(mode, Call::Switch)?;
+        if mode != Mode::Sample || self.state(mode) != State::Running {
+            return Err(Refused::Invalid);
+        }
+        if sampling.period == 0 {
+            return Err(NO_PERIOD);
+        }
+        let _claim = self.session.claim().ok_or(Refused::Busy)?;
+        Self::take_samples(sampling);
+        Ok(())
+    }
+
+    /// Has samples be taken like this, and records it.
+    fn take_samples(sampling: &Sampling) {
+        P::sampling(sampling);
+        if Tracer::<P>::is_on::<Sampling>() {
+            Tracer::<P>::record(*sampling);
         }
     }
 
@@ -511,6 +584,9 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     fn end(&self, mode: Mode, is_last: bool) {
         let mut claim = self.session.wait();
         let Some(session) = claim.get() else { return };
+        if mode == Mode::Sample {
+            P::sampling(&Config::DEFAULT.sampling);
+        }
         if is_last {
             // It runs: the states say so, and nobody else has it.
             let _ = session.stop();
@@ -522,6 +598,10 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             let mut others = Mode::ALL.into_iter().zip(others);
             mode.records(event) && !others.any(|(other, runs)| runs && other.records(event))
         });
+        if mode == Mode::Trace {
+            self.traced()
+                .for_each(|event| session.set_stack(event, false));
+        }
     }
 
     /// The checks that every call begins with.
@@ -591,6 +671,9 @@ fn read_reopened(
     );
     words.map(|words| 4 * words).map_err(|_| Refused::Invalid)
 }
+
+/// Samples without an interval.
+const NO_PERIOD: Refused = Refused::Config(Error::Config("the period of the samples (0)"));
 
 /// The bit in [`Recorder::channels`] that says that there are samples.
 const SAMPLES: u32 = 1 << 31;

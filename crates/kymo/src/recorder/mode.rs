@@ -36,7 +36,7 @@ impl Mode {
     pub const ALL: [Mode; 3] = [Mode::Trace, Mode::Sample, Mode::Count];
     /// The modes that this build has.
     pub const BUILT: &'static [Mode] = if crate::COMPILED_IN {
-        &[Mode::Trace]
+        &[Mode::Trace, Mode::Sample]
     } else {
         &[]
     };

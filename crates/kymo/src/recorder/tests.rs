@@ -409,15 +409,13 @@ fn refusals_come_in_their_order() {
         assert_eq!(recorder.stop(mode), Err(Refused::UnknownMode));
         assert_eq!(recorder.finish(mode), Err(Refused::UnknownMode));
     }
-    for mode in [Mode::Sample as u32, count] {
-        assert_eq!(
-            recorder.read(mode, 99, Some(buffer)),
-            Err(Refused::NotBuilt)
-        );
-        assert_eq!(recorder.snapshot(mode), Err(Refused::NotBuilt));
-        assert_eq!(recorder.stop(mode), Err(Refused::NotBuilt));
-        assert_eq!(recorder.finish(mode), Err(Refused::NotBuilt));
-    }
+    assert_eq!(
+        recorder.read(count, 99, Some(buffer)),
+        Err(Refused::NotBuilt)
+    );
+    assert_eq!(recorder.snapshot(count), Err(Refused::NotBuilt));
+    assert_eq!(recorder.stop(count), Err(Refused::NotBuilt));
+    assert_eq!(recorder.finish(count), Err(Refused::NotBuilt));
     PERMITTED.set(false);
     assert_eq!(
         recorder.read(TRACE, 99, Some(buffer)),
@@ -464,8 +462,7 @@ fn refusals_come_in_their_order() {
 }
 
 mod two_modes {
-    //! Two modes of one session. `Sample` is not built yet: here it is, and records what stands in
-    //! the channel of samples.
+    //! Two modes of one session: `Sample` records what stands in the channel of samples.
 
     use super::*;
 
@@ -477,16 +474,17 @@ mod two_modes {
     const SAMPLE: u32 = Mode::Sample as u32;
     const BOTH: Config = Config {
         samples_packets: 4,
+        sampling: Sampling {
+            period: 1000,
+            ..CONFIG.sampling
+        },
         ..CONFIG
     };
 
     fn recorder() -> &'static TestRecorder {
         let memory = leaked(256 << 10, 2);
         BLOCK.set(memory.control(0));
-        Box::leak(Box::new(Recorder {
-            built: &[Mode::Trace, Mode::Sample],
-            ..Recorder::new(memory, &VOCABULARY)
-        }))
+        Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)))
     }
 
     fn states(recorder: &TestRecorder) -> [State; 2] {
@@ -615,8 +613,13 @@ mod two_modes {
     #[test]
     fn samples_need_a_channel() {
         let recorder = recorder();
-        let refused = |answer| matches!(answer, Err(Refused::Config(_)));
-        assert!(refused(recorder.start(SAMPLE, 0, Some(&CONFIG))));
+        let without = Config {
+            samples_packets: 0,
+            ..BOTH
+        };
+        let why = "the number of packets of samples (at least 4)";
+        let refused = |answer| answer == Err(Refused::Config(Error::Config(why)));
+        assert!(refused(recorder.start(SAMPLE, 0, Some(&without))));
         assert_eq!(states(recorder), [State::Idle; 2]);
         assert!(!recorder.history().is_enabled());
         let started = recorder.start(TRACE, 0, Some(&CONFIG)).unwrap();

@@ -7,6 +7,7 @@ use super::layout::{
     SLOT_HEADER_WORDS,
 };
 use crate::channel::{ChannelKind, ChannelSet};
+use crate::vocabulary::{MAX_CALLERS, Sampling, SamplingDriver};
 
 /// The configuration of a session. A port sets the number of CPUs, the clock and the memory's
 /// physical address, and takes [`DEFAULT`](Config::DEFAULT) for the rest:
@@ -29,6 +30,9 @@ pub struct Config {
     /// Packets in the ring of each CPU's samples, by the same rules; 0 for a session that takes
     /// none. Default: 0.
     pub samples_packets: u32,
+    /// How samples are taken, where the sample mode is started. Default: not at all, since the
+    /// period is 0.
+    pub sampling: Sampling,
     /// What a full ring does. Default: the oldest packet is reused.
     pub overflow: Overflow,
     /// Who frees packets in `Discard`. Default: nobody.
@@ -56,6 +60,11 @@ impl Config {
         packets: 64,
         names_packets: 8,
         samples_packets: 0,
+        sampling: Sampling {
+            period: 0,
+            depth: MAX_CALLERS as u32,
+            driver: SamplingDriver::Timer,
+        },
         overflow: Overflow::Overwrite,
         consumer: Consumer::None,
         clock: Clock::at(0),

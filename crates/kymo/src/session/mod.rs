@@ -23,17 +23,17 @@ struct Described {
     vocabulary: &'static Vocabulary,
     clock: Clock,
     hosted: bool,
-    samples: bool,
+    channels: ChannelSet,
 }
 
 impl Contents for Described {
     fn shapes(&self) -> impl Iterator<Item = (u32, Shape)> {
-        let events = self.vocabulary.events().iter();
+        let events = self.vocabulary.events_of(self.channels);
         events.map(|event| (event.id, event.shape()))
     }
 
     fn longest_record(&self) -> usize {
-        self.vocabulary.max_record_words()
+        self.vocabulary.max_record_words(self.channels)
     }
 
     fn write_metadata(&self, uuid: [u8; 16], out: &mut impl fmt::Write) -> fmt::Result {
@@ -41,7 +41,7 @@ impl Contents for Described {
             uuid,
             clock: self.clock,
             hosted: self.hosted,
-            samples: self.samples,
+            samples: self.channels.samples,
         };
         tsdl::write(out, &session, self.vocabulary)
     }
@@ -123,7 +123,7 @@ impl<P: Platform> Session<P> {
             vocabulary,
             clock: config.clock,
             hosted: config.hosted,
-            samples: channels.samples,
+            channels,
         };
         let without_ring = without_ring::counted();
         let id = memory.form::<P>(config, <P::Reserve as Reserve>::KIND, &described)?;
@@ -309,10 +309,19 @@ impl<P: Platform> Session<P> {
     }
 
     fn set(&self, event: &EventSchema, on: bool) {
-        // An event cannot be on where the session has no channel for it.
-        let on = on && self.channels.has(event.channel);
-        let place = switch(event.id);
-        for (_, (bytes, bits)) in self.switches().filter(|(kind, _)| *kind == event.channel) {
+        self.set_switch(event.channel, event.id, on);
+    }
+
+    /// Has an event record who called its tracepoint, or not any more.
+    pub(crate) fn set_stack(&self, event: &EventSchema, on: bool) {
+        self.set_switch(ChannelKind::Samples, event.id, on);
+    }
+
+    fn set_switch(&self, channel: ChannelKind, id: u32, on: bool) {
+        // Nothing can be on where the session has no channel for it.
+        let on = on && self.channels.has(channel);
+        let place = switch(id);
+        for (_, (bytes, bits)) in self.switches().filter(|(kind, _)| *kind == channel) {
             let byte = if place.more {
                 bits.get(place.byte)
             } else {

@@ -23,6 +23,7 @@ mod irq;
 mod lock;
 mod memory;
 mod process;
+mod sample;
 mod sched;
 mod session;
 mod syscall;
@@ -34,6 +35,7 @@ pub use irq::*;
 pub use lock::*;
 pub use memory::*;
 pub use process::*;
+pub use sample::*;
 pub use sched::*;
 pub use session::*;
 pub use syscall::*;
@@ -57,6 +59,7 @@ pub static ALL: crate::Vocabulary = crate::vocabulary![
     ipc::EVENTS,
     process::EVENTS,
     user::EVENTS,
+    sample::EVENTS,
     session::EVENTS;
 ];
 
@@ -71,5 +74,6 @@ pub const TYPES: &[&[(&str, &str)]] = &[
     ipc::TYPES,
     process::TYPES,
     user::TYPES,
+    sample::TYPES,
     session::TYPES,
 ];

@@ -1,0 +1,126 @@
+//! Samples: where the processors were, at intervals.
+
+use super::{Address, Tid};
+use crate::Sequence;
+
+/// Most callers that a sample holds.
+pub const MAX_CALLERS: usize = 127;
+
+crate::enumeration! {
+    /// What a CPU was doing.
+    pub enum CpuMode: u8 {
+        /// It ran a program.
+        User = 0,
+        /// It ran the kernel.
+        Kernel = 1,
+        /// It waited for work in the kernel's idle loop.
+        Idle = 2,
+    }
+}
+
+crate::enumeration! {
+    /// Why a call chain, or its part in the kernel or the program, ends. From
+    /// [`Misaligned`](ChainEnd::Misaligned) on, the next step failed a check: the callers up to
+    /// there are what was found, and there may be more.
+    pub enum ChainEnd: u8 {
+        /// There is no such part.
+        Absent = 0,
+        /// It reached the outermost function, or the border between program and kernel.
+        Complete = 1,
+        /// The depth is reached, and there may be more callers.
+        Cut = 2,
+        /// A frame pointer is not aligned.
+        Misaligned = 3,
+        /// A frame pointer leads off the stack, or to memory that is not mapped.
+        Unmapped = 4,
+        /// A frame is not above the one before: a loop, or another stack.
+        NotRising = 5,
+        /// A return address is not one of code.
+        NotCode = 6,
+    }
+}
+
+crate::enumeration! {
+    /// What makes the samples.
+    pub enum SamplingDriver: u8 {
+        /// Each CPU's own timer. Code with interrupts masked is seen where it unmasks them.
+        Timer = 0,
+        /// A CPU that interrupts the others by NMI. Code with interrupts masked is seen too.
+        Nmi = 1,
+        /// A CPU that interrupts the others, as far as they let it.
+        Ipi = 2,
+        /// A timer for each thread that counts its processor time.
+        ThreadTime = 3,
+    }
+}
+
+crate::event! {
+    /// A CPU was interrupted to see where it is.
+    ///
+    /// The callers are return addresses: each lies behind its call. One of the program's is exact
+    /// where the chain enters it from the kernel.
+    #[id(160)]
+    #[channel(Samples)]
+    pub struct Sample {
+        /// The instruction that would have been next.
+        pub ip: Address,
+        /// The thread that ran.
+        pub tid: Tid,
+        /// Ticks of the clock that the sample stands for.
+        pub period: u64,
+        /// Samples that were due since the CPU's last one and could not be taken.
+        pub missed: u32,
+        /// What the CPU was doing.
+        pub mode: CpuMode,
+        /// How many of the callers, from the first, are kernel code.
+        pub kernel_callers: u8,
+        /// Why the kernel's part of the chain ends.
+        pub kernel_end: ChainEnd,
+        /// Why the program's part of the chain ends.
+        pub user_end: ChainEnd,
+        /// The functions that called each other, the innermost first, without `ip`.
+        pub callchain: Sequence<Address, MAX_CALLERS>,
+    }
+}
+
+crate::event! {
+    /// Where the event before was recorded: the last one of its id, by this thread.
+    #[id(161)]
+    #[channel(Samples)]
+    pub struct EventStack {
+        /// The event's id.
+        pub event: u32,
+        /// Address behind the tracepoint, or near it.
+        pub ip: Address,
+        /// The thread.
+        pub tid: Tid,
+        /// How many of the callers, from the first, are kernel code.
+        pub kernel_callers: u8,
+        /// Why the kernel's part of the chain ends.
+        pub kernel_end: ChainEnd,
+        /// Why the program's part of the chain ends.
+        pub user_end: ChainEnd,
+        /// The functions that called each other, the innermost first, without `ip`.
+        pub callchain: Sequence<Address, MAX_CALLERS>,
+    }
+}
+
+crate::event! {
+    /// How samples are taken from here on.
+    #[id(162)]
+    #[channel(Names)]
+    pub struct Sampling {
+        /// Ticks of the clock between two samples of a CPU, on average; 0 where none are taken.
+        pub period: u64,
+        /// Most callers of a sample.
+        pub depth: u32,
+        /// What makes the samples.
+        pub driver: SamplingDriver,
+    }
+}
+
+super::subject! {
+    Sample,
+    EventStack,
+    Sampling,
+}

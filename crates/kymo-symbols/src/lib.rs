@@ -21,12 +21,14 @@
 #![forbid(unsafe_code)]
 
 mod dwarf;
+mod image;
 mod scope;
 
 use std::ops::Range;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
+pub use image::{CodeFrame, Function, Image, Located, demangled};
 pub use scope::{Scope, join_ranges};
 
 /// Why a program's code cannot be mapped.

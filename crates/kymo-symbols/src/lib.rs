@@ -81,7 +81,7 @@ pub struct CodeMap {
 }
 
 impl CodeMap {
-    /// Reads an ELF file. Compressed debug sections count as absent.
+    /// Reads an ELF file.
     ///
     /// # Errors
     /// See [`Error`].

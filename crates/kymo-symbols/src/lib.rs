@@ -1,6 +1,8 @@
 //! Maps a program's code to names: functions from the ELF symbol table, and inlined functions from
 //! DWARF.
 //!
+//! [`CodeSizes`] says how large the functions are, and [`path()`] splits their names.
+//!
 //! The crate takes bytes and opens no files. Rust names are demangled; names of other languages are
 //! left unchanged.
 //!
@@ -21,15 +23,17 @@
 #![forbid(unsafe_code)]
 
 mod dwarf;
-mod image;
+mod path;
 mod scope;
+mod size;
 
 use std::ops::Range;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-pub use image::{CodeFrame, Function, Image, Located, demangled};
+pub use path::path;
 pub use scope::{Scope, join_ranges};
+pub use size::CodeSizes;
 
 /// Why a program's code cannot be mapped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +85,7 @@ pub struct CodeMap {
 }
 
 impl CodeMap {
-    /// Reads an ELF file.
+    /// Reads an ELF file. Compressed debug sections count as absent.
     ///
     /// # Errors
     /// See [`Error`].
@@ -130,14 +134,18 @@ impl CodeMap {
     }
 }
 
+/// The demangled name, without the compiler's hash.
+fn demangled(name: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(name))
+}
+
 fn symbols(file: &object::File<'_>) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = file
         .symbols()
         .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
         .filter_map(|symbol| {
-            let name = format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?));
             Some(Symbol {
-                name,
+                name: demangled(symbol.name().ok()?),
                 range: symbol.address()..symbol.address().checked_add(symbol.size())?,
             })
         })

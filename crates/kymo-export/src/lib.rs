@@ -11,6 +11,8 @@
 //! - A table has every event in time order, with every field.
 //! - Losses are on tracks of their own, or in `_losses.csv`.
 //!
+//! [`FlameGraph`] draws folded stacks.
+//!
 //! It needs neither Perfetto nor a network.
 //!
 //! ```no_run
@@ -30,6 +32,7 @@ mod chrome;
 mod column;
 mod csv;
 mod error;
+mod flame_graph;
 mod folder;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -39,6 +42,7 @@ mod proto;
 mod timeline;
 
 pub use error::Error;
+pub use flame_graph::FlameGraph;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -46,6 +50,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kymo_ctf::{Consequence, ItemRef, Reader, Trace, TraceMap};
+
+pub use part::write_file;
 
 use crate::part::PartFile;
 use crate::timeline::{Canvas, Timeline};

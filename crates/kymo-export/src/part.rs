@@ -1,7 +1,8 @@
 //! Files that get their names when they are complete: an interrupted export leaves no file that
 //! looks like a whole one.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -49,6 +50,29 @@ impl PartFile {
     pub(crate) fn discard(&self) {
         if let Some(part) = &self.part {
             let _ = fs::remove_file(part);
+        }
+    }
+}
+
+/// Writes a file, which gets its name when it is complete; a device or a pipe is written in place.
+///
+/// # Errors
+/// [`Error::Write`]; what was written is removed then.
+pub fn write_file(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Error> {
+    let file = PartFile::new(path);
+    let written = File::create(file.written()).and_then(|created| {
+        let mut out = BufWriter::new(created);
+        fill(&mut out)?;
+        out.flush()
+    });
+    match written {
+        Ok(()) => file.complete(),
+        Err(error) => {
+            file.discard();
+            Err(Error::write(path)(error))
         }
     }
 }

@@ -1,0 +1,140 @@
+//! Flame graphs: folded stacks as an SVG that zooms and searches in a browser.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use inferno::flamegraph::{self, Options};
+
+/// A flame graph to draw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlameGraph {
+    /// Its heading.
+    pub title: String,
+    /// A line below the heading; may be empty.
+    pub subtitle: String,
+    /// What the counts are: `samples`.
+    pub unit: String,
+    /// What the frames are: `Function:`.
+    pub frame: String,
+}
+
+impl FlameGraph {
+    /// Draws folded stacks: lines of names with `;` between them, outermost first, and a count. The
+    /// same stacks give the same bytes.
+    ///
+    /// # Errors
+    /// If it cannot be written, or [`InvalidData`](io::ErrorKind::InvalidData) if no line has a
+    /// count above 0.
+    pub fn draw(&self, folded: &str, out: impl Write) -> io::Result<()> {
+        let mut options = Options::default();
+        options.title.clone_from(&self.title);
+        options.subtitle = (!self.subtitle.is_empty()).then(|| self.subtitle.clone());
+        options.count_name.clone_from(&self.unit);
+        options.name_type.clone_from(&self.frame);
+        // Colors by name, not by chance.
+        options.deterministic = true;
+        options.no_sort = true;
+        let lines = sorted(folded);
+        if lines.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no stacks"));
+        }
+        flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)
+    }
+}
+
+/// The lines with a count, in the order of their stacks.
+fn sorted(folded: &str) -> Vec<String> {
+    let split = |line: &'_ str| -> Option<(String, String)> {
+        let (stack, count) = line.trim_end().rsplit_once(' ')?;
+        Some((stack.to_owned(), count.to_owned()))
+    };
+    let mut lines: Vec<(String, String)> = folded.lines().filter_map(split).collect();
+    lines.retain(|(_, count)| count != "0");
+    // An innermost name such as `CPU 1` would be taken for a name and one of two counts.
+    let ambiguous: HashSet<String> = lines
+        .iter()
+        .filter_map(|(stack, _)| stack.rsplit(';').next())
+        .filter(|name| ends_with_number(name))
+        .map(str::to_owned)
+        .collect();
+    if !ambiguous.is_empty() {
+        for (stack, _) in &mut lines {
+            let names: Vec<String> = stack
+                .split(';')
+                .map(|name| match ambiguous.contains(name) {
+                    true => name.replace(' ', "\u{a0}"),
+                    false => name.to_owned(),
+                })
+                .collect();
+            *stack = names.join(";");
+        }
+    }
+    lines.sort_unstable();
+    let joined = |(stack, count): (String, String)| format!("{stack} {count}");
+    lines.into_iter().map(joined).collect()
+}
+
+/// Whether the last word is a number.
+fn ends_with_number(name: &str) -> bool {
+    let is_of_number = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+    name.rsplit_once(' ')
+        .is_some_and(|(_, word)| word.bytes().all(is_of_number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(folded: &str) -> String {
+        let graph = FlameGraph {
+            title: "Title <1>".to_owned(),
+            subtitle: "below".to_owned(),
+            unit: "bytes".to_owned(),
+            frame: "Function:".to_owned(),
+        };
+        let mut svg = Vec::new();
+        graph.draw(folded, &mut svg).unwrap();
+        String::from_utf8(svg).unwrap()
+    }
+
+    #[test]
+    fn every_frame_is_in_the_graph_with_its_count_and_share() {
+        let svg = drawn("a;b 30\na;c<T> 60\nd 10\n");
+        assert!(svg.contains("Title &lt;1&gt;") && svg.contains("below"));
+        for frame in [
+            "<title>all (100 bytes, 100%)</title>",
+            "<title>a (90 bytes, 90.00%)</title>",
+            "<title>c&lt;T&gt; (60 bytes, 60.00%)</title>",
+            "<title>d (10 bytes, 10.00%)</title>",
+        ] {
+            assert!(svg.contains(frame), "{frame} is not in {svg}");
+        }
+        assert_eq!(svg, drawn("d 10\na;c<T> 60\na;b 30\n"));
+    }
+
+    /// Neither numbers at the end of names nor the order of `;` and ` ` confuse it.
+    #[test]
+    fn names_with_blanks_and_numbers_are_names() {
+        let svg = drawn("x 10;y 3 1\nx 9 2\nx 9;z 3\nx 5\n");
+        for frame in [
+            "<title>all (11 bytes, 100%)</title>",
+            "<title>x\u{a0}9 (5 bytes, 45.45%)</title>",
+            "<title>y\u{a0}3 (1 bytes, 9.09%)</title>",
+            "<title>x (5 bytes, 45.45%)</title>",
+        ] {
+            assert!(svg.contains(frame), "{frame} is not in {svg}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_no_graph() {
+        for folded in ["", "a 0\n", "\n"] {
+            let error = FlameGraph::default().draw(folded, Vec::new());
+            assert_eq!(
+                error.unwrap_err().kind(),
+                io::ErrorKind::InvalidData,
+                "{folded}"
+            );
+        }
+    }
+}

@@ -21,6 +21,7 @@ mod record;
 mod recover;
 mod report;
 mod select;
+mod size;
 mod summary;
 mod version;
 
@@ -77,6 +78,9 @@ enum Verb {
     /// Converts a trace to another tool's format: Perfetto, Chrome's viewer, CSV, Parquet.
     #[command(after_help = export::EXAMPLES)]
     Export(export::Arguments),
+    /// Draws how large the functions of a program are, as a flame graph of its code.
+    #[command(after_help = size::EXAMPLES)]
+    Size(size::Arguments),
     /// Prints a shell completion script for kymo.
     #[command(after_help = manual::COMPLETIONS)]
     Completions(manual::Shell),
@@ -174,6 +178,7 @@ fn main() -> ExitCode {
         Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Convert(arguments) => convert::run(&arguments),
         Verb::Export(arguments) => export::run(&arguments),
+        Verb::Size(arguments) => size::run(&arguments),
         Verb::Completions(shell) => manual::completions(&shell),
         Verb::Man(directory) => manual::pages(&directory),
     };

@@ -1,10 +1,12 @@
-//! Output directories: new or empty, and never inside the input trace.
+//! Output: directories, new or empty and never inside the input trace, and files.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::dump::not_written;
 use crate::exit::Usage;
 
 /// An empty directory for a new trace.
@@ -93,4 +95,22 @@ fn without_detours(path: &Path) -> PathBuf {
         }
     }
     whole
+}
+
+/// Passes a writer on, for the file or for the standard output.
+///
+/// A reader that closes the pipe is no error. A file gets its name when it is complete.
+pub fn write(
+    path: Option<&Path>,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    if let Some(path) = path {
+        return Ok(kymo_export::write_file(path, fill)?);
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match fill(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(not_written(error)),
+        Ok(()) => Ok(()),
+    }
 }

@@ -200,6 +200,25 @@ fn memory_and_kernels() {
 
 /// tests/select.rs has further invalid selections.
 #[test]
+fn what_has_no_code_sizes() {
+    let folder = Folder::new("size");
+    let noise = folder.file("noise", &[0xa5; 8192]);
+    let program = fs::read(env!("CARGO_BIN_EXE_kymo")).unwrap();
+    let half = folder.file("half", &program[..program.len() / 2]);
+    // The header says where the table of sections is; without it there are no symbols.
+    let mut stripped = program[..4096].to_vec();
+    stripped[0x28..0x30].fill(0);
+    stripped[0x3c..0x40].fill(0);
+    let stripped = folder.file("stripped", &stripped);
+    for file in [&noise, &half, &folder.path("nothing"), &folder.path("")] {
+        refused(3, &["size", file]);
+    }
+    assert!(refused(3, &["size", &stripped]).contains("has no symbols of functions; give"));
+    let program = env!("CARGO_BIN_EXE_kymo");
+    refused(4, &["size", program, "-o", "/proc/no/such/place"]);
+}
+
+#[test]
 fn what_a_trace_does_not_have() {
     let mut made = Made::new("errors-select");
     made.event(0, MS, kymo::vocabulary::SchedEnter {});

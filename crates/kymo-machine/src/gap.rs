@@ -36,13 +36,11 @@ pub(crate) struct Gaps {
 }
 
 /// Whether a loss in the stream of this name makes CPU states unknown. False for Kymo's streams of
-/// names and of samples.
+/// names.
 pub fn records_activity(stream: &str) -> bool {
-    let is_of = |kind: ChannelKind| {
-        let rest = stream.strip_prefix(kind.label());
-        rest.is_some_and(|rest| rest.starts_with('_'))
-    };
-    !is_of(ChannelKind::Names) && !is_of(ChannelKind::Samples)
+    stream
+        .strip_prefix(ChannelKind::Names.label())
+        .is_none_or(|rest| !rest.starts_with('_'))
 }
 
 /// Begin of an event's packet, in nanoseconds from the clock's origin.

@@ -176,7 +176,7 @@ fn verdict(damage: Option<kymo_ctf::Error>, select: &Select) -> anyhow::Result<(
         .map_or(Ok(()), |missing| Err(missing.into()))
 }
 
-fn not_written(error: io::Error) -> anyhow::Error {
+pub fn not_written(error: io::Error) -> anyhow::Error {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     let advice = match error.kind() {
         StorageFull | QuotaExceeded | FileTooLarge => " (make room where it goes)",

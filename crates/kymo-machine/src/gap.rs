@@ -36,11 +36,13 @@ pub(crate) struct Gaps {
 }
 
 /// Whether a loss in the stream of this name makes CPU states unknown. False for Kymo's streams of
-/// names.
+/// names and of samples.
 pub fn records_activity(stream: &str) -> bool {
-    stream
-        .strip_prefix(ChannelKind::Names.label())
-        .is_none_or(|rest| !rest.starts_with('_'))
+    let is_of = |kind: ChannelKind| {
+        let rest = stream.strip_prefix(kind.label());
+        rest.is_some_and(|rest| rest.starts_with('_'))
+    };
+    !is_of(ChannelKind::Names) && !is_of(ChannelKind::Samples)
 }
 
 /// Begin of an event's packet, in nanoseconds from the clock's origin.

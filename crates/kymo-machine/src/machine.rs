@@ -14,7 +14,7 @@ use crate::gap::{self, End, Gaps};
 use crate::irq::IrqLine;
 use crate::lock::Lock;
 use crate::thread::{Context, Doing, Thread, ThreadId, may_mean_idle};
-use crate::typed::{self, Class, Meaning, Tracer};
+use crate::typed::{self, ChainSource, Class, Meaning, Tracer};
 use crate::understood::Dumped;
 
 /// The current event.
@@ -76,6 +76,8 @@ pub struct Machine {
     by_tid: Table<ThreadId>,
     idle: Table<ThreadId>,
     pub(crate) processes: Table<Arc<str>>,
+    /// Paths of the programs that processes execute.
+    pub(crate) programs: Table<Arc<str>>,
     pub(crate) locks: Table<Lock>,
     pub(crate) irqs: Table<Arc<str>>,
     pub(crate) users: Table<Arc<str>>,
@@ -238,6 +240,16 @@ impl Machine {
             .is_some_and(|class| !class.meanings.is_empty())
     }
 
+    #[inline]
+    pub(crate) fn chain_source(&self, event: &EventRef<'_>) -> Option<&ChainSource> {
+        self.class(event)?.chain.as_ref()
+    }
+
+    /// The path of the program that a process executes, if the trace has it.
+    pub fn program(&self, pid: u64) -> Option<&Arc<str>> {
+        self.programs.get(&pid)
+    }
+
     fn class(&self, event: &EventRef<'_>) -> Option<&Class> {
         let stream = self.streams.get(event.stream_index())?.as_ref()?;
         stream.known.classes.get(event.class().index())
@@ -258,6 +270,7 @@ impl Machine {
             + self.by_tid.len()
             + self.idle.len()
             + self.processes.len()
+            + self.programs.len()
             + self.calls.len()
             + self.irqs.len()
             + self.locks.len()

@@ -1,6 +1,7 @@
 //! Processes: their names, and how they begin, execute programs and end.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::change::{Change, Named};
 use crate::machine::{At, Machine};
@@ -52,6 +53,11 @@ impl Machine {
         let (Some(pid), Some(tid)) = (pid, tid) else {
             return;
         };
+        // The child executes its parent's program, whatever the number stood for before.
+        match parent.and_then(|parent| self.programs.get(&parent).cloned()) {
+            Some(program) => self.programs.insert(pid, program),
+            None => self.programs.remove(&pid),
+        };
         let living = self.thread_of(tid, at.number).and_then(|id| {
             let thread = self.threads.get_mut(id.index())?;
             let was_created = thread.created.is_some() && thread.ended.is_none();
@@ -87,13 +93,19 @@ impl Machine {
         path: Option<Cow<'_, str>>,
         at: &At<'_, '_>,
     ) {
-        let thread = tid.and_then(|tid| self.thread_of(tid, at.number));
+        let thread = tid.map(|tid| self.known(tid, at.number));
         let of_thread = thread.and_then(|id| self.thread(id)?.pid);
         let pid = pid.or(of_thread);
+        if let Some(thread) = thread.and_then(|id| self.threads.get_mut(id.index())) {
+            thread.pid = thread.pid.or(pid);
+        }
         let path = path.unwrap_or_default();
         let name = path.rsplit('/').next().unwrap_or_default();
         if !name.is_empty() {
             self.process_name(pid, Some(Cow::Borrowed(name)));
+        }
+        if let (Some(pid), false) = (pid, path.is_empty()) {
+            self.programs.insert(pid, Arc::from(&*path));
         }
         if at.is_kymo {
             self.end_call_of_exec(thread, at);

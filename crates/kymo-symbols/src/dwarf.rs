@@ -1,17 +1,19 @@
 //! Reads inlined functions from `.debug_info` (DWARF 5, section 3.3; also DWARF 4).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use gimli::{
-    AttributeValue, DebuggingInformationEntry, DwTag, EndianSlice, RunTimeEndian, UnitRef,
+    AttributeValue, DebuggingInformationEntry, DwTag, DwarfSections, EndianSlice, RunTimeEndian,
+    UnitRef,
 };
 use object::{Object, ObjectSection};
 
 use crate::scope::{Scope, join_ranges};
 
 type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
-type Entry<'a, 'u> = DebuggingInformationEntry<'u, 'u, Bytes<'a>>;
+type Entry<'a> = DebuggingInformationEntry<Bytes<'a>>;
 
 /// The scopes of a file, each after its parent; empty if there is no DWARF.
 pub(crate) fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error> {
@@ -20,15 +22,8 @@ pub(crate) fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error
     } else {
         RunTimeEndian::Big
     };
-    // A missing or compressed section counts as empty.
-    let load = |id: gimli::SectionId| {
-        let section = file.section_by_name(id.name());
-        let bytes = section
-            .and_then(|section| section.data().ok())
-            .unwrap_or_default();
-        Ok::<_, gimli::Error>(EndianSlice::new(bytes, endian))
-    };
-    let dwarf = gimli::Dwarf::load(load)?;
+    let sections = sections(file)?;
+    let dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, endian));
     let mut headers = dwarf.units();
     let mut units = Vec::new();
     while let Some(header) = headers.next()? {
@@ -45,6 +40,18 @@ pub(crate) fn scopes(file: &object::File<'_>) -> Result<Vec<Scope>, gimli::Error
     Ok(scopes)
 }
 
+/// The debug sections, unpacked where they are compressed. A missing one, or one that cannot be
+/// unpacked, counts as empty.
+pub(crate) fn sections<'d>(
+    file: &object::File<'d>,
+) -> Result<DwarfSections<Cow<'d, [u8]>>, gimli::Error> {
+    DwarfSections::load(|id| {
+        let section = file.section_by_name(id.name());
+        let bytes = section.and_then(|section| section.uncompressed_data().ok());
+        Ok(bytes.unwrap_or_default())
+    })
+}
+
 /// Function names by the offset of their entry in `.debug_info`.
 #[derive(Default)]
 struct Names {
@@ -56,10 +63,9 @@ struct Names {
 impl Names {
     fn read(&mut self, unit: UnitRef<'_, Bytes<'_>>) -> Result<(), gimli::Error> {
         let mut path: Vec<(isize, String)> = Vec::new();
-        let mut depth = 0;
         let mut entries = unit.entries();
-        while let Some((step, entry)) = entries.next_dfs()? {
-            depth += step;
+        while let Some(entry) = entries.next_dfs()? {
+            let depth = entry.depth();
             while path.last().is_some_and(|&(of, _)| of >= depth) {
                 path.pop();
             }
@@ -112,10 +118,9 @@ fn read_scopes(
     scopes: &mut Vec<Scope>,
 ) -> Result<(), gimli::Error> {
     let mut open: Vec<(isize, usize)> = Vec::new();
-    let mut depth = 0;
     let mut entries = unit.entries();
-    while let Some((step, entry)) = entries.next_dfs()? {
-        depth += step;
+    while let Some(entry) = entries.next_dfs()? {
+        let depth = entry.depth();
         while open.last().is_some_and(|&(of, _)| of >= depth) {
             open.pop();
         }
@@ -135,7 +140,7 @@ fn read_scopes(
         else {
             continue;
         };
-        let entry = match entry.attr_value(gimli::DW_AT_entry_pc)? {
+        let entry = match entry.attr_value(gimli::DW_AT_entry_pc) {
             Some(AttributeValue::Udata(offset)) => lowest.wrapping_add(offset),
             Some(value) => unit.attr_address(value)?.unwrap_or(lowest),
             None => lowest,
@@ -166,7 +171,7 @@ fn read_scopes(
 /// linker removed (which begin at 0).
 fn ranges<'a>(
     unit: UnitRef<'_, Bytes<'a>>,
-    entry: &Entry<'a, '_>,
+    entry: &Entry<'a>,
 ) -> Result<Vec<Range<u64>>, gimli::Error> {
     let mut found = Vec::new();
     let mut ranges = unit.die_ranges(entry)?;
@@ -187,10 +192,10 @@ fn global(unit: UnitRef<'_, Bytes<'_>>, offset: gimli::UnitOffset) -> usize {
 /// The entry to which this one refers as its origin or declaration.
 fn reference<'a>(
     unit: UnitRef<'_, Bytes<'a>>,
-    entry: &Entry<'a, '_>,
+    entry: &Entry<'a>,
 ) -> Result<Option<usize>, gimli::Error> {
     for name in [gimli::DW_AT_abstract_origin, gimli::DW_AT_specification] {
-        match entry.attr_value(name)? {
+        match entry.attr_value(name) {
             Some(AttributeValue::UnitRef(offset)) => return Ok(Some(global(unit, offset))),
             Some(AttributeValue::DebugInfoRef(offset)) => return Ok(Some(offset.0)),
             _ => {}
@@ -201,10 +206,10 @@ fn reference<'a>(
 
 fn text<'a>(
     unit: UnitRef<'_, Bytes<'a>>,
-    entry: &Entry<'a, '_>,
+    entry: &Entry<'a>,
     name: gimli::DwAt,
 ) -> Result<Option<String>, gimli::Error> {
-    let Some(value) = entry.attr_value(name)? else {
+    let Some(value) = entry.attr_value(name) else {
         return Ok(None);
     };
     let text = unit.attr_string(value)?;

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod dwarf;
+mod image;
 mod path;
 mod scope;
 mod size;
@@ -31,6 +32,7 @@ use std::ops::Range;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
+pub use image::{CodeFrame, Function, Image, Located, demangled};
 pub use path::path;
 pub use scope::{Scope, join_ranges};
 pub use size::CodeSizes;
@@ -85,7 +87,7 @@ pub struct CodeMap {
 }
 
 impl CodeMap {
-    /// Reads an ELF file. Compressed debug sections count as absent.
+    /// Reads an ELF file.
     ///
     /// # Errors
     /// See [`Error`].
@@ -134,18 +136,14 @@ impl CodeMap {
     }
 }
 
-/// The demangled name, without the compiler's hash.
-fn demangled(name: &str) -> String {
-    format!("{:#}", rustc_demangle::demangle(name))
-}
-
 fn symbols(file: &object::File<'_>) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = file
         .symbols()
         .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
         .filter_map(|symbol| {
+            let name = format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?));
             Some(Symbol {
-                name: demangled(symbol.name().ok()?),
+                name,
                 range: symbol.address()..symbol.address().checked_add(symbol.size())?,
             })
         })

@@ -89,6 +89,15 @@ type ChannelName = &'static str;
 
 impl Made {
     pub fn new(name: &str) -> Made {
+        Made::with(name, false)
+    }
+
+    /// A trace that has a channel of samples too.
+    pub fn with_samples(name: &str) -> Made {
+        Made::with(name, true)
+    }
+
+    fn with(name: &str, samples: bool) -> Made {
         let path = std::env::temp_dir().join(format!("kymo-made-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
@@ -100,7 +109,7 @@ impl Made {
                 uuid: UUID,
                 clock,
                 hosted: false,
-                samples: false,
+                samples,
             },
             &ALL,
         )
@@ -158,7 +167,12 @@ impl Made {
 
     /// Adds a loss of `events` events between the CPU's last one and `end`.
     pub fn lose(&mut self, cpu: u32, events: u64, end: u64) {
-        let stream = self.stream(ChannelKind::Events, cpu);
+        self.lose_of(ChannelKind::Events, cpu, events, end);
+    }
+
+    /// Adds a loss in one of the CPU's channels.
+    pub fn lose_of(&mut self, kind: ChannelKind, cpu: u32, events: u64, end: u64) {
+        let stream = self.stream(kind, cpu);
         let last = stream.packet.last();
         stream.seal(last);
         stream.totals.events_discarded += events;

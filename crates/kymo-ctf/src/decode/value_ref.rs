@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use crate::class::wide_int::WideInt;
 use crate::class::{
-    ArrayClass, FieldClass, LinkedLength, Mapping, Member, StructClass, WideClass, WideKind,
-    active, active_widely,
+    ArrayClass, BitOrder, ByteOrder, FieldClass, LinkedLength, Mapping, Member, StructClass,
+    WideClass, WideKind, active, active_widely,
 };
 use crate::decode::bits::Leb;
 use crate::decode::check::widened;
 use crate::decode::choice::choose;
 use crate::decode::place::Place;
+use crate::decode::skip::aligned;
 use crate::decode::state::Slots;
 use crate::decode::text;
 use crate::decode::value::{Fields, Value};
@@ -275,6 +276,39 @@ impl<'a> ArrayRef<'a> {
     pub fn iter(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
         let (mut place, class) = (self.place.clone(), self.class);
         (0..self.length).map_while(move |_| place.value(&class.element))
+    }
+}
+
+impl ArrayRef<'_> {
+    /// Appends the elements that are unsigned integers to `to`.
+    pub fn append_unsigned(&self, to: &mut Vec<u64>) {
+        match self.words() {
+            Some(words) => {
+                let words = words.as_chunks::<8>().0.iter();
+                to.extend(words.map(|word| u64::from_le_bytes(*word)));
+            }
+            None => to.extend(self.iter().filter_map(|element| element.as_u64())),
+        }
+    }
+
+    /// The bytes of the elements, if they are little-endian integers of 64 bits without gaps.
+    fn words(&self) -> Option<&[u8]> {
+        let FieldClass::Integer(class) = &*self.class.element else {
+            return None;
+        };
+        let is_word = class.size == 64
+            && !class.signed
+            && class.alignment <= 64
+            && class.unit.is_none()
+            && class.byte_order == ByteOrder::Little
+            && class.bit_order == BitOrder::Natural;
+        let at = aligned(self.place.position, u64::from(class.alignment.max(1)) - 1);
+        if !is_word || !at.is_multiple_of(8) {
+            return None;
+        }
+        let begin = usize::try_from(at / 8).ok()?;
+        let len = usize::try_from(self.length.checked_mul(8)?).ok()?;
+        self.place.bytes.get(begin..begin.checked_add(len)?)
     }
 }
 

@@ -223,6 +223,13 @@ impl<'a> EventRef<'a> {
         self.part(field.part.into()).member(field.index as usize)
     }
 
+    /// Appends the field's elements to `to`, if it is an array of unsigned integers.
+    pub fn append_unsigned(&self, field: &FieldAccess, to: &mut Vec<u64>) {
+        if let Some(ValueRef::Array(array)) = self.value(field) {
+            array.append_unsigned(to);
+        }
+    }
+
     /// The bits of an integer at a fixed location, its size, and whether it is signed; `None` where
     /// it takes more than one load.
     #[inline]

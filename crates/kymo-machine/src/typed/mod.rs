@@ -7,6 +7,7 @@
 //! vocabulary is ignored; only this module decides that.
 
 mod alias;
+mod chain;
 mod linux;
 
 use std::borrow::Cow;
@@ -20,6 +21,7 @@ use kymo_ctf::{
 use crate::machine::At;
 use crate::understood::Understood;
 
+pub(crate) use chain::ChainSource;
 pub use linux::softirq_name;
 
 /// Resolved source of a vocabulary event's field.
@@ -59,6 +61,7 @@ pub(crate) struct Class {
     /// The thread in the event's context: the kernel's number, or else its namespace's.
     tid: Option<FieldAccess>,
     pid: Option<FieldAccess>,
+    pub(crate) chain: Option<ChainSource>,
 }
 
 /// The record's values, for a vocabulary event's view.
@@ -149,6 +152,7 @@ impl Class {
             cpu: context(["cpu_id", "perf_cpu"]).or_else(|| field("perf_cpu")),
             tid: context(["tid", "vtid"]).or_else(|| field("perf_tid")),
             pid: context(["pid", "vpid"]).or_else(|| field("perf_pid")),
+            chain: ChainSource::of(&class.name, tracer.is_kymo, &field, &context),
         }
     }
 
@@ -214,6 +218,7 @@ pub(crate) fn classes(metadata: &Metadata, tracer: &Tracer) -> Box<[Class]> {
         cpu: None,
         tid: None,
         pid: None,
+        chain: None,
     };
     let classes = classes.into_iter();
     classes

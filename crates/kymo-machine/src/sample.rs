@@ -1,0 +1,80 @@
+//! Call chains: where a CPU was when it was sampled, and where an event was recorded.
+
+use kymo::vocabulary::{ChainEnd, CpuMode};
+use kymo_ctf::EventRef;
+
+use crate::machine::Machine;
+
+/// What a call chain belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainOf {
+    /// A sample.
+    Sample {
+        /// Ticks of the clock, or units of another tracer's counter, that it stands for. 0 if the
+        /// trace does not say.
+        period: u64,
+        /// Samples that were due since the CPU's previous one and could not be taken.
+        missed: u64,
+    },
+    /// The last event with this id that the same thread recorded before.
+    EventBefore {
+        /// The id in its event class.
+        id: u64,
+    },
+    /// The event that carries the chain.
+    This,
+}
+
+/// One part of a call chain: the kernel's, or the program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainPart {
+    /// Number of addresses.
+    pub len: usize,
+    /// Whether the first address is that of an instruction. All others are return addresses, which
+    /// lie behind their call.
+    pub first_is_exact: bool,
+    /// Why the part ends.
+    pub end: ChainEnd,
+}
+
+/// A call chain without its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallChain {
+    /// What it belongs to.
+    pub of: ChainOf,
+    /// Number of the thread, if the event names it.
+    pub tid: Option<u64>,
+    /// What the CPU was doing, as far as the event shows.
+    pub mode: CpuMode,
+    /// The kernel's part, which comes first.
+    pub kernel: ChainPart,
+    /// The program's part.
+    pub user: ChainPart,
+}
+
+impl ChainPart {
+    /// A part without addresses.
+    pub const ABSENT: ChainPart = ChainPart {
+        len: 0,
+        first_is_exact: false,
+        end: ChainEnd::Absent,
+    };
+
+    /// Whether the part ends because a check failed.
+    pub fn is_untrusted(&self) -> bool {
+        !matches!(
+            self.end,
+            ChainEnd::Absent | ChainEnd::Complete | ChainEnd::Cut
+        )
+    }
+}
+
+impl Machine {
+    /// The call chain that an event carries, with its addresses, the innermost first, in
+    /// `addresses`, which is cleared before. Call it after [`add`](Self::add).
+    #[inline]
+    pub fn call_chain(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
+        addresses.clear();
+        self.chain_source(event)?.read(event, addresses)
+    }
+}

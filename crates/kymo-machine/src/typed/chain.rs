@@ -1,0 +1,269 @@
+//! Sources of call chains: Kymo's samples, perf's callchains, LTTng's callstack contexts.
+
+use kymo::event::Event;
+use kymo::vocabulary::{ChainEnd, CpuMode, EventStack, Sample};
+use kymo_ctf::{EventRef, FieldAccess};
+
+use crate::sample::{CallChain, ChainOf, ChainPart};
+
+/// Fields of an event class that hold a call chain.
+#[derive(Clone, Debug)]
+pub(crate) enum ChainSource {
+    Kymo(Box<KymoChain>),
+    Perf(PerfChain),
+    Lttng(LttngChain),
+}
+
+/// Kymo's `sample` and `event_stack`.
+#[derive(Clone, Debug)]
+pub(crate) struct KymoChain {
+    /// The event's id, in an `event_stack`.
+    event: Option<FieldAccess>,
+    ip: FieldAccess,
+    tid: Option<FieldAccess>,
+    period: Option<FieldAccess>,
+    missed: Option<FieldAccess>,
+    mode: Option<FieldAccess>,
+    kernel_callers: Option<FieldAccess>,
+    kernel_end: Option<FieldAccess>,
+    user_end: Option<FieldAccess>,
+    callchain: FieldAccess,
+}
+
+/// What `perf data convert --to-ctf` writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PerfChain {
+    ip: Option<FieldAccess>,
+    tid: Option<FieldAccess>,
+    period: Option<FieldAccess>,
+    callchain: Option<FieldAccess>,
+}
+
+/// LTTng's contexts `callstack-kernel` and `callstack-user`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LttngChain {
+    tid: Option<FieldAccess>,
+    kernel: Option<FieldAccess>,
+    user: Option<FieldAccess>,
+}
+
+impl ChainSource {
+    /// The source in an event class of this name, whose fields and contexts the two functions find.
+    pub(super) fn of(
+        name: &str,
+        is_kymo: bool,
+        field: &dyn Fn(&str) -> Option<FieldAccess>,
+        context: &dyn Fn([&str; 2]) -> Option<FieldAccess>,
+    ) -> Option<ChainSource> {
+        if is_kymo {
+            let is_sample = name == Sample::SCHEMA.name;
+            if !is_sample && name != EventStack::SCHEMA.name {
+                return None;
+            }
+            return Some(ChainSource::Kymo(Box::new(KymoChain {
+                event: field("event").filter(|_| !is_sample),
+                ip: field("ip")?,
+                tid: field("tid"),
+                period: field("period"),
+                missed: field("missed"),
+                mode: field("mode"),
+                kernel_callers: field("kernel_callers"),
+                kernel_end: field("kernel_end"),
+                user_end: field("user_end"),
+                callchain: field("callchain")?,
+            })));
+        }
+        let either = |name| field(name).or_else(|| context([name, name]));
+        let (ip, callchain) = (either("perf_ip"), either("perf_callchain"));
+        if ip.is_some() || callchain.is_some() {
+            return Some(ChainSource::Perf(PerfChain {
+                ip,
+                tid: either("perf_tid"),
+                period: either("perf_period"),
+                callchain,
+            }));
+        }
+        let kernel = either("callstack_kernel");
+        let user = either("callstack_user");
+        (kernel.is_some() || user.is_some()).then(|| {
+            ChainSource::Lttng(LttngChain {
+                tid: context(["tid", "vtid"]),
+                kernel,
+                user,
+            })
+        })
+    }
+
+    /// Appends the chain's addresses.
+    #[inline]
+    pub(crate) fn read(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
+        match self {
+            ChainSource::Kymo(source) => source.read(event, addresses),
+            ChainSource::Perf(source) => Some(source.read(event, addresses)),
+            ChainSource::Lttng(source) => source.read(event, addresses),
+        }
+    }
+}
+
+impl KymoChain {
+    #[inline]
+    fn read(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
+        let value = |access: &Option<FieldAccess>| event.unsigned(access.as_ref()?);
+        addresses.push(event.unsigned(&self.ip)?);
+        event.append_unsigned(&self.callchain, addresses);
+        let kernel_end = end(value(&self.kernel_end));
+        let of = match value(&self.event) {
+            Some(id) => ChainOf::EventBefore { id },
+            None => ChainOf::Sample {
+                period: value(&self.period).unwrap_or(0),
+                missed: value(&self.missed).unwrap_or(0),
+            },
+        };
+        let mode = match value(&self.mode) {
+            Some(0) => CpuMode::User,
+            Some(2) => CpuMode::Idle,
+            Some(_) => CpuMode::Kernel,
+            // A program that records itself has no kernel part.
+            None if kernel_end == ChainEnd::Absent => CpuMode::User,
+            None => CpuMode::Kernel,
+        };
+        let callers = value(&self.kernel_callers).unwrap_or(0);
+        let kernel = match mode {
+            CpuMode::User => 0,
+            _ => usize::try_from(callers).map_or(1, |callers| callers.saturating_add(1)),
+        };
+        let kernel = kernel.min(addresses.len());
+        let user = addresses.len() - kernel;
+        let is_sample = self.event.is_none();
+        Some(CallChain {
+            of,
+            tid: value(&self.tid),
+            mode,
+            kernel: ChainPart {
+                len: kernel,
+                first_is_exact: is_sample,
+                end: kernel_end,
+            },
+            user: ChainPart {
+                len: user,
+                // Behind kernel code, the program's own instruction pointer.
+                first_is_exact: is_sample || kernel > 0,
+                end: end(value(&self.user_end)),
+            },
+        })
+    }
+}
+
+#[inline]
+fn end(value: Option<u64>) -> ChainEnd {
+    match value {
+        Some(0) | None => ChainEnd::Absent,
+        Some(1) => ChainEnd::Complete,
+        Some(2) => ChainEnd::Cut,
+        Some(3) => ChainEnd::Misaligned,
+        Some(4) => ChainEnd::Unmapped,
+        Some(5) => ChainEnd::NotRising,
+        // The last one declared, and those of later versions: not trusted.
+        Some(_) => ChainEnd::NotCode,
+    }
+}
+
+/// Markers in perf's callchains (`enum perf_callchain_context` in Linux's perf_event.h): negative
+/// numbers above -4096. The addresses behind one are of its kind.
+const FIRST_MARKER: u64 = 4095_u64.wrapping_neg();
+const KERNEL: u64 = 128_u64.wrapping_neg();
+const USER: u64 = 512_u64.wrapping_neg();
+
+/// Whether an address is in the upper half, where 64-bit Linux has its kernel.
+fn is_upper(address: u64) -> bool {
+    address >> 63 == 1
+}
+
+impl PerfChain {
+    fn read(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> CallChain {
+        let value = |access: &Option<FieldAccess>| event.unsigned(access.as_ref()?);
+        if let Some(callchain) = &self.callchain {
+            event.append_unsigned(callchain, addresses);
+        }
+        let (mut kernel, mut user, mut is_kernel) = (Vec::new(), Vec::new(), None);
+        for &address in addresses.iter() {
+            match address {
+                KERNEL => is_kernel = Some(true),
+                USER => is_kernel = Some(false),
+                // Of a guest, or deferred: neither of this kernel nor of its programs.
+                FIRST_MARKER.. => is_kernel = None,
+                _ if is_kernel.unwrap_or_else(|| is_upper(address)) => kernel.push(address),
+                _ => user.push(address),
+            }
+        }
+        if let (true, Some(ip)) = (kernel.is_empty() && user.is_empty(), value(&self.ip)) {
+            if is_upper(ip) {
+                kernel.push(ip);
+            } else {
+                user.push(ip);
+            }
+        }
+        addresses.clear();
+        addresses.extend(kernel.iter().chain(&user));
+        let part = |len: usize| ChainPart {
+            len,
+            first_is_exact: true,
+            end: match len {
+                0 => ChainEnd::Absent,
+                _ => ChainEnd::Complete,
+            },
+        };
+        CallChain {
+            of: ChainOf::Sample {
+                period: value(&self.period).unwrap_or(0),
+                missed: 0,
+            },
+            tid: value(&self.tid),
+            mode: match kernel.is_empty() {
+                true => CpuMode::User,
+                false => CpuMode::Kernel,
+            },
+            kernel: part(kernel.len()),
+            user: part(user.len()),
+        }
+    }
+}
+
+impl LttngChain {
+    fn read(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
+        let mut part = |access: &Option<FieldAccess>, first_is_exact| {
+            let before = addresses.len();
+            if let Some(access) = access {
+                event.append_unsigned(access, addresses);
+            }
+            // LTTng ends a chain with all ones where it was too long.
+            let is_cut = addresses.len() > before && addresses.last() == Some(&u64::MAX);
+            if is_cut {
+                addresses.pop();
+            }
+            let len = addresses.len() - before;
+            let end = match (is_cut, len) {
+                (true, _) => ChainEnd::Cut,
+                (false, 0) => ChainEnd::Absent,
+                (false, _) => ChainEnd::Complete,
+            };
+            ChainPart {
+                len,
+                first_is_exact,
+                end,
+            }
+        };
+        let kernel = part(&self.kernel, false);
+        let user = part(&self.user, true);
+        (kernel.len + user.len > 0).then(|| CallChain {
+            of: ChainOf::This,
+            tid: self.tid.and_then(|access| event.unsigned(&access)),
+            mode: match kernel.len {
+                0 => CpuMode::User,
+                _ => CpuMode::Kernel,
+            },
+            kernel,
+            user,
+        })
+    }
+}

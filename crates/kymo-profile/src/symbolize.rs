@@ -1,0 +1,301 @@
+//! From chains of addresses to stacks of functions.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use kymo_ctf::ClockClass;
+use kymo_symbols::{Image, Located};
+use rustc_hash::FxHashMap;
+
+use crate::chains::{ChainTable, Part};
+use crate::collect::Space;
+use crate::profile::{
+    Frame, FrameId, FunctionId, ImageId, Profile, ProfileFunction, ProfileImage, Row, Sample,
+    Stack, StackId, Thread, Totals, Unit,
+};
+
+/// The code for which [`Chains::symbolize`] asks for an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    /// The kernel.
+    Kernel,
+    /// The program of this path.
+    Program(&'a str),
+    /// A program of which the trace has no path, by the name of its process.
+    Process(&'a str),
+}
+
+/// An image, and where it was loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded<'i, 'd> {
+    /// The file.
+    pub image: &'i Image<'d>,
+    /// How far above its linked addresses it was loaded.
+    pub bias: u64,
+}
+
+/// Distinct call chains and their counts, before symbols are looked up.
+#[derive(Debug)]
+pub struct Chains {
+    pub(crate) chains: ChainTable,
+    pub(crate) rows: Vec<Row>,
+    /// The chain of each row.
+    pub(crate) row_chains: Vec<u32>,
+    pub(crate) spaces: Vec<Space>,
+    pub(crate) space_names: Vec<Arc<str>>,
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) totals: Totals,
+    pub(crate) span_ns: Option<(i64, i64)>,
+    pub(crate) clock: Option<Arc<ClockClass>>,
+    pub(crate) period: Option<u64>,
+}
+
+impl Chains {
+    /// What was counted, and what was not.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Number of distinct chains.
+    pub fn distinct(&self) -> usize {
+        self.chains.len()
+    }
+
+    /// Looks up each distinct address once. `find` is asked once for each image with addresses;
+    /// without an image, or where it knows no function, frames are named by their address.
+    pub fn symbolize<'i, 'd: 'i>(
+        self,
+        mut find: impl FnMut(Wanted<'_>) -> Option<Loaded<'i, 'd>>,
+    ) -> Profile {
+        let mut places = Places::default();
+        let chains: Vec<Range<usize>> = (0..self.chains.len() as u32)
+            .map(|chain| places.chain(&self.chains, chain))
+            .collect();
+        let mut profile = Profile::default();
+        let mut frames_of = Vec::with_capacity(places.images.len());
+        for (space, addresses) in &places.images {
+            let place = space.map(|space| space as usize);
+            let name = place.and_then(|place| self.space_names.get(place));
+            let wanted = match (place.map(|place| self.spaces.get(place)), name) {
+                (None, _) => Wanted::Kernel,
+                (Some(Some(Space::Program(path))), _) => Wanted::Program(path),
+                (_, name) => Wanted::Process(name.map_or("", |name| name)),
+            };
+            let name = name.map_or("kernel", |name| name);
+            frames_of.push(profile.add_image(name, wanted, find(wanted), addresses));
+        }
+        let stacks = Stacks::default().build(&places, &frames_of, &chains, &mut profile);
+        let rows = self
+            .rows
+            .iter()
+            .zip(&self.row_chains)
+            .map(|(row, chain)| Row {
+                stack: stacks.get(*chain as usize).copied().flatten(),
+                ..*row
+            });
+        profile.rows = rows.collect();
+        Profile {
+            threads: self.threads,
+            samples: self.samples,
+            totals: self.totals,
+            unit: Unit::Samples,
+            clock: self.clock,
+            span_ns: self.span_ns,
+            period: self.period,
+            ..profile
+        }
+    }
+}
+
+/// The distinct addresses of all chains, by image.
+#[derive(Default)]
+struct Places {
+    /// The space, or `None` for the kernel, and the addresses to look up.
+    images: Vec<(Option<u32>, Vec<u64>)>,
+    image_of: FxHashMap<Option<u32>, u32>,
+    known: FxHashMap<(u32, u64), u32>,
+    /// Image and index in its addresses, of all chains, the outermost first.
+    all: Vec<(u32, u32)>,
+}
+
+impl Places {
+    /// Adds a chain's addresses, and gives their part of `all`.
+    fn chain(&mut self, chains: &ChainTable, chain: u32) -> Range<usize> {
+        let begin = self.all.len();
+        if let Some((header, addresses)) = chains.get(chain) {
+            let kernel = header.kernel();
+            let (of_kernel, of_user) = addresses.split_at(kernel.len.min(addresses.len()));
+            self.part(Some(header.space()), of_user, header.user());
+            self.part(None, of_kernel, kernel);
+        }
+        begin..self.all.len()
+    }
+
+    fn part(&mut self, space: Option<u32>, addresses: &[u64], part: Part) {
+        if addresses.is_empty() {
+            return;
+        }
+        let next = self.images.len() as u32;
+        let image = *self.image_of.entry(space).or_insert(next);
+        if image == next {
+            self.images.push((space, Vec::new()));
+        }
+        let Some((_, wanted)) = self.images.get_mut(image as usize) else {
+            return;
+        };
+        for (index, &address) in addresses.iter().enumerate().rev() {
+            // A return address may already belong to the next line, or to another function.
+            let exact = index == 0 && part.first_is_exact;
+            let address = address.wrapping_sub(u64::from(!exact));
+            let place = *self.known.entry((image, address)).or_insert_with(|| {
+                wanted.push(address);
+                wanted.len() as u32 - 1
+            });
+            self.all.push((image, place));
+        }
+    }
+}
+
+impl Profile {
+    /// Adds an image, and gives the frames of each address, the outermost first.
+    fn add_image(
+        &mut self,
+        name: &str,
+        wanted: Wanted<'_>,
+        loaded: Option<Loaded<'_, '_>>,
+        addresses: &[u64],
+    ) -> Vec<Range<u32>> {
+        let id = ImageId::next(self.images.len());
+        let bias = loaded.map_or(0, |loaded| loaded.bias);
+        let linked: Vec<u64> = addresses
+            .iter()
+            .map(|address| address.wrapping_sub(bias))
+            .collect();
+        let located = match loaded {
+            Some(loaded) => loaded.image.locate(&linked),
+            None => Located::default(),
+        };
+        let build_id = loaded.and_then(|loaded| loaded.image.build_id());
+        let is_kernel = wanted == Wanted::Kernel;
+        self.images.push(ProfileImage {
+            name: Arc::from(name),
+            is_kernel,
+            build_id: build_id.map(hex).unwrap_or_default(),
+            has_file: loaded.is_some(),
+            bias,
+        });
+        let functions = self.functions.len();
+        self.functions
+            .extend(located.functions.iter().map(|function| ProfileFunction {
+                name: Arc::from(&*function.name),
+                linkage_name: Arc::from(&*function.linkage_name),
+                image: Some(id),
+                begin: function.begin,
+            }));
+        let files: Vec<Arc<str>> = located
+            .files
+            .iter()
+            .map(|file| Arc::from(&**file))
+            .collect();
+        let mut ranges = Vec::with_capacity(addresses.len());
+        for (index, (&address, &linked)) in addresses.iter().zip(&linked).enumerate() {
+            let begin = self.frames.len() as u32;
+            let known = located.places.get(index).cloned().unwrap_or(0..0);
+            for frame in located.frames.get(known).unwrap_or(&[]).iter().rev() {
+                self.frames.push(Frame {
+                    function: FunctionId::next(functions + frame.function),
+                    file: frame.file.and_then(|file| files.get(file).cloned()),
+                    line: frame.line,
+                    address,
+                    is_inlined: frame.is_inlined,
+                    is_kernel,
+                });
+            }
+            if self.frames.len() as u32 == begin {
+                let function = FunctionId::next(self.functions.len());
+                self.functions
+                    .push(unnamed(name, loaded, linked, address, id));
+                self.frames.push(Frame {
+                    function,
+                    file: None,
+                    line: None,
+                    address,
+                    is_inlined: false,
+                    is_kernel,
+                });
+            }
+            ranges.push(begin..self.frames.len() as u32);
+        }
+        ranges
+    }
+}
+
+/// What stands for an address without a function: its distance from the begin of the file that it
+/// is from, or the address.
+fn unnamed(
+    name: &str,
+    loaded: Option<Loaded<'_, '_>>,
+    linked: u64,
+    address: u64,
+    image: ImageId,
+) -> ProfileFunction {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let text = match loaded.filter(|loaded| loaded.image.holds(linked)) {
+        Some(loaded) => format!("{file}+{:#x}", linked.wrapping_sub(loaded.image.base())),
+        None => format!("{address:#x}"),
+    };
+    ProfileFunction {
+        name: Arc::from(text),
+        linkage_name: Arc::from(""),
+        image: Some(image),
+        begin: None,
+    }
+}
+
+/// Bytes as hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Builds the tree of stacks.
+#[derive(Default)]
+struct Stacks {
+    known: FxHashMap<(Option<StackId>, FrameId), StackId>,
+}
+
+impl Stacks {
+    /// The stack of each chain.
+    fn build(
+        mut self,
+        places: &Places,
+        frames_of: &[Vec<Range<u32>>],
+        chains: &[Range<usize>],
+        to: &mut Profile,
+    ) -> Vec<Option<StackId>> {
+        let mut stacks = Vec::with_capacity(chains.len());
+        for chain in chains {
+            let mut stack = None;
+            for &(image, place) in places.all.get(chain.clone()).unwrap_or(&[]) {
+                let image = frames_of.get(image as usize);
+                let frames = image.and_then(|image| image.get(place as usize));
+                for frame in frames.cloned().unwrap_or(0..0) {
+                    stack = Some(self.push(stack, FrameId(frame), &mut to.stacks));
+                }
+            }
+            stacks.push(stack);
+        }
+        stacks
+    }
+
+    fn push(&mut self, parent: Option<StackId>, frame: FrameId, to: &mut Vec<Stack>) -> StackId {
+        *self.known.entry((parent, frame)).or_insert_with(|| {
+            to.push(Stack { parent, frame });
+            StackId::next(to.len() - 1)
+        })
+    }
+}

@@ -1,0 +1,264 @@
+//! Profiles of made traces.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+#[path = "../../kymo-analysis/tests/made/mod.rs"]
+mod made;
+
+use kymo::vocabulary::{
+    Address, ChainEnd, CpuMode, EventStack, Pid, ProcessExec, ProcessFork, Sample, SwitchReason,
+    ThreadName, ThreadState, Tid,
+};
+use kymo::{ChannelKind, Sequence, Text};
+use kymo_ctf::Trace;
+use kymo_profile::{By, Collector, Mode, Only, Options, Profile, Totals, Wanted};
+use made::{Made, US};
+
+/// A sample of thread 5 in the kernel, with two kernel callers and one of the program.
+fn sample() -> Sample {
+    let callchain = [0x8000_0110, 0x8000_0210, 0x1000, 0x2001].map(Address);
+    Sample {
+        ip: Address(0x8000_0000),
+        tid: Tid(5),
+        period: 100_000,
+        missed: 0,
+        mode: CpuMode::Kernel,
+        kernel_callers: 2,
+        kernel_end: ChainEnd::Complete,
+        user_end: ChainEnd::Complete,
+        callchain: Sequence::new(&callchain),
+    }
+}
+
+/// A sample of thread 5 in its program.
+fn user_sample() -> Sample {
+    Sample {
+        ip: Address(0x1000),
+        mode: CpuMode::User,
+        kernel_callers: 0,
+        kernel_end: ChainEnd::Absent,
+        callchain: Sequence::new(&[Address(0x2001)]),
+        ..sample()
+    }
+}
+
+/// A sample of a CPU without work.
+fn idle_sample() -> Sample {
+    Sample {
+        tid: Tid(0),
+        mode: CpuMode::Idle,
+        user_end: ChainEnd::Absent,
+        callchain: Sequence::new(&[Address(0x8000_0910)]),
+        kernel_callers: 1,
+        ..sample()
+    }
+}
+
+fn profile(made: &mut Made, options: Options) -> Profile {
+    let trace = Trace::open(made.finish()).unwrap();
+    let map = trace.map();
+    let (mut reader, mut collector) = (map.read(), Collector::new(options));
+    while let Some(item) = reader.next() {
+        collector.add(&item, true);
+    }
+    collector.finish().symbolize(|_| None)
+}
+
+#[test]
+fn samples_become_stacks_and_counts() {
+    let mut made = Made::with_samples("samples-stacks");
+    let name = Text::from("worker");
+    made.event(0, 0, ThreadName { tid: Tid(5), name });
+    for round in 0..10 {
+        made.event(0, (10 + round) * US, sample());
+    }
+    made.event(1, 30 * US, user_sample());
+    made.event(1, 40 * US, user_sample());
+    made.event(1, 50 * US, idle_sample());
+    let mut profile = profile(&mut made, Options::default());
+
+    // Return addresses stand for the call before them; the program's first one is exact.
+    assert_eq!(
+        profile.folded(By::Nothing),
+        "0x2000;0x1000 2\n0x2000;0x1000;0x8000020f;0x8000010f;0x80000000 10\n"
+    );
+    assert_eq!(
+        profile.folded(By::Cpu),
+        "CPU 0;0x2000;0x1000;0x8000020f;0x8000010f;0x80000000 10\nCPU 1;0x2000;0x1000 2\n"
+    );
+    let by_thread = profile.folded(By::Thread);
+    assert!(by_thread.lines().all(|line| line.starts_with("worker 5;")));
+    assert_eq!(profile.rows.len(), 2);
+    assert_eq!(
+        (profile.rows[0].ticks, profile.rows[0].mode),
+        (1_000_000, Mode::Kernel)
+    );
+    assert_eq!(profile.weight(), profile.totals.kept);
+    let totals = std::mem::take(&mut profile.totals);
+    assert_eq!(
+        totals,
+        Totals {
+            kept: 12,
+            idle: 1,
+            events: 14,
+            ..Totals::default()
+        }
+    );
+    assert_eq!(profile.span_ns, Some((10_000, 40_000)));
+    assert_eq!(profile.period, Some(100_000));
+    assert!(profile.samples.is_empty());
+}
+
+#[test]
+fn what_is_not_in_the_rows_is_counted() {
+    let mut made = Made::with_samples("samples-left-out");
+    made.event(
+        0,
+        US,
+        Sample {
+            missed: 3,
+            kernel_end: ChainEnd::Cut,
+            ..sample()
+        },
+    );
+    made.event(
+        0,
+        2 * US,
+        Sample {
+            user_end: ChainEnd::NotRising,
+            ..sample()
+        },
+    );
+    made.event(0, 3 * US, user_sample());
+    made.event(0, 4 * US, idle_sample());
+    made.lose_of(ChannelKind::Samples, 0, 7, 5 * US);
+    made.event(0, 6 * US, sample());
+    // What is lost of the events is no sample.
+    made.switch(
+        0,
+        7 * US,
+        (5, ThreadState::Runnable, SwitchReason::Yielded),
+        (6, 0),
+    );
+    made.lose(0, 1_000, 8 * US);
+    made.switch(
+        0,
+        9 * US,
+        (6, ThreadState::Runnable, SwitchReason::Yielded),
+        (5, 0),
+    );
+    let of = |made: &mut Made, only, include_idle| {
+        profile(
+            made,
+            Options {
+                only,
+                include_idle,
+                ..Options::default()
+            },
+        )
+        .totals
+    };
+    let totals = Totals {
+        kept: 4,
+        idle: 1,
+        missed: 3,
+        lost: 7,
+        cut: 1,
+        untrusted: 1,
+        events: 7,
+        ..Totals::default()
+    };
+    assert_eq!(of(&mut made, Only::Both, false), totals);
+    assert_eq!(of(&mut made, Only::Both, true).kept, 5);
+    let kernel = of(&mut made, Only::Kernel, false);
+    assert_eq!(
+        (kernel.kept, kernel.other_mode, kernel.untrusted),
+        (3, 1, 0)
+    );
+    let user = of(&mut made, Only::User, false);
+    assert_eq!((user.kept, user.other_mode), (1, 3));
+}
+
+/// The same address in two programs is code of two images; a program's child runs the same one.
+#[test]
+fn a_programs_addresses_belong_to_what_its_process_executed() {
+    let mut made = Made::with_samples("samples-programs");
+    let exec = |pid, path: &str| ProcessExec {
+        pid: Pid(pid),
+        tid: Tid(pid),
+        filename: Text::from(path),
+    };
+    let fork = ProcessFork {
+        parent_pid: Pid(5),
+        parent_tid: Tid(5),
+        child_pid: Pid(6),
+        child_tid: Tid(6),
+    };
+    let of = |tid| Sample {
+        tid: Tid(tid),
+        ..user_sample()
+    };
+    made.event(0, US, exec(5, "/bin/sh"));
+    made.event(0, 2 * US, fork);
+    made.event(0, 3 * US, of(5));
+    made.event(0, 4 * US, of(6));
+    made.event(0, 5 * US, exec(6, "/bin/cat"));
+    made.event(0, 6 * US, of(6));
+    let trace = Trace::open(made.finish()).unwrap();
+    let map = trace.map();
+    let options = Options {
+        keep_times: true,
+        ..Options::default()
+    };
+    let (mut reader, mut collector) = (map.read(), Collector::new(options));
+    while let Some(item) = reader.next() {
+        collector.add(&item, true);
+    }
+    let mut asked = Vec::new();
+    let profile = collector.finish().symbolize(|wanted| {
+        asked.push(format!("{wanted:?}"));
+        None
+    });
+    assert_eq!(asked, [r#"Program("/bin/sh")"#, r#"Program("/bin/cat")"#]);
+    assert_eq!(
+        (
+            profile.frames.len(),
+            profile.stacks.len(),
+            profile.rows.len()
+        ),
+        (4, 4, 3)
+    );
+    let times: Vec<(i64, u32)> = profile
+        .samples
+        .iter()
+        .map(|of| (of.time_ns, of.row))
+        .collect();
+    assert_eq!(times, [(3_000, 0), (4_000, 1), (6_000, 2)]);
+    assert_eq!(profile.folded(By::Nothing), "0x2000;0x1000 3\n");
+    let _: Wanted<'_> = Wanted::Kernel;
+}
+
+#[test]
+fn chains_of_events_are_asked_for() {
+    let mut made = Made::with_samples("samples-events");
+    let chain = EventStack {
+        event: 1,
+        ip: Address(0x8000_0001),
+        tid: Tid(5),
+        kernel_callers: 0,
+        kernel_end: ChainEnd::Complete,
+        user_end: ChainEnd::Complete,
+        callchain: Sequence::new(&[Address(0x1000)]),
+    };
+    made.event(0, US, chain);
+    made.event(0, 2 * US, sample());
+    let of_events = Options {
+        of_events: true,
+        ..Options::default()
+    };
+    assert_eq!(
+        profile(&mut made, of_events).folded(By::Nothing),
+        "0x1000;0x80000000 1\n"
+    );
+    assert_eq!(profile(&mut made, Options::default()).totals.kept, 1);
+}

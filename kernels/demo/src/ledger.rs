@@ -41,8 +41,8 @@ impl Ledger {
     /// recorded on the same hart.
     pub fn count<E: Event>(&self) {
         const { assert!((E::ID as usize) < IDS) };
-        let counter = &self.harts[arch::hart()][E::ID as usize];
-        counter.store(counter.load(Relaxed) + 1, Relaxed);
+        // An NMI on this hart may count in the middle of this.
+        self.harts[arch::hart()][E::ID as usize].fetch_add(1, Relaxed);
     }
 }
 

@@ -2,6 +2,10 @@
 
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
 #[cfg(target_arch = "riscv64")]
 pub use riscv64::*;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::*;

@@ -7,6 +7,8 @@ mod irqs;
 mod lock_wait;
 mod locks;
 mod long_irq;
+#[cfg(target_arch = "x86_64")]
+mod nmis;
 mod page_faults;
 mod switch;
 mod trace_sched;
@@ -40,6 +42,9 @@ pub enum Workload {
     PageFaults,
     /// A thread prints a line that it reads from the serial port.
     Echo,
+    /// Processes with calls, faults and messages, into which NMIs come.
+    #[cfg(target_arch = "x86_64")]
+    Nmis,
     /// Two threads with one event of each kind, in the order of
     /// `tests/e2e/expectations/trace_sched.toml`.
     TraceSched,
@@ -59,6 +64,8 @@ impl Workload {
             "long_irq" => Some(Workload::LongIrq),
             "page_faults" => Some(Workload::PageFaults),
             "echo" => Some(Workload::Echo),
+            #[cfg(target_arch = "x86_64")]
+            "nmis" => Some(Workload::Nmis),
             "trace_sched" => Some(Workload::TraceSched),
             _ => None,
         }
@@ -86,6 +93,8 @@ impl Workload {
             Workload::LongIrq => long_irq::run(),
             Workload::PageFaults => page_faults::run(),
             Workload::Echo => echo::run(),
+            #[cfg(target_arch = "x86_64")]
+            Workload::Nmis => nmis::run(rounds),
             Workload::TraceSched => trace_sched::run(),
             _ => {}
         }

@@ -1,0 +1,69 @@
+//! A thread's context: its kernel stack, and the switch between two of them.
+
+use super::trap::TrapFrame;
+use crate::process::Start;
+
+unsafe extern "C" {
+    /// In trap.s.
+    fn switch_stacks(old: *mut usize, new: usize);
+    /// In trap.s.
+    fn leave_trap() -> !;
+}
+
+/// Words that `switch_stacks` takes from a stack, the return address included.
+const SWITCHED: usize = 7;
+
+/// The stack pointer of a thread that does not run. All else is on its stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Context(usize);
+
+impl Context {
+    /// The context of no thread.
+    pub const fn none() -> Context {
+        Context(0)
+    }
+
+    /// The context of a thread that will call `entry`, on the stack that ends at `top`.
+    ///
+    /// # Safety
+    /// The stack must belong to that thread alone and be 16-byte aligned.
+    pub unsafe fn new(top: usize, entry: extern "C" fn() -> !) -> Context {
+        // The frame of a trap from user mode is at the top. A function begins with the address to
+        // which it returns on the stack, 8 bytes below a multiple of 16: here 0, behind `entry`.
+        let behind = top - size_of::<TrapFrame>() - 8;
+        let stack = behind - SWITCHED * size_of::<usize>();
+        // SAFETY: inside the stack. rbp is 0 too, which ends a walk of the frame pointers.
+        unsafe {
+            core::ptr::write_bytes(stack as *mut usize, 0, SWITCHED + 1);
+            (behind as *mut usize).sub(1).write(entry as usize);
+        }
+        Context(stack)
+    }
+}
+
+/// Saves the running thread's context in `old` and switches to the thread of `new`. Returns when a
+/// switch comes back, perhaps on another hart.
+///
+/// # Safety
+/// Interrupts must be masked, and `old` valid until the return. `new` must be of a thread that runs
+/// nowhere. The scheduler's lock must be held, so that no other hart can switch to either thread
+/// meanwhile.
+pub unsafe fn switch(old: *mut Context, new: Context) {
+    // SAFETY: as promised; a `Context` is one word.
+    unsafe { switch_stacks(old.cast(), new.0) };
+}
+
+/// Enters user mode from the thread whose kernel stack ends at `top`, and discards that stack's
+/// content.
+///
+/// # Safety
+/// Interrupts must be masked, and the stack the running thread's own, from [`Context::new`].
+pub unsafe fn enter_user(top: usize, start: Start) -> ! {
+    let frame = (top - size_of::<TrapFrame>()) as *mut TrapFrame;
+    // SAFETY: `Context::new` has reserved these bytes; the frames of the functions below are not
+    // used any more.
+    unsafe {
+        frame.write(TrapFrame::at(start));
+        core::arch::asm!("mov rsp, {frame}", "jmp {leave}", frame = in(reg) frame, leave = sym leave_trap, options(noreturn));
+    }
+}

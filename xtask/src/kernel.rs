@@ -43,8 +43,8 @@ pub(crate) fn hello_compiled_out(toolchain: Toolchain) -> Result<PathBuf> {
 }
 
 /// Builds kernels/demo. Returns its ELF image.
-pub(crate) fn demo(toolchain: Toolchain) -> Result<PathBuf> {
-    Ok(build("demo", RISCV64, toolchain)?.join("demo"))
+pub(crate) fn demo(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
+    Ok(build("demo", triple, toolchain)?.join("demo"))
 }
 
 /// Builds kernels/teaching. Returns its ELF image.
@@ -69,11 +69,17 @@ pub(crate) fn images(
         |target| build("probes", target, toolchain).map(|folder| folder.join("libkymo_probes.a"));
     let stress = |target| build("stress", target, toolchain).map(|folder| folder.join("stress"));
     type Image<'a> = (&'static str, &'a dyn Fn() -> Result<PathBuf>);
-    let images: [Image<'_>; 11] = [
+    let images: [Image<'_>; 13] = [
         ("KYMO_HELLO", &|| hello(toolchain)),
-        ("KYMO_DEMO", &|| demo(toolchain)),
+        ("KYMO_DEMO_RISCV64", &|| demo(RISCV64, toolchain)),
+        ("KYMO_DEMO_X86_64", &|| demo(X86_64, toolchain)),
         ("KYMO_TEACHING", &|| teaching(toolchain)),
-        ("KYMO_DEMO_WITHOUT_TRACE", &|| demo_without_trace(toolchain)),
+        ("KYMO_DEMO_WITHOUT_TRACE_RISCV64", &|| {
+            demo_without_trace(RISCV64, toolchain)
+        }),
+        ("KYMO_DEMO_WITHOUT_TRACE_X86_64", &|| {
+            demo_without_trace(X86_64, toolchain)
+        }),
         ("KYMO_PROBES_RISCV64", &|| probes(RISCV64)),
         ("KYMO_PROBES_RISCV32", &|| probes(RISCV32)),
         ("KYMO_MEASURE_RISCV64", &|| measure(RISCV64, toolchain)),
@@ -99,17 +105,17 @@ pub(crate) fn host_probes() -> Result<PathBuf> {
 }
 
 /// Builds kernels/demo with its tracepoints compiled out.
-fn demo_without_trace(toolchain: Toolchain) -> Result<PathBuf> {
+fn demo_without_trace(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels-without-trace");
-    let mut command = build_command(RISCV64, toolchain);
+    let mut command = build_command(triple, toolchain);
     command.current_dir(folder("demo")).args([
         "--no-default-features",
         "--target",
-        RISCV64,
+        triple,
         "--target-dir",
     ]);
     run(command.arg(&built))?;
-    Ok(built.join(RISCV64).join("release/demo"))
+    Ok(built.join(triple).join("release/demo"))
 }
 
 const MEASURE: [&str; 4] = ["--features", "measure", "--bin", "measure"];
@@ -153,6 +159,7 @@ pub(crate) fn clippy(name: &str) -> Result<()> {
     let triples: &[&str] = match name {
         "stress" => &[RISCV64, RISCV32, X86_64],
         "probes" | "guide" => &[RISCV64, RISCV32],
+        "demo" | "demo/user" => &[RISCV64, X86_64],
         _ => &[RISCV64],
     };
     triples.iter().try_for_each(|triple| {

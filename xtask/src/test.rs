@@ -275,8 +275,13 @@ fn one_e2e(name: &str) -> Result<()> {
     let source = test.map_or(source.clone(), |test| without_other_tests(&source, test));
     // Kernels take long to build: only those that the source names.
     let mut command = e2e_with(|variable| {
-        source.contains(&format!("\"{variable}\""))
-            || variable == "KYMO_HELLO" && source.contains("hello()")
+        let by_function = match variable {
+            "KYMO_HELLO" => "hello()",
+            _ if variable.starts_with("KYMO_DEMO_WITHOUT_TRACE") => "kernel_without_trace()",
+            _ if variable.starts_with("KYMO_DEMO") => "kymo_e2e::demo::",
+            _ => variable,
+        };
+        source.contains(by_function)
     })?;
     command.args([
         "--test",

@@ -1,12 +1,114 @@
 //! The counts that `kernels/demo` keeps of its operations (its `ledger.rs`), by hart and by event.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kymo::vocabulary::ALL;
 use kymo_ctf::{Event, Item, LossKind, Trace};
 
 use crate::{built, ledger};
+
+/// An architecture that the kernel runs on, and what differs there.
+#[derive(Debug)]
+pub struct Arch {
+    /// Its name.
+    pub name: &'static str,
+    variable: &'static str,
+    variable_without_trace: &'static str,
+    /// Guest-physical address of the first byte of RAM.
+    ram: u64,
+    /// QEMU's program and its options, except for memory and its backend.
+    qemu: &'static [&'static str],
+    machine: &'static str,
+    /// QEMU's options for a port, before the port itself.
+    pub serial_bus: &'static [&'static str],
+    /// The number of the serial port's interrupt.
+    pub uart: u64,
+    /// Ticks of the clock in a microsecond, under `-icount shift=0`.
+    pub ticks_per_us: u64,
+}
+
+/// RISC-V, `virt`.
+pub const RISCV64: Arch = Arch {
+    name: "riscv64",
+    variable: "KYMO_DEMO_RISCV64",
+    variable_without_trace: "KYMO_DEMO_WITHOUT_TRACE_RISCV64",
+    ram: 0x8000_0000,
+    qemu: &["qemu-system-riscv64", "-nographic", "-no-reboot"],
+    machine: "virt",
+    serial_bus: &[
+        "-global",
+        "virtio-mmio.force-legacy=false",
+        "-device",
+        "virtio-serial-device",
+    ],
+    uart: 26,
+    ticks_per_us: 10,
+};
+
+/// x86-64, `q35`.
+pub const X86_64: Arch = Arch {
+    name: "x86_64",
+    variable: "KYMO_DEMO_X86_64",
+    variable_without_trace: "KYMO_DEMO_WITHOUT_TRACE_X86_64",
+    ram: 0,
+    qemu: &[
+        "qemu-system-x86_64",
+        "-display",
+        "none",
+        "-serial",
+        "stdio",
+        "-no-reboot",
+        "-device",
+        "isa-debug-exit,iobase=0xf4,iosize=4",
+    ],
+    machine: "q35",
+    serial_bus: &["-device", "virtio-serial-pci"],
+    uart: 36,
+    ticks_per_us: 1000,
+};
+
+/// All of them.
+pub const ARCHES: [Arch; 2] = [RISCV64, X86_64];
+
+impl Arch {
+    /// The kernel's ELF file.
+    pub fn kernel(&self) -> PathBuf {
+        built(self.variable)
+    }
+
+    /// That of the kernel whose tracepoints are compiled out.
+    pub fn kernel_without_trace(&self) -> PathBuf {
+        built(self.variable_without_trace)
+    }
+
+    /// QEMU, with 128 MiB of memory: in this file, if one is given.
+    pub fn qemu(&self, ram: Option<&Path>) -> Vec<String> {
+        let backend = if ram.is_some() {
+            ",memory-backend=ram"
+        } else {
+            ""
+        };
+        let mut words: Vec<String> = self.qemu.iter().map(|&word| word.to_owned()).collect();
+        let machine = ["-m", "128M", "-M", &format!("{}{backend}", self.machine)];
+        words.extend(machine.map(str::to_owned));
+        if let Some(ram) = ram {
+            let backend = "memory-backend-file,id=ram,size=128M,share=on";
+            words.push("-object".to_owned());
+            words.push(format!("{backend},mem-path={}", ram.display()));
+        }
+        words
+    }
+
+    /// QEMU's exit code when the kernel ends with this one. On x86-64, `isa-debug-exit` makes it
+    /// odd, except for 0, which is a power-off.
+    pub fn exit_code(&self, kernels: i32) -> i32 {
+        match (self.name, kernels) {
+            ("x86_64", 1..) => 2 * kernels + 1,
+            _ => kernels,
+        }
+    }
+}
 
 /// All operations since boot.
 pub const LEDGER: &str = "LEDGER";
@@ -34,14 +136,8 @@ pub fn is_the_librarys(event: &Event) -> bool {
 }
 
 /// The counts of each hart, without events that did not occur.
-pub fn ledger(ram: &Path, symbol: &str, harts: usize) -> Vec<Counts> {
-    let bytes = ledger::memory(
-        ram,
-        &built("KYMO_DEMO"),
-        0x8000_0000,
-        symbol,
-        64 + harts * IDS * 8,
-    );
+pub fn ledger(arch: &Arch, ram: &Path, symbol: &str, harts: usize) -> Vec<Counts> {
+    let bytes = ledger::memory(ram, &arch.kernel(), arch.ram, symbol, 64 + harts * IDS * 8);
     assert!(
         bytes.starts_with(b"KYMO-LEDGER-2"),
         "the ledger is where its symbol says"

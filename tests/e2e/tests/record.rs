@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{babeltrace, built, hello, ledger, record, recording, scratch};
+use kymo_e2e::demo::ARCHES;
+use kymo_e2e::{babeltrace, hello, ledger, record, recording, scratch};
 
 /// The events of one hart in the trace.
 #[derive(Default, Debug)]
@@ -227,27 +228,29 @@ fn a_recording_under_icount_is_the_same_every_time() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_kernel_reads_the_standard_input() {
-    for (name, is_given) in [("stdin-given", true), ("stdin-not-given", false)] {
-        let out = scratch(name).join("trace");
-        let mut command = recording(&built("KYMO_DEMO"), &out);
-        command.args(["--timeout", if is_given { "60" } else { "5" }]);
-        command.args(["--append", "workload=echo"]);
-        command.args(is_given.then_some("--stdin"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut running = command.spawn().unwrap();
-        let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
-        let prompt = lines.find(|line| line.as_ref().unwrap().ends_with("type a line"));
-        assert!(prompt.is_some(), "{name}");
-        let mut input = running.stdin.take().unwrap();
-        input.write_all(b"hello, kernel\n").unwrap();
-        drop(input);
-        let read = lines.any(|line| line.unwrap().ends_with("demo: read hello, kernel"));
-        let code = running.wait().unwrap().code();
-        let expected = if is_given {
-            (true, Some(0))
-        } else {
-            (false, Some(1))
-        };
-        assert_eq!((read, code), expected, "{name}");
+    for arch in &ARCHES {
+        for (name, is_given) in [("stdin-given", true), ("stdin-not-given", false)] {
+            let out = scratch(&format!("{name}-{}", arch.name)).join("trace");
+            let mut command = recording(&arch.kernel(), &out);
+            command.args(["--timeout", if is_given { "60" } else { "5" }]);
+            command.args(["--append", "workload=echo"]);
+            command.args(is_given.then_some("--stdin"));
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut running = command.spawn().unwrap();
+            let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+            let prompt = lines.find(|line| line.as_ref().unwrap().ends_with("type a line"));
+            assert!(prompt.is_some(), "{name}");
+            let mut input = running.stdin.take().unwrap();
+            input.write_all(b"hello, kernel\n").unwrap();
+            drop(input);
+            let read = lines.any(|line| line.unwrap().ends_with("demo: read hello, kernel"));
+            let code = running.wait().unwrap().code();
+            let expected = if is_given {
+                (true, Some(0))
+            } else {
+                (false, Some(1))
+            };
+            assert_eq!((read, code), expected, "{name}");
+        }
     }
 }

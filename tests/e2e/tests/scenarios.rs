@@ -6,16 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kymo_e2e::{babeltrace, built, kymo, recording, run, scratch};
+use kymo_e2e::demo::{ARCHES, Arch};
+use kymo_e2e::{babeltrace, kymo, recording, run, scratch};
 use serde_json::{Value, json};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
 /// The trace of a run.
-fn recorded(name: &str, append: &str) -> PathBuf {
-    let out = scratch(&format!("scenario-{name}")).join("trace");
-    let mut command = recording(&built("KYMO_DEMO"), &out);
+fn recorded(arch: &Arch, name: &str, append: &str) -> PathBuf {
+    let out = scratch(&format!("scenario-{name}-{}", arch.name)).join("trace");
+    let mut command = recording(&arch.kernel(), &out);
     run(
         command.args([
             "--deterministic",
@@ -58,8 +59,15 @@ fn check_text(trace: &Path, expectations: &str, code: i32) -> String {
     check(trace, &file, code)
 }
 
-fn trace_sched() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/trace_sched.toml")
+/// The expectations of `trace_sched`, in which A sleeps for 20,000 ticks of the clock: 2 ms.
+fn trace_sched(arch: &Arch) -> PathBuf {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/trace_sched.toml");
+    let text = fs::read_to_string(file).unwrap();
+    let ticks = format!("ticks = {}", 2_000 * arch.ticks_per_us);
+    assert_eq!(text.matches("ticks = 20_000").count(), 1);
+    let file = scratch(&format!("scenario-expectations-{}", arch.name)).join("trace_sched.toml");
+    fs::write(&file, text.replace("ticks = 20_000", &ticks)).unwrap();
+    file
 }
 
 /// The row of a table whose member `key` is this.
@@ -75,65 +83,69 @@ fn row<'a>(table: &'a Value, key: &str, value: &str) -> &'a Value {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn every_check_of_the_event_log_passes() {
-    let trace = recorded(
-        "trace-sched",
-        "workload=trace_sched packets=8 packet_size=512",
-    );
-    let text = check(&trace, &trace_sched(), 0);
-    for number in 1..=15 {
-        assert_eq!(
-            text.matches(&format!("holds  L{number}: ")).count(),
-            1,
-            "check {number}\n{text}"
+    for arch in &ARCHES {
+        let trace = recorded(
+            arch,
+            "trace-sched",
+            "workload=trace_sched packets=8 packet_size=512",
         );
+        let text = check(&trace, &trace_sched(arch), 0);
+        for number in 1..=15 {
+            assert_eq!(
+                text.matches(&format!("holds  L{number}: ")).count(),
+                1,
+                "check {number}\n{text}"
+            );
+        }
+        assert!(text.contains("18 of 18 expectations hold"), "{text}");
+
+        // Larger rings overwrite nothing, and only this expectation fails.
+        let roomy = recorded(arch, "trace-sched-roomy", "workload=trace_sched");
+        let text = check(&roomy, &trace_sched(arch), 1);
+        let failed: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("FAILS"))
+            .collect();
+        assert_eq!(failed.len(), 1, "{text}");
+        assert!(failed[0].starts_with("FAILS  L14: "), "{text}");
+
+        // Another workload does not have the two threads.
+        let other = recorded(arch, "trace-sched-other", "workload=long_irq");
+        let text = check(&other, &trace_sched(arch), 1);
+        assert_eq!(text.matches("FAILS").count(), 16, "{text}");
     }
-    assert!(text.contains("18 of 18 expectations hold"), "{text}");
-
-    // Larger rings overwrite nothing, and only this expectation fails.
-    let roomy = recorded("trace-sched-roomy", "workload=trace_sched");
-    let text = check(&roomy, &trace_sched(), 1);
-    let failed: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("FAILS"))
-        .collect();
-    assert_eq!(failed.len(), 1, "{text}");
-    assert!(failed[0].starts_with("FAILS  L14: "), "{text}");
-
-    // Another workload does not have the two threads.
-    let other = recorded("trace-sched-other", "workload=long_irq");
-    let text = check(&other, &trace_sched(), 1);
-    assert_eq!(text.matches("FAILS").count(), 16, "{text}");
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_thread_waits_5_ms_for_a_lock_that_a_less_urgent_one_has() {
-    let trace = recorded("lock-wait", "workload=lock_wait");
-    let report = report(&trace);
-    let lock = row(&report["locks"], "name", "table");
-    // From the wait to the acquisition of the lock, including the two switches.
-    let within = 5 * MS..5 * MS + 20 * US;
-    let longest = &lock["longest_wait"];
-    let ns = longest["ns"].as_u64().unwrap();
-    assert!(within.contains(&ns), "{lock}");
-    assert_eq!(lock["wait"]["max_ns"], ns);
-    assert_eq!(
-        longest["end_ns"].as_i64().unwrap() - longest["begin_ns"].as_i64().unwrap(),
-        ns as i64
-    );
-    let names = [&longest["waiter"]["name"], &longest["owner"]["name"]];
-    assert_eq!(names, [&json!("high"), &json!("low")]);
-    assert_eq!(
-        [&longest["waiter_priority"], &longest["owner_priority"]],
-        [&json!(8), &json!(2)]
-    );
-    let high = row(&report["threads"], "name", "high");
-    let blocked = row(&high["blocked_on"], "name", "table")["ns"]
-        .as_u64()
-        .unwrap();
-    assert!((5 * MS..ns).contains(&blocked), "{high}");
+    for arch in &ARCHES {
+        let trace = recorded(arch, "lock-wait", "workload=lock_wait");
+        let report = report(&trace);
+        let lock = row(&report["locks"], "name", "table");
+        // From the wait to the acquisition of the lock, including the two switches.
+        let within = 5 * MS..5 * MS + 20 * US;
+        let longest = &lock["longest_wait"];
+        let ns = longest["ns"].as_u64().unwrap();
+        assert!(within.contains(&ns), "{lock}");
+        assert_eq!(lock["wait"]["max_ns"], ns);
+        assert_eq!(
+            longest["end_ns"].as_i64().unwrap() - longest["begin_ns"].as_i64().unwrap(),
+            ns as i64
+        );
+        let names = [&longest["waiter"]["name"], &longest["owner"]["name"]];
+        assert_eq!(names, [&json!("high"), &json!("low")]);
+        assert_eq!(
+            [&longest["waiter_priority"], &longest["owner_priority"]],
+            [&json!(8), &json!(2)]
+        );
+        let high = row(&report["threads"], "name", "high");
+        let blocked = row(&high["blocked_on"], "name", "table")["ns"]
+            .as_u64()
+            .unwrap();
+        assert!((5 * MS..ns).contains(&blocked), "{high}");
 
-    let expectations = "
+        let expectations = "
         [[expect]]
         duration = \"lock_wait\"
         of = { lock = \"table\", thread = \"high\" }
@@ -148,121 +160,120 @@ fn a_thread_waits_5_ms_for_a_lock_that_a_less_urgent_one_has() {
             { is = \"sched_pi_setprio\", tid = \"low\", oldprio = 8, newprio = 2 },
             { is = \"lock_acquired\", lock = \"table\", contended = true },
         ]";
-    check_text(&trace, expectations, 0);
-    let text = check_text(
-        &trace,
-        &expectations
-            .replace("5020 us", "4 ms")
-            .replace("min = \"5 ms\"", ""),
-        1,
-    );
-    assert!(
-        text.contains("1 measured, 1 of them over 4 ms\n")
-            && text.contains("in thread 2 (high), after 5.00"),
-        "{text}"
-    );
+        check_text(&trace, expectations, 0);
+        let text = check_text(
+            &trace,
+            &expectations
+                .replace("5020 us", "4 ms")
+                .replace("min = \"5 ms\"", ""),
+            1,
+        );
+        assert!(
+            text.contains("1 measured, 1 of them over 4 ms\n")
+                && text.contains("in thread 2 (high), after 5.00"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn an_interrupt_takes_200_us() {
-    let trace = recorded("long-irq", "workload=long_irq");
-    let report = report(&trace);
-    let uart = row(&report["interrupts"], "name", "uart");
-    let max = uart["durations"]["max_ns"].as_u64().unwrap();
-    assert!((200 * US..202 * US).contains(&max), "{uart}");
-    // One for each of the 23 bytes.
-    assert_eq!(uart["count"], 23);
-    let p50 = uart["durations"]["p50_ns"].as_u64().unwrap();
-    assert!((20 * US..22 * US).contains(&p50), "{uart}");
-    assert!(
-        uart["longest_at_ns"].as_i64().unwrap() > 0 && uart["longest_cpu"] == 0,
-        "{uart}"
-    );
-    let timer = row(&report["interrupts"], "name", "timer");
-    assert!(
-        timer["durations"]["max_ns"].as_u64().unwrap() < 5 * US,
-        "{timer}"
-    );
+    for arch in &ARCHES {
+        let trace = recorded(arch, "long-irq", "workload=long_irq");
+        let report = report(&trace);
+        let uart = row(&report["interrupts"], "name", "uart");
+        let max = uart["durations"]["max_ns"].as_u64().unwrap();
+        assert!((200 * US..202 * US).contains(&max), "{uart}");
+        // One for each of the 23 bytes.
+        assert_eq!(uart["count"], 23);
+        let p50 = uart["durations"]["p50_ns"].as_u64().unwrap();
+        assert!((20 * US..22 * US).contains(&p50), "{uart}");
+        assert!(
+            uart["longest_at_ns"].as_i64().unwrap() > 0 && uart["longest_cpu"] == 0,
+            "{uart}"
+        );
+        let timer = row(&report["interrupts"], "name", "timer");
+        assert!(
+            timer["durations"]["max_ns"].as_u64().unwrap() < 5 * US,
+            "{timer}"
+        );
 
-    let limit = "[[expect]]\nname = \"no interrupt over 50 us\"\nduration = \"interrupt\"\nmax = \"50 us\"\n";
-    let text = check_text(&trace, limit, 1);
-    assert!(
-        text.contains("1 of them over 50 us\n") && text.contains("irq_handler_exit { irq = 26 }"),
-        "{text}"
-    );
-    check_text(&trace, &limit.replace("50 us\"\n", "202 us\"\n"), 0);
+        let limit = "[[expect]]\nname = \"no interrupt over 50 us\"\nduration = \"interrupt\"\nmax = \"50 us\"\n";
+        let text = check_text(&trace, limit, 1);
+        assert!(
+            text.contains("1 of them over 50 us\n")
+                && text.contains(&format!("irq_handler_exit {{ irq = {} }}", arch.uart)),
+            "{text}"
+        );
+        check_text(&trace, &limit.replace("50 us\"\n", "202 us\"\n"), 0);
+    }
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn a_process_faults_a_thousand_pages() {
-    let trace = recorded("page-faults", "workload=page_faults");
-    let report = report(&trace);
-    let faults = &report["page_faults"];
-    let process = row(&faults["processes"], "name", "touch");
-    // Faults of its heap, and at most a few of its stack and data.
-    let count = process["count"].as_u64().unwrap();
-    assert!((1000..=1008).contains(&count), "{faults}");
-    assert_eq!(faults["count"], count, "no other process has any");
-    let [thread] = &faults["threads"].as_array().unwrap()[..] else {
-        panic!("{faults}")
-    };
-    assert_eq!(
-        (
-            &thread["thread"]["name"],
-            &thread["user"],
-            &thread["kernel"]
-        ),
-        (&json!("touch"), &json!(count), &json!(0))
-    );
-    assert!(
-        thread["causes"]["store"].as_u64().unwrap() >= 1000,
-        "{thread}"
-    );
+    for arch in &ARCHES {
+        let trace = recorded(arch, "page-faults", "workload=page_faults");
+        let report = report(&trace);
+        let faults = &report["page_faults"];
+        let process = row(&faults["processes"], "name", "touch");
+        // Faults of its heap, and at most a few of its stack and data.
+        let count = process["count"].as_u64().unwrap();
+        assert!((1000..=1008).contains(&count), "{faults}");
+        assert_eq!(faults["count"], count, "no other process has any");
+        let [thread] = &faults["threads"].as_array().unwrap()[..] else {
+            panic!("{faults}")
+        };
+        assert_eq!(
+            (
+                &thread["thread"]["name"],
+                &thread["user"],
+                &thread["kernel"]
+            ),
+            (&json!("touch"), &json!(count), &json!(0))
+        );
+        assert!(
+            thread["causes"]["store"].as_u64().unwrap() >= 1000,
+            "{thread}"
+        );
 
-    let heap = "[[expect]]\nevent = { is = \"page_fault\", address = { at_least = 0x5000_0000, at_most = 0x53ff_ffff } }\ncount = 1000\n";
-    check_text(&trace, heap, 0);
-    check_text(&trace, &heap.replace("1000\n", "999\n"), 1);
+        let heap = "[[expect]]\nevent = { is = \"page_fault\", address = { at_least = 0x5000_0000, at_most = 0x53ff_ffff } }\ncount = 1000\n";
+        check_text(&trace, heap, 0);
+        check_text(&trace, &heap.replace("1000\n", "999\n"), 1);
+    }
 }
 
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_kernel_without_tracing_does_the_same_and_says_so() {
-    // The workload's own output; without tracing the history is empty.
-    let says = [
-        (
-            "1",
-            "trace_sched",
-            "demo: 0 events retained, 0 overwritten, 0 in all",
-        ),
-        ("4", "all rounds=40", "demo: sent by interrupts"),
-    ];
-    for (harts, workload, said) in says {
-        let mut command = Command::new("qemu-system-riscv64");
-        command.args([
-            "-M",
-            "virt",
-            "-m",
-            "128M",
-            "-smp",
-            harts,
-            "-nographic",
-            "-no-reboot",
-            "-kernel",
-        ]);
-        command
-            .arg(built("KYMO_DEMO_WITHOUT_TRACE"))
-            .args(["-append", &format!("workload={workload}")]);
-        let output = run(&mut command, 0);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            text.contains("demo: built without tracing: nothing is recorded"),
-            "{text}"
-        );
-        assert!(
-            text.contains(said) && !text.contains("recording on"),
-            "{text}"
-        );
+    for arch in &ARCHES {
+        // The workload's own output; without tracing the history is empty.
+        let says = [
+            (
+                "1",
+                "trace_sched",
+                "demo: 0 events retained, 0 overwritten, 0 in all",
+            ),
+            ("4", "all rounds=40", "demo: sent by interrupts"),
+        ];
+        for (harts, workload, said) in says {
+            let mut words = arch.qemu(None).into_iter();
+            let mut command = Command::new(words.next().unwrap());
+            command.args(words).args(["-smp", harts, "-kernel"]);
+            command
+                .arg(arch.kernel_without_trace())
+                .args(["-append", &format!("workload={workload}")]);
+            let output = run(&mut command, 0);
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                text.contains("demo: built without tracing: nothing is recorded"),
+                "{text}"
+            );
+            assert!(
+                text.contains(said) && !text.contains("recording on"),
+                "{text}"
+            );
+        }
     }
 }

@@ -12,7 +12,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use kymo_ctf::{Event, Item, Trace};
-use kymo_e2e::{Random, babeltrace, built, kymo, run, scratch, seed};
+use kymo_e2e::demo::ARCHES;
+use kymo_e2e::{Random, babeltrace, kymo, run, scratch, seed};
 
 /// The command to record the stand-in, controlled by `words`.
 fn command(folder: &Path, words: &str, options: &[&str]) -> Command {
@@ -116,53 +117,55 @@ fn both_ways_out_of_the_machine_give_the_same_events() {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn both_ways_out_of_the_demo_give_the_same_events() {
-    let demo = built("KYMO_DEMO");
-    for (name, options, append, ended) in [
-        (
-            "demo-both",
-            &[][..],
-            "workload=all rounds=30",
-            "powered off",
-        ),
-        (
-            "demo-both-rolling",
-            &["--rolling", "--events", "sched_*,irq_*"],
-            "workload=all rounds=30",
-            "powered off",
-        ),
-        (
-            "demo-both-duration",
-            &["--duration", "1"],
-            "workload=all rounds=1000000",
-            "was ended after the requested duration",
-        ),
-    ] {
-        let trace = scratch(name).join("trace");
-        // A guest on a busy host may take long to send the rest.
-        let mut command = kymo([
-            "record",
-            "--via",
-            "both",
-            "--timeout",
-            "120",
-            "--grace",
-            "60",
-            "--append",
-            append,
-            "--out",
-        ]);
-        let text = said(run(command.arg(&trace).args(options).arg(&demo), 0));
-        assert!(
-            text.contains(&format!("the machine {ended}")) && text.contains("no event lost"),
-            "{text}"
-        );
-        let seen = events(&trace.join("memory")).0;
-        assert!(
-            seen.len() > 500 && events(&trace.join("syscall")).0 == seen,
-            "{name}: {} events",
-            seen.len()
-        );
-        babeltrace::compare(&trace.join("syscall"));
+    for arch in &ARCHES {
+        let demo = arch.kernel();
+        for (name, options, append, ended) in [
+            (
+                "demo-both",
+                &[][..],
+                "workload=all rounds=30",
+                "powered off",
+            ),
+            (
+                "demo-both-rolling",
+                &["--rolling", "--events", "sched_*,irq_*"],
+                "workload=all rounds=30",
+                "powered off",
+            ),
+            (
+                "demo-both-duration",
+                &["--duration", "1"],
+                "workload=all rounds=1000000",
+                "was ended after the requested duration",
+            ),
+        ] {
+            let trace = scratch(&format!("{name}-{}", arch.name)).join("trace");
+            // A guest on a busy host may take long to send the rest.
+            let mut command = kymo([
+                "record",
+                "--via",
+                "both",
+                "--timeout",
+                "120",
+                "--grace",
+                "60",
+                "--append",
+                append,
+                "--out",
+            ]);
+            let text = said(run(command.arg(&trace).args(options).arg(&demo), 0));
+            assert!(
+                text.contains(&format!("the machine {ended}")) && text.contains("no event lost"),
+                "{text}"
+            );
+            let seen = events(&trace.join("memory")).0;
+            assert!(
+                seen.len() > 500 && events(&trace.join("syscall")).0 == seen,
+                "{name}: {} events",
+                seen.len()
+            );
+            babeltrace::compare(&trace.join("syscall"));
+        }
     }
 }
 

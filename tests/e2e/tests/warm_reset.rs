@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use kymo_capture::locate;
 use kymo_ctf::{Item, Trace};
-use kymo_e2e::{babeltrace, built, kymo, run, scratch};
+use kymo_e2e::demo::ARCHES;
+use kymo_e2e::{babeltrace, kymo, run, scratch};
 
 /// The limit is generous, as the host may be slow.
 fn wait_until(done: impl Fn() -> bool) {
@@ -57,85 +58,83 @@ fn events(trace: &Path) -> (Vec<String>, u64) {
 #[test]
 #[ignore = "end to end: cargo xtask test runs it"]
 fn the_last_sessions_trace_is_sent_after_a_reset() {
-    let folder = scratch("warm-reset");
-    let at = |name: &str| folder.join(name).display().to_string();
-    let backend = format!(
-        "memory-backend-file,id=m,size=128M,share=on,mem-path={}",
-        at("ram")
-    );
-    let mut record = kymo(["record", "--timeout", "120", "--via", "syscall", "--out"]);
-    record
-        .arg(at("trace"))
-        .args(["--", "qemu-system-riscv64", "-M", "virt,memory-backend=m"])
-        .args(["-m", "128M", "-smp", "2", "-display", "none"])
-        .args([
-            "-object",
-            &backend,
-            "-serial",
-            &format!("file:{}", at("serial")),
-        ])
-        .args(["-qmp", &format!("unix:{},server=on,wait=off", at("qmp"))])
-        .args(["-append", "kymo=start,send workload=all rounds=1000000"])
-        .arg("-kernel")
-        .arg(built("KYMO_DEMO"));
-    record.stdout(Stdio::null()).stderr(Stdio::piped());
-    let record = record.spawn().unwrap();
-    let ram = folder.join("ram");
-    let found = || locate::region(&ram, &locate::segments(&ram, None)?);
-    wait_until(|| found().is_ok());
-    let recover = |image: &str, out: &str| {
-        run(&mut kymo(["recover", &at(image), "--out", &at(out)]), 0);
-        events(Path::new(&at(out)))
-    };
+    for arch in &ARCHES {
+        let folder = scratch(&format!("warm-reset-{}", arch.name));
+        let at = |name: &str| folder.join(name).display().to_string();
+        let mut qemu = arch.qemu(Some(Path::new(&at("ram"))));
+        // It would end the machine.
+        qemu.retain(|word| word != "-no-reboot");
+        let mut record = kymo(["record", "--timeout", "120", "--via", "syscall", "--out"]);
+        record
+            .arg(at("trace"))
+            .arg("--")
+            .args(qemu)
+            .args(["-smp", "2"])
+            .args(["-qmp", &format!("unix:{},server=on,wait=off", at("qmp"))])
+            .args(["-append", "kymo=start,send workload=all rounds=1000000"])
+            .arg("-kernel")
+            .arg(arch.kernel());
+        record
+            .stdout(fs::File::create(at("serial")).unwrap())
+            .stderr(Stdio::piped());
+        let record = record.spawn().unwrap();
+        let ram = folder.join("ram");
+        let found = || locate::region(&ram, &locate::segments(&ram, None)?);
+        wait_until(|| found().is_ok());
+        let recover = |image: &str, out: &str| {
+            run(&mut kymo(["recover", &at(image), "--out", &at(out)]), 0);
+            events(Path::new(&at(out)))
+        };
 
-    let mut monitor = BufReader::new(UnixStream::connect(at("qmp")).unwrap());
-    execute(&mut monitor, "qmp_capabilities");
-    let (before, lost) = (1..)
-        .find_map(|turn| {
-            sleep(Duration::from_millis(500));
-            execute(&mut monitor, "stop");
-            fs::copy(&ram, at("ram-before")).unwrap();
-            let found = recover("ram-before", &format!("before-{turn}"));
-            if found.0.len() > 1000 {
-                return Some(found);
-            }
-            assert!(turn < 60, "{} events", found.0.len());
-            execute(&mut monitor, "cont");
-            None
-        })
-        .unwrap();
-    for command in ["system_reset", "cont"] {
-        execute(&mut monitor, command);
+        let mut monitor = BufReader::new(UnixStream::connect(at("qmp")).unwrap());
+        execute(&mut monitor, "qmp_capabilities");
+        let (before, lost) = (1..)
+            .find_map(|turn| {
+                sleep(Duration::from_millis(500));
+                execute(&mut monitor, "stop");
+                fs::copy(&ram, at("ram-before")).unwrap();
+                let found = recover("ram-before", &format!("before-{turn}"));
+                if found.0.len() > 1000 {
+                    return Some(found);
+                }
+                assert!(turn < 60, "{} events", found.0.len());
+                execute(&mut monitor, "cont");
+                None
+            })
+            .unwrap();
+        for command in ["system_reset", "cont"] {
+            execute(&mut monitor, command);
+        }
+        let said = || fs::read_to_string(at("serial")).unwrap_or_default();
+        wait_until(|| said().matches("demo: recording on 2 harts").count() == 2);
+        assert!(
+            said().contains("demo: the last session has left 5 channels"),
+            "{}",
+            said()
+        );
+        // The next session records, too.
+        let next = found().unwrap().header;
+        execute(&mut monitor, "quit");
+        let output = record.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+
+        let (sent, lost_too) = events(Path::new(&at("trace")));
+        assert!(
+            sent == before,
+            "{} events, not {}",
+            sent.len(),
+            before.len()
+        );
+        assert_eq!(lost_too, lost);
+        assert_eq!(
+            babeltrace::compare(Path::new(&at("trace"))).0,
+            sent.len() as u64
+        );
+        let last = locate::region(
+            Path::new(&at("ram-before")),
+            &locate::segments(Path::new(&at("ram-before")), None).unwrap(),
+        );
+        assert!(next.session_id > last.unwrap().header.session_id);
+        assert_ne!(recover("ram", "after").0, before);
     }
-    let said = || fs::read_to_string(at("serial")).unwrap_or_default();
-    wait_until(|| said().matches("demo: recording on 2 harts").count() == 2);
-    assert!(
-        said().contains("demo: the last session has left 5 channels"),
-        "{}",
-        said()
-    );
-    // The next session records, too.
-    let next = found().unwrap().header;
-    execute(&mut monitor, "quit");
-    let output = record.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-
-    let (sent, lost_too) = events(Path::new(&at("trace")));
-    assert!(
-        sent == before,
-        "{} events, not {}",
-        sent.len(),
-        before.len()
-    );
-    assert_eq!(lost_too, lost);
-    assert_eq!(
-        babeltrace::compare(Path::new(&at("trace"))).0,
-        sent.len() as u64
-    );
-    let last = locate::region(
-        Path::new(&at("ram-before")),
-        &locate::segments(Path::new(&at("ram-before")), None).unwrap(),
-    );
-    assert!(next.session_id > last.unwrap().header.session_id);
-    assert_ne!(recover("ram", "after").0, before);
 }

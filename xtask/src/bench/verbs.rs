@@ -104,7 +104,7 @@ pub(crate) fn run(form: Form, choice: &Choice) -> Result<()> {
             .arg(format!("{name}={}", trace.display()));
     };
     if choice.has(DEMO) {
-        let image = kernel::demo(toolchain)?;
+        let image = kernel::demo(setup::RISCV64, toolchain)?;
         add(DEMO, &demo(&folder, &kymo, &image, &lengths)?);
     }
     for (kind, events) in lengths.lttng {

@@ -228,6 +228,11 @@ impl Machine {
         self.calls.get(id).map(|(key, name)| (key, name.as_ref()))
     }
 
+    /// The system call that a thread is in, if it is known.
+    pub fn call_in(&self, id: ThreadId) -> Option<CallId> {
+        self.thread(id)?.context.call.map(|(call, _)| call)
+    }
+
     /// Numbers of the thread and the process in the event's context.
     pub fn context(&self, event: &EventRef<'_>) -> (Option<u64>, Option<u64>) {
         self.class(event)

@@ -1,7 +1,6 @@
 //! Folded stacks: one line for each distinct stack of names, `outer;inner count`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::fmt::Write as _;
 
 use rustc_hash::FxHashMap;
 
@@ -45,36 +44,47 @@ impl Profile {
     /// The rows as folded stacks, sorted, one on each line, with their weights. In names, `;` and
     /// line ends become `:`, as they have a meaning of their own there.
     pub fn folded(&self, by: By) -> String {
-        let named = NamedStacks::of(self);
-        let mut groups: FxHashMap<(Option<u32>, Option<u32>), Arc<str>> = FxHashMap::default();
-        let mut sums: BTreeMap<(Arc<str>, u32), u64> = BTreeMap::new();
+        let lines = self.fold(by, false);
+        let mut text = String::with_capacity(lines.iter().map(|(line, _)| line.len() + 8).sum());
+        for (line, sum) in lines {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{line} {sum}");
+        }
+        text
+    }
+
+    /// The rows as folded stacks, sorted, with their weights. With `mark_kernel`, names of kernel
+    /// functions end with `_[k]`, by which flame graphs colour them.
+    pub fn fold(&self, by: By, mark_kernel: bool) -> Vec<(String, u64)> {
+        let named = NamedStacks::of(self, mark_kernel);
+        let mut groups: FxHashMap<(Option<u32>, Option<u32>), u32> = FxHashMap::default();
+        let mut names: Vec<String> = Vec::new();
+        let mut sums: FxHashMap<(u32, u32), u64> = FxHashMap::default();
         for row in &self.rows {
             let key = match by {
                 By::Nothing => (None, None),
                 By::Cpu => (None, row.cpu),
                 By::Thread | By::Process => (row.thread, None),
             };
-            let group = groups.entry(key).or_insert_with(|| {
-                let name = self.group(row, by).unwrap_or_default();
-                Arc::from(escaped(&name))
+            let group = *groups.entry(key).or_insert_with(|| {
+                let name = escaped(&self.group(row, by).unwrap_or_default());
+                // Threads of one process have the same group.
+                let known = names.iter().position(|known| *known == name);
+                known.unwrap_or_else(|| {
+                    names.push(name);
+                    names.len() - 1
+                }) as u32
             });
-            let stack = named.stack(row.stack);
-            let sum = sums.entry((Arc::clone(group), stack)).or_default();
+            let sum = sums.entry((group, named.stack(row.stack))).or_default();
             *sum = sum.saturating_add(row.weight);
         }
+        let name = |group: u32| names.get(group as usize).map_or("", String::as_str);
         let mut lines: Vec<(String, u64)> = sums
             .into_iter()
-            .map(|((group, stack), sum)| (named.line(&group, stack), sum))
+            .map(|((group, stack), sum)| (named.line(name(group), stack), sum))
             .collect();
         lines.sort_unstable();
-        let mut text = String::new();
-        for (line, sum) in lines {
-            text.push_str(&line);
-            text.push(' ');
-            text.push_str(&sum.to_string());
-            text.push('\n');
-        }
-        text
+        lines
     }
 }
 
@@ -93,15 +103,19 @@ struct NamedStacks {
 }
 
 impl NamedStacks {
-    fn of(profile: &Profile) -> NamedStacks {
-        let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
+    fn of(profile: &Profile, mark_kernel: bool) -> NamedStacks {
+        let mut numbers: FxHashMap<(&str, bool), u32> = FxHashMap::default();
         let mut names = Vec::new();
         let of_function: Vec<u32> = profile
             .functions
             .iter()
             .map(|function| {
-                *numbers.entry(&function.name).or_insert_with(|| {
-                    names.push(escaped(&function.name));
+                let image = function
+                    .image
+                    .and_then(|image| profile.images.get(image.index()));
+                let marked = mark_kernel && image.is_some_and(|image| image.is_kernel);
+                *numbers.entry((&function.name, marked)).or_insert_with(|| {
+                    names.push(escaped(&function.name) + if marked { "_[k]" } else { "" });
                     names.len() as u32 - 1
                 })
             })

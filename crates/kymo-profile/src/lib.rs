@@ -35,9 +35,11 @@
 
 mod chains;
 mod collect;
+mod counts;
 mod folded;
 mod profile;
 mod symbolize;
+mod waits;
 
 pub use collect::{Collector, Only, Options};
 pub use folded::By;
@@ -46,3 +48,4 @@ pub use profile::{
     Stack, StackId, Thread, Totals, Unit,
 };
 pub use symbolize::{Chains, Loaded, Wanted};
+pub use waits::{WaitKind, Waits};

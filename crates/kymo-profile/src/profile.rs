@@ -87,6 +87,8 @@ pub struct ProfileImage {
     pub build_id: String,
     /// Whether a file was read for it.
     pub has_file: bool,
+    /// Why the file's debug information could not be read to its end.
+    pub damage: Option<String>,
     /// How far above its linked addresses it was loaded.
     pub bias: u64,
 }
@@ -148,20 +150,20 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Name and number: `worker 5`, `thread 5`, `idle of CPU 1`.
+    /// Name and number: `worker (5)`, `thread (5)`, `idle (CPU 1)`.
     pub fn label(&self) -> String {
         match (&self.name, self.cpu) {
-            (_, Some(cpu)) => format!("idle of CPU {cpu}"),
-            (Some(name), None) => format!("{name} {}", self.tid),
-            (None, None) => format!("thread {}", self.tid),
+            (_, Some(cpu)) => format!("idle (CPU {cpu})"),
+            (Some(name), None) => format!("{name} ({})", self.tid),
+            (None, None) => format!("thread ({})", self.tid),
         }
     }
 
-    /// The process's name and number: `shell 3`; `kernel` for a thread without a process.
+    /// The process's name and number: `shell (3)`; `kernel` for a thread without a process.
     pub fn process_label(&self) -> String {
         match (&self.process, self.pid) {
-            (Some(name), Some(pid)) => format!("{name} {pid}"),
-            (None, Some(pid)) => format!("process {pid}"),
+            (Some(name), Some(pid)) => format!("{name} ({pid})"),
+            (None, Some(pid)) => format!("process ({pid})"),
             (_, None) => "kernel".to_owned(),
         }
     }

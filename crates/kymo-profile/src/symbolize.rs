@@ -9,7 +9,7 @@ use kymo_symbols::{Image, Located};
 use rustc_hash::FxHashMap;
 
 use crate::chains::{ChainTable, Part};
-use crate::collect::Space;
+use crate::counts::{Key, NONE, Space};
 use crate::profile::{
     Frame, FrameId, FunctionId, ImageId, Profile, ProfileFunction, ProfileImage, Row, Sample,
     Stack, StackId, Thread, Totals, Unit,
@@ -39,14 +39,15 @@ pub struct Loaded<'i, 'd> {
 #[derive(Debug)]
 pub struct Chains {
     pub(crate) chains: ChainTable,
-    pub(crate) rows: Vec<Row>,
-    /// The chain of each row.
-    pub(crate) row_chains: Vec<u32>,
+    pub(crate) rows: Vec<(Key, Row)>,
+    /// Names that stand before chains, the outermost first.
+    pub(crate) prefixes: Vec<Vec<Arc<str>>>,
     pub(crate) spaces: Vec<Space>,
     pub(crate) space_names: Vec<Arc<str>>,
     pub(crate) threads: Vec<Thread>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) totals: Totals,
+    pub(crate) unit: Unit,
     pub(crate) span_ns: Option<(i64, i64)>,
     pub(crate) clock: Option<Arc<ClockClass>>,
     pub(crate) period: Option<u64>,
@@ -61,6 +62,21 @@ impl Chains {
     /// Number of distinct chains.
     pub fn distinct(&self) -> usize {
         self.chains.len()
+    }
+
+    /// The images for which [`symbolize`](Self::symbolize) may ask.
+    pub fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> {
+        let programs = (0..self.spaces.len()).map(|place| self.wanted_of(Some(place)));
+        [Wanted::Kernel].into_iter().chain(programs)
+    }
+
+    fn wanted_of(&self, space: Option<usize>) -> Wanted<'_> {
+        let name = space.and_then(|space| self.space_names.get(space));
+        match space.map(|space| self.spaces.get(space)) {
+            None => Wanted::Kernel,
+            Some(Some(Space::Program(path))) => Wanted::Program(path),
+            Some(_) => Wanted::Process(name.map_or("", |name| name)),
+        }
     }
 
     /// Looks up each distinct address once. `find` is asked once for each image with addresses;
@@ -78,29 +94,41 @@ impl Chains {
         for (space, addresses) in &places.images {
             let place = space.map(|space| space as usize);
             let name = place.and_then(|place| self.space_names.get(place));
-            let wanted = match (place.map(|place| self.spaces.get(place)), name) {
-                (None, _) => Wanted::Kernel,
-                (Some(Some(Space::Program(path))), _) => Wanted::Program(path),
-                (_, name) => Wanted::Process(name.map_or("", |name| name)),
-            };
+            let wanted = self.wanted_of(place);
             let name = name.map_or("kernel", |name| name);
             frames_of.push(profile.add_image(name, wanted, find(wanted), addresses));
         }
-        let stacks = Stacks::default().build(&places, &frames_of, &chains, &mut profile);
-        let rows = self
-            .rows
-            .iter()
-            .zip(&self.row_chains)
-            .map(|(row, chain)| Row {
-                stack: stacks.get(*chain as usize).copied().flatten(),
-                ..*row
-            });
+        let mut names: FxHashMap<Arc<str>, FrameId> = FxHashMap::default();
+        let mut frame = |name: &Arc<str>| match names.get(name) {
+            Some(frame) => *frame,
+            None => {
+                let frame = profile.add_name(name);
+                names.insert(Arc::clone(name), frame);
+                frame
+            }
+        };
+        let prefixes = self.prefixes.iter();
+        let prefixes: Vec<Vec<FrameId>> = prefixes
+            .map(|names| names.iter().map(&mut frame).collect())
+            .collect();
+        let mut stacks = Stacks {
+            places: &places,
+            frames_of: &frames_of,
+            chains: &chains,
+            prefixes: &prefixes,
+            known: FxHashMap::default(),
+            found: FxHashMap::default(),
+        };
+        let rows = self.rows.iter().map(|(key, row)| Row {
+            stack: stacks.of(key, &mut profile.stacks),
+            ..*row
+        });
         profile.rows = rows.collect();
         Profile {
             threads: self.threads,
             samples: self.samples,
             totals: self.totals,
-            unit: Unit::Samples,
+            unit: self.unit,
             clock: self.clock,
             span_ns: self.span_ns,
             period: self.period,
@@ -159,6 +187,27 @@ impl Places {
 }
 
 impl Profile {
+    /// Adds a frame that stands for no code.
+    fn add_name(&mut self, name: &Arc<str>) -> FrameId {
+        let id = FrameId::next(self.frames.len());
+        let function = FunctionId::next(self.functions.len());
+        self.functions.push(ProfileFunction {
+            name: Arc::clone(name),
+            linkage_name: Arc::from(""),
+            image: None,
+            begin: None,
+        });
+        self.frames.push(Frame {
+            function,
+            file: None,
+            line: None,
+            address: 0,
+            is_inlined: false,
+            is_kernel: false,
+        });
+        id
+    }
+
     /// Adds an image, and gives the frames of each address, the outermost first.
     fn add_image(
         &mut self,
@@ -184,6 +233,7 @@ impl Profile {
             is_kernel,
             build_id: build_id.map(hex).unwrap_or_default(),
             has_file: loaded.is_some(),
+            damage: located.damage.clone(),
             bias,
         });
         let functions = self.functions.len();
@@ -263,33 +313,41 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Builds the tree of stacks.
-#[derive(Default)]
-struct Stacks {
+struct Stacks<'a> {
+    places: &'a Places,
+    frames_of: &'a [Vec<Range<u32>>],
+    chains: &'a [Range<usize>],
+    prefixes: &'a [Vec<FrameId>],
     known: FxHashMap<(Option<StackId>, FrameId), StackId>,
+    /// By prefix and chain.
+    found: FxHashMap<(u32, u32), Option<StackId>>,
 }
 
-impl Stacks {
-    /// The stack of each chain.
-    fn build(
-        mut self,
-        places: &Places,
-        frames_of: &[Vec<Range<u32>>],
-        chains: &[Range<usize>],
-        to: &mut Profile,
-    ) -> Vec<Option<StackId>> {
-        let mut stacks = Vec::with_capacity(chains.len());
-        for chain in chains {
-            let mut stack = None;
-            for &(image, place) in places.all.get(chain.clone()).unwrap_or(&[]) {
-                let image = frames_of.get(image as usize);
-                let frames = image.and_then(|image| image.get(place as usize));
-                for frame in frames.cloned().unwrap_or(0..0) {
-                    stack = Some(self.push(stack, FrameId(frame), &mut to.stacks));
-                }
-            }
-            stacks.push(stack);
+impl Stacks<'_> {
+    /// The stack of a row.
+    fn of(&mut self, key: &Key, to: &mut Vec<Stack>) -> Option<StackId> {
+        let of = (key.prefix, key.chain);
+        if let Some(found) = self.found.get(&of) {
+            return *found;
         }
-        stacks
+        let mut stack = None;
+        if key.prefix != NONE {
+            let prefixes = self.prefixes;
+            for frame in prefixes.get(key.prefix as usize).into_iter().flatten() {
+                stack = Some(self.push(stack, *frame, to));
+            }
+        }
+        let chain = self.chains.get(key.chain as usize).cloned().unwrap_or(0..0);
+        let (places, frames_of) = (self.places, self.frames_of);
+        for &(image, place) in places.all.get(chain).unwrap_or(&[]) {
+            let image = frames_of.get(image as usize);
+            let frames = image.and_then(|image| image.get(place as usize));
+            for frame in frames.cloned().unwrap_or(0..0) {
+                stack = Some(self.push(stack, FrameId(frame), to));
+            }
+        }
+        self.found.insert(of, stack);
+        stack
     }
 
     fn push(&mut self, parent: Option<StackId>, frame: FrameId, to: &mut Vec<Stack>) -> StackId {

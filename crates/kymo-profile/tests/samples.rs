@@ -87,7 +87,11 @@ fn samples_become_stacks_and_counts() {
         "CPU 0;0x2000;0x1000;0x8000020f;0x8000010f;0x80000000 10\nCPU 1;0x2000;0x1000 2\n"
     );
     let by_thread = profile.folded(By::Thread);
-    assert!(by_thread.lines().all(|line| line.starts_with("worker 5;")));
+    assert!(
+        by_thread
+            .lines()
+            .all(|line| line.starts_with("worker (5);"))
+    );
     assert_eq!(profile.rows.len(), 2);
     assert_eq!(
         (profile.rows[0].ticks, profile.rows[0].mode),

@@ -102,10 +102,16 @@ impl CodeMap {
         })
     }
 
-    /// The function of the symbol table that contains the address.
+    /// The function of the symbol table that contains the address: of several, the one that begins
+    /// last, and of those the shortest.
     pub fn symbol_at(&self, address: u64) -> Option<&Symbol> {
-        let containing = |symbol: &&Symbol| symbol.range.contains(&address);
-        self.symbols.iter().find(containing)
+        let begins = |symbol: &Symbol| symbol.range.start <= address;
+        let behind = self.symbols.partition_point(begins);
+        let before = self.symbols.get(..behind)?;
+        let nearest = before.last()?;
+        let same_begin = before.partition_point(|of| of.range.start < nearest.range.start);
+        let same = before.get(same_begin..)?;
+        same.iter().find(|symbol| symbol.range.contains(&address))
     }
 
     /// Indices of the scopes into which a scope was inlined, from the inside out.

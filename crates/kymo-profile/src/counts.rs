@@ -1,0 +1,208 @@
+//! Counts of distinct call chains, by thread and CPU.
+
+use std::sync::Arc;
+
+use kymo_ctf::ClockClass;
+use kymo_machine::{CallChain, Change, Machine, ThreadId};
+use rustc_hash::FxHashMap;
+
+use crate::chains::{ChainTable, Header};
+use crate::profile::{Mode, Row, Sample, Thread, Totals, Unit};
+use crate::symbolize::Chains;
+
+/// A program's address space, as far as symbols are concerned.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    /// That of a program, by its path.
+    Program(Arc<str>),
+    /// That of a process whose program is not known.
+    Process(u64),
+    /// That of a thread whose process is not known.
+    Thread(u64),
+}
+
+/// Stands for no thread, no CPU and no chain.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What a row counts, apart from its weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// Index of the thread in the profile.
+    pub(crate) thread: u32,
+    pub(crate) cpu: u32,
+    pub(crate) chain: u32,
+    /// Index of the names that stand before the chain.
+    pub(crate) prefix: u32,
+    pub(crate) mode: Mode,
+}
+
+/// The counts of a profile under construction.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    chains: ChainTable,
+    rows: Vec<(Key, Row)>,
+    row_places: FxHashMap<Key, u32>,
+    prefixes: Vec<Vec<Arc<str>>>,
+    prefix_places: FxHashMap<Vec<Arc<str>>, u32>,
+    spaces: Vec<Space>,
+    space_places: FxHashMap<Space, u32>,
+    /// The space of each thread's process, by [`ThreadId::index`].
+    thread_spaces: Vec<Option<u32>>,
+    threads: Vec<ThreadId>,
+    thread_places: FxHashMap<ThreadId, u32>,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) totals: Totals,
+    pub(crate) unit: Unit,
+    pub(crate) span_ns: Option<(i64, i64)>,
+    pub(crate) clock: Option<Arc<ClockClass>>,
+    pub(crate) period: Option<u64>,
+}
+
+impl Counts {
+    /// Notes that processes execute other programs.
+    #[inline]
+    pub(crate) fn follow(&mut self, changes: &[Change]) {
+        for change in changes {
+            if let Change::Exec { .. } | Change::Forked { .. } = change {
+                self.thread_spaces.clear();
+            }
+        }
+    }
+
+    /// Number of the chain, of a thread if that is known.
+    #[inline]
+    pub(crate) fn chain(
+        &mut self,
+        machine: &Machine,
+        thread: Option<ThreadId>,
+        chain: &CallChain,
+        addresses: &[u64],
+    ) -> u32 {
+        let space = match chain.user.len {
+            0 => 0,
+            _ => self.space(machine, thread),
+        };
+        self.chains.intern(Header::new(chain, space), addresses)
+    }
+
+    /// Index of the names that stand before a chain.
+    pub(crate) fn prefix(&mut self, names: Vec<Arc<str>>) -> u32 {
+        if let Some(place) = self.prefix_places.get(&names) {
+            return *place;
+        }
+        let place = self.prefixes.len() as u32;
+        self.prefixes.push(names.clone());
+        self.prefix_places.insert(names, place);
+        place
+    }
+
+    /// Adds to the row of this key, and gives its index.
+    #[inline]
+    pub(crate) fn add(&mut self, key: Key, weight: u64, ticks: u64) -> u32 {
+        let next = self.rows.len() as u32;
+        let place = *self.row_places.entry(key).or_insert(next);
+        if place == next {
+            let some = |number: u32| (number != NONE).then_some(number);
+            let row = Row {
+                thread: some(key.thread),
+                cpu: some(key.cpu),
+                stack: None,
+                mode: key.mode,
+                weight: 0,
+                ticks: 0,
+            };
+            self.rows.push((key, row));
+        }
+        if let Some((_, row)) = self.rows.get_mut(place as usize) {
+            row.weight = row.weight.saturating_add(weight);
+            row.ticks = row.ticks.saturating_add(ticks);
+        }
+        place
+    }
+
+    /// Index of the thread in the profile.
+    #[inline]
+    pub(crate) fn thread(&mut self, id: Option<ThreadId>) -> u32 {
+        let Some(id) = id else {
+            return NONE;
+        };
+        let next = self.threads.len() as u32;
+        let place = *self.thread_places.entry(id).or_insert(next);
+        if place == next {
+            self.threads.push(id);
+        }
+        place
+    }
+
+    /// The space of a thread's program.
+    #[inline]
+    fn space(&mut self, machine: &Machine, id: Option<ThreadId>) -> u32 {
+        let place = id.map_or(usize::MAX, ThreadId::index);
+        match self.thread_spaces.get(place) {
+            Some(Some(space)) => *space,
+            _ => self.find_space(machine, id),
+        }
+    }
+
+    #[cold]
+    fn find_space(&mut self, machine: &Machine, id: Option<ThreadId>) -> u32 {
+        let thread = id.and_then(|id| machine.thread(id));
+        let pid = thread.and_then(|thread| thread.pid);
+        let space = match pid.map(|pid| (pid, machine.program(pid))) {
+            Some((_, Some(path))) => Space::Program(Arc::clone(path)),
+            Some((pid, None)) => Space::Process(pid),
+            None => Space::Thread(thread.map_or(u64::MAX, |thread| thread.tid)),
+        };
+        let next = self.spaces.len() as u32;
+        let place = *self.space_places.entry(space.clone()).or_insert(next);
+        if place == next {
+            self.spaces.push(space);
+        }
+        // A process may become known later, so only what is final is remembered.
+        if let (Some(id), Some(_)) = (id, pid) {
+            if self.thread_spaces.len() <= id.index() {
+                self.thread_spaces.resize(id.index() + 1, None);
+            }
+            if let Some(cell) = self.thread_spaces.get_mut(id.index()) {
+                *cell = Some(place);
+            }
+        }
+        place
+    }
+
+    pub(crate) fn finish(self, machine: &Machine) -> Chains {
+        let thread = |id: &ThreadId| {
+            let thread = machine.thread(*id);
+            thread.map_or_else(Thread::default, |thread| Thread {
+                tid: thread.tid,
+                pid: thread.pid,
+                name: thread.name.clone(),
+                process: thread.pid.and_then(|pid| machine.process(pid).cloned()),
+                cpu: thread.cpu,
+            })
+        };
+        let space_name = |space: &Space| match space {
+            Space::Program(path) => Arc::clone(path),
+            Space::Process(pid) => match machine.process(*pid) {
+                Some(name) => Arc::clone(name),
+                None => Arc::from(format!("process {pid}")),
+            },
+            Space::Thread(u64::MAX) => Arc::from("program"),
+            Space::Thread(tid) => Arc::from(format!("program of thread {tid}")),
+        };
+        Chains {
+            threads: self.threads.iter().map(thread).collect(),
+            space_names: self.spaces.iter().map(space_name).collect(),
+            spaces: self.spaces,
+            chains: self.chains,
+            rows: self.rows,
+            prefixes: self.prefixes,
+            samples: self.samples,
+            totals: self.totals,
+            unit: self.unit,
+            span_ns: self.span_ns,
+            clock: self.clock,
+            period: self.period,
+        }
+    }
+}

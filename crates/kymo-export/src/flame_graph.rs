@@ -1,8 +1,9 @@
 //! Flame graphs: folded stacks as an SVG that zooms and searches in a browser.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 
+use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options};
 
 /// A flame graph to draw.
@@ -26,6 +27,32 @@ impl FlameGraph {
     /// If it cannot be written, or [`InvalidData`](io::ErrorKind::InvalidData) if no line has a
     /// count above 0.
     pub fn draw(&self, folded: &str, out: impl Write) -> io::Result<()> {
+        let mut options = self.options();
+        if folded.contains(KERNEL_MARK) {
+            // Kernel functions in orange, others in green, yellow and red by their language.
+            options.colors = Palette::Multi(MultiPalette::Java);
+        }
+        let lines = sorted(folded);
+        if lines.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no stacks"));
+        }
+        flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)
+    }
+
+    /// Draws the stacks of `after`, coloured by how much more (red) or less (blue) of them there is
+    /// than in `before`, which is scaled to the same total.
+    ///
+    /// # Errors
+    /// As [`draw`](Self::draw).
+    pub fn draw_difference(&self, before: &str, after: &str, out: impl Write) -> io::Result<()> {
+        let lines = difference(before, after, true);
+        if lines.lines().all(|line| line.ends_with(" 0")) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no stacks"));
+        }
+        flamegraph::from_lines(&mut self.options(), lines.lines(), out)
+    }
+
+    fn options(&self) -> Options<'static> {
         let mut options = Options::default();
         options.title.clone_from(&self.title);
         options.subtitle = (!self.subtitle.is_empty()).then(|| self.subtitle.clone());
@@ -34,12 +61,44 @@ impl FlameGraph {
         // Colors by name, not by chance.
         options.deterministic = true;
         options.no_sort = true;
-        let lines = sorted(folded);
-        if lines.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "no stacks"));
-        }
-        flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)
+        options.notes.clone_from(&self.subtitle);
+        options
     }
+}
+
+/// The end of a kernel function's name, which the graph does not show.
+const KERNEL_MARK: &str = "_[k]";
+
+/// Lines of the stacks of two profiles, in the order of their names, each with its count before and
+/// after. With `scale`, the counts before are scaled to the same total.
+pub fn difference(before: &str, after: &str, scale: bool) -> String {
+    let counts = |folded: &str| -> Vec<(String, u64)> {
+        let lines = sorted(folded).into_iter();
+        let split = |line: String| {
+            let (stack, count) = line.rsplit_once(' ')?;
+            Some((stack.to_owned(), count.parse().ok()?))
+        };
+        lines.filter_map(split).collect()
+    };
+    let (before, after) = (counts(before), counts(after));
+    let total = |lines: &[(String, u64)]| lines.iter().map(|(_, count)| u128::from(*count)).sum();
+    let (of_before, of_after): (u128, u128) = (total(&before), total(&after));
+    let scaled = |count: u64| match scale && of_before > 0 {
+        // Rounded to the nearest.
+        true => (u128::from(count) * of_after + of_before / 2) / of_before,
+        false => u128::from(count),
+    };
+    let mut both: BTreeMap<&str, (u128, u64)> = BTreeMap::new();
+    for (stack, count) in &before {
+        both.entry(stack).or_default().0 += scaled(*count);
+    }
+    for (stack, count) in &after {
+        both.entry(stack).or_default().1 += count;
+    }
+    let lines = both.iter();
+    lines
+        .map(|(stack, (before, after))| format!("{stack} {before} {after}\n"))
+        .collect()
 }
 
 /// The lines with a count, in the order of their stacks.
@@ -124,6 +183,35 @@ mod tests {
         ] {
             assert!(svg.contains(frame), "{frame} is not in {svg}");
         }
+    }
+
+    /// The width is what is after; what is gone has none. Before is scaled to as much as after.
+    #[test]
+    fn a_difference_has_the_counts_after_and_the_changes() {
+        let (before, after) = ("a;b 5\na;gone 5\n", "a;b 50\na;new 50\n");
+        assert_eq!(
+            difference(before, after, true),
+            "a;b 50 50\na;gone 50 0\na;new 0 50\n"
+        );
+        assert_eq!(
+            difference(before, after, false),
+            "a;b 5 50\na;gone 5 0\na;new 0 50\n"
+        );
+        let mut svg = Vec::new();
+        let graph = FlameGraph {
+            unit: "samples".to_owned(),
+            ..FlameGraph::default()
+        };
+        graph.draw_difference(before, after, &mut svg).unwrap();
+        let svg = String::from_utf8(svg).unwrap();
+        for frame in [
+            "<title>all (100 samples, 100%)</title>",
+            "<title>b (50 samples, 50.00%; 0.00%)</title>",
+            "<title>new (50 samples, 50.00%; +50.00%)</title>",
+        ] {
+            assert!(svg.contains(frame), "{frame} is not in {svg}");
+        }
+        assert!(!svg.contains("gone"));
     }
 
     #[test]

@@ -42,7 +42,7 @@ mod proto;
 mod timeline;
 
 pub use error::Error;
-pub use flame_graph::FlameGraph;
+pub use flame_graph::{FlameGraph, difference};
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -11,11 +11,14 @@ mod cost;
 mod dump;
 mod exit;
 mod export;
+mod flame;
+mod images;
 mod input;
 mod lint;
 mod manual;
 mod output;
 mod pattern;
+mod profile;
 mod progress;
 mod record;
 mod recover;
@@ -81,6 +84,10 @@ enum Verb {
     /// Draws how large the functions of a program are, as a flame graph of its code.
     #[command(after_help = size::EXAMPLES)]
     Size(size::Arguments),
+    /// Draws where the time of a trace goes: a flame graph of its samples, of time off CPU, or of
+    /// waits for locks.
+    #[command(after_help = flame::EXAMPLES)]
+    Flame(flame::Arguments),
     /// Prints a shell completion script for kymo.
     #[command(after_help = manual::COMPLETIONS)]
     Completions(manual::Shell),
@@ -179,6 +186,7 @@ fn main() -> ExitCode {
         Verb::Convert(arguments) => convert::run(&arguments),
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Size(arguments) => size::run(&arguments),
+        Verb::Flame(arguments) => flame::run(&arguments),
         Verb::Completions(shell) => manual::completions(&shell),
         Verb::Man(directory) => manual::pages(&directory),
     };

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use kymo_capture::record::{self, Ending, Options, Progress, Recorded, Unanswered
 
 use crate::exit::Code;
 use crate::output::create_directory;
-use crate::{boot_check, summary};
+use crate::{boot_check, images, summary};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -200,11 +200,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let recorded = record::record(&options, |progress| show(bar, progress));
     bar.finish_and_clear();
     let recorded = recorded.inspect_err(|_| made.undo())?;
+    if let Some(kernel) = kernel(arguments) {
+        let directories = [via.memory(&arguments.out), via.syscall(&arguments.out)];
+        for directory in directories.into_iter().flatten() {
+            images::note_kernel(&directory, kernel);
+        }
+    }
     let found = report(&recorded, arguments, via, &boot);
     Ok(match recorded.ending {
         Ending::PoweredOff | Ending::Interrupted | Ending::Duration if !found => Code::Ok,
         _ => Code::Findings,
     })
+}
+
+/// The kernel that was booted, if the command line says which.
+fn kernel(arguments: &Arguments) -> Option<&Path> {
+    let of_command = || {
+        let option = arguments
+            .command
+            .iter()
+            .rposition(|word| word == "-kernel")?;
+        arguments.command.get(option + 1).map(Path::new)
+    };
+    arguments.kernel.as_deref().or_else(of_command)
 }
 
 /// Prints what was recorded; returns whether anything is wrong with it.

@@ -292,7 +292,8 @@ impl Options {
         })
     }
 
-    fn classes(&self, trace: &Trace) -> Result<Option<HashSet<(u64, u64)>>, Usage> {
+    /// Ids of stream class and event class of the events that --event names.
+    pub fn classes(&self, trace: &Trace) -> Result<Option<HashSet<(u64, u64)>>, Usage> {
         if self.event.is_empty() {
             return Ok(None);
         }
@@ -366,6 +367,11 @@ impl Select {
             true => reader.between(self.from, self.to),
             false => reader,
         }
+    }
+
+    /// Numbers of the selected threads; `None` for all.
+    pub fn selected_threads(&self) -> Option<HashSet<u64>> {
+        Some(self.threads.as_ref()?.tids.clone())
     }
 
     /// The part of the trace that a conversion must read.

@@ -1,0 +1,250 @@
+//! `kymo flame`: where the time goes, as a flame graph.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use kymo_export::FlameGraph;
+use kymo_profile::{By, Only, Options, Profile, Unit, WaitKind};
+
+use crate::exit::Code;
+use crate::profile::{Outcome, What, account, print_account, read};
+use crate::report::duration;
+use crate::summary::{count, thousands};
+use crate::{images, output, select};
+
+/// For `--help`.
+pub const EXAMPLES: &str = "Examples:
+  kymo flame trace -o out.svg             open it in a browser; a click zooms, Ctrl-F searches
+  kymo flame trace --by thread --only kernel -o kernel.svg
+  kymo flame trace --thread worker --from 0.25 --to +50ms -o worker.svg
+  kymo flame trace --kernel kernel.elf --images rootfs -o out.svg
+  kymo flame trace --event page_fault -o faults.svg   who causes page faults, with record --stacks page_fault
+  kymo flame trace --off-cpu -o blocked.svg
+  kymo flame trace --locks -o locks.svg
+  kymo flame --diff before after -o diff.svg
+  kymo flame trace --format folded | sort -k2 -n
+
+The width of a frame is the number of samples in a function and in what it calls. A CPU without work is left out. What the machine could
+not sample, and what the trace had no room for, is printed and stands below the graph's title.";
+
+/// Command line of `kymo flame`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The trace directory.
+    #[arg(required_unless_present = "diff")]
+    trace: Option<PathBuf>,
+    /// The file to write, or - for the standard output; default: the standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What to write.
+    #[arg(long, value_enum, default_value_t = Format::Svg)]
+    format: Format,
+    /// Put the CPU, the thread or the process below each stack.
+    #[arg(long, value_enum, conflicts_with_all = ["off_cpu", "locks"])]
+    by: Option<Below>,
+    /// Only samples taken in the kernel, with its part of the chains, or only those in programs.
+    #[arg(long, value_enum, conflicts_with_all = ["off_cpu", "locks"])]
+    only: Option<Part>,
+    /// Keep samples of CPUs without work.
+    #[arg(long, conflicts_with_all = ["off_cpu", "locks"])]
+    include_idle: bool,
+    /// Show how long threads were blocked, asleep or suspended: by thread, reason and stack.
+    #[arg(long, conflicts_with = "locks")]
+    off_cpu: bool,
+    /// Show how long threads waited for locks: by lock, waiter and owner.
+    #[arg(long)]
+    locks: bool,
+    /// Show what changed between two traces: the width is that of AFTER, red is more than before
+    /// and blue is less.
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with = "trace")]
+    diff: Option<Vec<PathBuf>>,
+    #[command(flatten)]
+    symbols: images::Symbols,
+    #[command(flatten)]
+    selection: select::Options,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A flame graph for a browser.
+    Svg,
+    /// Lines of `outer;inner count`, which flame graph tools read.
+    Folded,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Below {
+    /// The CPU.
+    Cpu,
+    /// The thread.
+    Thread,
+    /// The process.
+    Process,
+}
+
+/// A part of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The kernel.
+    Kernel,
+    /// The programs.
+    User,
+}
+
+/// What --only asks for.
+pub fn only(part: Option<Part>) -> Only {
+    match part {
+        None => Only::Both,
+        Some(Part::Kernel) => Only::Kernel,
+        Some(Part::User) => Only::User,
+    }
+}
+
+/// Runs `kymo flame`.
+///
+/// # Errors
+/// If a trace cannot be read or has nothing of what is asked for, or the output cannot be written.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
+    let out = arguments.output.as_deref();
+    let out = out.filter(|path| *path != Path::new("-"));
+    let traces = arguments
+        .trace
+        .iter()
+        .chain(arguments.diff.iter().flatten());
+    for trace in traces {
+        if let Some(out) = out {
+            output::refuse_inside(out, trace)?;
+        }
+    }
+    let damage = match (&arguments.trace, arguments.diff.as_deref()) {
+        (_, Some([before, after])) => difference(arguments, before, after, out)?,
+        (Some(trace), _) => graph(arguments, trace, out)?,
+        _ => None,
+    };
+    match damage {
+        Some(damage) => Err(damage.into()),
+        None => Ok(Code::Ok),
+    }
+}
+
+impl Arguments {
+    fn what(&self) -> What {
+        match (self.off_cpu, self.locks) {
+            (true, _) => What::Waits(WaitKind::OffCpu),
+            (_, true) => What::Waits(WaitKind::Locks),
+            _ => What::Samples(Options {
+                only: only(self.only),
+                include_idle: self.include_idle,
+                ..Options::default()
+            }),
+        }
+    }
+
+    fn by(&self) -> By {
+        match self.by {
+            None => By::Nothing,
+            Some(Below::Cpu) => By::Cpu,
+            Some(Below::Thread) => By::Thread,
+            Some(Below::Process) => By::Process,
+        }
+    }
+
+    fn read(&self, trace: &Path) -> anyhow::Result<Outcome> {
+        read(trace, self.what(), &self.selection, &self.symbols)
+    }
+
+    /// The heading for what is shown.
+    fn title(&self) -> &'static str {
+        match (self.off_cpu, self.locks) {
+            (true, _) => "Time off CPU",
+            (_, true) => "Waits for locks",
+            _ => "Where the time goes",
+        }
+    }
+
+    /// The stacks to draw, with marks by which they are coloured.
+    fn lines(&self, profile: &Profile) -> String {
+        let lines = profile.fold(self.by(), true).into_iter();
+        lines
+            .map(|(stack, count)| format!("{stack} {count}\n"))
+            .collect()
+    }
+}
+
+fn graph(
+    arguments: &Arguments,
+    trace: &Path,
+    out: Option<&Path>,
+) -> anyhow::Result<Option<kymo_ctf::Error>> {
+    let Outcome { profile, damage } = arguments.read(trace)?;
+    let what = arguments.what();
+    output::write(out, |out| match arguments.format {
+        Format::Folded => out.write_all(profile.folded(arguments.by()).as_bytes()),
+        Format::Svg => FlameGraph {
+            title: format!("{}: {}", arguments.title(), trace.display()),
+            subtitle: account(&profile, what).join("; "),
+            unit: profile.unit.label().to_owned(),
+            frame: "Function:".to_owned(),
+        }
+        .draw(&arguments.lines(&profile), out),
+    })?;
+    print_account(&profile, what);
+    Ok(damage)
+}
+
+fn difference(
+    arguments: &Arguments,
+    before: &Path,
+    after: &Path,
+    out: Option<&Path>,
+) -> anyhow::Result<Option<kymo_ctf::Error>> {
+    let (old, new) = (arguments.read(before)?, arguments.read(after)?);
+    let what = arguments.what();
+    let (of_old, of_new) = (amount(&old.profile), amount(&new.profile));
+    output::write(out, |out| {
+        let (by, old, new) = (arguments.by(), &old.profile, &new.profile);
+        match arguments.format {
+            Format::Folded => {
+                let lines = kymo_export::difference(&old.folded(by), &new.folded(by), false);
+                out.write_all(lines.as_bytes())
+            }
+            Format::Svg => FlameGraph {
+                title: format!(
+                    "{}: {} after {}",
+                    arguments.title(),
+                    after.display(),
+                    before.display()
+                ),
+                subtitle: format!(
+                    "width: after ({}, {of_new}); red: more than before ({}, {of_old}, scaled to \
+                     the same total), blue: less",
+                    after.display(),
+                    before.display()
+                ),
+                unit: new.unit.label().to_owned(),
+                frame: "Function:".to_owned(),
+            }
+            .draw_difference(&old.folded(by), &new.folded(by), out),
+        }
+    })?;
+    for (label, path, profile) in [
+        ("before", before, &old.profile),
+        ("after", after, &new.profile),
+    ] {
+        message!(
+            "kymo: {label}, {}: {}.",
+            path.display(),
+            account(profile, what).join("; ")
+        );
+    }
+    Ok(old.damage.or(new.damage))
+}
+
+/// The total of a profile with its unit.
+fn amount(profile: &Profile) -> String {
+    match profile.unit {
+        Unit::Samples => count(profile.weight(), "sample", "samples"),
+        Unit::Nanoseconds => duration(profile.weight()),
+        Unit::Bytes => thousands(profile.weight()),
+    }
+}

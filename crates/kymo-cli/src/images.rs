@@ -1,0 +1,306 @@
+//! The ELF files of the kernel and the programs of a trace.
+//!
+//! `kymo record` notes beside the trace which kernel it booted, in a file that readers of CTF
+//! ignore because its name begins with a dot. What the command line gives comes first.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kymo_ctf::Trace;
+use kymo_profile::{Chains, Loaded, Profile, Wanted};
+use kymo_symbols::Image;
+use serde_json::{Value, json};
+
+use crate::exit::BadInput;
+use crate::summary::count;
+
+/// The note's name in a trace directory.
+const NOTE: &str = ".kymo-images";
+/// Most programs that a message names.
+const MOST_NAMES: usize = 3;
+
+/// The options of verbs that need symbols.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Symbols")]
+pub struct Symbols {
+    /// The kernel as linked, an ELF file; default: the one that was recorded, which kymo record
+    /// has noted. ELF@ADDRESS if its lowest address was not loaded where it was linked.
+    #[arg(long, value_name = "ELF[@ADDRESS]", value_parser = file)]
+    kernel: Option<ElfFile>,
+    /// The program of this path in the traced system, an ELF file; without PATH=, every program
+    /// for which nothing else is given. May be repeated.
+    #[arg(long, value_name = "[PATH=]ELF[@ADDRESS]", value_parser = program)]
+    image: Vec<(Option<String>, ElfFile)>,
+    /// A directory with the traced system's programs: /bin/sh is DIR/bin/sh or DIR/sh. May be
+    /// repeated.
+    #[arg(long, value_name = "DIR")]
+    images: Vec<PathBuf>,
+}
+
+/// An ELF file, and where it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ElfFile {
+    path: PathBuf,
+    /// Where its lowest address was loaded, if that is not where it was linked.
+    base: Option<u64>,
+}
+
+fn file(text: &str) -> Result<ElfFile, String> {
+    let (path, base) = match text.rsplit_once('@') {
+        Some((path, address)) if address.starts_with("0x") => {
+            let digits = address.strip_prefix("0x").unwrap_or_default();
+            let base = u64::from_str_radix(&digits.replace('_', ""), 16);
+            let base = base.map_err(|_| "expected an address such as @0xffffffff80000000")?;
+            (path, Some(base))
+        }
+        _ => (text, None),
+    };
+    Ok(ElfFile {
+        path: PathBuf::from(path),
+        base,
+    })
+}
+
+fn program(text: &str) -> Result<(Option<String>, ElfFile), String> {
+    match text.split_once('=') {
+        Some((path, elf)) => Ok((Some(path.to_owned()), file(elf)?)),
+        None => Ok((None, file(text)?)),
+    }
+}
+
+/// What the recording noted about an image.
+#[derive(Clone, Debug)]
+struct Noted {
+    /// `kernel`, or a program's path in the traced system.
+    name: String,
+    file: PathBuf,
+    base: Option<u64>,
+    build_id: Option<String>,
+}
+
+/// Notes beside a new trace which kernel was recorded. A kernel that cannot be read is not noted.
+pub fn note_kernel(trace: &Path, kernel: &Path) {
+    let Ok(path) = kernel.canonicalize() else {
+        return;
+    };
+    let bytes = fs::read(&path).unwrap_or_default();
+    let image = Image::parse(&bytes).ok();
+    let build_id = image.and_then(|image| image.build_id().map(hex));
+    let note = json!({ "images": [{ "name": "kernel", "file": path, "build_id": build_id }] });
+    // A trace without the note is still whole.
+    let _ = fs::write(trace.join(NOTE), format!("{note}\n"));
+}
+
+/// What is noted beside the trace, or a part of it. A note that cannot be read is none.
+fn noted(directory: &Path, trace: &Trace) -> Vec<Noted> {
+    let parts = trace.parts().iter().map(|part| part.directory.as_path());
+    let directories = [directory].into_iter().chain(parts);
+    let notes = directories.filter_map(|directory| {
+        let text = fs::read_to_string(directory.join(NOTE)).ok()?;
+        let note: Value = serde_json::from_str(&text).ok()?;
+        let images = note.get("images")?.as_array()?.clone();
+        Some(images.into_iter().filter_map(|image| {
+            let text = |key: &str| Some(image.get(key)?.as_str()?.to_owned());
+            Some(Noted {
+                name: text("name")?,
+                file: PathBuf::from(text("file")?),
+                base: image.get("base").and_then(Value::as_u64),
+                build_id: text("build_id"),
+            })
+        }))
+    });
+    notes.flatten().collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An image that was read.
+struct Read {
+    /// `None` for the kernel; the wanted program's path or process.
+    program: Option<String>,
+    path: PathBuf,
+    bytes: Vec<u8>,
+    base: Option<u64>,
+    /// The recorded build id.
+    build_id: Option<String>,
+}
+
+impl Symbols {
+    /// Looks up the functions of all chains, and says which images are missing or wrong.
+    ///
+    /// # Errors
+    /// [`BadInput`] if a file that the command line names cannot be used.
+    pub fn symbolize(
+        &self,
+        chains: Chains,
+        directory: &Path,
+        trace: &Trace,
+    ) -> anyhow::Result<Profile> {
+        let noted = noted(directory, trace);
+        let mut read = Vec::new();
+        for wanted in chains.wanted() {
+            read.extend(self.read(wanted, &noted)?);
+        }
+        let mut images = Vec::new();
+        for file in &read {
+            let not_elf = || BadInput(format!("{} is not an ELF file", file.path.display()));
+            let image = Image::parse(&file.bytes).map_err(|_| not_elf())?;
+            let found = image.build_id().map(hex);
+            if let (Some(recorded), Some(found)) = (&file.build_id, &found)
+                && recorded != found
+            {
+                message!(
+                    "kymo: {} is not what was recorded: its build id is {found}, and that of the \
+                     trace {recorded}; names may be wrong. Give the right file with --kernel or \
+                     --image.",
+                    file.path.display()
+                );
+            }
+            images.push(image);
+        }
+        let profile = chains.symbolize(|wanted| {
+            let program = program_of(wanted);
+            let place = read
+                .iter()
+                .position(|file| file.program.as_deref() == program)?;
+            let (file, image) = (read.get(place)?, images.get(place)?);
+            let base = file.base.unwrap_or(image.base());
+            Some(Loaded {
+                image,
+                bias: base.wrapping_sub(image.base()),
+            })
+        });
+        report_missing(&profile);
+        Ok(profile)
+    }
+
+    /// Reads the file for an image, if there is one.
+    fn read(&self, wanted: Wanted<'_>, noted: &[Noted]) -> anyhow::Result<Option<Read>> {
+        let name = program_of(wanted);
+        let note = noted
+            .iter()
+            .find(|note| note.name == name.unwrap_or("kernel"));
+        let build_id = note.and_then(|note| note.build_id.clone());
+        let given = match name {
+            None => self.kernel.as_ref(),
+            Some(name) => {
+                let of = |path: Option<&str>| {
+                    let mut images = self.image.iter();
+                    images
+                        .find(|(of, _)| of.as_deref() == path)
+                        .map(|(_, file)| file)
+                };
+                of(Some(name)).or_else(|| of(None))
+            }
+        };
+        let read = |path: &Path, base, bytes| Read {
+            program: name.map(str::to_owned),
+            path: path.to_owned(),
+            bytes,
+            base,
+            build_id: build_id.clone(),
+        };
+        if let Some(file) = given {
+            let bytes = fs::read(&file.path).map_err(|error| {
+                BadInput(format!(
+                    "cannot read {}: {error}; give an ELF file",
+                    file.path.display()
+                ))
+            })?;
+            return Ok(Some(read(&file.path, file.base, bytes)));
+        }
+        let in_directories = self.images.iter().flat_map(|directory| {
+            let name = name.unwrap_or("kernel");
+            let base = name.rsplit('/').next().unwrap_or(name);
+            [
+                directory.join(name.trim_start_matches('/')),
+                directory.join(base),
+            ]
+        });
+        let there = in_directories.map(|path| (path, None));
+        let there = there.chain(note.map(|note| (note.file.clone(), note.base)));
+        for (path, base) in there {
+            if let Ok(bytes) = fs::read(&path)
+                && Image::parse(&bytes).is_ok()
+            {
+                return Ok(Some(read(&path, base, bytes)));
+            }
+        }
+        if let Some(note) = note {
+            message!(
+                "kymo: {} was recorded, and cannot be read now.",
+                note.file.display()
+            );
+        }
+        Ok(None)
+    }
+}
+
+/// The path or the process of a wanted program; `None` for the kernel.
+fn program_of<'a>(wanted: Wanted<'a>) -> Option<&'a str> {
+    match wanted {
+        Wanted::Kernel => None,
+        Wanted::Program(name) | Wanted::Process(name) => Some(name),
+    }
+}
+
+/// Says whose functions are shown as addresses, and which debug information is damaged.
+fn report_missing(profile: &Profile) {
+    let missing = || profile.images.iter().filter(|image| !image.has_file);
+    if missing().any(|image| image.is_kernel) {
+        message!(
+            "kymo: functions of the kernel are shown as addresses; give the kernel with --kernel \
+             ELF."
+        );
+    }
+    let programs: Vec<&str> = missing()
+        .filter(|image| !image.is_kernel)
+        .map(|image| &*image.name)
+        .collect();
+    if !programs.is_empty() {
+        let shown = programs.iter().take(MOST_NAMES).copied();
+        let more = match programs.len() > MOST_NAMES {
+            true => ", ...",
+            false => "",
+        };
+        message!(
+            "kymo: functions of {} ({}{more}) are shown as addresses; give their directory with \
+             --images DIR.",
+            count(programs.len() as u64, "program", "programs"),
+            shown.collect::<Vec<_>>().join(", ")
+        );
+    }
+    for image in &profile.images {
+        if let Some(damage) = &image.damage {
+            message!(
+                "kymo: the debug information of {} cannot be read to its end: {damage}; some \
+                 lines and inlined functions are missing.",
+                image.name
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_paths_and_addresses() {
+        let elf = |path: &str, base| ElfFile {
+            path: path.into(),
+            base,
+        };
+        assert_eq!(file("a/kernel"), Ok(elf("a/kernel", None)));
+        assert_eq!(file("k@0x8000_0000"), Ok(elf("k", Some(0x8000_0000))));
+        assert_eq!(file("a@b"), Ok(elf("a@b", None)));
+        assert!(file("k@0xg").is_err());
+        assert_eq!(
+            program("/bin/sh=sh.elf@0x10"),
+            Ok((Some("/bin/sh".to_owned()), elf("sh.elf", Some(0x10))))
+        );
+        assert_eq!(program("sh.elf"), Ok((None, elf("sh.elf", None))));
+    }
+}

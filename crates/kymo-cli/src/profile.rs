@@ -1,0 +1,289 @@
+//! Reading a trace's samples, for the verbs that show where the time goes.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use kymo_ctf::{Consequence, EventRef, ItemRef, Problem, Trace};
+use kymo_profile::{Chains, Collector, Profile, Totals, WaitKind, Waits};
+
+use crate::exit::{BadInput, Usage};
+use crate::progress::Progress;
+use crate::report::duration;
+use crate::select::{Select, Verdict};
+use crate::summary::{count, thousands};
+use crate::{images, input, select};
+
+/// What to profile.
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    /// Samples, or the chains of selected events.
+    Samples(kymo_profile::Options),
+    /// Time off CPU, or waiting for locks.
+    Waits(WaitKind),
+}
+
+/// A profile, and the first damage of the trace.
+pub struct Outcome {
+    /// The profile.
+    pub profile: Profile,
+    /// The trace's damage.
+    pub damage: Option<kymo_ctf::Error>,
+}
+
+/// Reads the trace and looks up its functions.
+///
+/// # Errors
+/// [`BadInput`] if the trace has nothing of what is asked for, [`Usage`] if the selection leaves
+/// nothing of it.
+pub fn read(
+    directory: &Path,
+    what: What,
+    selection: &select::Options,
+    symbols: &images::Symbols,
+) -> anyhow::Result<Outcome> {
+    let trace = input::of_one_clock(directory)?;
+    let mut damage = None;
+    let (chains, select) = match what {
+        What::Samples(options) => samples(&trace, options, selection, &mut damage)?,
+        What::Waits(kind) => waits(&trace, kind, selection, &mut damage)?,
+    };
+    if let Some(missing) = select.missing() {
+        return Err(missing.into());
+    }
+    check(
+        chains.totals(),
+        what,
+        select.is_partial,
+        !selection.event.is_empty(),
+    )?;
+    let profile = symbols.symbolize(chains, directory, &trace)?;
+    Ok(Outcome { profile, damage })
+}
+
+fn samples(
+    trace: &Trace,
+    mut options: kymo_profile::Options,
+    selection: &select::Options,
+    damage: &mut Option<kymo_ctf::Error>,
+) -> anyhow::Result<(Chains, Select)> {
+    let events = Events::of(selection, trace)?;
+    options.of_events = events.as_ref().is_some_and(|events| events.by_id);
+    // Who a thread is, the whole trace says; so it is read from its beginning.
+    let others = select::Options {
+        event: Vec::new(),
+        ..selection.clone()
+    };
+    let mut select = others.of(trace)?;
+    let mut collector = Collector::new(options);
+    pass(trace, damage, |item| {
+        let verdict = select.judge(item);
+        let meant = match (&events, item) {
+            (Some(events), ItemRef::Event(event)) => events.take(event),
+            _ => true,
+        };
+        collector.add(item, verdict == Verdict::Take && meant);
+        verdict != Verdict::End
+    });
+    Ok((collector.finish(), select))
+}
+
+fn waits(
+    trace: &Trace,
+    kind: WaitKind,
+    selection: &select::Options,
+    damage: &mut Option<kymo_ctf::Error>,
+) -> anyhow::Result<(Chains, Select)> {
+    let mut select = selection.of(trace)?;
+    let tids = select.selected_threads();
+    let meant = |tid: u64| tids.as_ref().is_none_or(|tids| tids.contains(&tid));
+    let mut waits = Waits::new(kind);
+    let mut ended = false;
+    pass(trace, damage, |item| {
+        let verdict = select.judge(item);
+        waits.add(item, |tid| verdict == Verdict::Take && meant(tid));
+        ended |= verdict == Verdict::End;
+        !ended
+    });
+    Ok((waits.finish(|tid| !ended && meant(tid)), select))
+}
+
+/// Passes the trace's items on until `take` says no more, and notes the first damage.
+fn pass(
+    trace: &Trace,
+    damage: &mut Option<kymo_ctf::Error>,
+    mut take: impl FnMut(&ItemRef<'_>) -> bool,
+) {
+    let mut progress = Progress::new(trace);
+    let map = trace.map();
+    let mut reader = map.read();
+    while let Some(item) = reader.next() {
+        if !take(&item) {
+            break;
+        }
+        progress.pass(&item);
+        if let ItemRef::Problem(problem) = &item
+            && problem.consequence != Consequence::Clamped
+        {
+            damage.get_or_insert_with(|| Problem::clone(problem).into());
+        }
+    }
+    drop(reader);
+    progress.done();
+    if let Some(error) = map.into_failed().into_iter().next() {
+        *damage = Some(error);
+    }
+}
+
+/// The events whose chains are asked for with --event.
+struct Events {
+    /// Ids of stream class and event class.
+    classes: HashSet<(u64, u64)>,
+    ids: HashSet<u64>,
+    /// Whether chains are events of their own, which name the event by its id.
+    by_id: bool,
+}
+
+impl Events {
+    fn of(selection: &select::Options, trace: &Trace) -> anyhow::Result<Option<Events>> {
+        let Some(classes) = selection.classes(trace)? else {
+            return Ok(None);
+        };
+        let mut all = trace
+            .metadata()
+            .streams()
+            .flat_map(|stream| stream.events.values());
+        Ok(Some(Events {
+            ids: classes.iter().map(|(_, id)| *id).collect(),
+            by_id: all.any(|class| &*class.name == "event_stack"),
+            classes,
+        }))
+    }
+
+    fn take(&self, event: &EventRef<'_>) -> bool {
+        if self.by_id {
+            let of = event.field("event").and_then(|value| value.as_u64());
+            return of.is_some_and(|id| self.ids.contains(&id));
+        }
+        let class = event.class();
+        self.classes.contains(&(class.stream_id, class.id))
+    }
+}
+
+/// Refuses an empty profile.
+fn check(totals: &Totals, what: What, is_partial: bool, of_events: bool) -> anyhow::Result<()> {
+    if totals.kept > 0 {
+        return Ok(());
+    }
+    let others = totals.idle + totals.other_mode;
+    let sentence = match what {
+        What::Waits(_) if is_partial => "the selection has no wait that ended".to_owned(),
+        What::Waits(WaitKind::OffCpu) => {
+            return Err(BadInput(
+                "the trace does not show when threads block: it has no switches; record the \
+                 events sched_switch"
+                    .to_owned(),
+            )
+            .into());
+        }
+        What::Waits(WaitKind::Locks) => {
+            return Err(BadInput(
+                "no thread waits for a lock in this trace; record the events lock_*".to_owned(),
+            )
+            .into());
+        }
+        What::Samples(_) if totals.idle > 0 && others == totals.idle => format!(
+            "all {} are of idle CPUs; --include-idle keeps them",
+            count(totals.idle, "sample", "samples")
+        ),
+        What::Samples(_) if others > 0 => {
+            "no sample is left: --only leaves out those of the other mode".to_owned()
+        }
+        What::Samples(_) if is_partial => "the selection has no sample".to_owned(),
+        What::Samples(_) if of_events => {
+            return Err(BadInput(
+                "the trace has no call chain of this event; record it with --stacks EVENT"
+                    .to_owned(),
+            )
+            .into());
+        }
+        What::Samples(_) => {
+            return Err(BadInput(
+                "the trace has no samples and no events with call chains; record samples with \
+                 kymo record --mode sample"
+                    .to_owned(),
+            )
+            .into());
+        }
+    };
+    Err(Usage(sentence).into())
+}
+
+/// What is in the profile and what is not: a line for each, the first about what is.
+pub fn account(profile: &Profile, what: What) -> Vec<String> {
+    let totals = &profile.totals;
+    if let What::Waits(_) = what {
+        return vec![format!(
+            "{} in {}",
+            duration(profile.weight()),
+            count(totals.kept, "wait", "waits")
+        )];
+    }
+    let left = totals.idle.saturating_sub(idle_kept(profile));
+    let mut lines = vec![format!("{} kept", count(totals.kept, "sample", "samples"))];
+    if left > 0 {
+        lines.push(format!(
+            "{} left out (--include-idle keeps them)",
+            count(left, "sample of an idle CPU", "samples of idle CPUs")
+        ));
+    }
+    if totals.other_mode > 0 {
+        lines.push(format!(
+            "{} left out by --only",
+            count(totals.other_mode, "sample", "samples")
+        ));
+    }
+    lines.push(match totals.missed {
+        0 => "none missed".to_owned(),
+        missed => format!(
+            "{} missed: due, but the machine could not be interrupted",
+            thousands(missed)
+        ),
+    });
+    lines.push(match (totals.lost, totals.gaps) {
+        (0, 0) => "none lost".to_owned(),
+        (lost, 0) => format!("{} lost: the trace had no room", thousands(lost)),
+        (lost, gaps) => format!(
+            "{} lost, and an unknown number in {}",
+            thousands(lost),
+            count(gaps, "hole in the trace", "holes in the trace")
+        ),
+    });
+    if totals.cut > 0 {
+        lines.push(format!(
+            "{} cut at the greatest depth",
+            count(totals.cut, "call chain", "call chains")
+        ));
+    }
+    if totals.untrusted > 0 {
+        lines.push(format!(
+            "{} early, at a frame that failed a check",
+            count(totals.untrusted, "call chain ends", "call chains end")
+        ));
+    }
+    lines
+}
+
+/// Prints the account, a line for each.
+pub fn print_account(profile: &Profile, what: What) {
+    for line in account(profile, what) {
+        message!("kymo: {line}.");
+    }
+}
+
+/// Number of idle samples in the rows.
+fn idle_kept(profile: &Profile) -> u64 {
+    let rows = profile.rows.iter();
+    rows.filter(|row| row.mode == kymo_profile::Mode::Idle)
+        .map(|row| row.weight)
+        .sum()
+}

@@ -1,0 +1,387 @@
+//! Tests `kymo flame` on traces with known samples and waits.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../../kymo-analysis/tests/made/mod.rs"]
+mod made;
+mod run;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use kymo::event::Event;
+use kymo::vocabulary::{
+    Address, ChainEnd, CpuMode, EventStack, PageFault, Pid, ProcessExec, Sample, SchedSwitch,
+    SwitchReason, ThreadName, ThreadState, Tid,
+};
+use kymo::{ChannelKind, Sequence, Text};
+use kymo_symbols::CodeMap;
+use made::{MS, Made, US};
+use run::{kymo, printed};
+
+/// This test's own program stands for the kernel.
+fn elf() -> PathBuf {
+    std::env::current_exe().unwrap()
+}
+
+#[inline(never)]
+fn outermost_function() -> u64 {
+    std::hint::black_box(innermost_function())
+}
+
+#[inline(never)]
+fn innermost_function() -> u64 {
+    std::hint::black_box(7)
+}
+
+/// First address and length of one of this test's functions, as linked.
+fn function(name: &str) -> (u64, u64) {
+    let map = CodeMap::parse(&std::fs::read(elf()).unwrap()).unwrap();
+    let mut symbols = map.symbols.iter();
+    let symbol = symbols.find(|symbol| symbol.name.ends_with(name)).unwrap();
+    (symbol.range.start, symbol.range.end - symbol.range.start)
+}
+
+/// Where the test's program was loaded as a kernel.
+const BASE: u64 = 0xffff_ffff_8000_0000;
+
+fn sample(tid: u32, callers: &[u64], ip: u64) -> Sample {
+    let callers: Vec<Address> = callers.iter().copied().map(Address).collect();
+    Sample {
+        ip: Address(ip),
+        tid: Tid(tid),
+        period: 100_000,
+        missed: 0,
+        mode: CpuMode::Kernel,
+        kernel_callers: callers.len() as u8,
+        kernel_end: ChainEnd::Complete,
+        user_end: ChainEnd::Absent,
+        callchain: Sequence::new(&callers),
+    }
+}
+
+/// 30 samples of thread 5 in `innermost_function`, called by `outermost_function`; 10 of thread 6
+/// in the latter; 4 of a CPU without work; 3 missed, 2 lost.
+fn made(name: &str) -> Made {
+    assert_eq!(outermost_function(), 7);
+    let (outermost, len) = function("::outermost_function");
+    let (innermost, _) = function("::innermost_function");
+    let mut made = Made::with_samples(name);
+    for (tid, name) in [(5, "reader"), (6, "writer")] {
+        let name = Text::from(name);
+        made.event(
+            0,
+            0,
+            ThreadName {
+                tid: Tid(tid),
+                name,
+            },
+        );
+    }
+    // The last address of the caller: behind a call that does not return, as in a tail.
+    let caller = BASE + outermost + len;
+    for round in 0..30 {
+        made.event(
+            0,
+            MS + round * 100 * US,
+            sample(5, &[caller], BASE + innermost),
+        );
+    }
+    for round in 0..10 {
+        made.event(1, MS + round * 100 * US, sample(6, &[], BASE + outermost));
+    }
+    for round in 0..4 {
+        let idle = Sample {
+            mode: CpuMode::Idle,
+            missed: if round == 0 { 3 } else { 0 },
+            ..sample(0, &[], BASE)
+        };
+        made.event(2, MS + round * 100 * US, idle);
+    }
+    made.lose_of(ChannelKind::Samples, 2, 2, 9 * MS);
+    made
+}
+
+fn kernel() -> String {
+    format!("--kernel={}@{BASE:#x}", elf().display())
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn stacks_have_names_and_everything_is_accounted_for() {
+    let mut made = made("flame-stacks");
+    let trace = made.finish();
+    let output = kymo(&["flame", "--format=folded", &kernel()], trace);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(
+        text,
+        "flame::outermost_function 10\nflame::outermost_function;flame::innermost_function 30\n"
+    );
+    assert_eq!(output.status.code(), Some(0));
+    let messages = errors(&output);
+    let lines: Vec<&str> = messages.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "kymo: 40 samples kept.",
+            "kymo: 4 samples of idle CPUs left out (--include-idle keeps them).",
+            "kymo: 3 missed: due, but the machine could not be interrupted.",
+            "kymo: 2 lost: the trace had no room.",
+        ]
+    );
+    let folded = |more: &[&str]| {
+        let kernel = kernel();
+        let all = ["flame", "--format=folded", &kernel];
+        printed(&[&all, more].concat(), trace).1
+    };
+    assert_eq!(
+        folded(&["--by=thread"]),
+        "reader (5);flame::outermost_function;flame::innermost_function 30\n\
+         writer (6);flame::outermost_function 10\n"
+    );
+    assert_eq!(
+        folded(&["--thread=writer"]),
+        "flame::outermost_function 10\n"
+    );
+    assert_eq!(folded(&["--cpu=1"]), "flame::outermost_function 10\n");
+    let first_ten = folded(&["--to=1.9ms", "--cpu=0"]);
+    assert_eq!(
+        first_ten,
+        "flame::outermost_function;flame::innermost_function 10\n"
+    );
+    assert!(folded(&["--include-idle"]).contains(
+        " 4
+"
+    ));
+}
+
+#[test]
+fn the_graph_has_the_kept_samples_at_its_root() {
+    let mut made = made("flame-svg");
+    let trace = made.finish().to_owned();
+    let out = std::env::temp_dir().join(format!("kymo-flame-{}.svg", std::process::id()));
+    let file = out.display().to_string();
+    let output = kymo(&["flame", &kernel(), "-o", &file], &trace);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let svg = std::fs::read_to_string(&out).unwrap();
+    for text in [
+        "<title>all (40 samples, 100%)</title>",
+        "<title>flame::innermost_function (30 samples, 75.00%)</title>",
+        "40 samples kept; 4 samples of idle CPUs left out",
+        "3 missed: due",
+        "2 lost: the trace had no room",
+    ] {
+        assert!(svg.contains(text), "{text}");
+    }
+    // Twice the same.
+    let (code, again) = printed(&["flame", &kernel(), "-o", "-"], &trace);
+    assert_eq!((code, again == svg), (Some(0), true));
+    std::fs::remove_file(&out).unwrap();
+
+    let inside = trace.join("out.svg").display().to_string();
+    let output = kymo(&["flame", "-o", &inside], &trace);
+    assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
+}
+
+/// Without an image there are addresses, and a sentence that says what to do.
+#[test]
+fn a_missing_image_is_named() {
+    let mut made = Made::with_samples("flame-images");
+    let exec = ProcessExec {
+        pid: Pid(5),
+        tid: Tid(5),
+        filename: Text::from("/bin/worker"),
+    };
+    let (begin, _) = function("::innermost_function");
+    made.event(0, US, exec);
+    let user = Sample {
+        mode: CpuMode::User,
+        kernel_end: ChainEnd::Absent,
+        user_end: ChainEnd::Complete,
+        ..sample(5, &[], begin)
+    };
+    made.event(0, 2 * US, user);
+    let trace = made.finish();
+    let folded = |more: &[&str]| kymo(&[&["flame", "--format=folded"], more].concat(), trace);
+    let output = folded(&[]);
+    assert_eq!(
+        String::from_utf8(output.stdout.clone()).unwrap(),
+        format!("{begin:#x} 1\n")
+    );
+    assert!(
+        errors(&output).contains("functions of 1 program (/bin/worker) are shown as addresses")
+    );
+    let named = "flame::innermost_function 1\n";
+    let elf = elf().display().to_string();
+    for option in [
+        format!("--image={elf}"),
+        format!("--image=/bin/worker={elf}"),
+    ] {
+        let output = folded(&[&option]);
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), named, "{option}");
+    }
+    let directory = trace.with_extension("images");
+    std::fs::create_dir_all(directory.join("bin")).unwrap();
+    std::fs::copy(&elf, directory.join("bin/worker")).unwrap();
+    let output = folded(&["--images", &directory.display().to_string()]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), named);
+    std::fs::remove_dir_all(&directory).unwrap();
+
+    let output = folded(&["--image=/no/such/file"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(errors(&output).contains("cannot read /no/such/file"));
+}
+
+/// The note of the recording names the kernel; another build of it is a warning.
+#[test]
+fn the_recorded_kernel_is_found_and_compared() {
+    let mut made = made("flame-note");
+    let trace = made.finish();
+    let note = |build_id: &str| {
+        let text = format!(
+            r#"{{"images":[{{"name":"kernel","file":"{}","base":{BASE},"build_id":{build_id}}}]}}"#,
+            elf().display()
+        );
+        std::fs::write(trace.join(".kymo-images"), text).unwrap();
+        kymo(&["flame", "--format=folded"], trace)
+    };
+    let output = note("null");
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(text.contains("flame::innermost_function 30\n"), "{text}");
+    assert!(!errors(&output).contains("build id"));
+    let bytes = std::fs::read(elf()).unwrap();
+    if kymo_symbols::Image::parse(&bytes)
+        .unwrap()
+        .build_id()
+        .is_some()
+    {
+        assert!(errors(&note("\"00\"")).contains("is not what was recorded: its build id is"));
+    }
+    std::fs::remove_file(trace.join(".kymo-images")).unwrap();
+    assert!(errors(&kymo(&["flame"], trace)).contains("give the kernel with --kernel ELF"));
+}
+
+#[test]
+fn blocked_time_and_locks_are_drawn_in_nanoseconds() {
+    let mut made = Made::with_samples("flame-waits");
+    let name = Text::from("worker");
+    made.event(0, 0, ThreadName { tid: Tid(5), name });
+    made.switch(0, 0, (0, ThreadState::Runnable, SwitchReason::Idle), (5, 0));
+    made.switch(
+        0,
+        MS,
+        (5, ThreadState::Sleeping, SwitchReason::Waits),
+        (0, 0),
+    );
+    made.switch(
+        0,
+        3 * MS,
+        (0, ThreadState::Runnable, SwitchReason::Idle),
+        (5, 0),
+    );
+    let trace = made.finish();
+    let output = kymo(&["flame", "--off-cpu", "--format=folded"], trace);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(text, "worker (5);asleep 2000000\n");
+    assert_eq!(errors(&output), "kymo: 2.000 ms in 1 wait.\n");
+    let (code, svg) = printed(&["flame", "--off-cpu"], trace);
+    assert_eq!(code, Some(0));
+    assert!(svg.contains("<title>asleep (2,000,000 ns, 100.00%)</title>"));
+    let output = kymo(&["flame", "--locks"], trace);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(errors(&output).contains("no thread waits for a lock in this trace"));
+}
+
+#[test]
+fn a_difference_names_before_and_after() {
+    let (mut before, mut after) = (made("flame-before"), made("flame-after"));
+    let (innermost, _) = function("::innermost_function");
+    for round in 0..40 {
+        after.event(3, MS + round * 100 * US, sample(5, &[], BASE + innermost));
+    }
+    let (before, after) = (before.finish(), after.finish());
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(["flame", &kernel(), "--diff"])
+        .args([before, after])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let svg = String::from_utf8(output.stdout.clone()).unwrap();
+    // 10 of 40 were 20 of 80, and are 10.
+    for text in [
+        "<title>all (80 samples, 100%)</title>",
+        "<title>flame::innermost_function (40 samples, 50.00%; +50.00%)</title>",
+        "width: after (",
+        "red: more than before (",
+    ] {
+        assert!(svg.contains(text), "{text} is not in {svg}");
+    }
+    let messages = errors(&output);
+    assert!(messages.contains("kymo: before, ") && messages.contains("kymo: after, "));
+}
+
+/// Who is at an event, with `record --stacks EVENT`.
+#[test]
+fn chains_of_an_event_are_drawn() {
+    let mut made = Made::with_samples("flame-event");
+    let stack = |event, ip| EventStack {
+        event,
+        ip: Address(BASE + ip + 1),
+        tid: Tid(5),
+        kernel_callers: 0,
+        kernel_end: ChainEnd::Complete,
+        user_end: ChainEnd::Absent,
+        callchain: Sequence::new(&[]),
+    };
+    let (outermost, _) = function("::outermost_function");
+    let (innermost, _) = function("::innermost_function");
+    made.event(0, US, stack(PageFault::ID, outermost));
+    made.event(0, 2 * US, stack(SchedSwitch::ID, innermost));
+    let trace = made.finish();
+    let folded = |event: &str| printed(&["flame", "--format=folded", &kernel(), event], trace).1;
+    assert_eq!(
+        folded("--event=page_fault"),
+        "flame::outermost_function 1\n"
+    );
+    assert_eq!(folded("--event=sched_*"), "flame::innermost_function 1\n");
+}
+
+#[test]
+fn nothing_to_draw_is_an_error_that_says_what_to_record() {
+    let mut made = Made::new("flame-nothing");
+    made.switch(0, 0, (0, ThreadState::Runnable, SwitchReason::Idle), (5, 0));
+    let fails = |arguments: &[&str], trace: &Path, code, sentence: &str| {
+        let output = kymo(&[&["flame"], arguments].concat(), trace);
+        assert_eq!(output.status.code(), Some(code), "{}", errors(&output));
+        assert!(errors(&output).contains(sentence), "{}", errors(&output));
+        assert!(output.stdout.is_empty());
+    };
+    fails(
+        &[],
+        made.finish(),
+        3,
+        "the trace has no samples and no events with call chains",
+    );
+    let mut idle = Made::with_samples("flame-idle");
+    let of = |mode| Sample {
+        mode,
+        ..sample(0, &[], BASE)
+    };
+    idle.event(0, 1, of(CpuMode::Idle));
+    let trace = idle.finish();
+    fails(
+        &[],
+        trace,
+        2,
+        "all 1 sample are of idle CPUs; --include-idle keeps them",
+    );
+    fails(&["--cpu=7"], trace, 2, "the trace has no event from CPU 7");
+    fails(&["--event=sched_switch"], trace, 3, "--stacks EVENT");
+    assert_eq!(
+        kymo(&["flame", "--include-idle"], trace).status.code(),
+        Some(0)
+    );
+}

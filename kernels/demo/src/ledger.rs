@@ -8,7 +8,7 @@ use kymo::event::Event;
 use crate::{MAX_HARTS, arch};
 
 /// Counters per hart: one for each id below.
-pub const IDS: usize = 160;
+pub const IDS: usize = 192;
 
 /// The counters.
 #[repr(C, align(4096))]
@@ -32,7 +32,7 @@ pub static RECORDED: Ledger = Ledger::new();
 impl Ledger {
     const fn new() -> Ledger {
         Ledger {
-            magic: *b"KYMO-LEDGER-2: 160 counters a hart, by the events' ids          ",
+            magic: *b"KYMO-LEDGER-2: 192 counters a hart, by the events' ids          ",
             harts: [const { [const { AtomicU64::new(0) }; IDS] }; MAX_HARTS],
         }
     }

@@ -116,7 +116,7 @@ pub const LEDGER: &str = "LEDGER";
 pub const RECORDED: &str = "RECORDED";
 
 /// Number of counters per hart, indexed by event id.
-const IDS: usize = 160;
+const IDS: usize = 192;
 
 /// Counts by event name.
 pub type Counts = BTreeMap<&'static str, u64>;

@@ -5,6 +5,8 @@
 //! of functions as a tree, and rows that say how often each was seen. Flame graphs, tables and the
 //! formats of other tools are made from it.
 //!
+//! The samples may also come from the profiler of the [Redox kernel](redox).
+//!
 //! - What an event's call chain is, and who the thread is, [`kymo_machine`] says; what code is at
 //!   an address, [`kymo_symbols`].
 //! - Memory grows with the number of distinct chains. A [`Collector`] that keeps
@@ -38,6 +40,7 @@ mod collect;
 mod counts;
 mod folded;
 mod profile;
+pub mod redox;
 mod symbolize;
 mod waits;
 

@@ -137,7 +137,8 @@ pub struct Stack {
 /// A thread with samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// Its number; 0 for a CPU's idle thread.
+    /// Its number; 0 for a CPU's idle thread, [`NO_NUMBER`](Thread::NO_NUMBER) if it has only a
+    /// name.
     pub tid: u64,
     /// Its process.
     pub pid: Option<u64>,
@@ -150,10 +151,14 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// In place of the number of a thread that has none.
+    pub const NO_NUMBER: u64 = u64::MAX;
+
     /// Name and number: `worker (5)`, `thread (5)`, `idle (CPU 1)`.
     pub fn label(&self) -> String {
         match (&self.name, self.cpu) {
             (_, Some(cpu)) => format!("idle (CPU {cpu})"),
+            (Some(name), None) if self.tid == Thread::NO_NUMBER => name.to_string(),
             (Some(name), None) => format!("{name} ({})", self.tid),
             (None, None) => format!("thread ({})", self.tid),
         }

@@ -11,7 +11,7 @@
 //! - A table has every event in time order, with every field.
 //! - Losses are on tracks of their own, or in `_losses.csv`.
 //!
-//! [`FlameGraph`] draws folded stacks.
+//! [`FlameGraph`] draws folded stacks, and [`ProfileFormat`] writes profiles for other viewers.
 //!
 //! It needs neither Perfetto nor a network.
 //!
@@ -38,6 +38,7 @@ mod folder;
 mod parquet;
 mod part;
 mod perfetto;
+mod profile;
 mod proto;
 mod timeline;
 
@@ -52,6 +53,7 @@ use std::sync::Arc;
 use kymo_ctf::{Consequence, ItemRef, Reader, Trace, TraceMap};
 
 pub use part::write_file;
+pub use profile::ProfileFormat;
 
 use crate::part::PartFile;
 use crate::timeline::{Canvas, Timeline};

@@ -1,0 +1,133 @@
+//! Profiles as other tools' files.
+//!
+//! The weight of a sample is its period where the clock's frequency and the periods are known, and
+//! 1 elsewhere. A profile without single samples is written with the sums of its rows.
+
+mod firefox;
+mod perf_script;
+mod pprof;
+mod speedscope;
+
+use std::io::{self, Write};
+
+use kymo_profile::{Profile, Row, Unit};
+
+/// A file format for profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileFormat {
+    /// The text that `perf script` prints, a paragraph for each sample.
+    PerfScript,
+    /// Speedscope's JSON, with a profile for each thread.
+    Speedscope,
+    /// pprof's protocol buffer, compressed with gzip.
+    Pprof,
+    /// JSON in the processed profile format of the Firefox Profiler.
+    Firefox,
+}
+
+impl ProfileFormat {
+    /// Whether the format has single samples: [`Profile::samples`] should then be kept.
+    pub fn has_samples(self) -> bool {
+        self != ProfileFormat::Pprof
+    }
+
+    /// Writes a profile.
+    ///
+    /// `name` is what viewers show as its title.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(self, profile: &Profile, name: &str, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            ProfileFormat::PerfScript => perf_script::write(profile, out),
+            ProfileFormat::Speedscope => speedscope::write(profile, name, out),
+            ProfileFormat::Pprof => pprof::write(profile, out),
+            ProfileFormat::Firefox => firefox::write(profile, name, out),
+        }
+    }
+}
+
+/// One sample, or several of a row without times.
+#[derive(Clone, Copy, Debug)]
+struct Entry<'a> {
+    /// Time from the clock's origin in nanoseconds, or in ticks if the frequency is not known.
+    time: Option<i64>,
+    row: &'a Row,
+    /// How much of the profile's unit.
+    weight: u64,
+}
+
+/// The samples in time order, or the rows where single samples were not kept.
+fn entries(profile: &Profile) -> impl Iterator<Item = Entry<'_>> {
+    let samples = profile.samples.iter().filter_map(|sample| {
+        let row = profile.rows.get(sample.row as usize)?;
+        Some(Entry {
+            time: Some(sample.time_ns),
+            row,
+            // A row of another unit has the sum: its samples have equal parts of it.
+            weight: match profile.unit {
+                Unit::Samples => 1,
+                _ => row.weight,
+            },
+        })
+    });
+    let rows = profile.rows.iter().map(|row| Entry {
+        time: None,
+        row,
+        weight: row.weight,
+    });
+    let is_timed = !profile.samples.is_empty();
+    samples.chain(rows.take(if is_timed { 0 } else { profile.rows.len() }))
+}
+
+/// The entries by thread, in the order of [`Profile::threads`], those without a thread last.
+fn by_thread(profile: &Profile) -> Vec<(Option<usize>, Vec<Entry<'_>>)> {
+    let count = profile.threads.len();
+    let mut lists: Vec<Vec<Entry<'_>>> = vec![Vec::new(); count + 1];
+    for entry in entries(profile) {
+        let thread = entry.row.thread.map_or(count, |thread| thread as usize);
+        if let Some(list) = lists.get_mut(thread.min(count)) {
+            list.push(entry);
+        }
+    }
+    let named = lists.into_iter().enumerate();
+    named
+        .map(|(thread, list)| ((thread < count).then_some(thread), list))
+        .filter(|(_, list)| !list.is_empty())
+        .collect()
+}
+
+/// A number of ticks in nanoseconds, if the frequency of the clock is known.
+fn duration(profile: &Profile, ticks: u64) -> Option<u64> {
+    let frequency = profile.clock.as_ref()?.frequency.max(1);
+    let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(frequency);
+    u64::try_from(nanos).ok()
+}
+
+/// The time that a row's samples stand for, in nanoseconds; `None` if that is not known.
+fn nanoseconds(profile: &Profile, row: &Row) -> Option<u64> {
+    if profile.unit == Unit::Nanoseconds {
+        return Some(row.weight);
+    }
+    match row.ticks {
+        0 => None,
+        ticks => duration(profile, ticks),
+    }
+}
+
+/// Whether every row has a time, so that weights can be times.
+fn weighs_time(profile: &Profile) -> bool {
+    !profile.rows.is_empty()
+        && profile
+            .rows
+            .iter()
+            .all(|row| nanoseconds(profile, row).is_some())
+}
+
+/// Label of a thread, for people.
+fn thread_label(profile: &Profile, thread: Option<usize>) -> String {
+    match thread.and_then(|thread| profile.threads.get(thread)) {
+        Some(thread) => thread.label(),
+        None => "unknown thread".to_owned(),
+    }
+}

@@ -6,8 +6,9 @@ use clap::ValueEnum;
 use kymo_export::FlameGraph;
 use kymo_profile::{By, Only, Options, Profile, Unit, WaitKind};
 
-use crate::exit::Code;
+use crate::exit::{Code, Usage};
 use crate::profile::{Outcome, What, account, print_account, read};
+use crate::profile_file::Format;
 use crate::report::duration;
 use crate::summary::{count, thousands};
 use crate::{images, output, select};
@@ -23,6 +24,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo flame trace --locks -o locks.svg
   kymo flame --diff before after -o diff.svg
   kymo flame trace --format folded | sort -k2 -n
+  kymo flame trace --format firefox -o out.json       open it at profiler.firefox.com
 
 The width of a frame is the number of samples in a function and in what it calls. A CPU without work is left out. What the machine could
 not sample, and what the trace had no room for, is printed and stands below the graph's title.";
@@ -65,14 +67,6 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A flame graph for a browser.
-    Svg,
-    /// Lines of `outer;inner count`, which flame graph tools read.
-    Folded,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Below {
     /// The CPU.
     Cpu,
@@ -105,8 +99,7 @@ pub fn only(part: Option<Part>) -> Only {
 /// # Errors
 /// If a trace cannot be read or has nothing of what is asked for, or the output cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
-    let out = arguments.output.as_deref();
-    let out = out.filter(|path| *path != Path::new("-"));
+    let out = output::file(arguments.output.as_deref());
     let traces = arguments
         .trace
         .iter()
@@ -135,6 +128,7 @@ impl Arguments {
             _ => What::Samples(Options {
                 only: only(self.only),
                 include_idle: self.include_idle,
+                keep_times: self.format.has_samples(),
                 ..Options::default()
             }),
         }
@@ -161,14 +155,6 @@ impl Arguments {
             _ => "Where the time goes",
         }
     }
-
-    /// The stacks to draw, with marks by which they are coloured.
-    fn lines(&self, profile: &Profile) -> String {
-        let lines = profile.fold(self.by(), true).into_iter();
-        lines
-            .map(|(stack, count)| format!("{stack} {count}\n"))
-            .collect()
-    }
 }
 
 fn graph(
@@ -178,15 +164,16 @@ fn graph(
 ) -> anyhow::Result<Option<kymo_ctf::Error>> {
     let Outcome { profile, damage } = arguments.read(trace)?;
     let what = arguments.what();
-    output::write(out, |out| match arguments.format {
-        Format::Folded => out.write_all(profile.folded(arguments.by()).as_bytes()),
-        Format::Svg => FlameGraph {
-            title: format!("{}: {}", arguments.title(), trace.display()),
-            subtitle: account(&profile, what).join("; "),
-            unit: profile.unit.label().to_owned(),
-            frame: "Function:".to_owned(),
-        }
-        .draw(&arguments.lines(&profile), out),
+    let graph = FlameGraph {
+        title: format!("{}: {}", arguments.title(), trace.display()),
+        subtitle: account(&profile, what).join("; "),
+        unit: profile.unit.label().to_owned(),
+        frame: "Function:".to_owned(),
+    };
+    output::write(out, |out| {
+        arguments
+            .format
+            .write(&profile, &graph, arguments.by(), out)
     })?;
     print_account(&profile, what);
     Ok(damage)
@@ -198,6 +185,10 @@ fn difference(
     after: &Path,
     out: Option<&Path>,
 ) -> anyhow::Result<Option<kymo_ctf::Error>> {
+    if !matches!(arguments.format, Format::Svg | Format::Folded) {
+        let sentence = "--diff has the formats svg and folded; drop --diff or --format";
+        return Err(Usage(sentence.to_owned()).into());
+    }
     let (old, new) = (arguments.read(before)?, arguments.read(after)?);
     let what = arguments.what();
     let (of_old, of_new) = (amount(&old.profile), amount(&new.profile));
@@ -208,7 +199,7 @@ fn difference(
                 let lines = kymo_export::difference(&old.folded(by), &new.folded(by), false);
                 out.write_all(lines.as_bytes())
             }
-            Format::Svg => FlameGraph {
+            _ => FlameGraph {
                 title: format!(
                     "{}: {} after {}",
                     arguments.title(),

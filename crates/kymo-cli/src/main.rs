@@ -13,12 +13,14 @@ mod exit;
 mod export;
 mod flame;
 mod images;
+mod import;
 mod input;
 mod lint;
 mod manual;
 mod output;
 mod pattern;
 mod profile;
+mod profile_file;
 mod progress;
 mod record;
 mod recover;
@@ -81,6 +83,8 @@ enum Verb {
     /// Converts a trace to another tool's format: Perfetto, Chrome's viewer, CSV, Parquet.
     #[command(after_help = export::EXAMPLES)]
     Export(export::Arguments),
+    /// Draws a flame graph of another profiler's samples, or converts them.
+    Import(import::Arguments),
     /// Draws how large the functions of a program are, as a flame graph of its code.
     #[command(after_help = size::EXAMPLES)]
     Size(size::Arguments),
@@ -185,6 +189,7 @@ fn main() -> ExitCode {
         Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Convert(arguments) => convert::run(&arguments),
         Verb::Export(arguments) => export::run(&arguments),
+        Verb::Import(arguments) => import::run(&arguments),
         Verb::Size(arguments) => size::run(&arguments),
         Verb::Flame(arguments) => flame::run(&arguments),
         Verb::Completions(shell) => manual::completions(&shell),

@@ -97,6 +97,11 @@ fn without_detours(path: &Path) -> PathBuf {
     whole
 }
 
+/// The file that is meant by a path: `-` is the standard output, as no path is.
+pub fn file(path: Option<&Path>) -> Option<&Path> {
+    path.filter(|path| *path != Path::new("-"))
+}
+
 /// Passes a writer on, for the file or for the standard output.
 ///
 /// A reader that closes the pipe is no error. A file gets its name when it is complete.
@@ -104,7 +109,7 @@ pub fn write(
     path: Option<&Path>,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    if let Some(path) = path {
+    if let Some(path) = file(path) {
         return Ok(kymo_export::write_file(path, fill)?);
     }
     let mut out = io::BufWriter::new(io::stdout().lock());

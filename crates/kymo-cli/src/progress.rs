@@ -1,7 +1,7 @@
-//! Progress of a pass over a trace.
+//! Progress of a pass over a trace or a file.
 
 use std::collections::HashMap;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Read};
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,6 +26,11 @@ impl Progress {
             .iter()
             .map(|path| path.metadata().map_or(0, |metadata| metadata.len()))
             .sum();
+        Progress::of_bytes(bytes)
+    }
+
+    /// Starts the bar for a pass over this many bytes.
+    pub fn of_bytes(bytes: u64) -> Progress {
         let bar = match std::io::stderr().is_terminal() {
             true => ProgressBar::new(bytes),
             false => ProgressBar::hidden(),
@@ -65,6 +70,11 @@ impl Progress {
     /// Advances the bar by this many bytes.
     pub fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
+    }
+
+    /// Advances the bar by what is read.
+    pub fn reading<R: Read>(&self, reader: R) -> impl Read + use<R> {
+        self.bar.wrap_read(reader)
     }
 
     /// Clears the bar at the end of the pass.

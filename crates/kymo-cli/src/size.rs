@@ -29,7 +29,7 @@ const UNNAMED: &str = "[not in a symbol]";
 pub struct Arguments {
     /// The program: an ELF file with its symbols.
     program: PathBuf,
-    /// The file to write; default: the standard output.
+    /// The file to write, or - for the standard output; default: the standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to write.

@@ -385,3 +385,48 @@ fn nothing_to_draw_is_an_error_that_says_what_to_record() {
         Some(0)
     );
 }
+
+#[test]
+fn every_format_has_the_kept_samples() {
+    let mut made = made("flame-formats");
+    let trace = made.finish();
+    let written = |format: &str| {
+        let output = kymo(&["flame", &kernel(), "--format", format, "-o", "-"], trace);
+        assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+        output.stdout
+    };
+    let script = String::from_utf8(written("perf-script")).unwrap();
+    let first = "reader 0/5 [000] 0.001000000: samples:\n";
+    assert!(script.starts_with(first), "{script}");
+    let paragraph = |name| script.matches(&format!("\n\n{name} ")).count();
+    assert_eq!((paragraph("reader"), paragraph("writer")), (29, 10));
+    let stack = " flame::innermost_function+0x0 ([kernel])\n\tffffffff";
+    assert!(script.contains(stack), "{script}");
+    let json = |format| -> serde_json::Value { serde_json::from_slice(&written(format)).unwrap() };
+    let samples = |list: &serde_json::Value, of: &str| -> Vec<usize> {
+        let threads = list.as_array().unwrap().iter();
+        threads
+            .map(|thread| match &thread[of] {
+                serde_json::Value::Array(samples) => samples.len(),
+                samples => samples["length"].as_u64().unwrap() as usize,
+            })
+            .collect()
+    };
+    let speedscope = json("speedscope");
+    assert_eq!(samples(&speedscope["profiles"], "samples"), [30, 10]);
+    assert_eq!(speedscope["profiles"][0]["unit"], "nanoseconds");
+    assert_eq!(speedscope["profiles"][0]["endValue"], 30 * 100_000);
+    let firefox = json("firefox");
+    let mut of_threads = samples(&firefox["threads"], "samples");
+    of_threads.sort_unstable();
+    of_threads.retain(|&samples| samples > 0);
+    assert_eq!(of_threads, [10, 30]);
+    assert!(written("pprof").starts_with(b"\x1f\x8b"));
+    let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+        .args(["flame", "--format=pprof", "--diff"])
+        .args([trace, trace])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("--diff has the formats svg and folded; drop"));
+}

@@ -142,14 +142,27 @@ impl CodeMap {
     }
 }
 
+/// The functions of an ELF file's symbol table, by address, with the names that
+/// [`demangled()`] gives. Debug information is not read.
+///
+/// # Errors
+/// [`Error::NotElf`].
+pub fn functions(elf: &[u8]) -> Result<Vec<Symbol>, Error> {
+    let file = object::File::parse(elf).map_err(|_| Error::NotElf)?;
+    Ok(named_symbols(&file, demangled))
+}
+
 fn symbols(file: &object::File<'_>) -> Vec<Symbol> {
+    named_symbols(file, |name| format!("{:#}", rustc_demangle::demangle(name)))
+}
+
+fn named_symbols(file: &object::File<'_>, readable: impl Fn(&str) -> String) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = file
         .symbols()
         .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
         .filter_map(|symbol| {
-            let name = format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?));
             Some(Symbol {
-                name,
+                name: readable(symbol.name().ok()?),
                 range: symbol.address()..symbol.address().checked_add(symbol.size())?,
             })
         })

@@ -6,15 +6,16 @@ use std::ops::RangeInclusive;
 use anyhow::{Result, bail};
 
 /// The existing rules.
-const RULES: [(&str, &[RangeInclusive<u32>]); 4] = [
+const RULES: [(&str, &[RangeInclusive<u32>]); 5] = [
     ("P", &[1..=10, 20..=36, 40..=54]),
     ("L", &[1..=15, 40..=45]),
     ("V", &[1..=16]),
+    ("R", &[11..=15]),
     ("N", &[1..=33]),
 ];
 
 /// Letters whose rules must all have tests.
-const HELD: [&str; 3] = ["P", "L", "V"];
+const HELD: [&str; 4] = ["P", "L", "V", "R"];
 
 /// Later features: rules of these letters may only wait for one of them.
 const LATER: [&str; 3] = ["sampling", "counting", "RTT"];

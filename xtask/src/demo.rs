@@ -1,25 +1,40 @@
 //! `cargo xtask demo`: from a fresh clone to a trace of four cores that `babeltrace2` reads.
 
+use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 
 use crate::process::{run as run_command, target};
+use crate::setup::X86_64;
 use crate::{kernel, setup, test};
 
-pub(crate) fn run() -> Result<()> {
-    let hello = kernel::hello(setup::run()?)?;
+/// The architecture of the kernel to boot.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Arch {
+    Riscv64,
+    #[value(name = "x86_64")]
+    X86_64,
+}
+
+pub(crate) fn run(arch: Arch) -> Result<()> {
+    let toolchain = setup::run()?;
+    let kernel = match arch {
+        Arch::Riscv64 => kernel::hello(toolchain)?,
+        Arch::X86_64 => kernel::demo(X86_64, toolchain)?,
+    };
     let kymo = test::cli()?;
     let trace = target().join("demo/trace");
     if trace.exists() {
-        std::fs::remove_dir_all(&trace).context("the old trace cannot be removed")?;
+        fs::remove_dir_all(&trace).context("the old trace cannot be removed")?;
     }
-    std::fs::create_dir_all(target().join("demo"))?;
+    fs::create_dir_all(target().join("demo"))?;
 
     run_command(
         Command::new(&kymo)
             .arg("record")
-            .arg(&hello)
+            .arg(&kernel)
             .arg("--out")
             .arg(&trace),
     )?;

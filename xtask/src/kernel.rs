@@ -105,7 +105,7 @@ pub(crate) fn host_probes() -> Result<PathBuf> {
 }
 
 /// Builds kernels/demo with its tracepoints compiled out.
-fn demo_without_trace(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
+pub(crate) fn demo_without_trace(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     let built = target().join("kernels-without-trace");
     let mut command = build_command(triple, toolchain);
     command.current_dir(folder("demo")).args([

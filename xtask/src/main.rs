@@ -47,9 +47,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Boot the example kernel on 4 cores, record it, and show what was recorded
-    #[command(after_help = "Example: cargo xtask demo")]
-    Demo,
+    /// Boot an example kernel on 4 cores, record it, and show what was recorded
+    #[command(after_help = "Examples:\n  cargo xtask demo\n  cargo xtask demo --arch x86_64")]
+    Demo {
+        /// riscv64 boots kernels/hello, x86_64 kernels/demo
+        #[arg(long, value_name = "ARCH", default_value = "riscv64")]
+        arch: demo::Arch,
+    },
     /// Run all checks and tests, or only these steps
     #[command(after_help = test::help())]
     Test {
@@ -229,7 +233,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<()> {
     match command {
-        Command::Demo => demo::run(),
+        Command::Demo { arch } => demo::run(arch),
         Command::Test { steps } => test::run(&steps),
         Command::KillTest { count } => test::kill(count),
         Command::Models { more } => models::run(more),

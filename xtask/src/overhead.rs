@@ -1,9 +1,10 @@
-//! `cargo xtask overhead`: measures the cost of tracing for a whole kernel; see tests/overhead.
+//! `cargo xtask overhead`: measures the cost of tracing for whole kernels; see tests/overhead.
 
 use anyhow::Result;
 
 use crate::bench::book;
 use crate::process::{output, program};
+use crate::setup::{RISCV64, X86_64};
 use crate::{kernel, setup};
 
 /// The page of the book with the table, and the lines that delimit it.
@@ -17,10 +18,20 @@ pub(crate) fn run(into_the_book: bool) -> Result<()> {
     let toolchain = setup::run()?;
     let mut overhead = program("kymo-overhead")?;
     overhead
-        .arg("--compiled-in")
+        .args(["--kernel", "hello:riscv64"])
         .arg(kernel::hello(toolchain)?)
-        .arg("--compiled-out")
         .arg(kernel::hello_compiled_out(toolchain)?);
+    for triple in [RISCV64, X86_64] {
+        let arch = if triple == X86_64 {
+            "x86_64"
+        } else {
+            "riscv64"
+        };
+        overhead
+            .args(["--kernel", &format!("demo:{arch}")])
+            .arg(kernel::demo(triple, toolchain)?)
+            .arg(kernel::demo_without_trace(triple, toolchain)?);
+    }
     let table = output(&mut overhead)?;
     println!("{table}");
     if into_the_book {

@@ -3,6 +3,7 @@
 use core::fmt::Write;
 
 use crate::abi::{Error, rights};
+use crate::arch::timer::time;
 use crate::cmdline::Settings;
 use crate::console::println;
 use crate::lock::Spin;
@@ -47,7 +48,9 @@ fn what_is_said(settings: &Settings) -> bool {
 /// Runs a workload, or a program with its arguments behind commas.
 fn run_word(run: &str, rounds: u32) -> bool {
     if let Some(workload) = Workload::named(run) {
+        let begin = time();
         workload.run(rounds);
+        println!("demo: {run} took {} ticks", time() - begin);
         return true;
     }
     let mut line = Line::new();

@@ -1,11 +1,13 @@
-//! Measures the cost of tracing for a whole kernel, in instructions per unit of work.
+//! Measures the cost of tracing for whole kernels, in instructions per unit of work.
 //!
-//! kernels/hello does the same work on four harts: tracing compiled out; compiled in and never
-//! started; started and stopped; everything on. Under `-icount shift=0` the machine's clock
-//! advances by a nanosecond per instruction of any hart, so the kernel's own clock counts
-//! instructions, including those of interrupts and the firmware. Every run is repeated, and must
-//! print exactly the same figures.
+//! Each kernel does the same work with tracing compiled out; compiled in and never started; started
+//! and stopped; everything on. Under `-icount shift=0` the machine's clock advances by a nanosecond
+//! per instruction of any hart, so the kernel's own clock counts instructions, including those of
+//! interrupts and the firmware. Every run is repeated, and must print exactly the same figures.
 
+mod kernel;
+
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +16,10 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
+use kernel::{KERNELS, Kernel};
+
 /// The file with the limits.
 const BUDGETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../budgets.toml");
-const HARTS: u32 = 4;
-/// Instructions in a tick of the clock: a nanosecond each, 10 MHz.
-const INSTRUCTIONS_PER_TICK: u64 = 100;
 /// Time limit of a run, in seconds. A run takes seconds, so this means a hang even on a busy
 /// machine.
 const SECONDS: &str = "300";
@@ -26,20 +27,19 @@ const SECONDS: &str = "300";
 const TIMED_OUT: i32 = 124;
 /// Number of runs of each configuration.
 const RUNS: usize = 3;
-/// Measures the cost of tracing for kernels/hello, in instructions per unit of work; prints the
-/// table.
+
+/// Measures the cost of tracing for whole kernels, in instructions per unit of work; prints a table
+/// for each.
 #[derive(Parser)]
 struct Arguments {
-    /// The kernel with its tracepoints
-    #[arg(long)]
-    compiled_in: PathBuf,
-    /// The kernel with its tracepoints compiled out
-    #[arg(long)]
-    compiled_out: PathBuf,
+    /// A kernel, as its name and architecture (hello:riscv64), the image with its tracepoints, and
+    /// that with its tracepoints compiled out
+    #[arg(long = "kernel", num_args = 3, value_names = ["NAME", "IN", "OUT"], required = true)]
+    kernels: Vec<OsString>,
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
+    match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
@@ -48,23 +48,34 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<()> {
-    let Arguments {
-        compiled_in,
-        compiled_out,
-    } = arguments;
-    let budget = Budget::read()?;
-    let measure = |image: &Path, words: &str| {
-        measure(image, &format!("units={} packets=16 {words}", budget.units))
-    };
-    let figures = Figures {
-        compiled_out: measure(&compiled_out, "kymo=off")?,
-        off: measure(&compiled_in, "kymo=off")?,
-        stopped: measure(&compiled_in, "stopped=yes")?,
-        on: measure(&compiled_in, "kymo=start")?,
-    };
-    println!("{}", figures.table());
-    let exceeded = budget.exceeded_by(&figures);
+fn run(arguments: &Arguments) -> Result<()> {
+    let mut exceeded = Vec::new();
+    for words in arguments.kernels.chunks(3) {
+        let [name, compiled_in, compiled_out] = words else {
+            bail!("--kernel takes three words");
+        };
+        let kernel = KERNELS
+            .iter()
+            .find(|kernel| **name == *kernel.name())
+            .with_context(|| format!("there is no kernel {}", name.display()))?;
+        let budget = Budget::read(kernel)?;
+        let [compiled_in, compiled_out] = [compiled_in, compiled_out].map(PathBuf::from);
+        let measure = |image: &Path, words: &str| measure(kernel, budget.units, image, words);
+        let figures = Figures {
+            compiled_out: measure(&compiled_out, kernel.off)?,
+            off: measure(&compiled_in, kernel.off)?,
+            stopped: measure(&compiled_in, kernel.stopped)?,
+            on: measure(&compiled_in, kernel.on)?,
+        };
+        println!(
+            "`kernels/{}` on {}:\n\n{}",
+            kernel.kernel,
+            kernel.arch,
+            figures.table()
+        );
+        let more = budget.exceeded_by(&figures).into_iter();
+        exceeded.extend(more.map(|text| format!("{}, {text}", kernel.name())));
+    }
     if !exceeded.is_empty() {
         bail!("over the budget of budgets.toml: {}", exceeded.join("; "));
     }
@@ -128,33 +139,26 @@ impl Figures {
 }
 
 /// Runs the kernel several times; all runs must give the same figures.
-fn measure(image: &Path, words: &str) -> Result<Figure> {
-    let first = output(image, words)?;
+fn measure(kernel: &Kernel, units: u32, image: &Path, words: &str) -> Result<Figure> {
+    let words = kernel.words(units, words);
+    let first = output(kernel, image, &words)?;
     for _ in 1..RUNS {
-        let again = output(image, words)?;
+        let again = output(kernel, image, &words)?;
         if again != first {
             bail!("two runs with \"{words}\" are not the same:\n{first}\nand\n{again}");
         }
     }
-    read(&first).with_context(|| format!("with \"{words}\" the kernel said:\n{first}"))
+    kernel
+        .figure(units, &first)
+        .with_context(|| format!("with \"{words}\" the kernel said:\n{first}"))
 }
 
-fn output(image: &Path, words: &str) -> Result<String> {
+fn output(kernel: &Kernel, image: &Path, words: &str) -> Result<String> {
     let mut qemu = Command::new("timeout");
-    qemu.args([
-        SECONDS,
-        "qemu-system-riscv64",
-        "-M",
-        "virt",
-        "-m",
-        "128M",
-        "-smp",
-        &HARTS.to_string(),
-        "-nographic",
-        "-no-reboot",
-        "-icount",
-        "shift=0,sleep=off",
-    ]);
+    qemu.arg(SECONDS)
+        .args(kernel.qemu)
+        .args(["-m", "128M", "-smp", &kernel.harts.to_string()])
+        .args(["-no-reboot", "-icount", "shift=0,sleep=off"]);
     let output = qemu
         .arg("-kernel")
         .arg(image)
@@ -176,32 +180,6 @@ fn output(image: &Path, words: &str) -> Result<String> {
     Ok(text)
 }
 
-/// `hello: 80000 units of work in 2417000 ticks`, and a line `hart 0: switch=1 .. marker=2 last=..`
-/// a hart.
-fn read(output: &str) -> Result<Figure> {
-    let lines = output.lines();
-    let work = lines.clone().find_map(|line| {
-        line.strip_prefix("hello: ")?
-            .strip_suffix(" ticks")?
-            .split_once(" units of work in ")
-    });
-    let (units, ticks) = work.context("no line about its work")?;
-    let counts = lines
-        .filter(|line| line.starts_with("hart ") && line.contains(": switch="))
-        .flat_map(|line| line.split([' ', '=']));
-    let events = counts.filter_map(|word| word.parse::<u64>().ok()).sum();
-    let instructions = ticks.parse::<u64>()? * INSTRUCTIONS_PER_TICK;
-    if events == 0 {
-        bail!("no line about its events")
-    } else {
-        Ok(Figure {
-            units: units.parse()?,
-            instructions,
-            events,
-        })
-    }
-}
-
 /// The entry in `budgets.toml`.
 struct Budget {
     /// Units of work per thread.
@@ -215,17 +193,20 @@ struct Budget {
 }
 
 impl Budget {
-    fn read() -> Result<Budget> {
+    fn read(kernel: &Kernel) -> Result<Budget> {
         let text = fs::read_to_string(BUDGETS).context("budgets.toml")?;
         let table: toml::Table = text.parse().context("budgets.toml")?;
         let entries = table
             .get("kernel")
             .and_then(toml::Value::as_array)
             .context("budgets.toml has no [[kernel]]")?;
+        let is = |entry: &toml::Value, key, value| {
+            entry.get(key).and_then(toml::Value::as_str) == Some(value)
+        };
         let entry = entries
             .iter()
-            .find(|entry| entry.get("kernel").and_then(toml::Value::as_str) == Some("hello"));
-        let entry = entry.context("budgets.toml has no budget for kernels/hello")?;
+            .find(|entry| is(entry, "kernel", kernel.kernel) && is(entry, "arch", kernel.arch))
+            .with_context(|| format!("budgets.toml has no budget for {}", kernel.name()))?;
         let number = |key: &str| {
             let value = entry.get(key).and_then(|value| {
                 value
@@ -233,7 +214,8 @@ impl Budget {
                     .or(value.as_integer().map(|value| value as f64))
             });
             value.with_context(|| {
-                format!("budgets.toml: the budget for kernels/hello has no number \"{key}\"")
+                let name = kernel.name();
+                format!("budgets.toml: the budget for {name} has no number \"{key}\"")
             })
         };
         Ok(Budget {
@@ -276,24 +258,6 @@ impl Budget {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn what_the_kernel_says_is_read() {
-        let said = "OpenSBI v1.1\nhart count 4\nhello: recording on 2 harts\nhello: 400 units of work in 12000 ticks\n\
-            hart 0: switch=10 irq_enter=3 irq_exit=3 thread_name=2 marker=200 last=50,50\n\
-            hart 1: switch=11 irq_enter=4 irq_exit=4 thread_name=2 marker=200 last=50,50\n";
-        let figure = read(said).unwrap();
-        assert_eq!(
-            figure,
-            Figure {
-                units: 400,
-                instructions: 1_200_000,
-                events: 218 + 221
-            }
-        );
-        assert!(read("hello: recording on 2 harts\n").is_err());
-        assert!(read("hello: 400 units of work in 12000 ticks\n").is_err());
-    }
 
     #[test]
     fn a_budget_is_exceeded_by_one_instruction_in_a_hundred_units() {

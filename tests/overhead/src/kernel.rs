@@ -1,0 +1,147 @@
+//! The measured kernels: their machines and words, and what they say of their work.
+
+use anyhow::{Context, Result, bail};
+
+use crate::Figure;
+
+/// A kernel on an architecture.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Its folder.
+    pub kernel: &'static str,
+    pub arch: &'static str,
+    /// The machine.
+    pub qemu: &'static [&'static str],
+    pub harts: u32,
+    /// Instructions in a tick of its clock: a nanosecond each.
+    instructions_per_tick: u64,
+    /// Its words for a recording that never starts, starts and stops, or goes on all the time.
+    pub off: &'static str,
+    pub stopped: &'static str,
+    pub on: &'static str,
+}
+
+const RISCV64: &[&str] = &["qemu-system-riscv64", "-M", "virt", "-nographic"];
+const X86_64: &[&str] = &[
+    "qemu-system-x86_64",
+    "-M",
+    "q35",
+    "-display",
+    "none",
+    "-serial",
+    "stdio",
+    "-device",
+    "isa-debug-exit,iobase=0xf4,iosize=4",
+    // The firmware reads the clock.
+    "-rtc",
+    "base=2020-01-01,clock=vm",
+];
+
+/// The demo kernel exchanges messages and bytes on one hart, which is never idle then.
+const DEMO: Kernel = Kernel {
+    kernel: "demo",
+    arch: "riscv64",
+    qemu: RISCV64,
+    harts: 1,
+    instructions_per_tick: 100,
+    off: "kymo=off run=ipc",
+    stopped: "kymo=off run=perf,start run=perf,stop run=ipc",
+    on: "kymo=start run=ipc",
+};
+
+pub const KERNELS: [Kernel; 3] = [
+    Kernel {
+        kernel: "hello",
+        harts: 4,
+        off: "kymo=off",
+        stopped: "stopped=yes",
+        on: "kymo=start",
+        ..DEMO
+    },
+    DEMO,
+    Kernel {
+        arch: "x86_64",
+        qemu: X86_64,
+        instructions_per_tick: 1,
+        ..DEMO
+    },
+];
+
+impl Kernel {
+    pub fn name(&self) -> String {
+        format!("{}:{}", self.kernel, self.arch)
+    }
+
+    /// The command line for this amount of work.
+    pub fn words(&self, units: u32, words: &str) -> String {
+        let amount = if self.kernel == "hello" {
+            "units"
+        } else {
+            "rounds"
+        };
+        format!("{amount}={units} packets=16 {words}")
+    }
+
+    /// The figure in what the kernel says.
+    ///
+    /// kernels/hello: `hello: 80000 units of work in 2417000 ticks`, and a line
+    /// `hart 0: switch=1 .. marker=2 last=..` a hart. kernels/demo: `demo: ipc took 2417000 ticks`,
+    /// and a line `hart 0: 12345 operations` a hart.
+    pub fn figure(&self, units: u32, output: &str) -> Result<Figure> {
+        let lines = output.lines();
+        let ticks = lines
+            .clone()
+            .find_map(|line| line.trim_end().strip_suffix(" ticks"))
+            .context("no line about its work")?;
+        let (work, ticks) = ticks.rsplit_once(' ').context("no ticks")?;
+        let units = work
+            .strip_prefix("hello: ")
+            .and_then(|work| work.strip_suffix(" units of work in"))
+            .map_or(Ok(units.into()), str::parse)?;
+        let counts = lines
+            .filter(|line| line.starts_with("hart ") && line.contains(": "))
+            .flat_map(|line| line.split([' ', '=']));
+        let events: u64 = counts.filter_map(|word| word.parse::<u64>().ok()).sum();
+        if events == 0 {
+            bail!("no line about its events")
+        }
+        Ok(Figure {
+            units,
+            instructions: ticks.parse::<u64>()? * self.instructions_per_tick,
+            events,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_the_kernels_say_is_read() {
+        let said = "OpenSBI v1.1\nhart count 4\nhello: recording on 2 harts\nhello: 400 units of work in 12000 ticks\n\
+            hart 0: switch=10 irq_enter=3 irq_exit=3 thread_name=2 marker=200 last=50,50\n\
+            hart 1: switch=11 irq_enter=4 irq_exit=4 thread_name=2 marker=200 last=50,50\n";
+        let [hello, _, demo] = &KERNELS;
+        let figure = Figure {
+            units: 400,
+            instructions: 1_200_000,
+            events: 218 + 221,
+        };
+        assert_eq!(hello.figure(100, said).unwrap(), figure);
+        assert!(hello.figure(100, "hello: recording on 2 harts\n").is_err());
+        assert!(
+            hello
+                .figure(100, "hello: 400 units of work in 12000 ticks\n")
+                .is_err()
+        );
+        let said = "demo: recording on 1 harts, 3 channels\ndemo: ipc took 12000 ticks\nhart 0: 1234 operations\n";
+        let figure = Figure {
+            units: 100,
+            instructions: 12_000,
+            events: 1234,
+        };
+        assert_eq!(demo.figure(100, said).unwrap(), figure);
+    }
+}

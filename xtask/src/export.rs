@@ -1,8 +1,15 @@
-//! The step `export`: see tests/export.
+//! The steps `export` and `profiles`: see tests/export.
 
-use anyhow::Result;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 
-use crate::process::{build, cargo, program, root, run as run_command, run_program, target};
+use anyhow::{Result, bail};
+
+use crate::failure::NotRun;
+use crate::process::{
+    build, cargo, exists, output, program, root, run as run_command, run_program, target,
+};
 use crate::{python, setup};
 
 pub(crate) fn run() -> Result<()> {
@@ -18,6 +25,7 @@ pub(crate) fn run() -> Result<()> {
     ]))?;
     let mut readers = program("kymo-export-readers")?;
     readers
+        .arg("traces")
         .arg("--kymo")
         .arg(target().join("debug/kymo"))
         .arg("--big-trace")
@@ -25,4 +33,97 @@ pub(crate) fn run() -> Result<()> {
         .arg("--python")
         .arg(python);
     run_program(readers.arg("--folder").arg(target().join("export/files")))
+}
+
+/// The npm package whose schema and page read Speedscope's files.
+const SPEEDSCOPE: &str = "speedscope@1.25.0";
+/// The original converter of Redox's profiles.
+const REDOX: &str = "redox-kprofiling@0.2.2";
+
+/// Profiles, read by other tools. What lacks its tool is not passed over in silence: the others are
+/// checked, and the step is then not run.
+pub(crate) fn profiles() -> Result<()> {
+    setup::python()?;
+    let schema = setup::pprof_schema()?;
+    let requirements = root().join("tests/export/requirements.txt");
+    let python = python::environment("export", &requirements)?.join("python");
+    run_command(&mut cargo(&["build", "-p", "kymo-cli"]))?;
+    let mut readers = program("kymo-export-readers")?;
+    readers
+        .arg("profiles")
+        .arg("--kymo")
+        .arg(target().join("debug/kymo"))
+        .arg("--python")
+        .arg(python)
+        .arg("--pprof-schema")
+        .arg(schema)
+        .arg("--redox")
+        .arg(redox()?)
+        .arg("--folder")
+        .arg(target().join("profiles/files"));
+    let mut missing = Vec::new();
+    match speedscope()? {
+        Some(package) => drop(readers.arg("--speedscope").arg(package)),
+        None => missing.push("npm for Speedscope's schema"),
+    }
+    match setup::browser() {
+        Ok(browser) => drop(readers.args(["--browser", browser])),
+        Err(error) => {
+            eprintln!("{error:#}");
+            missing.push("a browser for flame graphs: install chromium-headless-shell");
+        }
+    }
+    run_program(&mut readers)?;
+    match missing.as_slice() {
+        [] => Ok(()),
+        missing => bail!(NotRun(format!(
+            "in part: there is no {}",
+            missing.join(", no ")
+        ))),
+    }
+}
+
+/// The unpacked package of Speedscope; `None` without npm.
+fn speedscope() -> Result<Option<PathBuf>> {
+    let folder = target().join("profiles").join(SPEEDSCOPE);
+    let package = folder.join("package");
+    if package.join("dist").is_dir() {
+        return Ok(Some(package));
+    }
+    if !exists("npm") {
+        return Ok(None);
+    }
+    fs::create_dir_all(&folder)?;
+    let mut pack = Command::new("npm");
+    let packed = output(
+        pack.args(["pack", "--silent", "--pack-destination"])
+            .arg(&folder)
+            .arg(SPEEDSCOPE),
+    )?;
+    let mut unpack = Command::new("tar");
+    run_command(
+        unpack
+            .arg("-xzf")
+            .arg(folder.join(packed.trim()))
+            .arg("-C")
+            .arg(&folder),
+    )?;
+    Ok(Some(package))
+}
+
+/// The original converter of Redox's profiles.
+fn redox() -> Result<PathBuf> {
+    let folder = target().join("profiles").join(REDOX);
+    let program = folder.join("bin/redox-kprofiling");
+    if !program.is_file() {
+        let mut install = cargo(&[
+            "install",
+            "--quiet",
+            "--locked",
+            "--bin",
+            "redox-kprofiling",
+        ]);
+        run_command(install.arg("--root").arg(&folder).arg(REDOX))?;
+    }
+    Ok(program)
 }

@@ -115,6 +115,43 @@ const PYTHON: [Package; 1] = [Package {
     sign: "/var/lib/dpkg/info/python3-venv.list",
 }];
 
+/// pprof's schema, and the compiler that reads it.
+const PPROF: [Package; 2] = [
+    Package {
+        name: "golang-github-google-pprof-dev",
+        sign: PPROF_SCHEMA,
+    },
+    Package {
+        name: "protobuf-compiler",
+        sign: "protoc",
+    },
+];
+
+/// Where Debian has pprof's schema.
+const PPROF_SCHEMA: &str = "/usr/share/gocode/src/github.com/google/pprof/proto/profile.proto";
+
+/// Browsers without a screen, the smallest last: it is installed if there is none.
+const BROWSERS: [&str; 3] = ["chromium", "google-chrome", "chromium-headless-shell"];
+
+/// Installs pprof's schema; returns its path.
+pub(crate) fn pprof_schema() -> Result<PathBuf> {
+    install(&PPROF)?;
+    Ok(PathBuf::from(PPROF_SCHEMA))
+}
+
+/// The name of a browser, which is installed if there is none.
+pub(crate) fn browser() -> Result<&'static str> {
+    let [.., smallest] = BROWSERS;
+    if let Some(browser) = BROWSERS.into_iter().find(|browser| exists(browser)) {
+        return Ok(browser);
+    }
+    install(&[Package {
+        name: smallest,
+        sign: smallest,
+    }])?;
+    Ok(smallest)
+}
+
 /// Installs the package for Python's virtual environments.
 pub(crate) fn python() -> Result<()> {
     match quiet(Command::new("python3").args(["-c", "import ensurepip, venv"])) {

@@ -44,7 +44,7 @@ impl Step {
 }
 
 /// All steps, in the order in which they run: those that fail fast come first.
-pub(crate) const STEPS: [Step; 24] = [
+pub(crate) const STEPS: [Step; 25] = [
     step("setup", "finds the tools, installs what is missing", || {
         setup::run().map(drop)
     }),
@@ -79,6 +79,11 @@ pub(crate) const STEPS: [Step; 24] = [
     )
     .long("cargo xtask big-trace"),
     step("export", "other tools read what is exported", export::run),
+    step(
+        "profiles",
+        "other tools read profiles; flame graphs in a browser",
+        export::profiles,
+    ),
     step("models", "the ring under a model checker", || {
         models::run(0)
     })

@@ -1,7 +1,10 @@
-//! Checks that other software reads the output of `kymo export`.
+//! Checks that other software reads the output of `kymo export`, and profiles.
 //!
 //! Perfetto's files are checked against the published schema; Polars and DuckDB count Parquet's,
 //! with the book's examples.
+
+mod browser;
+mod profiles;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,8 +23,17 @@ const MEGABYTES: u64 = 2;
 const SLICES: [(&str, &str); 2] = [("irq", "irq_handler_entry"), ("syscall", "sys_enter")];
 const EXAMPLES: [&str; 2] = ["polars_counts.py", "duckdb_counts.py"];
 
-/// Exports traces, and lets other tools read the files.
+/// Lets other tools read what kymo exports.
 #[derive(Parser)]
+enum What {
+    /// Exported traces.
+    Traces(Arguments),
+    /// Profiles.
+    Profiles(profiles::Arguments),
+}
+
+/// Exports traces, and lets other tools read the files.
+#[derive(clap::Args)]
 struct Arguments {
     /// The `kymo` command, with the feature `parquet`
     #[arg(long)]
@@ -38,7 +50,11 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
+    let done = match What::parse() {
+        What::Traces(arguments) => run(arguments),
+        What::Profiles(arguments) => profiles::run(&arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");

@@ -13,9 +13,9 @@ use crate::states::{Call, STATES, TRACE, enter};
 pub const NOT_WRITABLE: [usize; 5] = [0, KERNEL, 0x4000_0000, 0x4800_0000, usize::MAX - 7];
 /// Addresses that it may not read.
 const NOT_READABLE: [usize; 4] = [0, KERNEL, 0x4800_0000, usize::MAX - 7];
-/// Modes that do not exist, and modes that this kernel was built without.
+/// Modes that do not exist, and a mode that this kernel was built without.
 const UNKNOWN: [u32; 3] = [3, 9, u32::MAX];
-const NOT_BUILT: [u32; 2] = [1, 2];
+const NOT_BUILT: [u32; 1] = [2];
 const NO_FLAG: usize = 1 << 5;
 /// Rings that fit into no memory.
 static LARGE: Rings = Rings {

@@ -26,12 +26,38 @@ def known(message):
     return True
 
 
+class Samples:
+    """Samples are on a sequence of their own; what a stack needs is told before it is used, or with it."""
+
+    def __init__(self, file):
+        self.file, self.told, self.time = file, {}, 0
+
+    def add(self, packet):
+        if packet.sequence_flags & 1:
+            self.told = {}
+        for table, entries in packet.interned_data.ListFields():
+            self.told.setdefault(table.name, {}).update((entry.iid, entry) for entry in entries)
+        try:
+            frames = []
+            if packet.perf_sample.callstack_iid:
+                frames = self.told["callstacks"][packet.perf_sample.callstack_iid].frame_ids
+            for frame in (self.told["frames"][iid] for iid in frames):
+                self.told["function_names"][frame.function_name_id]
+                self.told["mappings"][frame.mapping_id]
+        except KeyError as missing:
+            fail(self.file, packet, f"{missing} is not told")
+        if packet.timestamp < self.time or packet.trusted_packet_sequence_id == 1:
+            fail(self.file, packet, "a sample is out of order, or among the events")
+        self.time = packet.timestamp
+
+
 def check(file):
     trace = Trace()
     with open(file, "rb") as stream:
         trace.ParseFromString(stream.read())
     if len(UnknownFieldSet(trace)):
         fail(file, "", "the file has fields that Trace has not")
+    samples = Samples(file)
     tracks, open_slices, last, flows, texts, begun = {}, Counter(), Counter(), {}, {}, Counter()
     for packet in trace.packet:
         if not known(packet):
@@ -43,6 +69,10 @@ def check(file):
             kind = (track.parent_uuid, track.HasField("process"), track.HasField("thread"), track.HasField("counter"))
             if tracks.setdefault(track.uuid, kind) != kind:
                 fail(file, packet, "a track becomes another one")
+            continue
+        if packet.HasField("perf_sample"):
+            samples.add(packet)
+            begun["samples"] += 1
             continue
         if not packet.HasField("track_event"):
             fail(file, packet, "neither a track nor an event")

@@ -1,14 +1,17 @@
 //! `kymo export`: a trace as another tool's file.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
+use kymo_ctf::{StructClass, Trace};
+use kymo_profile::Chains;
 
 use crate::exit::Code;
-use crate::input;
 use crate::output::refuse_inside;
 use crate::progress::Progress;
 use crate::summary::count;
+use crate::{images, input};
 
 /// For `--help`.
 pub const EXAMPLES: &str = "Examples:
@@ -18,7 +21,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo export trace tables --to parquet
 
 Perfetto and Chrome get a timeline: what each CPU and thread does, interrupts, system calls, locks, wake-ups, and all other events as
-points. CSV and Parquet get every event with every field, one table for each kind of event. What was lost is told in all of them.";
+points. Samples are there, too, with the functions that were running, if the kernel's ELF file is found. CSV and Parquet get every event with every field, one table for each kind of event. What was lost is told in all of them.";
 
 /// The command line.
 #[derive(clap::Args)]
@@ -31,6 +34,8 @@ pub struct Arguments {
     /// What to write.
     #[arg(long, value_enum)]
     to: To,
+    #[command(flatten)]
+    symbols: images::Symbols,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -56,8 +61,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let trace = input::of_one_clock(&arguments.trace)?;
     refuse_inside(&arguments.out, &arguments.trace)?;
     let mut progress = Progress::new(&trace);
-    let outcome = kymo_export::export(&trace, format, &arguments.out, |item| progress.pass(item))?;
+    let mut unnamed = None;
+    let symbolize = |chains: Chains| match chains.totals().kept {
+        0 => None,
+        _ => arguments
+            .symbols
+            .symbolize(chains, &arguments.trace, &trace)
+            .map_err(|error| unnamed = Some(error))
+            .ok(),
+    };
+    let is_timeline = matches!(arguments.to, To::Perfetto | To::Chrome);
+    let outcome = kymo_export::export_with_samples(
+        &trace,
+        format,
+        &arguments.out,
+        |item| progress.pass(item),
+        (is_timeline && has_samples(&trace)).then_some(symbolize),
+    )?;
     progress.done();
+    if let Some(error) = unnamed {
+        return Err(error.context("the timeline is without samples"));
+    }
     if outcome.timeless > 0 && matches!(arguments.to, To::Perfetto | To::Chrome) {
         message!(
             "kymo: {} not in the timeline.",
@@ -72,4 +96,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         Some(damage) => Err(damage.into()),
         None => Ok(Code::Ok),
     }
+}
+
+/// Fields and contexts with call chains, of perf and of LTTng.
+const CHAINS: [&str; 4] = [
+    "perf_ip",
+    "perf_callchain",
+    "callstack_kernel",
+    "callstack_user",
+];
+
+/// Whether any event class holds samples or call chains: then their functions are looked up.
+fn has_samples(trace: &Trace) -> bool {
+    let names = |fields: &Option<Arc<StructClass>>| {
+        let mut members = fields.iter().flat_map(|fields| &fields.members);
+        members.any(|member| CHAINS.contains(&&*member.name))
+    };
+    trace.parts().iter().any(|part| {
+        part.metadata.streams().any(|stream| {
+            let mut classes = stream.events.values();
+            names(&stream.event_context)
+                || classes.any(|class| {
+                    &*class.name == "sample" || names(&class.context) || names(&class.fields)
+                })
+        })
+    })
 }

@@ -430,3 +430,37 @@ fn every_format_has_the_kept_samples() {
     assert_eq!(output.status.code(), Some(2));
     assert!(errors(&output).contains("--diff has the formats svg and folded; drop"));
 }
+
+/// Samples are in the timeline of the events, by the functions of the kernel.
+#[test]
+fn timelines_have_the_samples() {
+    let mut made = made("flame-timelines");
+    let trace = made.finish();
+    let exported = |to: &str| {
+        let out = std::env::temp_dir().join(format!("kymo-timeline-{}-{to}", std::process::id()));
+        let output = Command::new(env!("CARGO_BIN_EXE_kymo"))
+            .args(["export", trace.to_str().unwrap(), out.to_str().unwrap()])
+            .args(["--to", to, &kernel()])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+        let bytes = std::fs::read(&out).unwrap();
+        std::fs::remove_file(&out).unwrap();
+        bytes
+    };
+    let chrome: serde_json::Value = serde_json::from_slice(&exported("chrome")).unwrap();
+    let samples = chrome["samples"].as_array().unwrap();
+    // Idle CPUs have their samples, too.
+    assert_eq!(samples.len(), 44);
+    let name = |sample: &serde_json::Value| {
+        let frame = sample["sf"].as_str().unwrap();
+        chrome["stackFrames"][frame]["name"].clone()
+    };
+    let innermost = samples
+        .iter()
+        .filter(|sample| name(sample) == "flame::innermost_function");
+    assert_eq!(innermost.count(), 30);
+    let perfetto = exported("perfetto");
+    let name = b"flame::innermost_function";
+    assert!(perfetto.windows(name.len()).any(|part| part == name));
+}

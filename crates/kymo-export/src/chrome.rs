@@ -9,9 +9,11 @@ use std::io::{self, Write};
 
 use serde_json::{Value as Json, json};
 
+use kymo_profile::Profile;
 use kymo_text::{decimal, json_string, signed};
 
 use crate::cells::display;
+use crate::profile::{chrome, timed};
 use crate::timeline::Note;
 use crate::timeline::{Canvas, Flow, Label, Name, Noted, Track, TrackId, TrackKind};
 
@@ -39,6 +41,8 @@ pub(crate) struct Chrome<W> {
     /// Names as they are written, by number.
     names: Vec<Box<[u8]>>,
     has_begun: bool,
+    /// Whether the array of events is closed.
+    has_ended: bool,
 }
 
 /// What is behind the times and numbers of an event, besides its label.
@@ -58,6 +62,7 @@ impl<W: Write> Chrome<W> {
             places: Vec::new(),
             names: Vec::new(),
             has_begun: false,
+            has_ended: false,
         }
     }
 
@@ -83,12 +88,7 @@ impl<W: Write> Chrome<W> {
         let [_, _, _, _, _, _, _, place, ..] = &mut head;
         *place = phase;
         self.text.extend_from_slice(&head);
-        // A float would round: the number is written as it is.
-        let (micros, nanos) = (at / 1000, (at % 1000) as u16);
-        decimal(&mut self.text, micros);
-        let digit = |number: u16| b'0' + (number % 10) as u8;
-        let thousandths = [b'.', digit(nanos / 100), digit(nanos / 10), digit(nanos)];
-        self.text.extend_from_slice(&thousandths);
+        self.micros(at);
         let place = usize::try_from(track).ok();
         match place.and_then(|place| self.places.get(place)?.as_ref()) {
             Some(place) => self.text.extend_from_slice(&place.ids),
@@ -99,7 +99,28 @@ impl<W: Write> Chrome<W> {
         }
     }
 
-    /// Ends it.
+    /// A time. A float would round: the number is written as it is.
+    #[inline]
+    fn micros(&mut self, at: u64) {
+        let (micros, nanos) = (at / 1000, (at % 1000) as u16);
+        decimal(&mut self.text, micros);
+        let digit = |number: u16| b'0' + (number % 10) as u8;
+        let thousandths = [b'.', digit(nanos / 100), digit(nanos / 10), digit(nanos)];
+        self.text.extend_from_slice(&thousandths);
+    }
+
+    /// Closes the array of events.
+    fn end_events(&mut self) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            let before: &[u8] = match self.has_begun {
+                true => b"\n]",
+                false => b"{\"traceEvents\":[]",
+            };
+            self.text.extend_from_slice(before);
+        }
+    }
+
+    /// Ends an event.
     #[inline]
     fn close(&mut self) -> io::Result<()> {
         self.text.push(b'}');
@@ -301,15 +322,28 @@ impl<W: Write> Canvas for Chrome<W> {
         self.close()
     }
 
+    fn samples(&mut self, profile: &Profile, base: i128) -> io::Result<()> {
+        self.end_events();
+        chrome::frames(profile, &mut self.text);
+        self.text.extend_from_slice(b",\"samples\":[");
+        let mut before: &[u8] = b"\n{\"ts\":";
+        for timed in timed(profile, base) {
+            self.text.extend_from_slice(before);
+            before = b",\n{\"ts\":";
+            self.micros(timed.at);
+            chrome::sample(profile, &timed, &mut self.text);
+            if self.text.len() >= BLOCK {
+                self.write()?;
+            }
+        }
+        self.text.push(b']');
+        Ok(())
+    }
+
     fn finish(&mut self) -> io::Result<()> {
-        let before: &[u8] = if self.has_begun {
-            b"\n"
-        } else {
-            b"{\"traceEvents\":["
-        };
-        self.text.extend_from_slice(before);
+        self.end_events();
         self.text
-            .extend_from_slice(b"],\"displayTimeUnit\":\"ns\"}\n");
+            .extend_from_slice(b",\"displayTimeUnit\":\"ns\"}\n");
         self.write()?;
         self.out.flush()
     }

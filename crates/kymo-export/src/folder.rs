@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Metadata, TraceMap};
+use kymo_profile::Profile;
 
 use crate::cells::{Cells, Row};
 use crate::column::{Column, columns};
@@ -217,7 +218,7 @@ impl<T: Table> Export for Folder<T> {
         })
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, _: Option<&Profile>) -> Result<(), Error> {
         let mut files = vec![self.losses_file];
         let flushed = self.losses.flush();
         flushed.map_err(Error::write(&self.path.join(LOSSES)))?;

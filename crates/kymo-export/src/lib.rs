@@ -51,6 +51,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kymo_ctf::{Consequence, ItemRef, Reader, Trace, TraceMap};
+use kymo_profile::{Chains, Collector, Options, Profile};
 
 pub use part::write_file;
 pub use profile::ProfileFormat;
@@ -94,7 +95,8 @@ trait Export {
     fn add(&mut self, item: &ItemRef<'_>) -> Result<(), Error>;
     /// Reports a stream that cannot be read at all.
     fn unreadable(&mut self, error: &kymo_ctf::Error) -> Result<(), Error>;
-    fn finish(self: Box<Self>) -> Result<(), Error>;
+    /// Ends the file. Timelines have the samples; tables have them as events.
+    fn finish(self: Box<Self>, samples: Option<&Profile>) -> Result<(), Error>;
     /// Removes what was written so far.
     fn discard(&self);
 }
@@ -118,9 +120,9 @@ impl<C: Canvas> Export for Drawn<C> {
             .map_err(Error::write(self.file.path()))
     }
 
-    fn finish(self: Box<Self>) -> Result<(), Error> {
+    fn finish(self: Box<Self>, samples: Option<&Profile>) -> Result<(), Error> {
         let Drawn { timeline, file } = *self;
-        let done = timeline.finish().map(drop);
+        let done = timeline.finish(samples).map(drop);
         done.map_err(Error::write(file.path()))?;
         file.complete()
     }
@@ -143,6 +145,24 @@ pub fn export(
     out: &Path,
     look: impl FnMut(&ItemRef<'_>),
 ) -> Result<Outcome, Error> {
+    export_with_samples(trace, format, out, look, NO_SAMPLES)
+}
+
+/// No samples besides the events.
+const NO_SAMPLES: Option<fn(Chains) -> Option<Profile>> = None;
+
+/// As [`export`]; a timeline also gets the trace's samples, with the functions that `symbolize` finds.
+/// Memory then grows with the samples: 16 bytes for each.
+///
+/// # Errors
+/// As [`export`].
+pub fn export_with_samples(
+    trace: &Trace,
+    format: Format,
+    out: &Path,
+    mut look: impl FnMut(&ItemRef<'_>),
+    symbolize: Option<impl FnOnce(Chains) -> Option<Profile>>,
+) -> Result<Outcome, Error> {
     let map = trace.map();
     let mut reader = map.read();
     let begin = reader.begin_nanos().unwrap_or(0);
@@ -155,8 +175,21 @@ pub fn export(
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => return Err(Error::NotBuilt),
     };
+    let options = Options {
+        include_idle: true,
+        keep_times: true,
+        ..Options::default()
+    };
+    let mut samples = symbolize.map(|symbolize| (Collector::new(options), symbolize));
+    let look = |item: &ItemRef<'_>| {
+        if let Some((collector, _)) = &mut samples {
+            collector.add(item, true);
+        }
+        look(item);
+    };
     let outcome = read(&map, &mut reader, &mut *to, look).inspect_err(|_| to.discard())?;
-    to.finish()?;
+    let samples = samples.and_then(|(collector, symbolize)| symbolize(collector.finish()));
+    to.finish(samples.as_ref())?;
     let unread = map.into_failed().into_iter().next();
     Ok(Outcome {
         damage: unread.or(outcome.damage),

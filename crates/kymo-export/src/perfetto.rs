@@ -11,6 +11,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 
+use kymo_profile::Profile;
+
+use crate::profile::perfetto::Packets;
+use crate::profile::timed;
 use crate::proto::Message;
 use crate::timeline::Note;
 use crate::timeline::{Canvas, Flow, Label, Name, Track, TrackId, TrackKind};
@@ -87,7 +91,7 @@ enum Table {
 const IID: u32 = 1;
 const TEXT: u32 = 2;
 
-/// All packets are of one sequence.
+/// All packets of events are of one sequence.
 const SEQUENCE: u64 = 1;
 /// Texts after which the tables begin anew, so that memory has a limit.
 const MAX_TEXTS: usize = 1 << 14;
@@ -410,6 +414,15 @@ impl<W: Write> Canvas for Perfetto<W> {
 
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()> {
         self.event(at, event::COUNTER, track, &Content::Value(value))
+    }
+
+    fn samples(&mut self, profile: &Profile, base: i128) -> io::Result<()> {
+        let mut packets = Packets::new(profile);
+        for timed in timed(profile, base) {
+            packets.add(&timed, &mut self.packets);
+            self.sent()?;
+        }
+        Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -90,13 +90,15 @@ fn of_the_tests(python: &Path, folder: &Path) -> Result<()> {
         "perfetto",
         "--test",
         "other_tracers",
+        "--test",
+        "samples",
     ]);
     run_command(tests.env("KYMO_EXPORTED", folder))?;
     let mut files: Vec<PathBuf> = fs::read_dir(folder)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_, _>>()?;
     files.sort();
-    if files.len() < 5 {
+    if files.len() < 6 {
         bail!(
             "the tests of kymo-export left {} files for the schema instead of all",
             files.len()

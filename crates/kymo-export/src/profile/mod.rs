@@ -3,8 +3,10 @@
 //! The weight of a sample is its period where the clock's frequency and the periods are known, and
 //! 1 elsewhere. A profile without single samples is written with the sums of its rows.
 
+pub(crate) mod chrome;
 mod firefox;
 mod perf_script;
+pub(crate) mod perfetto;
 mod pprof;
 mod speedscope;
 
@@ -55,6 +57,25 @@ struct Entry<'a> {
     row: &'a Row,
     /// How much of the profile's unit.
     weight: u64,
+}
+
+/// A sample in a timeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed<'a> {
+    /// Nanoseconds from the timeline's origin.
+    pub(crate) at: u64,
+    pub(crate) row: &'a Row,
+}
+
+/// The samples of a timeline whose origin is at `base`, in nanoseconds from the clock's origin.
+pub(crate) fn timed(profile: &Profile, base: i128) -> impl Iterator<Item = Timed<'_>> {
+    profile.samples.iter().filter_map(move |sample| {
+        let at = i128::from(sample.time_ns).saturating_sub(base).max(0);
+        Some(Timed {
+            at: u64::try_from(at).unwrap_or(u64::MAX),
+            row: profile.rows.get(sample.row as usize)?,
+        })
+    })
 }
 
 /// The samples in time order, or the rows where single samples were not kept.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kymo::vocabulary::LockKind;
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
 use kymo_machine::{CallId, Change, Doing, IrqLine, Machine, Named, Taken, ThreadId, Waker};
+use kymo_profile::Profile;
 
 use super::Note;
 use super::cpu::Cpu;
@@ -84,13 +85,16 @@ impl<C: Canvas> Timeline<C> {
         }
     }
 
-    /// Ends all slices at the time of the last event, and gives the canvas.
-    pub(crate) fn finish(mut self) -> io::Result<C> {
+    /// Ends all slices at the time of the last event, adds the samples, and gives the canvas.
+    pub(crate) fn finish(mut self, samples: Option<&Profile>) -> io::Result<C> {
         for cpu in self.cpus.values_mut() {
             cpu.close(&mut self.picture)?;
         }
         for id in self.in_order() {
             self.with(id, Thread::close)?;
+        }
+        if let Some(profile) = samples {
+            self.picture.canvas.samples(profile, self.base)?;
         }
         self.picture.canvas.finish()?;
         Ok(self.picture.canvas)

@@ -38,6 +38,7 @@ pub(crate) use mapping::Timeline;
 use std::borrow::Cow;
 use std::io;
 
+use kymo_profile::Profile;
 /// A track's number; consecutive from 1.
 pub(crate) type TrackId = u64;
 
@@ -162,6 +163,9 @@ pub(crate) trait Canvas {
     fn end(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
     fn point(&mut self, at: u64, track: TrackId, label: &Label<'_>) -> io::Result<()>;
     fn counter(&mut self, at: u64, track: TrackId, value: i64) -> io::Result<()>;
+    /// Adds samples, behind everything else. `base` is the timeline's origin in nanoseconds from the
+    /// clock's.
+    fn samples(&mut self, profile: &Profile, base: i128) -> io::Result<()>;
     /// Ends the timeline.
     fn finish(&mut self) -> io::Result<()>;
 }

@@ -23,7 +23,7 @@ pub fn keep(file: &std::path::Path, name: &str) {
 }
 
 /// A field: its number, and a number or bytes.
-type Field<'a> = (u64, u64, &'a [u8]);
+pub type Field<'a> = (u64, u64, &'a [u8]);
 
 fn varint(bytes: &mut &[u8]) -> u64 {
     let mut value = 0;
@@ -38,7 +38,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     unreachable!()
 }
 
-fn fields(mut bytes: &[u8]) -> Vec<Field<'_>> {
+pub fn fields(mut bytes: &[u8]) -> Vec<Field<'_>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
         let key = varint(&mut bytes);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FieldClass, FieldLocation, IntRange, Roles};
+use super::{BitOrder, ByteOrder, FieldClass, FieldLocation, IntRange, Roles};
 use crate::class::attribute::Attributes;
 use crate::error::Position;
 
@@ -108,6 +108,22 @@ impl ArrayClass {
         match self.length {
             Length::Static(length) => Some(length),
             Length::Dynamic(_) => None,
+        }
+    }
+
+    /// Whether the elements are unsigned little-endian integers of 64 bits without gaps.
+    pub(crate) fn is_of_words(&self) -> bool {
+        match &*self.element {
+            FieldClass::Integer(class) => {
+                class.size == 64
+                    && !class.signed
+                    && class.alignment <= 64
+                    && class.unit.is_none()
+                    && class.byte_order == ByteOrder::Little
+                    && class.bit_order == BitOrder::Natural
+                    && self.minimum_alignment <= class.alignment
+            }
+            _ => false,
         }
     }
 

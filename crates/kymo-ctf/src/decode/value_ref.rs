@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::class::wide_int::WideInt;
 use crate::class::{
-    ArrayClass, BitOrder, ByteOrder, FieldClass, LinkedLength, Mapping, Member, StructClass,
-    WideClass, WideKind, active, active_widely,
+    ArrayClass, FieldClass, LinkedLength, Mapping, Member, NO_SLOT, StructClass, WideClass,
+    WideKind, active, active_widely,
 };
 use crate::decode::bits::Leb;
 use crate::decode::check::widened;
@@ -291,19 +291,13 @@ impl ArrayRef<'_> {
         }
     }
 
-    /// The bytes of the elements, if they are little-endian integers of 64 bits without gaps.
+    /// The bytes of the elements, if they are words.
     fn words(&self) -> Option<&[u8]> {
-        let FieldClass::Integer(class) = &*self.class.element else {
-            return None;
-        };
-        let is_word = class.size == 64
-            && !class.signed
-            && class.alignment <= 64
-            && class.unit.is_none()
-            && class.byte_order == ByteOrder::Little
-            && class.bit_order == BitOrder::Natural;
-        let at = aligned(self.place.position, u64::from(class.alignment.max(1)) - 1);
-        if !is_word || !at.is_multiple_of(8) {
+        let at = aligned(
+            self.place.position,
+            u64::from(self.class.element.alignment().max(1)) - 1,
+        );
+        if !self.class.is_of_words() || !at.is_multiple_of(8) {
             return None;
         }
         let begin = usize::try_from(at / 8).ok()?;
@@ -421,6 +415,27 @@ impl<'a> Place<'a> {
         Some(value)
     }
 
+    /// The position behind `length` integers of fixed size that begin here, on their alignment;
+    /// `None` for other elements, or if they do not fit.
+    fn behind_integers(&self, element: &FieldClass, length: u64) -> Option<u64> {
+        let FieldClass::Integer(class) = element else {
+            return None;
+        };
+        if class.slot != NO_SLOT || class.unit.is_some() {
+            return None;
+        }
+        let size = u64::from(class.size);
+        let stride = size.checked_next_multiple_of(u64::from(class.alignment.max(1)))?;
+        let end = match length.checked_sub(1) {
+            None => self.position,
+            Some(before) => {
+                let begin = self.position.checked_add(before.checked_mul(stride)?)?;
+                begin.checked_add(size)?
+            }
+        };
+        (end <= self.limit).then_some(end)
+    }
+
     fn array(&mut self, class: &'a ArrayClass) -> Option<ValueRef<'a>> {
         let length = match class.linked_length() {
             LinkedLength::Fixed(length) => length,
@@ -437,8 +452,12 @@ impl<'a> Place<'a> {
             return Some(ValueRef::Str(text::characters(bytes)));
         }
         let place = self.clone();
-        self.walk(|walker| (0..length).try_for_each(|_| walker.field(&class.element)))
-            .ok()?;
+        match self.behind_integers(&class.element, length) {
+            Some(end) => self.position = end,
+            None => self
+                .walk(|walker| (0..length).try_for_each(|_| walker.field(&class.element)))
+                .ok()?,
+        }
         Some(ValueRef::Array(ArrayRef {
             class,
             length,

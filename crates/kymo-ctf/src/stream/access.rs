@@ -6,7 +6,10 @@
 
 use std::borrow::Cow;
 
-use crate::class::{ByteOrder, FieldClass, IntegerClass, Scope, StructClass, sign_extend};
+use crate::class::{
+    ArrayClass, ByteOrder, FieldClass, IntegerClass, LinkedLength, Member, Scope, StructClass,
+    sign_extend,
+};
 use crate::decode::bits::load_at_once;
 use crate::decode::skip::{aligned, fixed_size, is_natural};
 use crate::decode::text;
@@ -40,6 +43,14 @@ enum Fixed {
     },
     /// Text in an array of `length` bytes; `mask` and `offset` as for integers.
     Characters { mask: u64, offset: u64, length: u64 },
+    /// A sequence of unsigned little-endian integers of 64 bits without gaps, whose length is an
+    /// integer of `size` bits at `length`; `mask` and `offset` as for integers.
+    Words {
+        mask: u64,
+        offset: u64,
+        length: u64,
+        size: u8,
+    },
 }
 
 /// The parts of a record after its header, in order.
@@ -71,7 +82,12 @@ impl FieldAccess {
         Some(FieldAccess {
             part: part as u8,
             index: u32::try_from(index).ok()?,
-            fixed: Offset::of(parts.get(..part)?, class, index).and_then(|at| at.place(member)),
+            fixed: Offset::of(parts.get(..part)?, class, index).and_then(|at| match member {
+                FieldClass::Array(array) if array.is_of_words() => {
+                    at.words(parts.get(..part)?, class, index, array)
+                }
+                _ => at.place(member),
+            }),
         })
     }
 
@@ -133,6 +149,41 @@ impl Offset {
             self.bits = self.bits.checked_add(size)?;
         }
         Some(())
+    }
+
+    /// The place of a sequence of words, if its length has a fixed place too.
+    fn words(
+        self,
+        before: &[Option<&StructClass>],
+        class: &StructClass,
+        index: usize,
+        array: &ArrayClass,
+    ) -> Option<Fixed> {
+        let LinkedLength::Slot(slot) = array.linked_length() else {
+            return None;
+        };
+        let mut members = class.members.get(..index)?.iter();
+        let is_length = |member: &Member| match &member.class {
+            FieldClass::Integer(integer) => integer.slot == slot,
+            _ => false,
+        };
+        let of = members.position(is_length)?;
+        let length = &class.members.get(of)?.class;
+        match Offset::of(before, class, of)?.place(length)? {
+            Fixed::Integer {
+                mask,
+                offset,
+                size,
+                signed: false,
+                order: ByteOrder::Little,
+            } if mask == self.alignment - 1 => Some(Fixed::Words {
+                mask,
+                offset: self.bits,
+                length: offset,
+                size,
+            }),
+            _ => None,
+        }
     }
 
     fn place(self, class: &FieldClass) -> Option<Fixed> {
@@ -224,7 +275,40 @@ impl<'a> EventRef<'a> {
     }
 
     /// Appends the field's elements to `to`, if it is an array of unsigned integers.
+    #[inline]
     pub fn append_unsigned(&self, field: &FieldAccess, to: &mut Vec<u64>) {
+        match self.words(field) {
+            Some(words) => to.extend(words.iter().map(|word| u64::from_le_bytes(*word))),
+            None => self.append_slowly(field, to),
+        }
+    }
+
+    /// The elements of a sequence of words at a fixed location.
+    #[inline]
+    fn words(&self, field: &FieldAccess) -> Option<&'a [[u8; 8]]> {
+        let Some(Fixed::Words {
+            mask,
+            offset,
+            length,
+            size,
+        }) = field.fixed
+        else {
+            return None;
+        };
+        let body = aligned(self.stream.record.body, mask);
+        let bytes = self.stream.source.bytes();
+        let length = load_at_once(bytes, body.checked_add(length)?, size, ByteOrder::Little)?;
+        let begin = body.checked_add(offset)?;
+        if !begin.is_multiple_of(8) {
+            return None;
+        }
+        let begin = usize::try_from(begin / 8).ok()?;
+        let end = begin.checked_add(usize::try_from(length.checked_mul(8)?).ok()?)?;
+        Some(bytes.get(begin..end)?.as_chunks::<8>().0)
+    }
+
+    #[inline(never)]
+    fn append_slowly(&self, field: &FieldAccess, to: &mut Vec<u64>) {
         if let Some(ValueRef::Array(array)) = self.value(field) {
             array.append_unsigned(to);
         }
@@ -279,6 +363,51 @@ mod tests {
                 u8 length; u8 list[length]; u8 last;
             };
         };";
+
+    /// A sequence of words behind its length, which is a part of a byte, as Kymo writes it.
+    #[test]
+    fn words_are_read_where_they_are() {
+        const METADATA: &str = "/* CTF 1.8 */
+            typealias integer { size = 8; align = 8; } := u8;
+            typealias integer { size = 31; align = 32; } := length_t;
+            typealias integer { size = 1; align = 1; } := flag_t;
+            typealias integer { size = 64; align = 32; } := u64;
+            typealias integer { size = 16; align = 8; } := u16;
+            trace { major = 1; minor = 8; byte_order = le; };
+            stream { event.header := struct { u8 zero; }; };
+            event { name = words; fields := struct {
+                u8 a; length_t n; flag_t cut; u64 list[n]; u8 m; u16 halves[m];
+            }; };";
+        let metadata = Arc::new(Metadata::parse(METADATA).unwrap());
+        let mut record = vec![0, 0, 0, 0, 9, 0, 0, 0];
+        record.extend((2 | 1u32 << 31).to_le_bytes());
+        record.extend(7u64.to_le_bytes());
+        record.extend(u64::MAX.to_le_bytes());
+        record.extend([2, 1, 0, 2, 0]);
+        let mut reader = Reader::new([(&metadata, "s", &record[..])]);
+        let Some(ItemRef::Event(event)) = reader.next() else {
+            panic!("there is one event");
+        };
+        let stream = metadata.streams().next().unwrap();
+        let find = |name| FieldAccess::find(stream, event.class(), Scope::EventFields, name);
+        let read = |access: FieldAccess| {
+            let mut words = Vec::new();
+            event.append_unsigned(&access, &mut words);
+            words
+        };
+        let (list, halves) = (find("list").unwrap(), find("halves").unwrap());
+        assert!(matches!(list.fixed, Some(Fixed::Words { size: 31, .. })));
+        assert_eq!(read(list), [7, u64::MAX]);
+        // Found by skipping, the same.
+        assert_eq!(
+            read(FieldAccess {
+                fixed: None,
+                ..list
+            }),
+            [7, u64::MAX]
+        );
+        assert_eq!(read(halves), [1, 2]);
+    }
 
     #[test]
     fn a_field_reads_as_its_structure_gives_it() {

@@ -267,3 +267,119 @@ impl LttngChain {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kymo_ctf::{ItemRef, Metadata, Reader};
+
+    use super::*;
+    use crate::Machine;
+
+    /// The chains of all events of a stream with this metadata, with their addresses.
+    fn chains(metadata: &str, stream: &[u8]) -> Vec<(CallChain, Vec<u64>)> {
+        let metadata = Arc::new(Metadata::parse(metadata).unwrap());
+        let mut reader = Reader::new([(&metadata, "s", stream)]);
+        let (mut machine, mut addresses, mut found) = (Machine::new(), Vec::new(), Vec::new());
+        while let Some(item) = reader.next() {
+            machine.add(&item);
+            if let ItemRef::Event(event) = &item
+                && let Some(chain) = machine.call_chain(event, &mut addresses)
+            {
+                found.push((chain, addresses.clone()));
+            }
+        }
+        found
+    }
+
+    const TYPES: &str = "/* CTF 1.8 */
+        typealias integer { size = 64; align = 8; } := u64;
+        typealias integer { size = 32; align = 8; } := u32;
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1000000000; };
+        stream { event.header := struct { integer { size = 64; align = 8; map = clock.c.value; } t; }; };";
+
+    fn part(len: usize, first_is_exact: bool, end: ChainEnd) -> ChainPart {
+        ChainPart {
+            len,
+            first_is_exact,
+            end,
+        }
+    }
+
+    /// As `perf record -g` and `perf data convert --to-ctf` write them.
+    #[test]
+    fn a_callchain_of_perf_is_parted_at_its_markers() {
+        let metadata = format!(
+            "{TYPES} event {{ name = \"cpu-clock\"; fields := struct {{ u64 perf_ip; u32 perf_tid; \
+             u32 perf_cpu; u64 perf_period; u32 perf_callchain_size; \
+             u64 perf_callchain[perf_callchain_size]; }}; }};"
+        );
+        let kernel = 0xffff_ffff_8100_0010_u64;
+        let record = |callchain: &[u64]| {
+            let mut bytes = 5u64.to_le_bytes().to_vec();
+            bytes.extend(kernel.to_le_bytes());
+            [7u32, 1]
+                .iter()
+                .for_each(|word| bytes.extend(word.to_le_bytes()));
+            bytes.extend(250_000u64.to_le_bytes());
+            bytes.extend((callchain.len() as u32).to_le_bytes());
+            callchain
+                .iter()
+                .for_each(|word| bytes.extend(word.to_le_bytes()));
+            bytes
+        };
+        let stream = [
+            record(&[KERNEL, kernel, kernel + 0x40, USER, 0x1000, 0x2000]),
+            record(&[]),
+        ]
+        .concat();
+        let found = chains(&metadata, &stream);
+        let (chain, addresses) = found.first().unwrap();
+        assert_eq!(addresses, &[kernel, kernel + 0x40, 0x1000, 0x2000]);
+        assert_eq!(
+            chain.of,
+            ChainOf::Sample {
+                period: 250_000,
+                missed: 0
+            }
+        );
+        assert_eq!((chain.tid, chain.mode), (Some(7), CpuMode::Kernel));
+        assert_eq!(chain.kernel, part(2, true, ChainEnd::Complete));
+        assert_eq!(chain.user, part(2, true, ChainEnd::Complete));
+        // Without -g there is the instruction alone.
+        assert_eq!(found.get(1).unwrap().1, [kernel]);
+    }
+
+    /// As LTTng writes its contexts: all ones mark a chain that was too long.
+    #[test]
+    fn a_callstack_of_lttng_may_be_cut() {
+        let metadata = format!(
+            "{TYPES} event {{ name = any; context := struct {{ u32 _tid; u32 _callstack_kernel_length; \
+             u64 _callstack_kernel[_callstack_kernel_length]; u32 _callstack_user_length; \
+             u64 _callstack_user[_callstack_user_length]; }}; }};"
+        );
+        let record = |kernel: &[u64], user: &[u64]| {
+            let mut bytes = 5u64.to_le_bytes().to_vec();
+            bytes.extend(9u32.to_le_bytes());
+            for chain in [kernel, user] {
+                bytes.extend((chain.len() as u32).to_le_bytes());
+                chain
+                    .iter()
+                    .for_each(|word| bytes.extend(word.to_le_bytes()));
+            }
+            bytes
+        };
+        let found = chains(
+            &metadata,
+            &[record(&[3, 4], &[1, 2, u64::MAX]), record(&[], &[])].concat(),
+        );
+        assert_eq!(found.len(), 1, "an event without a chain has none");
+        let (chain, addresses) = found.first().unwrap();
+        assert_eq!(addresses, &[3, 4, 1, 2]);
+        assert_eq!((chain.of, chain.tid), (ChainOf::This, Some(9)));
+        assert_eq!(chain.kernel, part(2, false, ChainEnd::Complete));
+        assert_eq!(chain.user, part(2, true, ChainEnd::Cut));
+    }
+}

@@ -1,5 +1,7 @@
 //! Folded stacks: one line for each distinct stack of names, `outer;inner count`.
 
+use std::cmp::Ordering;
+use std::convert::Infallible;
 use std::fmt::Write as _;
 
 use rustc_hash::FxHashMap;
@@ -44,22 +46,38 @@ impl Profile {
     /// The rows as folded stacks, sorted, one on each line, with their weights. In names, `;` and
     /// line ends become `:`, as they have a meaning of their own there.
     pub fn folded(&self, by: By) -> String {
-        let lines = self.fold(by, false);
-        let mut text = String::with_capacity(lines.iter().map(|(line, _)| line.len() + 8).sum());
-        for (line, sum) in lines {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{line} {sum}");
-        }
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let write = |stack: &str, sum| writeln!(text, "{stack} {sum}");
+        let _ = self.try_fold(by, false, write);
         text
     }
 
-    /// The rows as folded stacks, sorted, with their weights. With `mark_kernel`, names of kernel
-    /// functions end with `_[k]`, by which flame graphs colour them.
+    /// The rows as folded stacks, in [`stack_order`], with their weights. With `mark_kernel`, names
+    /// of kernel functions end with `_[k]`, by which flame graphs colour them.
     pub fn fold(&self, by: By, mark_kernel: bool) -> Vec<(String, u64)> {
+        let mut lines = Vec::new();
+        let _ = self.try_fold(by, mark_kernel, |stack, sum| {
+            lines.push((stack.to_owned(), sum));
+            Ok::<(), Infallible>(())
+        });
+        lines
+    }
+
+    /// Passes each line of [`fold`](Self::fold) on, until one fails.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub fn try_fold<E>(
+        &self,
+        by: By,
+        mark_kernel: bool,
+        mut take: impl FnMut(&str, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         let named = NamedStacks::of(self, mark_kernel);
-        let mut groups: FxHashMap<(Option<u32>, Option<u32>), u32> = FxHashMap::default();
+        let mut groups: FxHashMap<(Option<u32>, Option<u32>), usize> = FxHashMap::default();
         let mut names: Vec<String> = Vec::new();
-        let mut sums: FxHashMap<(u32, u32), u64> = FxHashMap::default();
+        let mut sums: FxHashMap<(usize, u32), u64> = FxHashMap::default();
         for row in &self.rows {
             let key = match by {
                 By::Nothing => (None, None),
@@ -73,18 +91,38 @@ impl Profile {
                 known.unwrap_or_else(|| {
                     names.push(name);
                     names.len() - 1
-                }) as u32
+                })
             });
             let sum = sums.entry((group, named.stack(row.stack))).or_default();
             *sum = sum.saturating_add(row.weight);
         }
-        let name = |group: u32| names.get(group as usize).map_or("", String::as_str);
-        let mut lines: Vec<(String, u64)> = sums
-            .into_iter()
-            .map(|((group, stack), sum)| (named.line(name(group), stack), sum))
-            .collect();
-        lines.sort_unstable();
-        lines
+        let places = named.places();
+        let mut sums: Vec<((usize, u32), u64)> = sums.into_iter().collect();
+        sums.sort_unstable_by_key(|((group, stack), _)| {
+            (names.get(*group), places.get(*stack as usize))
+        });
+        let mut line = String::new();
+        for ((group, stack), sum) in sums {
+            line.clear();
+            line.push_str(names.get(group).map_or("", String::as_str));
+            named.append(stack, &mut line);
+            take(&line, sum)?;
+        }
+        Ok(())
+    }
+}
+
+/// The order of folded stacks in which those with the same callers are neighbours: `a`, `a;b`,
+/// `a::c`, although `:` is before `;` in other orders.
+pub fn stack_order(one: &str, other: &str) -> Ordering {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let differs = one.iter().zip(other).position(|(one, other)| one != other);
+    match differs {
+        None => one.len().cmp(&other.len()),
+        Some(place) => {
+            let rank = |name: &[u8]| name.get(place).map(|byte| (*byte != b';', *byte));
+            rank(one).cmp(&rank(other))
+        }
     }
 }
 
@@ -150,21 +188,133 @@ impl NamedStacks {
         known.unwrap_or(0)
     }
 
-    /// The names of a stack, the outermost first.
-    fn line(&self, group: &str, stack: u32) -> String {
-        let mut parts = Vec::new();
+    /// Each stack's place in [`stack_order`].
+    fn places(&self) -> Vec<usize> {
+        let mut ranks: Vec<usize> = (0..self.names.len()).collect();
+        ranks.sort_unstable_by_key(|&name| self.names.get(name));
+        let mut rank_of = vec![0; self.names.len()];
+        for (rank, &name) in ranks.iter().enumerate() {
+            if let Some(cell) = rank_of.get_mut(name) {
+                *cell = rank;
+            }
+        }
+        let mut called: Vec<Vec<u32>> = vec![Vec::new(); self.nodes.len()];
+        for (node, (_, caller)) in self.nodes.iter().enumerate().skip(1) {
+            if let Some(called) = called.get_mut(*caller as usize) {
+                called.push(node as u32);
+            }
+        }
+        let rank = |node: &u32| {
+            let name = self
+                .nodes
+                .get(*node as usize)
+                .map(|(name, _)| *name as usize);
+            name.and_then(|name| rank_of.get(name).copied())
+        };
+        let (mut places, mut next_place) = (vec![0; self.nodes.len()], 0);
+        let mut open = vec![0];
+        while let Some(node) = open.pop() {
+            if let Some(place) = places.get_mut(node as usize) {
+                *place = next_place;
+                next_place += 1;
+            }
+            let mut next = called
+                .get_mut(node as usize)
+                .map(std::mem::take)
+                .unwrap_or_default();
+            // The last is the first to be taken.
+            next.sort_unstable_by_key(|node| std::cmp::Reverse(rank(node)));
+            open.append(&mut next);
+        }
+        places
+    }
+
+    /// Appends the names of a stack, the outermost first.
+    fn append(&self, stack: u32, line: &mut String) {
+        let mut names = Vec::new();
         let mut at = stack;
-        while let Some(&(name, parent)) = self.nodes.get(at as usize).filter(|_| at != 0) {
-            parts.push(self.names.get(name as usize).map_or("", String::as_str));
-            at = parent;
+        while let Some(&(name, caller)) = self.nodes.get(at as usize).filter(|_| at != 0) {
+            names.push(self.names.get(name as usize).map_or("", String::as_str));
+            at = caller;
         }
-        if parts.is_empty() {
-            parts.push("unknown");
+        if names.is_empty() {
+            names.push("unknown");
         }
-        if !group.is_empty() {
-            parts.push(group);
+        for name in names.iter().rev() {
+            if !line.is_empty() {
+                line.push(';');
+            }
+            line.push_str(name);
         }
-        parts.reverse();
-        parts.join(";")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::profile::{Frame, FrameId, FunctionId, Mode, ProfileFunction, Stack};
+
+    #[test]
+    fn stacks_of_the_same_callers_are_neighbours() {
+        let mut stacks = ["a::c", "a;b;d", "b", "a b", "a;b::c", "a;b", "a", "a.x;y"];
+        stacks.sort_unstable_by(|one, other| stack_order(one, other));
+        let sorted = ["a", "a;b", "a;b;d", "a;b::c", "a b", "a.x;y", "a::c", "b"];
+        assert_eq!(stacks, sorted);
+    }
+
+    /// The tree gives the order that comparing the lines gives.
+    #[test]
+    fn lines_are_in_that_order() {
+        let names = ["a", "b", "a::c", "b.x", "a b"];
+        let mut profile = Profile::default();
+        for name in names {
+            let function = FunctionId::next(profile.functions.len());
+            profile.functions.push(ProfileFunction {
+                name: Arc::from(name),
+                linkage_name: Arc::from(""),
+                image: None,
+                begin: None,
+            });
+            profile.frames.push(Frame {
+                function,
+                file: None,
+                line: None,
+                address: 0,
+                is_inlined: false,
+                is_kernel: false,
+            });
+        }
+        // Every function, every function called by each, and so on.
+        let mut callers = vec![None];
+        for _ in 0..3 {
+            let mut called = Vec::new();
+            for &parent in &callers {
+                for frame in [4, 2, 0, 3, 1] {
+                    let id = StackId::next(profile.stacks.len());
+                    let frame = FrameId(frame);
+                    profile.stacks.push(Stack { parent, frame });
+                    called.push(Some(id));
+                }
+            }
+            callers = called;
+        }
+        let stacks = (0..profile.stacks.len()).map(|id| Some(StackId::next(id)));
+        for stack in stacks.chain([None]) {
+            profile.rows.push(Row {
+                thread: None,
+                cpu: None,
+                stack,
+                mode: Mode::Kernel,
+                weight: 1,
+                ticks: 0,
+            });
+        }
+        let lines = profile.fold(By::Nothing, false);
+        assert_eq!(lines.len(), 5 + 25 + 125 + 1);
+        let (first, rest) = lines.split_first().unwrap();
+        assert_eq!(first.0, "unknown");
+        assert!(rest.is_sorted_by(|(one, _), (other, _)| stack_order(one, other).is_lt()));
     }
 }

@@ -39,13 +39,15 @@ mod chains;
 mod collect;
 mod counts;
 mod folded;
+mod hot;
 mod profile;
 pub mod redox;
 mod symbolize;
 mod waits;
 
 pub use collect::{Collector, Only, Options};
-pub use folded::By;
+pub use folded::{By, stack_order};
+pub use hot::{Hot, Place, Share};
 pub use profile::{
     Frame, FrameId, FunctionId, ImageId, Mode, Profile, ProfileFunction, ProfileImage, Row, Sample,
     Stack, StackId, Thread, Totals, Unit,

@@ -54,13 +54,17 @@ impl Format {
     ) -> io::Result<()> {
         match self.other() {
             Some(format) => format.write(profile, &graph.title, out),
-            None if self == Format::Folded => out.write_all(profile.folded(by).as_bytes()),
+            None if self == Format::Folded => {
+                profile.try_fold(by, false, |stack, weight| writeln!(out, "{stack} {weight}"))
+            }
             // With marks by which the frames are coloured.
             None => {
-                let lines = profile.fold(by, true).into_iter();
-                let lines: String = lines
-                    .map(|(stack, count)| format!("{stack} {count}\n"))
-                    .collect();
+                let mut lines = String::new();
+                // Writing to a string cannot fail.
+                let _ = profile.try_fold(by, true, |stack, weight| {
+                    use std::fmt::Write as _;
+                    writeln!(lines, "{stack} {weight}")
+                });
                 graph.draw(&lines, out)
             }
         }

@@ -1,10 +1,12 @@
 //! Flame graphs: folded stacks as an SVG that zooms and searches in a browser.
 
-use std::collections::{BTreeMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options};
+use kymo_profile::stack_order;
 
 /// A flame graph to draw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +38,8 @@ impl FlameGraph {
         if lines.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "no stacks"));
         }
-        flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), out)
+        let lines = lines.iter().rev().map(|line| &**line);
+        flamegraph::from_lines(&mut options, lines, out)
     }
 
     /// Draws the stacks of `after`, coloured by how much more (red) or less (blue) of them there is
@@ -49,7 +52,7 @@ impl FlameGraph {
         if lines.lines().all(|line| line.ends_with(" 0")) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "no stacks"));
         }
-        flamegraph::from_lines(&mut self.options(), lines.lines(), out)
+        flamegraph::from_lines(&mut self.options(), lines.lines().rev(), out)
     }
 
     fn options(&self) -> Options<'static> {
@@ -60,7 +63,9 @@ impl FlameGraph {
         options.name_type.clone_from(&self.frame);
         // Colors by name, not by chance.
         options.deterministic = true;
-        options.no_sort = true;
+        // Draws the lines in an order of ours, from the last to the first: inferno's own parts `a;b`
+        // from `a;b;c` if there is `a;b::d`.
+        options.flame_chart = true;
         options.notes.clone_from(&self.subtitle);
         options
     }
@@ -74,7 +79,7 @@ const KERNEL_MARK: &str = "_[k]";
 pub fn difference(before: &str, after: &str, scale: bool) -> String {
     let counts = |folded: &str| -> Vec<(String, u64)> {
         let lines = sorted(folded).into_iter();
-        let split = |line: String| {
+        let split = |line: Cow<'_, str>| {
             let (stack, count) = line.rsplit_once(' ')?;
             Some((stack.to_owned(), count.parse().ok()?))
         };
@@ -88,36 +93,43 @@ pub fn difference(before: &str, after: &str, scale: bool) -> String {
         true => (u128::from(count) * of_after + of_before / 2) / of_before,
         false => u128::from(count),
     };
-    let mut both: BTreeMap<&str, (u128, u64)> = BTreeMap::new();
+    let mut both: HashMap<&str, (u128, u64)> = HashMap::new();
     for (stack, count) in &before {
         both.entry(stack).or_default().0 += scaled(*count);
     }
     for (stack, count) in &after {
         both.entry(stack).or_default().1 += count;
     }
-    let lines = both.iter();
+    let mut lines: Vec<_> = both.into_iter().collect();
+    lines.sort_by(|(one, _), (other, _)| stack_order(one, other));
+    let lines = lines.into_iter();
     lines
         .map(|(stack, (before, after))| format!("{stack} {before} {after}\n"))
         .collect()
 }
 
-/// The lines with a count, in the order of their stacks.
-fn sorted(folded: &str) -> Vec<String> {
-    let split = |line: &'_ str| -> Option<(String, String)> {
-        let (stack, count) = line.trim_end().rsplit_once(' ')?;
-        Some((stack.to_owned(), count.to_owned()))
+/// The lines with a count, in the order of their stacks: those with the same callers are
+/// neighbours, so that a function is drawn once above its caller.
+fn sorted(folded: &str) -> Vec<Cow<'_, str>> {
+    let split = |line: &'_ str| {
+        line.trim_end()
+            .rsplit_once(' ')
+            .map(|(stack, _)| stack.len())
     };
-    let mut lines: Vec<(String, String)> = folded.lines().filter_map(split).collect();
-    lines.retain(|(_, count)| count != "0");
+    let counted = |line: &&str| split(line).is_some() && !line.trim_end().ends_with(" 0");
+    let lines = folded.lines().filter(counted).map(str::trim_end);
+    let mut lines: Vec<Cow<'_, str>> = lines.map(Cow::Borrowed).collect();
+    let stack = |line: &Cow<'_, str>| -> usize { split(line).unwrap_or(0) };
     // An innermost name such as `CPU 1` would be taken for a name and one of two counts.
     let ambiguous: HashSet<String> = lines
         .iter()
-        .filter_map(|(stack, _)| stack.rsplit(';').next())
+        .filter_map(|line| line.get(..stack(line))?.rsplit(';').next())
         .filter(|name| ends_with_number(name))
         .map(str::to_owned)
         .collect();
     if !ambiguous.is_empty() {
-        for (stack, _) in &mut lines {
+        for line in &mut lines {
+            let (stack, count) = line.split_at(stack(line));
             let names: Vec<String> = stack
                 .split(';')
                 .map(|name| match ambiguous.contains(name) {
@@ -125,12 +137,17 @@ fn sorted(folded: &str) -> Vec<String> {
                     false => name.to_owned(),
                 })
                 .collect();
-            *stack = names.join(";");
+            *line = Cow::Owned(names.join(";") + count);
         }
     }
-    lines.sort_unstable();
-    let joined = |(stack, count): (String, String)| format!("{stack} {count}");
-    lines.into_iter().map(joined).collect()
+    let before = |line: &'_ Cow<'_, str>, other: &Cow<'_, str>| {
+        let (one, another) = (line.get(..stack(line)), other.get(..stack(other)));
+        stack_order(one.unwrap_or_default(), another.unwrap_or_default())
+    };
+    if !lines.is_sorted_by(|line, other| before(line, other).is_le()) {
+        lines.sort_by(before);
+    }
+    lines
 }
 
 /// Whether the last word is a number.
@@ -212,6 +229,33 @@ mod tests {
             assert!(svg.contains(frame), "{frame} is not in {svg}");
         }
         assert!(!svg.contains("gone"));
+    }
+
+    /// `:` is before `;` in the alphabet of bytes, which would part `a;foo` from `a;foo;x`.
+    #[test]
+    fn a_function_is_drawn_once_above_its_caller() {
+        for folded in [
+            "a;foo 5\na;foo::bar;y 1\na;foo;x 3\n",
+            "a;foo;x 3\na;foo::bar;y 1\na;foo 5\n",
+        ] {
+            let svg = drawn(folded);
+            assert!(
+                svg.contains("<title>foo (8 bytes, 88.89%)</title>"),
+                "{svg}"
+            );
+        }
+        let mut svg = Vec::new();
+        let graph = FlameGraph {
+            unit: "bytes".to_owned(),
+            ..FlameGraph::default()
+        };
+        let folded = "a;foo 5\na;foo::bar;y 1\na;foo;x 3\n";
+        graph.draw_difference(folded, folded, &mut svg).unwrap();
+        let svg = String::from_utf8(svg).unwrap();
+        assert!(
+            svg.contains("<title>foo (8 bytes, 88.89%; 0.00%)</title>"),
+            "{svg}"
+        );
     }
 
     #[test]

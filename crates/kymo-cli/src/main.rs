@@ -12,6 +12,7 @@ mod dump;
 mod exit;
 mod export;
 mod flame;
+mod hot;
 mod images;
 mod import;
 mod input;
@@ -92,6 +93,9 @@ enum Verb {
     /// waits for locks.
     #[command(after_help = flame::EXAMPLES)]
     Flame(flame::Arguments),
+    /// Lists the functions or lines in which most samples of a trace are.
+    #[command(after_help = hot::EXAMPLES)]
+    Hot(hot::Arguments),
     /// Prints a shell completion script for kymo.
     #[command(after_help = manual::COMPLETIONS)]
     Completions(manual::Shell),
@@ -192,6 +196,7 @@ fn main() -> ExitCode {
         Verb::Import(arguments) => import::run(&arguments),
         Verb::Size(arguments) => size::run(&arguments),
         Verb::Flame(arguments) => flame::run(&arguments),
+        Verb::Hot(arguments) => hot::run(&arguments),
         Verb::Completions(shell) => manual::completions(&shell),
         Verb::Man(directory) => manual::pages(&directory),
     };

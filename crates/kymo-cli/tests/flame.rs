@@ -349,6 +349,38 @@ fn chains_of_an_event_are_drawn() {
     assert_eq!(folded("--event=sched_*"), "flame::innermost_function 1\n");
 }
 
+/// `kymo hot`: 30 of 40 samples are in the innermost function, all 40 in or below the outermost.
+#[test]
+fn shares_of_functions_and_lines_have_an_interval() {
+    let mut made = made("flame-hot");
+    let trace = made.finish();
+    let (code, text) = printed(&["hot", &kernel()], trace);
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        text,
+        "  self  95 %            total    samples  function\n \
+         75.0%  59.8-85.8%      75.0%         30  flame::innermost_function\n \
+         25.0%  14.2-40.2%     100.0%         10  flame::outermost_function\n"
+    );
+    let (_, lines) = printed(&["hot", "--by=line", &kernel()], trace);
+    let hottest = lines.lines().nth(1).unwrap();
+    assert!(hottest.contains("tests/flame.rs:"), "{lines}");
+    assert!(
+        hottest.contains("  flame::innermost_function  | fn innermost_function()"),
+        "{lines}"
+    );
+    let (_, json) = printed(&["hot", "--json", "--thread=writer", &kernel()], trace);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["samples"], 10);
+    assert_eq!(json["places"][0]["function"], "flame::outermost_function");
+    assert_eq!(json["places"][0]["self"]["share"], 1.0);
+    let (_, first) = printed(&["hot", "--top=1", &kernel()], trace);
+    assert!(
+        first.ends_with("... 1 more; --top prints them\n"),
+        "{first}"
+    );
+}
+
 #[test]
 fn nothing_to_draw_is_an_error_that_says_what_to_record() {
     let mut made = Made::new("flame-nothing");

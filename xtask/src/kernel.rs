@@ -47,6 +47,18 @@ pub(crate) fn demo(triple: &str, toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("demo", triple, toolchain)?.join("demo"))
 }
 
+/// Builds kernels/demo with all debug information. Returns its ELF image.
+pub(crate) fn demo_with_debug_information(toolchain: Toolchain) -> Result<PathBuf> {
+    let built = target().join("kernels-with-debug-information");
+    let mut command = build_command(RISCV64, toolchain);
+    command
+        .current_dir(folder("demo"))
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "full")
+        .args(["--target", RISCV64, "--target-dir"]);
+    run(command.arg(&built))?;
+    Ok(built.join(RISCV64).join("release/demo"))
+}
+
 /// Builds kernels/teaching. Returns its ELF image.
 fn teaching(toolchain: Toolchain) -> Result<PathBuf> {
     Ok(build("teaching", RISCV64, toolchain)?.join("teaching"))

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use bench::{trace, verbs};
+use bench::{samples, trace, verbs};
 
 const AFTER: &str = "\
 demo, test and kill-test set up what they need by themselves.
@@ -190,6 +190,17 @@ enum Bench {
         #[arg(long)]
         short: bool,
     },
+    /// Measure how fast samples become folded stacks and a flame graph, beside
+    /// inferno-collapse-perf
+    #[command(after_help = "Example: cargo xtask bench samples")]
+    Samples {
+        /// Ten million samples instead of one; their text takes 20 GB under the target folder
+        #[arg(long, conflicts_with = "short")]
+        full: bool,
+        /// A few samples, for CI: compare the folded stacks, but no time
+        #[arg(long)]
+        short: bool,
+    },
     /// Measure speed and memory of each verb of `kymo` that reads traces, beside babeltrace2
     #[command(after_help = "Examples:\n  cargo xtask bench verbs --book\n  \
                             cargo xtask bench verbs --only demo --verb 'export --to csv'")]
@@ -250,6 +261,11 @@ fn run(command: Command) -> Result<()> {
             trace::Form::Short
         } else {
             trace::Form::Full
+        }),
+        Command::Bench(Bench::Samples { full, short }) => samples::measure(match (full, short) {
+            (true, _) => samples::Form::Full,
+            (_, true) => samples::Form::Short,
+            _ => samples::Form::Standard,
         }),
         Command::Bench(Bench::Verbs {
             book,

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::bench::{trace, verbs};
+use crate::bench::{samples, trace, verbs};
 use crate::process::{cargo, program, root, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
@@ -98,7 +98,7 @@ pub(crate) const STEPS: [Step; 25] = [
     .long("cargo xtask mistakes"),
     step("cost", "counts the instructions of an event", cost),
     step("bench", "the short forms of the benchmarks", bench)
-        .long("cargo xtask bench trace, cargo xtask bench verbs"),
+        .long("cargo xtask bench trace, cargo xtask bench verbs, cargo xtask bench samples"),
     step(
         "compiled-out",
         "tracepoints that are compiled out leave nothing",
@@ -214,6 +214,7 @@ fn clippy() -> Result<()> {
     run_command(clippy.args(["--", "-Dwarnings"]))?;
     models::clippy()?;
     trace::clippy()?;
+    samples::clippy()?;
     match setup::toolchain()? {
         Toolchain::Rustup => kernel::ALL.into_iter().try_for_each(kernel::clippy),
         Toolchain::Debian => {
@@ -257,6 +258,7 @@ fn cost() -> Result<()> {
 
 fn bench() -> Result<()> {
     trace::measure_all(trace::Form::Short)?;
+    samples::measure(samples::Form::Short)?;
     verbs::run(verbs::Form::Short, &verbs::Choice::default())
 }
 

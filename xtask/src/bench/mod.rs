@@ -2,5 +2,6 @@
 
 pub(crate) mod book;
 pub(crate) mod lttng;
+pub(crate) mod samples;
 pub(crate) mod trace;
 pub(crate) mod verbs;

@@ -405,6 +405,33 @@ fn firefox_has_the_samples_of_each_thread_at_their_times() {
     assert!(categories.iter().any(|category| category["name"] == "Idle"));
 }
 
+/// Of waits, a row has the nanoseconds of all of them, and none of them is too short to be shown.
+#[test]
+fn waits_have_their_time_once() {
+    let mut profile = profile();
+    profile.unit = Unit::Nanoseconds;
+    profile.rows[0].weight = 2_000;
+    let json = |format, file| -> Value {
+        serde_json::from_slice(&written(format, &profile, file)).unwrap()
+    };
+    let speedscope = json(ProfileFormat::Speedscope, "waits.speedscope.json");
+    assert_eq!(speedscope["profiles"][0]["unit"], "nanoseconds");
+    assert_eq!(
+        speedscope["profiles"][0]["weights"],
+        serde_json::json!([2_000, 1])
+    );
+    let firefox = json(ProfileFormat::Firefox, "waits.firefox.json");
+    assert_eq!(
+        firefox["meta"]["product"],
+        "a \"trace\" (weights are microseconds)"
+    );
+    let mut threads = firefox["threads"].as_array().unwrap().iter();
+    let thread = threads
+        .find(|thread| thread["name"] == "my worker 3 (5)")
+        .unwrap();
+    assert_eq!(thread["samples"]["weight"], serde_json::json!([2, 1]));
+}
+
 /// The samples of a Redox kernel are the same by every way to inferno.
 #[test]
 fn redox_samples_fold_as_the_script_of_their_own_tool() {

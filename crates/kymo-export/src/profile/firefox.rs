@@ -26,9 +26,11 @@ fn processed(profile: &Profile, name: &str) -> fx::Profile {
     let is_absolute = profile.clock.as_ref().is_some_and(|clock| clock.absolute);
     let origin = u64::try_from(begin).ok().filter(|_| is_absolute);
     let origin = Duration::from_nanos(origin.unwrap_or(0));
-    let product = match profile.clock {
-        Some(_) => name.to_owned(),
-        None => format!("{name} (a nanosecond stands for a tick)"),
+    let product = match (profile.unit, &profile.clock) {
+        // The format's weights are small whole numbers.
+        (Unit::Nanoseconds, _) => format!("{name} (weights are microseconds)"),
+        (_, None) => format!("{name} (a nanosecond stands for a tick)"),
+        _ => name.to_owned(),
     };
     let mut to = fx::Profile::new(
         &product,
@@ -65,8 +67,7 @@ fn processed(profile: &Profile, name: &str) -> fx::Profile {
         to.set_thread_samples_weight_type(
             handle,
             match profile.unit {
-                Unit::Samples => fx::WeightType::Samples,
-                Unit::Nanoseconds => fx::WeightType::TracingMs,
+                Unit::Samples | Unit::Nanoseconds => fx::WeightType::Samples,
                 Unit::Bytes => fx::WeightType::Bytes,
             },
         );
@@ -75,7 +76,7 @@ fn processed(profile: &Profile, name: &str) -> fx::Profile {
             let stack = stacks.of(&mut to, profile, entry.row);
             let time = entry.time.unwrap_or(begin).saturating_sub(begin).max(0) as u64;
             let weight = match profile.unit {
-                Unit::Nanoseconds => entry.weight / 1_000_000,
+                Unit::Nanoseconds => entry.weight.div_ceil(1_000),
                 _ => entry.weight,
             };
             to.add_sample(

@@ -12,7 +12,7 @@ mod speedscope;
 
 use std::io::{self, Write};
 
-use kymo_profile::{Profile, Row, Unit};
+use kymo_profile::{Profile, Row, Sample, Unit};
 
 /// A file format for profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,27 +78,26 @@ pub(crate) fn timed(profile: &Profile, base: i128) -> impl Iterator<Item = Timed
     })
 }
 
-/// The samples in time order, or the rows where single samples were not kept.
+/// The samples in time order; or the rows, if single samples were not kept, or if the weights are
+/// sums of something else.
 fn entries(profile: &Profile) -> impl Iterator<Item = Entry<'_>> {
-    let samples = profile.samples.iter().filter_map(|sample| {
-        let row = profile.rows.get(sample.row as usize)?;
+    let is_timed = !profile.samples.is_empty() && profile.unit == Unit::Samples;
+    let (samples, rows): (&[Sample], &[Row]) = match is_timed {
+        true => (&profile.samples, &[]),
+        false => (&[], &profile.rows),
+    };
+    let samples = samples.iter().filter_map(|sample| {
         Some(Entry {
             time: Some(sample.time_ns),
-            row,
-            // A row of another unit has the sum: its samples have equal parts of it.
-            weight: match profile.unit {
-                Unit::Samples => 1,
-                _ => row.weight,
-            },
+            row: profile.rows.get(sample.row as usize)?,
+            weight: 1,
         })
     });
-    let rows = profile.rows.iter().map(|row| Entry {
+    samples.chain(rows.iter().map(|row| Entry {
         time: None,
         row,
         weight: row.weight,
-    });
-    let is_timed = !profile.samples.is_empty();
-    samples.chain(rows.take(if is_timed { 0 } else { profile.rows.len() }))
+    }))
 }
 
 /// The entries by thread, in the order of [`Profile::threads`], those without a thread last.

@@ -1,4 +1,4 @@
-//! Fuzzes kymo-ctf and the readers of a region, target by target, and measures the line coverage
+//! Fuzzes kymo-ctf, the readers of a region and of foreign profiles, target by target, and measures the line coverage
 //! of kymo-ctf.
 //!
 //! The fuzzer itself is `tests/fuzz`. It is built twice: with LLVM's coverage pass, which guides it,
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 
 /// The targets, each of which is fuzzed for the whole time.
-const TARGETS: [&str; 5] = ["tsdl", "json", "stream", "convert", "region"];
+const TARGETS: [&str; 6] = ["tsdl", "json", "stream", "convert", "region", "redox"];
 /// Line coverage of kymo-ctf that a long run must reach, in percent.
 const GOAL: f64 = 90.0;
 /// Files that open directories, which no input reaches.

@@ -24,6 +24,7 @@ mod converting;
 mod counters;
 mod memory;
 mod mutate;
+mod redox;
 mod region;
 #[path = "../../../crates/kymo-ctf/tests/convert/same.rs"]
 #[allow(dead_code, reason = "what only parts of traces need")]

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use kymo_ctf::{Error, Item, ItemRef, Merge, Metadata, Packet, Reader, StreamReader};
 
-use crate::{case, converting, region};
+use crate::{case, converting, redox, region};
 
-/// Separates metadata and stream in an input of [`Target::Stream`] or [`Target::Convert`].
+/// Separates metadata and stream in an input of [`Target::Stream`] or [`Target::Convert`], and the
+/// two texts of [`Target::Redox`].
 const SEPARATOR: &[u8] = b"\n--- stream\n";
 
 /// A parser of foreign bytes.
@@ -26,6 +27,8 @@ pub(crate) enum Target {
     Convert,
     /// Memory with a region.
     Region,
+    /// What `nm` prints, and a profile of the Redox kernel.
+    Redox,
 }
 
 impl Target {
@@ -36,6 +39,7 @@ impl Target {
             Target::Stream,
             Target::Convert,
             Target::Region,
+            Target::Redox,
         ];
         all.into_iter().find(|target| target.name() == name)
     }
@@ -47,6 +51,7 @@ impl Target {
             Target::Stream => "stream",
             Target::Convert => "convert",
             Target::Region => "region",
+            Target::Redox => "redox",
         }
     }
 
@@ -81,6 +86,7 @@ impl Target {
                 seeds
             }
             Target::Region => region::seeds(),
+            Target::Redox => redox::seeds(SEPARATOR),
         };
         for entry in fs::read_dir(case::folder().join("finds")).unwrap() {
             let entry = entry.unwrap();
@@ -107,6 +113,7 @@ impl Target {
         match self {
             Target::Tsdl => &TSDL,
             Target::Json => &JSON,
+            Target::Redox => &redox::WORDS,
             Target::Stream | Target::Convert | Target::Region => &[],
         }
     }
@@ -121,6 +128,10 @@ impl Target {
         match self {
             Target::Tsdl | Target::Json => drop(Metadata::from_bytes(input)),
             Target::Region => region::execute(input, folder),
+            Target::Redox => {
+                let Some(at) = separator(input) else { return };
+                redox::execute(&input[..at], &input[at + SEPARATOR.len()..]);
+            }
             Target::Stream => {
                 let Some(at) = separator(input) else { return };
                 if let Some(metadata) = parsed(&input[..at]) {

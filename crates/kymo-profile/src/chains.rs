@@ -59,9 +59,20 @@ pub(crate) struct ChainTable {
     words: Vec<u64>,
     /// End of each chain in `words`; the next begins there.
     ends: Vec<usize>,
-    /// A hash table with open addressing: number of the chain plus one, or 0 where nothing is, and
-    /// the lower half of its hash. At most half full.
-    slots: Vec<(u32, u32)>,
+    /// A hash table with open addressing, at most half full.
+    slots: Vec<Slot>,
+}
+
+/// A place of the hash table. It says where the chain is, so that finding one looks at two places
+/// of memory: here, and at its words.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Number of the chain plus one, or 0 where nothing is.
+    number: u32,
+    /// The lower half of its hash.
+    hash: u32,
+    /// Index of its first word.
+    begin: usize,
 }
 
 impl ChainTable {
@@ -94,18 +105,22 @@ impl ChainTable {
         let mut at = (hash >> 32) as usize & mask;
         loop {
             match self.slots.get_mut(at) {
-                Some(slot @ (0, _)) => {
+                Some(slot) if slot.number == 0 => {
                     let chain = self.ends.len() as u32;
-                    *slot = (chain + 1, hash as u32);
+                    *slot = Slot {
+                        number: chain + 1,
+                        hash: hash as u32,
+                        begin: self.words.len(),
+                    };
                     self.words.push(header.0);
                     self.words.extend_from_slice(addresses);
                     self.ends.push(self.words.len());
                     return chain;
                 }
-                Some((number, of)) => {
-                    let chain = *number - 1;
-                    if *of == hash as u32 && self.get(chain) == Some((header, addresses)) {
-                        return chain;
+                Some(slot) => {
+                    let (number, begin) = (slot.number, slot.begin);
+                    if slot.hash == hash as u32 && self.is_at(begin, header, addresses) {
+                        return number - 1;
                     }
                 }
                 None => return 0,
@@ -114,23 +129,37 @@ impl ChainTable {
         }
     }
 
+    /// Whether the chain that begins there is this one: equal headers have equal lengths.
+    #[inline]
+    fn is_at(&self, begin: usize, header: Header, addresses: &[u64]) -> bool {
+        let words = self.words.get(begin..begin + 1 + addresses.len());
+        words.and_then(<[u64]>::split_first) == Some((&header.0, addresses))
+    }
+
     #[cold]
     fn grow(&mut self) {
         let size = (self.slots.len() * 2).max(1 << 10);
-        self.slots = vec![(0, 0); size];
+        self.slots = vec![Slot::default(); size];
+        let mut begin = 0;
         for chain in 0..self.ends.len() as u32 {
             let Some((header, addresses)) = self.get(chain) else {
                 continue;
             };
+            let end = begin + 1 + addresses.len();
             let hash = hash(header, addresses);
             let mut at = (hash >> 32) as usize & (size - 1);
             while let Some(slot) = self.slots.get_mut(at) {
-                if slot.0 == 0 {
-                    *slot = (chain + 1, hash as u32);
+                if slot.number == 0 {
+                    *slot = Slot {
+                        number: chain + 1,
+                        hash: hash as u32,
+                        begin,
+                    };
                     break;
                 }
                 at = (at + 1) & (size - 1);
             }
+            begin = end;
         }
     }
 }
@@ -151,6 +180,7 @@ mod tests {
     #[test]
     fn a_chain_is_found_by_header_and_addresses() {
         let mut table = ChainTable::default();
+        // The chains of a header have a length of their own.
         let chain = |number: u64| [number, number * 3, 7];
         for round in 0..2 {
             for number in 0..5_000 {
@@ -161,7 +191,7 @@ mod tests {
             }
         }
         assert_eq!(table.intern(Header(9), &chain(0)), 5_000);
-        assert_eq!(table.intern(Header(9), &[]), 5_001);
+        assert_eq!(table.intern(Header(10), &[]), 5_001);
         assert_eq!(table.len(), 5_002);
     }
 }

@@ -40,7 +40,9 @@ pub(crate) struct Key {
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     chains: ChainTable,
-    rows: Vec<(Key, Row)>,
+    rows: Vec<Key>,
+    /// Weight and ticks of each row: apart, as they change with every sample.
+    weights: Vec<(u64, u64)>,
     row_places: FxHashMap<Key, u32>,
     prefixes: Vec<Vec<Arc<str>>>,
     prefix_places: FxHashMap<Vec<Arc<str>>, u32>,
@@ -102,20 +104,12 @@ impl Counts {
         let next = self.rows.len() as u32;
         let place = *self.row_places.entry(key).or_insert(next);
         if place == next {
-            let some = |number: u32| (number != NONE).then_some(number);
-            let row = Row {
-                thread: some(key.thread),
-                cpu: some(key.cpu),
-                stack: None,
-                mode: key.mode,
-                weight: 0,
-                ticks: 0,
-            };
-            self.rows.push((key, row));
+            self.rows.push(key);
+            self.weights.push((0, 0));
         }
-        if let Some((_, row)) = self.rows.get_mut(place as usize) {
-            row.weight = row.weight.saturating_add(weight);
-            row.ticks = row.ticks.saturating_add(ticks);
+        if let Some((sum, of_ticks)) = self.weights.get_mut(place as usize) {
+            *sum = sum.saturating_add(weight);
+            *of_ticks = of_ticks.saturating_add(ticks);
         }
         place
     }
@@ -181,6 +175,18 @@ impl Counts {
                 cpu: thread.cpu,
             })
         };
+        let row = |(key, (weight, ticks)): (Key, (u64, u64))| {
+            let some = |number: u32| (number != NONE).then_some(number);
+            let row = Row {
+                thread: some(key.thread),
+                cpu: some(key.cpu),
+                stack: None,
+                mode: key.mode,
+                weight,
+                ticks,
+            };
+            (key, row)
+        };
         let space_name = |space: &Space| match space {
             Space::Program(path) => Arc::clone(path),
             Space::Process(pid) => match machine.process(*pid) {
@@ -195,7 +201,7 @@ impl Counts {
             space_names: self.spaces.iter().map(space_name).collect(),
             spaces: self.spaces,
             chains: self.chains,
-            rows: self.rows,
+            rows: self.rows.into_iter().zip(self.weights).map(row).collect(),
             prefixes: self.prefixes,
             samples: self.samples,
             totals: self.totals,

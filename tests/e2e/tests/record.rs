@@ -174,6 +174,12 @@ fn a_recording_under_icount_is_the_same_every_time() {
             "kymo=discard events=40000 packets=256 offset_s=1700000000",
             &["--deterministic", "--keep-ram"],
         );
+        // `kymo flame` finds the kernel by it.
+        let note = fs::read_to_string(out.join(".kymo-images")).unwrap();
+        assert!(
+            note.contains(r#""name":"kernel""#) && note.contains("build_id"),
+            "{note}"
+        );
         // Compare the trace recovered from the memory, as a live reader splits packets at other
         // places.
         let recovered = folder.join(format!("recovered{turn}"));

@@ -7,15 +7,20 @@
 //! | `rolling`, `discard` | a full ring loses its oldest packet, or the new event |
 //! | `reader=none`, `reader=kernel`, `reader=host` | who takes packets out of a ring that discards |
 //! | `events=NAME:NAME..` | only these are on; a name may end with `*` |
+//! | `mode=trace`, `mode=sample`, `mode=trace:sample` | what to record: events, samples, or both |
+//! | `period_ns=N`, `depth=N` | nanoseconds between two samples of a CPU; most callers of a sample |
+//! | `driver=timer`, `driver=nmi`, `driver=ipi` | what makes the samples |
+//! | `stacks=NAME:NAME..` | these events record who called their tracepoints |
 //! | `send` | a program of the kernel's is to start, read, and send what it read over a port (see [`wire`](crate::wire)) |
 //!
 //! The kernel decides what the word leaves open. `kymo record` writes this word when it is asked
 //! for a kind of recording.
 
 use crate::event::{Vocabulary, name_fits};
-use crate::recorder::flags;
+use crate::recorder::{Mode, flags};
 use crate::ring::config::Config;
 use crate::ring::layout::{Consumer, Overflow};
+use crate::vocabulary::{Sampling, SamplingDriver};
 
 /// What the word says; `None` for what it does not mention.
 ///
@@ -37,7 +42,20 @@ pub struct Options<'a> {
     pub send: bool,
     /// Names of events, separated by colons.
     pub events: Option<&'a str>,
+    /// The modes, by number: whether each is to be started.
+    pub modes: Option<[bool; Mode::ALL.len()]>,
+    /// Nanoseconds between two samples of a CPU; never 0.
+    pub period_ns: Option<u64>,
+    /// Most callers of a sample.
+    pub depth: Option<u32>,
+    /// What makes the samples.
+    pub driver: Option<SamplingDriver>,
+    /// Names of events that record their callers, separated by colons.
+    pub stacks: Option<&'a str>,
 }
+
+/// Nanoseconds between two samples where nobody says: 1,000 a second.
+const PERIOD_NS: u64 = 1_000_000;
 
 impl<'a> Options<'a> {
     /// Reads every word `kymo=` of the line; later parts win.
@@ -59,22 +77,74 @@ impl<'a> Options<'a> {
                 "reader=kernel" => options.consumer = Some(Consumer::Kernel),
                 "reader=host" => options.consumer = Some(Consumer::Host),
                 "send" => options.send = true,
-                _ => match part.strip_prefix("events=") {
-                    Some(names) if names.split(':').all(|name| !name.is_empty()) => {
-                        options.events = Some(names)
-                    }
-                    _ => return Err(part),
-                },
+                _ => options.set(part).ok_or(part)?,
             }
         }
         Ok(options)
     }
 
-    /// The configuration, changed as the word says.
+    /// Takes a part of the form `key=value`.
+    fn set(&mut self, part: &'a str) -> Option<()> {
+        let (key, value) = part.split_once('=')?;
+        let names = || Some(value).filter(|names| names.split(':').all(|name| !name.is_empty()));
+        match key {
+            "events" => self.events = Some(names()?),
+            "stacks" => self.stacks = Some(names()?),
+            "mode" => {
+                let mut modes = [false; Mode::ALL.len()];
+                for name in value.split(':') {
+                    let mode = Mode::ALL.into_iter().find(|mode| mode.name() == name)?;
+                    *modes.get_mut(mode as usize)? = true;
+                }
+                self.modes = Some(modes);
+            }
+            "period_ns" => self.period_ns = Some(value.parse().ok().filter(|&ns| ns > 0)?),
+            "depth" => self.depth = Some(value.parse().ok()?),
+            "driver" => {
+                self.driver = Some(match value {
+                    "timer" => SamplingDriver::Timer,
+                    "nmi" => SamplingDriver::Nmi,
+                    "ipi" => SamplingDriver::Ipi,
+                    _ => return None,
+                })
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Whether a mode is to be started; `trace` alone where the word does not say.
+    pub fn starts(&self, mode: Mode) -> bool {
+        self.modes.map_or(mode == Mode::Trace, |modes| {
+            modes.get(mode as usize) == Some(&true)
+        })
+    }
+
+    /// The configuration, changed as the word says. Where samples or callers are wanted and it has
+    /// no packets for them, they get as many as events.
     pub fn apply(&self, config: &Config) -> Config {
+        let samples = self.starts(Mode::Sample) || self.stacks.is_some();
+        let period = match (self.period_ns, config.sampling.period) {
+            (None, 1..) => config.sampling.period,
+            (ns, _) => {
+                let ticks = u128::from(ns.unwrap_or(PERIOD_NS))
+                    * u128::from(config.clock.frequency_hz)
+                    / 1_000_000_000;
+                (ticks as u64).max(1)
+            }
+        };
         Config {
             overflow: self.overflow.unwrap_or(config.overflow),
             consumer: self.consumer.unwrap_or(config.consumer),
+            samples_packets: match config.samples_packets {
+                0 if samples => config.packets,
+                packets => packets,
+            },
+            sampling: Sampling {
+                period,
+                depth: self.depth.unwrap_or(config.sampling.depth),
+                driver: self.driver.unwrap_or(config.sampling.driver),
+            },
             ..*config
         }
     }
@@ -97,7 +167,8 @@ impl<'a> Options<'a> {
                 .iter()
                 .any(|event| name_fits(pattern, event.name))
         };
-        self.events?.split(':').find(is_stray)
+        let names = [self.events, self.stacks].into_iter().flatten();
+        names.flat_map(|names| names.split(':')).find(is_stray)
     }
 
     /// Whether an event of this name is to be on.
@@ -126,7 +197,7 @@ mod tests {
                     overflow: Some(Overflow::Discard),
                     consumer: Some(Consumer::Kernel),
                     send: true,
-                    events: None,
+                    ..Options::default()
                 })
             }
         );
@@ -152,6 +223,15 @@ mod tests {
             ("a kymo=start,reader=me b", "reader=me"),
             ("kymo=events=", "events="),
             ("kymo=events=a::b", "events=a::b"),
+            ("kymo=stacks=", "stacks="),
+            ("kymo=mode=", "mode="),
+            ("kymo=mode=trace:all", "mode=trace:all"),
+            ("kymo=period_ns=0", "period_ns=0"),
+            ("kymo=period_ns=1ms", "period_ns=1ms"),
+            ("kymo=depth=-1", "depth=-1"),
+            ("kymo=driver=", "driver="),
+            ("kymo=driver=pmu", "driver=pmu"),
+            ("kymo=speed=1", "speed=1"),
         ] {
             assert_eq!(Options::parse(line), Err(part), "{line}");
         }
@@ -173,6 +253,57 @@ mod tests {
         assert_eq!(
             stray("kymo=events=irq_*:sched_swich:nothing*"),
             Some("sched_swich")
+        );
+    }
+
+    #[test]
+    fn the_word_says_how_to_sample() {
+        let base = Config {
+            packets: 128,
+            clock: crate::Clock::at(10_000_000),
+            ..Config::DEFAULT
+        };
+        let apply = |line| {
+            let options = Options::parse(line).unwrap();
+            let Config {
+                samples_packets,
+                sampling,
+                ..
+            } = options.apply(&base);
+            let modes = Mode::ALL.map(|mode| options.starts(mode));
+            (
+                modes,
+                samples_packets,
+                sampling.period,
+                sampling.depth,
+                sampling.driver,
+            )
+        };
+        let timer = SamplingDriver::Timer;
+        assert_eq!(apply(""), ([true, false, false], 0, 10_000, 127, timer));
+        assert_eq!(
+            apply("kymo=mode=sample,period_ns=100000,depth=8,driver=nmi"),
+            ([false, true, false], 128, 1000, 8, SamplingDriver::Nmi)
+        );
+        assert_eq!(
+            apply("kymo=mode=sample:trace,driver=ipi,period_ns=1"),
+            ([true, true, false], 128, 1, 127, SamplingDriver::Ipi)
+        );
+        assert_eq!(apply("kymo=stacks=sched_switch").1, 128);
+        let own = Config {
+            samples_packets: 4,
+            sampling: Sampling {
+                period: 77,
+                ..base.sampling
+            },
+            ..base
+        };
+        let kept = Options::parse("kymo=mode=sample").unwrap().apply(&own);
+        assert_eq!((kept.samples_packets, kept.sampling.period), (4, 77));
+        let stray = |line| Options::parse(line).unwrap().stray(&crate::vocabulary::ALL);
+        assert_eq!(
+            stray("kymo=stacks=sched_*:lock_weight"),
+            Some("lock_weight")
         );
     }
 

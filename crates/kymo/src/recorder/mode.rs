@@ -41,6 +41,15 @@ impl Mode {
         &[]
     };
 
+    /// Its name in the word `kymo=` of a command line, and in `kymo record --mode`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Trace => "trace",
+            Mode::Sample => "sample",
+            Mode::Count => "count",
+        }
+    }
+
     /// Whether the mode records this event. All modes record names.
     pub(crate) fn records(self, event: &EventSchema) -> bool {
         match event.channel {

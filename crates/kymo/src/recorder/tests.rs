@@ -1,6 +1,6 @@
 //! The rules of the calls: every state against every call, and every refusal in its order.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use super::*;
 use crate::platform::ByPointer;
@@ -20,6 +20,10 @@ thread_local! {
     static PERMITTED: Cell<bool> = const { Cell::new(true) };
     /// What to do while a call waits for writers; gives up its turn first.
     static MEANWHILE: Cell<Option<fn()>> = const { Cell::new(None) };
+    /// What the platform was told about samples.
+    static SAMPLED: RefCell<Vec<Sampling>> = const { RefCell::new(Vec::new()) };
+    /// The event whose callers were asked for last.
+    static STACKED: Cell<u32> = const { Cell::new(0) };
 }
 
 struct Test;
@@ -42,6 +46,13 @@ unsafe impl Platform for Test {
             // SAFETY: the block of a leaked region.
             unsafe { (*BLOCK.get()).kind.store(9, Relaxed) };
         }
+    }
+    fn sampling(sampling: &Sampling) {
+        SAMPLED.with_borrow_mut(|all| all.push(*sampling));
+    }
+    const STACKS: bool = true;
+    fn stack(event: u32) {
+        STACKED.set(event);
     }
     fn permits(_: Call) -> bool {
         PERMITTED.get()
@@ -641,4 +652,120 @@ mod two_modes {
     }
 
     const INVALID: Result<usize, Refused> = Err(Refused::Invalid);
+
+    /// The platform is told when samples are wanted, how, and when no more; the trace says so too.
+    #[test]
+    fn sampling_starts_changes_and_stops() {
+        static VOCABULARY: Vocabulary = crate::vocabulary![Beat, Sampling];
+        let memory = leaked(256 << 10, 2);
+        BLOCK.set(memory.control(0));
+        let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+        let told = || {
+            let all: Vec<u64> = SAMPLED.take().iter().map(|all| all.period).collect();
+            all
+        };
+        let of = |period| Sampling {
+            period,
+            ..BOTH.sampling
+        };
+        assert_eq!(recorder.set_sampling(SAMPLE, &of(5)), Err(Refused::Invalid));
+        let none = Config {
+            sampling: of(0),
+            ..BOTH
+        };
+        let why = Err(Refused::Config(Error::Config(
+            "the period of the samples (0)",
+        )));
+        assert_eq!(recorder.start(SAMPLE, 0, Some(&none)), why);
+        assert_eq!((states(recorder), told()), ([State::Idle; 2], vec![]));
+
+        recorder.start(SAMPLE, 0, Some(&BOTH)).unwrap();
+        assert_eq!(told(), [1000]);
+        assert_eq!(
+            recorder.set_sampling(SAMPLE, &of(0)).map(|()| 0),
+            why.map(|_| 0)
+        );
+        assert_eq!(recorder.set_sampling(TRACE, &of(5)), Err(Refused::Invalid));
+        recorder.set_sampling(SAMPLE, &of(5)).unwrap();
+        assert_eq!(told(), [5]);
+        recorder.start(TRACE, 0, Some(&BOTH)).unwrap();
+        recorder.stop(SAMPLE).unwrap();
+        assert_eq!(told(), [0], "they stop while the trace goes on");
+        assert_eq!(recorder.finish(SAMPLE), Ok(Diagnostics::default()));
+        recorder.start(SAMPLE, 0, Some(&BOTH)).unwrap();
+        recorder.finish(SAMPLE).unwrap();
+        assert_eq!(told(), [1000, 0]);
+        recorder.stop(TRACE).unwrap();
+        assert_eq!(told(), [0; 0]);
+        let settings = [(); 3].map(|()| packet(recorder, TRACE, "names_0"));
+        // The anchor; then three records of two words of header and four of settings, of which a
+        // packet holds two.
+        assert_eq!(settings, [Some(0), Some(2 * 6), Some(6)]);
+        recorder.finish(TRACE).unwrap();
+    }
+
+    /// An event records its callers where that is asked for, and only while it is recorded.
+    #[test]
+    fn events_record_their_callers() {
+        use crate::vocabulary::EventStack;
+        type Kymo = Tracer<Test>;
+        static VOCABULARY: Vocabulary = crate::vocabulary![Beat, Called, EventStack];
+        let memory = leaked(1 << 20, 2);
+        BLOCK.set(memory.control(0));
+        let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+        let config = Config {
+            packet_size: 2048,
+            ..BOTH
+        };
+        let stacked = || {
+            Kymo::stack_of::<Beat>();
+            STACKED.take()
+        };
+        assert_eq!(recorder.stacks(TRACE, "beat", true), Err(Refused::Invalid));
+        recorder.start(TRACE, 0, Some(&config)).unwrap();
+        assert_eq!(stacked(), 0);
+        assert_eq!(recorder.stacks(TRACE, "b*", true), Ok(1));
+        assert_eq!(stacked(), Beat::ID);
+        for name in ["called", "event_stack", "beats"] {
+            assert_eq!(recorder.stacks(TRACE, name, true), Err(Refused::Invalid));
+        }
+        assert_eq!(recorder.stacks(TRACE, "beat", false), Ok(1));
+        assert_eq!(stacked(), 0);
+        recorder.stacks(TRACE, "beat", true).unwrap();
+        recorder.start(SAMPLE, 0, Some(&config)).unwrap();
+        recorder.stop(TRACE).unwrap();
+        assert_eq!(stacked(), 0, "a second start begins anew");
+        recorder.finish(TRACE).unwrap();
+        recorder.finish(SAMPLE).unwrap();
+        // Without the channel there is no place for them.
+        let without = Config {
+            samples_packets: 0,
+            ..config
+        };
+        recorder.start(TRACE, 0, Some(&without)).unwrap();
+        assert_eq!(recorder.stacks(TRACE, "beat", true), Err(Refused::Invalid));
+        recorder.finish(TRACE).unwrap();
+    }
+
+    /// The word of the command line starts all of its modes or none, and nobody else's.
+    #[test]
+    fn a_word_starts_its_modes() {
+        let recorder = recorder();
+        let start = |line| recorder.start_as(&Options::parse(line).unwrap(), 0, &BOTH);
+        let started = start("kymo=mode=trace:sample").unwrap();
+        assert_eq!((started.channels, on()), (7, [true; 3]));
+        assert_eq!(start("kymo=mode=trace:sample"), Err(Refused::InProgress));
+        assert_eq!(states(recorder), [State::Running; 2], "they go on");
+        recorder.finish(TRACE).unwrap();
+        recorder.finish(SAMPLE).unwrap();
+        start("kymo=mode=sample,rolling").unwrap();
+        assert_eq!(states(recorder), [State::Idle, State::Running]);
+        assert_eq!(start("kymo=mode=trace:sample"), Err(Refused::InProgress));
+        assert_eq!(states(recorder), [State::Idle, State::Running]);
+        recorder.finish(SAMPLE).unwrap();
+        assert_eq!(start("kymo=mode=count"), Err(Refused::NotBuilt));
+        // This vocabulary has no event for callers.
+        assert_eq!(start("kymo=stacks=beat"), Err(Refused::Invalid));
+        assert_eq!(states(recorder), [State::Idle; 2]);
+    }
 }

@@ -45,7 +45,11 @@ fn stray(trace: &Path, boot: &Boot) -> Option<String> {
         }
     };
     let is_extra = |event: &kymo_ctf::Event| {
-        event.stream().starts_with("names_") || event.name().starts_with("kymo_")
+        let stream = event.stream();
+        ["names_", "samples_"]
+            .iter()
+            .any(|kind| stream.starts_with(kind))
+            || event.name().starts_with("kymo_")
     };
     let is_stray = |event: &kymo_ctf::Event| !is_extra(event) && !boot.records(event.name());
     items

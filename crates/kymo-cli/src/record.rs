@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use kymo::Overflow;
+use kymo::vocabulary::{MAX_CALLERS, SamplingDriver};
+use kymo::{Mode, Overflow};
 use kymo_capture::qemu::{self, Boot, Launch};
 use kymo_capture::record::{self, Ending, Options, Progress, Recorded, Unanswered, Via};
 
-use crate::exit::Code;
+use crate::exit::{Code, Usage};
 use crate::output::create_directory;
 use crate::{boot_check, images, summary};
 
@@ -24,13 +25,15 @@ pub const EXAMPLES: &str = "Examples:
   kymo record my-kernel.elf --out trace --cpus 8 --append \"kymo=discard\" --timeout 60
   kymo record my-kernel.elf --out trace --via both
   kymo record my-kernel.elf --out trace --stdin
+  kymo record my-kernel.elf --out samples --mode sample --hz 10000
+  kymo record my-kernel.elf --out trace --stacks sched_switch,lock_wait
   kymo record --out trace -- qemu-system-riscv64 -M virt -smp 4 -m 1G -kernel my-kernel.elf -nographic
 
 The kernel selects the standard machine: QEMU's `virt` for RISC-V (64 bits); `q35` for x86-64, where the kernel needs a PVH entry note.
 To a command of your own, kymo adds only a memory backend and what --via, --rolling and --events need. The machine ends when kymo ends,
 however that happens. The trace always consists of whole packets.
 
---rolling, --events and --via are passed to the kernel in the word kymo= of its command line, as in kymo=start,rolling,events=irq_*:sched_switch.
+--rolling, --events, --via and the options of samples are passed to the kernel in the word kymo= of its command line, as in kymo=start,rolling,events=irq_*:sched_switch.
 If the trace shows that the kernel ignored them, kymo reports it.";
 
 /// How the trace leaves the machine.
@@ -43,6 +46,87 @@ enum Way {
     Syscall,
     /// Both ways, to OUT/memory and OUT/syscall.
     Both,
+}
+
+/// What is recorded.
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum RecordMode {
+    /// What happened: events.
+    Trace,
+    /// Where the time goes: the place of each CPU, and how it got there, at intervals.
+    Sample,
+}
+
+/// What makes the samples.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Driver {
+    /// Each CPU's own timer; code with interrupts masked is seen where it unmasks them.
+    Timer,
+    /// A CPU set aside, which interrupts the others by NMI; it sees code with interrupts masked.
+    Nmi,
+    /// A CPU set aside, which interrupts the others.
+    Ipi,
+}
+
+impl From<Driver> for SamplingDriver {
+    fn from(driver: Driver) -> SamplingDriver {
+        match driver {
+            Driver::Timer => SamplingDriver::Timer,
+            Driver::Nmi => SamplingDriver::Nmi,
+            Driver::Ipi => SamplingDriver::Ipi,
+        }
+    }
+}
+
+impl Arguments {
+    /// The recording options for the kernel.
+    fn boot(&self) -> anyhow::Result<Boot> {
+        let names = |list: &Option<String>| {
+            let names = list.as_deref().map(Boot::names).transpose();
+            names
+                .map(Option::unwrap_or_default)
+                .map_err(qemu::Error::from)
+        };
+        let mut modes = self.mode.clone();
+        let stacks = names(&self.stacks)?;
+        let settings = [
+            (self.hz.is_some(), "--hz"),
+            (self.period.is_some(), "--period"),
+            (self.driver.is_some(), "--driver"),
+        ];
+        if let Some((_, option)) = settings.iter().find(|(is_given, _)| *is_given)
+            && !modes.contains(&RecordMode::Sample)
+        {
+            return Err(Usage(format!("{option} is for samples; add --mode sample")).into());
+        }
+        if !stacks.is_empty() && modes == [RecordMode::Sample] {
+            let what = "--stacks is for events; add --mode trace,sample, or leave --mode out";
+            return Err(Usage(what.to_owned()).into());
+        }
+        modes.dedup();
+        Ok(Boot {
+            rolling: self.rolling,
+            events: names(&self.events)?,
+            send: Via::from(self.via) != Via::Memory,
+            modes: modes.into_iter().map(Mode::from).collect(),
+            period_ns: self
+                .period
+                .map(|us| 1_000 * us)
+                .or(self.hz.map(|hz| 1_000_000_000 / hz)),
+            depth: self.depth,
+            driver: self.driver.map(SamplingDriver::from),
+            stacks,
+        })
+    }
+}
+
+impl From<RecordMode> for Mode {
+    fn from(mode: RecordMode) -> Mode {
+        match mode {
+            RecordMode::Trace => Mode::Trace,
+            RecordMode::Sample => Mode::Sample,
+        }
+    }
 }
 
 impl From<Way> for Via {
@@ -78,6 +162,25 @@ pub struct Arguments {
     /// `*`.
     #[arg(long, value_name = "NAMES")]
     events: Option<String>,
+    /// What to record: events, samples of where the CPUs are, or both.
+    #[arg(long, value_delimiter = ',', value_name = "MODES")]
+    mode: Vec<RecordMode>,
+    /// Samples a second on each CPU.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000), conflicts_with = "period")]
+    hz: Option<u64>,
+    /// Microseconds between two samples of a CPU.
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    period: Option<u64>,
+    /// Keep at most this many callers of a sample.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MAX_CALLERS as i64))]
+    depth: Option<u32>,
+    /// What makes the samples, where the kernel has it.
+    #[arg(long, value_enum)]
+    driver: Option<Driver>,
+    /// Record who called the tracepoints of these events, too: names separated by commas; a name
+    /// may end with `*`.
+    #[arg(long, value_name = "NAMES")]
+    stacks: Option<String>,
     /// Number of CPUs of the standard machine.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=512), conflicts_with = "command")]
     cpus: u32,
@@ -145,17 +248,7 @@ fn print(line: &[u8]) {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
     let ram = record::ram_file(&arguments.out);
     let via = Via::from(arguments.via);
-    let events = arguments
-        .events
-        .as_deref()
-        .map(Boot::names)
-        .transpose()
-        .map_err(qemu::Error::from)?;
-    let boot = Boot {
-        rolling: arguments.rolling,
-        events: events.unwrap_or_default(),
-        send: via != Via::Memory,
-    };
+    let boot = arguments.boot()?;
     let launch = match &arguments.kernel {
         Some(kernel) => {
             let launch = Launch::kernel_with_boot(

@@ -1,7 +1,8 @@
 //! Recording options in the kernel's command line.
 
-use kymo::Overflow;
 use kymo::boot::Options;
+use kymo::vocabulary::SamplingDriver;
+use kymo::{Mode, Overflow};
 
 /// Why the options cannot be added to the command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +48,16 @@ pub struct Boot {
     pub events: Vec<String>,
     /// Whether a program in the guest reads and sends the trace.
     pub send: bool,
+    /// The modes to start. If empty, the kernel decides.
+    pub modes: Vec<Mode>,
+    /// Nanoseconds between two samples of a CPU; `None` leaves it to the kernel.
+    pub period_ns: Option<u64>,
+    /// Most callers of a sample; `None` leaves it to the kernel.
+    pub depth: Option<u32>,
+    /// What makes the samples; `None` leaves it to the kernel.
+    pub driver: Option<SamplingDriver>,
+    /// Names of the events that record who called their tracepoints; a name may end with `*`.
+    pub stacks: Vec<String>,
 }
 
 impl Boot {
@@ -108,6 +119,17 @@ impl Boot {
                 "contradicts --events",
             ));
         }
+        let (modes, period_ns) = (self.modes.iter(), self.period_ns);
+        let said = [
+            ("mode", given.modes.is_some(), !self.modes.is_empty()),
+            ("period_ns", given.period_ns.is_some(), period_ns.is_some()),
+            ("depth", given.depth.is_some(), self.depth.is_some()),
+            ("driver", given.driver.is_some(), self.driver.is_some()),
+            ("stacks", given.stacks.is_some(), !self.stacks.is_empty()),
+        ];
+        if let Some((key, ..)) = said.iter().find(|(_, given, asked)| *given && *asked) {
+            return Err(contradicts(key, "the options of `kymo record` say too"));
+        }
         let mut parts = Vec::new();
         // The options imply `start`, unless the user's word says when the session starts.
         if given.start.is_none() && !given.send && !self.send {
@@ -121,6 +143,16 @@ impl Boot {
         }
         if !self.events.is_empty() {
             parts.push(format!("events={}", self.events.join(":")));
+        }
+        if !self.modes.is_empty() {
+            let modes: Vec<_> = modes.map(|mode| mode.name()).collect();
+            parts.push(format!("mode={}", modes.join(":")));
+        }
+        parts.extend(period_ns.map(|ns| format!("period_ns={ns}")));
+        parts.extend(self.depth.map(|depth| format!("depth={depth}")));
+        parts.extend(self.driver.and_then(driver_word));
+        if !self.stacks.is_empty() {
+            parts.push(format!("stacks={}", self.stacks.join(":")));
         }
         let added = parts.join(",");
         if added.is_empty() {
@@ -144,6 +176,17 @@ impl Boot {
     }
 }
 
+/// How the word names a driver; `None` for one that no kernel has.
+fn driver_word(driver: SamplingDriver) -> Option<String> {
+    let name = match driver {
+        SamplingDriver::Timer => "timer",
+        SamplingDriver::Nmi => "nmi",
+        SamplingDriver::Ipi => "ipi",
+        SamplingDriver::ThreadTime => return None,
+    };
+    Some(format!("driver={name}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +196,40 @@ mod tests {
             rolling,
             events: events.iter().map(|&name| name.to_owned()).collect(),
             send,
+            ..Boot::default()
+        }
+    }
+
+    #[test]
+    fn the_word_says_how_to_sample() {
+        let boot = Boot {
+            modes: vec![Mode::Trace, Mode::Sample],
+            period_ns: Some(100_000),
+            depth: Some(8),
+            driver: Some(SamplingDriver::Ipi),
+            stacks: vec!["sched_*".to_owned(), "lock_wait".to_owned()],
+            ..Boot::default()
+        };
+        let word = "kymo=start,mode=trace:sample,period_ns=100000,depth=8,driver=ipi,\
+                    stacks=sched_*:lock_wait";
+        let joined = boot.join("").unwrap();
+        assert_eq!(joined, word);
+        let options = Options::parse(&joined).unwrap();
+        assert!(options.starts(Mode::Trace) && options.starts(Mode::Sample));
+        assert_eq!(options.driver, boot.driver);
+        for word in [
+            "mode=sample",
+            "period_ns=1",
+            "depth=1",
+            "driver=nmi",
+            "stacks=a",
+        ] {
+            let error = boot.join(&format!("kymo={word}")).unwrap_err();
+            let key = word.split('=').next().unwrap();
+            assert!(
+                matches!(&error, BootError::Contradicts { word, .. } if word == key),
+                "{error}"
+            );
         }
     }
 

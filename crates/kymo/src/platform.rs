@@ -111,9 +111,9 @@ pub unsafe trait Platform: 'static {
     const STACKS: bool = false;
 
     /// Records who called the tracepoint of the event with this id, which was recorded just now,
-    /// with [`Tracer::event_stack`](crate::Tracer::event_stack).
-    fn stack(event: u32) {
-        let _ = event;
+    /// with [`Tracer::event_stack`](crate::Tracer::event_stack), which takes `fp`: a frame pointer.
+    fn stack(event: u32, fp: usize) {
+        let _ = (event, fp);
     }
 
     /// Whether the caller may make this call. What `read` gives contains kernel addresses, and

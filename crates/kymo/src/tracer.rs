@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 
+use crate::arch;
 use crate::channel::ChannelKind;
 use crate::event::Event;
 use crate::platform::Platform;
@@ -116,9 +117,16 @@ impl<P: Platform> Tracer<P> {
                 None => P::Local::is_on::<Switch<StackOf<E>>>(),
             };
             if is_on {
-                P::stack(E::ID);
+                Self::call_stack(E::ID);
             }
         }
+    }
+
+    /// Has a frame of its own, so that the tracepoint is the first caller.
+    #[cold]
+    #[inline(never)]
+    fn call_stack(event: u32) {
+        P::stack(event, arch::frame_pointer());
     }
 
     #[inline(always)]

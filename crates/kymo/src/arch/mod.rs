@@ -8,6 +8,41 @@ pub mod x86_64;
 #[cfg(all(target_arch = "x86_64", not(any(miri, all(test, loom)))))]
 pub(crate) use x86_64::local;
 
+/// The frame pointer, where the code is built with one; 0 where this processor's is not known.
+#[inline(always)]
+pub(crate) fn frame_pointer() -> usize {
+    macro_rules! register {
+        ($instruction:literal) => {{
+            let fp: usize;
+            // SAFETY: copies a register.
+            unsafe {
+                core::arch::asm!(
+                    $instruction,
+                    out(reg) fp,
+                    options(nomem, nostack, preserves_flags)
+                )
+            };
+            fp
+        }};
+    }
+    #[cfg(miri)]
+    return 0;
+    #[cfg(all(not(miri), any(target_arch = "riscv64", target_arch = "riscv32")))]
+    return register!("mv {}, s0");
+    #[cfg(all(not(miri), target_arch = "x86_64"))]
+    return register!("mov {}, rbp");
+    #[cfg(all(not(miri), target_arch = "aarch64"))]
+    return register!("mov {}, x29");
+    #[cfg(not(any(
+        miri,
+        target_arch = "riscv64",
+        target_arch = "riscv32",
+        target_arch = "x86_64",
+        target_arch = "aarch64"
+    )))]
+    0
+}
+
 /// Operations that are atomic against interrupts on this CPU. Processors without a cheaper form use
 /// the full atomic one, and so do the models, and Miri, which does not interpret assembly.
 #[cfg(all(

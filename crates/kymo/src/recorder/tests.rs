@@ -51,7 +51,7 @@ unsafe impl Platform for Test {
         SAMPLED.with_borrow_mut(|all| all.push(*sampling));
     }
     const STACKS: bool = true;
-    fn stack(event: u32) {
+    fn stack(event: u32, _: usize) {
         STACKED.set(event);
     }
     fn permits(_: Call) -> bool {

@@ -260,15 +260,14 @@ fn unwind(
     }
     let kernel_callers = callers.len();
     let user_end = match user {
-        Some(user) if kernel_end != ChainEnd::Cut => {
-            if is_user || callers.push(user.ip) {
-                let stack = |address| memory.user_stack(address);
-                callers.follow(user.fp, memory.user_text(), false, stack)
-            } else {
-                ChainEnd::Cut
-            }
+        Some(_) if kernel_end == ChainEnd::Cut => ChainEnd::Absent,
+        Some(user) if !is_user && !memory.user_text().contains(&user.ip) => ChainEnd::NotCode,
+        Some(user) if !is_user && !callers.push(user.ip) => ChainEnd::Cut,
+        Some(user) => {
+            let stack = |address| memory.user_stack(address);
+            callers.follow(user.fp, memory.user_text(), false, stack)
         }
-        _ => ChainEnd::Absent,
+        None => ChainEnd::Absent,
     };
     Chain {
         kernel_callers,
@@ -319,22 +318,29 @@ impl<P: Platform> Tracer<P> {
             })
     }
 
-    /// Records who called a tracepoint: for [`Platform::stack`], with that event's id and the
-    /// registers there. The callers' first is the tracepoint's own caller.
+    /// Records who called a tracepoint: for [`Platform::stack`], with what that is given.
     #[inline]
     pub fn event_stack<const CPUS: usize>(
         sampler: &Sampler<CPUS>,
         cpu: usize,
-        event: u32,
-        (registers, tid): (Registers, Tid),
+        (event, fp): (u32, usize),
+        tid: Tid,
         memory: &impl Memory,
     ) -> bool {
         COMPILED_IN
             && sampler.with_places(cpu, |places| {
                 let id = <EventStack as Event>::ID;
                 let mut callers = Callers::new(places);
-                let chain = unwind(&mut callers, registers, false, memory);
-                let ip = registers.ip as u64;
+                let mut chain = unwind(&mut callers, Registers { ip: 0, fp }, false, memory);
+                // The first one found is the tracepoint.
+                let found = callers.found();
+                let (ip, callers) = match found.split_first() {
+                    Some((first, rest)) if chain.kernel_callers > 0 => {
+                        chain.kernel_callers -= 1;
+                        (first.load(Relaxed) as u64, rest)
+                    }
+                    _ => (0, found),
+                };
                 let words = Words {
                     fields: [
                         event,
@@ -344,7 +350,7 @@ impl<P: Platform> Tracer<P> {
                         chain.packed(),
                         chain.len_word(callers.len()),
                     ],
-                    callers: callers.found(),
+                    callers,
                 };
                 P::Reserve::record::<P, EventStack>(id, words)
             })

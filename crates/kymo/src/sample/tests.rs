@@ -203,6 +203,13 @@ fn a_chain_goes_on_from_the_kernel_into_the_program() {
         found(&made, 1, kernel, false),
         (both[..1].to_vec(), 1, [Cut, Absent])
     );
+    // What stands where the program's registers would be is none of its code.
+    let kept = made.registers.replace(Registers { ip: 0x77, fp });
+    assert_eq!(
+        found(&made, 9, kernel, false),
+        (both[..2].to_vec(), 2, [Complete, NotCode])
+    );
+    made.registers = kept;
     // A broken part in the kernel does not hide the program's, whose beginning is known.
     made.kernel[9] = 0x9999;
     assert_eq!(found(&made, 9, kernel, false).2, [NotCode, Complete]);
@@ -337,18 +344,13 @@ fn a_sample_is_the_declared_event() {
     });
     // SAFETY: a test thread has no interrupts.
     assert!(unsafe { Kymo::sample_masked(&sampler, 0, &at, &made) });
-    let registers = at.registers;
     sampler.set(&Sampling {
         depth: 9,
         ..sampler.settings()
     });
-    assert!(Kymo::event_stack(
-        &sampler,
-        0,
-        77,
-        (registers, Tid(6)),
-        &made
-    ));
+    let fp = at.registers.fp;
+    assert!(Kymo::event_stack(&sampler, 0, (77, fp), Tid(6), &made));
+    assert!(Kymo::event_stack(&sampler, 0, (78, 8), Tid(6), &made));
 
     let sample = Sample {
         ip: Address(0x7_0000_1234),
@@ -363,12 +365,20 @@ fn a_sample_is_the_declared_event() {
     };
     let stack = EventStack {
         event: 77,
-        ip: sample.ip,
+        ip: callers[0],
         tid: Tid(6),
-        kernel_callers: 3,
+        kernel_callers: 2,
         kernel_end: Complete,
         user_end: Unmapped,
-        callchain: sample.callchain,
+        callchain: crate::Sequence::new(&callers[1..]),
+    };
+    let unknown = EventStack {
+        event: 78,
+        ip: Address(0),
+        kernel_callers: 0,
+        kernel_end: Unmapped,
+        callchain: crate::Sequence::new(&callers[3..]),
+        ..stack
     };
     // The depth is reached, and there are more.
     let mut cut = Sample {
@@ -386,7 +396,8 @@ fn a_sample_is_the_declared_event() {
         [
             (Sample::ID, encoded(sample)),
             (Sample::ID, cut),
-            (EventStack::ID, encoded(stack))
+            (EventStack::ID, encoded(stack)),
+            (EventStack::ID, encoded(unknown))
         ]
     );
 }

@@ -90,7 +90,8 @@ crate::event! {
     pub struct EventStack {
         /// The event's id.
         pub event: u32,
-        /// Address behind the tracepoint, or near it.
+        /// The tracepoint: an address of the function that it is in, behind it; 0 where that is
+        /// not known.
         pub ip: Address,
         /// The thread.
         pub tid: Tid,

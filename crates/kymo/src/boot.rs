@@ -58,6 +58,20 @@ pub struct Options<'a> {
 const PERIOD_NS: u64 = 1_000_000;
 
 impl<'a> Options<'a> {
+    /// A line without the word.
+    pub const NONE: Options<'static> = Options {
+        start: None,
+        overflow: None,
+        consumer: None,
+        send: false,
+        events: None,
+        modes: None,
+        period_ns: None,
+        depth: None,
+        driver: None,
+        stacks: None,
+    };
+
     /// Reads every word `kymo=` of the line; later parts win.
     ///
     /// # Errors

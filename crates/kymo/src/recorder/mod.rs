@@ -158,7 +158,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
     }
 
     /// [`start`](Self::start) with only those events on that `is_on` asks for by name, and all
-    /// names of things. (Samples have no use for a choice: they are on.)
+    /// names of things. (Samples have no use for a choice: they are on, and so are the creation and
+    /// the end of threads and processes, which tell whose samples they are.)
     ///
     /// # Errors
     /// [`Refused`], in that order.
@@ -275,7 +276,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
             )))
         } else {
             session.begin(self.vocabulary, |event| {
-                mode.records(event) && (event.channel != ChannelKind::Events || is_on(event.name))
+                let is_asked = mode != Mode::Trace || event.channel != ChannelKind::Events;
+                mode.records(event) && (is_asked || is_on(event.name))
             });
             config.map_or(Ok(()), |_| self.open_streams().map(drop))
         };

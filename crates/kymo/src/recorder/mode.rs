@@ -17,7 +17,10 @@
 
 use super::Refused;
 use crate::channel::ChannelKind;
-use crate::event::EventSchema;
+use crate::event::{Event, EventSchema};
+use crate::vocabulary::{
+    ProcessExec, ProcessExit, ProcessFork, ProcessKill, ThreadCreate, ThreadExit,
+};
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +53,22 @@ impl Mode {
         }
     }
 
-    /// Whether the mode records this event. All modes record names.
-    pub(crate) fn records(self, event: &EventSchema) -> bool {
+    /// Whether the mode records this event. All modes record names; samples need to know besides
+    /// which process a thread belongs to, and which program it executes.
+    pub fn records(self, event: &EventSchema) -> bool {
+        const LIFE: [u32; 6] = [
+            ThreadCreate::ID,
+            ThreadExit::ID,
+            ProcessFork::ID,
+            ProcessExec::ID,
+            ProcessKill::ID,
+            ProcessExit::ID,
+        ];
         match event.channel {
             ChannelKind::Names => true,
-            ChannelKind::Events => self == Mode::Trace,
+            ChannelKind::Events => {
+                self == Mode::Trace || (self == Mode::Sample && LIFE.contains(&event.id))
+            }
             ChannelKind::Samples => self == Mode::Sample,
         }
     }

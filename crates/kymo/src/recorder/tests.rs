@@ -704,6 +704,38 @@ mod two_modes {
         recorder.finish(TRACE).unwrap();
     }
 
+    /// Samples alone still tell whose they are.
+    #[test]
+    fn samples_come_with_the_life_of_threads_and_processes() {
+        use crate::vocabulary::{ProcessExec, Sample, SchedSwitch, ThreadCreate};
+        static VOCABULARY: Vocabulary =
+            crate::vocabulary![Sample, ThreadCreate, ProcessExec, SchedSwitch];
+        let memory = leaked(1 << 20, 2);
+        BLOCK.set(memory.control(0));
+        let recorder: &TestRecorder = Box::leak(Box::new(Recorder::new(memory, &VOCABULARY)));
+        let config = Config {
+            packet_size: 2048,
+            ..BOTH
+        };
+        let on = || {
+            [
+                T::is_on::<Sample>(),
+                T::is_on::<ThreadCreate>(),
+                T::is_on::<ProcessExec>(),
+                T::is_on::<SchedSwitch>(),
+            ]
+        };
+        let none = |_: &str| false;
+        recorder.start_with(SAMPLE, 0, Some(&config), none).unwrap();
+        assert_eq!(on(), [true, true, true, false]);
+        recorder.start_with(TRACE, 0, Some(&config), none).unwrap();
+        assert_eq!(on(), [true, true, true, false]);
+        recorder.finish(TRACE).unwrap();
+        assert_eq!(on(), [true, true, true, false]);
+        recorder.finish(SAMPLE).unwrap();
+        assert_eq!(on(), [false; 4]);
+    }
+
     /// An event records its callers where that is asked for, and only while it is recorded.
     #[test]
     fn events_record_their_callers() {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use kymo::vocabulary::ALL;
+use kymo::{ChannelKind, Mode};
 use kymo_capture::qemu::Boot;
 use kymo_ctf::{Item, Trace};
 
@@ -29,7 +31,29 @@ pub fn report(trace: &Path, boot: &Boot, not_rolling: bool) -> bool {
             boot.events.join(",")
         );
     }
-    not_rolling || stray.is_some()
+    let without_samples = boot.modes.contains(&Mode::Sample) && !has_samples(trace);
+    if without_samples {
+        message!(
+            "kymo: the kernel was asked for samples, and there is no place for them in its trace; \
+             does it read the word kymo= of its command line, and take samples?"
+        );
+    }
+    not_rolling || stray.is_some() || without_samples
+}
+
+/// Whether a trace has streams of samples.
+fn has_samples(trace: &Path) -> bool {
+    let files = std::fs::read_dir(trace).into_iter().flatten().flatten();
+    let prefix = format!("{}_", ChannelKind::Samples.label());
+    files
+        .map(|file| file.file_name())
+        .any(|name| name.to_string_lossy().starts_with(&prefix))
+}
+
+/// Whether samples bring this event with them.
+fn comes_with_samples(name: &str) -> bool {
+    let mut events = ALL.events().iter();
+    events.any(|event| event.name == name && Mode::Sample.records(event))
 }
 
 /// The name of the first event that was not asked for. Kernels always record the names and states
@@ -50,6 +74,7 @@ fn stray(trace: &Path, boot: &Boot) -> Option<String> {
             .iter()
             .any(|kind| stream.starts_with(kind))
             || event.name().starts_with("kymo_")
+            || boot.modes.contains(&Mode::Sample) && comes_with_samples(event.name())
     };
     let is_stray = |event: &kymo_ctf::Event| !is_extra(event) && !boot.records(event.name());
     items

@@ -32,7 +32,7 @@ pub struct Symbols {
     #[arg(long, value_name = "[PATH=]ELF[@ADDRESS]", value_parser = program)]
     image: Vec<(Option<String>, ElfFile)>,
     /// A directory with the traced system's programs: /bin/sh is DIR/bin/sh or DIR/sh. May be
-    /// repeated.
+    /// repeated. Default: the folder KERNEL.programs beside the recorded kernel.
     #[arg(long, value_name = "DIR")]
     images: Vec<PathBuf>,
 }
@@ -219,7 +219,14 @@ impl Symbols {
                 directory.join(base),
             ]
         });
-        let there = in_directories.map(|path| (path, None));
+        // A kernel that carries its programs has their files beside it.
+        let beside = noted.iter().find(|note| note.name == "kernel").zip(name);
+        let beside = beside.map(|(kernel, name)| {
+            let mut folder = kernel.file.clone().into_os_string();
+            folder.push(".programs");
+            PathBuf::from(folder).join(name.rsplit('/').next().unwrap_or(name))
+        });
+        let there = in_directories.chain(beside).map(|path| (path, None));
         let there = there.chain(note.map(|note| (note.file.clone(), note.base)));
         for (path, base) in there {
             if let Ok(bytes) = fs::read(&path)

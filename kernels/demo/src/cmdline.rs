@@ -30,13 +30,7 @@ impl Settings {
         packets: 1024,
         packet_size: 4096,
         tick_us: 1000,
-        kymo: Options {
-            start: None,
-            overflow: None,
-            consumer: None,
-            send: false,
-            events: None,
-        },
+        kymo: Options::NONE,
     };
 
     /// Whether to record from boot on. Default: yes, unless a program sends the trace.
@@ -53,7 +47,8 @@ impl Settings {
 }
 
 pub const KEYS: &str = "workload=NAME, run=WORKLOAD|PROGRAM,WORD,.., rounds=N, packets=N, packet_size=N, tick_us=N (100 to 1000000), \
-    kymo=start|off|send,rolling|discard,reader=none|kernel|host,events=NAME:NAME";
+    kymo=start|off|send,rolling|discard,reader=none|kernel|host,events=NAME:NAME, \
+    mode=trace:sample,period_ns=N,depth=N,driver=timer|nmi|ipi,stacks=NAME:NAME";
 
 /// Parses `key=value` words, separated by blanks. The last word of a key wins, except for `run`.
 /// The error is the invalid word.

@@ -5,8 +5,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kymo::vocabulary::{IrqEnter, IrqExit, IrqName};
 use kymo::{Irq, NameEpoch, Text};
 
+use crate::sampling::{self, Place};
 use crate::sched::{SCHEDULER, settle};
-use crate::{arch, smp};
+use crate::{MAX_HARTS, arch, smp};
 
 /// Time between two timer interrupts, in ticks of the clock.
 static PERIOD: AtomicU64 = AtomicU64::new(0);
@@ -18,10 +19,22 @@ pub fn set_period(ticks: u64, harts: usize) {
     HARTS.store(harts as u64, Relaxed);
 }
 
-/// Starts this hart's timer interrupts.
+/// When each hart's next tick is due.
+static NEXT: [AtomicU64; MAX_HARTS] = [const { AtomicU64::new(0) }; MAX_HARTS];
+
+/// Starts this hart's timer interrupts. The harts' are spread over the period: QEMU with `-icount`
+/// runs one hart at a time, from one timer interrupt to the next.
 pub fn start_ticks() {
-    let period = PERIOD.load(Relaxed);
-    arch::timer::arm(period, arch::hart() as u64 * period / HARTS.load(Relaxed));
+    let (period, here) = (PERIOD.load(Relaxed), arch::hart());
+    let phase = here as u64 * period / HARTS.load(Relaxed);
+    let next = ((arch::timer::time() - phase) / period + 1) * period + phase;
+    NEXT[here].store(next, Relaxed);
+    arm();
+}
+
+/// Requests this hart's next timer interrupt, for a tick or for a sample.
+fn arm() {
+    arch::timer::arm(NEXT[arch::hart()].load(Relaxed).min(sampling::due()));
 }
 
 /// Name epoch in which each line was last named.
@@ -48,15 +61,27 @@ pub fn handle(irq: u32, handler: impl FnOnce()) {
     record!(IrqExit { irq: Irq(irq) });
 }
 
-/// The timer interrupt.
-pub fn tick() {
-    start_ticks();
-    SCHEDULER.lock().tick();
+/// The timer interrupt: a sample is due, or a tick, or both.
+pub fn timer(irq: u32, at: &Place) {
+    let now = arch::timer::time();
+    sampling::on_timer(now, at);
+    if now >= NEXT[arch::hart()].load(Relaxed) {
+        handle(irq, || {
+            start_ticks();
+            SCHEDULER.lock().tick();
+        });
+    } else {
+        arm();
+    }
 }
 
-/// The interrupt by another hart, which has filled this hart's queue or waits for an answer.
-pub fn asked() {
-    smp::answer();
+/// The interrupt by another hart: it wants a sample, has filled this hart's queue, or waits for an
+/// answer.
+pub fn asked(irq: u32, at: &Place) {
+    let is_sample = sampling::on_request(at);
+    if smp::was_poked() || !is_sample {
+        handle(irq, smp::answer);
+    }
 }
 
 /// The end of a trap: this hart may have to stop, or to switch.

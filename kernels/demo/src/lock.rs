@@ -12,6 +12,10 @@ use kymo::{NameEpoch, Text, Tid};
 
 use crate::{arch, sched};
 
+/// Looks at a lock that is taken before its holder's hart is given time to go on, where that must
+/// be given.
+const LOOKS: u32 = 4096;
+
 /// A value behind a spin lock, which masks interrupts while it is held. The kernel itself is built
 /// on it: it records nothing, so that a lock is traced at one level only.
 #[derive(Debug)]
@@ -36,8 +40,13 @@ impl<T> Spin<T> {
     /// reverse order.
     pub fn lock(&self) -> SpinGuard<'_, T> {
         let interrupts = arch::mask();
+        let mut looks = 0_u32;
         while !self.take() {
             while self.taken.load(Relaxed) {
+                looks = looks.wrapping_add(1);
+                if looks.is_multiple_of(LOOKS) {
+                    arch::relax();
+                }
                 core::hint::spin_loop();
             }
         }

@@ -27,6 +27,7 @@ mod program;
 mod queue;
 mod recording;
 mod run;
+mod sampling;
 mod sched;
 mod semaphore;
 mod smp;
@@ -139,6 +140,7 @@ fn main(is_left: usize) {
         run::send_the_rest();
         start_recording(&settings);
     }
+    sampling::drive_if_asked();
     let done = run::all(&settings);
     if SCHEDULER.lock().count_threads() == 1 {
         assert_eq!(frame::count_free(), free, "memory was lost");
@@ -148,6 +150,9 @@ fn main(is_left: usize) {
     arch::mask();
     smp::park_others();
     recording::end();
+    if let (due @ 1.., open) = sampling::counts() {
+        println!("demo: {due} samples were due, of which {open} are not taken");
+    }
     for (hart, counters) in ledger::LEDGER.harts.iter().enumerate() {
         let total: u64 = counters.iter().map(|counter| counter.load(Relaxed)).sum();
         if total > 0 {

@@ -9,7 +9,7 @@ use crate::abi::{Rings, rights};
 use crate::cmdline::Settings;
 use crate::console::println;
 use crate::sched::SCHEDULER;
-use crate::{MAX_HARTS, SETTINGS, arch, process};
+use crate::{MAX_HARTS, SETTINGS, arch, process, sampling};
 
 unsafe extern "C" {
     /// In link.ld: the memory to record into, which nobody clears at boot.
@@ -81,6 +81,7 @@ pub fn start(
 ) -> Result<u32, Refused> {
     let started = RECORDER.start_with(mode, flags, Some(config), |name| options.records(name))?;
     set_flags(started.overflow);
+    sampling::drive_if_asked();
     Ok(started.channels)
 }
 
@@ -109,12 +110,12 @@ pub fn start_at_boot(settings: &Settings) -> Result<(), Refused> {
     if !settings.records_from_boot() {
         return Ok(());
     }
-    let options = &settings.kymo;
-    let config = options.apply(&config(settings, &Rings::default()));
-    let channels = start(TRACE, options.flags(kymo::flags::ROLLING), &config, options)?;
+    let config = config(settings, &Rings::default());
+    let started = RECORDER.start_as(&settings.kymo, kymo::flags::ROLLING, &config)?;
+    set_flags(started.overflow);
     println!(
-        "demo: recording on {} harts, {channels} channels",
-        config.cpus
+        "demo: recording on {} harts, {} channels",
+        config.cpus, started.channels
     );
     Ok(())
 }
@@ -130,8 +131,10 @@ pub fn stop(mode: u32) -> Result<u32, Refused> {
 
 /// Stops recording before power-off, so that the rings stay as they are.
 pub fn end() {
-    // Refused if nothing is recorded.
-    let _ = RECORDER.stop(TRACE);
+    for mode in kymo::Mode::ALL {
+        // Refused if it is not recorded.
+        let _ = RECORDER.stop(mode as u32);
+    }
 }
 
 /// Whether the caller may record: the kernel, or a process with the right.

@@ -5,7 +5,7 @@
 //! next thread is on its own stack, so that nobody can switch to the leaving thread, or reuse its
 //! slot, before it has left.
 
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kymo::vocabulary::{Cpu, Pid, ProcessName, ThreadName, ThreadStateDump};
 use kymo::vocabulary::{
@@ -21,7 +21,7 @@ use crate::mutex::MutexState;
 use crate::queue::{Queue, Side};
 use crate::semaphore::SemaphoreState;
 use crate::thread::{IDLE, Slot, State, THREADS, Thread};
-use crate::{MAX_HARTS, thread};
+use crate::{MAX_HARTS, smp, thread};
 
 /// Most mutexes, and most semaphores.
 pub const LOCKS: usize = 32;
@@ -54,12 +54,38 @@ pub static SCHEDULER: Spin<Scheduler> = Spin::new(Scheduler {
 /// The guard of the scheduler's lock.
 pub type Guard = SpinGuard<'static, Scheduler>;
 
-/// The tid of the running thread by hart, for use without the lock.
-static RUNNING: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
+/// The running thread by hart, for use without the lock: its tid, and its slot in the upper half.
+static RUNNING: [AtomicU64; MAX_HARTS] = {
+    let mut running = [const { AtomicU64::new(0) }; MAX_HARTS];
+    let mut hart = 0;
+    while hart < MAX_HARTS {
+        running[hart] = AtomicU64::new((hart as u64) << 32);
+        hart += 1;
+    }
+    running
+};
+
+/// A running thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Running {
+    /// 0 is an idle thread.
+    pub tid: Tid,
+    pub slot: Slot,
+}
+
+/// The thread on this hart. Interrupts must be masked; an NMI during a switch sees the next one
+/// just before it is on its stack.
+pub fn running_here() -> Running {
+    let word = RUNNING[arch::hart()].load(Relaxed);
+    Running {
+        tid: Tid(word as u32),
+        slot: (word >> 32) as Slot,
+    }
+}
 
 /// The tid of the thread on this hart; 0 is an idle thread. Interrupts must be masked.
 pub fn tid() -> Tid {
-    Tid(RUNNING[arch::hart()].load(Relaxed))
+    running_here().tid
 }
 
 impl Scheduler {
@@ -242,7 +268,7 @@ impl Scheduler {
             && self.online[hart]
             && first > self.threads[self.current[hart]].prio
         {
-            arch::poke(hart);
+            smp::poke(hart);
         }
     }
 
@@ -424,7 +450,7 @@ fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
         next_prio: comes.prio,
     });
     let (space, new) = (comes.space, comes.context);
-    RUNNING[here].store(comes.tid.0, Relaxed);
+    let running = u64::from(comes.tid.0) | (next as u64) << 32;
     sched.current[here] = next;
     if prev != idle {
         thread::check_stack(prev);
@@ -433,6 +459,7 @@ fn exchange(mut scheduler: Guard, reason: SwitchReason, next: Slot) {
     unsafe { paging::activate(space) };
     let old = &raw mut sched.threads[prev].context;
     let interrupts = scheduler.keep();
+    RUNNING[here].store(running, Relaxed);
     // SAFETY: interrupts are masked and the scheduler's lock is held until the next thread drops
     // it; that thread was ready, or is this hart's idle one, so it runs nowhere.
     unsafe { context::switch(old, new) };

@@ -16,11 +16,6 @@ fn is_online(hart: usize) -> bool {
     ONLINE.load(Acquire) & 1 << hart != 0
 }
 
-fn others() -> impl Iterator<Item = usize> {
-    let here = arch::hart();
-    (0..MAX_HARTS).filter(move |&hart| hart != here && is_online(hart))
-}
-
 /// Brings this hart online: it answers from now on.
 pub fn come_online() {
     ONLINE.fetch_or(1 << arch::hart(), AcqRel);
@@ -31,6 +26,26 @@ pub fn count_online() -> usize {
     ONLINE.load(Acquire).count_ones() as usize
 }
 
+/// Harts that were interrupted for something else than a sample.
+static POKED: [AtomicBool; MAX_HARTS] = [const { AtomicBool::new(false) }; MAX_HARTS];
+
+/// Interrupts another hart: it answers, and looks at its queue.
+pub fn poke(hart: usize) {
+    POKED[hart].store(true, Release);
+    arch::interrupt(hart);
+}
+
+/// Whether this hart was poked since the last call.
+pub fn was_poked() -> bool {
+    POKED[arch::hart()].swap(false, Acquire)
+}
+
+/// The online harts but this one.
+pub fn others() -> impl Iterator<Item = usize> {
+    let here = arch::hart();
+    (0..MAX_HARTS).filter(move |&hart| hart != here && is_online(hart))
+}
+
 /// Waits until every other hart has taken an interrupt, and so has finished any record that it was
 /// writing. Must not be called with a lock for which another hart may wait, nor on two harts at
 /// once.
@@ -39,9 +54,9 @@ pub fn synchronize() {
     let interrupts = arch::mask();
     let question = ASKED.fetch_add(1, AcqRel) + 1;
     for hart in others() {
-        arch::poke(hart);
+        poke(hart);
         while is_online(hart) && ANSWERED[hart].load(Acquire) < question {
-            core::hint::spin_loop();
+            arch::relax();
         }
     }
     arch::restore(interrupts);
@@ -57,11 +72,11 @@ pub fn answer() {
 pub fn park_others() {
     STOP.store(true, Release);
     for hart in others() {
-        arch::poke(hart);
+        poke(hart);
         while is_online(hart) {
             // It may itself wait for an answer.
             answer();
-            core::hint::spin_loop();
+            arch::relax();
         }
     }
 }
@@ -71,8 +86,6 @@ pub fn park_if_asked() {
     if STOP.load(Acquire) {
         arch::timer::disarm();
         ONLINE.fetch_and(!(1 << arch::hart()), AcqRel);
-        loop {
-            arch::wait_for_interrupt();
-        }
+        arch::park();
     }
 }

@@ -9,6 +9,7 @@ use crate::abi::{Call, Error, Kind};
 use crate::console::println;
 use crate::process::{self, LINE, Line, Start};
 use crate::sched::SCHEDULER;
+use crate::workload::known;
 use crate::{arch, ipc, perf, port, run, space, thread};
 
 /// Most bytes that a call moves, except for the calls `port_` and `perf_`.
@@ -139,6 +140,10 @@ fn perform(call: Call, [a, b, c, d, e]: [usize; 5]) -> Result<Outcome, Error> {
         Call::PerfSwitch => perf::switch(a, (b, c), d != 0)?,
         Call::PerfStatus => perf::status(a)?,
         Call::PerfDump => perf::dump(a)?,
+        Call::Work => {
+            known::work(a != 0);
+            0
+        }
         Call::PerfClear => perf::clear()?,
     };
     Ok(Outcome::Value(value))

@@ -1,6 +1,7 @@
 //! Threads: their table, creation, end, sleep and suspension.
 
 use core::cell::UnsafeCell;
+use core::ops::Range;
 
 use kymo::vocabulary::{
     Pid, SwitchReason, ThreadCreate, ThreadDelay, ThreadExit, ThreadResume, ThreadState,
@@ -11,7 +12,7 @@ use kymo::{NameEpoch, Tid};
 use crate::arch::context::Context;
 use crate::ipc::{End, Message};
 use crate::sched::{SCHEDULER, Scheduler, settle, switch};
-use crate::{arch, time};
+use crate::{arch, smp, time};
 
 /// Index of a thread in the table.
 pub type Slot = usize;
@@ -151,6 +152,12 @@ pub fn stack_top(slot: Slot) -> usize {
     STACKS[slot].0.get() as usize + STACK
 }
 
+/// A thread's kernel stack.
+pub fn stack(slot: Slot) -> Range<usize> {
+    let top = stack_top(slot);
+    top - STACK..top
+}
+
 /// Panics if a thread has overflowed its stack.
 pub fn check_stack(slot: Slot) {
     // SAFETY: a word of the stack that no thread uses.
@@ -228,7 +235,7 @@ impl Scheduler {
         (thread.killed, thread.stop) = (true, false);
         let (state, joined) = (thread.state, thread.joins.take().is_some());
         match state {
-            State::Running => arch::poke(thread.hart),
+            State::Running => smp::poke(thread.hart),
             State::Sleeping | State::Suspended => self.wake(slot, waker),
             State::Blocked if joined || self.stop_waiting(slot) => self.wake(slot, waker),
             _ => {}
@@ -364,7 +371,7 @@ pub fn suspend(tid: Tid) -> bool {
         state => {
             thread.stop = true;
             if state == State::Running {
-                arch::poke(thread.hart);
+                smp::poke(thread.hart);
             }
         }
     }

@@ -4,6 +4,7 @@ mod echo;
 mod faults;
 mod ipc;
 mod irqs;
+pub mod known;
 mod lock_wait;
 mod locks;
 mod long_irq;

@@ -90,7 +90,13 @@ calls! {
     PerfDump "perf_dump",
     /// perf_clear(): hides the records so far from the dump and the status.
     PerfClear "perf_clear",
+    /// work(masked): a known amount of work in the kernel, with interrupts on or masked.
+    Work "work",
 }
+
+/// One of 100 parts of the known work that `work` and the program `known` do, in rounds of
+/// `arch::spin`.
+pub const PART: usize = 1_000;
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $error:ident = $number:literal,)*) => {

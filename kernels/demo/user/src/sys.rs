@@ -55,6 +55,11 @@ pub fn time() -> u64 {
     call(Call::Time, [0; 5]).unwrap_or(0) as u64
 }
 
+/// Works in the kernel for a known time.
+pub fn work(masked: bool) {
+    let _ = call(Call::Work, [masked.into(), 0, 0, 0, 0]);
+}
+
 pub fn write(text: &[u8]) -> Result<usize, Error> {
     call(Call::Write, [text.as_ptr() as usize, text.len(), 0, 0, 0])
 }

@@ -37,5 +37,6 @@ start_hart:
 
     .bss
     .balign 16
+    .globl boot_stacks
 boot_stacks:
     .space {max_harts} << {stack_shift}

@@ -1,5 +1,7 @@
 //! A thread's context: its kernel stack, and the switch between two of them.
 
+use kymo::sample::Registers;
+
 use super::trap::Frame;
 use crate::process::Start;
 
@@ -13,6 +15,15 @@ unsafe extern "C" {
 /// Bytes at the top of every kernel stack, reserved for the frame of a trap from user mode and for
 /// the hart's `tp` (trap.s).
 const RESERVED: usize = size_of::<Frame>() + 16;
+
+/// The registers with which the program of the thread whose kernel stack ends at `top` entered the
+/// kernel.
+pub fn user_registers(top: usize) -> Registers {
+    let frame = (top - RESERVED) as *const Frame;
+    // SAFETY: `Context::new` has reserved these bytes. The thread that they belong to runs on this
+    // hart, in the kernel: nobody writes them.
+    unsafe { (*frame).place().registers }
+}
 
 /// The stack pointer of a thread that does not run. All else is on its stack.
 #[derive(Clone, Copy, Debug)]

@@ -11,15 +11,18 @@ mod trap;
 pub mod virtio;
 
 use core::arch::asm;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use kymo::arch::riscv::kernel_word;
 use kymo::platform::{Call, Control, Masked, Platform};
+use kymo::vocabulary::{Sampling, SamplingDriver};
 
 pub use sbi::put;
 
 use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
+use crate::sampling;
 
 const BOOT_STACK_SHIFT: usize = 14;
 /// The register of QEMU's `sifive_test` device, which ends QEMU.
@@ -59,6 +62,16 @@ unsafe impl Platform for Machine {
         recording::dump_state();
     }
 
+    fn sampling(sampling: &Sampling) {
+        sampling::set(sampling);
+    }
+
+    const STACKS: bool = true;
+
+    fn stack(event: u32, fp: usize) {
+        sampling::stack(event, fp);
+    }
+
     fn permits(_: Call) -> bool {
         recording::is_permitted()
     }
@@ -92,15 +105,95 @@ pub fn restore(on: bool) {
     }
 }
 
+/// Executes two instructions as often as this.
+#[inline(always)]
+pub fn spin(rounds: usize) {
+    // SAFETY: this only counts.
+    unsafe {
+        asm!("2: addi {0}, {0}, -1", "bnez {0}, 2b", inout(reg) rounds => _, options(nomem, nostack))
+    };
+}
+
 /// Waits for an interrupt, masked or not.
 pub fn wait_for_interrupt() {
     // SAFETY: this only waits.
-    unsafe { asm!("wfi") };
+    unsafe { wait() };
+}
+
+/// Lets some time pass while another hart is waited for, with interrupts masked. The wait is for
+/// QEMU with `-icount`, which runs another hart only when this one waits, or at the next timer
+/// interrupt of any: without one it may be seconds.
+pub fn relax() {
+    timer::arm(timer::time() + timer::frequency() / 100_000);
+    wait_for_interrupt();
+}
+
+/// Waits for good, whatever happens.
+pub fn park() -> ! {
+    // SAFETY: an interrupt that is pending would end each wait at once, also while it is masked.
+    // QEMU with `-icount` then runs no other hart.
+    unsafe { asm!("csrw sie, zero") };
+    loop {
+        wait_for_interrupt();
+    }
+}
+
+/// Whether code interrupted here was waiting.
+pub fn is_waiting(ip: usize) -> bool {
+    (wait as *const () as usize..&raw const wait_end as usize).contains(&ip)
+}
+
+unsafe extern "C" {
+    /// `wfi`, in a function of its own.
+    fn wait();
+    /// Its end.
+    safe static wait_end: u8;
+}
+
+core::arch::global_asm!(
+    ".text",
+    ".globl wait",
+    ".type wait, @function",
+    "wait:",
+    "wfi",
+    "ret",
+    ".globl wait_end",
+    "wait_end:",
+    ".size wait, . - wait",
+);
+
+/// The kernel's code.
+pub fn text() -> Range<usize> {
+    unsafe extern "C" {
+        /// In link.ld.
+        safe static __text: u8;
+        safe static __text_end: u8;
+    }
+    &raw const __text as usize..&raw const __text_end as usize
+}
+
+/// The stack with which a hart has booted, and which its idle thread keeps.
+pub fn boot_stack(hart: usize) -> Range<usize> {
+    unsafe extern "C" {
+        /// In boot.s.
+        safe static boot_stacks: u8;
+    }
+    let start = &raw const boot_stacks as usize + (hart << BOOT_STACK_SHIFT);
+    start..start + (1 << BOOT_STACK_SHIFT)
 }
 
 /// Interrupts another hart: `interrupt::asked` answers.
-pub fn poke(hart: usize) {
+pub fn interrupt(hart: usize) {
     sbi::send_ipi(1 << hart);
+}
+
+/// What can make a hart take a sample besides its timer: an interrupt like any other. The firmware
+/// keeps what M-mode has, so code with interrupts masked cannot be interrupted.
+pub const REMOTE_DRIVER: SamplingDriver = SamplingDriver::Ipi;
+
+/// Has another hart take a sample.
+pub fn ask_for_sample(hart: usize) {
+    interrupt(hart);
 }
 
 fn disarm_software() {

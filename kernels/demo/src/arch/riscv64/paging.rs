@@ -102,6 +102,14 @@ pub fn prepare() {
     }
 }
 
+/// The root of the space in which this hart is.
+pub fn active() -> usize {
+    let satp: usize;
+    // SAFETY: reads a register.
+    unsafe { asm!("csrr {}, satp", out(reg) satp, options(nomem, nostack, preserves_flags)) };
+    (satp & ((1 << 44) - 1)) << 12
+}
+
 /// The kernel's own space.
 pub fn kernel_space() -> usize {
     &raw const ROOT as usize

@@ -12,11 +12,9 @@ pub fn time() -> u64 {
     kymo::arch::riscv::time()
 }
 
-/// Requests this hart's next timer interrupt, and cancels a pending one. The harts' interrupts are
-/// `phase` ticks of the clock apart: QEMU with `-icount` runs one hart at a time, from one timer
-/// interrupt to the next.
-pub fn arm(period: u64, phase: u64) {
-    sbi::set_timer(((time() - phase) / period + 1) * period + phase);
+/// Requests this hart's next timer interrupt at this time, and cancels a pending one.
+pub fn arm(at: u64) {
+    sbi::set_timer(at);
 }
 
 /// Stops this hart's timer interrupts.

@@ -1,9 +1,11 @@
 //! Dispatch of interrupts and exceptions.
 
+use kymo::sample::Registers;
 use kymo::vocabulary::FaultCause;
 
 use super::{disarm_software, hart, plic, serial};
 use crate::process::Start;
+use crate::sampling::Place;
 use crate::syscall::Outcome;
 use crate::{interrupt, process, space, syscall, uart};
 
@@ -20,9 +22,21 @@ pub struct Frame {
 }
 
 const SP: usize = 2;
+const FP: usize = 8;
 const A0: usize = 10;
 
 impl Frame {
+    /// Where the interrupted code was.
+    pub fn place(&self) -> Place {
+        Place {
+            registers: Registers {
+                ip: self.pc,
+                fp: self.registers[FP],
+            },
+            is_user: self.status & FROM_KERNEL == 0,
+        }
+    }
+
     /// The frame with which a program starts.
     pub fn at(start: Start, status: usize) -> Frame {
         let mut registers = [0; 32];
@@ -51,11 +65,11 @@ const FROM_KERNEL: usize = 1 << 8;
 pub extern "C" fn trap(frame: &mut Frame, cause: usize, value: usize) {
     let kernel = frame.status & FROM_KERNEL != 0;
     match cause {
-        _ if cause == INTERRUPT | SOFTWARE => interrupt::handle(SOFTWARE as u32, || {
+        _ if cause == INTERRUPT | SOFTWARE => {
             disarm_software();
-            interrupt::asked();
-        }),
-        _ if cause == INTERRUPT | TIMER => interrupt::handle(TIMER as u32, interrupt::tick),
+            interrupt::asked(SOFTWARE as u32, &frame.place());
+        }
+        _ if cause == INTERRUPT | TIMER => interrupt::timer(TIMER as u32, &frame.place()),
         _ if cause == INTERRUPT | EXTERNAL => {
             // None if another hart was faster.
             if let Some(source) = plic::claim() {

@@ -8,6 +8,7 @@
 
     .text
     .balign 4
+    .type trap_entry, @function
 trap_entry:
     csrrw sp, sscratch, sp
     bnez sp, 1f
@@ -63,10 +64,24 @@ trap_entry:
     mv   a0, sp
     csrr a1, scause
     csrr a2, stval
-    call {trap}
+    # A chain of frame pointers ends here, or goes on in the interrupted kernel code: two words as
+    # that code's own call of this would have left. (1 behind it: callers are looked for in front of
+    # their return address.)
+    addi sp, sp, -16
+    addi t0, t0, 1
+    sd   s0, 0(sp)
+    sd   t0, 8(sp)
+    addi s0, sp, 16
+    andi t1, t1, 0x100
+    bnez t1, 4f
+    li   s0, 0
+4:  call {trap}
+    addi sp, sp, 16
 
 # leave_trap: sp = the frame to return to. A new process starts here too.
+    .size trap_entry, . - trap_entry
     .globl leave_trap
+    .type leave_trap, @function
 leave_trap:
     ld   t0, 256(sp)
     ld   t1, 264(sp)
@@ -114,7 +129,9 @@ leave_trap:
 
 # switch_stacks(a0 = where to store the old thread's sp, a1 = the new thread's sp): returns as the
 # new thread, from its own last call. For a new thread, context.rs has built that frame.
+    .size leave_trap, . - leave_trap
     .globl switch_stacks
+    .type switch_stacks, @function
 switch_stacks:
     addi sp, sp, -112
     sd   ra, 0(sp)
@@ -147,3 +164,4 @@ switch_stacks:
     ld   s11, 96(sp)
     addi sp, sp, 112
     ret
+    .size switch_stacks, . - switch_stacks

@@ -103,4 +103,5 @@ boot_gdt_pointer:
 boot_level4: .space 4096
 boot_level3: .space 4096
 boot_level2: .space 4096
+    .globl boot_stacks
 boot_stacks: .space {max_harts} << {stack_shift}

@@ -1,5 +1,7 @@
 //! A thread's context: its kernel stack, and the switch between two of them.
 
+use kymo::sample::Registers;
+
 use super::trap::TrapFrame;
 use crate::process::Start;
 
@@ -12,6 +14,15 @@ unsafe extern "C" {
 
 /// Words that `switch_stacks` takes from a stack, the return address included.
 const SWITCHED: usize = 7;
+
+/// The registers with which the program of the thread whose kernel stack ends at `top` entered the
+/// kernel. In an NMI just behind the entry, some are those of its last time.
+pub fn user_registers(top: usize) -> Registers {
+    let frame = (top - size_of::<TrapFrame>()) as *const TrapFrame;
+    // SAFETY: `Context::new` has reserved these bytes. The thread that they belong to runs on this
+    // hart, in the kernel: nobody else writes them.
+    unsafe { (*frame).place().registers }
+}
 
 /// The stack pointer of a thread that does not run. All else is on its stack.
 #[derive(Clone, Copy, Debug)]

@@ -14,16 +14,19 @@ pub mod virtio;
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use kymo::arch::x86_64::{AtGs, TscCas};
 use kymo::platform::{ByPointer, Call, Control, Platform};
+use kymo::vocabulary::{Sampling, SamplingDriver};
 
 pub use serial::put;
 pub use trap::count_nmis;
 
 use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
+use crate::sampling;
 
 const BOOT_STACK_SHIFT: usize = 14;
 /// Start address of the other harts: a page below 1 MiB that the firmware no longer uses.
@@ -96,6 +99,16 @@ unsafe impl Platform for Machine {
         recording::dump_state();
     }
 
+    fn sampling(sampling: &Sampling) {
+        sampling::set(sampling);
+    }
+
+    const STACKS: bool = true;
+
+    fn stack(event: u32, fp: usize) {
+        sampling::stack(event, fp);
+    }
+
     fn permits(_: Call) -> bool {
         recording::is_permitted()
     }
@@ -128,20 +141,92 @@ pub fn restore(on: bool) {
     }
 }
 
+/// Executes two instructions as often as this.
+#[inline(always)]
+pub fn spin(rounds: usize) {
+    // SAFETY: this only counts.
+    unsafe { asm!("2: dec {0}", "jnz 2b", inout(reg) rounds => _, options(nomem, nostack)) };
+}
+
 /// Waits for an interrupt; for ever if they are masked.
 pub fn wait_for_interrupt() {
     // SAFETY: this only waits.
-    unsafe { asm!("hlt") };
+    unsafe { wait() };
+}
+
+/// Lets some time pass while another hart is waited for.
+pub fn relax() {
+    core::hint::spin_loop();
+}
+
+/// Waits for good, whatever happens.
+pub fn park() -> ! {
+    loop {
+        mask();
+        wait_for_interrupt();
+    }
+}
+
+/// Whether code interrupted here was waiting.
+pub fn is_waiting(ip: usize) -> bool {
+    (wait as *const () as usize..&raw const wait_end as usize).contains(&ip)
+}
+
+unsafe extern "C" {
+    /// `hlt`, in a function of its own.
+    fn wait();
+    /// Its end.
+    safe static wait_end: u8;
+}
+
+core::arch::global_asm!(
+    ".text",
+    ".globl wait",
+    ".type wait, @function",
+    "wait:",
+    "hlt",
+    "ret",
+    ".globl wait_end",
+    "wait_end:",
+    ".size wait, . - wait",
+);
+
+/// The kernel's code.
+pub fn text() -> Range<usize> {
+    unsafe extern "C" {
+        /// In link.ld.
+        safe static __text: u8;
+        safe static __text_end: u8;
+    }
+    &raw const __text as usize..&raw const __text_end as usize
+}
+
+/// The stack with which a hart has booted, and which its idle thread keeps.
+pub fn boot_stack(hart: usize) -> Range<usize> {
+    unsafe extern "C" {
+        /// In boot.s.
+        safe static boot_stacks: u8;
+    }
+    let start = &raw const boot_stacks as usize + (hart << BOOT_STACK_SHIFT);
+    start..start + (1 << BOOT_STACK_SHIFT)
 }
 
 /// Interrupts another hart: `interrupt::asked` answers.
-pub fn poke(hart: usize) {
+pub fn interrupt(hart: usize) {
     apic::command(hart, apic::FIXED | trap::SOFTWARE as u32);
 }
 
 /// Sends a hart an NMI, which comes even while it masks interrupts.
 pub fn send_nmi(hart: usize) {
     apic::command(hart, apic::NMI);
+}
+
+/// What can make a hart take a sample besides its timer: it comes wherever the hart is.
+pub const REMOTE_DRIVER: SamplingDriver = SamplingDriver::Nmi;
+
+/// Has another hart take a sample.
+pub fn ask_for_sample(hart: usize) {
+    send_nmi(hart);
 }
 
 /// NMIs of all harts in the kernel that came while `gs` was a program's, at its very entries and

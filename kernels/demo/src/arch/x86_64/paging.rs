@@ -119,6 +119,14 @@ pub fn prepare() {
     }
 }
 
+/// The root of the space in which this hart is.
+pub fn active() -> usize {
+    let cr3: usize;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, cr3", out(reg) cr3, options(nomem, nostack, preserves_flags)) };
+    cr3 / PAGE * PAGE
+}
+
 /// The kernel's own space.
 pub fn kernel_space() -> usize {
     ROOT.address()

@@ -19,14 +19,10 @@ pub fn time() -> u64 {
     kymo::arch::x86_64::tsc()
 }
 
-/// Requests this hart's next timer interrupt, and cancels a pending one. The harts' interrupts are
-/// `phase` ticks of the clock apart: QEMU with `-icount` runs one hart at a time, from one timer
-/// interrupt to the next.
-pub fn arm(period: u64, phase: u64) {
-    let now = time();
-    let next = (now + period - phase) / period * period + phase;
-    // Not before that time, or it would be requested once more. A period is a second at most.
-    let ticks = u128::from(next - now) * u128::from(APIC_FREQUENCY.load(Relaxed));
+/// Requests this hart's next timer interrupt at this time, and cancels a pending one.
+pub fn arm(at: u64) {
+    // Not before that time, or it would be requested once more.
+    let ticks = u128::from(at.saturating_sub(time())) * u128::from(APIC_FREQUENCY.load(Relaxed));
     apic::arm(u32::try_from(ticks / u128::from(frequency()) + 1).unwrap_or(u32::MAX));
 }
 

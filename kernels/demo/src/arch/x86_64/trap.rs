@@ -4,10 +4,12 @@ use core::arch::asm;
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use kymo::sample::Registers;
 use kymo::vocabulary::FaultCause;
 
 use super::{PerHart, apic, hart, segments, serial};
 use crate::process::Start;
+use crate::sampling::{self, Place};
 use crate::syscall::Outcome;
 use crate::{MAX_HARTS, interrupt, process, space, syscall, uart};
 
@@ -17,6 +19,7 @@ core::arch::global_asm!(
     nmi = sym nmi,
     call = const CALL,
     cs = const offset_of!(TrapFrame, cs),
+    rip = const offset_of!(TrapFrame, rip),
     frame = const size_of::<TrapFrame>(),
     stack = const PerHart::KERNEL_STACK,
     between = const offset_of!(PerHart, between),
@@ -86,6 +89,17 @@ impl TrapFrame {
         }
     }
 
+    /// Where the interrupted code was.
+    pub fn place(&self) -> Place {
+        Place {
+            registers: Registers {
+                ip: self.rip,
+                fp: self.rbp,
+            },
+            is_user: !self.is_kernels(),
+        }
+    }
+
     /// Whether the interrupted code was the kernel's.
     pub fn is_kernels(&self) -> bool {
         self.cs & 3 == 0
@@ -107,14 +121,14 @@ pub const SERIAL: usize = 36;
 extern "C" fn trap(frame: &mut TrapFrame) {
     let kernel = frame.is_kernels();
     match frame.vector {
-        SOFTWARE => interrupt::handle(SOFTWARE as u32, || {
+        SOFTWARE => {
             apic::complete();
-            interrupt::asked();
-        }),
-        TIMER => interrupt::handle(TIMER as u32, || {
+            interrupt::asked(SOFTWARE as u32, &frame.place());
+        }
+        TIMER => {
             apic::complete();
-            interrupt::tick();
-        }),
+            interrupt::timer(TIMER as u32, &frame.place());
+        }
         SERIAL => interrupt::handle(serial::IRQ, uart::interrupt),
         SPURIOUS => {}
         CALL if !kernel => call(frame),
@@ -169,6 +183,9 @@ static NMIS: [[AtomicU64; 2]; MAX_HARTS] = [const { [const { AtomicU64::new(0) }
 /// trap.s calls this for every NMI, on a stack of its own. Nothing here may fault: the return from
 /// an exception lets the next NMI in, which would overwrite this one's frame.
 extern "C" fn nmi(frame: &TrapFrame) {
+    if sampling::on_request(&frame.place()) {
+        return;
+    }
     interrupt::handle(NMI as u32, || {
         let count = &NMIS[hart()][usize::from(!frame.is_kernels())];
         count.store(count.load(Relaxed) + 1, Relaxed);

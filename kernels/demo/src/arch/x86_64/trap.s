@@ -96,6 +96,7 @@ call_stub:
     .text
     .balign 16
     .globl trap_entry
+    .type trap_entry, @function
 trap_entry:
     testb $3, 24(%rsp)                  # cs: did it come from user mode?
     jz   1f
@@ -103,14 +104,25 @@ trap_entry:
 gs_entry:
     swapgs
 1:  push_registers
-    testb $3, {cs}(%rsp)
+    movq %rsp, %rdi
+    # A chain of frame pointers ends here, or goes on in the interrupted kernel code: two words as
+    # that code's own call of this would have left. (1 behind it: callers are looked for in front of
+    # their return address.)
+    movq {rip}(%rdi), %rax
+    incq %rax
+    pushq %rax
+    pushq %rbp
+    movq %rsp, %rbp
+    testb $3, {cs}(%rdi)
     jz   2f
-    xorl %ebp, %ebp                     # the chain of the kernel's frames ends here
-2:  movq %rsp, %rdi
-    call {trap}
+    xorl %ebp, %ebp
+2:  call {trap}
+    addq $16, %rsp
 
 # leave_trap: rsp = the frame to return to. A new process starts here too.
+    .size trap_entry, . - trap_entry
     .globl leave_trap
+    .type leave_trap, @function
 leave_trap:
     testb $3, {cs}(%rsp)
     jz   3f
@@ -120,10 +132,12 @@ leave_trap:
     swapgs
 3:  pop_registers
     iretq
+    .size leave_trap, . - leave_trap
 
 # An NMI has a stack of its own, behind whose top is the address of the hart's `PerHart`. It comes
 # anywhere, also where gs does not fit to the mode: it takes that address, and leaves gs as it was.
     .globl nmi_stub
+    .type nmi_stub, @function
 nmi_stub:
     pushq $0
     pushq $2
@@ -155,10 +169,12 @@ nmi_stub:
     wrmsr
 6:  pop_registers
     iretq
+    .size nmi_stub, . - nmi_stub
 
 # switch_stacks(rdi = where to store the old thread's rsp, rsi = the new thread's rsp): returns as
 # the new thread, from its own last call. For a new thread, context.rs has built that frame.
     .globl switch_stacks
+    .type switch_stacks, @function
 switch_stacks:
     pushq %rbp
     pushq %rbx
@@ -175,3 +191,4 @@ switch_stacks:
     popq %rbx
     popq %rbp
     retq
+    .size switch_stacks, . - switch_stacks

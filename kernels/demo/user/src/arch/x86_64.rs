@@ -19,6 +19,13 @@ pub unsafe fn call(number: usize, [a, b, c, d, e]: [usize; 5]) -> isize {
     result
 }
 
+/// Executes two instructions as often as this.
+#[inline(always)]
+pub fn spin(rounds: usize) {
+    // SAFETY: this only counts.
+    unsafe { asm!("2: dec {0}", "jnz 2b", inout(reg) rounds => _, options(nomem, nostack)) };
+}
+
 /// Executes an illegal instruction.
 pub fn give_up() -> ! {
     // SAFETY: the kernel ends the process here.

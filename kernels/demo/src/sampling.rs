@@ -1,0 +1,224 @@
+//! Samples of where the harts are. Two drivers, to be copied: each hart's own timer, and the timer
+//! of one hart, set aside, that interrupts the others.
+//!
+//! A sample is taken in the interrupt, or NMI, that another one of these may have brought. It takes
+//! no lock: what it must know of the thread is in [`sched::running_here`], and of memory, in the
+//! page tables.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
+
+use kymo::sample::{Interrupted, Memory, Registers, Sampler, Window};
+use kymo::vocabulary::{CpuMode, Sampling, SamplingDriver};
+
+use crate::arch::paging::{self, PAGE, USER};
+use crate::sched::{self, Running};
+use crate::{Kymo, MAX_HARTS, arch, smp, thread};
+
+static SAMPLER: Sampler<MAX_HARTS> = Sampler::new();
+
+/// When each hart's next sample is due; 0 before the first.
+static NEXT: [AtomicU64; MAX_HARTS] = [const { AtomicU64::new(0) }; MAX_HARTS];
+/// Samples that another hart has asked of each one, and that it has not taken yet.
+static ASKED: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
+
+/// Samples of all harts that were due so far.
+static DUE: AtomicU64 = AtomicU64::new(0);
+
+/// How many samples were due since boot, and how many of them other harts have asked for and nobody
+/// has taken.
+pub fn counts() -> (u64, u64) {
+    let asked = ASKED.iter().map(|asked| u64::from(asked.load(Relaxed)));
+    (DUE.load(Relaxed), asked.sum())
+}
+
+/// Priority of the thread that keeps a hart for itself.
+const PRIO: i16 = i16::MAX;
+
+/// Where interrupted code was.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub registers: Registers,
+    /// Whether it was a program.
+    pub is_user: bool,
+}
+
+/// Samples are to be taken like this from now on.
+pub fn set(sampling: &Sampling) {
+    for hart in 0..MAX_HARTS {
+        NEXT[hart].store(0, Relaxed);
+        ASKED[hart].store(0, Relaxed);
+    }
+    SAMPLER.set(sampling);
+}
+
+/// The hart that is set aside to interrupt the others, plus 1; 0 for none.
+static DRIVES: AtomicUsize = AtomicUsize::new(0);
+
+fn drives(hart: usize) -> bool {
+    DRIVES.load(Relaxed) == hart + 1
+}
+
+/// When a hart's next sample is due. One that is asked for the first time since `set` gets a time.
+fn next_of(hart: usize) -> u64 {
+    match NEXT[hart].load(Relaxed) {
+        0 => {
+            let next = arch::timer::time() + SAMPLER.next(hart);
+            NEXT[hart].store(next, Relaxed);
+            next
+        }
+        next => next,
+    }
+}
+
+/// When this hart's timer must interrupt for a sample. A hart notices at its next tick that samples
+/// are wanted.
+pub fn due() -> u64 {
+    let hart = arch::hart();
+    if SAMPLER.period() == 0 {
+        u64::MAX
+    } else if SAMPLER.is_driven_by(SamplingDriver::Timer) {
+        next_of(hart)
+    } else if drives(hart) {
+        smp::others().map(next_of).min().unwrap_or(u64::MAX)
+    } else {
+        u64::MAX
+    }
+}
+
+/// How many samples of a hart are due; sets the time of the next.
+fn count_due(hart: usize, now: u64) -> u32 {
+    let due = next_of(hart);
+    if now < due {
+        return 0;
+    }
+    let late = (now - due) / SAMPLER.period().max(1);
+    // On time again, unless some had to be left out.
+    let from = if late > 0 { now } else { due };
+    NEXT[hart].store(from + SAMPLER.next(hart), Relaxed);
+    DUE.fetch_add(late + 1, Relaxed);
+    u32::try_from(late + 1).unwrap_or(u32::MAX)
+}
+
+/// In the timer interrupt: takes a sample if one is due, or asks other harts for theirs.
+pub fn on_timer(now: u64, at: &Place) {
+    if now < due() {
+        return;
+    }
+    let hart = arch::hart();
+    if drives(hart) {
+        for other in smp::others() {
+            let count = count_due(other, now);
+            if count > 0 {
+                ASKED[other].fetch_add(count, AcqRel);
+                arch::ask_for_sample(other);
+            }
+        }
+    } else {
+        let count = count_due(hart, now);
+        take(at, count.saturating_sub(1));
+    }
+}
+
+/// Takes the sample for which another hart has interrupted this one, if it has.
+pub fn on_request(at: &Place) -> bool {
+    let asked = ASKED[arch::hart()].swap(0, AcqRel);
+    if asked > 0 {
+        take(at, asked - 1);
+    }
+    asked > 0
+}
+
+/// Records where this hart was. `missed` samples were due before and could not be taken.
+fn take(at: &Place, missed: u32) {
+    let (hart, running) = (arch::hart(), sched::running_here());
+    let mode = match at.is_user {
+        true => CpuMode::User,
+        false if arch::is_waiting(at.registers.ip) => CpuMode::Idle,
+        false => CpuMode::Kernel,
+    };
+    let interrupted = Interrupted {
+        registers: at.registers,
+        mode,
+        tid: running.tid,
+        period: SAMPLER.period(),
+        missed,
+    };
+    // SAFETY: an interrupt's handler masks interrupts.
+    unsafe { Kymo::sample_masked(&SAMPLER, hart, &interrupted, &Here { hart, running }) };
+}
+
+/// Records who called a tracepoint. They stand where interrupts are masked.
+pub fn stack(event: u32, fp: usize) {
+    let (hart, running) = (arch::hart(), sched::running_here());
+    let memory = Here { hart, running };
+    Kymo::event_stack(&SAMPLER, hart, (event, fp), running.tid, &memory);
+}
+
+/// The memory of the thread on this hart.
+struct Here {
+    hart: usize,
+    running: Running,
+}
+
+impl Memory for Here {
+    fn kernel_text(&self) -> Range<usize> {
+        arch::text()
+    }
+
+    fn kernel_stack(&self, address: usize) -> Option<Window> {
+        let stack = match self.running.slot {
+            idle if idle == self.hart => arch::boot_stack(idle),
+            slot => thread::stack(slot),
+        };
+        // SAFETY: stacks are statics, mapped at their own addresses.
+        let window = || unsafe { Window::new(stack.clone(), stack.start as *const u8) };
+        stack.contains(&address).then(window)
+    }
+
+    fn user_registers(&self) -> Option<Registers> {
+        let has_program = paging::active() != paging::kernel_space();
+        has_program.then(|| arch::context::user_registers(thread::stack_top(self.running.slot)))
+    }
+
+    fn user_text(&self) -> Range<usize> {
+        USER
+    }
+
+    fn user_stack(&self, address: usize) -> Option<Window> {
+        if !USER.contains(&address) {
+            return None;
+        }
+        let page = address / PAGE * PAGE;
+        // SAFETY: the space in which this hart is; the tables of such a space are not freed, and
+        // only this hart changes them.
+        let (frame, _) = unsafe { paging::translate(paging::active(), page) }?;
+        // SAFETY: memory is mapped at its own address, so a frame can always be read.
+        Some(unsafe { Window::new(page..page + PAGE, frame as *const u8) })
+    }
+}
+
+/// Sets a hart aside if the others are to be asked for samples. Called when threads can be created.
+pub fn drive_if_asked() {
+    /// Whether the thread that keeps the hart has begun, and not ended.
+    static KEEPS: AtomicBool = AtomicBool::new(false);
+    fn keep(_: usize) {
+        let interrupts = arch::mask();
+        DRIVES.store(arch::hart() + 1, Relaxed);
+        arch::restore(interrupts);
+        while is_remote() {
+            arch::wait_for_interrupt();
+        }
+        DRIVES.store(0, Relaxed);
+        KEEPS.store(false, Relaxed);
+    }
+    if is_remote() && !KEEPS.swap(true, AcqRel) {
+        // No other thread is as urgent, so that this one stays on its hart, and alone there.
+        thread::spawn("sampler", PRIO, keep, 0);
+    }
+}
+
+fn is_remote() -> bool {
+    SAMPLER.period() > 0 && SAMPLER.is_driven_by(arch::REMOTE_DRIVER)
+}

@@ -27,10 +27,14 @@ static NEXT: [AtomicU64; MAX_HARTS] = [const { AtomicU64::new(0) }; MAX_HARTS];
 pub fn start_ticks() {
     let (period, here) = (PERIOD.load(Relaxed), arch::hart());
     let phase = here as u64 * period / HARTS.load(Relaxed);
-    let next = ((arch::timer::time() - phase) / period + 1) * period + phase;
-    NEXT[here].store(next, Relaxed);
+    // (The present tick may be a little early.)
+    let from = arch::timer::time() - phase + period / EARLY;
+    NEXT[here].store((from / period + 1) * period + phase, Relaxed);
     arm();
 }
+
+/// A timer may fire early by this part of a period: clocks differ. What is due then is done.
+pub const EARLY: u64 = 16;
 
 /// Requests this hart's next timer interrupt, for a tick or for a sample.
 fn arm() {
@@ -65,7 +69,7 @@ pub fn handle(irq: u32, handler: impl FnOnce()) {
 pub fn timer(irq: u32, at: &Place) {
     let now = arch::timer::time();
     sampling::on_timer(now, at);
-    if now >= NEXT[arch::hart()].load(Relaxed) {
+    if now + PERIOD.load(Relaxed) / EARLY >= NEXT[arch::hart()].load(Relaxed) {
         handle(irq, || {
             start_ticks();
             SCHEDULER.lock().tick();

@@ -13,6 +13,7 @@ use kymo::sample::{Interrupted, Memory, Registers, Sampler, Window};
 use kymo::vocabulary::{CpuMode, Sampling, SamplingDriver};
 
 use crate::arch::paging::{self, PAGE, USER};
+use crate::interrupt::EARLY;
 use crate::sched::{self, Running};
 use crate::{Kymo, MAX_HARTS, arch, smp, thread};
 
@@ -89,11 +90,11 @@ pub fn due() -> u64 {
 
 /// How many samples of a hart are due; sets the time of the next.
 fn count_due(hart: usize, now: u64) -> u32 {
-    let due = next_of(hart);
-    if now < due {
+    let (due, period) = (next_of(hart), SAMPLER.period().max(1));
+    if now + period / EARLY < due {
         return 0;
     }
-    let late = (now - due) / SAMPLER.period().max(1);
+    let late = now.saturating_sub(due) / period;
     // On time again, unless some had to be left out.
     let from = if late > 0 { now } else { due };
     NEXT[hart].store(from + SAMPLER.next(hart), Relaxed);
@@ -103,10 +104,10 @@ fn count_due(hart: usize, now: u64) -> u32 {
 
 /// In the timer interrupt: takes a sample if one is due, or asks other harts for theirs.
 pub fn on_timer(now: u64, at: &Place) {
-    if now < due() {
+    let hart = arch::hart();
+    if due() == u64::MAX {
         return;
     }
-    let hart = arch::hart();
     if drives(hart) {
         for other in smp::others() {
             let count = count_due(other, now);
@@ -115,9 +116,8 @@ pub fn on_timer(now: u64, at: &Place) {
                 arch::ask_for_sample(other);
             }
         }
-    } else {
-        let count = count_due(hart, now);
-        take(at, count.saturating_sub(1));
+    } else if let count @ 1.. = count_due(hart, now) {
+        take(at, count - 1);
     }
 }
 
@@ -197,6 +197,11 @@ impl Memory for Here {
         // SAFETY: memory is mapped at its own address, so a frame can always be read.
         Some(unsafe { Window::new(page..page + PAGE, frame as *const u8) })
     }
+}
+
+/// Harts that run threads: those online but for one set aside.
+pub fn count_harts() -> usize {
+    smp::count_online() - usize::from(DRIVES.load(Relaxed) != 0)
 }
 
 /// Sets a hart aside if the others are to be asked for samples. Called when threads can be created.

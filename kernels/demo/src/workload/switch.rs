@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use super::{Worker, compute, compute_for, together};
-use crate::{MAX_HARTS, arch, frame, smp, thread};
+use crate::{MAX_HARTS, arch, frame, sampling, thread};
 
 pub fn run(rounds: u32) {
     // More computing threads than harts, for longer than their time slice, and some that preempt
@@ -36,7 +36,7 @@ pub fn run(rounds: u32) {
 fn crowd(worker: Worker, rounds: u32) {
     const FEW: usize = 9;
     const MANY: usize = MAX_HARTS + 1;
-    if smp::count_online() < FEW {
+    if sampling::count_harts() < FEW {
         together([worker; FEW], rounds);
     } else {
         together([worker; MANY], rounds);
@@ -49,7 +49,7 @@ static SPUN: AtomicU32 = AtomicU32::new(0);
 /// Computes for a given time, and until every hart has run a spinner.
 fn spin(rounds: usize) {
     let mut round = 0;
-    while round < rounds || (SPUN.load(Relaxed).count_ones() as usize) < smp::count_online() {
+    while round < rounds || (SPUN.load(Relaxed).count_ones() as usize) < sampling::count_harts() {
         SPUN.fetch_or(1 << arch::hart(), Relaxed);
         compute_for(100);
         round += 1;

@@ -5,17 +5,17 @@
 
 mod probes;
 
-use kymo::vocabulary::IrqEnter;
+use kymo::vocabulary::{IrqEnter, Sample};
 use kymo::{Clock, Config, RegionMemory};
 use probes::Kymo;
-use probes::TwoFields;
+use probes::{Stack, TwoFields};
 
 /// Recording calls of each probe.
 const ON: u32 = 2000;
 /// Calls of each probe that record nothing.
 const OFF: u32 = 500;
 
-static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![TwoFields, IrqEnter];
+static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![TwoFields, IrqEnter, Sample];
 static REGION: RegionMemory<{ 1 << 20 }, 1> = RegionMemory::new();
 
 /// Calls the probes; false if the session did not start or stop.
@@ -24,6 +24,7 @@ fn measure() -> bool {
         cpus: 1,
         packets: 128,
         names_packets: 4,
+        samples_packets: 64,
         clock: Clock::at(1_000_000_000),
         // A kernel without paging; unknown for a program.
         phys: if cfg!(target_os = "none") {
@@ -36,6 +37,7 @@ fn measure() -> bool {
     let Ok(session) = Kymo::start(REGION.memory(), &config, &VOCABULARY) else {
         return false;
     };
+    Stack::prepare();
     call(ON);
     let stopped = session.stop().is_ok();
     call(OFF);
@@ -44,12 +46,15 @@ fn measure() -> bool {
 
 /// Through opaque pointers, so that the compiler inlines none.
 fn call(times: u32) {
-    let all: [extern "C" fn(u32, u32); 5] = [
+    let all: [extern "C" fn(u32, u32); 8] = [
         probes::kymo_probe_two_fields,
         probes::kymo_probe_two_fields_masked,
         probes::kymo_probe_irq_enter_masked,
         probes::kymo_probe_raw,
         probes::kymo_probe_one_more,
+        probes::kymo_probe_sample_1,
+        probes::kymo_probe_sample_8,
+        probes::kymo_probe_sample_32,
     ];
     for probe in all {
         let probe = core::hint::black_box(probe);

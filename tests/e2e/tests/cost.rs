@@ -457,3 +457,44 @@ fn one_instruction_more_is_noticed_while_it_runs() {
     .unwrap_err();
     assert!(text.contains(" 0 calls switched off"), "{text}");
 }
+
+/// The most that a sample may cost: 150 instructions, and 25 for each caller.
+fn limit(callers: u64) -> u64 {
+    150 + 25 * callers
+}
+
+/// a sample's instructions, from the registers to the record, all checks included.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn a_sample_keeps_to_its_budget() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../budgets.toml");
+    let table: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
+    let folder = scratch("cost-sample");
+    let mut over = String::new();
+    for (arch, name) in [
+        (Arch::Riscv64, "riscv64"),
+        (Arch::Riscv32, "riscv32"),
+        (Arch::X86_64, "x86_64"),
+    ] {
+        if !arch.is_here() {
+            println!("not counted on this machine, which is no x86-64");
+            continue;
+        }
+        let measured = measured(arch, &folder);
+        for callers in [1, 8, 32] {
+            let budget = table["sample"].as_array().unwrap().iter().find(|budget| {
+                budget["arch"].as_str() == Some(name)
+                    && budget["callers"].as_integer() == Some(callers)
+            });
+            let budget = budget.expect("each depth has a budget")["instructions"].as_integer();
+            let budget = budget.unwrap() as u64;
+            let found = median(&measured[&format!("kymo_probe_sample_{callers}")][0]);
+            let text = format!("{name}, {callers} callers: {found} instructions ({budget})\n");
+            print!("{text}");
+            if found != budget || budget > limit(callers as u64) {
+                over.push_str(&text);
+            }
+        }
+    }
+    assert!(over.is_empty(), "not what budgets.toml says:\n{over}");
+}

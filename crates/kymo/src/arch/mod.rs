@@ -11,6 +11,7 @@ pub(crate) use x86_64::local;
 /// The frame pointer, where the code is built with one; 0 where this processor's is not known.
 #[inline(always)]
 pub(crate) fn frame_pointer() -> usize {
+    #[allow(unused_macros)] // On processors whose register is not known.
     macro_rules! register {
         ($instruction:literal) => {{
             let fp: usize;

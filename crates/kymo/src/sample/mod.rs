@@ -70,6 +70,8 @@ mod unwind;
 
 pub use unwind::{Memory, Registers, Window};
 
+use core::ops::Range;
+
 use crate::event::{Enumeration, Event};
 use crate::platform::Platform;
 use crate::ring::Reserve;
@@ -168,7 +170,8 @@ impl<const CPUS: usize> Sampler<CPUS> {
     /// Takes over what a session asks for: [`Platform::sampling`] calls this, then starts or stops
     /// its drivers. One call at a time.
     pub fn set(&self, sampling: &Sampling) {
-        self.depth.store(sampling.depth, Relaxed);
+        self.depth
+            .store(sampling.depth.min(MAX_CALLERS as u32), Relaxed);
         self.driver.store(sampling.driver as u32, Relaxed);
         self.period.store(sampling.period, Relaxed);
     }
@@ -223,23 +226,53 @@ impl<const CPUS: usize> Sampler<CPUS> {
         (period - spread / 2 + part as u64).max(1)
     }
 
-    /// Runs `take` with the places for the callers of a sample on this CPU.
+    /// The places for the callers of a sample on this CPU.
     #[inline(always)]
-    fn with_places<T>(&self, cpu: usize, take: impl FnOnce(&[AtomicUsize]) -> T) -> T {
+    fn claim(&self, cpu: usize) -> Claim<'_> {
         let Some(own) = self.cpus.get(cpu) else {
-            return take(&[]);
+            return Claim {
+                own: None,
+                taken: 0..0,
+            };
         };
         let begin = own.used.load(Relaxed);
-        let depth = (self.depth.load(Relaxed) as usize).min(MAX_CALLERS);
-        let end = (begin + depth).min(own.places.len());
+        let end = (begin + self.depth.load(Relaxed) as usize).min(own.places.len());
         own.used.store(end, Relaxed);
         // A sample that interrupts this one finds `used` moved before any place is written, and has
         // left it as it was before this goes on.
         compiler_fence(SeqCst);
-        let taken = take(own.places.get(begin..end).unwrap_or(&[]));
+        Claim {
+            own: Some(own),
+            taken: begin..end,
+        }
+    }
+}
+
+/// Places that a sample has claimed, until it is dropped.
+struct Claim<'a> {
+    own: Option<&'a Places>,
+    taken: Range<usize>,
+}
+
+impl Claim<'_> {
+    #[inline(always)]
+    fn places(&self) -> &[AtomicUsize] {
+        let Some(own) = self.own else {
+            return &[];
+        };
+        // SAFETY: `used` begins at 0, `claim` moves it to `end`, which is not below it nor above
+        // the number of places, and `drop` puts it back.
+        unsafe { own.places.get_unchecked(self.taken.clone()) }
+    }
+}
+
+impl Drop for Claim<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
         compiler_fence(SeqCst);
-        own.used.store(begin, Relaxed);
-        taken
+        if let Some(own) = self.own {
+            own.used.store(self.taken.start, Relaxed);
+        }
     }
 }
 
@@ -282,40 +315,39 @@ impl<P: Platform> Tracer<P> {
     ///
     /// With [`Masked`](crate::platform::Masked) not in an NMI: see
     /// [`Platform`]. No lock, no fault, no array of callers on the caller's stack.
-    #[inline]
+    #[inline(always)]
     pub fn sample<const CPUS: usize>(
         sampler: &Sampler<CPUS>,
         cpu: usize,
         at: &Interrupted,
         memory: &impl Memory,
     ) -> bool {
-        COMPILED_IN
-            && Self::is_on::<Sample>()
-            && sampler.with_places(cpu, |places| {
-                let id = <Sample as Event>::ID;
-                P::Reserve::record::<P, Sample>(id, sample_words(places, at, memory))
-            })
+        if !COMPILED_IN || !Self::is_on::<Sample>() {
+            return false;
+        }
+        let claim = sampler.claim(cpu);
+        let words = sample_words(claim.places(), at, memory);
+        P::Reserve::record::<P, Sample>(<Sample as Event>::ID, words)
     }
 
     /// [`sample`](Self::sample) where the caller has interrupts masked already.
     ///
     /// # Safety
     /// See [`record_masked`](Self::record_masked).
-    #[inline]
+    #[inline(always)]
     pub unsafe fn sample_masked<const CPUS: usize>(
         sampler: &Sampler<CPUS>,
         cpu: usize,
         at: &Interrupted,
         memory: &impl Memory,
     ) -> bool {
-        COMPILED_IN
-            && Self::is_on::<Sample>()
-            && sampler.with_places(cpu, |places| {
-                let id = <Sample as Event>::ID;
-                let words = sample_words(places, at, memory);
-                // SAFETY: the caller's promise.
-                unsafe { P::Reserve::record_masked::<P, Sample>(id, words) }
-            })
+        if !COMPILED_IN || !Self::is_on::<Sample>() {
+            return false;
+        }
+        let claim = sampler.claim(cpu);
+        let words = sample_words(claim.places(), at, memory);
+        // SAFETY: the caller's promise.
+        unsafe { P::Reserve::record_masked::<P, Sample>(<Sample as Event>::ID, words) }
     }
 
     /// Records who called a tracepoint: for [`Platform::stack`], with what that is given.
@@ -327,33 +359,33 @@ impl<P: Platform> Tracer<P> {
         tid: Tid,
         memory: &impl Memory,
     ) -> bool {
-        COMPILED_IN
-            && sampler.with_places(cpu, |places| {
-                let id = <EventStack as Event>::ID;
-                let mut callers = Callers::new(places);
-                let mut chain = unwind(&mut callers, Registers { ip: 0, fp }, false, memory);
-                // The first one found is the tracepoint.
-                let found = callers.found();
-                let (ip, callers) = match found.split_first() {
-                    Some((first, rest)) if chain.kernel_callers > 0 => {
-                        chain.kernel_callers -= 1;
-                        (first.load(Relaxed) as u64, rest)
-                    }
-                    _ => (0, found),
-                };
-                let words = Words {
-                    fields: [
-                        event,
-                        ip as u32,
-                        (ip >> 32) as u32,
-                        tid.0,
-                        chain.packed(),
-                        chain.len_word(callers.len()),
-                    ],
-                    callers,
-                };
-                P::Reserve::record::<P, EventStack>(id, words)
-            })
+        if !COMPILED_IN {
+            return false;
+        }
+        let claim = sampler.claim(cpu);
+        let mut callers = Callers::new(claim.places());
+        let mut chain = unwind(&mut callers, Registers { ip: 0, fp }, false, memory);
+        // The first one found is the tracepoint.
+        let found = callers.found();
+        let (ip, callers) = match found.split_first() {
+            Some((first, rest)) if chain.kernel_callers > 0 => {
+                chain.kernel_callers -= 1;
+                (first.load(Relaxed) as u64, rest)
+            }
+            _ => (0, found),
+        };
+        let words = Words {
+            fields: [
+                event,
+                ip as u32,
+                (ip >> 32) as u32,
+                tid.0,
+                chain.packed(),
+                chain.len_word(callers.len()),
+            ],
+            callers,
+        };
+        P::Reserve::record::<P, EventStack>(<EventStack as Event>::ID, words)
     }
 }
 

@@ -235,7 +235,7 @@ fn a_broken_chain_ends_where_it_breaks_and_says_why() {
     assert_eq!(ends(&made, last - WORD), (1, Complete));
 
     for (frame, pointer, end) in [
-        (8, made.kernel_address(20) + TO_POINTER + 4, Misaligned),
+        (8, made.kernel_address(20) + TO_POINTER + 2, Misaligned),
         (8, 0x10, Unmapped),
         (8, made.kernel_address(64) + TO_POINTER, Unmapped),
         (8, usize::MAX - 7, Unmapped),
@@ -309,7 +309,7 @@ fn records(session: &Session<OneThread<Masked<NoInterrupts>>>) -> Vec<(u32, Vec<
 fn interrupted(fp: usize, mode: CpuMode) -> Interrupted {
     Interrupted {
         registers: Registers {
-            ip: 0x7_0000_1234,
+            ip: 0x7_0000_1234_u64 as usize,
             fp,
         },
         mode,
@@ -353,7 +353,7 @@ fn a_sample_is_the_declared_event() {
     assert!(Kymo::event_stack(&sampler, 0, (78, 8), Tid(6), &made));
 
     let sample = Sample {
-        ip: Address(0x7_0000_1234),
+        ip: Address(0x7_0000_1234_u64 as usize as u64),
         tid: Tid(5),
         period: 0x3_0000_0007,
         missed: 9,

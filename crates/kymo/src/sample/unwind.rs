@@ -143,7 +143,8 @@ impl<'a> Callers<'a> {
 
     /// Those that were found.
     pub(super) fn found(&self) -> &'a [AtomicUsize] {
-        self.places.get(..self.len).unwrap_or(&[])
+        // SAFETY: `push` counts a place that there is, and nothing else changes `len`.
+        unsafe { self.places.get_unchecked(..self.len) }
     }
 
     /// Adds one; `false` where there is no place left.
@@ -172,7 +173,10 @@ impl<'a> Callers<'a> {
     ) -> ChainEnd {
         let text_len = text.end.wrapping_sub(text.start);
         let mut window = Window::NONE;
-        while fp != 0 {
+        if fp == 0 {
+            return ChainEnd::Complete;
+        }
+        loop {
             let frame = fp.wrapping_sub(RECORD_TO_POINTER);
             if !frame.is_multiple_of(WORD) {
                 return ChainEnd::Misaligned;
@@ -194,12 +198,15 @@ impl<'a> Callers<'a> {
             if !self.push(address) {
                 return ChainEnd::Cut;
             }
-            let leaves = stacks && !window.holds(caller.wrapping_sub(RECORD_TO_POINTER));
-            if caller <= fp && caller != 0 && !leaves {
-                return ChainEnd::NotRising;
+            if caller <= fp {
+                if caller == 0 {
+                    return ChainEnd::Complete;
+                }
+                if !stacks || window.holds(caller.wrapping_sub(RECORD_TO_POINTER)) {
+                    return ChainEnd::NotRising;
+                }
             }
             fp = caller;
         }
-        ChainEnd::Complete
     }
 }

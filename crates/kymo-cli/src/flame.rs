@@ -7,7 +7,7 @@ use kymo_export::FlameGraph;
 use kymo_profile::{By, Only, Options, Profile, Unit, WaitKind};
 
 use crate::exit::{Code, Usage};
-use crate::profile::{Outcome, What, account, print_account, read};
+use crate::profile::{Outcome, What, account, print_account, read, short_account};
 use crate::profile_file::Format;
 use crate::report::duration;
 use crate::summary::{count, thousands};
@@ -166,7 +166,7 @@ fn graph(
     let what = arguments.what();
     let graph = FlameGraph {
         title: format!("{}: {}", arguments.title(), trace.display()),
-        subtitle: account(&profile, what).join("; "),
+        subtitle: short_account(&profile, what),
         unit: profile.unit.label().to_owned(),
         frame: "Function:".to_owned(),
     };

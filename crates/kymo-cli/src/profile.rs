@@ -273,6 +273,44 @@ pub fn account(profile: &Profile, what: What) -> Vec<String> {
     lines
 }
 
+/// The account in one line, short enough to stand under a picture's title.
+pub fn short_account(profile: &Profile, what: What) -> String {
+    let totals = &profile.totals;
+    if let What::Waits(_) = what {
+        return account(profile, what).join("; ");
+    }
+    let counted = |number: u64, what: &str| match number {
+        0 => format!("none {what}"),
+        number => format!("{} {what}", thousands(number)),
+    };
+    let left = totals.idle.saturating_sub(idle_kept(profile));
+    let mut parts = vec![format!("{} kept", count(totals.kept, "sample", "samples"))];
+    let rare = [
+        (left, "idle left out"),
+        (totals.other_mode, "of the other mode left out"),
+    ];
+    parts.extend(
+        rare.iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|&(number, what)| counted(number, what)),
+    );
+    parts.push(counted(totals.missed, "missed"));
+    parts.push(match totals.gaps {
+        0 => counted(totals.lost, "lost"),
+        _ => format!("{} and more lost", thousands(totals.lost)),
+    });
+    let rare = [
+        (totals.cut, "call chains cut"),
+        (totals.untrusted, "call chains end early"),
+    ];
+    parts.extend(
+        rare.iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|&(number, what)| counted(number, what)),
+    );
+    parts.join("; ")
+}
+
 /// Prints the account, a line for each.
 pub fn print_account(profile: &Profile, what: What) {
     for line in account(profile, what) {

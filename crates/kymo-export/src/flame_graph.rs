@@ -66,7 +66,7 @@ impl FlameGraph {
         // Draws the lines in an order of ours, from the last to the first: inferno's own parts `a;b`
         // from `a;b;c` if there is `a;b::d`.
         options.flame_chart = true;
-        options.notes.clone_from(&self.subtitle);
+        // Not as `notes`, a comment: in XML that must not contain `--`, as an option's name does.
         options
     }
 }
@@ -164,7 +164,7 @@ mod tests {
     fn drawn(folded: &str) -> String {
         let graph = FlameGraph {
             title: "Title <1>".to_owned(),
-            subtitle: "below".to_owned(),
+            subtitle: "below --with an option's name".to_owned(),
             unit: "bytes".to_owned(),
             frame: "Function:".to_owned(),
         };
@@ -176,7 +176,12 @@ mod tests {
     #[test]
     fn every_frame_is_in_the_graph_with_its_count_and_share() {
         let svg = drawn("a;b 30\na;c<T> 60\nd 10\n");
-        assert!(svg.contains("Title &lt;1&gt;") && svg.contains("below"));
+        assert!(svg.contains("Title &lt;1&gt;") && svg.contains("below --with"));
+        // XML 1.0, 2.5: `--` must not occur within comments.
+        let comments = svg.split("<!--").skip(1);
+        for comment in comments.map(|rest| rest.split("-->").next().unwrap()) {
+            assert!(!comment.contains("--"), "{comment}");
+        }
         for frame in [
             "<title>all (100 bytes, 100%)</title>",
             "<title>a (90 bytes, 90.00%)</title>",

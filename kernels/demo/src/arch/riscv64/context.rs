@@ -10,6 +10,8 @@ unsafe extern "C" {
     fn switch_stacks(old: *mut usize, new: usize);
     /// In trap.s.
     fn leave_trap() -> !;
+    /// In trap.s.
+    fn start_thread();
 }
 
 /// Bytes at the top of every kernel stack, reserved for the frame of a trap from user mode and for
@@ -41,11 +43,13 @@ impl Context {
     /// The stack must belong to that thread alone and be 16-byte aligned.
     pub unsafe fn new(top: usize, entry: extern "C" fn() -> !) -> Context {
         let frame = top - RESERVED - 14 * size_of::<usize>();
-        // SAFETY: inside the stack. `switch_stacks` takes the first word for the return address; s0
-        // is 0, which ends a walk of the frame pointers.
+        // SAFETY: inside the stack. `switch_stacks` takes the first word for the return address, and
+        // the third for s1; s0 is 0, which ends a walk of the frame pointers.
         unsafe {
-            core::ptr::write_bytes(frame as *mut usize, 0, 14);
-            (frame as *mut usize).write(entry as usize);
+            let words = frame as *mut usize;
+            core::ptr::write_bytes(words, 0, 14);
+            words.write(start_thread as *const () as usize);
+            words.add(2).write(entry as usize);
         }
         Context(frame)
     }

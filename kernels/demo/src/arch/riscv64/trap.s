@@ -127,6 +127,14 @@ leave_trap:
     ld   sp, 16(sp)
     sret
 
+# The first switch to a thread returns here: to its entry, which has no caller.
+    .globl start_thread
+    .type start_thread, @function
+start_thread:
+    li   ra, 0
+    jr   s1
+    .size start_thread, . - start_thread
+
 # switch_stacks(a0 = where to store the old thread's sp, a1 = the new thread's sp): returns as the
 # new thread, from its own last call. For a new thread, context.rs has built that frame.
     .size leave_trap, . - leave_trap

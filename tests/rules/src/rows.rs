@@ -10,7 +10,7 @@ const RULES: [(&str, &[RangeInclusive<u32>]); 5] = [
     ("P", &[1..=10, 20..=36, 40..=54]),
     ("L", &[1..=15, 40..=45]),
     ("V", &[1..=16]),
-    ("R", &[11..=15]),
+    ("R", &[1..=17]),
     ("N", &[1..=33]),
 ];
 
@@ -18,7 +18,7 @@ const RULES: [(&str, &[RangeInclusive<u32>]); 5] = [
 const HELD: [&str; 4] = ["P", "L", "V", "R"];
 
 /// Later features: rules of these letters may only wait for one of them.
-const LATER: [&str; 3] = ["sampling", "counting", "RTT"];
+const LATER: [&str; 2] = ["counting", "RTT"];
 
 /// How a row begins whose rule is kept in part.
 const PARTLY: &str = "Partly: ";

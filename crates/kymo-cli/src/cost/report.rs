@@ -67,7 +67,7 @@ pub struct Report<'a> {
     figures: Vec<Value>,
     events: Vec<Compared>,
     lost: u64,
-    /// Whether `events` covers every event of the kernel.
+    /// Whether `events` covers every event of the kernel: not where it has no site of one.
     whole: bool,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Report<'a> {
             figures,
             events,
             lost,
-            whole,
+            whole: whole && has_events,
         })
     }
 

@@ -72,6 +72,16 @@ fn boot(line: &'static str, memory: Range<usize>) -> ! {
             cmdline::KEYS
         ))
     });
+    if let Some(driver) = settings
+        .kymo
+        .driver
+        .filter(|driver| !sampling::has(*driver))
+    {
+        refuse(format_args!(
+            "no samples by {driver:?} here: {:?} takes them, with two harts at least, and Timer.",
+            arch::REMOTE_DRIVER
+        ));
+    }
     *SETTINGS.lock() = settings;
     // What the last session has left is sent first: programs run later.
     let is_left = recording::reopen();

@@ -26,12 +26,15 @@ static ASKED: [AtomicU32; MAX_HARTS] = [const { AtomicU32::new(0) }; MAX_HARTS];
 
 /// Samples of all harts that were due so far.
 static DUE: AtomicU64 = AtomicU64::new(0);
+/// Those among them that a hart had not taken when the settings changed.
+static NEVER_TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// How many samples were due since boot, and how many of them other harts have asked for and nobody
 /// has taken.
 pub fn counts() -> (u64, u64) {
     let asked = ASKED.iter().map(|asked| u64::from(asked.load(Relaxed)));
-    (DUE.load(Relaxed), asked.sum())
+    let open = NEVER_TAKEN.load(Relaxed) + asked.sum::<u64>();
+    (DUE.load(Relaxed), open)
 }
 
 /// Priority of the thread that keeps a hart for itself.
@@ -47,9 +50,9 @@ pub struct Place {
 
 /// Samples are to be taken like this from now on.
 pub fn set(sampling: &Sampling) {
-    for hart in 0..MAX_HARTS {
-        NEXT[hart].store(0, Relaxed);
-        ASKED[hart].store(0, Relaxed);
+    for (next, asked) in NEXT.iter().zip(&ASKED) {
+        next.store(0, Relaxed);
+        NEVER_TAKEN.fetch_add(asked.swap(0, AcqRel).into(), Relaxed);
     }
     SAMPLER.set(sampling);
 }
@@ -65,7 +68,7 @@ fn drives(hart: usize) -> bool {
 fn next_of(hart: usize) -> u64 {
     match NEXT[hart].load(Relaxed) {
         0 => {
-            let next = arch::timer::time() + SAMPLER.next(hart);
+            let next = arch::timer::time().saturating_add(SAMPLER.next(hart));
             NEXT[hart].store(next, Relaxed);
             next
         }
@@ -97,7 +100,7 @@ fn count_due(hart: usize, now: u64) -> u32 {
     let late = now.saturating_sub(due) / period;
     // On time again, unless some had to be left out.
     let from = if late > 0 { now } else { due };
-    NEXT[hart].store(from + SAMPLER.next(hart), Relaxed);
+    NEXT[hart].store(from.saturating_add(SAMPLER.next(hart)), Relaxed);
     DUE.fetch_add(late + 1, Relaxed);
     u32::try_from(late + 1).unwrap_or(u32::MAX)
 }
@@ -204,6 +207,14 @@ pub fn count_harts() -> usize {
     smp::count_online() - usize::from(DRIVES.load(Relaxed) != 0)
 }
 
+/// Whether this machine has the driver: the others' needs a hart more.
+pub fn has(driver: SamplingDriver) -> bool {
+    match driver {
+        SamplingDriver::Timer => true,
+        other => other == arch::REMOTE_DRIVER && arch::harts() > 1,
+    }
+}
+
 /// Sets a hart aside if the others are to be asked for samples. Called when threads can be created.
 pub fn drive_if_asked() {
     /// Whether the thread that keeps the hart has begun, and not ended.
@@ -217,6 +228,8 @@ pub fn drive_if_asked() {
         }
         DRIVES.store(0, Relaxed);
         KEEPS.store(false, Relaxed);
+        // They may have been asked again meanwhile, and have found this thread.
+        drive_if_asked();
     }
     if is_remote() && !KEEPS.swap(true, AcqRel) {
         // No other thread is as urgent, so that this one stays on its hart, and alone there.

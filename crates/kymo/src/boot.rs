@@ -30,7 +30,7 @@ use crate::vocabulary::{Sampling, SamplingDriver};
 /// assert_eq!(options.overflow, Some(kymo::Overflow::Overwrite));
 /// assert!(options.records("sched_switch") && !options.records("syscall_enter"));
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options<'a> {
     /// Whether to record from the first moment on.
     pub start: Option<bool>,
@@ -56,6 +56,14 @@ pub struct Options<'a> {
 
 /// Nanoseconds between two samples where nobody says: 1,000 a second.
 const PERIOD_NS: u64 = 1_000_000;
+/// The longest period, in ticks.
+const MOST_TICKS: u64 = i64::MAX as u64;
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options::NONE
+    }
+}
 
 impl<'a> Options<'a> {
     /// A line without the word.
@@ -144,7 +152,8 @@ impl<'a> Options<'a> {
                 let ticks = u128::from(ns.unwrap_or(PERIOD_NS))
                     * u128::from(config.clock.frequency_hz)
                     / 1_000_000_000;
-                (ticks as u64).max(1)
+                // 63 bits: the sampler's words.
+                u64::try_from(ticks).map_or(MOST_TICKS, |ticks| ticks.clamp(1, MOST_TICKS))
             }
         };
         Config {
@@ -304,6 +313,13 @@ mod tests {
             ([true, true, false], 128, 1, 127, SamplingDriver::Ipi)
         );
         assert_eq!(apply("kymo=stacks=sched_switch").1, 128);
+        let longest = format!("kymo=mode=sample,period_ns={}", u64::MAX);
+        let fast = Config {
+            clock: crate::Clock::at(3_000_000_000),
+            ..base
+        };
+        let options = Options::parse(&longest).unwrap();
+        assert_eq!(options.apply(&fast).sampling.period, i64::MAX as u64);
         let own = Config {
             samples_packets: 4,
             sampling: Sampling {

@@ -443,8 +443,8 @@ impl<P: Platform, const CPUS: usize> Recorder<P, CPUS> {
         words.map(|words| 4 * words).map_err(|_| Refused::Invalid)
     }
 
-    /// The least number of words that a buffer of `read` must have in the present session. One of more than 65,536 words
-    /// gains nothing: host tools take no packet of more than 256 KiB.
+    /// The least number of words that a buffer of `read` must have in the present session. One of
+    /// more than 65,536 words gains nothing: host tools take no packet of more than 256 KiB.
     pub fn buffer_words(&self, packet_size: u32) -> usize {
         let record = self.vocabulary.max_record_words(self.channels());
         Stream::buffer_words(packet_size as usize / 4, record)

@@ -31,14 +31,19 @@ pub fn report(trace: &Path, boot: &Boot, not_rolling: bool) -> bool {
             boot.events.join(",")
         );
     }
-    let without_samples = boot.modes.contains(&Mode::Sample) && !has_samples(trace);
-    if without_samples {
+    let asked = match (boot.modes.contains(&Mode::Sample), boot.stacks.is_empty()) {
+        (true, _) => Some("samples"),
+        (false, false) => Some("the callers of events"),
+        (false, true) => None,
+    };
+    let without_samples = asked.filter(|_| !has_samples(trace));
+    if let Some(asked) = without_samples {
         message!(
-            "kymo: the kernel was asked for samples, and there is no place for them in its trace; \
+            "kymo: the kernel was asked for {asked}, and there is no place for them in its trace; \
              does it read the word kymo= of its command line, and take samples?"
         );
     }
-    not_rolling || stray.is_some() || without_samples
+    not_rolling || stray.is_some() || without_samples.is_some()
 }
 
 /// Whether a trace has streams of samples.

@@ -103,6 +103,10 @@ impl Arguments {
             let what = "--stacks is for events; add --mode trace,sample, or leave --mode out";
             return Err(Usage(what.to_owned()).into());
         }
+        if self.depth.is_some() && stacks.is_empty() && !modes.contains(&RecordMode::Sample) {
+            let what = "--depth is for callers; add --mode sample or --stacks";
+            return Err(Usage(what.to_owned()).into());
+        }
         modes.dedup();
         Ok(Boot {
             rolling: self.rolling,
@@ -166,13 +170,16 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "MODES")]
     mode: Vec<RecordMode>,
     /// Samples a second on each CPU.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000), conflicts_with = "period")]
+    #[arg(long, value_name = "N", conflicts_with = "period")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     hz: Option<u64>,
     /// Microseconds between two samples of a CPU.
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "US")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     period: Option<u64>,
     /// Keep at most this many callers of a sample.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MAX_CALLERS as i64))]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=MAX_CALLERS as i64))]
     depth: Option<u32>,
     /// What makes the samples, where the kernel has it.
     #[arg(long, value_enum)]

@@ -70,6 +70,26 @@ fn command_lines_that_make_no_sense() {
         )
         .contains("qemu-system")
     );
+    for (says, options) in [
+        ("--hz is for samples", &["--hz", "100"][..]),
+        (
+            "--driver is for samples",
+            &["--driver", "nmi", "--mode", "trace"],
+        ),
+        ("--depth is for callers", &["--depth", "3"]),
+        (
+            "--stacks is for events",
+            &["--stacks", "irq_*", "--mode", "sample"],
+        ),
+        (
+            "cannot be used with",
+            &["--mode=sample", "--hz=1", "--period=1"],
+        ),
+    ] {
+        let more: Vec<&str> = ["kernel"].iter().chain(options).copied().collect();
+        let text = refused(2, paths(&["record", "--out"], &folder.join("t"), &more));
+        assert!(text.contains(says), "{text}");
+    }
     let out = full.to_str().unwrap();
     assert!(refused(2, paths(&["record"], &hello(), &["--out", out])).contains("not empty"));
     let file = full.join("file");

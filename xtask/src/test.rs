@@ -4,9 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::bench::{samples, trace, verbs};
+use crate::failure::Usage;
 use crate::process::{cargo, program, root, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
@@ -279,6 +280,9 @@ fn one_e2e(name: &str) -> Result<()> {
         None => (name, None),
     };
     let source = e2e_source(file)?;
+    if let Some(test) = test.filter(|test| !source.contains(&function_of(test))) {
+        bail!(Usage(format!("e2e:{file} has no test \"{test}\".")));
+    }
     let source = test.map_or(source.clone(), |test| without_other_tests(&source, test));
     // Kernels take long to build: only those that the source names.
     let mut command = e2e_with(|variable| {
@@ -320,13 +324,19 @@ fn e2e_source(file: &str) -> Result<String> {
     Ok(source)
 }
 
+/// How a test's function begins.
+fn function_of(test: &str) -> String {
+    let name = test.rsplit("::").next().unwrap_or(test);
+    format!("fn {name}(")
+}
+
 /// The source without the functions of all tests but one.
 fn without_other_tests(source: &str, test: &str) -> String {
     let mut parts = source.split("\n#[test]\n");
     let mut kept = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (function, behind) = part.split_once("\n}\n").unwrap_or((part, ""));
-        if function.contains(&format!("fn {test}(")) {
+        if function.contains(&function_of(test)) {
             kept.push_str(function);
         }
         kept.push_str(behind);

@@ -21,7 +21,7 @@ pub const EXAMPLES: &str = "Examples:
   kymo export trace tables --to parquet
 
 Perfetto and Chrome get a timeline: what each CPU and thread does, interrupts, system calls, locks, wake-ups, and all other events as
-points. Samples are there, too, with the functions that were running, if the kernel's ELF file is found. CSV and Parquet get every event with every field, one table for each kind of event. What was lost is told in all of them.";
+points. Samples appear in the timeline with their call stacks, if the kernel's ELF file is found. CSV and Parquet get every event with every field, one table for each kind of event. What was lost is told in all of them.";
 
 /// The command line.
 #[derive(clap::Args)]

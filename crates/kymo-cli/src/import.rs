@@ -161,7 +161,7 @@ fn perf_script(arguments: &Redox, importer: &mut Importer) -> anyhow::Result<usi
         let read = importer.run(text, |sample| {
             cpus.insert(sample.cpu);
             written = script.add(sample);
-            // The reading ends here, too; its own errors are told apart below.
+            // A write error ends the reading as well; `written` has it, and is returned below.
             written
                 .as_ref()
                 .copied()

@@ -183,7 +183,8 @@ fn what_is_not_in_the_rows_is_counted() {
     assert_eq!((user.kept, user.other_mode), (1, 3));
 }
 
-/// The same address in two programs is code of two images; a program's child runs the same one.
+/// Equal addresses in two programs are places in two images. A forked child shares its parent's
+/// image.
 #[test]
 fn a_programs_addresses_belong_to_what_its_process_executed() {
     let mut made = Made::with_samples("samples-programs");

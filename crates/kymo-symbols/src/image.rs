@@ -189,7 +189,7 @@ impl<'i, 'd> Lines<'i, 'd> {
             let name = name
                 .and_then(|name| name.raw_name().ok())
                 .unwrap_or_default();
-            // Of the function itself, the symbol's name is complete.
+            // The symbol table has the outermost function's full name; DWARF's may lack its path.
             let function = match symbol {
                 Some(symbol) => self.function(symbol.name, Some(symbol.begin)),
                 None if name.is_empty() => continue,

@@ -190,7 +190,7 @@ impl PerfChain {
             match address {
                 KERNEL => is_kernel = Some(true),
                 USER => is_kernel = Some(false),
-                // Of a guest, or deferred: neither of this kernel nor of its programs.
+                // A virtual machine's frames, or deferred ones: only addresses tell kernel from user.
                 FIRST_MARKER.. => is_kernel = None,
                 _ if is_kernel.unwrap_or_else(|| is_upper(address)) => kernel.push(address),
                 _ => user.push(address),

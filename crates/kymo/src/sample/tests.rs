@@ -57,7 +57,7 @@ impl Made {
         self.kernel_address(words[0]) + TO_POINTER
     }
 
-    /// The same for the program's stack.
+    /// Writes frames to the program's stack, which return to code at 0x4_0000 + the word.
     fn user_chain(&mut self, words: &[usize]) -> usize {
         for (index, &word) in words.iter().enumerate() {
             let next = words.get(index + 1);

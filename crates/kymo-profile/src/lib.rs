@@ -48,9 +48,10 @@ mod waits;
 pub use collect::{Collector, Only, Options};
 pub use folded::{By, stack_order};
 pub use hot::{Hot, Place, Share};
+pub use kymo_symbols::Loaded;
 pub use profile::{
     Frame, FrameId, FunctionId, ImageId, Mode, Profile, ProfileFunction, ProfileImage, Row, Sample,
     Stack, StackId, Thread, Totals, Unit,
 };
-pub use symbolize::{Chains, Loaded, Wanted};
+pub use symbolize::{Chains, Wanted};
 pub use waits::{WaitKind, Waits};

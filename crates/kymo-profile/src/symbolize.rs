@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kymo_ctf::ClockClass;
-use kymo_symbols::{Image, Located};
+use kymo_symbols::{Loaded, Located};
 use rustc_hash::FxHashMap;
 
 use crate::chains::{ChainTable, Part};
@@ -24,15 +24,6 @@ pub enum Wanted<'a> {
     Program(&'a str),
     /// A program of which the trace has no path, by the name of its process.
     Process(&'a str),
-}
-
-/// An image, and where it was loaded.
-#[derive(Clone, Copy, Debug)]
-pub struct Loaded<'i, 'd> {
-    /// The file.
-    pub image: &'i Image<'d>,
-    /// How far above its linked addresses it was loaded.
-    pub bias: u64,
 }
 
 /// Distinct call chains and their counts, before symbols are looked up.

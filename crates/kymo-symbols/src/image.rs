@@ -68,6 +68,15 @@ pub struct Image<'d> {
     code: Vec<Range<u64>>,
 }
 
+/// An image, and where it was loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded<'i, 'd> {
+    /// The file.
+    pub image: &'i Image<'d>,
+    /// How far above its linked addresses it was loaded.
+    pub bias: u64,
+}
+
 impl<'d> Image<'d> {
     /// Reads the headers and the symbol table.
     ///
@@ -81,6 +90,10 @@ impl<'d> Image<'d> {
             symbols,
             code,
         })
+    }
+
+    pub(crate) fn file(&self) -> &object::File<'d> {
+        &self.file
     }
 
     /// The build id, by which a file is recognised.
@@ -131,12 +144,15 @@ impl<'d> Image<'d> {
         to.finish(addresses)
     }
 
+    /// Addresses of code as linked, sorted.
+    pub(crate) fn code(&self) -> &[Range<u64>] {
+        &self.code
+    }
+
     /// Whether code is at an address. DWARF also describes functions that the linker removed, as if
     /// they were at 0.
     fn is_code(&self, address: u64) -> bool {
-        let behind = self.code.partition_point(|range| range.start <= address);
-        let range = behind.checked_sub(1).and_then(|place| self.code.get(place));
-        range.is_some_and(|range| address < range.end)
+        holds(&self.code, address)
     }
 
     /// The function of the symbol table that holds the address.
@@ -145,6 +161,13 @@ impl<'d> Image<'d> {
         let entry = self.symbols.get(behind.checked_sub(1)?)?;
         (address < entry.end).then_some(*entry)
     }
+}
+
+/// Whether one of the sorted ranges holds an address.
+pub(crate) fn holds(ranges: &[Range<u64>], address: u64) -> bool {
+    let behind = ranges.partition_point(|range| range.start <= address);
+    let range = behind.checked_sub(1).and_then(|place| ranges.get(place));
+    range.is_some_and(|range| address < range.end)
 }
 
 /// Collects what is found about addresses.

@@ -1,14 +1,15 @@
 //! Maps a program's code to names: functions from the ELF symbol table, and inlined functions from
 //! DWARF.
 //!
+//! [`Image`] names what is at addresses, with files and lines. [`Unwinder`] finds the callers of an
+//! instruction on a copy of the stack, by the tables of programs that keep no frame pointers.
 //! [`CodeSizes`] says how large the functions are, and [`path()`] splits their names.
 //!
 //! The crate takes bytes and opens no files. Rust names are demangled; names of other languages are
 //! left unchanged.
 //!
 //! # What it is not
-//! It is neither a disassembler nor a line table: it maps an instruction to its function, not to
-//! its line.
+//! It is no disassembler, and it looks at no running program.
 //!
 //! # Invariants
 //! - Symbols are sorted by address; none is empty.
@@ -27,15 +28,17 @@ mod image;
 mod path;
 mod scope;
 mod size;
+mod unwind;
 
 use std::ops::Range;
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-pub use image::{CodeFrame, Function, Image, Located, demangled};
+pub use image::{CodeFrame, Function, Image, Loaded, Located, demangled};
 pub use path::path;
 pub use scope::{Scope, join_ranges};
 pub use size::CodeSizes;
+pub use unwind::{Chain, ChainEnd, Registers, StackCopy, Unwinder};
 
 /// Why a program's code cannot be mapped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kymo_ctf::{ClockClass, Consequence, Error, EventRef, ItemRef, Metadata, Problem};
-use kymo_machine::{Machine, Taken};
+use kymo_machine::{ChainOf, Machine, Taken};
 
 use crate::section::{End, Report, Sections, ThreadRef};
 use crate::span::Span;
@@ -22,6 +22,8 @@ pub struct Analysis {
     events: u64,
     placeless: u64,
     damage: Vec<String>,
+    /// The call chain of the last sample, whose memory the next one uses.
+    addresses: Vec<u64>,
 }
 
 impl Analysis {
@@ -35,6 +37,7 @@ impl Analysis {
             events: 0,
             placeless: 0,
             damage: Vec::new(),
+            addresses: Vec::new(),
         }
     }
 
@@ -77,6 +80,12 @@ impl Analysis {
         }
         if time.is_some() && taken != Taken::Name {
             self.stretch(self.machine.now());
+        }
+        if let Some(chain) = self.machine.call_chain(event, &mut self.addresses)
+            && let ChainOf::Sample { missed, .. } = chain.of
+        {
+            let thread = self.machine.whose(&chain);
+            self.sections.sampled(thread, chain.mode, missed);
         }
     }
 

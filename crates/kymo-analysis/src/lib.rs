@@ -38,7 +38,7 @@ pub use expect::{ExpectError, Expectations, Found, Judge, Verdict};
 pub use histogram::Histogram;
 pub use section::{
     ClockHealth, Contradiction, Contradictions, CpuUse, Durations, Interrupt, Lock, LockBlock,
-    LongestWait, Loss, Losses, Messages, PageFaults, ProcessFaults, Report, RunQueue, SystemCall,
-    Thread, ThreadFaults, ThreadRef, Waiter, WakeLatency, WorstWake,
+    LongestWait, Loss, Losses, Messages, PageFaults, ProcessFaults, Report, RunQueue, Samples,
+    SystemCall, Thread, ThreadFaults, ThreadRef, ThreadSamples, Waiter, WakeLatency, WorstWake,
 };
 pub use span::{Span, SpanKind};

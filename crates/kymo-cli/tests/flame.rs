@@ -159,6 +159,33 @@ fn stacks_have_names_and_everything_is_accounted_for() {
 }
 
 #[test]
+fn the_report_counts_the_samples_of_each_thread() {
+    let mut made = made("flame-report");
+    let user = Sample {
+        mode: CpuMode::User,
+        ..sample(5, &[], 0x1000)
+    };
+    made.event(0, 8 * MS, user);
+    let unknown = Sample {
+        tid: Tid::UNKNOWN,
+        ..user
+    };
+    made.event(3, 8 * MS, unknown);
+    let trace = made.finish();
+    let text = printed(&["report"], trace).1;
+    let table = text.split_once("\nSamples: ").unwrap().1;
+    assert_eq!(
+        table,
+        "46. 3 could not be taken. kymo hot and kymo flame show the functions.\n\n\
+         thread       samples  of busy CPUs  in a program  in the kernel\n\
+         reader (5)        31         73.8%             1             30\n\
+         writer (6)        10         23.8%             0             10\n\
+         unknown            1\n\
+         (idle CPUs)        4\n"
+    );
+}
+
+#[test]
 fn the_graph_has_the_kept_samples_at_its_root() {
     let mut made = made("flame-svg");
     let trace = made.finish().to_owned();

@@ -3,7 +3,8 @@
 use kymo::vocabulary::{ChainEnd, CpuMode};
 use kymo_ctf::EventRef;
 
-use crate::machine::Machine;
+use crate::machine::{Machine, known};
+use crate::thread::ThreadId;
 
 /// What a call chain belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,5 +77,15 @@ impl Machine {
     pub fn call_chain(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
         addresses.clear();
         self.chain_source(event)?.read(event, addresses)
+    }
+
+    /// The thread whose call chain the last event carries.
+    #[inline]
+    pub fn whose(&mut self, chain: &CallChain) -> Option<ThreadId> {
+        let cpu = self.cpu();
+        match chain.tid.and_then(known) {
+            Some(tid) => Some(self.known(tid, cpu)),
+            None => self.running(cpu?),
+        }
     }
 }

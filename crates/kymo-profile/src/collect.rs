@@ -114,10 +114,7 @@ impl Collector {
     #[inline]
     fn keep(&mut self, event: &EventRef<'_>, chain: CallChain, ticks: u64) {
         let cpu = self.machine.cpu();
-        let thread = match chain.tid {
-            Some(tid) if tid != u64::from(u32::MAX) => Some(self.machine.meet_thread(tid, cpu)),
-            _ => cpu.and_then(|cpu| self.machine.running(cpu)),
-        };
+        let thread = self.machine.whose(&chain);
         let counts = &mut self.counts;
         let is_cut = chain.kernel.end == ChainEnd::Cut || chain.user.end == ChainEnd::Cut;
         let is_untrusted = chain.kernel.is_untrusted() || chain.user.is_untrusted();

@@ -12,6 +12,7 @@ mod locks;
 mod losses;
 mod messages;
 mod run_queues;
+mod samples;
 mod system_calls;
 mod threads;
 mod wakes;
@@ -19,6 +20,7 @@ mod wakes;
 use std::sync::Arc;
 
 use kymo::event::Enumeration as _;
+use kymo::vocabulary::CpuMode;
 use kymo_ctf::{ClockClass, EventRef};
 use kymo_machine::{Change, Doing, Machine, ThreadId, passed};
 use serde::Serialize;
@@ -34,6 +36,7 @@ pub use locks::{Lock, LongestWait, Waiter};
 pub use losses::{Loss, Losses};
 pub use messages::Messages;
 pub use run_queues::RunQueue;
+pub use samples::{Samples, ThreadSamples};
 pub use system_calls::SystemCall;
 pub use threads::{LockBlock, Thread};
 pub use wakes::{WakeLatency, WorstWake};
@@ -75,6 +78,8 @@ pub struct Report {
     pub page_faults: Option<PageFaults>,
     /// Messages, by mechanism and path.
     pub messages: Vec<Messages>,
+    /// Samples of where the CPUs were.
+    pub samples: Option<Samples>,
     /// Events that contradict earlier ones. A correctly instrumented kernel has none.
     pub contradictions: Contradictions,
 }
@@ -191,6 +196,7 @@ pub(crate) struct Sections {
     locks: locks::Locks,
     faults: faults::Faults,
     messages: messages::Mail,
+    samples: samples::Sampled,
     contradictions: contradictions::Found,
 }
 
@@ -202,6 +208,10 @@ impl Sections {
 
     pub(crate) fn lose(&mut self, loss: &kymo_ctf::Loss, number: u64) {
         self.losses.add(loss, number);
+    }
+
+    pub(crate) fn sampled(&mut self, thread: Option<ThreadId>, mode: CpuMode, missed: u64) {
+        self.samples.add(thread, mode, missed);
     }
 
     /// Passes a change to the sections that use it.
@@ -332,6 +342,7 @@ impl Sections {
             locks: self.locks.finish(end),
             page_faults: self.faults.finish(end),
             messages: self.messages.finish(),
+            samples: self.samples.finish(end),
             clocks: self.clocks.finish(clock),
             losses: self.losses.finish(end.events),
             contradictions: self.contradictions.finish(),
@@ -351,6 +362,7 @@ impl Sections {
             + self.locks.live()
             + self.faults.live()
             + self.messages.live()
+            + self.samples.live()
             + self.contradictions.live()
     }
 }

@@ -30,6 +30,7 @@ pub fn tables(report: &Report) -> String {
     text.locks(report);
     text.page_faults(report);
     text.messages(report);
+    text.samples(report);
     text.contradictions(report);
     if text.out.len() == head && report.events > 0 {
         text.out += "No table: no event is about threads, interrupts, system calls, locks, page \
@@ -610,6 +611,53 @@ impl Text {
             ["by", "sent", "received", "bytes sent", "bytes received"],
             rows.collect(),
         );
+    }
+
+    fn samples(&mut self, report: &Report) {
+        let Some(samples) = &report.samples else {
+            return;
+        };
+        let mut rows = Vec::new();
+        for of in &samples.threads {
+            rows.push([
+                name(of.thread.tid, of.thread.name.as_ref()),
+                thousands(of.user + of.kernel),
+                format!("{:.1}%", of.share_percent),
+                thousands(of.user),
+                thousands(of.kernel),
+            ]);
+        }
+        for (what, number) in [
+            ("unknown", samples.threadless),
+            ("(idle CPUs)", samples.idle),
+        ] {
+            if number > 0 {
+                let blank = String::new;
+                rows.push([
+                    what.to_owned(),
+                    thousands(number),
+                    blank(),
+                    blank(),
+                    blank(),
+                ]);
+            }
+        }
+        let missed = match samples.missed {
+            0 => String::new(),
+            missed => format!(" {} could not be taken.", thousands(missed)),
+        };
+        let title = format!(
+            "Samples: {}.{missed} kymo hot and kymo flame show the functions.",
+            thousands(samples.count)
+        );
+        let head = [
+            "thread",
+            "samples",
+            "of busy CPUs",
+            "in a program",
+            "in the kernel",
+        ];
+        self.table(&title, head, rows);
     }
 
     fn contradictions(&mut self, report: &Report) {

@@ -278,8 +278,8 @@ impl<P: Platform> Tracer<P> {
     /// epoch: before the event that carries the thing's id. This way a flight recorder has the
     /// names of all that it shows, however long it runs; see the book's chapter on your kernel.
     ///
-    /// Costs two loads and a comparison where the thing was named in this epoch already; `name` is
-    /// not called then.
+    /// Costs a load and a branch where the name's event is off, and two loads and a comparison more
+    /// where the thing was named in this epoch already; `name` is called in neither case.
     ///
     /// ```
     /// use kymo::{NameEpoch, Text, Tid, vocabulary::ThreadName};
@@ -310,7 +310,9 @@ impl<P: Platform> Tracer<P> {
                 "names go to the names channel"
             )
         };
-        if COMPILED_IN && let Some(epoch) = named.due() {
+        if Self::is_on::<E>()
+            && let Some(epoch) = named.due()
+        {
             Self::name(named, epoch, name);
         }
     }
@@ -319,7 +321,7 @@ impl<P: Platform> Tracer<P> {
     #[inline(never)]
     fn name<E: Event>(named: &NameEpoch, epoch: u32, name: impl FnOnce() -> E) {
         // A name that was dropped is still to be told.
-        if Self::is_on::<E>() && Self::record(name()) {
+        if Self::record(name()) {
             named.named_in(epoch);
         }
     }

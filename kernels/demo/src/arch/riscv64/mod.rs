@@ -11,7 +11,6 @@ mod trap;
 pub mod virtio;
 
 use core::arch::asm;
-use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use kymo::arch::riscv::kernel_word;
@@ -20,11 +19,11 @@ use kymo::vocabulary::{Sampling, SamplingDriver};
 
 pub use sbi::put;
 
+use super::BOOT_STACK_SHIFT;
 use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
 use crate::sampling;
 
-const BOOT_STACK_SHIFT: usize = 14;
 /// The register of QEMU's `sifive_test` device, which ends QEMU.
 const POWER: usize = 0x10_0000;
 /// `sstatus`: interrupts are on.
@@ -161,26 +160,6 @@ core::arch::global_asm!(
     "wait_end:",
     ".size wait, . - wait",
 );
-
-/// The kernel's code.
-pub fn text() -> Range<usize> {
-    unsafe extern "C" {
-        /// In link.ld.
-        safe static __text: u8;
-        safe static __text_end: u8;
-    }
-    &raw const __text as usize..&raw const __text_end as usize
-}
-
-/// The stack with which a hart has booted, and which its idle thread keeps.
-pub fn boot_stack(hart: usize) -> Range<usize> {
-    unsafe extern "C" {
-        /// In boot.s.
-        safe static boot_stacks: u8;
-    }
-    let start = &raw const boot_stacks as usize + (hart << BOOT_STACK_SHIFT);
-    start..start + (1 << BOOT_STACK_SHIFT)
-}
 
 /// Interrupts another hart: `interrupt::asked` answers.
 pub fn interrupt(hart: usize) {

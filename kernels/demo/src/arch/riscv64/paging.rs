@@ -4,55 +4,22 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Size of a page and of a frame, in bytes.
-pub const PAGE: usize = 4096;
-const MEGAPAGE: usize = 2 << 20;
-const GIGAPAGE: usize = 1 << 30;
-/// The addresses of processes.
-pub const USER: core::ops::Range<usize> = GIGAPAGE..2 * GIGAPAGE;
+pub use crate::arch::table::{Access, PAGE, USER};
+use crate::arch::table::{GIGAPAGE, MEGAPAGE, Table, frame_of};
+
 const RAM: usize = 0x8000_0000;
 
-const VALID: u64 = 1;
+/// Set in an entry that is used.
+pub const VALID: u64 = 1;
 const READ: u64 = 1 << 1;
-const WRITE: u64 = 1 << 2;
+pub const WRITE: u64 = 1 << 2;
 const EXECUTE: u64 = 1 << 3;
 const USER_MAY: u64 = 1 << 4;
+/// An entry that leads to another table has no other bits.
+pub const TABLE: u64 = VALID;
 /// Accessed and dirty, set from the start, so that the processor never faults to have them set.
 const TOUCHED: u64 = 1 << 6 | 1 << 7;
 const SV39: usize = 8 << 60;
-
-/// The permitted accesses to a page of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Code.
-    ReadExecute,
-    /// Constants.
-    Read,
-    /// Data.
-    ReadWrite,
-}
-
-#[repr(C, align(4096))]
-struct Table([AtomicU64; 512]);
-
-impl Table {
-    const fn new() -> Table {
-        Table([const { AtomicU64::new(0) }; 512])
-    }
-
-    /// The table in this frame.
-    ///
-    /// # Safety
-    /// The frame must contain a table while the reference is used.
-    unsafe fn at<'a>(frame: usize) -> &'a Table {
-        // SAFETY: memory is mapped at its own address, and tables are only accessed atomically.
-        unsafe { &*(frame as *const Table) }
-    }
-
-    fn point(&self, index: usize, table: &Table) {
-        self.0[index].store(entry(table as *const Table as usize, VALID), Relaxed);
-    }
-}
 
 /// The kernel's own tables: the root, the devices' gigabyte, its first 2 MiB, RAM's gigabyte.
 static ROOT: Table = Table::new();
@@ -60,16 +27,12 @@ static DEVICES: Table = Table::new();
 static FIRST: Table = Table::new();
 static MEMORY: Table = Table::new();
 
-fn entry(address: usize, bits: u64) -> u64 {
+pub fn entry(address: usize, bits: u64) -> u64 {
     (address as u64 >> 12) << 10 | bits
 }
 
-fn address_of(entry: u64) -> usize {
+pub fn address_of(entry: u64) -> usize {
     ((entry >> 10) << 12) as usize
-}
-
-fn index(address: usize, level: usize) -> usize {
-    address >> (12 + 9 * level) & 511
 }
 
 /// Fills in the kernel's tables. The firmware's 2 MiB are left out, and so is page 0.
@@ -81,16 +44,16 @@ pub fn prepare() {
     }
     let (rodata, data) = (&raw const __rodata as usize, &raw const __data as usize);
     let kernel = VALID | TOUCHED;
-    ROOT.point(index(0, 2), &DEVICES);
-    ROOT.point(index(RAM, 2), &MEMORY);
-    DEVICES.point(0, &FIRST);
-    FIRST.0[index(super::POWER, 0)].store(entry(super::POWER, kernel | READ | WRITE), Relaxed);
+    ROOT.point(0, 2, &DEVICES);
+    ROOT.point(RAM, 2, &MEMORY);
+    DEVICES.point(0, 1, &FIRST);
+    FIRST.set(super::POWER, 0, entry(super::POWER, kernel | READ | WRITE));
     for device in [
         super::plic::BASE,
         super::plic::BASE + MEGAPAGE,
         super::serial::BASE,
     ] {
-        DEVICES.0[index(device, 1)].store(entry(device, kernel | READ | WRITE), Relaxed);
+        DEVICES.set(device, 1, entry(device, kernel | READ | WRITE));
     }
     for address in (RAM + MEGAPAGE..RAM + GIGAPAGE).step_by(MEGAPAGE) {
         let access = match address {
@@ -98,7 +61,7 @@ pub fn prepare() {
             constant if constant < data => READ,
             _ => READ | WRITE,
         };
-        MEMORY.0[index(address, 1)].store(entry(address, kernel | access), Relaxed);
+        MEMORY.set(address, 1, entry(address, kernel | access));
     }
 }
 
@@ -112,7 +75,7 @@ pub fn active() -> usize {
 
 /// The kernel's own space.
 pub fn kernel_space() -> usize {
-    &raw const ROOT as usize
+    ROOT.address()
 }
 
 /// Switches this hart to the space with this root.
@@ -138,30 +101,17 @@ pub unsafe fn activate(root: usize) {
 /// The frame must be the caller's, and zero.
 pub unsafe fn new_space(frame: usize) {
     // SAFETY: zeros are a table.
-    let root = unsafe { Table::at(frame) };
-    for (own, kernels) in root.0.iter().zip(&ROOT.0) {
-        own.store(kernels.load(Relaxed), Relaxed);
-    }
+    unsafe { Table::at(frame) }.copy_from(&ROOT);
 }
 
-/// The page's entry in the space of `root`. Missing tables are created in frames from
-/// `zeroed_frame`; `None` if it has no more.
+/// The page's entry in the space of `root`.
 fn walk<'a>(
     root: usize,
     page: usize,
-    mut zeroed_frame: impl FnMut() -> Option<usize>,
+    zeroed_frame: impl FnMut() -> Option<usize>,
 ) -> Option<&'a AtomicU64> {
     // SAFETY: the root of a living process, as the caller promises.
-    let mut table: &Table = unsafe { Table::at(root) };
-    for level in [2, 1] {
-        let slot = &table.0[index(page, level)];
-        if slot.load(Relaxed) & VALID == 0 {
-            slot.store(entry(zeroed_frame()?, VALID), Relaxed);
-        }
-        // SAFETY: in a process's gigabyte, every valid entry on these levels is a table.
-        table = unsafe { Table::at(address_of(slot.load(Relaxed))) };
-    }
-    Some(&table.0[index(page, 0)])
+    unsafe { Table::at(root) }.walk(page, zeroed_frame)
 }
 
 /// Maps a page of a process to a frame. `None` if there is no frame for a table.
@@ -192,8 +142,7 @@ pub unsafe fn map(
 /// # Safety
 /// As [`map`].
 pub unsafe fn translate(root: usize, page: usize) -> Option<(usize, bool)> {
-    let found = walk(root, page, || None)?.load(Relaxed);
-    (found & VALID != 0).then(|| (address_of(found), found & WRITE != 0))
+    frame_of(walk(root, page, || None)?.load(Relaxed))
 }
 
 /// Calls `free` with the frames of a process's writable pages and of its tables, the root last.
@@ -201,26 +150,7 @@ pub unsafe fn translate(root: usize, page: usize) -> Option<(usize, bool)> {
 /// # Safety
 /// No hart may use the space any more.
 pub unsafe fn dismantle(root: usize, mut free: impl FnMut(usize)) {
-    let valid = |slot: &AtomicU64| Some(slot.load(Relaxed)).filter(|entry| entry & VALID != 0);
-    // SAFETY: as promised, nobody else uses the tables; each is freed after its entries.
-    let table = |frame| unsafe { Table::at(frame) };
-    for middle in table(root).0[index(USER.start, 2)..index(USER.end, 2)]
-        .iter()
-        .filter_map(valid)
-        .map(address_of)
-    {
-        for bottom in table(middle).0.iter().filter_map(valid).map(address_of) {
-            for page in table(bottom)
-                .0
-                .iter()
-                .filter_map(valid)
-                .filter(|page| page & WRITE != 0)
-            {
-                free(address_of(page));
-            }
-            free(bottom);
-        }
-        free(middle);
-    }
+    // SAFETY: the caller's promise.
+    unsafe { Table::at(root).dismantle(&mut free) };
     free(root);
 }

@@ -14,7 +14,6 @@ pub mod virtio;
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
-use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use kymo::arch::x86_64::{AtGs, TscCas};
@@ -24,11 +23,11 @@ use kymo::vocabulary::{Sampling, SamplingDriver};
 pub use serial::put;
 pub use trap::count_nmis;
 
+use super::BOOT_STACK_SHIFT;
 use crate::MAX_HARTS;
 use crate::recording::{self, MEMORY};
 use crate::sampling;
 
-const BOOT_STACK_SHIFT: usize = 14;
 /// Start address of the other harts: a page below 1 MiB that the firmware no longer uses.
 const TRAMPOLINE: usize = 0x8000;
 /// `rflags`: interrupts are on.
@@ -190,26 +189,6 @@ core::arch::global_asm!(
     "wait_end:",
     ".size wait, . - wait",
 );
-
-/// The kernel's code.
-pub fn text() -> Range<usize> {
-    unsafe extern "C" {
-        /// In link.ld.
-        safe static __text: u8;
-        safe static __text_end: u8;
-    }
-    &raw const __text as usize..&raw const __text_end as usize
-}
-
-/// The stack with which a hart has booted, and which its idle thread keeps.
-pub fn boot_stack(hart: usize) -> Range<usize> {
-    unsafe extern "C" {
-        /// In boot.s.
-        safe static boot_stacks: u8;
-    }
-    let start = &raw const boot_stacks as usize + (hart << BOOT_STACK_SHIFT);
-    start..start + (1 << BOOT_STACK_SHIFT)
-}
 
 /// Interrupts another hart: `interrupt::asked` answers.
 pub fn interrupt(hart: usize) {

@@ -21,7 +21,7 @@ use crate::mutex::MutexState;
 use crate::queue::{Queue, Side};
 use crate::semaphore::SemaphoreState;
 use crate::thread::{IDLE, Slot, State, THREADS, Thread};
-use crate::{MAX_HARTS, smp, thread};
+use crate::{Kymo, MAX_HARTS, smp, thread};
 
 /// Most mutexes, and most semaphores.
 pub const LOCKS: usize = 32;
@@ -107,7 +107,14 @@ impl Scheduler {
     }
 
     /// Records the names of a thread and its process, once in each name epoch.
+    #[inline(always)]
     pub fn tell_names(&self, slot: Slot) {
+        if Kymo::is_on::<ThreadName>() || Kymo::is_on::<ProcessName>() {
+            self.tell_names_that_are_on(slot);
+        }
+    }
+
+    fn tell_names_that_are_on(&self, slot: Slot) {
         let Thread { tid, pid, name, .. } = self.threads[slot];
         name!(
             self.threads[slot].named,
@@ -231,6 +238,7 @@ impl Scheduler {
         Some(first)
     }
 
+    #[inline(always)]
     fn tell_length(&self, hart: usize) {
         record!(RunQueue {
             cpu: Cpu(hart as u32),

@@ -155,6 +155,8 @@ pub enum Error {
     Alignment,
     /// The clock's frequency is not known.
     Clock,
+    /// Samples cannot be taken; the text says why.
+    Sampling(&'static str),
 }
 
 impl fmt::Display for Error {
@@ -172,6 +174,7 @@ impl fmt::Display for Error {
                 "the region's memory does not begin on a multiple of {REGION_ALIGN} bytes"
             ),
             Error::Clock => f.write_str("the clock's frequency is not known yet"),
+            Error::Sampling(why) => write!(f, "samples cannot be taken: {why}"),
         }
     }
 }

@@ -251,6 +251,11 @@ impl<P: Platform> Session<P> {
         Some(end)
     }
 
+    /// Whether it records: from its start to its [`stop`](Self::stop).
+    pub fn is_running(&self) -> bool {
+        COMPILED_IN && self.memory.runs(self.id)
+    }
+
     fn check_running(&self) -> Result<(), Error> {
         if !COMPILED_IN || self.memory.runs(self.id) {
             Ok(())

@@ -275,7 +275,10 @@ impl<'i, 'd> Lines<'i, 'd> {
         for (index, &address) in addresses.iter().enumerate() {
             let known = self.places.get(index).cloned().flatten();
             let begin = self.located.frames.len();
-            if let (None, Some(symbol)) = (&known, self.image.symbol_at(address)) {
+            // A function without a size may seem to reach far beyond the code.
+            let symbol = self.image.symbol_at(address);
+            let symbol = symbol.filter(|_| self.image.is_code(address));
+            if let (None, Some(symbol)) = (&known, symbol) {
                 let function = self.function(symbol.name, Some(symbol.begin));
                 self.located.frames.push(CodeFrame {
                     function,

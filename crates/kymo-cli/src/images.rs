@@ -1,13 +1,14 @@
 //! The ELF files of the kernel and the programs of a trace.
 //!
 //! `kymo record` notes beside the trace which kernel it booted, in a file that readers of CTF
-//! ignore because its name begins with a dot. What the command line gives comes first.
+//! ignore because its name begins with a dot. A program that samples itself notes which files it
+//! has loaded, and where. What the command line gives comes first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use kymo_ctf::Trace;
-use kymo_profile::{Chains, Loaded, Profile, Wanted};
+use kymo_profile::{Chains, Loaded, LoadedFile, Profile, Wanted};
 use kymo_symbols::Image;
 use serde_json::{Value, json};
 
@@ -73,6 +74,8 @@ fn program(text: &str) -> Result<(Option<String>, ElfFile), String> {
 struct Noted {
     /// `kernel`, or a program's path in the traced system.
     name: String,
+    /// The process that has loaded the file, its program or a library.
+    process: Option<u64>,
     file: PathBuf,
     base: Option<u64>,
     build_id: Option<String>,
@@ -103,6 +106,7 @@ fn noted(directory: &Path, trace: &Trace) -> Vec<Noted> {
             let text = |key: &str| Some(image.get(key)?.as_str()?.to_owned());
             Some(Noted {
                 name: text("name")?,
+                process: image.get("process").and_then(Value::as_u64),
                 file: PathBuf::from(text("file")?),
                 base: image.get("base").and_then(Value::as_u64),
                 build_id: text("build_id"),
@@ -118,13 +122,26 @@ fn hex(bytes: &[u8]) -> String {
 
 /// An image that was read.
 struct Read {
-    /// `None` for the kernel; the wanted program's path or process.
-    program: Option<String>,
+    of: Key,
     path: PathBuf,
     bytes: Vec<u8>,
     base: Option<u64>,
     /// The recorded build id.
     build_id: Option<String>,
+    /// Whether it is a library of the program.
+    is_library: bool,
+}
+
+/// For what an image was read: the program's path or process, with its number; `None` for the
+/// kernel.
+type Key = (Option<String>, Option<u64>);
+
+fn key(wanted: Wanted<'_>) -> Key {
+    let pid = match wanted {
+        Wanted::Process { pid, .. } => pid,
+        _ => None,
+    };
+    (program_of(wanted).map(str::to_owned), pid)
 }
 
 impl Symbols {
@@ -141,7 +158,10 @@ impl Symbols {
         let noted = noted(directory, trace);
         let mut read = Vec::new();
         for wanted in chains.wanted() {
-            read.extend(self.read(wanted, &noted)?);
+            match self.read(wanted, &noted)? {
+                Some(file) => read.push(file),
+                None => read.extend(loaded_by(wanted, &noted)),
+            }
         }
         let mut images = Vec::new();
         for file in &read {
@@ -158,19 +178,21 @@ impl Symbols {
                     file.path.display()
                 );
             }
-            images.push(image);
+            images.push((image, file.path.display().to_string()));
         }
         let profile = chains.symbolize(|wanted| {
-            let program = program_of(wanted);
-            let place = read
-                .iter()
-                .position(|file| file.program.as_deref() == program)?;
-            let (file, image) = (read.get(place)?, images.get(place)?);
-            let base = file.base.unwrap_or(image.base());
-            Some(Loaded {
-                image,
-                bias: base.wrapping_sub(image.base()),
-            })
+            let wanted = key(wanted);
+            let files = read.iter().zip(&images);
+            let meant = files.filter(|(file, _)| file.of == wanted);
+            let loaded = meant.map(|(file, (image, path))| {
+                let base = file.base.unwrap_or(image.base());
+                let bias = base.wrapping_sub(image.base());
+                LoadedFile {
+                    loaded: Loaded { image, bias },
+                    library: file.is_library.then_some(&**path),
+                }
+            });
+            loaded.collect::<Vec<_>>()
         });
         report_missing(&profile);
         Ok(profile)
@@ -196,11 +218,12 @@ impl Symbols {
             }
         };
         let read = |path: &Path, base, bytes| Read {
-            program: name.map(str::to_owned),
+            of: key(wanted),
             path: path.to_owned(),
             bytes,
             base,
             build_id: build_id.clone(),
+            is_library: false,
         };
         if let Some(file) = given {
             let bytes = fs::read(&file.path).map_err(|error| {
@@ -245,11 +268,38 @@ impl Symbols {
     }
 }
 
+/// Reads the files that a process has noted: its program first, then its libraries.
+fn loaded_by(wanted: Wanted<'_>, noted: &[Noted]) -> Vec<Read> {
+    let Wanted::Process { pid: Some(pid), .. } = wanted else {
+        return Vec::new();
+    };
+    let of_process = noted.iter().filter(|note| note.process == Some(pid));
+    let read = of_process.enumerate().filter_map(|(place, note)| {
+        let bytes = fs::read(&note.file).ok();
+        let bytes = bytes.filter(|bytes| Image::parse(bytes).is_ok());
+        if bytes.is_none() {
+            message!(
+                "kymo: {} was recorded, and cannot be read now.",
+                note.file.display()
+            );
+        }
+        Some(Read {
+            of: key(wanted),
+            path: note.file.clone(),
+            bytes: bytes?,
+            base: note.base,
+            build_id: note.build_id.clone(),
+            is_library: place > 0,
+        })
+    });
+    read.collect()
+}
+
 /// The path or the process of a wanted program; `None` for the kernel.
 fn program_of<'a>(wanted: Wanted<'a>) -> Option<&'a str> {
     match wanted {
         Wanted::Kernel => None,
-        Wanted::Program(name) | Wanted::Process(name) => Some(name),
+        Wanted::Program(name) | Wanted::Process { name, .. } => Some(name),
     }
 }
 

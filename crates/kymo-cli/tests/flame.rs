@@ -11,8 +11,8 @@ use std::process::{Command, Output};
 
 use kymo::event::Event;
 use kymo::vocabulary::{
-    Address, ChainEnd, CpuMode, EventStack, PageFault, Pid, ProcessExec, Sample, SchedSwitch,
-    SwitchReason, ThreadName, ThreadState, Tid,
+    Address, ChainEnd, Cpu, CpuMode, EventStack, PageFault, Pid, ProcessExec, Sample, SchedSwitch,
+    SwitchReason, ThreadName, ThreadState, ThreadStateDump, Tid,
 };
 use kymo::{ChannelKind, Sequence, Text};
 use kymo_symbols::CodeMap;
@@ -258,6 +258,59 @@ fn a_missing_image_is_named() {
     let output = folded(&["--image=/no/such/file"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(errors(&output).contains("cannot read /no/such/file"));
+}
+
+/// A process notes which files it has loaded, and where: each address is looked up in the file that
+/// holds it, and files of other processes do not matter.
+#[test]
+fn functions_of_libraries_are_found_where_they_were_loaded() {
+    const PROGRAM: u64 = 0x5500_0000_0000;
+    const LIBRARY: u64 = 0x7f00_0000_0000;
+    let (outermost, _) = function("::outermost_function");
+    let (innermost, _) = function("::innermost_function");
+    let mut made = Made::with_samples("flame-libraries");
+    let thread = ThreadStateDump {
+        tid: Tid(5),
+        pid: Pid(3),
+        prio: 0,
+        state: ThreadState::Runnable,
+        cpu: Cpu::UNKNOWN,
+        name: Text::from("worker"),
+    };
+    made.event(0, US, thread);
+    let callers = [PROGRAM + outermost + 1, 0x1234];
+    let user = Sample {
+        mode: CpuMode::User,
+        kernel_callers: 0,
+        kernel_end: ChainEnd::Absent,
+        user_end: ChainEnd::Complete,
+        ..sample(5, &callers, LIBRARY + innermost)
+    };
+    made.event(0, 2 * US, user);
+    let trace = made.finish();
+    let bytes = std::fs::read(elf()).unwrap();
+    let image = kymo_symbols::Image::parse(&bytes).unwrap();
+    let file = |process: u32, bias: u64| {
+        let path = elf().display().to_string();
+        let base = bias + image.base();
+        format!(r#"{{"process":{process},"name":"{path}","file":"{path}","base":{base}}}"#)
+    };
+    let files = [file(4, PROGRAM + 1), file(3, PROGRAM), file(3, LIBRARY)].join(",");
+    let note = format!(r#"{{"images":[{files}]}}"#);
+    std::fs::write(trace.join(".kymo-images"), note).unwrap();
+    let output = kymo(&["flame", "--format=folded"], trace);
+    assert_eq!(
+        String::from_utf8(output.stdout.clone()).unwrap(),
+        "0x1233;flame::outermost_function;flame::innermost_function 1\n",
+        "{}",
+        errors(&output)
+    );
+    assert!(!errors(&output).contains("shown as addresses"));
+
+    let missing = r#"{"images":[{"process":3,"name":"/no/file","file":"/no/file","base":0}]}"#;
+    std::fs::write(trace.join(".kymo-images"), missing).unwrap();
+    let output = kymo(&["flame"], trace);
+    assert!(errors(&output).contains("/no/file was recorded, and cannot be read now"));
 }
 
 /// The note of the recording names the kernel; another build of it is a warning.

@@ -63,7 +63,7 @@ fn exported(name: &str, format: Format, has_samples: bool) -> Vec<u8> {
     let path: PathBuf =
         std::env::temp_dir().join(format!("kymo-samples-{}-{name}", std::process::id()));
     let trace = kymo_ctf::Trace::open(made.finish()).unwrap();
-    let symbolize = |chains: kymo_profile::Chains| Some(chains.symbolize(|_| None));
+    let symbolize = |chains: kymo_profile::Chains| Some(chains.symbolize(|_| []));
     match has_samples {
         true => export_with_samples(&trace, format, &path, |_| (), Some(symbolize)),
         false => export(&trace, format, &path, |_| ()),

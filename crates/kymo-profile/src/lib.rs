@@ -25,7 +25,10 @@
 //! let kernel = std::fs::read("kernel.elf").unwrap_or_default();
 //! let kernel = kymo_symbols::Image::parse(&kernel).ok();
 //! let profile = collector.finish().symbolize(|wanted| match wanted {
-//!     kymo_profile::Wanted::Kernel => Some(kymo_profile::Loaded { image: kernel.as_ref()?, bias: 0 }),
+//!     kymo_profile::Wanted::Kernel => kernel.as_ref().map(|image| kymo_profile::LoadedFile {
+//!         loaded: kymo_profile::Loaded { image, bias: 0 },
+//!         library: None,
+//!     }),
 //!     _ => None,
 //! });
 //! print!("{}", profile.folded(kymo_profile::By::Nothing));
@@ -53,5 +56,5 @@ pub use profile::{
     Frame, FrameId, FunctionId, ImageId, Mode, Profile, ProfileFunction, ProfileImage, Row, Sample,
     Stack, StackId, Thread, Totals, Unit,
 };
-pub use symbolize::{Chains, Wanted};
+pub use symbolize::{Chains, LoadedFile, Wanted};
 pub use waits::{WaitKind, Waits};

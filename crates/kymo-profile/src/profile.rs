@@ -79,7 +79,8 @@ impl Unit {
 /// A kernel or program in which addresses lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileImage {
-    /// `kernel`, or the program's path. For a program whose path the trace lacks, its process.
+    /// `kernel`, or the path of the program or the library. For a program whose path the trace
+    /// lacks, its process.
     pub name: Arc<str>,
     /// Whether it is the kernel.
     pub is_kernel: bool,

@@ -22,8 +22,30 @@ pub enum Wanted<'a> {
     Kernel,
     /// The program of this path.
     Program(&'a str),
-    /// A program of which the trace has no path, by the name of its process.
-    Process(&'a str),
+    /// A program of which the trace has no path.
+    Process {
+        /// Name of its process.
+        name: &'a str,
+        /// The process, if the trace says.
+        pid: Option<u64>,
+    },
+}
+
+/// A file of the kernel's or a program's, and where it was loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadedFile<'i, 'd> {
+    /// The file.
+    pub loaded: Loaded<'i, 'd>,
+    /// Path of a shared library; `None` for the kernel or the program itself.
+    pub library: Option<&'i str>,
+}
+
+impl LoadedFile<'_, '_> {
+    /// Whether an address is one of the file as it was loaded.
+    fn holds(&self, address: u64) -> bool {
+        let Loaded { image, bias } = self.loaded;
+        image.holds(address.wrapping_sub(bias))
+    }
 }
 
 /// Distinct call chains and their counts, before symbols are looked up.
@@ -66,16 +88,24 @@ impl Chains {
         match space.map(|space| self.spaces.get(space)) {
             None => Wanted::Kernel,
             Some(Some(Space::Program(path))) => Wanted::Program(path),
-            Some(_) => Wanted::Process(name.map_or("", |name| name)),
+            Some(space) => Wanted::Process {
+                name: name.map_or("", |name| name),
+                pid: match space {
+                    Some(Space::Process(pid)) => Some(*pid),
+                    _ => None,
+                },
+            },
         }
     }
 
-    /// Looks up each distinct address once. `find` is asked once for each image with addresses;
-    /// without an image, or where it knows no function, frames are named by their address.
-    pub fn symbolize<'i, 'd: 'i>(
-        self,
-        mut find: impl FnMut(Wanted<'_>) -> Option<Loaded<'i, 'd>>,
-    ) -> Profile {
+    /// Looks up each distinct address once. `find` is asked once for the kernel and for each program
+    /// with addresses, and gives the files that were loaded: of a program, its own first, then its
+    /// libraries. Where no file holds the address, or its file knows no function, frames are named
+    /// by their address.
+    pub fn symbolize<'i, 'd: 'i, L>(self, mut find: impl FnMut(Wanted<'_>) -> L) -> Profile
+    where
+        L: IntoIterator<Item = LoadedFile<'i, 'd>>,
+    {
         let mut places = Places::default();
         let chains: Vec<Range<usize>> = (0..self.chains.len() as u32)
             .map(|chain| places.chain(&self.chains, chain))
@@ -87,7 +117,8 @@ impl Chains {
             let name = place.and_then(|place| self.space_names.get(place));
             let wanted = self.wanted_of(place);
             let name = name.map_or("kernel", |name| name);
-            frames_of.push(profile.add_image(name, wanted, find(wanted), addresses));
+            let files: Vec<_> = find(wanted).into_iter().collect();
+            frames_of.push(profile.add_images(name, wanted, &files, addresses));
         }
         let mut names: FxHashMap<Arc<str>, FrameId> = FxHashMap::default();
         let mut frame = |name: &Arc<str>| match names.get(name) {
@@ -197,6 +228,45 @@ impl Profile {
             is_kernel: false,
         });
         id
+    }
+
+    /// Adds the kernel, or a program and those of its libraries that hold an address. Gives the
+    /// frames of each address, the outermost first.
+    fn add_images(
+        &mut self,
+        name: &str,
+        wanted: Wanted<'_>,
+        files: &[LoadedFile<'_, '_>],
+        addresses: &[u64],
+    ) -> Vec<Range<u32>> {
+        if files.len() <= 1 {
+            let loaded = files.first().map(|file| file.loaded);
+            return self.add_image(name, wanted, loaded, addresses);
+        }
+        // By file, the indices of its addresses; those of no file stay with the program.
+        let mut indices = vec![Vec::new(); files.len()];
+        for (index, address) in addresses.iter().enumerate() {
+            let file = files.iter().position(|file| file.holds(*address));
+            if let Some(of_file) = indices.get_mut(file.unwrap_or(0)) {
+                of_file.push(index);
+            }
+        }
+        let mut ranges = vec![0..0; addresses.len()];
+        for (file, indices) in files.iter().zip(indices) {
+            if indices.is_empty() {
+                continue;
+            }
+            let of_file = indices.iter().filter_map(|index| addresses.get(*index));
+            let of_file: Vec<u64> = of_file.copied().collect();
+            let name = file.library.unwrap_or(name);
+            let found = self.add_image(name, wanted, Some(file.loaded), &of_file);
+            for (index, range) in indices.into_iter().zip(found) {
+                if let Some(place) = ranges.get_mut(index) {
+                    *place = range;
+                }
+            }
+        }
+        ranges
     }
 
     /// Adds an image, and gives the frames of each address, the outermost first.

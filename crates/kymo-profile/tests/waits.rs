@@ -38,7 +38,7 @@ fn profile(made: &mut Made, kind: WaitKind, selected: impl Fn(u64) -> bool + Cop
     while let Some(item) = reader.next() {
         waits.add(&item, selected);
     }
-    waits.finish(selected).symbolize(|_| None)
+    waits.finish(selected).symbolize(|_| [])
 }
 
 /// Thread 1 has the lock from 1 to 9 us; 2 waits for it from 3 us on, and leaves its CPU at 4 us.

@@ -10,6 +10,8 @@
 //! - Rings are never unmapped, so a thread may outlive a session.
 //! - A program has one session at a time; all sessions have the sizes of the first.
 //!
+//! With [`Options::sampling`], the program's threads are sampled too: see [`Sampling`].
+//!
 //! # Example
 //! ```
 //! use kymo::{Tid, trace};
@@ -34,12 +36,20 @@
 //! ```
 #![deny(missing_docs)]
 
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )),
+    path = "unsupported.rs"
+)]
+mod sampling;
+
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use kymo::event::Vocabulary;
 use kymo::platform::{
     Blocks, ByPointer, Control, ControlPointer, ControlWord, Local, LocalCas, Platform, Switches,
 };
@@ -47,7 +57,10 @@ use kymo::ring::Reserve;
 use kymo::ring::layout::{CONTROL_SIZE, REGION_ALIGN};
 use kymo::ring::reader::View;
 use kymo::ring::source::Live;
-use kymo::{ChannelKind, Clock, Config, Consumer, Error, Memory, Overflow, Session, Tracer};
+use kymo::vocabulary::{MAX_CALLERS, ProcessStateDump, Sample, ThreadStateDump};
+use kymo::{
+    ChannelKind, Clock, Config, Consumer, Error, Memory, Overflow, Session, Tracer, Vocabulary,
+};
 use kymo_capture::{Summary, TraceError, TraceWriter};
 
 /// The platform of a user-space program.
@@ -96,6 +109,16 @@ unsafe impl Platform for Hosted {
         };
         wait_until_quiet(&memory);
     }
+
+    /// How samples are taken. Processes and threads are named with their first sample.
+    fn dump_state() {
+        type Settings = kymo::vocabulary::Sampling;
+        if let Some(settings) = sampling::settings()
+            && Tracer::<Hosted>::is_on::<Settings>()
+        {
+            Tracer::<Hosted>::record(settings);
+        }
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -126,6 +149,8 @@ static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 struct Rings {
     memory: Memory,
     options: Options,
+    /// One for each ring, if the program is sampled.
+    samplers: sampling::Samplers,
 }
 
 /// Waits, for at most a second, until every reserved record is written; returns whether it is. This
@@ -148,6 +173,7 @@ struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        sampling::leave();
         // Events that this thread's other destructors or signal handlers still record find no ring
         // and are counted: see `claim`.
         BLOCK.set(NO_RING.as_ptr());
@@ -227,6 +253,13 @@ pub fn ring_number() -> Option<u32> {
     cpu.map(|cpu| HostedLocal::control(cpu, ChannelKind::Events).cpu())
 }
 
+/// Claims a ring for this thread if it has none, so that it is sampled from here on. Returns whether
+/// it is. (A thread is sampled from its first event on, and the one that starts the session from
+/// there on: only a thread that records nothing must call this.)
+pub fn sample_this_thread() -> bool {
+    ring_number().is_some() && sampling::is_sampled()
+}
+
 #[cold]
 #[inline(never)]
 fn claim() -> Option<Blocks> {
@@ -249,6 +282,10 @@ fn claim() -> Option<Blocks> {
     let block = rings.memory.control(ring);
     CLAIM.with(|claim| claim.set(Some(Claim { ring })));
     BLOCK.set(block);
+    // What this records, or makes others record, finds the ring.
+    if let Some(sampler) = rings.samplers.get(ring as usize) {
+        sampling::enter(sampler);
+    }
     ByPointer::<ThreadBlock>::cpu()
 }
 
@@ -263,7 +300,69 @@ pub struct Options {
     pub packets: u32,
     /// Policy for a full ring.
     pub overflow: Overflow,
+    /// How the program's threads are sampled; `None` if they are not.
+    pub sampling: Option<Sampling>,
 }
+
+/// How a program's threads are sampled: by a timer for each, which counts its processor time. So a
+/// thread that sleeps or waits takes no samples.
+///
+/// This is for Linux, on x86-64 and AArch64. A thread is sampled if it has a ring: see
+/// [`sample_this_thread`]. The vocabulary must have [`SAMPLES`]. The chain of callers is found by
+/// frame pointers, with which the program must be built: `-C force-frame-pointers=yes`.
+///
+/// The timers send SIGPROF. A handler that the program had for it before gets the signals of all
+/// other senders, and a thread that is sampled does not block it. System calls that are
+/// interrupted go on, as far as the system lets them (`sigaction(2)`, `SA_RESTART`).
+///
+/// Linux looks at these timers at its ticks, of which many systems have 250 a second. Samples that
+/// are asked for beyond that are counted as missed.
+///
+/// ```
+/// use kymo_hosted::{Options, Sampling};
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let sampling = Some(Sampling::default());
+///     let options = Options { sampling, ..Options::default() };
+///     let session = kymo_hosted::start(&options, &kymo_hosted::SAMPLES)?;
+///     println!("{}", (0..1_000_000_u64).map(|number| number.pow(2) % 7).sum::<u64>());
+///     let directory = std::env::temp_dir().join(format!("samples-{}", std::process::id()));
+///     session.save(&directory)?;
+///     // kymo flame /tmp/samples-1234 -o out.svg
+/// #   let _ = std::fs::remove_dir_all(directory);
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Samples for each second of a thread's processor time, on average: 1 to 100,000. The distance
+    /// varies by up to a quarter.
+    pub hz: u32,
+    /// Most callers of a sample, up to [`MAX_CALLERS`].
+    pub depth: u32,
+    /// Packets in each thread's ring of samples, a power of two.
+    pub packets: u32,
+}
+
+impl Default for Sampling {
+    /// 100 samples a second with all their callers, 1 MiB for each thread.
+    fn default() -> Self {
+        Sampling {
+            hz: 100,
+            depth: MAX_CALLERS as u32,
+            packets: 256,
+        }
+    }
+}
+
+/// The events of a program that is sampled:
+/// `static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![kymo_hosted::SAMPLES; PieceDone];`
+pub const SAMPLES: Vocabulary = kymo::vocabulary![
+    Sample,
+    kymo::vocabulary::Sampling,
+    ProcessStateDump,
+    ThreadStateDump,
+];
 
 impl Default for Options {
     /// 8 threads with 1 MiB each; the newest events are kept.
@@ -273,7 +372,28 @@ impl Default for Options {
             packet_size: 4096,
             packets: 256,
             overflow: Overflow::Overwrite,
+            sampling: None,
         }
+    }
+}
+
+impl Options {
+    fn samples_packets(&self) -> u32 {
+        self.sampling.map_or(0, |sampling| sampling.packets)
+    }
+
+    /// Whether rings for these options serve for the others too.
+    fn have_sizes_of(&self, other: &Options) -> bool {
+        let sizes = |options: &Options| {
+            let Options {
+                max_threads,
+                packet_size,
+                packets,
+                ..
+            } = *options;
+            [max_threads, packet_size, packets, options.samples_packets()]
+        };
+        sizes(self) == sizes(other)
     }
 }
 
@@ -281,6 +401,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct HostedSession {
     session: Session<Hosted>,
+    is_sampled: bool,
 }
 
 /// Starts to record every event of `vocabulary` on every thread. Takes about 20 ms to measure the
@@ -289,7 +410,7 @@ pub struct HostedSession {
 /// # Errors
 /// Those of [`Tracer::start`]; also if an earlier session of this program had other sizes, as
 /// threads keep their rings. [`Error::Running`] also if a thread is still inside a record of an
-/// earlier session after a second.
+/// earlier session after a second. [`Error::Sampling`] if the program cannot be sampled.
 pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<HostedSession, Error> {
     let names_packets = 16;
     let config = Config {
@@ -298,6 +419,7 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
         packet_size: options.packet_size,
         packets: options.packets,
         names_packets,
+        samples_packets: options.samples_packets(),
         overflow: options.overflow,
         consumer: Consumer::Kernel,
         clock: clock(),
@@ -310,16 +432,11 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
         vocabulary.max_record_words(config.channels()),
         LocalCas::KIND,
     )?;
+    check_sampling(options)?;
     static STARTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let rings = match MEMORY.get() {
-        Some(rings)
-            if rings.options
-                != (Options {
-                    overflow: rings.options.overflow,
-                    ..*options
-                }) =>
-        {
+        Some(rings) if !rings.options.have_sizes_of(options) => {
             return Err(Error::Config(
                 "the size of a program's second session (that of the first)",
             ));
@@ -329,6 +446,10 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
             let rings = Rings {
                 memory: allocate(&config)?,
                 options: *options,
+                samplers: sampling::samplers(match options.sampling {
+                    Some(_) => options.max_threads,
+                    None => 0,
+                }),
             };
             *free() = (0..options.max_threads).rev().collect();
             MEMORY.get_or_init(|| rings)
@@ -338,14 +459,58 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
     if !wait_until_quiet(&rings.memory) {
         return Err(Error::Running);
     }
+    let start = || Tracer::start(rings.memory, &config, vocabulary);
+    let session = match &options.sampling {
+        Some(sampling) if kymo::COMPILED_IN => {
+            sampled(sampling, rings, &config, vocabulary, start)?
+        }
+        _ => start()?,
+    };
     Ok(HostedSession {
-        session: Tracer::start(rings.memory, &config, vocabulary)?,
+        session,
+        is_sampled: options.sampling.is_some(),
     })
+}
+
+fn check_sampling(options: &Options) -> Result<(), Error> {
+    match options.sampling {
+        Some(sampling) if !(1..=100_000).contains(&sampling.hz) => {
+            Err(Error::Config("the rate of samples (1 to 100,000 a second)"))
+        }
+        Some(sampling) if sampling.packets == 0 => Err(Error::Config(
+            "the number of packets of samples (at least 4)",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Starts the session, and the timers of all threads that have a ring; the calling thread gets one.
+fn sampled(
+    sampling: &Sampling,
+    rings: &Rings,
+    config: &Config,
+    vocabulary: &Vocabulary,
+    start: impl FnOnce() -> Result<Session<Hosted>, Error>,
+) -> Result<Session<Hosted>, Error> {
+    sampling::prepare(vocabulary)?;
+    ring_number();
+    let session = start()?;
+    let ticks_per_second = config.clock.frequency_hz;
+    if let Err(error) = sampling::begin(sampling, rings.samplers, ticks_per_second) {
+        sampling::end();
+        // It runs.
+        let _ = session.stop();
+        return Err(error);
+    }
+    Ok(session)
 }
 
 /// Zeroed memory that is never freed.
 fn allocate(config: &Config) -> Result<Memory, Error> {
-    let rings = (config.packets as usize).saturating_add(config.names_packets as usize);
+    let packets = [config.packets, config.names_packets, config.samples_packets];
+    let rings = packets.iter().fold(0_usize, |sum, &packets| {
+        sum.saturating_add(packets as usize)
+    });
     let size = rings
         .checked_mul(config.packet_size as usize)
         .and_then(|size| size.checked_mul(config.cpus as usize));
@@ -407,7 +572,11 @@ impl HostedSession {
     /// [`TraceError::Io`]; without the feature `trace` always [`TraceError::Region`] with
     /// `NoMagic`, as there is no region then. ([`save`](Self::save) writes nothing.)
     pub fn writer(&self, directory: &Path) -> Result<TraceWriter, TraceError> {
-        TraceWriter::create(directory, &self.session.live())
+        let writer = TraceWriter::create(directory, &self.session.live())?;
+        if self.is_sampled {
+            sampling::note(directory)?;
+        }
+        Ok(writer)
     }
 
     /// The memory, for a reader.
@@ -420,7 +589,15 @@ impl HostedSession {
     /// # Errors
     /// [`Error::NotRunning`] after an earlier call.
     pub fn stop(&self) -> Result<(), Error> {
+        if self.is_sampled && self.session.is_running() {
+            sampling::end();
+        }
         self.session.stop()
+    }
+
+    /// How many threads are not sampled, though they have a ring: the system had no timer for them.
+    pub fn threads_without_timer(&self) -> u32 {
+        sampling::without_timer()
     }
 
     /// Stops recording and writes the content of the rings as a CTF trace directory. Returns the

@@ -93,6 +93,7 @@ fn a_program_records_itself() {
         packet_size: 1024,
         packets: 64,
         overflow: Overflow::Overwrite,
+        ..Options::default()
     };
 
     // A reader follows the writers; events for which it is too slow are counted.

@@ -75,6 +75,7 @@ fn start_hosted(overflow: Overflow) -> (Live, Box<dyn FnOnce()>) {
         packet_size: PACKET_SIZE,
         packets: PACKETS,
         overflow,
+        ..Options::default()
     };
     let session = kymo_hosted::start(&options, &VOCABULARY).expect("a hosted session");
     (

@@ -125,6 +125,7 @@ pub fn peers() -> Result<Vec<Peer>> {
         packet_size: PACKET_SIZE,
         packets: PACKETS,
         overflow: Overflow::Overwrite,
+        ..Options::default()
     };
     let hosted = kymo_hosted::start(&options, &VOCABULARY)?;
     put(&KERNEL, kernel)?;

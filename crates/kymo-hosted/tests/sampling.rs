@@ -1,0 +1,612 @@
+//! A program that samples its own threads.
+//!
+//! Loops are assembly, so that a test knows their code and how they divide the time. What is
+//! compared is processor time, so that a busy machine changes nothing.
+
+#![cfg(all(feature = "trace", target_os = "linux", target_arch = "x86_64"))]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::arch::{asm, naked_asm};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use kymo::{Error, Overflow};
+use kymo_ctf::{Item, Trace, Value};
+use kymo_hosted::{Hosted, HostedSession, Options, Sampling};
+
+type Kymo = kymo::Tracer<Hosted>;
+kymo::event! { #[id(21)] pub struct Beat { pub seq: u32 } }
+static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![kymo_hosted::SAMPLES; Beat];
+static WITHOUT_SAMPLES: kymo::Vocabulary = kymo::vocabulary![Beat];
+
+/// A program has one session at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As many as the tests' threads that end while the next one begins.
+const RINGS: u32 = 6;
+
+fn options(hz: u32) -> Options {
+    let sampling = Sampling {
+        hz,
+        packets: 8,
+        ..Sampling::default()
+    };
+    Options {
+        max_threads: RINGS,
+        packet_size: 2048,
+        packets: 8,
+        overflow: Overflow::Discard,
+        sampling: Some(sampling),
+    }
+}
+
+fn start(hz: u32) -> HostedSession {
+    kymo_hosted::start(&options(hz), &VOCABULARY).unwrap()
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sample {
+    ip: u64,
+    tid: u64,
+    missed: u64,
+    end: u64,
+    callers: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Samples {
+    all: Vec<Sample>,
+    /// Of samples, by the trace.
+    lost: u64,
+    beats: Vec<u64>,
+    lost_beats: u64,
+}
+
+impl Samples {
+    fn of(&self, tid: u64) -> impl Iterator<Item = &Sample> {
+        self.all.iter().filter(move |sample| sample.tid == tid)
+    }
+}
+
+/// Ends the session, and reads what it has recorded.
+fn samples(session: &HostedSession) -> Samples {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, SeqCst);
+    let name = format!("kymo-sampling-{}-{number}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let summary = session.save(&directory).unwrap();
+    let mut samples = Samples::default();
+    for channel in &summary.channels {
+        match channel.kind {
+            kymo::ChannelKind::Samples => samples.lost += channel.losses.events(),
+            kymo::ChannelKind::Events => samples.lost_beats += channel.losses.events(),
+            kymo::ChannelKind::Names => assert_eq!(channel.losses.events(), 0),
+        }
+    }
+    for item in Trace::open(&directory).unwrap().events() {
+        let Item::Event(event) = item.unwrap() else {
+            continue;
+        };
+        let number = |name: &str| event.fields.get(name).and_then(Value::as_u64).unwrap();
+        match event.name() {
+            "beat" => samples.beats.push(number("seq")),
+            "sample" => {
+                let Some(Value::Array(callers)) = event.fields.get("callchain") else {
+                    panic!("a sample without callers: {event:?}");
+                };
+                samples.all.push(Sample {
+                    ip: number("ip"),
+                    tid: number("tid"),
+                    missed: number("missed"),
+                    end: number("user_end"),
+                    callers: callers
+                        .iter()
+                        .map(|caller| caller.as_u64().unwrap())
+                        .collect(),
+                });
+            }
+            _ => {}
+        }
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+    samples
+}
+
+fn tid() -> u64 {
+    // SAFETY: asks for a number.
+    unsafe { libc::gettid() as u64 }
+}
+
+/// Processor time of the calling thread.
+fn time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a local.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Defines a function that goes round a loop this often, in a frame of its own. The loop is aligned,
+/// so that all of them are equally fast.
+macro_rules! spin {
+    ($name:ident) => {
+        #[unsafe(naked)]
+        extern "C" fn $name(rounds: u64) {
+            naked_asm!(
+                "push rbp",
+                "mov rbp, rsp",
+                ".balign 64",
+                "2:",
+                "dec rdi",
+                "jnz 2b",
+                "pop rbp",
+                "ret",
+            )
+        }
+    };
+}
+
+spin!(spin);
+spin!(spin_more);
+
+/// Whether an address is in the loop of one of these functions.
+fn is_in(address: u64, function: extern "C" fn(u64)) -> bool {
+    let aligned = (function as usize as u64 + 4).next_multiple_of(64);
+    address.wrapping_sub(aligned) < 8
+}
+
+/// Spins for this much processor time.
+fn spin_for(duration: Duration) {
+    let end = time() + duration;
+    while time() < end {
+        spin(50_000);
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Three quarters of the rounds are in one function, a quarter in the other, and so are the
+/// samples.
+#[test]
+fn shares_are_those_of_the_work() {
+    let _turn = turn();
+    // Without callers the ring has room for all.
+    let sampling = options(200).sampling.map(|sampling| Sampling {
+        depth: 0,
+        ..sampling
+    });
+    let without_callers = Options {
+        sampling,
+        ..options(200)
+    };
+    let (mut less, mut more) = (0, 0);
+    for _ in 0..2 {
+        let session = kymo_hosted::start(&without_callers, &VOCABULARY).unwrap();
+        let end = time() + 1_200 * MS;
+        while time() < end {
+            spin(25_000);
+            spin_more(75_000);
+        }
+        let samples = samples(&session);
+        assert_eq!(samples.lost, 0);
+        let of = |function| {
+            samples
+                .all
+                .iter()
+                .filter(move |sample| is_in(sample.ip, function))
+        };
+        less += of(spin).count();
+        more += of(spin_more).count();
+    }
+    assert!(less + more > 150, "{less} and {more} samples");
+    let share = 100 * more / (less + more);
+    assert!(
+        (65..=85).contains(&share),
+        "{share} %, {less} and {more} samples"
+    );
+}
+
+/// A caller is found by the frame pointer; the loop's frame is one.
+#[test]
+fn callers_are_followed() {
+    let _turn = turn();
+    let session = start(200);
+    spin_for(200 * MS);
+    let samples = samples(&session);
+    let spins: Vec<_> = samples
+        .all
+        .iter()
+        .filter(|sample| is_in(sample.ip, spin))
+        .collect();
+    assert!(spins.len() > 10, "{} samples", spins.len());
+    let from = spin_for as fn(Duration) as usize as u64;
+    // Its first instruction, and the last two, have another frame, or none.
+    let framed = spins.iter().filter(|sample| {
+        sample
+            .callers
+            .first()
+            .is_some_and(|caller| caller.wrapping_sub(from) < 512)
+    });
+    assert!(10 * framed.count() >= 9 * spins.len(), "{spins:?}");
+}
+
+/// What was due was taken, or missed, or lost: the rings hold about a third of the samples, and the
+/// system's ticks are too few for the rate.
+#[test]
+fn every_sample_that_was_due_is_accounted_for() {
+    let _turn = turn();
+    let hz = 2_000;
+    let session = start(hz);
+    let before = time();
+    spin_for(1_500 * MS);
+    let spent = time() - before;
+    session.stop().unwrap();
+    let samples = samples(&session);
+    assert!(samples.lost > 0, "the ring is to be full");
+    let missed = samples.all.iter().map(|sample| sample.missed).sum::<u64>();
+    // How many were missed before those that are lost, only these knew.
+    let known = samples.all.len() as u64 + missed;
+    let due = known + samples.lost * known / samples.all.len() as u64;
+    let expected = spent.as_micros() as u64 * u64::from(hz) / 1_000_000;
+    let tolerance = expected / 5 + u64::from(hz) / 50;
+    assert!(
+        due.abs_diff(expected) < tolerance,
+        "{due} of {expected} were due"
+    );
+
+    let session = start(hz);
+    let before = time();
+    spin_for(300 * MS);
+    let spent = time() - before;
+    session.stop().unwrap();
+    let samples = self::samples(&session);
+    assert_eq!(samples.lost, 0);
+    let due = samples
+        .all
+        .iter()
+        .map(|sample| 1 + sample.missed)
+        .sum::<u64>();
+    let expected = spent.as_micros() as u64 * u64::from(hz) / 1_000_000;
+    // The last tick before the stop is a while ago.
+    assert!(
+        due <= expected + 10 && due + u64::from(hz) / 20 > expected,
+        "{due}, {expected}"
+    );
+    assert!(
+        samples.all.iter().any(|sample| sample.missed > 0),
+        "2,000 ticks a second?"
+    );
+}
+
+/// A thread that sleeps spends no processor time; one without a ring has no timer.
+#[test]
+fn threads_that_sleep_or_have_no_ring_take_no_samples() {
+    let _turn = turn();
+    let session = start(1_000);
+    let asleep = thread::spawn(|| {
+        assert!(kymo_hosted::sample_this_thread());
+        thread::sleep(100 * MS);
+        tid()
+    });
+    let without = thread::spawn(|| {
+        spin_for(50 * MS);
+        tid()
+    });
+    let awake = thread::spawn(|| {
+        Kymo::record(Beat { seq: 0 });
+        spin_for(50 * MS);
+        tid()
+    });
+    let [asleep, without, awake] = [asleep, without, awake].map(|thread| thread.join().unwrap());
+    let samples = samples(&session);
+    assert!(samples.of(asleep).count() <= 1, "{samples:?}");
+    assert_eq!(samples.of(without).count(), 0);
+    assert!(samples.of(awake).count() > 2, "{samples:?}");
+    assert_eq!(session.threads_without_timer(), 0);
+}
+
+/// Timers of the process, as the system lists them.
+fn timers() -> usize {
+    let list = std::fs::read_to_string("/proc/self/timers").unwrap();
+    list.lines().filter(|line| line.starts_with("ID:")).count()
+}
+
+#[test]
+fn timers_go_with_their_threads_and_with_the_session() {
+    let _turn = turn();
+    assert_eq!(timers(), 0);
+    let (stop, stopped) = channel::<()>();
+    let earlier = start(1_000);
+    let (ready, wait) = channel();
+    let stays = thread::spawn(move || {
+        kymo_hosted::sample_this_thread();
+        ready.send(()).unwrap();
+        stopped.recv().unwrap();
+        spin_for(50 * MS);
+        tid()
+    });
+    wait.recv().unwrap();
+    assert_eq!(timers(), 2, "this thread's and the other's");
+    let ends = thread::spawn(|| {
+        kymo_hosted::sample_this_thread();
+        timers()
+    });
+    assert_eq!(ends.join().unwrap(), 3);
+    assert_eq!(timers(), 2);
+    earlier.stop().unwrap();
+    assert_eq!(timers(), 0);
+    assert!(!kymo_hosted::sample_this_thread());
+
+    // A thread that has its ring from an earlier session gets a timer at the start.
+    let later = start(1_000);
+    assert_eq!(timers(), 2);
+    assert!(earlier.stop().is_err(), "it is over");
+    assert_eq!(timers(), 2, "the later session's");
+    stop.send(()).unwrap();
+    let tid = stays.join().unwrap();
+    assert!(samples(&later).of(tid).count() > 2);
+    assert_eq!(timers(), 0);
+}
+
+/// Signals that are blocked in a thread, as it inherits that from who created it, are let in.
+#[test]
+fn a_thread_that_blocks_signals_is_sampled() {
+    let _turn = turn();
+    let session = start(1_000);
+    let thread = thread::spawn(|| {
+        // SAFETY: the set is filled in before it is used.
+        unsafe {
+            let mut all = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, null_mut());
+        }
+        kymo_hosted::sample_this_thread();
+        spin_for(50 * MS);
+        tid()
+    });
+    let tid = thread.join().unwrap();
+    assert!(samples(&session).of(tid).count() > 2);
+}
+
+/// Samples interrupt a thread that does nothing but record, mostly inside of records: each of these
+/// is there, or counted.
+#[test]
+fn samples_interrupt_records() {
+    let _turn = turn();
+    let session = start(1_000);
+    let mut seq = 0;
+    let end = time() + 500 * MS;
+    while time() < end {
+        for _ in 0..1_000 {
+            Kymo::record(Beat { seq });
+            seq += 1;
+        }
+    }
+    let samples = samples(&session);
+    assert!(samples.all.len() > 30, "{} samples", samples.all.len());
+    let kept: Vec<u64> = (0..samples.beats.len() as u64).collect();
+    assert_eq!(samples.beats, kept, "the ring keeps the oldest");
+    assert_eq!(kept.len() as u64 + samples.lost_beats, u64::from(seq));
+}
+
+static FOREIGN: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn foreign(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the system passes information; each thread has an `errno`.
+    unsafe {
+        assert_ne!((*info).si_code, libc::SI_TIMER);
+        *libc::__errno_location() = 5;
+    }
+    FOREIGN.fetch_add(1, SeqCst);
+}
+
+/// The program's own handler of SIGPROF gets what others send, and no timer's signal; `errno` stays
+/// as it was. Installed before `main`, because Kymo's is installed once.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = install_foreign;
+
+extern "C" fn install_foreign() {
+    // SAFETY: numbers and addresses, which may be zero; the handler's signature is that of
+    // SA_SIGINFO.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = foreign as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGPROF, &action, null_mut());
+    }
+}
+
+#[test]
+fn other_signals_reach_the_handler_that_was_there_before() {
+    let _turn = turn();
+    let session = start(1_000);
+    let before = FOREIGN.load(SeqCst);
+    // SAFETY: each thread has an `errno`; the signal has a handler.
+    let errno = unsafe {
+        *libc::__errno_location() = 77;
+        libc::raise(libc::SIGPROF);
+        *libc::__errno_location()
+    };
+    spin_for(50 * MS);
+    assert_eq!((errno, FOREIGN.load(SeqCst) - before), (77, 1));
+    assert!(samples(&session).of(tid()).count() > 2);
+}
+
+/// Frame pointers that lead nowhere, and a stack that the thread does not have: the sample says why
+/// its chain ends, and nothing faults.
+#[test]
+fn a_chain_that_is_broken_ends() {
+    const MISALIGNED: u64 = 3;
+    const UNMAPPED: u64 = 4;
+    const NOT_RISING: u64 = 5;
+    const NOT_CODE: u64 = 6;
+    let _turn = turn();
+    let session = start(1_000);
+    /// Spins with this frame pointer; 0 leaves the stack pointer as it is.
+    fn spin_with(fp: u64, sp: u64) {
+        let end = time() + 40 * MS;
+        while time() < end {
+            // SAFETY: both registers are as before at the end. Meanwhile nothing is called or
+            // pushed, and the signal handler finds room below the stack pointer.
+            unsafe {
+                asm!(
+                    "mov {kept}, rsp", "mov {frame}, rbp",
+                    "test {sp}, {sp}", "cmovnz rsp, {sp}",
+                    "mov rbp, {fp}",
+                    "2:", "dec {rounds}", "jnz 2b",
+                    "mov rbp, {frame}", "mov rsp, {kept}",
+                    kept = out(reg) _, frame = out(reg) _, sp = in(reg) sp, fp = in(reg) fp,
+                    rounds = inout(reg) 50_000_u64 => _,
+                )
+            };
+        }
+    }
+    let tests: [(&str, u64, fn()); 6] = [
+        ("misaligned", MISALIGNED, || spin_with(0x1_0001, 0)),
+        ("no memory", UNMAPPED, || spin_with(0x1000, 0)),
+        ("below the stack pointer", UNMAPPED, || {
+            let local = 0_usize;
+            spin_with((&raw const local as u64 & !7) - 4096, 0);
+        }),
+        ("a loop", NOT_RISING, || {
+            let mut frame = [0_usize, spin_with as fn(u64, u64) as usize];
+            frame[0] = (&raw const frame).addr();
+            spin_with(std::hint::black_box(&frame).as_ptr().addr() as u64, 0);
+        }),
+        ("not code", NOT_CODE, || {
+            let frame = [usize::MAX, 0x1234];
+            spin_with(std::hint::black_box(&frame).as_ptr().addr() as u64, 0);
+        }),
+        ("another stack", UNMAPPED, || {
+            let stack = vec![0_u64; 1 << 15];
+            let top = &raw const stack[1 << 14] as u64 & !15;
+            spin_with(top, top);
+            drop(std::hint::black_box(stack));
+        }),
+    ];
+    let mut ends = BTreeMap::new();
+    for (name, end, test) in tests {
+        let thread = thread::spawn(move || {
+            kymo_hosted::sample_this_thread();
+            test();
+            tid()
+        });
+        ends.insert(thread.join().unwrap(), (name, end));
+    }
+    let samples = samples(&session);
+    for (tid, (name, end)) in ends {
+        let all: Vec<_> = samples.of(tid).collect();
+        // Some interrupt the calls in between.
+        let right = all.iter().filter(|sample| sample.end == end).count();
+        assert!(right >= 3 && 2 * right > all.len(), "{name}: {all:?}");
+    }
+}
+
+/// Threads come and go under samples while sessions do.
+#[test]
+fn threads_end_while_they_are_sampled() {
+    let _turn = turn();
+    for _ in 0..5 {
+        let session = start(20_000);
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(SeqCst) {
+                        thread::spawn(|| {
+                            kymo_hosted::sample_this_thread();
+                            spin_for(5 * MS);
+                        })
+                        .join()
+                        .unwrap();
+                    }
+                });
+            }
+            spin_for(60 * MS);
+            session.stop().unwrap();
+            assert_eq!(session.threads_without_timer(), 0);
+            done.store(true, SeqCst);
+        });
+        assert!(!samples(&session).all.is_empty());
+    }
+    assert_eq!(timers(), 0);
+}
+
+#[test]
+fn what_cannot_be_sampled_is_refused() {
+    let _turn = turn();
+    let refused = |options: &Options, vocabulary| {
+        kymo_hosted::start(options, vocabulary)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        refused(&options(100), &WITHOUT_SAMPLES),
+        "samples cannot be taken: the vocabulary does not have kymo_hosted::SAMPLES"
+    );
+    assert_eq!(
+        refused(&options(0), &VOCABULARY),
+        "the rate of samples (1 to 100,000 a second) is out of range"
+    );
+    let sampling = Some(Sampling {
+        packets: 0,
+        ..Sampling::default()
+    });
+    let none = Options {
+        sampling,
+        ..options(100)
+    };
+    assert_eq!(
+        refused(&none, &VOCABULARY),
+        "the number of packets of samples (at least 4) is out of range"
+    );
+    // The running session's samples go on.
+    let session = start(1_000);
+    assert_eq!(
+        kymo_hosted::start(&options(100), &VOCABULARY).unwrap_err(),
+        Error::Running
+    );
+    spin_for(50 * MS);
+    assert!(samples(&session).of(tid()).count() > 2);
+}
+
+/// The note beside the trace says where the program was loaded: its own functions lie there.
+#[test]
+fn the_note_says_what_was_loaded_where() {
+    let _turn = turn();
+    let session = start(100);
+    let name = format!("kymo-sampling-note-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    session.save(&directory).unwrap();
+    let note = std::fs::read_to_string(directory.join(".kymo-images")).unwrap();
+    std::fs::remove_dir_all(directory).unwrap();
+    let program: PathBuf = std::env::current_exe().unwrap().canonicalize().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let own = maps
+        .lines()
+        .find(|line| line.ends_with(&program.display().to_string()))
+        .unwrap();
+    let (base, _) = own.split_once('-').unwrap();
+    let base = u64::from_str_radix(base, 16).unwrap();
+    let entry = format!(
+        r#""process":{},"name":"{}","file":"{}","base":{base},"#,
+        std::process::id(),
+        program.display(),
+        program.display()
+    );
+    assert!(note.contains(&entry), "{note}");
+    assert!(note.contains("libc.so"), "{note}");
+}

@@ -6,6 +6,7 @@ mod conformance;
 mod demo;
 mod export;
 mod failure;
+mod flame;
 mod fuzz;
 mod kernel;
 mod miri;
@@ -54,6 +55,9 @@ enum Command {
         #[arg(long, value_name = "ARCH", default_value = "riscv64")]
         arch: demo::Arch,
     },
+    /// Profile an ordinary program, examples/flame.rs, and draw where its time goes
+    #[command(after_help = "Example: cargo xtask flame")]
+    Flame,
     /// Run all checks and tests, or only these steps
     #[command(after_help = test::help())]
     Test {
@@ -245,6 +249,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo { arch } => demo::run(arch),
+        Command::Flame => flame::run(),
         Command::Test { steps } => test::run(&steps),
         Command::KillTest { count } => test::kill(count),
         Command::Models { more } => models::run(more),

@@ -12,8 +12,8 @@ use crate::process::{cargo, program, root, run as run_command, target};
 use crate::setup::{self, Toolchain};
 use crate::step::Steps;
 use crate::{
-    compiled_out, conformance, export, fuzz, kernel, miri, mistakes, models, overhead, package,
-    rules, stress, tracers,
+    compiled_out, conformance, export, flame, fuzz, kernel, miri, mistakes, models, overhead,
+    package, rules, stress, tracers,
 };
 
 /// A step of `cargo xtask test`.
@@ -45,7 +45,7 @@ impl Step {
 }
 
 /// All steps, in the order in which they run: those that fail fast come first.
-pub(crate) const STEPS: [Step; 25] = [
+pub(crate) const STEPS: [Step; 26] = [
     step("setup", "finds the tools, installs what is missing", || {
         setup::run().map(drop)
     }),
@@ -85,6 +85,12 @@ pub(crate) const STEPS: [Step; 25] = [
         "other tools read profiles; flame graphs in a browser",
         export::profiles,
     ),
+    step(
+        "program",
+        "an ordinary program samples itself, and its stacks are whole",
+        flame::check,
+    )
+    .long("cargo xtask flame"),
     step("models", "the ring under a model checker", || {
         models::run(0)
     })

@@ -1,5 +1,6 @@
 //! The workloads: fixed amounts of work, by name.
 
+mod broken;
 mod echo;
 mod faults;
 mod ipc;
@@ -46,6 +47,8 @@ pub enum Workload {
     /// Processes with calls, faults and messages, into which NMIs come.
     #[cfg(target_arch = "x86_64")]
     Nmis,
+    /// Frame pointers that lead astray, in the kernel and in programs.
+    Broken,
     /// Two threads with one event of each kind, in the order of
     /// `tests/e2e/expectations/trace_sched.toml`.
     TraceSched,
@@ -67,6 +70,7 @@ impl Workload {
             "echo" => Some(Workload::Echo),
             #[cfg(target_arch = "x86_64")]
             "nmis" => Some(Workload::Nmis),
+            "broken" => Some(Workload::Broken),
             "trace_sched" => Some(Workload::TraceSched),
             _ => None,
         }
@@ -96,6 +100,7 @@ impl Workload {
             Workload::Echo => echo::run(),
             #[cfg(target_arch = "x86_64")]
             Workload::Nmis => nmis::run(rounds),
+            Workload::Broken => broken::run(rounds),
             Workload::TraceSched => trace_sched::run(),
             _ => {}
         }

@@ -113,6 +113,33 @@ pub fn spin(rounds: usize) {
     };
 }
 
+/// From a frame's two words to where its frame pointer points.
+pub const BEHIND_FRAME: usize = 16;
+
+/// Spins with this frame pointer. The symbol `$name`, which only one place may declare, is the code
+/// that has it.
+macro_rules! with_frame_pointer {
+    ($name:literal, $pointer:expr, $rounds:expr) => {
+        // SAFETY: s0 is as before behind this.
+        unsafe {
+            core::arch::asm!(
+                "mv {kept}, s0",
+                "mv s0, {pointer}",
+                "2: addi {rounds}, {rounds}, -1",
+                "bnez {rounds}, 2b",
+                concat!(".globl ", $name),
+                concat!(".set ", $name, ", 2b"),
+                concat!(".size ", $name, ", . - 2b"),
+                "mv s0, {kept}",
+                kept = out(reg) _,
+                pointer = in(reg) $pointer,
+                rounds = inout(reg) $rounds => _,
+            )
+        }
+    };
+}
+pub(crate) use with_frame_pointer;
+
 /// Waits for an interrupt, masked or not.
 pub fn wait_for_interrupt() {
     // SAFETY: this only waits.

@@ -147,6 +147,33 @@ pub fn spin(rounds: usize) {
     unsafe { asm!("2: dec {0}", "jnz 2b", inout(reg) rounds => _, options(nomem, nostack)) };
 }
 
+/// From a frame's two words to where its frame pointer points.
+pub const BEHIND_FRAME: usize = 0;
+
+/// Spins with this frame pointer. The symbol `$name`, which only one place may declare, is the code
+/// that has it.
+macro_rules! with_frame_pointer {
+    ($name:literal, $pointer:expr, $rounds:expr) => {
+        // SAFETY: rbp is as before behind this.
+        unsafe {
+            core::arch::asm!(
+                "mov {kept}, rbp",
+                "mov rbp, {pointer}",
+                "2: dec {rounds}",
+                "jnz 2b",
+                concat!(".globl ", $name),
+                concat!(".set ", $name, ", 2b"),
+                concat!(".size ", $name, ", . - 2b"),
+                "mov rbp, {kept}",
+                kept = out(reg) _,
+                pointer = in(reg) $pointer,
+                rounds = inout(reg) $rounds => _,
+            )
+        }
+    };
+}
+pub(crate) use with_frame_pointer;
+
 /// Waits for an interrupt; for ever if they are masked.
 pub fn wait_for_interrupt() {
     // SAFETY: this only waits.

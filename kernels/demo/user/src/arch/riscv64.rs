@@ -32,3 +32,34 @@ pub fn give_up() -> ! {
     // SAFETY: the kernel ends the process here.
     unsafe { asm!("unimp", options(noreturn)) }
 }
+
+/// From a frame's two words to where its frame pointer points.
+pub const BEHIND_FRAME: usize = 16;
+
+/// Spins with this frame pointer, and then makes the call `work` with it. The symbol `$name`, which
+/// only one place may declare, is the code that has this frame pointer.
+#[macro_export]
+macro_rules! with_frame_pointer {
+    ($name:literal, $pointer:expr, $rounds:expr) => {
+        // SAFETY: s0 is as before behind this, and the call writes no memory.
+        unsafe {
+            core::arch::asm!(
+                "mv {kept}, s0",
+                "mv s0, {pointer}",
+                "2: addi {rounds}, {rounds}, -1",
+                "bnez {rounds}, 2b",
+                "ecall",
+                "nop",
+                concat!(".globl ", $name),
+                concat!(".set ", $name, ", 2b"),
+                concat!(".size ", $name, ", . - 2b"),
+                "mv s0, {kept}",
+                kept = out(reg) _,
+                pointer = in(reg) $pointer,
+                rounds = inout(reg) $rounds => _,
+                in("a7") $crate::abi::Call::Work as usize,
+                inlateout("a0") 0_usize => _,
+            )
+        }
+    };
+}

@@ -31,3 +31,34 @@ pub fn give_up() -> ! {
     // SAFETY: the kernel ends the process here.
     unsafe { asm!("ud2", options(noreturn)) }
 }
+
+/// From a frame's two words to where its frame pointer points.
+pub const BEHIND_FRAME: usize = 0;
+
+/// Spins with this frame pointer, and then makes the call `work` with it. The symbol `$name`, which
+/// only one place may declare, is the code that has this frame pointer.
+#[macro_export]
+macro_rules! with_frame_pointer {
+    ($name:literal, $pointer:expr, $rounds:expr) => {
+        // SAFETY: rbp is as before behind this, and the call writes no memory.
+        unsafe {
+            core::arch::asm!(
+                "mov {kept}, rbp",
+                "mov rbp, {pointer}",
+                "2: dec {rounds}",
+                "jnz 2b",
+                "int 0x80",
+                "nop",
+                concat!(".globl ", $name),
+                concat!(".set ", $name, ", 2b"),
+                concat!(".size ", $name, ", . - 2b"),
+                "mov rbp, {kept}",
+                kept = out(reg) _,
+                pointer = in(reg) $pointer,
+                rounds = inout(reg) $rounds => _,
+                inlateout("rax") $crate::abi::Call::Work as usize => _,
+                in("rdi") 0_usize,
+            )
+        }
+    };
+}

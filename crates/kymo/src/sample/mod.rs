@@ -62,6 +62,9 @@
 //!   what is left.
 //! - Nothing is read that no [`Window`] vouches for.
 
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
 mod record;
 #[cfg(test)]
 #[cfg(not(loom))]

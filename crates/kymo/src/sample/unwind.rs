@@ -10,11 +10,12 @@ const WORD: usize = size_of::<usize>();
 /// From a frame's two words (the caller's frame pointer, then the return address) to where the
 /// frame pointer points. RISC-V: the calling convention's frame pointer is the stack pointer on
 /// entry, and the words stand below it. Elsewhere it points to the words.
-const RECORD_TO_POINTER: usize = if cfg!(any(target_arch = "riscv64", target_arch = "riscv32")) {
-    2 * WORD
-} else {
-    0
-};
+pub(super) const RECORD_TO_POINTER: usize =
+    if cfg!(any(target_arch = "riscv64", target_arch = "riscv32")) {
+        2 * WORD
+    } else {
+        0
+    };
 
 /// Addresses that may be read: a stack, or a page of one.
 ///

@@ -281,12 +281,15 @@ impl AtomicUsize {
         Self(real::AtomicUsize::new(value))
     }
     pub fn load(&self, order: Ordering) -> usize {
+        step_at(self.0.as_ptr().addr());
         self.0.load(order)
     }
     pub fn store(&self, value: usize, order: Ordering) {
+        step_at(self.0.as_ptr().addr());
         self.0.store(value, order);
     }
     pub fn fetch_add(&self, value: usize, order: Ordering) -> usize {
+        step_at(self.0.as_ptr().addr());
         self.0.fetch_add(value, order)
     }
     pub fn compare_exchange(
@@ -296,6 +299,7 @@ impl AtomicUsize {
         success: Ordering,
         failure: Ordering,
     ) -> Result<usize, usize> {
+        step_at(self.0.as_ptr().addr());
         self.0.compare_exchange(old, new, success, failure)
     }
     pub fn compare_exchange_weak(

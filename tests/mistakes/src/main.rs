@@ -54,13 +54,14 @@ fn main() -> ExitCode {
 /// A test of the ring: its program and its name.
 type Test = (Program, String);
 
-/// "model", "unit" or "nesting", and a name.
+/// "model", "unit", or a file of tests, and a name.
 fn test(text: &str) -> Option<Test> {
     let (suite, name) = text.split_once(' ')?;
-    let file = (suite == "nesting").then(|| suite.to_owned());
-    if !["model", "unit", "nesting"].contains(&suite) {
-        return None;
-    }
+    let file = match suite {
+        "model" | "unit" => None,
+        "nesting" | "sample_nesting" => Some(suite.to_owned()),
+        _ => return None,
+    };
     let program = Program {
         package: "kymo".into(),
         file,
@@ -75,7 +76,7 @@ fn test_of(mistake: &Mistake) -> Result<Test> {
     let text = mistake.test.as_deref().unwrap_or_default();
     test(text).with_context(|| {
         format!(
-            "{}: \"{text}\" is not model, unit or nesting, and a name",
+            "{}: \"{text}\" is not model, unit or a file of tests, and a name",
             mistake.name
         )
     })

@@ -403,6 +403,23 @@ fn a_sample_is_the_declared_event() {
 }
 
 #[test]
+fn a_programs_chain_that_is_cut_says_so() {
+    let session = start();
+    let sampler: Sampler<1> = Sampler::new();
+    sampler.set(&Sampling {
+        depth: 2,
+        ..sampler.settings()
+    });
+    let mut made = Made::new();
+    let fp = made.user_chain(&[2, 4, 9]);
+    let at = interrupted(fp, CpuMode::User);
+    assert!(Kymo::sample(&sampler, 0, &at, &made));
+    let (_, words) = records(&session).remove(0);
+    assert_eq!(words[6], (Absent as u32) << 16 | (Cut as u32) << 24);
+    assert_eq!((words[7], words.len()), (1 << 31 | 2, 8 + 2 * 2));
+}
+
+#[test]
 fn samples_that_are_off_and_cpus_beyond_the_sampler_do_no_harm() {
     let session = start();
     let sampler: Sampler<1> = Sampler::new();
@@ -479,8 +496,10 @@ fn intervals_vary_around_the_period() {
             "{period} {mean}"
         );
         if period >= 1000 {
-            let other: Vec<u64> = (0..4000).map(|_| sampler.next(1)).collect();
-            assert_ne!(next, other, "CPUs do not keep step");
+            let fresh: Sampler<2> = Sampler::new();
+            fresh.set(&sampler.settings());
+            let [one, other] = [0, 1].map(|cpu| [(); 20].map(|()| fresh.next(cpu)));
+            assert_ne!(one, other, "CPUs do not keep step");
             let mut kinds = next.clone();
             kinds.sort_unstable();
             kinds.dedup();

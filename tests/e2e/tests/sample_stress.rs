@@ -1,0 +1,136 @@
+//! `kernels/demo` on x86-64, traced and sampled at the same time: NMIs write samples in the middle
+//! of trace records, also of those that NMIs write.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::Path;
+
+use kymo_ctf::{Event, Item, LossKind, Trace, Value};
+use kymo_e2e::demo::{LEDGER, X86_64, is_the_librarys, ledger, sum};
+use kymo_e2e::{babeltrace, kymo, recording, run, scratch};
+
+const HARTS: usize = 4;
+/// Where the kernel and its programs are.
+const ADDRESSES: std::ops::Range<u64> = 0x20_0000..0x8000_0000;
+
+/// What a trace has, each record of it read.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The kernel's operations by hart, recorded or counted as lost.
+    operations: [u64; HARTS],
+    /// All events, the samples and the library's own included.
+    events: u64,
+    lost: u64,
+    samples: u64,
+    missed: u64,
+    samples_lost: u64,
+}
+
+fn number(event: &Event, name: &str) -> u64 {
+    event.fields.get(name).and_then(Value::as_u64).unwrap()
+}
+
+/// A sample's fields fit together.
+fn check(event: &Event) {
+    let callers = match event.fields.get("callchain") {
+        Some(Value::Array(callers)) => callers,
+        other => panic!("{other:?}"),
+    };
+    assert!(number(event, "kernel_callers") as usize <= callers.len());
+    let all = callers.iter().map(|caller| caller.as_u64().unwrap());
+    for address in all.chain([number(event, "ip")]) {
+        assert!(ADDRESSES.contains(&address), "{address:#x} in {event:?}");
+    }
+    assert!(
+        number(event, "mode") <= 2 && number(event, "user_end") <= 6,
+        "{event:?}"
+    );
+    assert!(number(event, "period") > 0, "{event:?}");
+}
+
+fn read(trace: &Path) -> Seen {
+    let mut seen = Seen::default();
+    for item in Trace::open(trace).unwrap().events() {
+        match item.unwrap() {
+            Item::Event(event) => {
+                seen.events += 1;
+                if event.name() == "sample" {
+                    check(&event);
+                    seen.samples += 1;
+                    seen.missed += number(&event, "missed");
+                } else if event.name() != "sampling" && !is_the_librarys(&event) {
+                    seen.operations[event.cpu().unwrap() as usize] += 1;
+                }
+            }
+            Item::Loss(loss) if loss.kind == LossKind::Events => {
+                let (channel, hart) = loss.stream.rsplit_once('_').unwrap();
+                if channel == "samples" {
+                    seen.samples_lost += loss.count;
+                } else {
+                    seen.operations[hart.parse::<usize>().unwrap()] += loss.count;
+                    seen.lost += loss.count;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    seen
+}
+
+/// How many samples have the ring's code as their innermost function, as line tables tell.
+fn in_the_ring(trace: &Path) -> u64 {
+    let mut command = kymo(["flame"]);
+    command.arg(trace).args(["--format", "folded"]);
+    let text = String::from_utf8(run(&mut command, 0).stdout).unwrap();
+    let count = |line: &str| {
+        let (stack, count) = line.rsplit_once(' ').unwrap();
+        let innermost = stack.rsplit(';').next().unwrap();
+        let is_in = innermost.contains("kymo::ring::") || innermost.contains("kymo::arch::");
+        if is_in { count.parse().unwrap() } else { 0 }
+    };
+    text.lines().map(count).sum()
+}
+
+/// both channels' records are whole, and everything is there or counted.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn samples_in_the_middle_of_trace_records() {
+    let out = scratch("sample-stress").join("trace");
+    let mut command = recording(&X86_64.kernel(), &out);
+    command.args(["--mode", "trace,sample", "--driver", "nmi", "--hz", "20000"]);
+    command.args([
+        "--keep-ram",
+        "--timeout",
+        "240",
+        "--cpus",
+        &HARTS.to_string(),
+    ]);
+    let append = "run=all run=nmis rounds=500 kymo=discard,reader=host";
+    let output = run(command.args(["--append", append]), 0);
+
+    let ram = out.join(".ram");
+    let ledger = ledger(&X86_64, &ram, LEDGER, HARTS);
+    fs::remove_file(ram).unwrap();
+    let seen = read(&out);
+    let operations: Vec<u64> = ledger
+        .iter()
+        .map(|hart| sum(std::slice::from_ref(hart)))
+        .collect();
+    assert_eq!(seen.operations.to_vec(), operations, "{seen:?}");
+
+    let says = String::from_utf8(output.stdout).unwrap();
+    let line = says.lines().find(|line| line.contains("samples were due"));
+    let words = line.unwrap().split(' ');
+    let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
+    let (due, open) = (numbers[0], numbers[1]);
+    let all = seen.samples + seen.missed + seen.samples_lost + open;
+    assert_eq!(all, due, "{seen:?}, {open} open");
+
+    let (events, _) = babeltrace::compare(&out);
+    assert_eq!(events, seen.events);
+    run(kymo(["check"]).arg(&out), 0);
+    let nested = in_the_ring(&out);
+    println!("{seen:?}, {nested} samples in the ring's code");
+    // How many a busy host lets through differs.
+    assert!(seen.samples > 2_000 && nested > 5, "{seen:?}, {nested}");
+}

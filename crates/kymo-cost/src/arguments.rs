@@ -107,7 +107,7 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
             _ => {
                 return Err(Error(format!(
                     "\"{argument}\" is no argument: there are start=ADDRESS, end=ADDRESS, \
-                     name=TEXT, entry=ADDRESS, mark=ADDRESS and out=FILE."
+                     name=TEXT, entry=ADDRESS, mark=ADDRESS, out=FILE and from=FILE."
                 )));
             }
         }

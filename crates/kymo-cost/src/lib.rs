@@ -6,6 +6,8 @@
 //! qemu-x86_64 -plugin libkymo_cost.so,name=record,start=0x401000,end=0x401040,out=cost.json ./program
 //! ```
 //!
+//! `from=FILE` stands for the arguments in a file, one a line.
+//!
 //! - `arguments`: the *functions* to count, each of which is one or more half-open ranges with an
 //!   entry address.
 //! - `decode`: where an instruction can lead, and the source of its loads and stores, by

@@ -91,7 +91,24 @@ fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
+/// The arguments, with those in a file in place of `from=`: a command line has no room for many.
+fn with_files(words: &[String]) -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    for word in words {
+        match word.strip_prefix("from=") {
+            Some(path) => {
+                let text = fs::read_to_string(path)
+                    .map_err(|error| format!("the file {path} cannot be read: {error}."))?;
+                all.extend(text.lines().map(str::to_owned));
+            }
+            None => all.push(word.clone()),
+        }
+    }
+    Ok(all)
+}
+
 fn install(words: &[String], target: String) -> Result<Plugin, String> {
+    let words = with_files(words)?;
     let Arguments { functions, out } = arguments::parse(words.iter().map(String::as_str))
         .map_err(|arguments::Error(sentence)| sentence)?;
     let out = out.map(|path| {

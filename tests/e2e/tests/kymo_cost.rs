@@ -277,6 +277,24 @@ fn a_function_costs_its_budget() {
     );
 }
 
+/// A command line has room for 128 KiB in a word.
+#[test]
+#[ignore = "end to end: cargo xtask test runs it"]
+fn all_functions_of_a_kernel_are_counted() {
+    let report = json(&hello(), &[&APPEND[..], &["--symbol", "*"]].concat());
+    let sites = report["sites"].as_array().unwrap();
+    assert!(sites.len() > 4000, "{}", sites.len());
+    let all = |name: &str| {
+        let of = |site: &&Value| site["name"] == name && site["inlined_in"].is_null();
+        sites
+            .iter()
+            .filter(of)
+            .map(|site| number(&site["calls"]))
+            .sum::<u64>()
+    };
+    assert!(all("hello::sched::trap") > 0);
+}
+
 /// Runs the command, expects the exit code, and returns the message.
 fn refused(code: i32, kernel: &Path, more: &[&str]) -> String {
     let mut command = kymo([OsStr::new("cost"), kernel.as_os_str()]);

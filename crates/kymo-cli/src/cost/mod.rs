@@ -148,11 +148,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         .clone()
         .unwrap_or_else(|| scratch.0.join("trace"));
     let report = scratch.0.join("report.json");
+    let counted = scratch.0.join("sites");
+    fs::write(&counted, sites::plugin_arguments(&sites)).with_context(|| {
+        format!(
+            "cannot write {} (choose another directory with TMPDIR)",
+            counted.display()
+        )
+    })?;
     let launch = launch(
         arguments,
-        &sites,
-        &plugin,
-        &report,
+        [&plugin, &counted, &report],
         &record::ram_file(&trace),
     )?;
 
@@ -339,12 +344,12 @@ fn plugin(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 fn launch(
     arguments: &Arguments,
-    sites: &[Site],
-    plugin: &Path,
-    report: &Path,
+    [plugin, counted, report]: [&PathBuf; 3],
     ram: &Path,
 ) -> anyhow::Result<Launch> {
-    let (Some(plugin), Some(report)) = (plugin.to_str(), report.to_str()) else {
+    let (Some(plugin), Some(counted), Some(report)) =
+        (plugin.to_str(), counted.to_str(), report.to_str())
+    else {
         return Err(Usage(
             "the paths of the plugin and of the directory for temporary files must be UTF-8; \
              choose others with --plugin and TMPDIR"
@@ -355,9 +360,9 @@ fn launch(
     // QEMU reads a doubled comma as a comma in the value.
     let escaped = |path: &str| path.replace(',', ",,");
     let value = format!(
-        "{}{},out={}",
+        "{},from={},out={}",
         escaped(plugin),
-        sites::plugin_arguments(sites),
+        escaped(counted),
         escaped(report)
     );
     let launch = if arguments.command.is_empty() {

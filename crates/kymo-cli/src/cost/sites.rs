@@ -222,17 +222,17 @@ pub fn range(range: &Range<u64>) -> Site {
     }
 }
 
-/// The plugin's arguments for these sites; each site is named by its index.
+/// The plugin's arguments for these sites, one a line; each site is named by its index.
 pub fn plugin_arguments(sites: &[Site]) -> String {
     let mut out = String::new();
     for (number, site) in sites.iter().enumerate() {
-        out.push_str(&format!(",name={number}"));
+        out.push_str(&format!("name={number}\n"));
         for range in &site.ranges {
-            out.push_str(&format!(",start={:#x},end={:#x}", range.start, range.end));
+            out.push_str(&format!("start={:#x}\nend={:#x}\n", range.start, range.end));
         }
-        out.push_str(&format!(",entry={:#x}", site.entry));
+        out.push_str(&format!("entry={:#x}\n", site.entry));
         if let Some(mark) = site.mark {
-            out.push_str(&format!(",mark={mark:#x}"));
+            out.push_str(&format!("mark={mark:#x}\n"));
         }
     }
     out
@@ -322,7 +322,7 @@ mod tests {
         );
         assert_eq!(
             plugin_arguments(&sites[..1]),
-            ",name=0,start=0x10c,end=0x140,start=0x180,end=0x190,entry=0x110,mark=0x120"
+            "name=0\nstart=0x10c\nend=0x140\nstart=0x180\nend=0x190\nentry=0x110\nmark=0x120\n"
         );
     }
 }

@@ -282,7 +282,8 @@ fn claim() -> Option<Blocks> {
     let block = rings.memory.control(ring);
     CLAIM.with(|claim| claim.set(Some(Claim { ring })));
     BLOCK.set(block);
-    // What this records, or makes others record, finds the ring.
+    // What this records, or makes others record, finds the ring. No sample comes before: the thread
+    // has no timer yet.
     if let Some(sampler) = rings.samplers.get(ring as usize) {
         sampling::enter(sampler);
     }
@@ -493,7 +494,7 @@ fn sampled(
     start: impl FnOnce() -> Result<Session<Hosted>, Error>,
 ) -> Result<Session<Hosted>, Error> {
     sampling::prepare(vocabulary)?;
-    ring_number();
+    ring_number().ok_or(Error::Sampling("all rings are taken; raise max_threads"))?;
     let session = start()?;
     let ticks_per_second = config.clock.frequency_hz;
     if let Err(error) = sampling::begin(sampling, rings.samplers, ticks_per_second) {

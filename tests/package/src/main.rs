@@ -22,11 +22,11 @@ const FIELDS: [&str; 8] = [
     "categories",
 ];
 
-/// Acceptable warnings of cargo: there is no public address yet, one example is at the repository's
+/// Acceptable warnings of cargo: there is no public address yet, examples are at the repository's
 /// top, and the command's tests need another crate's.
 const IN_ORDER: [&str; 3] = [
     "manifest has no documentation, homepage or repository",
-    "ignoring example `hosted`",
+    "ignoring example `",
     "ignoring test `",
 ];
 

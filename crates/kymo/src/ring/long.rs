@@ -68,6 +68,13 @@ mod halves {
             // The reader that sees it sees the low half too. Partner: the first load in `load`.
             self.high.store(high, Ordering::Release);
         }
+
+        /// Gives its words to loom.
+        #[cfg(all(test, loom))]
+        pub(crate) fn watch(&self) {
+            self.low.watch();
+            self.high.watch();
+        }
     }
 }
 

@@ -65,6 +65,7 @@
 #[cfg(test)]
 #[cfg(loom)]
 mod models;
+mod period;
 mod record;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -78,12 +79,12 @@ use core::ops::Range;
 use crate::event::{Enumeration, Event};
 use crate::platform::Platform;
 use crate::ring::Reserve;
-use crate::ring::long::Long;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 use crate::tracer::{COMPILED_IN, Tracer};
 use crate::vocabulary::{
     ChainEnd, CpuMode, EventStack, MAX_CALLERS, Sample, Sampling, SamplingDriver, Tid,
 };
+use period::Period;
 use record::Words;
 use unwind::Callers;
 
@@ -119,7 +120,7 @@ struct Places {
 #[derive(Debug)]
 pub struct Sampler<const CPUS: usize> {
     /// 63 bits.
-    period: Long,
+    period: Period,
     depth: AtomicU32,
     driver: AtomicU32,
     cpus: [Places; CPUS],
@@ -157,7 +158,7 @@ impl<const CPUS: usize> Sampler<CPUS> {
     /// A sampler that takes no samples yet, and callers as deep as they go.
     pub const fn new() -> Self {
         Sampler {
-            period: Long::new(0),
+            period: Period::new(0),
             depth: AtomicU32::new(MAX_CALLERS as u32),
             driver: AtomicU32::new(SamplingDriver::Timer as u32),
             cpus: [const {

@@ -11,7 +11,9 @@
 //! - Afterwards all places are free.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
+use super::period::Settled;
 use super::*;
 use crate::channel::ChannelKind;
 use crate::event::Vocabulary;
@@ -19,6 +21,7 @@ use crate::platform::{ByPointer, LocalCas};
 use crate::ring::config::Config;
 use crate::ring::harness::{BLOCK, Block, check_of, leaked};
 use crate::ring::layout::{Clock, Overflow};
+use crate::ring::models::explore;
 use crate::ring::reader::{ChannelReader, Region, View};
 use crate::session::Session;
 use crate::sync::modelled::{self, Step};
@@ -375,4 +378,23 @@ fn an_event_at_every_step_of_a_sample() {
 fn settings_change_at_every_step_of_a_sample() {
     everywhere(&[Act::Sample, Act::Set]);
     everywhere(&[Act::Sample, Act::Sample, Act::Set]);
+}
+
+/// On 32-bit processors: a period that is set is the one before or the new one for whoever loads
+/// it, on another CPU or in an interrupt, however different their halves are.
+#[test]
+fn a_period_is_never_torn() {
+    explore("period", 3, || {
+        const PERIODS: [u64; 3] = [(4 << 31) + 5, 7, (9 << 31) + 1];
+        let period = Arc::new(Settled::new(PERIODS[0]));
+        period.watch();
+        let read = period.clone();
+        let reader = loom::thread::spawn(move || read.load(Relaxed));
+        PERIODS[1..]
+            .iter()
+            .for_each(|&value| period.store(value, Relaxed));
+        let found = reader.join().unwrap();
+        assert!(PERIODS.contains(&found), "{found:#x} of {PERIODS:x?}");
+        assert_eq!(period.load(Relaxed), PERIODS[2]);
+    });
 }

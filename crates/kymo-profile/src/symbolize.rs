@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kymo_ctf::ClockClass;
-use kymo_symbols::{Loaded, Located};
+use kymo_symbols::{CodeFrame, Loaded, Located};
 use rustc_hash::FxHashMap;
 
 use crate::chains::{ChainTable, Part};
@@ -159,6 +159,43 @@ impl Chains {
     }
 }
 
+/// An address of a chain.
+#[derive(Clone, Copy)]
+struct ChainPlace {
+    image: u32,
+    /// Index in the image's addresses.
+    place: u32,
+    /// Whether the chain begins here with a tracepoint.
+    is_tracepoint: bool,
+}
+
+/// The frames of an address, the outermost first.
+#[derive(Clone, Default)]
+struct Frames {
+    all: Range<u32>,
+    /// Where those begin that the tracepoint brings with it.
+    end_of_code: u32,
+}
+
+impl Frames {
+    fn of(&self, is_tracepoint: bool) -> Range<u32> {
+        match is_tracepoint {
+            true => self.all.start..self.end_of_code,
+            false => self.all.clone(),
+        }
+    }
+}
+
+/// Whether a function is the part of a tracepoint that asks for the callers,
+/// `kymo::Tracer::stack_of`, which is inlined into the function with the tracepoint.
+fn is_stack_of(name: &str) -> bool {
+    // Few names get further than this.
+    name.contains("stack_of")
+        && kymo_symbols::path(name)
+            .last()
+            .is_some_and(|last| last.split('<').next() == Some("stack_of"))
+}
+
 /// The distinct addresses of all chains, by image.
 #[derive(Default)]
 struct Places {
@@ -166,8 +203,8 @@ struct Places {
     images: Vec<(Option<u32>, Vec<u64>)>,
     image_of: FxHashMap<Option<u32>, u32>,
     known: FxHashMap<(u32, u64), u32>,
-    /// Image and index in its addresses, of all chains, the outermost first.
-    all: Vec<(u32, u32)>,
+    /// The addresses of all chains, the outermost first.
+    all: Vec<ChainPlace>,
 }
 
 impl Places {
@@ -177,13 +214,15 @@ impl Places {
         if let Some((header, addresses)) = chains.get(chain) {
             let kernel = header.kernel();
             let (of_kernel, of_user) = addresses.split_at(kernel.len.min(addresses.len()));
-            self.part(Some(header.space()), of_user, header.user());
-            self.part(None, of_kernel, kernel);
+            let is_inner = of_kernel.is_empty();
+            self.part(Some(header.space()), of_user, header.user(), is_inner);
+            self.part(None, of_kernel, kernel, true);
         }
         begin..self.all.len()
     }
 
-    fn part(&mut self, space: Option<u32>, addresses: &[u64], part: Part) {
+    /// Adds a part of a chain, which may be its inner end.
+    fn part(&mut self, space: Option<u32>, addresses: &[u64], part: Part, is_inner: bool) {
         if addresses.is_empty() {
             return;
         }
@@ -203,7 +242,12 @@ impl Places {
                 wanted.push(address);
                 wanted.len() as u32 - 1
             });
-            self.all.push((image, place));
+            self.all.push(ChainPlace {
+                image,
+                place,
+                // A sample begins where the CPU was, an event's chain behind a call.
+                is_tracepoint: is_inner && index == 0 && !exact,
+            });
         }
     }
 }
@@ -231,14 +275,14 @@ impl Profile {
     }
 
     /// Adds the kernel, or a program and those of its libraries that hold an address. Gives the
-    /// frames of each address, the outermost first.
+    /// frames of each address.
     fn add_images(
         &mut self,
         name: &str,
         wanted: Wanted<'_>,
         files: &[LoadedFile<'_, '_>],
         addresses: &[u64],
-    ) -> Vec<Range<u32>> {
+    ) -> Vec<Frames> {
         if files.len() <= 1 {
             let loaded = files.first().map(|file| file.loaded);
             return self.add_image(name, wanted, loaded, addresses);
@@ -251,7 +295,7 @@ impl Profile {
                 of_file.push(index);
             }
         }
-        let mut ranges = vec![0..0; addresses.len()];
+        let mut ranges = vec![Frames::default(); addresses.len()];
         for (file, indices) in files.iter().zip(indices) {
             if indices.is_empty() {
                 continue;
@@ -269,14 +313,14 @@ impl Profile {
         ranges
     }
 
-    /// Adds an image, and gives the frames of each address, the outermost first.
+    /// Adds an image, and gives the frames of each address.
     fn add_image(
         &mut self,
         name: &str,
         wanted: Wanted<'_>,
         loaded: Option<Loaded<'_, '_>>,
         addresses: &[u64],
-    ) -> Vec<Range<u32>> {
+    ) -> Vec<Frames> {
         let id = ImageId::next(self.images.len());
         let bias = loaded.map_or(0, |loaded| loaded.bias);
         let linked: Vec<u64> = addresses
@@ -314,7 +358,13 @@ impl Profile {
         for (index, (&address, &linked)) in addresses.iter().zip(&linked).enumerate() {
             let begin = self.frames.len() as u32;
             let known = located.places.get(index).cloned().unwrap_or(0..0);
-            for frame in located.frames.get(known).unwrap_or(&[]).iter().rev() {
+            let known = located.frames.get(known).unwrap_or(&[]);
+            let is_of_tracepoint = |frame: &&CodeFrame| {
+                let function = located.functions.get(frame.function);
+                frame.is_inlined && function.is_some_and(|function| is_stack_of(&function.name))
+            };
+            let of_tracepoint = known.iter().take_while(is_of_tracepoint).count() as u32;
+            for frame in known.iter().rev() {
                 self.frames.push(Frame {
                     function: FunctionId::next(functions + frame.function),
                     file: frame.file.and_then(|file| files.get(file).cloned()),
@@ -337,7 +387,9 @@ impl Profile {
                     is_kernel,
                 });
             }
-            ranges.push(begin..self.frames.len() as u32);
+            let all = begin..self.frames.len() as u32;
+            let end_of_code = all.end - of_tracepoint;
+            ranges.push(Frames { all, end_of_code });
         }
         ranges
     }
@@ -376,7 +428,7 @@ fn hex(bytes: &[u8]) -> String {
 /// Builds the tree of stacks.
 struct Stacks<'a> {
     places: &'a Places,
-    frames_of: &'a [Vec<Range<u32>>],
+    frames_of: &'a [Vec<Frames>],
     chains: &'a [Range<usize>],
     prefixes: &'a [Vec<FrameId>],
     known: FxHashMap<(Option<StackId>, FrameId), StackId>,
@@ -400,10 +452,10 @@ impl Stacks<'_> {
         }
         let chain = self.chains.get(key.chain as usize).cloned().unwrap_or(0..0);
         let (places, frames_of) = (self.places, self.frames_of);
-        for &(image, place) in places.all.get(chain).unwrap_or(&[]) {
-            let image = frames_of.get(image as usize);
-            let frames = image.and_then(|image| image.get(place as usize));
-            for frame in frames.cloned().unwrap_or(0..0) {
+        for at in places.all.get(chain).unwrap_or(&[]) {
+            let image = frames_of.get(at.image as usize);
+            let frames = image.and_then(|image| image.get(at.place as usize));
+            for frame in frames.map_or(0..0, |frames| frames.of(at.is_tracepoint)) {
                 stack = Some(self.push(stack, FrameId(frame), to));
             }
         }

@@ -11,7 +11,10 @@ use kymo::vocabulary::{
 };
 use kymo::{ChannelKind, Sequence, Text};
 use kymo_ctf::Trace;
-use kymo_profile::{By, Collector, Mode, Only, Options, Profile, Totals, Wanted};
+use kymo_profile::{
+    By, Chains, Collector, LoadedFile, Mode, Only, Options, Profile, Totals, Wanted,
+};
+use kymo_symbols::{CodeMap, Image, Loaded};
 use made::{Made, US};
 
 /// A sample of thread 5 in the kernel, with two kernel callers and one of the program.
@@ -54,14 +57,18 @@ fn idle_sample() -> Sample {
     }
 }
 
-fn profile(made: &mut Made, options: Options) -> Profile {
+fn collected(made: &mut Made, options: Options) -> Chains {
     let trace = Trace::open(made.finish()).unwrap();
     let map = trace.map();
     let (mut reader, mut collector) = (map.read(), Collector::new(options));
     while let Some(item) = reader.next() {
         collector.add(&item, true);
     }
-    collector.finish().symbolize(|_| [])
+    collector.finish()
+}
+
+fn profile(made: &mut Made, options: Options) -> Profile {
+    collected(made, options).symbolize(|_| [])
 }
 
 #[test]
@@ -266,4 +273,69 @@ fn chains_of_events_are_asked_for() {
         "0x1000;0x80000000 1\n"
     );
     assert_eq!(profile(&mut made, Options::default()).totals.kept, 1);
+}
+
+/// What `trace!` puts into the function with the tracepoint, by its name.
+#[inline(always)]
+fn stack_of(number: u64) -> u64 {
+    std::hint::black_box(number) + 1
+}
+
+#[inline(never)]
+fn traced(number: u64) -> u64 {
+    stack_of(std::hint::black_box(number)) * 2
+}
+
+/// An event's chain begins with the function that has the tracepoint. A sample at the same place,
+/// in the tracepoint's own code, shows that.
+#[test]
+fn the_tracepoint_is_no_frame_of_its_event() {
+    assert_eq!(traced(1), 4);
+    let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let map = CodeMap::parse(&program).unwrap();
+    let mut scopes = map.scopes.iter();
+    let inlined = scopes.find(|scope| scope.parent.is_some() && scope.leaf == "stack_of");
+    let place = inlined.unwrap().entry;
+    let image = Image::parse(&program).unwrap();
+    let mut made = Made::with_samples("samples-tracepoint");
+    let stack = EventStack {
+        event: 1,
+        ip: Address(place + 1),
+        tid: Tid(5),
+        kernel_callers: 0,
+        kernel_end: ChainEnd::Absent,
+        user_end: ChainEnd::Complete,
+        callchain: Sequence::new(&[]),
+    };
+    made.event(0, US, stack);
+    let sample = Sample {
+        ip: Address(place),
+        callchain: Sequence::new(&[]),
+        ..user_sample()
+    };
+    made.event(0, 2 * US, sample);
+    let find = |_: Wanted<'_>| {
+        [LoadedFile {
+            loaded: Loaded {
+                image: &image,
+                bias: 0,
+            },
+            library: None,
+        }]
+    };
+    for (of_events, stack) in [
+        (true, "samples::traced 1\n"),
+        // DWARF with lines only has no modules.
+        (false, "samples::traced;stack_of 1\n"),
+    ] {
+        let options = Options {
+            of_events,
+            ..Options::default()
+        };
+        let profile = collected(&mut made, options).symbolize(find);
+        let folded = profile
+            .folded(By::Nothing)
+            .replace("samples::stack_of", "stack_of");
+        assert_eq!(folded, stack);
+    }
 }

@@ -74,6 +74,13 @@ pub fn parse(line: &'static str) -> Result<Settings, &'static str> {
             _ => return Err(word),
         }
     }
+    // The program `perf` does not ask for callers of events.
+    if settings.kymo.send
+        && !settings.records_from_boot()
+        && let Some(names) = settings.kymo.stacks
+    {
+        return Err(names);
+    }
     // `perf record` takes one subject.
     if settings.kymo.send
         && !settings.records_from_boot()

@@ -6,14 +6,16 @@
 
 use core::cell::UnsafeCell;
 
-use kymo::Refused;
 use kymo::boot::Options;
+use kymo::event::Enumeration;
+use kymo::vocabulary::SamplingDriver;
+use kymo::{Mode, Refused, State};
 
-use crate::abi::{Diagnostics, Error, READ, Rings, Status};
+use crate::abi::{Diagnostics, Error, READ, Session, Status};
 use crate::console::Lines;
 use crate::recording::{self, RECORDER};
 use crate::semaphore::Semaphore;
-use crate::{arch, space};
+use crate::{arch, sampling, space};
 
 /// Most words of a read.
 const WORDS: usize = READ / 4;
@@ -80,28 +82,44 @@ fn text(address: usize, buffer: &mut [u8; NAMES], len: usize) -> Result<Option<&
 pub fn start(
     mode: usize,
     flags: usize,
-    rings: usize,
+    session: usize,
     (names, len): (usize, usize),
 ) -> Result<i64, Error> {
-    space::check(rings, size_of::<Rings>(), false)?;
+    space::check(session, size_of::<Session>(), false)?;
     space::check(names, len, false)?;
-    let config = recording::config(
-        &recording::settings(),
-        &Rings::from_words(space::read_words(rings)?),
-    );
+    let asked = Session::from_words(space::read_words(session)?);
     let mut buffer = [0; NAMES];
     let names = text(names, &mut buffer, len)?;
+    let driver = driver(asked.driver);
     let options = Options {
         events: names.filter(|names| !names.is_empty()),
+        modes: Some(Mode::ALL.map(|of| of as usize == mode)),
+        period_ns: Some(asked.period_ns).filter(|&period| period > 0),
+        depth: asked.depth.checked_sub(1).map(|depth| word(depth as usize)),
+        driver: driver.flatten(),
         ..Options::default()
     };
-    // Unknown names are refused together with the flags.
+    let config = options.apply(&recording::config(&recording::settings(), &asked));
+    // Unknown names and drivers are refused together with the flags.
     let are_events = names.is_some() && options.stray(&kymo::vocabulary::ALL).is_none();
-    let flags = if are_events { word(flags) } else { u32::MAX };
+    let flags = match are_events && driver.is_some() {
+        true => word(flags),
+        false => u32::MAX,
+    };
     let _turn = Turn::take();
     let channels =
         interruptibly(|| recording::start(word(mode), flags, &config, &options)).map_err(error)?;
     Ok(channels.into())
+}
+
+/// The driver that a program asks for, which may be none in particular; `None` if this machine does
+/// not have it.
+fn driver(asked: u64) -> Option<Option<SamplingDriver>> {
+    let Some(number) = asked.checked_sub(1) else {
+        return Some(None);
+    };
+    let driver = SamplingDriver::from_value(number)?;
+    sampling::has(driver).then_some(Some(driver))
 }
 
 pub fn read(mode: usize, channel: usize, address: usize, len: usize) -> Result<i64, Error> {
@@ -163,15 +181,24 @@ pub fn status(address: usize) -> Result<i64, Error> {
     space::check(address, size_of::<Status>(), true)?;
     permitted()?;
     let _turn = Turn::take();
-    let (state, counts) = interruptibly(|| {
+    let (states, counts) = interruptibly(|| {
         (
-            RECORDER.state(kymo::Mode::Trace),
+            Mode::ALL.map(|mode| RECORDER.state(mode)),
             RECORDER.history().counts(),
         )
     });
-    let is_idle = state == kymo::State::Idle;
+    let is_busy = |state: &State| *state != State::Idle;
+    let state = states.into_iter().find(is_busy).unwrap_or(State::Idle);
+    let modes = |wanted: &dyn Fn(&State) -> bool| {
+        let modes = Mode::ALL.into_iter().zip(&states);
+        let wanted = modes.filter(|(_, state)| wanted(state));
+        wanted.fold(0, |bits, (mode, _)| bits | 1 << mode as u64)
+    };
+    let is_idle = state == State::Idle;
     let status = Status {
         state: state as u64,
+        modes: modes(&is_busy),
+        running: modes(&|state| *state == State::Running),
         channels: if is_idle {
             0
         } else {

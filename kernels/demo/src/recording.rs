@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kymo::boot::Options;
 use kymo::{Config, Memory, Overflow, Refused};
 
-use crate::abi::{Rings, rights};
+use crate::abi::{self, rights};
 use crate::cmdline::Settings;
 use crate::console::println;
 use crate::sched::SCHEDULER;
@@ -29,9 +29,9 @@ pub static RECORDER: kymo::Recorder<arch::Machine, MAX_HARTS> =
 /// The mode `trace`.
 const TRACE: u32 = kymo::Mode::Trace as u32;
 
-/// The configuration of a session over all harts. Zeros in `rings` stand for the command line's
+/// The configuration of a session over all harts. Zeros in `asked` stand for the command line's
 /// values.
-pub fn config(settings: &Settings, rings: &Rings) -> Config {
+pub fn config(settings: &Settings, asked: &abi::Session) -> Config {
     unsafe extern "C" {
         /// In link.ld: the id that the linker gave this image, so that a trace names the image
         /// which wrote it.
@@ -48,9 +48,10 @@ pub fn config(settings: &Settings, rings: &Rings) -> Config {
     };
     Config {
         cpus: arch::harts() as u32,
-        packet_size: either(rings.packet_size, settings.packet_size),
-        packets: either(rings.packets, settings.packets),
-        names_packets: either(rings.names_packets, 16),
+        packet_size: either(asked.packet_size, settings.packet_size),
+        packets: either(asked.packets, settings.packets),
+        names_packets: either(asked.names_packets, 16),
+        samples_packets: either(asked.samples_packets, 0),
         // This, and the reader, follow from the flags of `start`.
         clock: kymo::Clock::at(arch::timer::frequency()),
         phys: &raw const __trace as u64, // memory is mapped at its own address
@@ -69,7 +70,11 @@ fn set_flags(overflow: Overflow) {
 }
 
 pub fn flags() -> u32 {
-    FLAGS.load(Relaxed)
+    let samples = match RECORDER.channels().samples {
+        true => kymo::flags::SAMPLES,
+        false => 0,
+    };
+    FLAGS.load(Relaxed) | samples
 }
 
 /// Starts to record the events that `options` name, and gives the number of channels.
@@ -110,7 +115,7 @@ pub fn start_at_boot(settings: &Settings) -> Result<(), Refused> {
     if !settings.records_from_boot() {
         return Ok(());
     }
-    let config = config(settings, &Rings::default());
+    let config = config(settings, &abi::Session::default());
     let started = RECORDER.start_as(&settings.kymo, kymo::flags::ROLLING, &config)?;
     set_flags(started.overflow);
     println!(

@@ -2,6 +2,10 @@
 
 use core::fmt::Write;
 
+use kymo::Mode;
+use kymo::boot::Options;
+use kymo::vocabulary::SamplingDriver;
+
 use crate::abi::{Error, rights};
 use crate::arch::timer::time;
 use crate::cmdline::Settings;
@@ -89,6 +93,7 @@ fn record_and_send(settings: &Settings) -> bool {
         if let Some(events) = settings.kymo.events {
             write!(line, " --events {events}")?;
         }
+        sampling_words(&settings.kymo, &mut line)?;
         match settings.runs().next() {
             Some(run) if Workload::named(run).is_none() => {
                 line.write_str(" --")?;
@@ -102,6 +107,29 @@ fn record_and_send(settings: &Settings) -> bool {
         return false;
     }
     program(line)
+}
+
+/// The options of the program `perf` for what `kymo=` says of modes and samples.
+fn sampling_words(asked: &Options<'_>, line: &mut Line) -> core::fmt::Result {
+    if asked.starts(Mode::Sample) {
+        let modes = match asked.starts(Mode::Trace) {
+            true => "trace:sample",
+            false => "sample",
+        };
+        write!(line, " --mode {modes}")?;
+    }
+    if let Some(period) = asked.period_ns {
+        write!(line, " --period-ns {period}")?;
+    }
+    if let Some(depth) = asked.depth {
+        write!(line, " --depth {depth}")?;
+    }
+    match asked.driver {
+        Some(SamplingDriver::Timer) => line.write_str(" --driver timer"),
+        Some(SamplingDriver::Nmi) => line.write_str(" --driver nmi"),
+        Some(SamplingDriver::Ipi) => line.write_str(" --driver ipi"),
+        _ => Ok(()),
+    }
 }
 
 /// The workload of the next new thread.

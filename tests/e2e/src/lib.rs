@@ -10,6 +10,7 @@ pub mod demo;
 pub mod guest;
 pub mod interrupted;
 pub mod ledger;
+pub mod port;
 
 use std::ffi::OsStr;
 use std::fs;

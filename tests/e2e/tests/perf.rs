@@ -3,188 +3,14 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::path::Path;
 
 use kymo::Diagnostics;
-use kymo::wire::{self, Arrived, Kind, Open};
+use kymo::wire::Open;
 use kymo_ctf::{Event, Item, Trace, Value};
-use kymo_e2e::demo::{ARCHES, Arch, Counts, LEDGER, RECORDED, counts, ledger, sum};
+use kymo_e2e::demo::{ARCHES, Counts, LEDGER, RECORDED, counts, ledger, sum};
+use kymo_e2e::port::{Host, Received, boot, machine};
 use kymo_e2e::{babeltrace, kymo, run, scratch};
-
-/// The data received over a machine's port.
-struct Received {
-    arch: &'static Arch,
-    /// Its exit code and output.
-    code: i32,
-    console: String,
-    open: Option<Open>,
-    close: Option<Diagnostics>,
-    /// Bytes by channel.
-    channels: BTreeMap<u32, Vec<u8>>,
-    folder: PathBuf,
-}
-
-impl Received {
-    fn ram(&self) -> PathBuf {
-        self.folder.join("ram")
-    }
-
-    /// Writes the channels as a trace.
-    fn trace(&self) -> PathBuf {
-        let folder = self.folder.join("trace");
-        fs::create_dir(&folder).unwrap();
-        let open = self
-            .open
-            .as_ref()
-            .unwrap_or_else(|| panic!("nothing was sent:\n{}", self.console));
-        for (&channel, bytes) in &self.channels {
-            assert!(channel < open.channels);
-            let name = open.channel_set().get(channel).unwrap().to_string();
-            File::create(folder.join(name))
-                .unwrap()
-                .write_all(bytes)
-                .unwrap();
-        }
-        folder
-    }
-
-    fn expect_code(self, code: i32) -> Self {
-        assert_eq!(self.code, self.arch.exit_code(code), "{}", self.console);
-        self
-    }
-
-    /// Whether it printed this line.
-    fn printed(&self, line: &str) -> bool {
-        self.console
-            .lines()
-            .any(|printed| printed.trim_end() == line)
-    }
-}
-
-/// The host's behaviour other than receiving.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Host {
-    Takes,
-    /// Asks the guest to stop after this many bytes.
-    Stops(usize),
-    /// Receives nothing until the buffers are full.
-    IsSlow,
-    /// Receives a second trace after the first.
-    TakesTwo,
-}
-
-/// Runs the machine to its end.
-fn boot(arch: &'static Arch, name: &str, harts: usize, append: &str, host: Host) -> Received {
-    let folder = scratch(&format!("{name}-{}", arch.name));
-    // A socket's path must be short.
-    let socket = std::env::temp_dir().join(format!("kymo-{}-{name}", std::process::id()));
-    let listener = UnixListener::bind(&socket).unwrap();
-    let mut command = machine(arch, &folder, harts, append);
-    command.args(arch.serial_bus);
-    command.args([
-        "-device",
-        "virtserialport,chardev=trace,nr=1,name=trace",
-        "-chardev",
-    ]);
-    command.arg(format!("socket,id=trace,path={}", socket.display()));
-    let child = command.stdout(Stdio::piped()).spawn().unwrap();
-    // QEMU connects before it boots.
-    let (line, _) = listener.accept().unwrap();
-    fs::remove_file(socket).unwrap();
-    let mut received = Received {
-        arch,
-        code: 0,
-        console: String::new(),
-        open: None,
-        close: None,
-        channels: BTreeMap::new(),
-        folder,
-    };
-    receive(line, &mut received, host);
-    let output = child.wait_with_output().unwrap();
-    received.code = output.status.code().unwrap();
-    received.console = String::from_utf8(output.stdout).unwrap();
-    received
-}
-
-/// The command for the machine, without a port.
-fn machine(arch: &Arch, folder: &Path, harts: usize, append: &str) -> Command {
-    // A machine that does not end fails the test.
-    let mut command = Command::new("timeout");
-    command.arg("120");
-    command.args(arch.qemu(Some(&folder.join("ram"))));
-    command.args(["-smp", &harts.to_string()]);
-    command
-        .arg("-kernel")
-        .arg(arch.kernel())
-        .args(["-append", append])
-        .stdin(Stdio::null());
-    command
-}
-
-/// Receives frames until the other side closes the line.
-fn receive(mut line: UnixStream, received: &mut Received, mut host: Host) {
-    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
-    let (mut number, mut total) = (0, 0);
-    loop {
-        let waiting = || rustix::io::ioctl_fionread(&line).unwrap();
-        let mut before = None;
-        while host == Host::IsSlow && before.replace(waiting()) != Some(waiting()) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let len = match line.read(&mut buffer) {
-            Ok(len) => len,
-            // QEMU ended without reading what was sent to it.
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
-            Err(error) => panic!("{error}"),
-        };
-        if len == 0 {
-            break;
-        }
-        bytes.extend_from_slice(&buffer[..len]);
-        total += len;
-        while let Arrived::Frame(frame) = wire::parse(&bytes) {
-            if host == Host::TakesTwo && frame.kind == Kind::Open && received.open.take().is_some()
-            {
-                (host, number) = (Host::Takes, 0);
-            }
-            assert_eq!(frame.number, number, "a frame is missing");
-            number += 1;
-            assert!(received.close.is_none(), "a frame behind the last one");
-            match frame.kind {
-                Kind::Open => assert!(
-                    received
-                        .open
-                        .replace(Open::from_bytes(frame.payload).unwrap())
-                        .is_none()
-                ),
-                Kind::Data => received
-                    .channels
-                    .entry(frame.channel)
-                    .or_default()
-                    .extend_from_slice(frame.payload),
-                Kind::Close => received.close = Some(wire::diagnostics(frame.payload).unwrap()),
-                Kind::Stop => panic!("the guest asks the host to stop"),
-            }
-            assert!(received.open.is_some(), "the first frame opens");
-            let size = frame.size();
-            bytes.drain(..size);
-        }
-        if matches!(host, Host::Stops(after) if total >= after) {
-            host = Host::Takes;
-            // The guest ignores other data on the line.
-            line.write_all(b"KYM").unwrap();
-            line.write_all(&wire::header(Kind::Stop, 0, 0, &[]))
-                .unwrap();
-        }
-    }
-    assert!(bytes.is_empty(), "{} bytes that are no frame", bytes.len());
-}
 
 /// Checks that the sent trace has every event that the kernel counted, hart by hart, without
 /// losses, and that babeltrace2 reads the same.
@@ -696,7 +522,7 @@ fn the_program_says_what_it_cannot_do() {
         for (append, line) in [
             (
                 "kymo=off run=perf,stop",
-                "perf: cannot stop: no such event, program or ring, or no session (EINVAL)",
+                "perf: cannot stop: no such event, driver, program or ring, or no session (EINVAL)",
             ),
             (
                 "run=perf,start",
@@ -704,7 +530,7 @@ fn the_program_says_what_it_cannot_do() {
             ),
             (
                 "run=perf,on,nothing",
-                "perf: cannot switch: no such event, program or ring, or no session (EINVAL)",
+                "perf: cannot switch: no such event, driver, program or ring, or no session (EINVAL)",
             ),
             (
                 "kymo=off run=perf,start,--packets,1048576",
@@ -712,7 +538,7 @@ fn the_program_says_what_it_cannot_do() {
             ),
             (
                 "kymo=off run=perf,record,--,nothing",
-                "perf: cannot run that program: no such event, program or ring, or no session \
+                "perf: cannot run that program: no such event, driver, program or ring, or no session \
              (EINVAL)",
             ),
             (

@@ -72,7 +72,7 @@ calls! {
     /// port_read(buffer, len) -> number of bytes from the host; does not wait. Takes the port as
     /// port_write does.
     PortRead "port_read",
-    /// perf_start(mode, flags, [`Rings`], events, len) -> channels. `events` are names, separated
+    /// perf_start(mode, flags, [`Session`], events, len) -> channels. `events` are names, separated
     /// by colons; empty for all.
     PerfStart "perf_start",
     /// perf_read(mode, channel, buffer, len) -> number of bytes read from the channel; 0 if there
@@ -203,22 +203,35 @@ macro_rules! structure {
 }
 
 structure! {
-    /// The rings of a session.
-    Rings: 3 {
+    /// How a session is to be recorded; 0 leaves a choice to the kernel.
+    Session: 7 {
         /// Size of a packet in bytes.
         packet_size,
         /// Packets per hart for events.
         packets,
         /// Packets per hart for names.
         names_packets,
+        /// Packets per hart for samples. The kernel's choice: those of events in the mode `sample`,
+        /// else none.
+        samples_packets,
+        /// Nanoseconds between two samples.
+        period_ns,
+        /// Most callers of a sample, plus 1.
+        depth,
+        /// What makes the samples: the number of a `SamplingDriver`, plus 1.
+        driver,
     }
 }
 
 structure! {
     /// The status of a recording.
-    Status: 6 {
-        /// The number of the `kymo::State`.
+    Status: 8 {
+        /// The number of the `kymo::State` of the first mode that is not idle.
         state,
+        /// The modes that are not idle, each a bit.
+        modes,
+        /// Those among them that run.
+        running,
         /// Number of channels.
         channels,
         /// Flags in effect.

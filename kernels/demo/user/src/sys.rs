@@ -1,6 +1,6 @@
 //! The system calls as functions; [`crate::abi`] describes them.
 
-use crate::abi::{Call, Diagnostics, Error, Kind, Rings, Status};
+use crate::abi::{Call, Diagnostics, Error, Kind, Session, Status};
 use crate::arch;
 
 /// A call, by its number.
@@ -153,14 +153,14 @@ pub fn port_read(buffer: &mut [u8]) -> Result<usize, Error> {
     )
 }
 
-pub fn perf_start(mode: u32, flags: u32, rings: &Rings, events: &str) -> Result<usize, Error> {
-    let rings = &raw const *rings as usize;
+pub fn perf_start(mode: u32, flags: u32, session: &Session, events: &str) -> Result<usize, Error> {
+    let session = &raw const *session as usize;
     call(
         Call::PerfStart,
         [
             mode as usize,
             flags as usize,
-            rings,
+            session,
             events.as_ptr() as usize,
             events.len(),
         ],

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-use demo_user::abi::{READ, Rings};
+use demo_user::abi::{READ, Session};
 use demo_user::sys;
 
 use crate::cells::Cells;
@@ -24,7 +24,7 @@ pub fn with_buffer<T>(work: impl FnOnce(&mut [u8; READ]) -> T) -> T {
 }
 
 fn begin() -> u32 {
-    let channels = sys::perf_start(TRACE, 0, &Rings::default(), "").expect("nothing is recorded");
+    let channels = sys::perf_start(TRACE, 0, &Session::default(), "").expect("nothing is recorded");
     something();
     channels as u32
 }

@@ -1,6 +1,6 @@
 //! Checks that the kernel writes only the reported bytes to a program's memory.
 
-use demo_user::abi::{Call, Error, Rings, Status, status};
+use demo_user::abi::{Call, Error, Session, Status, status};
 use demo_user::sys;
 
 use crate::cells::Cells;
@@ -14,7 +14,7 @@ const PATTERNS: [u8; 2] = [0x5a, 0xa5];
 pub fn nothing_behind_what_was_read(cells: &mut Cells) {
     for pattern in PATTERNS {
         let channels =
-            sys::perf_start(TRACE, 0, &Rings::default(), "").expect("nothing is recorded") as u32;
+            sys::perf_start(TRACE, 0, &Session::default(), "").expect("nothing is recorded") as u32;
         (0..1000).for_each(|value| sys::mark(1, value));
         sys::perf_stop(TRACE).expect("it runs");
         for channel in 0..channels {
@@ -41,7 +41,7 @@ pub fn nothing_behind_what_was_read(cells: &mut Cells) {
     }
     // The answer does not depend on the buffer's content.
     let answers = PATTERNS.map(|pattern| {
-        let mut status = Status::from_words([u64::from_ne_bytes([pattern; 8]); 6]);
+        let mut status = Status::from_words([u64::from_ne_bytes([pattern; 8]); 8]);
         // SAFETY: the call writes the status.
         let answered = unsafe {
             sys::any(

@@ -1,6 +1,6 @@
 //! The order of errors: each call is made with one error, and also with all later ones.
 
-use demo_user::abi::{self, Error, Rings};
+use demo_user::abi::{self, Error, Session};
 use demo_user::arch::KERNEL;
 use demo_user::sys;
 use kymo::State;
@@ -18,10 +18,14 @@ const UNKNOWN: [u32; 3] = [3, 9, u32::MAX];
 const NOT_BUILT: [u32; 1] = [2];
 const NO_FLAG: usize = 1 << 5;
 /// Rings that fit into no memory.
-static LARGE: Rings = Rings {
+static LARGE: Session = Session {
     packet_size: 65536,
     packets: 1 << 20,
     names_packets: 4,
+    samples_packets: 0,
+    period_ns: 0,
+    depth: 0,
+    driver: 0,
 };
 
 fn raw(call: abi::Call, arguments: [usize; 5]) -> Result<usize, Error> {
@@ -29,7 +33,7 @@ fn raw(call: abi::Call, arguments: [usize; 5]) -> Result<usize, Error> {
     unsafe { sys::any(call as usize, arguments) }
 }
 
-fn start(mode: u32, flags: usize, rings: &Rings, events: &str) -> Result<usize, Error> {
+fn start(mode: u32, flags: usize, rings: &Session, events: &str) -> Result<usize, Error> {
     let rings = &raw const *rings as usize;
     raw(
         abi::Call::PerfStart,
@@ -197,7 +201,7 @@ pub fn every_refusal_before_the_later_ones(cells: &mut Cells) {
                 Error::InProgress
             })
         };
-        let odd = Rings {
+        let odd = Session {
             packet_size: 5000,
             ..LARGE
         };

@@ -1,6 +1,6 @@
 //! The table of every call in every state, and the following state.
 
-use demo_user::abi::{Error, Rings};
+use demo_user::abi::{Error, Session};
 use demo_user::sys;
 use kymo::State;
 
@@ -29,7 +29,7 @@ impl Call {
 
     pub fn make(self, mode: u32) -> Result<usize, Error> {
         match self {
-            Call::Start => sys::perf_start(mode, 0, &Rings::default(), ""),
+            Call::Start => sys::perf_start(mode, 0, &Session::default(), ""),
             Call::Read => sys::perf_read(mode, 0, &mut [0; 64]),
             Call::Switch => sys::perf_switch(mode, "mark", true),
             Call::Stop => sys::perf_stop(mode),
@@ -45,7 +45,7 @@ pub const STATES: [State; 3] = [State::Idle, State::Running, State::Stopped];
 pub fn enter(state: State) {
     let _ = sys::perf_finish(TRACE);
     if state != State::Idle {
-        sys::perf_start(TRACE, 0, &Rings::default(), "").expect("nothing is recorded");
+        sys::perf_start(TRACE, 0, &Session::default(), "").expect("nothing is recorded");
     }
     if state == State::Stopped {
         sys::perf_stop(TRACE).expect("it runs");

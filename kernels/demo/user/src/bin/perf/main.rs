@@ -2,12 +2,14 @@
 #![no_std]
 #![no_main]
 
+mod options;
 mod send;
 
-use demo_user::abi::{Error, Kind, Rings};
+use demo_user::abi::{Error, Kind};
 use demo_user::{Words, println, sys};
 use kymo::State;
 
+use options::{Modes, Options};
 use send::Sender;
 
 demo_user::program!(main);
@@ -21,7 +23,7 @@ pub const INTERVAL: u64 = 2_000;
 const REFUSED: u8 = 1;
 const USAGE: u8 = 2;
 
-const HELP: [&str; 10] = [
+const HELP: [&str; 12] = [
     "perf record [OPTION ..] [-- PROGRAM WORD ..]   record while PROGRAM runs, or until the host \
      requests the end, and send",
     "perf record [OPTION ..] workload NAME          record while a kernel workload runs, and send",
@@ -34,6 +36,9 @@ const HELP: [&str; 10] = [
     "perf clear                                     hide the records so far from status and dump",
     "OPTION: --rolling (a full ring loses its oldest packet), --events EVENT:EVENT.., --packets N, \
      --names-packets N, --packet-size N",
+    "OPTION: --mode MODES (trace, sample, or trace:sample; without it, trace)",
+    "OPTION of samples: --hz N, --period MICROSECONDS or --period-ns N, --depth CALLERS, --driver timer|nmi|ipi, \
+     --samples-packets N",
     "exit status: 0 done, 1 refused, 2 wrong usage, or that of the recorded program",
 ];
 
@@ -76,7 +81,7 @@ fn reason(error: Error) -> &'static str {
         Error::NotConnected => "nobody listens at the port (ENOTCONN)",
         Error::Busy => "another process uses it (EBUSY)",
         Error::NoMemory => "the memory is too small (ENOMEM)",
-        Error::Invalid => "no such event, program or ring, or no session (EINVAL)",
+        Error::Invalid => "no such event, driver, program or ring, or no session (EINVAL)",
         Error::NotBuilt => "this kernel was built without it (EOPNOTSUPP)",
         _ => "unknown error",
     }
@@ -90,52 +95,6 @@ pub fn refused<T>(what: &'static str, result: Result<T, Error>) -> Result<T, Fai
 /// Checks that there is no further word.
 fn end(mut words: Words) -> Result<(), Failed> {
     words.next().map_or(Ok(()), |_| Err(Failed::Usage))
-}
-
-/// The options of a recording.
-struct Options {
-    flags: u32,
-    events: &'static str,
-    rings: Rings,
-}
-
-impl Options {
-    /// Parses options, and gives the first word behind them.
-    fn of(words: &mut Words) -> Result<(Options, Option<&'static str>), Failed> {
-        let number = |word: Option<&str>| {
-            word.and_then(|word| word.parse().ok())
-                .filter(|&number| number > 0)
-        };
-        let mut options = Options {
-            flags: 0,
-            events: "",
-            rings: Rings::default(),
-        };
-        loop {
-            match words.next() {
-                Some("--rolling") => options.flags |= kymo::flags::ROLLING,
-                Some("--events") => options.events = words.next().ok_or(Failed::Usage)?,
-                Some("--packets") => {
-                    options.rings.packets = number(words.next()).ok_or(Failed::Usage)?
-                }
-                Some("--names-packets") => {
-                    options.rings.names_packets = number(words.next()).ok_or(Failed::Usage)?
-                }
-                Some("--packet-size") => {
-                    options.rings.packet_size = number(words.next()).ok_or(Failed::Usage)?
-                }
-                other => return Ok((options, other)),
-            }
-        }
-    }
-
-    fn start(&self) -> Result<(), Failed> {
-        refused(
-            "start",
-            sys::perf_start(TRACE, self.flags, &self.rings, self.events),
-        )
-        .map(drop)
-    }
 }
 
 fn start(mut words: Words) -> Result<u8, Failed> {
@@ -219,7 +178,7 @@ fn record(mut words: Words) -> Result<u8, Failed> {
     options.start()?;
     let done = follow(&mut sender, &options, subject);
     // Refused if another process has ended the session.
-    let totals = sys::perf_finish(TRACE);
+    let totals = options.modes.finish();
     let running = done?;
     refused("send", sender.close(&refused("finish", totals)?))?;
     Ok(running.status())
@@ -236,7 +195,7 @@ fn follow(sender: &mut Sender, options: &Options, subject: Subject) -> Result<Ru
         }
         sys::sleep(INTERVAL);
     }
-    refused("stop", sys::perf_stop(TRACE))?;
+    refused("stop", options.modes.stop())?;
     refused("send", sender.rest())?;
     Ok(running)
 }
@@ -247,12 +206,19 @@ fn stop(_: ()) -> Result<u8, Failed> {
         return Err(Failed::Refused("send", Error::Busy));
     }
     let status = refused("ask", sys::perf_status())?;
-    if status.state != State::Stopped as u64 {
-        refused("stop", sys::perf_stop(TRACE))?;
+    let modes = match status.modes {
+        // The kernel says why that cannot be stopped.
+        0 => Modes::TRACE,
+        modes => Modes(modes),
+    };
+    match Modes(status.running) {
+        Modes(0) if status.state == State::Stopped as u64 => {}
+        Modes(0) => refused("stop", modes.stop())?,
+        running => refused("stop", running.stop())?,
     }
     let sender = Sender::new();
     if let Err(Error::NoDevice) = sender {
-        refused("finish", sys::perf_finish(TRACE))?;
+        refused("finish", modes.finish())?;
         println!(
             "perf: stopped. The machine has no port to send through; perf dump shows the newest \
              records"
@@ -262,7 +228,7 @@ fn stop(_: ()) -> Result<u8, Failed> {
     let mut sender = refused("send", sender)?;
     refused("send", sender.open(&status))?;
     refused("send", sender.rest())?;
-    let totals = refused("finish", sys::perf_finish(TRACE))?;
+    let totals = refused("finish", modes.finish())?;
     refused("send", sender.close(&totals)).map(|()| 0)
 }
 
@@ -299,7 +265,15 @@ fn status(_: ()) -> Result<u8, Failed> {
     } else {
         ""
     };
-    println!("perf: {state}, {} channels{rolling}", status.channels);
+    let samples = if status.flags & u64::from(kymo::flags::SAMPLES) != 0 {
+        ", with samples"
+    } else {
+        ""
+    };
+    println!(
+        "perf: {state}, {} channels{rolling}{samples}",
+        status.channels
+    );
     println!(
         "perf: {} retained, {} overwritten, {} discarded",
         status.retained, status.overwritten, status.discarded

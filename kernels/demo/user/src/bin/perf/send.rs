@@ -6,7 +6,8 @@ use demo_user::abi::{Diagnostics, Error, READ, Status};
 use demo_user::{println, sys};
 use kymo::wire::{self, Arrived, HEADER_LEN, Kind, Open};
 
-use crate::{INTERVAL, TRACE};
+use crate::INTERVAL;
+use crate::options::Modes;
 
 /// Number of checks whether the host listens, before giving up: 10 s.
 const PATIENCE: usize = 5000;
@@ -28,6 +29,8 @@ pub struct Sender {
     /// Number of frames sent.
     sent: u32,
     channels: u32,
+    /// The mode through which they are read.
+    mode: u32,
     /// Input from the host, and its length.
     heard: [u8; 2 * HEADER_LEN],
     len: usize,
@@ -54,6 +57,7 @@ impl Sender {
             frame,
             sent: 0,
             channels: 0,
+            mode: Modes::TRACE.reader(),
             heard: [0; 2 * HEADER_LEN],
             len: 0,
         })
@@ -75,6 +79,7 @@ impl Sender {
     /// Sends the first frame.
     pub fn open(&mut self, status: &Status) -> Result<(), Error> {
         self.channels = status.channels as u32;
+        self.mode = Modes(status.modes).reader();
         self.send_payload(
             Kind::Open,
             &Open {
@@ -114,7 +119,7 @@ impl Sender {
         let before = self.sent;
         for channel in 0..self.channels {
             for _ in 0..PACKETS {
-                let len = sys::perf_read(TRACE, channel, &mut self.frame[HEADER_LEN..])?;
+                let len = sys::perf_read(self.mode, channel, &mut self.frame[HEADER_LEN..])?;
                 if len == 0 {
                     break;
                 }

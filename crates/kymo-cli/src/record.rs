@@ -78,6 +78,15 @@ impl From<Driver> for SamplingDriver {
     }
 }
 
+/// What executes the machine's instructions.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Accelerator {
+    /// QEMU translates them.
+    Tcg,
+    /// The host's processor executes them (Linux).
+    Kvm,
+}
+
 impl Arguments {
     /// The recording options for the kernel.
     fn boot(&self) -> anyhow::Result<Boot> {
@@ -105,6 +114,10 @@ impl Arguments {
         }
         if self.depth.is_some() && stacks.is_empty() && !modes.contains(&RecordMode::Sample) {
             let what = "--depth is for callers; add --mode sample or --stacks";
+            return Err(Usage(what.to_owned()).into());
+        }
+        if self.deterministic && self.accel == Accelerator::Kvm {
+            let what = "KVM does not count instructions; leave --deterministic or --accel kvm out";
             return Err(Usage(what.to_owned()).into());
         }
         modes.dedup();
@@ -198,6 +211,10 @@ pub struct Arguments {
     /// fixed wall clock on x86), so that every run gives the same trace.
     #[arg(long, conflicts_with = "command")]
     deterministic: bool,
+    /// What executes the kernel on the standard machine: QEMU's own translator, or the host's
+    /// processor, which must be of the kernel's architecture.
+    #[arg(long, value_enum, default_value = "tcg", conflicts_with = "command")]
+    accel: Accelerator,
     /// End the machine after this many seconds in any case, with exit code 1.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -265,6 +282,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
                 &boot,
                 &ram,
             )?;
+            let launch = match arguments.accel {
+                Accelerator::Tcg => launch,
+                Accelerator::Kvm => launch.with_kvm()?,
+            };
             if arguments.deterministic {
                 launch.deterministic()
             } else {

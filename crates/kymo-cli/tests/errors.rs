@@ -125,6 +125,22 @@ fn traces_that_are_damaged() {
     fs::write(&stream, &bytes).unwrap();
 }
 
+/// KVM runs no machine but the host's, and counts no instructions.
+#[test]
+#[cfg(not(target_arch = "riscv64"))]
+fn kvm_is_for_the_hosts_own_machine() {
+    let folder = Folder::new("kvm");
+    let mut riscv = vec![0; 64];
+    riscv[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    riscv[18] = 243;
+    let (kernel, out) = (folder.file("kernel", &riscv), folder.path("out"));
+    let record = ["record", &kernel, "--out", &out, "--accel", "kvm"];
+    let text = refused(2, &record);
+    assert!(text.contains("not that of qemu-system-riscv64"), "{text}");
+    let text = refused(2, &[&record[..], &["--deterministic"]].concat());
+    assert!(text.contains("does not count instructions"), "{text}");
+}
+
 #[test]
 fn memory_and_kernels() {
     let folder = Folder::new("memory");

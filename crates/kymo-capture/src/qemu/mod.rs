@@ -11,6 +11,7 @@ mod machine;
 mod options;
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -125,6 +126,24 @@ pub enum Error {
         /// The machine type; empty if none is given.
         machine: String,
     },
+    /// The emulator's machine is not the host's.
+    #[error(
+        "KVM runs the host's own machine ({host}), and not that of {program}. Leave `--accel kvm` out."
+    )]
+    OtherMachine {
+        /// The emulator.
+        program: String,
+        /// The host's architecture.
+        host: &'static str,
+    },
+    /// The host offers no KVM.
+    #[error("KVM cannot be used, because {path} cannot be opened: {source}.", path = device.display())]
+    NoKvm {
+        /// The device.
+        device: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The options cannot be added to the kernel's command line.
     #[error(transparent)]
     Boot(#[from] BootError),
@@ -153,9 +172,10 @@ impl Error {
     /// [`InvalidData`](io::ErrorKind::InvalidData) for the input, anything else for the system.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
-            Error::RamFile { .. } | Error::Missing { .. } | Error::Process { .. } => {
-                io::ErrorKind::Other
-            }
+            Error::RamFile { .. }
+            | Error::Missing { .. }
+            | Error::NoKvm { .. }
+            | Error::Process { .. } => io::ErrorKind::Other,
             Error::Kernel { .. }
             | Error::NotElf { .. }
             | Error::Architecture { .. }
@@ -172,6 +192,12 @@ impl Error {
                 Some("check that you may run it and that there is enough memory")
             }
             Error::Missing { .. } => Some("install it, or put it on the PATH"),
+            Error::NoKvm { source, .. } => Some(match source.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "join the group that may use it, or leave --accel kvm out"
+                }
+                _ => "leave --accel kvm out",
+            }),
             _ => None,
         }
     }
@@ -372,6 +398,35 @@ impl Launch {
         };
         self.with(["-icount", "shift=0,sleep=off"])
             .with(rtc.iter().copied())
+    }
+
+    /// Lets the host's processor execute the kernel, by KVM.
+    ///
+    /// # Errors
+    /// [`Error::OtherMachine`] or [`Error::NoKvm`]. That the device can be opened does not prove
+    /// that the machine runs, or runs fast.
+    pub fn with_kvm(self) -> Result<Launch, Error> {
+        self.with_kvm_of(std::env::consts::ARCH, Path::new("/dev/kvm"))
+    }
+
+    fn with_kvm_of(self, host: &'static str, device: &Path) -> Result<Launch, Error> {
+        let machine = architecture(&self.program).unwrap_or_default();
+        let is_own = machine == host || (machine, host) == ("i386", "x86_64");
+        if !is_own {
+            let program = self.program.to_string_lossy().into_owned();
+            return Err(Error::OtherMachine { program, host });
+        }
+        let mut open = File::options();
+        if let Err(source) = open.read(true).write(true).open(device) {
+            let device = device.to_owned();
+            return Err(Error::NoKvm { device, source });
+        }
+        // Only an x86 guest that cannot migrate may see that the clock is invariant.
+        let cpu = match machine {
+            "i386" | "x86_64" => "host,migratable=no",
+            _ => "host",
+        };
+        Ok(self.with(["-accel", "kvm", "-cpu", cpu]))
     }
 
     /// Ends the machine, when it must be ended, by asking QEMU, so that its plugins report.

@@ -223,6 +223,39 @@ fn the_kernels_header_chooses_the_machine() {
     std::fs::remove_file(kernel).unwrap();
 }
 
+#[test]
+fn kvm_is_used_where_the_host_has_it_for_this_machine() {
+    let device = temporary("kvm", &[]);
+    let with_kvm = |command, host| launch(command).unwrap().with_kvm_of(host, &device);
+    for (command, host, options) in [
+        (
+            "qemu-system-x86_64 -M q35",
+            "x86_64",
+            "-accel kvm -cpu host,migratable=no",
+        ),
+        (
+            "qemu-system-aarch64 -M virt",
+            "aarch64",
+            "-accel kvm -cpu host",
+        ),
+    ] {
+        let launch = with_kvm(command, host).unwrap();
+        assert!(line(&launch).ends_with(options), "{}", line(&launch));
+    }
+    let refused = with_kvm("qemu-system-riscv64 -M virt", "x86_64").unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "KVM runs the host's own machine (x86_64), and not that of qemu-system-riscv64. \
+         Leave `--accel kvm` out."
+    );
+    std::fs::remove_file(&device).unwrap();
+    let refused = with_kvm("qemu-system-x86_64 -M q35", "x86_64").unwrap_err();
+    assert!(
+        matches!(&refused, Error::NoKvm { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    );
+    assert_eq!(refused.advice(), Some("leave --accel kvm out"));
+}
+
 /// A RISC-V image of one segment that begins at this address.
 fn loaded_at(address: u64) -> Vec<u8> {
     let mut image = elf(2, 243);

@@ -103,6 +103,12 @@ const LTTNG: [Package; 3] = [
     },
 ];
 
+/// Linux's profiler, which Debian builds with libbabeltrace.
+const PERF: [Package; 1] = [Package {
+    name: "linux-perf",
+    sign: "perf",
+}];
+
 /// The reader of barectf's traces.
 const BABELTRACE2: [Package; 1] = [Package {
     name: "babeltrace2",
@@ -163,6 +169,11 @@ pub(crate) fn python() -> Result<()> {
 /// Installs LTTng.
 pub(crate) fn lttng() -> Result<()> {
     install(&LTTNG)
+}
+
+/// Installs Linux's perf.
+pub(crate) fn perf() -> Result<()> {
+    install(&PERF)
 }
 
 /// Installs what barectf needs.

@@ -31,11 +31,13 @@ pub(crate) fn run() -> Result<()> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
+    let (perf_trace, program) = perf(&folder)?;
     let traces = [
         lttng_trace(&folder)?,
         barectf(&folder, "little")?,
         barectf(&folder, "big")?,
         kymo(&folder)?,
+        perf_trace.clone(),
     ];
     let traces = std::env::join_paths(traces).context("a path has a colon in it")?;
     let values = [
@@ -60,7 +62,53 @@ pub(crate) fn run() -> Result<()> {
         "--nocapture",
         "lines_of_tracers",
     ];
-    run_command(cargo(&lines).env("KYMO_TRACES", &traces))
+    run_command(cargo(&lines).env("KYMO_TRACES", &traces))?;
+    let chains = [
+        "test",
+        "-p",
+        "kymo-cli",
+        "--test",
+        "flame",
+        "--",
+        "--ignored",
+        "chains_of_perf",
+    ];
+    let mut command = cargo(&chains);
+    command.env("KYMO_PERF_TRACE", perf_trace);
+    run_command(command.env("KYMO_PERF_PROGRAM", program))
+}
+
+/// Samples benches/ctf/spin.c with Linux's perf, by frame pointers, and converts what it wrote.
+/// Gives the trace and the program. (LTTng records callers in the kernel only, with modules that
+/// are not in Debian's kernel: for programs it says "callstack-user: UST invalid context".)
+fn perf(folder: &Path) -> Result<(PathBuf, PathBuf)> {
+    setup::perf()?;
+    let folder = folder.join("perf");
+    fs::create_dir_all(&folder)?;
+    let (program, data, trace) = (
+        folder.join("spin"),
+        folder.join("perf.data"),
+        folder.join("trace"),
+    );
+    let mut cc = Command::new("cc");
+    // Unoptimized, every function has a frame. Addresses are those of the file.
+    cc.args(["-O0", "-g", "-Wall", "-Wextra", "-Werror", "-static"]);
+    cc.args(["-no-pie", "-fno-omit-frame-pointer"]);
+    cc.arg("-o").arg(&program);
+    run_command(cc.arg(root().join("benches/ctf/spin.c")))?;
+    let mut record = Command::new("perf");
+    record.args(["record", "--quiet", "--call-graph", "fp"]);
+    record.args(["--event", "cpu-clock:u", "--freq", "997", "--output"]);
+    let recorded = run_command(record.arg(&data).arg("--").arg(&program).arg("1000000000"));
+    recorded.map_err(|error| {
+        Environment(format!(
+            "perf cannot sample a program here ({error:#}). Allow it: sysctl kernel.perf_event_paranoid=2"
+        ))
+    })?;
+    let mut convert = Command::new("perf");
+    convert.args(["data", "convert", "--to-ctf"]).arg(&trace);
+    run_command(convert.arg("--input").arg(&data))?;
+    Ok((trace, program))
 }
 
 /// Records with LTTng's user-space tracer: large event headers, metadata in packets, index files,

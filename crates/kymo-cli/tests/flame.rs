@@ -574,3 +574,28 @@ fn timelines_have_the_samples() {
     let name = b"flame::innermost_function";
     assert!(perfetto.windows(name.len()).any(|part| part == name));
 }
+
+/// A trace that Linux's perf recorded: nearly all of the program's time is in one function, which
+/// another one called.
+#[test]
+#[ignore = "needs a trace: cargo xtask test tracers records it"]
+fn chains_of_perf_are_drawn() {
+    let named = |variable: &str| std::env::var(variable).expect(variable);
+    let (trace, program) = (named("KYMO_PERF_TRACE"), named("KYMO_PERF_PROGRAM"));
+    let options = ["flame", "--format", "folded", "--image", &program];
+    for selected in [&[][..], &["--event", "cpu-clock*"]] {
+        let arguments = [&options[..], selected].concat();
+        let (code, folded) = printed(&arguments, Path::new(&trace));
+        assert_eq!(code, Some(0));
+        let (mut expected, mut all) = (0, 0);
+        for line in folded.lines() {
+            let (stack, count) = line.rsplit_once(' ').unwrap();
+            let count: u64 = count.parse().unwrap();
+            all += count;
+            if stack.ends_with("main;outermost;innermost") {
+                expected += count;
+            }
+        }
+        assert!(all > 100 && expected * 10 > all * 9, "{folded}");
+    }
+}

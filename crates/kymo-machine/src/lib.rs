@@ -55,6 +55,6 @@ pub use cpu::Cpu;
 pub use gap::records_activity;
 pub use irq::IrqLine;
 pub use machine::{Machine, Taken};
-pub use sample::{CallChain, ChainOf, ChainPart};
+pub use sample::{CallChain, ChainOf, ChainPart, StackPart};
 pub use thread::{Doing, Thread, ThreadId, Waker, passed};
 pub use totals::Totals;

@@ -14,7 +14,7 @@ use crate::gap::{self, End, Gaps};
 use crate::irq::IrqLine;
 use crate::lock::Lock;
 use crate::thread::{Context, Doing, Thread, ThreadId, may_mean_idle};
-use crate::typed::{self, ChainSource, Class, Meaning, Tracer};
+use crate::typed::{self, ChainSource, Class, Meaning, StackSource, Tracer};
 use crate::understood::Dumped;
 
 /// The current event.
@@ -248,6 +248,10 @@ impl Machine {
     #[inline]
     pub(crate) fn chain_source(&self, event: &EventRef<'_>) -> Option<&ChainSource> {
         self.class(event)?.chain.as_ref()
+    }
+
+    pub(crate) fn stack_source(&self, event: &EventRef<'_>) -> Option<&StackSource> {
+        self.class(event)?.stack.as_deref()
     }
 
     /// The path of the program that a process executes, if the trace has it.

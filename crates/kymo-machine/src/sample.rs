@@ -53,6 +53,21 @@ pub struct CallChain {
     pub user: ChainPart,
 }
 
+/// A part of a thread's stack, without its words, and registers of the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackPart {
+    /// Number of the thread.
+    pub tid: u64,
+    /// Its stack pointer.
+    pub sp: u64,
+    /// The register that a frame pointer would be in.
+    pub fp: u64,
+    /// The link register, on machines with one.
+    pub link: Option<u64>,
+    /// Where the first word is.
+    pub address: u64,
+}
+
 impl ChainPart {
     /// A part without addresses.
     pub const ABSENT: ChainPart = ChainPart {
@@ -77,6 +92,13 @@ impl Machine {
     pub fn call_chain(&self, event: &EventRef<'_>, addresses: &mut Vec<u64>) -> Option<CallChain> {
         addresses.clear();
         self.chain_source(event)?.read(event, addresses)
+    }
+
+    /// The part of a stack that an event carries, for the next sample of its thread, with its words
+    /// in `words`, which is cleared before.
+    pub fn stack_part(&self, event: &EventRef<'_>, words: &mut Vec<u64>) -> Option<StackPart> {
+        words.clear();
+        self.stack_source(event)?.read(event, words)
     }
 
     /// The thread whose call chain the last event carries.

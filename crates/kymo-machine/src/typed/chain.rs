@@ -1,10 +1,10 @@
 //! Sources of call chains: Kymo's samples, perf's callchains, LTTng's callstack contexts.
 
 use kymo::event::Event;
-use kymo::vocabulary::{ChainEnd, CpuMode, EventStack, Sample};
+use kymo::vocabulary::{ChainEnd, CpuMode, EventStack, Sample, StackCopy};
 use kymo_ctf::{EventRef, FieldAccess};
 
-use crate::sample::{CallChain, ChainOf, ChainPart};
+use crate::sample::{CallChain, ChainOf, ChainPart, StackPart};
 
 /// Fields of an event class that hold a call chain.
 #[derive(Clone, Debug)]
@@ -45,6 +45,50 @@ pub(crate) struct LttngChain {
     tid: Option<FieldAccess>,
     kernel: Option<FieldAccess>,
     user: Option<FieldAccess>,
+}
+
+/// Fields of Kymo's `stack_copy`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StackSource {
+    tid: FieldAccess,
+    sp: FieldAccess,
+    fp: FieldAccess,
+    link: FieldAccess,
+    address: FieldAccess,
+    words: FieldAccess,
+}
+
+impl StackSource {
+    /// The source in an event class of this name, whose fields the function finds.
+    pub(super) fn of(
+        name: &str,
+        is_kymo: bool,
+        field: &dyn Fn(&str) -> Option<FieldAccess>,
+    ) -> Option<Box<StackSource>> {
+        if !is_kymo || name != StackCopy::SCHEMA.name {
+            return None;
+        }
+        Some(Box::new(StackSource {
+            tid: field("tid")?,
+            sp: field("sp")?,
+            fp: field("fp")?,
+            link: field("link")?,
+            address: field("address")?,
+            words: field("words")?,
+        }))
+    }
+
+    /// Appends the part's words.
+    pub(crate) fn read(&self, event: &EventRef<'_>, words: &mut Vec<u64>) -> Option<StackPart> {
+        event.append_unsigned(&self.words, words);
+        Some(StackPart {
+            tid: event.unsigned(&self.tid)?,
+            sp: event.unsigned(&self.sp)?,
+            fp: event.unsigned(&self.fp)?,
+            link: event.unsigned(&self.link).filter(|link| *link != 0),
+            address: event.unsigned(&self.address)?,
+        })
+    }
 }
 
 impl ChainSource {

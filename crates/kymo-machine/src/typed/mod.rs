@@ -21,7 +21,7 @@ use kymo_ctf::{
 use crate::machine::At;
 use crate::understood::Understood;
 
-pub(crate) use chain::ChainSource;
+pub(crate) use chain::{ChainSource, StackSource};
 pub use linux::softirq_name;
 
 /// Resolved source of a vocabulary event's field.
@@ -62,6 +62,7 @@ pub(crate) struct Class {
     tid: Option<FieldAccess>,
     pid: Option<FieldAccess>,
     pub(crate) chain: Option<ChainSource>,
+    pub(crate) stack: Option<Box<StackSource>>,
 }
 
 /// The record's values, for a vocabulary event's view.
@@ -153,6 +154,7 @@ impl Class {
             tid: context(["tid", "vtid"]).or_else(|| field("perf_tid")),
             pid: context(["pid", "vpid"]).or_else(|| field("perf_pid")),
             chain: ChainSource::of(&class.name, tracer.is_kymo, &field, &context),
+            stack: StackSource::of(&class.name, tracer.is_kymo, &field),
         }
     }
 
@@ -219,6 +221,7 @@ pub(crate) fn classes(metadata: &Metadata, tracer: &Tracer) -> Box<[Class]> {
         tid: None,
         pid: None,
         chain: None,
+        stack: None,
     };
     let classes = classes.into_iter();
     classes

@@ -6,6 +6,9 @@ use crate::Sequence;
 /// Most callers that a sample holds.
 pub const MAX_CALLERS: usize = 127;
 
+/// Most words in a part of a stack.
+pub const STACK_WORDS: usize = 64;
+
 crate::enumeration! {
     /// What a CPU was doing.
     pub enum CpuMode: u8 {
@@ -107,6 +110,28 @@ crate::event! {
 }
 
 crate::event! {
+    /// A part of a thread's stack, as it is at the thread's next sample, which follows: of programs
+    /// without frame pointers, whose callers tools find by the tables of the program's file. Parts
+    /// of one stack follow each other, from the stack pointer on.
+    #[id(163)]
+    #[channel(Samples)]
+    pub struct StackCopy {
+        /// The thread.
+        pub tid: Tid,
+        /// Its stack pointer.
+        pub sp: Address,
+        /// The register that a frame pointer would be in.
+        pub fp: Address,
+        /// The link register; 0 on machines without one.
+        pub link: Address,
+        /// Where the first of the words is.
+        pub address: Address,
+        /// The words, from lower to higher addresses.
+        pub words: Sequence<Address, STACK_WORDS>,
+    }
+}
+
+crate::event! {
     /// How samples are taken from here on.
     #[id(162)]
     #[channel(Names)]
@@ -123,5 +148,6 @@ crate::event! {
 super::subject! {
     Sample,
     EventStack,
+    StackCopy,
     Sampling,
 }

@@ -71,12 +71,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
             .ok(),
     };
     let is_timeline = matches!(arguments.to, To::Perfetto | To::Chrome);
+    let files = images::StackFiles::of(&arguments.trace, &trace);
+    let samples = kymo_export::Samples {
+        unwind: files.unwind(),
+        symbolize,
+    };
     let outcome = kymo_export::export_with_samples(
         &trace,
         format,
         &arguments.out,
         |item| progress.pass(item),
-        (is_timeline && has_samples(&trace)).then_some(symbolize),
+        (is_timeline && has_samples(&trace)).then_some(samples),
     )?;
     progress.done();
     if let Some(error) = unnamed {

@@ -4,12 +4,15 @@
 //! ignore because its name begins with a dot. A program that samples itself notes which files it
 //! has loaded, and where. What the command line gives comes first.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use kymo::event::Event;
+use kymo::vocabulary::{MAX_CALLERS, StackCopy};
 use kymo_ctf::Trace;
-use kymo_profile::{Chains, Loaded, LoadedFile, Profile, Wanted};
-use kymo_symbols::Image;
+use kymo_profile::{Chains, Loaded, LoadedFile, Profile, Unwind, Wanted};
+use kymo_symbols::{Image, Unwinder};
 use serde_json::{Value, json};
 
 use crate::exit::BadInput;
@@ -142,6 +145,64 @@ fn key(wanted: Wanted<'_>) -> Key {
         _ => None,
     };
     (program_of(wanted).map(str::to_owned), pid)
+}
+
+/// The files of programs that have sampled themselves, for the callers of samples whose stacks were
+/// copied.
+pub struct StackFiles {
+    /// The process, and the file's bytes and lowest address.
+    files: Vec<(u64, Vec<u8>, Option<u64>)>,
+}
+
+impl StackFiles {
+    /// Those that are noted beside the trace, as far as they are still what was recorded.
+    pub fn of(directory: &Path, trace: &Trace) -> StackFiles {
+        let read = |note: Noted| {
+            let bytes = fs::read(&note.file).ok()?;
+            let found = Image::parse(&bytes).ok()?.build_id().map(hex);
+            let is_same = note.build_id == found;
+            Some((note.process?, bytes, note.base)).filter(|_| is_same)
+        };
+        let has_stacks = trace.parts().iter().any(|part| {
+            let mut classes = part
+                .metadata
+                .streams()
+                .flat_map(|stream| stream.events.values());
+            classes.any(|class| &*class.name == StackCopy::SCHEMA.name)
+        });
+        let noted = match has_stacks {
+            true => noted(directory, trace),
+            false => Vec::new(),
+        };
+        let noted = noted.into_iter().filter(|note| note.process.is_some());
+        StackFiles {
+            files: noted.filter_map(read).collect(),
+        }
+    }
+
+    /// Finds callers; `None` if there are no files.
+    pub fn unwind(&self) -> Option<Box<Unwind<'_>>> {
+        let mut unwinders: BTreeMap<u64, Unwinder<'_>> = BTreeMap::new();
+        let pids: BTreeSet<u64> = self.files.iter().map(|(pid, _, _)| *pid).collect();
+        for pid in pids {
+            let own = self.files.iter().filter(|(of, _, _)| *of == pid);
+            let images: Vec<_> = own
+                .filter_map(|(_, bytes, base)| Some((Image::parse(bytes).ok()?, *base)))
+                .collect();
+            let loaded = images.iter().map(|(image, base)| Loaded {
+                image,
+                bias: base.unwrap_or(image.base()).wrapping_sub(image.base()),
+            });
+            unwinders.insert(pid, Unwinder::new(loaded));
+        }
+        if unwinders.is_empty() {
+            return None;
+        }
+        Some(Box::new(move |pid, registers, stack| {
+            let unwinder = unwinders.get_mut(&pid)?;
+            Some(unwinder.callers(registers, stack, MAX_CALLERS))
+        }))
+    }
 }
 
 impl Symbols {

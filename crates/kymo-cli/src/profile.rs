@@ -44,7 +44,10 @@ pub fn read(
     let trace = input::of_one_clock(directory)?;
     let mut damage = None;
     let (chains, select) = match what {
-        What::Samples(options) => samples(&trace, options, selection, &mut damage)?,
+        What::Samples(options) => {
+            let files = images::StackFiles::of(directory, &trace);
+            samples(&trace, options, &files, selection, &mut damage)?
+        }
         What::Waits(kind) => waits(&trace, kind, selection, &mut damage)?,
     };
     if let Some(missing) = select.missing() {
@@ -63,6 +66,7 @@ pub fn read(
 fn samples(
     trace: &Trace,
     mut options: kymo_profile::Options,
+    files: &images::StackFiles,
     selection: &select::Options,
     damage: &mut Option<kymo_ctf::Error>,
 ) -> anyhow::Result<(Chains, Select)> {
@@ -74,7 +78,7 @@ fn samples(
         ..selection.clone()
     };
     let mut select = others.of(trace)?;
-    let mut collector = Collector::new(options);
+    let mut collector = Collector::new(options).unwinding(files.unwind());
     pass(trace, damage, |item| {
         let verdict = select.judge(item);
         let meant = match (&events, item) {

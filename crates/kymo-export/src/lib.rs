@@ -51,7 +51,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kymo_ctf::{Consequence, ItemRef, Reader, Trace, TraceMap};
-use kymo_profile::{Chains, Collector, Options, Profile};
+use kymo_profile::{Chains, Collector, Options, Profile, Unwind};
 
 pub use part::write_file;
 pub use profile::ProfileFormat;
@@ -148,10 +148,21 @@ pub fn export(
     export_with_samples(trace, format, out, look, NO_SAMPLES)
 }
 
-/// No samples besides the events.
-const NO_SAMPLES: Option<fn(Chains) -> Option<Profile>> = None;
+type Symbolize = fn(Chains) -> Option<Profile>;
 
-/// As [`export`]; a timeline also gets the trace's samples, with the functions that `symbolize` finds.
+/// No samples besides the events.
+const NO_SAMPLES: Option<Samples<'static, Symbolize>> = None;
+
+/// How the samples of a trace get their functions.
+#[allow(missing_debug_implementations)] // Functions.
+pub struct Samples<'u, F> {
+    /// Finds the callers of samples whose stacks were copied.
+    pub unwind: Option<Box<Unwind<'u>>>,
+    /// Finds the functions.
+    pub symbolize: F,
+}
+
+/// As [`export`]; a timeline also gets the trace's samples, with their functions.
 /// Memory then grows with the samples: 16 bytes for each.
 ///
 /// # Errors
@@ -161,7 +172,7 @@ pub fn export_with_samples(
     format: Format,
     out: &Path,
     mut look: impl FnMut(&ItemRef<'_>),
-    symbolize: Option<impl FnOnce(Chains) -> Option<Profile>>,
+    samples: Option<Samples<'_, impl FnOnce(Chains) -> Option<Profile>>>,
 ) -> Result<Outcome, Error> {
     let map = trace.map();
     let mut reader = map.read();
@@ -180,7 +191,10 @@ pub fn export_with_samples(
         keep_times: true,
         ..Options::default()
     };
-    let mut samples = symbolize.map(|symbolize| (Collector::new(options), symbolize));
+    let mut samples = samples.map(|samples| {
+        let collector = Collector::new(options).unwinding(samples.unwind);
+        (collector, samples.symbolize)
+    });
     let look = |item: &ItemRef<'_>| {
         if let Some((collector, _)) = &mut samples {
             collector.add(item, true);

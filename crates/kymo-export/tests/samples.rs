@@ -13,7 +13,7 @@ use kymo::Sequence;
 use kymo::vocabulary::{
     Address, ChainEnd, CpuMode, Sample, SchedSwitch, SwitchReason, ThreadState, Tid,
 };
-use kymo_export::{Format, export, export_with_samples};
+use kymo_export::{Format, Samples, export, export_with_samples};
 use made::{MS, Made, US};
 use serde_json::{Value, json};
 
@@ -65,7 +65,13 @@ fn exported(name: &str, format: Format, has_samples: bool) -> Vec<u8> {
     let trace = kymo_ctf::Trace::open(made.finish()).unwrap();
     let symbolize = |chains: kymo_profile::Chains| Some(chains.symbolize(|_| []));
     match has_samples {
-        true => export_with_samples(&trace, format, &path, |_| (), Some(symbolize)),
+        true => {
+            let samples = Samples {
+                unwind: None,
+                symbolize,
+            };
+            export_with_samples(&trace, format, &path, |_| (), Some(samples))
+        }
         false => export(&trace, format, &path, |_| ()),
     }
     .unwrap();

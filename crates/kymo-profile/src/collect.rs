@@ -2,11 +2,12 @@
 
 use kymo::ChannelKind;
 use kymo::vocabulary::{ChainEnd, CpuMode};
-use kymo_ctf::{Consequence, EventRef, ItemRef, LossKind};
+use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
 use kymo_machine::{CallChain, ChainOf, ChainPart, Machine};
 
 use crate::counts::{Counts, Key, NONE};
 use crate::profile::{Mode, Sample};
+use crate::stacks::{Stacks, Unwind};
 use crate::symbolize::Chains;
 
 /// Which part of the machine to profile.
@@ -36,19 +37,29 @@ pub struct Options {
 
 /// Counts the samples among a trace's items, added in time order.
 #[derive(Debug, Default)]
-pub struct Collector {
+pub struct Collector<'u> {
     options: Options,
     machine: Machine,
     counts: Counts,
     addresses: Vec<u64>,
+    stacks: Stacks<'u>,
 }
 
-impl Collector {
+impl<'u> Collector<'u> {
     /// Nothing yet.
-    pub fn new(options: Options) -> Collector {
+    pub fn new(options: Options) -> Collector<'u> {
         Collector {
             options,
             ..Collector::default()
+        }
+    }
+
+    /// Finds callers of samples whose stacks were copied, for programs without frame pointers.
+    #[must_use]
+    pub fn unwinding(self, unwind: Option<Box<Unwind<'u>>>) -> Collector<'u> {
+        Collector {
+            stacks: Stacks::new(unwind),
+            ..self
         }
     }
 
@@ -61,29 +72,53 @@ impl Collector {
     #[inline]
     pub fn add(&mut self, item: &ItemRef<'_>, selected: bool) {
         self.machine.add(item);
-        let totals = &mut self.counts.totals;
         match item {
             ItemRef::Event(event) => {
-                totals.events += 1;
+                self.counts.totals.events += 1;
                 self.event(event, selected);
             }
-            ItemRef::Loss(loss) if selected && is_samples(&loss.stream) => match loss.kind {
-                LossKind::Events => totals.lost += loss.count,
-                LossKind::Packets => totals.gaps += 1,
-            },
-            ItemRef::Problem(problem) if selected && is_samples(&problem.stream) => {
-                totals.gaps += u64::from(problem.consequence != Consequence::Clamped);
-            }
-            _ => {}
+            _ => self.note(item, selected),
         }
         self.counts.follow(self.machine.changes());
     }
 
-    #[inline]
-    fn event(&mut self, event: &EventRef<'_>, selected: bool) {
-        let Some(chain) = self.machine.call_chain(event, &mut self.addresses) else {
+    /// Notes a loss or damage.
+    #[cold]
+    fn note(&mut self, item: &ItemRef<'_>, selected: bool) {
+        let (ItemRef::Loss(Loss { stream, .. }) | ItemRef::Problem(Problem { stream, .. })) = item
+        else {
             return;
         };
+        if !is_samples(stream) {
+            return;
+        }
+        self.stacks.forget();
+        let totals = &mut self.counts.totals;
+        match item {
+            _ if !selected => {}
+            ItemRef::Loss(loss) if loss.kind == LossKind::Events => totals.lost += loss.count,
+            ItemRef::Problem(problem) if problem.consequence == Consequence::Clamped => {}
+            _ => totals.gaps += 1,
+        }
+    }
+
+    #[inline]
+    fn event(&mut self, event: &EventRef<'_>, selected: bool) {
+        let Some(mut chain) = self.machine.call_chain(event, &mut self.addresses) else {
+            if self.stacks.is_used()
+                && let Some(part) = self.machine.stack_part(event, &mut self.addresses)
+            {
+                self.stacks.add(&part, &self.addresses);
+            }
+            return;
+        };
+        if self.stacks.is_used() {
+            let thread = self.machine.whose(&chain);
+            let thread = thread.and_then(|thread| self.machine.thread(thread));
+            let pid = thread.and_then(|thread| thread.pid);
+            self.stacks
+                .find_callers(pid, &mut chain, &mut self.addresses);
+        }
         let (ticks, missed) = match (chain.of, self.options.of_events) {
             (ChainOf::Sample { period, missed }, false) => (period, missed),
             (ChainOf::This, _) | (ChainOf::EventBefore { .. }, true) => (0, 0),

@@ -45,6 +45,7 @@ mod folded;
 mod hot;
 mod profile;
 pub mod redox;
+mod stacks;
 mod symbolize;
 mod waits;
 
@@ -56,5 +57,6 @@ pub use profile::{
     Frame, FrameId, FunctionId, ImageId, Mode, Profile, ProfileFunction, ProfileImage, Row, Sample,
     Stack, StackId, Thread, Totals, Unit,
 };
+pub use stacks::Unwind;
 pub use symbolize::{Chains, LoadedFile, Wanted};
 pub use waits::{WaitKind, Waits};

@@ -5,6 +5,9 @@
 //! RUSTFLAGS="-C force-frame-pointers=yes -g" cargo run --release -p kymo-hosted --example flame -- trace
 //! kymo flame trace -o flame.svg
 //! ```
+//!
+//! Without RUSTFLAGS there are no frame pointers. Then have 8 KiB of the stack copied with each
+//! sample: `-- trace 8192`.
 
 use std::collections::HashMap;
 use std::thread;
@@ -12,12 +15,14 @@ use std::thread;
 use kymo_hosted::{Options, Sampling};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let directory = std::env::args_os()
-        .nth(1)
-        .ok_or("name a directory for the trace")?;
+    let mut words = std::env::args().skip(1);
+    let directory = words.next().ok_or("name a directory for the trace")?;
+    let stack_bytes = words.next().map_or(Ok(0), |word| word.parse())?;
     let options = Options {
         sampling: Some(Sampling {
             hz: 200,
+            stack_bytes,
+            packets: 2048, // 8 MiB for each thread: stacks are long.
             ..Sampling::default()
         }),
         ..Options::default()

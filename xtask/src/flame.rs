@@ -11,7 +11,7 @@ use crate::process::{build, cargo, output, run as run_command, target};
 /// Profiles `examples/flame.rs`, draws it, and prints its hottest functions.
 pub(crate) fn run() -> Result<()> {
     let kymo = build("kymo-cli").map(|path| path.with_file_name("kymo"))?;
-    let trace = record()?;
+    let trace = record(Callers::FramePointers)?;
     let graph = trace.with_file_name("flame.svg");
     run_command(
         Command::new(&kymo)
@@ -25,9 +25,21 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Builds the example with frame pointers, its debug information kept for inlined functions, and
-/// runs it. Returns the trace.
-fn record() -> Result<PathBuf> {
+/// How the callers of a sample are found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Callers {
+    FramePointers,
+    /// By the program's tables, on copies of its stacks.
+    Tables,
+}
+
+/// Builds the example, its debug information kept for inlined functions, and runs it. Returns the
+/// trace.
+fn record(callers: Callers) -> Result<PathBuf> {
+    let (frame_pointers, stack_bytes) = match callers {
+        Callers::FramePointers => ("-Cforce-frame-pointers=yes", "0"),
+        Callers::Tables => ("-Cforce-frame-pointers=no", "8192"),
+    };
     run_command(&mut cargo(&[
         "rustc",
         "--release",
@@ -36,12 +48,9 @@ fn record() -> Result<PathBuf> {
         "--example",
         "flame",
         "--",
-        "-C",
-        "force-frame-pointers=yes",
-        "-C",
-        "debuginfo=2",
-        "-C",
-        "strip=none",
+        frame_pointers,
+        "-Cdebuginfo=2",
+        "-Cstrip=none",
     ]))?;
     let folder = target().join("flame");
     let trace = folder.join("trace");
@@ -49,14 +58,22 @@ fn record() -> Result<PathBuf> {
         fs::remove_dir_all(&trace).context("the old trace cannot be removed")?;
     }
     fs::create_dir_all(&folder)?;
-    run_command(Command::new(target().join("release/examples/flame")).arg(&trace))?;
+    let mut program = Command::new(target().join("release/examples/flame"));
+    run_command(program.arg(&trace).arg(stack_bytes))?;
     Ok(trace)
 }
 
-/// Checks that the stacks of both threads are whole, with the functions that were inlined.
+/// Checks that the stacks of both threads are whole, with the functions that were inlined: of the
+/// program with frame pointers, and without.
 pub(crate) fn check() -> Result<()> {
     let kymo = build("kymo-cli").map(|path| path.with_file_name("kymo"))?;
-    let folded = folded(&kymo, &record()?)?;
+    for callers in [Callers::FramePointers, Callers::Tables] {
+        check_stacks(&folded(&kymo, &record(callers)?)?)?;
+    }
+    Ok(())
+}
+
+fn check_stacks(folded: &str) -> Result<()> {
     for stack in [
         [
             "flame (",

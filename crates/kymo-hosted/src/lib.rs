@@ -57,7 +57,7 @@ use kymo::ring::Reserve;
 use kymo::ring::layout::{CONTROL_SIZE, REGION_ALIGN};
 use kymo::ring::reader::View;
 use kymo::ring::source::Live;
-use kymo::vocabulary::{MAX_CALLERS, ProcessStateDump, Sample, ThreadStateDump};
+use kymo::vocabulary::{MAX_CALLERS, ProcessStateDump, Sample, StackCopy, ThreadStateDump};
 use kymo::{
     ChannelKind, Clock, Config, Consumer, Error, Memory, Overflow, Session, Tracer, Vocabulary,
 };
@@ -310,7 +310,8 @@ pub struct Options {
 ///
 /// This is for Linux, on x86-64 and AArch64. A thread is sampled if it has a ring: see
 /// [`sample_this_thread`]. The vocabulary must have [`SAMPLES`]. The chain of callers is found by
-/// frame pointers, with which the program must be built: `-C force-frame-pointers=yes`.
+/// frame pointers, with which the program is built by `-C force-frame-pointers=yes`; or see
+/// [`stack_bytes`](Self::stack_bytes).
 ///
 /// The timers send SIGPROF. A handler that the program had for it before gets the signals of all
 /// other senders, and a thread that is sampled does not block it. System calls that are
@@ -343,6 +344,11 @@ pub struct Sampling {
     pub depth: u32,
     /// Packets in each thread's ring of samples, a power of two.
     pub packets: u32,
+    /// Most bytes of the stack that are copied with each sample, from the stack pointer on; 0 for
+    /// none. For programs without frame pointers: `kymo flame` and the others then find the callers
+    /// by the tables (`.eh_frame`) of the program's files. 8192 is enough for most; each KiB makes a
+    /// sample 1.1 KiB longer.
+    pub stack_bytes: u32,
 }
 
 impl Default for Sampling {
@@ -352,6 +358,7 @@ impl Default for Sampling {
             hz: 100,
             depth: MAX_CALLERS as u32,
             packets: 256,
+            stack_bytes: 0,
         }
     }
 }
@@ -360,6 +367,7 @@ impl Default for Sampling {
 /// `static VOCABULARY: kymo::Vocabulary = kymo::vocabulary![kymo_hosted::SAMPLES; PieceDone];`
 pub const SAMPLES: Vocabulary = kymo::vocabulary![
     Sample,
+    StackCopy,
     kymo::vocabulary::Sampling,
     ProcessStateDump,
     ThreadStateDump,

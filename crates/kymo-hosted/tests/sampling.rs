@@ -97,6 +97,8 @@ struct Sample {
     missed: u64,
     end: u64,
     callers: Vec<u64>,
+    /// The parts of its stack: stack pointer, first address, words.
+    stack: Vec<(u64, u64, Vec<u64>)>,
 }
 
 #[derive(Debug, Default)]
@@ -121,7 +123,7 @@ fn samples(session: &HostedSession) -> Samples {
     let name = format!("kymo-sampling-{}-{number}", std::process::id());
     let directory = std::env::temp_dir().join(name);
     let summary = session.save(&directory).unwrap();
-    let mut samples = Samples::default();
+    let (mut samples, mut stack) = (Samples::default(), Vec::new());
     for channel in &summary.channels {
         match channel.kind {
             kymo::ChannelKind::Samples => samples.lost += channel.losses.events(),
@@ -134,21 +136,24 @@ fn samples(session: &HostedSession) -> Samples {
             continue;
         };
         let number = |name: &str| event.fields.get(name).and_then(Value::as_u64).unwrap();
+        let numbers = |name: &str| {
+            let Some(Value::Array(elements)) = event.fields.get(name) else {
+                panic!("no {name}: {event:?}");
+            };
+            let elements = elements.iter();
+            elements.map(|element| element.as_u64().unwrap()).collect()
+        };
         match event.name() {
             "beat" => samples.beats.push(number("seq")),
+            "stack_copy" => stack.push((number("sp"), number("address"), numbers("words"))),
             "sample" => {
-                let Some(Value::Array(callers)) = event.fields.get("callchain") else {
-                    panic!("a sample without callers: {event:?}");
-                };
                 samples.all.push(Sample {
                     ip: number("ip"),
                     tid: number("tid"),
                     missed: number("missed"),
                     end: number("user_end"),
-                    callers: callers
-                        .iter()
-                        .map(|caller| caller.as_u64().unwrap())
-                        .collect(),
+                    callers: numbers("callchain"),
+                    stack: std::mem::take(&mut stack),
                 });
             }
             _ => {}
@@ -619,6 +624,43 @@ fn what_cannot_be_sampled_is_refused() {
     );
     spin_until(3);
     assert!(samples(&session).of(tid()).count() > 2);
+}
+
+/// What was asked for of the stack is in parts of up to 64 words, from the stack pointer on.
+#[test]
+fn stacks_are_copied_in_parts() {
+    let _turn = turn();
+    for (bytes, lengths) in [(0, &[][..]), (8, &[1]), (1200, &[64, 64, 22])] {
+        let sampling = options(200).sampling.map(|sampling| Sampling {
+            stack_bytes: bytes,
+            ..sampling
+        });
+        let session = start_with(&Options {
+            sampling,
+            ..options(200)
+        });
+        spin_until(3);
+        let samples = samples(&session);
+        let of_spin: Vec<_> = samples.all.iter().filter(|of| is_in(of.ip, spin)).collect();
+        assert!(!of_spin.is_empty(), "{bytes} bytes: {samples:?}");
+        for sample in of_spin {
+            let found: Vec<_> = sample
+                .stack
+                .iter()
+                .map(|(_, _, words)| words.len())
+                .collect();
+            assert_eq!(found, lengths, "{bytes} bytes");
+            let mut next = sample.stack.first().map_or(0, |(sp, _, _)| *sp);
+            for (_, address, words) in &sample.stack {
+                assert_eq!(*address, next);
+                next += 8 * words.len() as u64;
+            }
+            // `spin` has pushed the frame pointer below the return address.
+            if let Some((_, _, words)) = sample.stack.first().filter(|_| bytes > 8) {
+                assert_eq!(words[1], sample.callers[0]);
+            }
+        }
+    }
 }
 
 /// The thread that starts a session is sampled, so it needs a ring.

@@ -48,6 +48,8 @@ static PERIOD: AtomicU64 = AtomicU64::new(0);
 static PERIOD_TICKS: AtomicU64 = AtomicU64::new(0);
 /// Most callers of a sample.
 static DEPTH: AtomicU32 = AtomicU32::new(0);
+/// Most bytes of a sample's stack.
+static STACK_BYTES: AtomicU32 = AtomicU32::new(0);
 /// Threads with a ring.
 static THREADS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// Threads that got no timer since the session began.
@@ -117,6 +119,7 @@ pub(crate) fn begin(
     let ticks = ticks_per_second / u64::from(sampling.hz);
     PERIOD_TICKS.store(ticks.max(1), Relaxed);
     DEPTH.store(sampling.depth, Relaxed);
+    STACK_BYTES.store(sampling.stack_bytes, Relaxed);
     WITHOUT_TIMER.store(0, Relaxed);
     Hosted::dump_state();
     thread::find_code();

@@ -169,8 +169,8 @@ extern "C" fn on_signal(number: c_int, info: *mut libc::siginfo_t, context: *mut
     unsafe {
         let errno = *libc::__errno_location();
         if is_ours(&*info) {
-            let (registers, sp) = registers(&*context.cast());
-            THREAD.with(|thread| thread.on_timer(registers, sp));
+            let at = place(&*context.cast());
+            THREAD.with(|thread| thread.on_timer(&at));
         } else {
             pass_on(number, info, context);
         }
@@ -221,24 +221,38 @@ unsafe fn pass_on(number: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     }
 }
 
-/// The registers of the interrupted code, and its stack pointer.
-#[cfg(target_arch = "x86_64")]
-fn registers(context: &libc::ucontext_t) -> (Registers, usize) {
-    let of = |register: c_int| context.uc_mcontext.gregs[register as usize] as usize;
-    let registers = Registers {
-        ip: of(libc::REG_RIP),
-        fp: of(libc::REG_RBP),
-    };
-    (registers, of(libc::REG_RSP))
+/// Where code was interrupted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) registers: Registers,
+    /// The stack pointer.
+    pub(super) sp: usize,
+    /// The link register; 0 where there is none.
+    pub(super) link: usize,
 }
 
-/// The registers of the interrupted code, and its stack pointer.
+#[cfg(target_arch = "x86_64")]
+fn place(context: &libc::ucontext_t) -> Place {
+    let of = |register: c_int| context.uc_mcontext.gregs[register as usize] as usize;
+    Place {
+        registers: Registers {
+            ip: of(libc::REG_RIP),
+            fp: of(libc::REG_RBP),
+        },
+        sp: of(libc::REG_RSP),
+        link: 0,
+    }
+}
+
 #[cfg(target_arch = "aarch64")]
-fn registers(context: &libc::ucontext_t) -> (Registers, usize) {
+fn place(context: &libc::ucontext_t) -> Place {
     let machine = &context.uc_mcontext;
-    let registers = Registers {
-        ip: machine.pc as usize,
-        fp: machine.regs[29] as usize,
-    };
-    (registers, machine.sp as usize)
+    Place {
+        registers: Registers {
+            ip: machine.pc as usize,
+            fp: machine.regs[29] as usize,
+        },
+        sp: machine.sp as usize,
+        link: machine.regs[30] as usize,
+    }
 }

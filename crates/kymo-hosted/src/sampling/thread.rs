@@ -8,14 +8,15 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-use kymo::sample::{Interrupted, Memory, Registers, Sampler, Window};
-use kymo::vocabulary::{CpuMode, NAME_BYTES};
-use kymo::{Error, NameEpoch, Text, Tid, Tracer};
+use kymo::sample::{Interrupted, Memory, Sampler, Window};
+use kymo::vocabulary::{Address, CpuMode, NAME_BYTES, STACK_WORDS, StackCopy};
+use kymo::{Error, NameEpoch, Sequence, Text, Tid, Tracer};
 
-use super::signal::{self, Timer};
-use super::{PERIOD, PERIOD_TICKS, images, name};
+use super::signal::{self, Place, Timer};
+use super::{PERIOD, PERIOD_TICKS, STACK_BYTES, images, name};
 use crate::Hosted;
 
+const WORD: usize = size_of::<usize>();
 /// Bytes of a thread's name in Linux, with the zero behind it.
 const THREAD_NAME: usize = 16;
 
@@ -136,8 +137,8 @@ impl Thread {
         self.timer.delete();
     }
 
-    /// In the signal handler of this thread, which has interrupted code with these registers.
-    pub(super) fn on_timer(&self, registers: Registers, sp: usize) {
+    /// In the signal handler of this thread, which has interrupted code at this place.
+    pub(super) fn on_timer(&self, place: &Place) {
         // Partner: `end`, which stores `PERIOD` before it loads this.
         self.inside.store(true, SeqCst);
         let period = PERIOD.load(SeqCst);
@@ -146,18 +147,52 @@ impl Thread {
         {
             if let Some(missed) = self.count_due(signal::own_time(), period, sampler) {
                 name(self);
+                self.copy_stack(place, STACK_BYTES.load(Relaxed) as usize);
                 let at = Interrupted {
-                    registers,
+                    registers: place.registers,
                     mode: CpuMode::User,
                     tid: self.tid(),
                     period: PERIOD_TICKS.load(Relaxed),
                     missed,
                 };
+                let sp = place.sp;
                 Tracer::<Hosted>::sample(sampler, 0, &at, &Own { thread: self, sp });
             }
             self.timer.set(self.next.load(Relaxed));
         }
         self.inside.store(false, Release);
+    }
+
+    /// Records up to so many bytes of the stack.
+    fn copy_stack(&self, place: &Place, bytes: usize) {
+        if bytes == 0 || !Tracer::<Hosted>::is_on::<StackCopy>() {
+            return;
+        }
+        let own = Own {
+            thread: self,
+            sp: place.sp,
+        };
+        let Some(used) = own.used() else {
+            return;
+        };
+        let end = used.end.min(used.start.saturating_add(bytes));
+        for address in (used.start..end).step_by(STACK_WORDS * WORD) {
+            let mut words = [Address(0); STACK_WORDS];
+            let count = (end - address).div_ceil(WORD).min(STACK_WORDS);
+            for (index, word) in words.iter_mut().enumerate().take(count) {
+                let at: *const usize = std::ptr::with_exposed_provenance(address + index * WORD);
+                // SAFETY: what is used of the stack is mapped, and a stack ends with a whole word.
+                *word = Address(unsafe { at.read_volatile() } as u64);
+            }
+            Tracer::<Hosted>::record(StackCopy {
+                tid: self.tid(),
+                sp: Address(place.sp as u64),
+                fp: Address(place.registers.fp as u64),
+                link: Address(place.link as u64),
+                address: Address(address as u64),
+                words: Sequence::new(words.get(..count).unwrap_or(&[])),
+            });
+        }
     }
 
     /// How many samples were due before the one that is due now, if one is; sets the time of the
@@ -199,6 +234,16 @@ struct Own<'a> {
     sp: usize,
 }
 
+impl Own<'_> {
+    /// What is in use of the stack, from a whole word on. `None` if the code is on another stack: a
+    /// coroutine's, a signal handler's.
+    fn used(&self) -> Option<Range<usize>> {
+        let [start, end] = [0, 1].map(|index| self.thread.stack[index].load(Relaxed));
+        let used = self.sp & !(WORD - 1)..end;
+        (start..end).contains(&self.sp).then_some(used)
+    }
+}
+
 impl Memory for Own<'_> {
     fn kernel_text(&self) -> Range<usize> {
         0..0
@@ -213,12 +258,7 @@ impl Memory for Own<'_> {
     }
 
     fn user_stack(&self, address: usize) -> Option<Window> {
-        let [start, end] = [0, 1].map(|index| self.thread.stack[index].load(Relaxed));
-        // Code on another stack (a coroutine, a signal handler) has no callers.
-        if !(start..end).contains(&self.sp) {
-            return None;
-        }
-        let used = self.sp & !(align_of::<usize>() - 1)..end;
+        let used = self.used()?;
         let at = std::ptr::with_exposed_provenance(used.start);
         // SAFETY: from the stack pointer upwards a running thread's stack is mapped; the main
         // thread's, which grows, is mapped in one piece.

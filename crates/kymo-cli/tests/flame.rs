@@ -173,6 +173,8 @@ fn the_report_counts_the_samples_of_each_thread() {
     made.event(3, 8 * MS, unknown);
     let trace = made.finish();
     let text = printed(&["report"], trace).1;
+    // Samples show how fine the clock is, as events do.
+    assert!(text.contains("at least 100,000 ticks apart"), "{text}");
     let table = text.split_once("\nSamples: ").unwrap().1;
     assert_eq!(
         table,

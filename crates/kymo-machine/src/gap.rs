@@ -35,14 +35,21 @@ pub(crate) struct Gaps {
     begun: u64,
 }
 
+/// The channel of Kymo's that a stream of this name is from; `None` for another tracer's.
+pub fn channel_of(stream: &str) -> Option<ChannelKind> {
+    ChannelKind::ALL.into_iter().find(|kind| {
+        let rest = stream.strip_prefix(kind.label());
+        rest.is_some_and(|rest| rest.starts_with('_'))
+    })
+}
+
 /// Whether a loss in the stream of this name makes CPU states unknown. False for Kymo's streams of
 /// names and of samples.
 pub fn records_activity(stream: &str) -> bool {
-    let is_of = |kind: ChannelKind| {
-        let rest = stream.strip_prefix(kind.label());
-        rest.is_some_and(|rest| rest.starts_with('_'))
-    };
-    !is_of(ChannelKind::Names) && !is_of(ChannelKind::Samples)
+    !matches!(
+        channel_of(stream),
+        Some(ChannelKind::Names | ChannelKind::Samples)
+    )
 }
 
 /// Begin of an event's packet, in nanoseconds from the clock's origin.

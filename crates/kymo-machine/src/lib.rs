@@ -52,7 +52,7 @@ mod understood;
 pub use call::{CallId, CallKey};
 pub use change::{Change, Contradiction, Named, NotIdle};
 pub use cpu::Cpu;
-pub use gap::records_activity;
+pub use gap::{channel_of, records_activity};
 pub use irq::IrqLine;
 pub use machine::{Machine, Taken};
 pub use sample::{CallChain, ChainOf, ChainPart, StackPart};

@@ -3,7 +3,7 @@
 use kymo::ChannelKind;
 use kymo::vocabulary::{ChainEnd, CpuMode};
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
-use kymo_machine::{CallChain, ChainOf, ChainPart, Machine};
+use kymo_machine::{CallChain, ChainOf, ChainPart, Machine, channel_of};
 
 use crate::counts::{Counts, Key, NONE};
 use crate::profile::{Mode, Sample};
@@ -197,9 +197,8 @@ impl<'u> Collector<'u> {
 
 /// Whether a stream holds samples: one of Kymo's, or of a tracer that has one kind of stream.
 fn is_samples(stream: &str) -> bool {
-    let is_of = |kind: ChannelKind| {
-        let rest = stream.strip_prefix(kind.label());
-        rest.is_some_and(|rest| rest.starts_with('_'))
-    };
-    !is_of(ChannelKind::Events) && !is_of(ChannelKind::Names)
+    !matches!(
+        channel_of(stream),
+        Some(ChannelKind::Events | ChannelKind::Names)
+    )
 }

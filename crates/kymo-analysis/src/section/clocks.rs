@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kymo::ChannelKind;
 use kymo_ctf::{ClockClass, EventRef};
-use kymo_machine::{Contradiction, records_activity};
+use kymo_machine::{Contradiction, channel_of};
 use serde::Serialize;
 
 /// A clock, and the quality of its time stamps.
@@ -81,7 +82,7 @@ impl Clocks {
         if let Some(stream) = self.streams.get_mut(place) {
             *stream = Some(Stream {
                 last: ticks,
-                counts: records_activity(event.stream()),
+                counts: channel_of(event.stream()) != Some(ChannelKind::Names),
             });
         }
     }

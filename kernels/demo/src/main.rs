@@ -78,7 +78,7 @@ fn boot(line: &'static str, memory: Range<usize>) -> ! {
         .filter(|driver| !sampling::has(*driver))
     {
         refuse(format_args!(
-            "no samples by {driver:?} here: {:?} takes them, with two harts at least, and Timer.",
+            "this machine does not sample by {driver:?}: use Timer, or {:?} with two harts.",
             arch::REMOTE_DRIVER
         ));
     }

@@ -93,8 +93,10 @@ pub fn due() -> u64 {
 
 /// How many samples of a hart are due; sets the time of the next.
 fn count_due(hart: usize, now: u64) -> u32 {
-    let (due, period) = (next_of(hart), SAMPLER.period().max(1));
-    if now + period / EARLY < due {
+    // First: another hart may end the sampling at any time.
+    let period = SAMPLER.period();
+    let due = next_of(hart);
+    if period == 0 || now + period / EARLY < due {
         return 0;
     }
     let late = now.saturating_sub(due) / period;

@@ -183,6 +183,7 @@ fn page() -> String {
                 event.id,
                 match (texts, event.channel) {
                     (0, _) => "",
+                    _ if event.name == "stack_copy" => " and its words",
                     (_, ChannelKind::Samples) => " and its callers",
                     _ => " and its text",
                 }

@@ -110,8 +110,8 @@ crate::event! {
 }
 
 crate::event! {
-    /// A part of a thread's stack, as it is at the thread's next sample, which follows: of programs
-    /// without frame pointers, whose callers tools find by the tables of the program's file. Parts
+    /// A part of a thread's stack, copied just before the thread's next sample. For programs without
+    /// frame pointers: tools find the callers by the unwind tables of the program's files. The parts
     /// of one stack follow each other, from the stack pointer on.
     #[id(163)]
     #[channel(Samples)]

@@ -47,7 +47,7 @@ mod sampling;
 
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kymo::platform::{
@@ -347,7 +347,7 @@ pub struct Sampling {
     /// Most bytes of the stack that are copied with each sample, from the stack pointer on; 0 for
     /// none. For programs without frame pointers: `kymo flame` and the others then find the callers
     /// by the tables (`.eh_frame`) of the program's files. 8192 is enough for most; each KiB makes a
-    /// sample 1.1 KiB longer.
+    /// sample 1.1 KiB longer. At most 65,536, and a quarter of the ring.
     pub stack_bytes: u32,
 }
 
@@ -442,8 +442,7 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
         LocalCas::KIND,
     )?;
     check_sampling(options)?;
-    static STARTING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one_at_a_time = one_at_a_time();
     let rings = match MEMORY.get() {
         Some(rings) if !rings.options.have_sizes_of(options) => {
             return Err(Error::Config(
@@ -481,6 +480,12 @@ pub fn start(options: &Options, vocabulary: &'static Vocabulary) -> Result<Hoste
     })
 }
 
+/// Sessions start and stop one at a time.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn check_sampling(options: &Options) -> Result<(), Error> {
     match options.sampling {
         Some(sampling) if !(1..=100_000).contains(&sampling.hz) => {
@@ -489,8 +494,18 @@ fn check_sampling(options: &Options) -> Result<(), Error> {
         Some(sampling) if sampling.packets == 0 => Err(Error::Config(
             "the number of packets of samples (at least 4)",
         )),
+        Some(sampling) if sampling.stack_bytes > most_stack_bytes(options, &sampling) => {
+            Err(Error::Config(
+                "the number of bytes of a stack (at most 65,536, and a quarter of the ring)",
+            ))
+        }
         _ => Ok(()),
     }
+}
+
+fn most_stack_bytes(options: &Options, sampling: &Sampling) -> u32 {
+    let ring = sampling.packets.saturating_mul(options.packet_size);
+    (ring / 4).min(1 << 16)
 }
 
 /// Starts the session, and the timers of all threads that have a ring; the calling thread gets one.
@@ -501,7 +516,7 @@ fn sampled(
     vocabulary: &Vocabulary,
     start: impl FnOnce() -> Result<Session<Hosted>, Error>,
 ) -> Result<Session<Hosted>, Error> {
-    sampling::prepare(vocabulary)?;
+    sampling::prepare(sampling, vocabulary)?;
     ring_number().ok_or(Error::Sampling("all rings are taken; raise max_threads"))?;
     let session = start()?;
     let ticks_per_second = config.clock.frequency_hz;
@@ -598,6 +613,8 @@ impl HostedSession {
     /// # Errors
     /// [`Error::NotRunning`] after an earlier call.
     pub fn stop(&self) -> Result<(), Error> {
+        // Samples of a session that begins meanwhile go on.
+        let _one_at_a_time = one_at_a_time();
         if self.is_sampled && self.session.is_running() {
             sampling::end();
         }

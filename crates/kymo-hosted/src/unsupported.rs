@@ -14,7 +14,7 @@ pub(crate) fn samplers(_: u32) -> Samplers {
     &[]
 }
 
-pub(crate) fn prepare(_: &Vocabulary) -> Result<(), Error> {
+pub(crate) fn prepare(_: &Sampling, _: &Vocabulary) -> Result<(), Error> {
     Err(Error::Sampling(
         "Kymo knows no timers of threads on this system",
     ))

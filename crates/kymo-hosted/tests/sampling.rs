@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kymo::ring::reader::{Region, View};
 use kymo::ring::source::Live;
@@ -53,12 +53,44 @@ fn options(hz: u32) -> Options {
     }
 }
 
+fn without_callers(hz: u32) -> Options {
+    let sampling = options(hz).sampling.map(|sampling| Sampling {
+        depth: 0,
+        ..sampling
+    });
+    Options {
+        sampling,
+        ..options(hz)
+    }
+}
+
 fn start(hz: u32) -> HostedSession {
     start_with(&options(hz))
 }
 
+/// Waits for at most 30 s. Threads of the test before may still be about to end.
+fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + 30_000 * MS;
+    while !is_so() {
+        if Instant::now() > end {
+            return false;
+        }
+        thread::sleep(MS);
+    }
+    true
+}
+
 fn start_with(options: &Options) -> HostedSession {
-    let session = kymo_hosted::start(options, &VOCABULARY).unwrap();
+    let mut started = kymo_hosted::start(options, &VOCABULARY);
+    // The rings of threads that are about to end.
+    wait_until(|| {
+        let is_full = matches!(started, Err(Error::Sampling(_)));
+        if is_full {
+            started = kymo_hosted::start(options, &VOCABULARY);
+        }
+        !is_full
+    });
+    let session = started.unwrap();
     *LIVE.lock().unwrap() = Some(session.live());
     session
 }
@@ -232,15 +264,8 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn shares_are_those_of_the_work() {
     let _turn = turn();
-    // Without callers the ring has room for all.
-    let sampling = options(200).sampling.map(|sampling| Sampling {
-        depth: 0,
-        ..sampling
-    });
-    let without_callers = Options {
-        sampling,
-        ..options(200)
-    };
+    // So the ring has room for all.
+    let without_callers = without_callers(200);
     let (mut less, mut more) = (0, 0);
     for _ in 0..2 {
         let session = start_with(&without_callers);
@@ -309,13 +334,13 @@ fn every_sample_that_was_due_is_accounted_for() {
     let known = samples.all.len() as u64 + missed;
     let due = known + samples.lost * known / samples.all.len() as u64;
     assert!(
-        due.abs_diff(expected_of_all) < expected_of_all / 4,
+        due.abs_diff(expected_of_all) < expected_of_all / 2,
         "{due} of {expected_of_all} were due"
     );
 
-    // The system's ticks are too few for these.
+    // The system's ticks are too few for these. Without callers the ring has room for all.
     let hz = 2_000;
-    let session = start(hz);
+    let session = start_with(&without_callers(hz));
     let before = time();
     spin_until(60);
     let expected = expected(time() - before, hz);
@@ -371,7 +396,7 @@ fn timers() -> usize {
 #[test]
 fn timers_go_with_their_threads_and_with_the_session() {
     let _turn = turn();
-    assert_eq!(timers(), 0);
+    assert!(wait_until(|| timers() == 0));
     let (stop, stopped) = channel::<()>();
     let earlier = start(1_000);
     let (ready, wait) = channel();
@@ -383,13 +408,16 @@ fn timers_go_with_their_threads_and_with_the_session() {
         tid()
     });
     wait.recv().unwrap();
-    assert_eq!(timers(), 2, "this thread's and the other's");
+    assert!(
+        wait_until(|| timers() == 2),
+        "this thread's and the other's"
+    );
     let ends = thread::spawn(|| {
         kymo_hosted::sample_this_thread();
         timers()
     });
     assert_eq!(ends.join().unwrap(), 3);
-    assert_eq!(timers(), 2);
+    assert!(wait_until(|| timers() == 2));
     earlier.stop().unwrap();
     assert_eq!(timers(), 0);
     assert!(!kymo_hosted::sample_this_thread());
@@ -501,7 +529,7 @@ fn a_chain_that_is_broken_ends() {
     let session = start(1_000);
     /// Spins with this frame pointer; 0 leaves the stack pointer as it is.
     fn spin_with(fp: u64, sp: u64) {
-        work_until(8, || {
+        work_until(20, || {
             // SAFETY: both registers are as before at the end. Meanwhile nothing is called or
             // pushed, and the signal handler finds room below the stack pointer.
             unsafe {
@@ -554,7 +582,7 @@ fn a_chain_that_is_broken_ends() {
         let all: Vec<_> = samples.of(tid).collect();
         // Some interrupt the calls in between.
         let right = all.iter().filter(|sample| sample.end == end).count();
-        assert!(right >= 3 && 2 * right > all.len(), "{name}: {all:?}");
+        assert!(right >= 8 && 2 * right > all.len(), "{name}: {all:?}");
     }
 }
 
@@ -616,6 +644,18 @@ fn what_cannot_be_sampled_is_refused() {
         refused(&none, &VOCABULARY),
         "the number of packets of samples (at least 4) is out of range"
     );
+    let sampling = options(100).sampling.map(|sampling| Sampling {
+        stack_bytes: 4097,
+        ..sampling
+    });
+    let longer = Options {
+        sampling,
+        ..options(100)
+    };
+    assert_eq!(
+        refused(&longer, &VOCABULARY),
+        "the number of bytes of a stack (at most 65,536, and a quarter of the ring) is out of range"
+    );
     // The running session's samples go on.
     let session = start(1_000);
     assert_eq!(
@@ -639,7 +679,7 @@ fn stacks_are_copied_in_parts() {
             sampling,
             ..options(200)
         });
-        spin_until(3);
+        spin_until(8);
         let samples = samples(&session);
         let of_spin: Vec<_> = samples.all.iter().filter(|of| is_in(of.ip, spin)).collect();
         assert!(!of_spin.is_empty(), "{bytes} bytes: {samples:?}");
@@ -663,6 +703,22 @@ fn stacks_are_copied_in_parts() {
     }
 }
 
+/// However long a sample takes, the program goes on between two of them.
+#[test]
+fn a_program_goes_on_at_any_rate() {
+    let _turn = turn();
+    let sampling = options(100_000).sampling.map(|sampling| Sampling {
+        stack_bytes: 4096,
+        ..sampling
+    });
+    let session = start_with(&Options {
+        sampling,
+        ..options(100_000)
+    });
+    (0..1_000).for_each(|_| spin_a_while());
+    assert!(!samples(&session).all.is_empty());
+}
+
 /// The thread that starts a session is sampled, so it needs a ring.
 #[test]
 fn a_thread_without_a_ring_starts_no_samples() {
@@ -672,9 +728,10 @@ fn a_thread_without_a_ring_starts_no_samples() {
     thread::scope(|scope| {
         for _ in 1..RINGS {
             scope.spawn(|| {
-                assert!(kymo_hosted::sample_this_thread());
+                let is_sampled = wait_until(kymo_hosted::sample_this_thread);
                 has_ring.wait();
                 end.wait();
+                assert!(is_sampled);
             });
         }
         has_ring.wait();

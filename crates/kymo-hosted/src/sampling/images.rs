@@ -8,7 +8,7 @@ use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kymo::Text;
 use kymo::vocabulary::NAME_BYTES;
@@ -78,12 +78,17 @@ unsafe fn image(info: &libc::dl_phdr_info) -> Option<Image<'_>> {
             .filter(|header| header.p_flags & libc::PF_X != 0)
             .map(range)
     };
+    let is_loaded = |note: &Range<usize>| {
+        let mut parts = loaded().map(range);
+        parts.any(|part| part.start <= note.start && note.end <= part.end)
+    };
     let notes = headers
         .iter()
         .filter(|header| header.p_type == libc::PT_NOTE)
-        .map(range);
+        .map(range)
+        .filter(is_loaded);
     let build_id = notes.filter_map(|note| {
-        // SAFETY: notes are loaded, as all of a file that a header of this type points to.
+        // SAFETY: it is in a part that is loaded.
         let bytes: &[u8] = unsafe {
             std::slice::from_raw_parts(std::ptr::with_exposed_provenance(note.start), note.len())
         };
@@ -134,11 +139,12 @@ pub(crate) fn note(directory: &Path) -> std::io::Result<()> {
     let mut images = Vec::new();
     for_each(|image| {
         let path = match image.path.to_bytes() {
-            b"" => std::env::current_exe().ok(),
-            path => Some(PathBuf::from(OsStr::from_bytes(path))),
+            // Noted as the first one also if its file is gone: the others are its libraries.
+            b"" => std::env::current_exe()
+                .map(|path| path.canonicalize().unwrap_or(path))
+                .ok(),
+            path => Path::new(OsStr::from_bytes(path)).canonicalize().ok(),
         };
-        // A relative path is one from where the program was at its start.
-        let path = path.and_then(|path| path.canonicalize().ok());
         if let Some(path) = path {
             images.push(entry(&path, image));
         }

@@ -31,7 +31,7 @@ use kymo::event::{Event, Vocabulary};
 use kymo::platform::Platform as _;
 use kymo::sample::Sampler;
 use kymo::vocabulary::{
-    NAME_BYTES, Pid, ProcessStateDump, Sample, SamplingDriver, ThreadStateDump,
+    NAME_BYTES, Pid, ProcessStateDump, Sample, SamplingDriver, StackCopy, ThreadStateDump,
 };
 use kymo::{Error, NameEpoch, Text, Tracer};
 
@@ -85,9 +85,10 @@ pub(crate) fn samplers(rings: u32) -> Samplers {
 ///
 /// # Errors
 /// [`Error::Sampling`].
-pub(crate) fn prepare(vocabulary: &Vocabulary) -> Result<(), Error> {
+pub(crate) fn prepare(sampling: &Sampling, vocabulary: &Vocabulary) -> Result<(), Error> {
     let has = |id| vocabulary.events().iter().any(|event| event.id == id);
-    if !has(<Sample as Event>::ID) {
+    let copies = sampling.stack_bytes > 0;
+    if !has(<Sample as Event>::ID) || copies && !has(<StackCopy as Event>::ID) {
         return Err(Error::Sampling(
             "the vocabulary does not have kymo_hosted::SAMPLES",
         ));
@@ -170,6 +171,7 @@ pub(crate) fn end() {
 pub(crate) fn enter(sampler: &'static Sampler<1>) {
     THREAD.with(|thread| {
         thread.find_itself();
+        signal::unblock();
         thread::find_code();
         let mut threads = threads();
         threads.push(Entry(thread));

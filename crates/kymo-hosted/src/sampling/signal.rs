@@ -114,12 +114,6 @@ pub(super) fn own_time() -> u64 {
     time_of(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The system's number for the calling thread.
-pub(super) fn own_tid() -> u32 {
-    // SAFETY: asks for a number.
-    unsafe { libc::gettid() as u32 }
-}
-
 /// Lets SIGPROF reach the calling thread.
 pub(super) fn unblock() {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();

@@ -17,6 +17,8 @@ use super::{PERIOD, PERIOD_TICKS, STACK_BYTES, images, name};
 use crate::Hosted;
 
 const WORD: usize = size_of::<usize>();
+/// Most bytes of a stack that samples look at.
+const MOST_STACK: usize = 128 << 20;
 /// Bytes of a thread's name in Linux, with the zero behind it.
 const THREAD_NAME: usize = 16;
 
@@ -126,9 +128,6 @@ impl Thread {
         self.next.store(next, Relaxed);
         self.timer.create(clock, self.tid.load(Relaxed))?;
         self.timer.set(next);
-        if self.tid().0 == signal::own_tid() {
-            signal::unblock();
-        }
         Ok(())
     }
 
@@ -158,7 +157,9 @@ impl Thread {
                 let sp = place.sp;
                 Tracer::<Hosted>::sample(sampler, 0, &at, &Own { thread: self, sp });
             }
-            self.timer.set(self.next.load(Relaxed));
+            // A time that has passed would bring the signal at once, and the program would not go on.
+            let soon = signal::own_time() + period / 2;
+            self.timer.set(self.next.load(Relaxed).max(soon));
         }
         self.inside.store(false, Release);
     }
@@ -224,7 +225,9 @@ fn own_stack() -> Range<usize> {
         }
     }
     let start = start.expose_provenance();
-    start..start.saturating_add(size)
+    let end = start.saturating_add(size);
+    // Without a limit, the main thread's reaches down to whatever was mapped below it.
+    start.max(end.saturating_sub(MOST_STACK))..end
 }
 
 /// The memory of the thread that the handler runs on.

@@ -71,7 +71,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
             .ok(),
     };
     let is_timeline = matches!(arguments.to, To::Perfetto | To::Chrome);
-    let files = images::StackFiles::of(&arguments.trace, &trace);
+    let has_samples = is_timeline && has_samples(&trace);
+    let files = match has_samples {
+        true => images::StackFiles::of(&arguments.symbols, &arguments.trace, &trace)?,
+        false => images::StackFiles::default(),
+    };
     let samples = kymo_export::Samples {
         unwind: files.unwind(),
         symbolize,
@@ -81,7 +85,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Code> {
         format,
         &arguments.out,
         |item| progress.pass(item),
-        (is_timeline && has_samples(&trace)).then_some(samples),
+        has_samples.then_some(samples),
     )?;
     progress.done();
     if let Some(error) = unnamed {

@@ -149,20 +149,18 @@ fn key(wanted: Wanted<'_>) -> Key {
 
 /// The files of programs that have sampled themselves, for the callers of samples whose stacks were
 /// copied.
+#[derive(Default)]
 pub struct StackFiles {
     /// The process, and the file's bytes and lowest address.
     files: Vec<(u64, Vec<u8>, Option<u64>)>,
 }
 
 impl StackFiles {
-    /// Those that are noted beside the trace, as far as they are still what was recorded.
-    pub fn of(directory: &Path, trace: &Trace) -> StackFiles {
-        let read = |note: Noted| {
-            let bytes = fs::read(&note.file).ok()?;
-            let found = Image::parse(&bytes).ok()?.build_id().map(hex);
-            let is_same = note.build_id == found;
-            Some((note.process?, bytes, note.base)).filter(|_| is_same)
-        };
+    /// Those that are noted beside the trace, as far as they are what was recorded.
+    ///
+    /// # Errors
+    /// [`BadInput`] if a file that the command line names cannot be used.
+    pub fn of(symbols: &Symbols, directory: &Path, trace: &Trace) -> anyhow::Result<StackFiles> {
         let has_stacks = trace.parts().iter().any(|part| {
             let mut classes = part
                 .metadata
@@ -174,10 +172,19 @@ impl StackFiles {
             true => noted(directory, trace),
             false => Vec::new(),
         };
-        let noted = noted.into_iter().filter(|note| note.process.is_some());
-        StackFiles {
-            files: noted.filter_map(read).collect(),
+        let pids: BTreeSet<u64> = noted.iter().filter_map(|note| note.process).collect();
+        let mut files = Vec::new();
+        for pid in pids {
+            for read in symbols.loaded_by(None, pid, &noted)?.into_iter().flatten() {
+                let found = Image::parse(&read.bytes)
+                    .ok()
+                    .map(|image| image.build_id().map(hex));
+                if found == Some(read.build_id) {
+                    files.push((pid, read.bytes, read.base));
+                }
+            }
         }
+        Ok(StackFiles { files })
     }
 
     /// Finds callers; `None` if there are no files.
@@ -219,9 +226,23 @@ impl Symbols {
         let noted = noted(directory, trace);
         let mut read = Vec::new();
         for wanted in chains.wanted() {
-            match self.read(wanted, &noted)? {
-                Some(file) => read.push(file),
-                None => read.extend(loaded_by(wanted, &noted)),
+            match wanted {
+                Wanted::Process {
+                    name,
+                    pid: Some(pid),
+                } if noted.iter().any(|note| note.process == Some(pid)) => {
+                    let files = self.loaded_by(Some(name), pid, &noted)?;
+                    read.extend(files.into_iter().filter_map(|file| {
+                        let unreadable = |note: &Noted| {
+                            message!(
+                                "kymo: {} was recorded, and cannot be read now.",
+                                note.file.display()
+                            );
+                        };
+                        file.inspect_err(|note| unreadable(note)).ok()
+                    }));
+                }
+                _ => read.extend(self.read(wanted, &noted)?),
             }
         }
         let mut images = Vec::new();
@@ -259,6 +280,59 @@ impl Symbols {
         Ok(profile)
     }
 
+    /// What the command line gives for one of these names, or for every program.
+    fn given(&self, names: &[Option<&str>]) -> Option<&ElfFile> {
+        let of = |name: &Option<&str>| {
+            let mut images = self.image.iter();
+            let found = images.find(|(of, _)| of.as_deref() == *name);
+            found.map(|(_, file)| file)
+        };
+        names.iter().find_map(of)
+    }
+
+    /// Where the directories of the command line have a file of this name, perhaps.
+    fn in_directories(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let base = name.rsplit('/').next().unwrap_or(name).to_owned();
+        let path = name.trim_start_matches('/').to_owned();
+        let folders = self.images.iter();
+        folders.flat_map(move |folder| [folder.join(&path), folder.join(&base)])
+    }
+
+    /// Reads the files that a process has noted: its program, whose process may have a name, then its
+    /// libraries. Gives the note of each that cannot be read.
+    fn loaded_by<'n>(
+        &self,
+        name: Option<&str>,
+        pid: u64,
+        noted: &'n [Noted],
+    ) -> anyhow::Result<Vec<Result<Read, &'n Noted>>> {
+        let mut files = Vec::new();
+        let of_process = noted.iter().filter(|note| note.process == Some(pid));
+        for (place, note) in of_process.enumerate() {
+            let names = [Some(&*note.name), name, None];
+            let given = match place {
+                0 => self.given(&names),
+                _ => self.given(&names[..1]),
+            };
+            let found = match given {
+                Some(file) => Some((file.path.clone(), read_given(file)?)),
+                None => {
+                    let mut paths = self.in_directories(&note.name).chain([note.file.clone()]);
+                    paths.find_map(|path| read_elf(&path).map(|bytes| (path, bytes)))
+                }
+            };
+            files.push(found.ok_or(note).map(|(path, bytes)| Read {
+                of: (name.map(str::to_owned), Some(pid)),
+                path,
+                bytes,
+                base: given.and_then(|file| file.base).or(note.base),
+                build_id: note.build_id.clone(),
+                is_library: place > 0,
+            }));
+        }
+        Ok(files)
+    }
+
     /// Reads the file for an image, if there is one.
     fn read(&self, wanted: Wanted<'_>, noted: &[Noted]) -> anyhow::Result<Option<Read>> {
         let name = program_of(wanted);
@@ -268,15 +342,7 @@ impl Symbols {
         let build_id = note.and_then(|note| note.build_id.clone());
         let given = match name {
             None => self.kernel.as_ref(),
-            Some(name) => {
-                let of = |path: Option<&str>| {
-                    let mut images = self.image.iter();
-                    images
-                        .find(|(of, _)| of.as_deref() == path)
-                        .map(|(_, file)| file)
-                };
-                of(Some(name)).or_else(|| of(None))
-            }
+            Some(name) => self.given(&[Some(name), None]),
         };
         let read = |path: &Path, base, bytes| Read {
             of: key(wanted),
@@ -287,22 +353,10 @@ impl Symbols {
             is_library: false,
         };
         if let Some(file) = given {
-            let bytes = fs::read(&file.path).map_err(|error| {
-                BadInput(format!(
-                    "cannot read {}: {error}; give an ELF file",
-                    file.path.display()
-                ))
-            })?;
+            let bytes = read_given(file)?;
             return Ok(Some(read(&file.path, file.base, bytes)));
         }
-        let in_directories = self.images.iter().flat_map(|directory| {
-            let name = name.unwrap_or("kernel");
-            let base = name.rsplit('/').next().unwrap_or(name);
-            [
-                directory.join(name.trim_start_matches('/')),
-                directory.join(base),
-            ]
-        });
+        let in_directories = self.in_directories(name.unwrap_or("kernel"));
         // A kernel that carries its programs has their files beside it.
         let beside = noted.iter().find(|note| note.name == "kernel").zip(name);
         let beside = beside.map(|(kernel, name)| {
@@ -313,9 +367,7 @@ impl Symbols {
         let there = in_directories.chain(beside).map(|path| (path, None));
         let there = there.chain(note.map(|note| (note.file.clone(), note.base)));
         for (path, base) in there {
-            if let Ok(bytes) = fs::read(&path)
-                && Image::parse(&bytes).is_ok()
-            {
+            if let Some(bytes) = read_elf(&path) {
                 return Ok(Some(read(&path, base, bytes)));
             }
         }
@@ -329,31 +381,21 @@ impl Symbols {
     }
 }
 
-/// Reads the files that a process has noted: its program first, then its libraries.
-fn loaded_by(wanted: Wanted<'_>, noted: &[Noted]) -> Vec<Read> {
-    let Wanted::Process { pid: Some(pid), .. } = wanted else {
-        return Vec::new();
-    };
-    let of_process = noted.iter().filter(|note| note.process == Some(pid));
-    let read = of_process.enumerate().filter_map(|(place, note)| {
-        let bytes = fs::read(&note.file).ok();
-        let bytes = bytes.filter(|bytes| Image::parse(bytes).is_ok());
-        if bytes.is_none() {
-            message!(
-                "kymo: {} was recorded, and cannot be read now.",
-                note.file.display()
-            );
-        }
-        Some(Read {
-            of: key(wanted),
-            path: note.file.clone(),
-            bytes: bytes?,
-            base: note.base,
-            build_id: note.build_id.clone(),
-            is_library: place > 0,
-        })
-    });
-    read.collect()
+/// Reads a file that the command line names.
+fn read_given(file: &ElfFile) -> Result<Vec<u8>, BadInput> {
+    fs::read(&file.path).map_err(|error| {
+        BadInput(format!(
+            "cannot read {}: {error}; give an ELF file",
+            file.path.display()
+        ))
+    })
+}
+
+/// Reads a file that may be there. What is no file of its own, such as a device, is none.
+fn read_elf(path: &Path) -> Option<Vec<u8>> {
+    let is_file = fs::metadata(path).is_ok_and(|of| of.is_file());
+    let bytes = is_file.then(|| fs::read(path).ok()).flatten()?;
+    Image::parse(&bytes).is_ok().then_some(bytes)
 }
 
 /// The path or the process of a wanted program; `None` for the kernel.

@@ -45,7 +45,7 @@ pub fn read(
     let mut damage = None;
     let (chains, select) = match what {
         What::Samples(options) => {
-            let files = images::StackFiles::of(directory, &trace);
+            let files = images::StackFiles::of(symbols, directory, &trace)?;
             samples(&trace, options, &files, selection, &mut damage)?
         }
         What::Waits(kind) => waits(&trace, kind, selection, &mut damage)?,

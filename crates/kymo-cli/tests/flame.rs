@@ -299,7 +299,7 @@ fn functions_of_libraries_are_found_where_they_were_loaded() {
     };
     let files = [file(4, PROGRAM + 1), file(3, PROGRAM), file(3, LIBRARY)].join(",");
     let note = format!(r#"{{"images":[{files}]}}"#);
-    std::fs::write(trace.join(".kymo-images"), note).unwrap();
+    std::fs::write(trace.join(".kymo-images"), &note).unwrap();
     let output = kymo(&["flame", "--format=folded"], trace);
     assert_eq!(
         String::from_utf8(output.stdout.clone()).unwrap(),
@@ -308,6 +308,26 @@ fn functions_of_libraries_are_found_where_they_were_loaded() {
         errors(&output)
     );
     assert!(!errors(&output).contains("shown as addresses"));
+
+    // On another machine the files are elsewhere; where they were loaded, the note still says.
+    let (folder, name) = (elf(), elf());
+    let (folder, name) = (folder.parent().unwrap(), name.file_name().unwrap());
+    let moved = |text: &str| {
+        text.replace(
+            &elf().display().to_string(),
+            &format!("/no/{}", name.display()),
+        )
+    };
+    std::fs::write(trace.join(".kymo-images"), moved(&note)).unwrap();
+    let images = format!("--images={}", folder.display());
+    let image = format!("--image=/no/{}={}", name.display(), elf().display());
+    for option in [images, image] {
+        assert_eq!(
+            printed(&["flame", "--format=folded", &option], trace).1,
+            "0x1233;flame::outermost_function;flame::innermost_function 1\n",
+            "{option}"
+        );
+    }
 
     let missing = r#"{"images":[{"process":3,"name":"/no/file","file":"/no/file","base":0}]}"#;
     std::fs::write(trace.join(".kymo-images"), missing).unwrap();

@@ -112,7 +112,7 @@ impl<'u> Collector<'u> {
             }
             return;
         };
-        if self.stacks.is_used() {
+        if self.stacks.is_used() && matches!(chain.of, ChainOf::Sample { .. }) {
             let thread = self.machine.whose(&chain);
             let thread = thread.and_then(|thread| self.machine.thread(thread));
             let pid = thread.and_then(|thread| thread.pid);

@@ -7,9 +7,14 @@ use kymo_machine::{CallChain, StackPart};
 use kymo_symbols::{Chain, Registers, StackCopy};
 use rustc_hash::FxHashMap;
 
-/// Finds the callers of a sample of the process of this number, on a copy of its stack. `None` if files of the process are
-/// not at hand.
+/// Finds the callers of a sample, on a copy of its stack, from the number of its process. `None` if
+/// files of that are not at hand.
 pub type Unwind<'u> = dyn FnMut(u64, Registers, StackCopy<'_>) -> Option<Chain> + 'u;
+
+/// Most bytes of a copy that are kept: as many as programs copy.
+const MOST_BYTES: usize = 1 << 16;
+/// Most copies that wait for their samples: one for each thread that a trace was cut off in.
+const MOST_PENDING: usize = 1 << 12;
 
 /// The stack of a thread's next sample.
 #[derive(Debug, Default)]
@@ -54,6 +59,9 @@ impl<'u> Stacks<'u> {
 
     /// Adds a part. One that does not follow the part before is left out: the copy ends there.
     pub(crate) fn add(&mut self, part: &StackPart, words: &[u64]) {
+        if self.pending.len() >= MOST_PENDING {
+            self.pending.clear();
+        }
         let pending = self.pending.entry(part.tid).or_default();
         // The first part begins with the word that the stack pointer points to.
         if part.sp.wrapping_sub(part.address) < 8 {
@@ -71,7 +79,7 @@ impl<'u> Stacks<'u> {
             return;
         }
         let end = pending.address.wrapping_add(pending.bytes.len() as u64);
-        if end == part.address {
+        if end == part.address && pending.bytes.len() < MOST_BYTES {
             let bytes = words.iter().flat_map(|word| word.to_le_bytes());
             pending.bytes.extend(bytes);
         }
@@ -85,7 +93,8 @@ impl<'u> Stacks<'u> {
         chain: &mut CallChain,
         addresses: &mut Vec<u64>,
     ) {
-        let pending = chain.tid.and_then(|tid| self.pending.get_mut(&tid));
+        // The next sample has a stack of its own, or none.
+        let pending = chain.tid.and_then(|tid| self.pending.remove(&tid));
         let (Some(pending), Some(unwind)) = (pending, &mut self.unwind) else {
             return;
         };
@@ -104,13 +113,17 @@ impl<'u> Stacks<'u> {
             ..pending.registers
         };
         if let Some(found) = pid.and_then(|pid| unwind(pid, registers, stack)) {
+            let end = end(found.end);
+            // Where the tables do not lead on, frame pointers may: in generated code, or in a
+            // library of which there is no file.
+            if end == ChainEnd::NotCode && found.callers.len() + 1 < addresses.len() {
+                return;
+            }
             addresses.truncate(1);
             addresses.extend(&found.callers);
             chain.user.len = addresses.len();
-            chain.user.end = end(found.end);
+            chain.user.end = end;
         }
-        // The next sample has a stack of its own, or none.
-        pending.bytes.clear();
     }
 }
 

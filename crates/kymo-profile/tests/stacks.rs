@@ -135,6 +135,28 @@ fn a_lost_part_ends_the_copy() {
 }
 
 #[test]
+fn tables_that_lead_nowhere_leave_the_frame_pointers_chain() {
+    let mut made = made("stacks-no-table");
+    made.event(0, US, part(5, SP, SP, &[1]));
+    made.event(0, 2 * US, sample(5, 0x1500));
+    let trace = Trace::open(made.finish()).unwrap();
+    let map = trace.map();
+    let unwind = |_: u64, _: Registers, _: StackCopy<'_>| {
+        Some(Chain {
+            callers: Vec::new(),
+            end: Found::NoTable(0x1500),
+        })
+    };
+    let mut collector = Collector::new(Options::default()).unwinding(Some(Box::new(unwind)));
+    let mut reader = map.read();
+    while let Some(item) = reader.next() {
+        collector.add(&item, true);
+    }
+    let profile = collector.finish().symbolize(|_| []);
+    assert_eq!(profile.folded(By::Nothing), "0xbad;0x1500 1\n");
+}
+
+#[test]
 fn without_files_frame_pointers_serve() {
     let mut made = made("stacks-no-files");
     made.event(0, US, part(5, SP, SP, &[1]));

@@ -86,7 +86,7 @@ fn check_stacks(folded: &str) -> Result<()> {
             "flame::main::{{closure}};flame::count_words;",
             "flame::write_text",
         ],
-        ["words (", "flame::count_words;", "libc.so.6"],
+        ["words (", "flame::count_words;", "hashbrown"],
     ] {
         let [thread, callers, function] = stack;
         let is_there = |line: &str| {

@@ -107,8 +107,16 @@ fn perf(folder: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
     record.args(["record", "--quiet", "--call-graph", "fp"]);
     record.args(["--event", "cpu-clock:u", "--freq", "997", "--output"]);
     record.arg(&data).arg("--").arg(&program).arg("1000000000");
-    if run_command(&mut record).is_err() {
-        return Ok(None);
+    let recorded = record.output().context("cannot start perf")?;
+    if !recorded.status.success() {
+        let says = String::from_utf8_lossy(&recorded.stderr);
+        eprintln!("{says}");
+        // It has these words for a system that does not let it.
+        let is_refused = ["permi", "Permi", "not supported", "not implemented"];
+        if is_refused.iter().any(|words| says.contains(words)) {
+            return Ok(None);
+        }
+        bail!("perf record failed ({})", recorded.status);
     }
     let mut convert = Command::new("perf");
     convert.args(["data", "convert", "--to-ctf"]).arg(&trace);

@@ -310,7 +310,9 @@ impl<P: Platform> Tracer<P> {
                 "names go to the names channel"
             )
         };
-        if Self::is_on::<E>()
+        // The constant first: without tracing, not even the text of a name is compiled in.
+        if COMPILED_IN
+            && Self::is_on::<E>()
             && let Some(epoch) = named.due()
         {
             Self::name(named, epoch, name);

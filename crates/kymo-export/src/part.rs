@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
+/// Bytes that are written at once.
+const BUFFER: usize = 1 << 18;
+
 /// A file that is written as `NAME.part`.
 #[derive(Debug)]
 pub(crate) struct PartFile {
@@ -64,7 +67,7 @@ pub fn write_file(
 ) -> Result<(), Error> {
     let file = PartFile::new(path);
     let written = File::create(file.written()).and_then(|created| {
-        let mut out = BufWriter::new(created);
+        let mut out = BufWriter::with_capacity(BUFFER, created);
         fill(&mut out)?;
         out.flush()
     });

@@ -5,10 +5,11 @@ use kymo::vocabulary::{ChainEnd, CpuMode};
 use kymo_ctf::{Consequence, EventRef, ItemRef, Loss, LossKind, Problem};
 use kymo_machine::{CallChain, ChainOf, ChainPart, Machine, channel_of};
 
-use crate::counts::{Counts, Key, NONE};
-use crate::profile::{Mode, Sample};
+use crate::counts::Counts;
+use crate::profile::Mode;
 use crate::stacks::{Stacks, Unwind};
 use crate::symbolize::Chains;
+use crate::tally::{Counted, Counter, Key, NONE};
 
 /// Which part of the machine to profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +42,7 @@ pub struct Collector<'u> {
     options: Options,
     machine: Machine,
     counts: Counts,
+    counter: Counter,
     addresses: Vec<u64>,
     stacks: Stacks<'u>,
 }
@@ -160,7 +162,7 @@ impl<'u> Collector<'u> {
         let key = Key {
             thread: counts.thread(thread),
             cpu: cpu.and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(NONE),
-            chain: counts.chain(&self.machine, thread, &chain, &self.addresses),
+            chain: NONE,
             prefix: NONE,
             mode: match chain.mode {
                 CpuMode::User => Mode::User,
@@ -168,13 +170,20 @@ impl<'u> Collector<'u> {
                 CpuMode::Idle => Mode::Idle,
             },
         };
-        let row = counts.add(key, 1, ticks);
-        self.stamp(event, row, ticks);
+        let sample = Counted {
+            header: counts.header(&self.machine, thread, &chain),
+            len: self.addresses.len(),
+            key,
+            ticks,
+            time_ns: self.options.keep_times.then_some(self.machine.now()),
+        };
+        self.counter.add(sample, &self.addresses);
+        self.stamp(event, ticks);
     }
 
     /// Notes the sample's time.
     #[inline]
-    fn stamp(&mut self, event: &EventRef<'_>, row: u32, ticks: u64) {
+    fn stamp(&mut self, event: &EventRef<'_>, ticks: u64) {
         let (counts, now) = (&mut self.counts, self.machine.now());
         let (first, _) = *counts.span_ns.get_or_insert((now, now));
         counts.span_ns = Some((first, now));
@@ -184,14 +193,11 @@ impl<'u> Collector<'u> {
         if counts.clock.is_none() {
             counts.clock = event.clock().cloned();
         }
-        if self.options.keep_times {
-            counts.samples.push(Sample { time_ns: now, row });
-        }
     }
 
     /// Ends the collection.
     pub fn finish(self) -> Chains {
-        self.counts.finish(&self.machine)
+        self.counts.finish(self.counter.finish(), &self.machine)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counts of distinct call chains, by thread and CPU.
+//! What a profile under construction knows besides its rows.
 
 use std::sync::Arc;
 
@@ -6,9 +6,10 @@ use kymo_ctf::ClockClass;
 use kymo_machine::{CallChain, Change, Machine, ThreadId};
 use rustc_hash::FxHashMap;
 
-use crate::chains::{ChainTable, Header};
-use crate::profile::{Mode, Row, Sample, Thread, Totals, Unit};
+use crate::chains::Header;
+use crate::profile::{Row, Thread, Totals, Unit};
 use crate::symbolize::Chains;
+use crate::tally::{Key, NONE, Tally};
 
 /// A program's address space, as far as symbols are concerned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,29 +22,9 @@ pub(crate) enum Space {
     Thread(u64),
 }
 
-/// Stands for no thread, no CPU and no chain.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// What a row counts, apart from its weight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    /// Index of the thread in the profile.
-    pub(crate) thread: u32,
-    pub(crate) cpu: u32,
-    pub(crate) chain: u32,
-    /// Index of the names that stand before the chain.
-    pub(crate) prefix: u32,
-    pub(crate) mode: Mode,
-}
-
-/// The counts of a profile under construction.
+/// Threads, address spaces, names and totals of a profile under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    chains: ChainTable,
-    rows: Vec<Key>,
-    /// Weight and ticks of each row: apart, as they change with every sample.
-    weights: Vec<(u64, u64)>,
-    row_places: FxHashMap<Key, u32>,
     prefixes: Vec<Vec<Arc<str>>>,
     prefix_places: FxHashMap<Vec<Arc<str>>, u32>,
     spaces: Vec<Space>,
@@ -52,7 +33,6 @@ pub(crate) struct Counts {
     thread_spaces: Vec<Option<u32>>,
     threads: Vec<ThreadId>,
     thread_places: FxHashMap<ThreadId, u32>,
-    pub(crate) samples: Vec<Sample>,
     pub(crate) totals: Totals,
     pub(crate) unit: Unit,
     pub(crate) span_ns: Option<(i64, i64)>,
@@ -71,20 +51,19 @@ impl Counts {
         }
     }
 
-    /// Number of the chain, of a thread if that is known.
+    /// Where the addresses of a chain belong, which is of a thread if that is known.
     #[inline]
-    pub(crate) fn chain(
+    pub(crate) fn header(
         &mut self,
         machine: &Machine,
         thread: Option<ThreadId>,
         chain: &CallChain,
-        addresses: &[u64],
-    ) -> u32 {
+    ) -> Header {
         let space = match chain.user.len {
             0 => 0,
             _ => self.space(machine, thread),
         };
-        self.chains.intern(Header::new(chain, space), addresses)
+        Header::new(chain, space)
     }
 
     /// Index of the names that stand before a chain.
@@ -95,22 +74,6 @@ impl Counts {
         let place = self.prefixes.len() as u32;
         self.prefixes.push(names.clone());
         self.prefix_places.insert(names, place);
-        place
-    }
-
-    /// Adds to the row of this key, and gives its index.
-    #[inline]
-    pub(crate) fn add(&mut self, key: Key, weight: u64, ticks: u64) -> u32 {
-        let next = self.rows.len() as u32;
-        let place = *self.row_places.entry(key).or_insert(next);
-        if place == next {
-            self.rows.push(key);
-            self.weights.push((0, 0));
-        }
-        if let Some((sum, of_ticks)) = self.weights.get_mut(place as usize) {
-            *sum = sum.saturating_add(weight);
-            *of_ticks = of_ticks.saturating_add(ticks);
-        }
         place
     }
 
@@ -164,7 +127,7 @@ impl Counts {
         place
     }
 
-    pub(crate) fn finish(self, machine: &Machine) -> Chains {
+    pub(crate) fn finish(self, tally: Tally, machine: &Machine) -> Chains {
         let thread = |id: &ThreadId| {
             let thread = machine.thread(*id);
             thread.map_or_else(Thread::default, |thread| Thread {
@@ -196,14 +159,15 @@ impl Counts {
             Space::Thread(u64::MAX) => Arc::from("program"),
             Space::Thread(tid) => Arc::from(format!("program of thread {tid}")),
         };
+        let rows = tally.rows.into_iter().zip(tally.weights);
         Chains {
             threads: self.threads.iter().map(thread).collect(),
             space_names: self.spaces.iter().map(space_name).collect(),
             spaces: self.spaces,
-            chains: self.chains,
-            rows: self.rows.into_iter().zip(self.weights).map(row).collect(),
+            chains: tally.chains,
+            rows: rows.map(row).collect(),
             prefixes: self.prefixes,
-            samples: self.samples,
+            samples: tally.samples,
             totals: self.totals,
             unit: self.unit,
             span_ns: self.span_ns,

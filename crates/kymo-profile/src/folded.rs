@@ -158,6 +158,8 @@ impl NamedStacks {
                 })
             })
             .collect();
+        // Most stacks call one function only, so what is called first is found without a map.
+        let mut first_called = vec![0];
         let mut known: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         let mut nodes = vec![(u32::MAX, 0)];
         let mut of_stack: Vec<u32> = Vec::with_capacity(profile.stacks.len());
@@ -170,10 +172,19 @@ impl NamedStacks {
             let name = frame
                 .and_then(|frame| of_function.get(frame.function.index()).copied())
                 .unwrap_or(u32::MAX);
-            let node = *known.entry((name, parent)).or_insert_with(|| {
+            let next = nodes.len() as u32;
+            let node = match first_called.get_mut(parent as usize) {
+                Some(first) if *first == 0 => {
+                    *first = next;
+                    next
+                }
+                Some(first) if nodes.get(*first as usize) == Some(&(name, parent)) => *first,
+                _ => *known.entry((name, parent)).or_insert(next),
+            };
+            if node == next {
                 nodes.push((name, parent));
-                nodes.len() as u32 - 1
-            });
+                first_called.push(0);
+            }
             of_stack.push(node);
         }
         NamedStacks {
@@ -198,12 +209,6 @@ impl NamedStacks {
                 *cell = rank;
             }
         }
-        let mut called: Vec<Vec<u32>> = vec![Vec::new(); self.nodes.len()];
-        for (node, (_, caller)) in self.nodes.iter().enumerate().skip(1) {
-            if let Some(called) = called.get_mut(*caller as usize) {
-                called.push(node as u32);
-            }
-        }
         let rank = |node: &u32| {
             let name = self
                 .nodes
@@ -211,6 +216,7 @@ impl NamedStacks {
                 .map(|(name, _)| *name as usize);
             name.and_then(|name| rank_of.get(name).copied())
         };
+        let mut called = self.called();
         let (mut places, mut next_place) = (vec![0; self.nodes.len()], 0);
         let mut open = vec![0];
         while let Some(node) = open.pop() {
@@ -218,15 +224,37 @@ impl NamedStacks {
                 *place = next_place;
                 next_place += 1;
             }
-            let mut next = called
-                .get_mut(node as usize)
-                .map(std::mem::take)
-                .unwrap_or_default();
+            let next = called.of(node);
             // The last is the first to be taken.
             next.sort_unstable_by_key(|node| std::cmp::Reverse(rank(node)));
-            open.append(&mut next);
+            open.extend_from_slice(next);
         }
         places
+    }
+
+    /// What each stack calls.
+    fn called(&self) -> Called {
+        let mut ends = vec![0; self.nodes.len()];
+        for (_, caller) in self.nodes.iter().skip(1) {
+            if let Some(count) = ends.get_mut(*caller as usize) {
+                *count += 1;
+            }
+        }
+        // First where each part begins; it ends where it has been filled to.
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += std::mem::replace(end, sum);
+        }
+        let mut all = vec![0; sum];
+        for (node, (_, caller)) in self.nodes.iter().enumerate().skip(1) {
+            if let Some(end) = ends.get_mut(*caller as usize) {
+                if let Some(place) = all.get_mut(*end) {
+                    *place = node as u32;
+                }
+                *end += 1;
+            }
+        }
+        Called { all, ends }
     }
 
     /// Appends the names of a stack, the outermost first.
@@ -246,6 +274,25 @@ impl NamedStacks {
             }
             line.push_str(name);
         }
+    }
+}
+
+/// Lists of stacks, by their caller, one behind the other.
+struct Called {
+    all: Vec<u32>,
+    /// Where each list ends.
+    ends: Vec<usize>,
+}
+
+impl Called {
+    /// The stacks with this caller.
+    fn of(&mut self, caller: u32) -> &mut [u32] {
+        let caller = caller as usize;
+        let begin = caller
+            .checked_sub(1)
+            .and_then(|before| self.ends.get(before));
+        let range = begin.copied().unwrap_or(0)..self.ends.get(caller).copied().unwrap_or(0);
+        self.all.get_mut(range).unwrap_or(&mut [])
     }
 }
 

@@ -47,6 +47,7 @@ mod profile;
 pub mod redox;
 mod stacks;
 mod symbolize;
+mod tally;
 mod waits;
 
 pub use collect::{Collector, Only, Options};

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use kymo_ctf::ClockClass;
 use kymo_symbols::{CodeFrame, Loaded, Located};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::chains::{ChainTable, Part};
-use crate::counts::{Key, NONE, Space};
+use crate::counts::Space;
 use crate::profile::{
     Frame, FrameId, FunctionId, ImageId, Profile, ProfileFunction, ProfileImage, Row, Sample,
     Stack, StackId, Thread, Totals, Unit,
 };
+use crate::tally::Key;
 
 /// The code for which [`Chains::symbolize`] asks for an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,16 +134,15 @@ impl Chains {
         let prefixes: Vec<Vec<FrameId>> = prefixes
             .map(|names| names.iter().map(&mut frame).collect())
             .collect();
-        let mut stacks = Stacks {
+        let places = ChainFrames {
             places: &places,
             frames_of: &frames_of,
             chains: &chains,
             prefixes: &prefixes,
-            known: FxHashMap::default(),
-            found: FxHashMap::default(),
         };
+        let found = places.tree(self.rows.iter().map(|(key, _)| key), &mut profile.stacks);
         let rows = self.rows.iter().map(|(key, row)| Row {
-            stack: stacks.of(key, &mut profile.stacks),
+            stack: found.get(&of(key)).copied(),
             ..*row
         });
         profile.rows = rows.collect();
@@ -160,7 +160,7 @@ impl Chains {
 }
 
 /// An address of a chain.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ChainPlace {
     image: u32,
     /// Index in the image's addresses.
@@ -425,48 +425,70 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Builds the tree of stacks.
-struct Stacks<'a> {
+/// A stack by the numbers of its prefix and its chain.
+type StackOf = (u32, u32);
+
+fn of(key: &Key) -> StackOf {
+    (key.prefix, key.chain)
+}
+
+/// The frames of all prefixes and chains.
+struct ChainFrames<'a> {
     places: &'a Places,
     frames_of: &'a [Vec<Frames>],
     chains: &'a [Range<usize>],
     prefixes: &'a [Vec<FrameId>],
-    known: FxHashMap<(Option<StackId>, FrameId), StackId>,
-    /// By prefix and chain.
-    found: FxHashMap<(u32, u32), Option<StackId>>,
 }
 
-impl Stacks<'_> {
-    /// The stack of a row.
-    fn of(&mut self, key: &Key, to: &mut Vec<Stack>) -> Option<StackId> {
-        let of = (key.prefix, key.chain);
-        if let Some(found) = self.found.get(&of) {
-            return *found;
-        }
-        let mut stack = None;
-        if key.prefix != NONE {
-            let prefixes = self.prefixes;
-            for frame in prefixes.get(key.prefix as usize).into_iter().flatten() {
-                stack = Some(self.push(stack, *frame, to));
-            }
-        }
-        let chain = self.chains.get(key.chain as usize).cloned().unwrap_or(0..0);
-        let (places, frames_of) = (self.places, self.frames_of);
-        for at in places.all.get(chain).unwrap_or(&[]) {
-            let image = frames_of.get(at.image as usize);
-            let frames = image.and_then(|image| image.get(at.place as usize));
-            for frame in frames.map_or(0..0, |frames| frames.of(at.is_tracepoint)) {
-                stack = Some(self.push(stack, FrameId(frame), to));
-            }
-        }
-        self.found.insert(of, stack);
-        stack
+impl ChainFrames<'_> {
+    /// The frames of a prefix, and the places of a chain, the outermost first.
+    fn parts(&self, (prefix, chain): StackOf) -> (&[FrameId], &[ChainPlace]) {
+        let prefix = self.prefixes.get(prefix as usize);
+        let chain = self.chains.get(chain as usize).cloned().unwrap_or(0..0);
+        let places = self.places.all.get(chain);
+        (prefix.map_or(&[], |prefix| prefix), places.unwrap_or(&[]))
     }
 
-    fn push(&mut self, parent: Option<StackId>, frame: FrameId, to: &mut Vec<Stack>) -> StackId {
-        *self.known.entry((parent, frame)).or_insert_with(|| {
-            to.push(Stack { parent, frame });
-            StackId::next(to.len() - 1)
-        })
+    /// Makes the tree of the stacks of all rows, each with its callers before it.
+    ///
+    /// In sorted order a stack shares with the one before it whatever it shares with any of those.
+    fn tree<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k Key>,
+        tree: &mut Vec<Stack>,
+    ) -> FxHashMap<StackOf, StackId> {
+        let distinct: FxHashSet<StackOf> = keys.map(of).collect();
+        let mut sorted: Vec<StackOf> = distinct.into_iter().collect();
+        sorted.sort_unstable_by(|one, other| {
+            let places = self.parts(*one).cmp(&self.parts(*other));
+            places.then_with(|| one.cmp(other))
+        });
+        let mut found = FxHashMap::default();
+        found.reserve(sorted.len());
+        let mut path: Vec<(FrameId, StackId)> = Vec::new();
+        for stack in sorted {
+            let (prefix, chain) = self.parts(stack);
+            let of_chain = chain.iter().flat_map(|at| {
+                let image = self.frames_of.get(at.image as usize);
+                let frames = image.and_then(|image| image.get(at.place as usize));
+                frames.map_or(0..0, |frames| frames.of(at.is_tracepoint))
+            });
+            let frames = prefix.iter().copied().chain(of_chain.map(FrameId));
+            let mut depth = 0;
+            for frame in frames {
+                if path.get(depth).is_none_or(|(known, _)| *known != frame) {
+                    path.truncate(depth);
+                    let parent = path.last().map(|(_, stack)| *stack);
+                    tree.push(Stack { parent, frame });
+                    path.push((frame, StackId::next(tree.len() - 1)));
+                }
+                depth += 1;
+            }
+            path.truncate(depth);
+            if let Some((_, innermost)) = path.last() {
+                found.insert(stack, *innermost);
+            }
+        }
+        found
     }
 }

@@ -8,9 +8,10 @@ use kymo_ctf::{EventRef, ItemRef};
 use kymo_machine::{CallKey, ChainOf, Change, Doing, Machine, Named, ThreadId, passed};
 use rustc_hash::FxHashMap;
 
-use crate::counts::{Counts, Key, NONE};
+use crate::counts::Counts;
 use crate::profile::{Mode, Unit};
 use crate::symbolize::Chains;
+use crate::tally::{Key, NONE, Tally};
 
 /// Which time to collect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,7 @@ pub struct Waits {
     kind: WaitKind,
     machine: Machine,
     counts: Counts,
+    tally: Tally,
     /// Chain of each thread's last switch, or last wait for a lock.
     chains: FxHashMap<ThreadId, u32>,
     /// The system call in which each thread left its CPU.
@@ -47,6 +49,7 @@ impl Waits {
             kind,
             machine: Machine::new(),
             counts,
+            tally: Tally::default(),
             chains: FxHashMap::default(),
             left: FxHashMap::default(),
             addresses: Vec::new(),
@@ -78,7 +81,7 @@ impl Waits {
         let end = self.machine.now();
         self.machine.finish(end);
         self.take(selected);
-        self.counts.finish(&self.machine)
+        self.counts.finish(self.tally, &self.machine)
     }
 
     fn take(&mut self, selected: impl Fn(u64) -> bool) {
@@ -145,7 +148,7 @@ impl Waits {
             prefix: self.counts.prefix(names),
             mode: Mode::Kernel,
         };
-        self.counts.add(key, nanos, 0);
+        self.tally.add(key, nanos, 0);
     }
 
     /// The system call that a thread is in.
@@ -232,9 +235,8 @@ impl Waits {
                 }),
         };
         if let Some(thread) = thread {
-            let chain = self
-                .counts
-                .chain(&self.machine, Some(thread), &chain, &self.addresses);
+            let header = self.counts.header(&self.machine, Some(thread), &chain);
+            let chain = self.tally.chains.intern(header, &self.addresses);
             self.chains.insert(thread, chain);
         }
     }

@@ -97,6 +97,7 @@ extern crate self as kymo;
 pub mod arch;
 pub mod boot;
 mod channel;
+pub mod count;
 pub mod ctf;
 pub mod event;
 mod history;

@@ -1,0 +1,393 @@
+//! The groups that a CPU counts now.
+
+use super::event::{EventKind, EventSpec, Exclude, Software};
+use super::group::{Refused, Snapshot};
+use super::groups::{Group, Groups, Handle, Matching, Member, NO_COUNTER};
+use super::pmu::Pmu;
+
+/// A CPU's PMU, its own groups, and what the kernel counts on it.
+///
+/// Times are nanoseconds of one clock, the same on all CPUs.
+#[derive(Debug)]
+pub struct Cpu<P: Pmu, const N: usize = 4> {
+    own: Groups<N>,
+    counts: Counts<P>,
+    /// Whether the thread's groups were put on the PMU before the CPU's own.
+    was_thread_first: bool,
+    /// Until when counts and times are up to date.
+    until: u64,
+}
+
+/// What counts on a CPU.
+#[derive(Debug)]
+struct Counts<P> {
+    pmu: P,
+    /// Of each software event, how often it happened in the kernel and in programs.
+    software: [[u64; 2]; Software::ALL.len()],
+}
+
+/// A counter has counted as many events as its period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overflow {
+    /// What it counts.
+    pub event: EventSpec,
+    /// The event's handle.
+    pub handle: Handle,
+    /// Whether its group is the thread's, rather than the CPU's own.
+    pub is_of_thread: bool,
+    /// How many periods more have passed since the counter overflowed.
+    pub missed: u64,
+}
+
+impl<P: Pmu, const N: usize> Cpu<P, N> {
+    /// Nothing is counted.
+    pub const fn new(pmu: P) -> Cpu<P, N> {
+        let mut own = Groups::NONE;
+        own.are_on = true;
+        Cpu {
+            own,
+            counts: Counts {
+                pmu,
+                software: [[0; 2]; Software::ALL.len()],
+            },
+            was_thread_first: false,
+            until: 0,
+        }
+    }
+
+    /// The PMU.
+    pub fn pmu(&self) -> &P {
+        &self.counts.pmu
+    }
+
+    /// The PMU, for what groups are not for.
+    pub fn pmu_mut(&mut self) -> &mut P {
+        &mut self.counts.pmu
+    }
+
+    /// The CPU's own groups.
+    pub fn own(&self) -> &Groups<N> {
+        &self.own
+    }
+
+    /// A software event happened, in the kernel or in a program.
+    #[inline]
+    pub fn happened(&mut self, event: Software, in_kernel: bool) {
+        let counts = self.counts.software.get_mut(event as usize);
+        if let Some(count) = counts.and_then(|counts| counts.get_mut(usize::from(!in_kernel))) {
+            *count = count.wrapping_add(1);
+        }
+    }
+
+    /// A tracepoint was passed: groups that run and count it count one more.
+    pub fn passed<const M: usize>(&mut self, thread: &mut Groups<M>, tracepoint: u64) {
+        let groups = self.own.in_turn().chain(thread.in_turn());
+        for group in groups.filter(|group| group.is_running) {
+            for member in group.members_mut() {
+                if member.spec.kind == EventKind::Tracepoint(tracepoint) {
+                    member.raw = member.raw.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    /// A thread begins to run: its groups count from now on.
+    pub fn switch_in<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
+        let mut nobody = Groups::<0>::NONE;
+        self.switch(&mut nobody, thread, now);
+    }
+
+    /// A thread runs no more: its groups count until now.
+    pub fn switch_out<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
+        let mut nobody = Groups::<0>::NONE;
+        self.switch(thread, &mut nobody, now);
+    }
+
+    /// The CPU goes from one thread to another.
+    pub fn switch<const M: usize, const L: usize>(
+        &mut self,
+        prev: &mut Groups<M>,
+        next: &mut Groups<L>,
+        now: u64,
+    ) {
+        self.update(prev, now);
+        (prev.are_on, next.are_on) = (false, true);
+        if prev.is_empty() && next.is_empty() {
+            return;
+        }
+        self.take_off(prev);
+        self.put_on(next, now);
+    }
+
+    /// Changes the CPU's own groups, or those of the thread that runs on it: `change` has both
+    /// while they are off the PMU.
+    pub fn change<const M: usize, R>(
+        &mut self,
+        thread: &mut Groups<M>,
+        now: u64,
+        change: impl FnOnce(&P, &mut Groups<N>, &mut Groups<M>) -> R,
+    ) -> R {
+        self.update(thread, now);
+        self.take_off(thread);
+        (self.own.are_on, thread.are_on) = (false, false);
+        let result = change(&self.counts.pmu, &mut self.own, thread);
+        (self.own.are_on, thread.are_on) = (true, true);
+        self.put_on(thread, now);
+        result
+    }
+
+    /// The kernel's tick: groups that wait for the PMU have their turn.
+    pub fn tick<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
+        self.update(thread, now);
+        let groups = self.own.slots.iter().chain(&thread.slots);
+        let mut groups = groups.flatten();
+        if groups.any(|group| group.is_enabled && !group.is_running) {
+            self.own.rotate();
+            thread.rotate();
+            self.take_off(thread);
+            self.put_on(thread, now);
+        }
+    }
+
+    /// The counts of now of an event's group, which is one of the thread's.
+    ///
+    /// # Errors
+    /// [`Refused::Stale`].
+    pub fn read<const M: usize>(
+        &mut self,
+        thread: &mut Groups<M>,
+        event: Handle,
+        now: u64,
+    ) -> Result<Snapshot, Refused> {
+        self.update(thread, now);
+        thread.read(event)
+    }
+
+    /// The counts of now of an event's group, which is one of the CPU's own.
+    ///
+    /// # Errors
+    /// [`Refused::Stale`].
+    pub fn read_own<const M: usize>(
+        &mut self,
+        thread: &mut Groups<M>,
+        event: Handle,
+        now: u64,
+    ) -> Result<Snapshot, Refused> {
+        self.update(thread, now);
+        self.own.read(event)
+    }
+
+    /// The PMU's interrupt: counters have overflowed. `each` is called for those with a period,
+    /// which begins again where the last one ended.
+    pub fn overflow<const M: usize>(
+        &mut self,
+        thread: &mut Groups<M>,
+        now: u64,
+        mut each: impl FnMut(Overflow),
+    ) {
+        let overflowed = self.counts.pmu.overflowed();
+        self.update(thread, now);
+        let pmu = &mut self.counts.pmu;
+        let own = self.own.slots.iter_mut().enumerate();
+        let own = own.map(|(slot, group)| (slot, group, false));
+        let of_thread = thread.slots.iter_mut().enumerate();
+        let of_thread = of_thread.map(|(slot, group)| (slot, group, true));
+        for (slot, group, is_of_thread) in own.chain(of_thread) {
+            for member in group.iter_mut().flat_map(Group::members_mut) {
+                let period = member.spec.period;
+                if period == 0 || member.counters() & overflowed == 0 {
+                    continue;
+                }
+                let counter = u32::from(member.counter);
+                let beyond = member.last;
+                member.last = start_value(pmu.width(counter), period - beyond % period);
+                pmu.write(counter, member.last);
+                each(Overflow {
+                    event: member.spec,
+                    handle: Handle::new(slot, member.id),
+                    is_of_thread,
+                    missed: beyond / period,
+                });
+            }
+        }
+    }
+
+    /// Brings counts and times up to date.
+    fn update<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
+        let passed = now.saturating_sub(self.until);
+        self.until = self.until.max(now);
+        let now = self.until;
+        let groups = self.own.slots.iter_mut().chain(&mut thread.slots);
+        for group in groups.flatten().filter(|group| group.is_enabled) {
+            group.time_enabled = group.time_enabled.saturating_add(passed);
+            if group.is_running {
+                group.time_running = group.time_running.saturating_add(passed);
+                self.counts.update(group, now);
+            }
+        }
+    }
+
+    /// Ends the counting of all groups, which are up to date.
+    fn take_off<const M: usize>(&mut self, thread: &mut Groups<M>) {
+        let groups = self.own.slots.iter_mut().chain(&mut thread.slots);
+        let pmu = &mut self.counts.pmu;
+        let mut counters = 0;
+        for group in groups.flatten().filter(|group| group.is_running) {
+            group.is_running = false;
+            for member in group.members_mut() {
+                counters |= member.counters();
+                member.last = match member.spec.period {
+                    0 => 0,
+                    // What is left until the counter's end, if it is not past it.
+                    period => {
+                        let ends = end(pmu.width(u32::from(member.counter)));
+                        let left = ends.wrapping_sub(member.last).wrapping_add(1) & ends;
+                        if left <= period { left } else { 0 }
+                    }
+                };
+                member.counter = NO_COUNTER;
+            }
+        }
+        pmu.stop(counters);
+    }
+
+    /// Puts groups on the PMU, in turn, as many as fit.
+    fn put_on<const M: usize>(&mut self, thread: &mut Groups<M>, now: u64) {
+        // The thread's groups and the CPU's are first by turns.
+        self.was_thread_first = !self.was_thread_first;
+        let mut matching = Matching::NONE;
+        let mut choose = |group: &mut Group| self.counts.choose(group, &mut matching);
+        if self.was_thread_first {
+            thread.in_turn().for_each(&mut choose);
+            self.own.in_turn().for_each(&mut choose);
+        } else {
+            self.own.in_turn().for_each(&mut choose);
+            thread.in_turn().for_each(&mut choose);
+        }
+        let now = self.until.max(now);
+        let groups = self.own.slots.iter_mut().chain(&mut thread.slots);
+        let chosen = groups.flatten().filter(|group| group.is_running);
+        let counters = chosen.fold(0, |counters, group| {
+            counters | self.counts.program(group, &matching, now)
+        });
+        self.counts.pmu.start(counters);
+    }
+}
+
+impl<P: Pmu> Counts<P> {
+    /// Decides whether the group runs besides those that were chosen before. Its members' counters
+    /// are their places in the matching meanwhile.
+    fn choose(&self, group: &mut Group, matching: &mut Matching) {
+        if !group.is_enabled {
+            return;
+        }
+        let specs = group.members().iter().map(|member| &member.spec);
+        let Some(with_it) = matching.with(&self.pmu, specs) else {
+            return;
+        };
+        let mut place = matching.events();
+        for member in group.members_mut() {
+            if member.spec.kind.slots() > 0 {
+                member.counter = place;
+                place += 1;
+            }
+        }
+        group.is_running = true;
+        *matching = with_it;
+    }
+
+    /// Programs the counters of a chosen group, and gives those that are to be started: none if
+    /// one of them refuses its event, for then the group does not run.
+    fn program(&mut self, group: &mut Group, matching: &Matching, now: u64) -> u64 {
+        let mut counters = 0;
+        for member in group.members_mut() {
+            if member.counter == NO_COUNTER {
+                member.last = self.software(&member.spec, now);
+                continue;
+            }
+            member.counter = matching.counter(member.counter);
+            let counter = u32::from(member.counter);
+            let EventSpec {
+                kind,
+                exclude,
+                period,
+            } = member.spec;
+            let left = if member.last == 0 {
+                period
+            } else {
+                member.last
+            };
+            let value = start_value(self.pmu.width(counter), left);
+            if !self.pmu.program(counter, kind, exclude, value) {
+                group.is_running = false;
+                break;
+            }
+            member.last = value;
+            counters |= member.counters();
+        }
+        if group.is_running {
+            return counters;
+        }
+        for member in group.members_mut() {
+            (member.counter, member.last) = (NO_COUNTER, 0);
+        }
+        0
+    }
+
+    /// Adds what the counters of a running group have counted since its last update.
+    #[inline]
+    fn update(&self, group: &mut Group, now: u64) {
+        for member in group.members_mut() {
+            let (value, ends) = match member.counter {
+                NO_COUNTER => (self.software(&member.spec, now), u64::MAX),
+                counter => {
+                    let counter = u32::from(counter);
+                    (self.pmu.read(counter), end(self.pmu.width(counter)))
+                }
+            };
+            // Counters are updated before they can go round twice, for each overflow interrupts.
+            let counted = value.wrapping_sub(member.last) & ends;
+            member.raw = member.raw.saturating_add(counted);
+            member.last = value;
+        }
+    }
+
+    /// What the kernel has counted of an event.
+    fn software(&self, spec: &EventSpec, now: u64) -> u64 {
+        let EventKind::Software(event) = spec.kind else {
+            // Tracepoints are added to each group.
+            return 0;
+        };
+        if let Software::CpuClock | Software::TaskClock = event {
+            return now;
+        }
+        let Exclude { kernel, user } = spec.exclude;
+        match self.software.get(event as usize) {
+            Some([in_kernel, in_user]) => {
+                let of_kernel = if kernel { 0 } else { *in_kernel };
+                of_kernel.wrapping_add(if user { 0 } else { *in_user })
+            }
+            None => 0,
+        }
+    }
+}
+
+impl Member {
+    /// Its counter as a set.
+    fn counters(&self) -> u64 {
+        match self.counter {
+            NO_COUNTER => 0,
+            counter => 1 << counter,
+        }
+    }
+}
+
+/// The greatest value of a counter with so many bits.
+const fn end(width: u32) -> u64 {
+    u64::MAX >> (64 - width)
+}
+
+/// The value from which a counter overflows after so many events: 0 means its whole length.
+const fn start_value(width: u32, left: u64) -> u64 {
+    0_u64.wrapping_sub(left) & end(width)
+}

@@ -1,0 +1,472 @@
+//! The groups of an owner: a CPU, or a thread.
+
+use super::event::{EventKind, EventSpec, Software};
+use super::group::{GroupSpec, MAX_EVENTS, Refused, Snapshot};
+use super::pmu::{MAX_COUNTERS, Pmu};
+
+/// Stands for no counter: the kernel counts the event.
+pub(super) const NO_COUNTER: u8 = u8::MAX;
+
+/// An event of a group, as [`Groups::attach`] and [`Groups::join`] give it. It stops working when
+/// the event is detached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Handle {
+    /// Place of the group.
+    slot: usize,
+    /// Id of the event.
+    id: u64,
+}
+
+impl Handle {
+    pub(super) const fn new(slot: usize, id: u64) -> Handle {
+        Handle { slot, id }
+    }
+
+    /// The event's id in [`Snapshot::members`].
+    pub const fn id(self) -> u64 {
+        self.id
+    }
+}
+
+/// The groups of a CPU or of a thread, at most `N`.
+#[derive(Clone, Debug)]
+pub struct Groups<const N: usize = 4> {
+    pub(super) slots: [Option<Group>; N],
+    /// The group that is put on the PMU first.
+    pub(super) first: usize,
+    next_id: u64,
+    /// Whether a [`Cpu`](super::Cpu) has them.
+    pub(super) are_on: bool,
+}
+
+/// A group, and what it has counted.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    members: [Member; MAX_EVENTS],
+    len: usize,
+    pub(super) is_enabled: bool,
+    is_inherited: bool,
+    /// Whether it counts.
+    pub(super) is_running: bool,
+    pub(super) time_enabled: u64,
+    pub(super) time_running: u64,
+}
+
+/// An event of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    pub(super) spec: EventSpec,
+    pub(super) id: u64,
+    /// What was counted until the last update.
+    pub(super) raw: u64,
+    /// Where it is counted; [`NO_COUNTER`] while the group does not run.
+    pub(super) counter: u8,
+    /// While the group runs: what the counter showed at the last update. Else, for an event with a
+    /// period: how many events there are until its end, or 0 for a whole period.
+    pub(super) last: u64,
+}
+
+impl Group {
+    /// A group at zero. Its ids are `next_id` and those that follow.
+    fn new(spec: &GroupSpec, next_id: u64) -> Group {
+        let member = |spec, id| Member {
+            spec,
+            id,
+            raw: 0,
+            counter: NO_COUNTER,
+            last: 0,
+        };
+        let mut members = [member(spec.leader(), 0); MAX_EVENTS];
+        for (place, (spec, id)) in members.iter_mut().zip(spec.events().iter().zip(next_id..)) {
+            *place = member(*spec, id);
+        }
+        Group {
+            members,
+            len: spec.events().len(),
+            is_enabled: true,
+            is_inherited: false,
+            is_running: false,
+            time_enabled: 0,
+            time_running: 0,
+        }
+    }
+
+    /// Counts from zero.
+    fn restart(&mut self) {
+        (self.time_enabled, self.time_running) = (0, 0);
+        for member in self.members_mut() {
+            (member.raw, member.last) = (0, 0);
+        }
+    }
+
+    pub(super) fn members(&self) -> &[Member] {
+        self.members.get(..self.len).unwrap_or_default()
+    }
+
+    pub(super) fn members_mut(&mut self) -> &mut [Member] {
+        self.members.get_mut(..self.len).unwrap_or_default()
+    }
+
+    fn spec(&self) -> Result<GroupSpec, Refused> {
+        let specs = self.members.map(|member| member.spec);
+        GroupSpec::new(specs.get(..self.len).unwrap_or_default())
+    }
+
+    fn place_of(&self, id: u64) -> Option<usize> {
+        self.members().iter().position(|member| member.id == id)
+    }
+
+    fn snapshot(&self, id: u64) -> Result<Snapshot, Refused> {
+        Snapshot::new(id, self.counts(), self.time_enabled, self.time_running)
+    }
+
+    fn counts(&self) -> impl Iterator<Item = (u64, EventSpec, u64)> {
+        let members = self.members().iter();
+        members.map(|member| (member.id, member.spec, member.raw))
+    }
+
+    /// Adds what a copy of the group counted elsewhere, if it is one.
+    fn absorb(&mut self, other: &Group) {
+        let ids = |group: &Group| group.members.map(|member| member.id);
+        if self.len != other.len || ids(self) != ids(other) {
+            return;
+        }
+        self.time_enabled = self.time_enabled.saturating_add(other.time_enabled);
+        self.time_running = self.time_running.saturating_add(other.time_running);
+        for (member, more) in self.members_mut().iter_mut().zip(other.members()) {
+            member.raw = member.raw.saturating_add(more.raw);
+        }
+    }
+}
+
+impl<const N: usize> Groups<N> {
+    /// No groups.
+    pub const NONE: Groups<N> = Groups {
+        slots: [const { None }; N],
+        first: 0,
+        next_id: 1,
+        are_on: false,
+    };
+
+    /// Adds a group, which counts from now on, and gives its leader's handle.
+    ///
+    /// # Errors
+    /// [`Refused::TooManySlots`], [`Refused::NeverTogether`] and [`Refused::NotSupported`] if the
+    /// PMU can never count it, [`Refused::TooManyGroups`] if there is no room,
+    /// [`Refused::OnPmu`] if a CPU has the groups.
+    pub fn attach<P: Pmu>(&mut self, pmu: &P, spec: &GroupSpec) -> Result<Handle, Refused> {
+        self.may_change()?;
+        can_count(pmu, spec)?;
+        let free = self.slots.iter().position(Option::is_none);
+        let slot = free.ok_or(Refused::TooManyGroups(N))?;
+        let id = self.next_id;
+        self.next_id += spec.events().len() as u64;
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = Some(Group::new(spec, id));
+        }
+        Ok(Handle { slot, id })
+    }
+
+    /// Adds an event to the group of a leader, and gives its handle. The whole group counts from
+    /// zero again, so that all its counts are of the same time.
+    ///
+    /// # Errors
+    /// [`Refused::NotALeader`], [`Refused::TooManyEvents`], and those of
+    /// [`attach`](Groups::attach).
+    pub fn join<P: Pmu>(
+        &mut self,
+        pmu: &P,
+        leader: Handle,
+        event: EventSpec,
+    ) -> Result<Handle, Refused> {
+        self.may_change()?;
+        let id = self.next_id;
+        let group = self.group_of_leader(leader)?;
+        let spec = group.spec()?.with(event)?;
+        can_count(pmu, &spec)?;
+        let new = Group::new(&GroupSpec::new(&[event])?, id);
+        if let (Some(place), [member, ..]) = (group.members.get_mut(group.len), new.members) {
+            *place = member;
+            group.len += 1;
+        }
+        group.restart();
+        self.next_id += 1;
+        let slot = leader.slot;
+        Ok(Handle { slot, id })
+    }
+
+    /// The handles of a group's events, the leader's first.
+    ///
+    /// # Errors
+    /// [`Refused::Stale`].
+    pub fn handles(&self, of: Handle) -> Result<impl Iterator<Item = Handle> + '_, Refused> {
+        let (group, slot) = (self.group(of)?, of.slot);
+        let members = group.members().iter();
+        Ok(members.map(move |member| Handle {
+            slot,
+            id: member.id,
+        }))
+    }
+
+    /// Ends the counting of an event. The others of its group go on.
+    ///
+    /// # Errors
+    /// [`Refused::HasMembers`] for a leader that has members, [`Refused::Stale`].
+    pub fn detach(&mut self, event: Handle) -> Result<(), Refused> {
+        self.may_change()?;
+        let group = self.group_mut(event)?;
+        match (group.place_of(event.id), group.len) {
+            (Some(0), 1) => self.detach_all(event).map(drop),
+            (Some(0), len) => Err(Refused::HasMembers(len - 1)),
+            (Some(place), _) => {
+                group.members.copy_within(place + 1.., place);
+                group.len -= 1;
+                Ok(())
+            }
+            (None, _) => Err(Refused::Stale),
+        }
+    }
+
+    /// Ends the counting of a leader and of all its members, and gives how many members there
+    /// were.
+    ///
+    /// # Errors
+    /// [`Refused::NotALeader`], [`Refused::Stale`].
+    pub fn detach_all(&mut self, leader: Handle) -> Result<usize, Refused> {
+        self.may_change()?;
+        let members = self.group_of_leader(leader)?.len - 1;
+        if let Some(place) = self.slots.get_mut(leader.slot) {
+            *place = None;
+        }
+        Ok(members)
+    }
+
+    /// Whether the event's group counts. It does from [`attach`](Groups::attach) on.
+    ///
+    /// # Errors
+    /// [`Refused::Stale`], [`Refused::OnPmu`].
+    pub fn enable(&mut self, event: Handle, is_enabled: bool) -> Result<(), Refused> {
+        self.may_change()?;
+        self.group_mut(event)?.is_enabled = is_enabled;
+        Ok(())
+    }
+
+    /// Sets the counts and times of the event's group to zero.
+    ///
+    /// # Errors
+    /// [`Refused::Stale`], [`Refused::OnPmu`].
+    pub fn reset(&mut self, event: Handle) -> Result<(), Refused> {
+        self.may_change()?;
+        self.group_mut(event)?.restart();
+        Ok(())
+    }
+
+    /// The counts of the event's group. While a CPU has the groups they are those of the last
+    /// tick; [`Cpu::read`](super::Cpu::read) gives those of now.
+    ///
+    /// # Errors
+    /// [`Refused::Stale`].
+    pub fn read(&self, event: Handle) -> Result<Snapshot, Refused> {
+        self.group(event)?.snapshot(event.id)
+    }
+
+    /// Whether new threads count what this event's group counts, for it.
+    ///
+    /// # Errors
+    /// [`Refused::Stale`], [`Refused::OnPmu`].
+    pub fn inherit(&mut self, event: Handle, is_inherited: bool) -> Result<(), Refused> {
+        self.may_change()?;
+        self.group_mut(event)?.is_inherited = is_inherited;
+        Ok(())
+    }
+
+    /// The groups of a thread that this one creates: those that are [inherited](Groups::inherit),
+    /// at zero.
+    #[must_use]
+    pub fn child(&self) -> Groups<N> {
+        let mut child = Groups {
+            next_id: self.next_id,
+            ..Groups::NONE
+        };
+        for (to, from) in child.slots.iter_mut().zip(&self.slots) {
+            let from = from.as_ref().filter(|group| group.is_inherited);
+            *to = from.cloned().map(|mut group| {
+                group.restart();
+                group
+            });
+        }
+        child
+    }
+
+    /// Adds what a thread has counted with the groups that it [inherited](Groups::child) from this
+    /// one, when it ends. Groups that have changed since are left as they are.
+    pub fn absorb(&mut self, child: &Groups<N>) {
+        for (group, of_child) in self.slots.iter_mut().zip(&child.slots) {
+            if let (Some(group), Some(of_child)) = (group, of_child) {
+                group.absorb(of_child);
+            }
+        }
+    }
+
+    /// Whether the event's group counts at this moment.
+    pub fn runs(&self, event: Handle) -> bool {
+        self.group(event).is_ok_and(|group| group.is_running)
+    }
+
+    /// Whether there is nothing to count.
+    pub fn is_empty(&self) -> bool {
+        self.slots.iter().all(Option::is_none)
+    }
+
+    /// The groups in the order in which they are put on the PMU.
+    pub(super) fn in_turn(&mut self) -> impl Iterator<Item = &mut Group> {
+        let (later, sooner) = self.slots.split_at_mut(self.first.min(N));
+        sooner.iter_mut().chain(later).flatten()
+    }
+
+    /// The next group is first now.
+    pub(super) fn rotate(&mut self) {
+        let from = self.first + 1;
+        let after = (from..N).find(|slot| self.slots.get(*slot).is_some_and(Option::is_some));
+        let before = || self.slots.iter().position(Option::is_some);
+        self.first = after.or_else(before).unwrap_or(0);
+    }
+
+    fn may_change(&self) -> Result<(), Refused> {
+        match self.are_on {
+            true => Err(Refused::OnPmu),
+            false => Ok(()),
+        }
+    }
+
+    fn group(&self, of: Handle) -> Result<&Group, Refused> {
+        let group = self.slots.get(of.slot).and_then(Option::as_ref);
+        let group = group.filter(|group| group.place_of(of.id).is_some());
+        group.ok_or(Refused::Stale)
+    }
+
+    fn group_mut(&mut self, of: Handle) -> Result<&mut Group, Refused> {
+        let group = self.slots.get_mut(of.slot).and_then(Option::as_mut);
+        let group = group.filter(|group| group.place_of(of.id).is_some());
+        group.ok_or(Refused::Stale)
+    }
+
+    fn group_of_leader(&mut self, leader: Handle) -> Result<&mut Group, Refused> {
+        let group = self.group_mut(leader)?;
+        match group.place_of(leader.id) == Some(0) {
+            true => Ok(group),
+            false => Err(Refused::NotALeader),
+        }
+    }
+}
+
+/// Refuses groups that a PMU can never count.
+fn can_count<P: Pmu>(pmu: &P, spec: &GroupSpec) -> Result<(), Refused> {
+    spec.fits(P::SLOTS)?;
+    for event in spec.events() {
+        let is_counted = match event.kind {
+            // Only counters interrupt.
+            EventKind::Software(_) | EventKind::Tracepoint(_) if event.period > 0 => false,
+            // Time passes, and tracepoints are passed, in any mode.
+            EventKind::Software(Software::CpuClock | Software::TaskClock)
+            | EventKind::Tracepoint(_) => !event.exclude.is_something(),
+            EventKind::Software(_) => true,
+            _ => pmu.counters(event.kind, event.exclude) != 0,
+        };
+        if !is_counted {
+            return Err(Refused::NotSupported(*event));
+        }
+    }
+    match Matching::NONE.with(pmu, spec.events().iter()) {
+        Some(_) => Ok(()),
+        None => Err(Refused::NeverTogether {
+            leader: spec.leader().kind,
+        }),
+    }
+}
+
+/// Which event is on which counter.
+///
+/// An event finds a counter by augmenting paths (Kuhn 1955): it takes one of its counters that is
+/// free, or one whose event can move to another. So a group is left out only if there is no way at
+/// all to count it besides those that are on already.
+#[derive(Clone, Copy)]
+pub(super) struct Matching {
+    /// By counter, an event's counters: 0 where it is free.
+    can: [u64; MAX_COUNTERS],
+    /// By counter, the place of the event in the order in which events were added.
+    of: [u8; MAX_COUNTERS],
+    events: u8,
+}
+
+impl Matching {
+    pub(super) const NONE: Matching = Matching {
+        can: [0; MAX_COUNTERS],
+        of: [0; MAX_COUNTERS],
+        events: 0,
+    };
+
+    /// The matching with a group's events besides, in their order; `None` if they do not all fit.
+    pub(super) fn with<'e, P: Pmu>(
+        &self,
+        pmu: &P,
+        events: impl Iterator<Item = &'e EventSpec>,
+    ) -> Option<Matching> {
+        let mut longer = *self;
+        for event in events {
+            if event.kind.slots() == 0 {
+                continue;
+            }
+            let can = pmu.counters(event.kind, event.exclude);
+            let of = longer.events;
+            longer.events = of.checked_add(1)?;
+            let mut visited = 0;
+            if !longer.place(can, of, P::FIXED, &mut visited) {
+                return None;
+            }
+        }
+        Some(longer)
+    }
+
+    /// Places an event that these counters can count. Each counter is visited once, so the depth
+    /// is at most the number of counters that it could possibly use.
+    fn place(&mut self, can: u64, of: u8, fixed: u64, visited: &mut u64) -> bool {
+        // Counters for one event only come first.
+        for mut counters in [can & fixed, can & !fixed] {
+            while counters != 0 {
+                let counter = counters.trailing_zeros() as usize;
+                counters &= counters - 1;
+                if *visited & 1 << counter != 0 {
+                    continue;
+                }
+                *visited |= 1 << counter;
+                let (there, whose) = match (self.can.get(counter), self.of.get(counter)) {
+                    (Some(there), Some(whose)) => (*there, *whose),
+                    _ => continue,
+                };
+                if there == 0 || self.place(there, whose, fixed, visited) {
+                    if let Some(place) = self.can.get_mut(counter) {
+                        *place = can;
+                    }
+                    if let Some(place) = self.of.get_mut(counter) {
+                        *place = of;
+                    }
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Number of events.
+    pub(super) fn events(&self) -> u8 {
+        self.events
+    }
+
+    /// The counter of the event that was added at this place.
+    pub(super) fn counter(&self, of: u8) -> u8 {
+        let mut counters = self.can.iter().zip(&self.of);
+        let counter = counters.position(|(can, whose)| *can != 0 && *whose == of);
+        counter.map_or(NO_COUNTER, |counter| counter as u8)
+    }
+}

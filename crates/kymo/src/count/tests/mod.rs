@@ -1,0 +1,21 @@
+//! Tests of groups on PMUs in software.
+
+mod property;
+mod rules;
+
+use super::event::{EventKind, EventSpec, Exclude, Hardware, Software};
+use super::group::GroupSpec;
+
+const CYCLES: EventSpec = EventSpec::hardware(Hardware::Cycles);
+const INSTRUCTIONS: EventSpec = EventSpec::hardware(Hardware::Instructions);
+const BRANCHES: EventSpec = EventSpec::hardware(Hardware::Branches);
+const MISSES: EventSpec = EventSpec::hardware(Hardware::CacheMisses);
+const FAULTS: EventSpec = EventSpec::software(Software::PageFaults);
+
+fn raw(number: u64) -> EventSpec {
+    EventSpec::of(EventKind::Raw(number))
+}
+
+fn group(events: &[EventSpec]) -> GroupSpec {
+    GroupSpec::new(events).unwrap()
+}

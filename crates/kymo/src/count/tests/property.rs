@@ -202,7 +202,8 @@ impl World {
             .counted()
             .map(|it| format!("{it:?}"))
             .collect();
-        (wanted.sort(), counted.sort());
+        wanted.sort();
+        counted.sort();
         assert_eq!(counted, wanted);
         assert!(counted.len() <= SLOTS);
         // No group waits for counters that are free.

@@ -109,6 +109,14 @@ impl GroupSpec {
 /// );
 /// assert_eq!(CACHE.slots(), 2);
 /// ```
+/// Here are three events for two slots:
+/// ```compile_fail
+/// # use kymo::count::pmu::Model;
+/// # use kymo::count::{EventKind, EventSpec, GroupSpec, group};
+/// const EVENT: EventSpec = EventSpec::of(EventKind::Raw(1));
+/// const GROUP: GroupSpec = group!(Model<2>, EVENT, EVENT, EVENT);
+/// # println!("{GROUP:?}");
+/// ```
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __count_group {

@@ -14,7 +14,7 @@
 //! use kymo::count::pmu::Model;
 //! use kymo::count::{Cpu, EventKind, EventSpec, GroupSpec, Groups, Hardware, Software, group};
 //!
-//! // What no test PMU has to be: the kernel's driver.
+//! // In a kernel, the driver of its PMU.
 //! type MyPmu = Model<4>;
 //! const WORK: GroupSpec = group!(
 //!     MyPmu,
@@ -51,7 +51,8 @@ mod group;
 mod groups;
 pub mod pmu;
 mod scale;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use cpu::{Cpu, Overflow};

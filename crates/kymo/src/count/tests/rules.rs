@@ -473,7 +473,8 @@ fn events_find_the_counters_that_can_count_them() {
         assert_eq!(cpu.pmu().started, 0b111);
     }
     let refused = Refused::NotSupported(raw(9));
-    let unknown = Thread::NONE.attach(&Uneven::NEW, &group(&[CYCLES, raw(9)]));
+    let mut thread = Thread::NONE;
+    let unknown = thread.attach(&Uneven::NEW, &group(&[CYCLES, raw(9)]));
     assert_eq!(unknown, Err(refused));
 }
 

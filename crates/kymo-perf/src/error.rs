@@ -1,0 +1,266 @@
+//! What can go wrong, each with its way out.
+
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
+use kymo::count::{EventSpec, Refused, Software};
+
+use crate::machine::{Needs, Paranoid};
+use crate::target::Target;
+
+/// Why something cannot be counted. A call that failed has changed nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The group breaks a rule of groups.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Neither a process nor a CPU.
+    #[error("there is nothing to count: name a process, a CPU, or both")]
+    NoTarget,
+    /// A number below -1.
+    #[error("{number} is no {what}; it is 0 or more, or -1 for any")]
+    BadNumber {
+        /// Number of what.
+        what: &'static str,
+        /// The number.
+        number: i32,
+    },
+    /// A text that is no list of events.
+    #[error("{list:?} is no list of events: {what}; write {{cycles,instructions}},page-faults")]
+    BadList {
+        /// The list.
+        list: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// No event has this name.
+    #[error("no event is called {name:?}")]
+    UnknownEvent {
+        /// The name.
+        name: String,
+    },
+    /// Linux has no tracepoint of this name.
+    #[error("this kernel has no tracepoint {name:?}")]
+    UnknownTracepoint {
+        /// The name.
+        name: String,
+    },
+    /// The folder that describes tracepoints cannot be read.
+    #[error(
+        "the tracepoint {name} has a number only in {path}, which cannot be read: {source}; run \
+         as root, with tracefs mounted (`mount -t tracefs tracefs /sys/kernel/tracing`)"
+    )]
+    NoTracefs {
+        /// The tracepoint's name.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be read.
+        source: io::Error,
+    },
+    /// An event that Linux does not count itself.
+    #[error("Linux has no counter of {event}; count the tracepoint {instead}")]
+    NotOnLinux {
+        /// The event.
+        event: Software,
+        /// A tracepoint that happens with it.
+        instead: &'static str,
+    },
+    /// This process may not count it.
+    #[error("{event} may not be counted for {target}: {paranoid}{}", .paranoid.way_out(*.needs))]
+    NotPermitted {
+        /// The event.
+        event: EventSpec,
+        /// For whom.
+        target: Target,
+        /// The system's setting.
+        paranoid: Paranoid,
+        /// What the event needs.
+        needs: Needs,
+    },
+    /// The machine has no counter of it.
+    #[error("{event} cannot be counted: this machine's PMU, or its kernel, lacks the event")]
+    NotOnThisMachine {
+        /// The event.
+        event: EventSpec,
+    },
+    /// The machine has the event, but does not count it so.
+    #[error(
+        "{event} cannot be counted for {target} in this way: {source}; try it without :u or :k, \
+         alone, or for another target"
+    )]
+    NotInThisWay {
+        /// The event.
+        event: EventSpec,
+        /// For whom.
+        target: Target,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// All counters of this kind are in use.
+    #[error("{event} cannot be counted: all counters of its kind are in use")]
+    InUse {
+        /// The event.
+        event: EventSpec,
+    },
+    /// The target is gone.
+    #[error("there is no {target}")]
+    NoSuchTarget {
+        /// The target.
+        target: Target,
+    },
+    /// Too many descriptors.
+    #[error(
+        "this process may open no more files, and every event needs one for each thread or CPU; \
+         raise the limit with `ulimit -n`, or count fewer events"
+    )]
+    TooManyFiles,
+    /// The kernel was built without performance events.
+    #[error("this kernel cannot count: it was built without CONFIG_PERF_EVENTS")]
+    NoPerfEvents,
+    /// An eBPF program that the event does not take.
+    #[error(
+        "{event} does not take the eBPF program: {source}; a tracepoint takes programs of the \
+         type tracepoint, every other event takes the type perf_event"
+    )]
+    Program {
+        /// The event.
+        event: EventSpec,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A setting in the environment that is no number.
+    #[error("{name} is {value:?}; it must be a number from 1 to 16")]
+    BadSetting {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A command that cannot be started.
+    #[error("cannot start {command}: {source}")]
+    Command {
+        /// The command.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel's answer to a read is not that of the group.
+    #[error("the kernel's counts of the group led by {leader} are not those of its events")]
+    BadRead {
+        /// The leader.
+        leader: EventSpec,
+    },
+    /// A system call failed that fails on no known machine.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// `InvalidInput` for what the caller asked wrongly, `Unsupported` for what is missing here.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Refused(_)
+            | Error::NoTarget
+            | Error::BadNumber { .. }
+            | Error::BadList { .. }
+            | Error::UnknownEvent { .. }
+            | Error::NotOnLinux { .. }
+            | Error::BadSetting { .. } => ErrorKind::InvalidInput,
+            Error::NotPermitted { .. } => ErrorKind::PermissionDenied,
+            Error::NoSuchTarget { .. } => ErrorKind::NotFound,
+            Error::NoTracefs { source, .. }
+            | Error::Command { source, .. }
+            | Error::System { source, .. } => source.kind(),
+            _ => ErrorKind::Unsupported,
+        }
+    }
+
+    /// What to do, where the sentence does not say so.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Error::Refused(Refused::TooManySlots { .. }) => Some(
+                "split the group, or set KYMO_PERF_GROUP_MAX_EVENTS if this machine's PMU has more",
+            ),
+            Error::Refused(Refused::TooManyEvents { .. }) => Some("split the group"),
+            Error::UnknownEvent { .. } | Error::UnknownTracepoint { .. } => {
+                Some("`kymo count --list` prints the events")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `errno` values that mean something here, with the same numbers on every processor.
+mod errno {
+    pub const EPERM: i32 = 1;
+    pub const ENOENT: i32 = 2;
+    pub const ESRCH: i32 = 3;
+    pub const EACCES: i32 = 13;
+    pub const EBUSY: i32 = 16;
+    pub const ENODEV: i32 = 19;
+    pub const EINVAL: i32 = 22;
+    pub const ENFILE: i32 = 23;
+    pub const EMFILE: i32 = 24;
+    pub const ENOSPC: i32 = 28;
+    pub const ENOSYS: i32 = 38;
+    pub const EOPNOTSUPP: i32 = 95;
+}
+
+/// What an error of `perf_event_open(2)` means.
+pub(crate) fn opening(event: EventSpec, target: Target, source: io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(errno::EPERM | errno::EACCES) => Error::NotPermitted {
+            event,
+            target,
+            paranoid: Paranoid::read(),
+            needs: Needs::of(&event, target),
+        },
+        Some(errno::ENOENT | errno::ENODEV) => Error::NotOnThisMachine { event },
+        Some(errno::ESRCH) => Error::NoSuchTarget { target },
+        Some(errno::EBUSY | errno::ENOSPC) => Error::InUse { event },
+        Some(errno::EMFILE | errno::ENFILE) => Error::TooManyFiles,
+        Some(errno::ENOSYS) => Error::NoPerfEvents,
+        Some(errno::EINVAL | errno::EOPNOTSUPP) => Error::NotInThisWay {
+            event,
+            target,
+            source,
+        },
+        _ => Error::System {
+            what: "open an event",
+            source,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_of_the_kernel_has_its_sentence() {
+        let event = EventSpec::from_name("cycles").expect("an event");
+        for (errno, words) in [
+            (errno::EPERM, "perf_event_paranoid"),
+            (errno::EACCES, "perf_event_paranoid"),
+            (errno::ENOENT, "lacks the event"),
+            (errno::ESRCH, "there is no CPU 3"),
+            (errno::EBUSY, "in use"),
+            (errno::ENOSPC, "in use"),
+            (errno::EMFILE, "ulimit -n"),
+            (errno::ENOSYS, "CONFIG_PERF_EVENTS"),
+            (errno::EINVAL, "in this way"),
+            (5, "cannot open an event"),
+        ] {
+            let source = io::Error::from_raw_os_error(errno);
+            let sentence = opening(event, Target::Cpu(3), source).to_string();
+            assert!(sentence.contains(words), "{errno}: {sentence}");
+        }
+    }
+}

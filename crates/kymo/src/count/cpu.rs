@@ -2,8 +2,9 @@
 
 use super::event::{EventKind, EventSpec, Exclude, Software};
 use super::group::{Refused, Snapshot};
-use super::groups::{Group, Groups, Handle, Matching, Member, NO_COUNTER};
-use super::pmu::Pmu;
+use super::groups::{Group, Groups, Handle, Member};
+use super::matching::{Matching, NO_COUNTER};
+use super::pmu::{MAX_COUNTERS, Pmu};
 
 /// A CPU's PMU, its own groups, and what the kernel counts on it.
 ///
@@ -187,27 +188,46 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
     ) {
         let overflowed = self.counts.pmu.overflowed();
         self.update(thread, now);
-        let pmu = &mut self.counts.pmu;
-        let own = self.own.slots.iter_mut().enumerate();
+        let mut again = Programmed {
+            counters: 0,
+            values: [0; MAX_COUNTERS],
+        };
+        let own = self.own.slots.iter().enumerate();
         let own = own.map(|(slot, group)| (slot, group, false));
-        let of_thread = thread.slots.iter_mut().enumerate();
+        let of_thread = thread.slots.iter().enumerate();
         let of_thread = of_thread.map(|(slot, group)| (slot, group, true));
         for (slot, group, is_of_thread) in own.chain(of_thread) {
-            for member in group.iter_mut().flat_map(Group::members_mut) {
+            for member in group.iter().flat_map(Group::members) {
                 let period = member.spec.period;
                 if period == 0 || member.counters() & overflowed == 0 {
                     continue;
                 }
-                let counter = u32::from(member.counter);
+                // The counter went on from its end.
                 let beyond = member.last;
-                member.last = start_value(pmu.width(counter), period - beyond % period);
-                pmu.write(counter, member.last);
+                let counter = u32::from(member.counter);
+                let width = self.counts.pmu.width(counter);
+                let value = start_value(width, period - beyond % period);
+                self.counts.pmu.write(counter, value);
+                again.counters |= member.counters();
+                if let Some(place) = again.values.get_mut(usize::from(member.counter)) {
+                    *place = value;
+                }
                 each(Overflow {
                     event: member.spec,
                     handle: Handle::new(slot, member.id),
                     is_of_thread,
                     missed: beyond / period,
                 });
+            }
+        }
+        if again.counters == 0 {
+            return;
+        }
+        let groups = self.own.slots.iter_mut().chain(&mut thread.slots);
+        for member in groups.flatten().flat_map(Group::members_mut) {
+            let value = again.values.get(usize::from(member.counter));
+            if let Some(value) = value.filter(|_| member.counters() & again.counters != 0) {
+                member.last = *value;
             }
         }
     }
@@ -264,14 +284,30 @@ impl<P: Pmu, const N: usize> Cpu<P, N> {
             self.own.in_turn().for_each(&mut choose);
             thread.in_turn().for_each(&mut choose);
         }
+        let mut programmed = Programmed {
+            counters: 0,
+            values: [0; MAX_COUNTERS],
+        };
+        let (own, of_thread) = (&mut self.own.slots, &mut thread.slots);
+        for group in own.iter_mut().chain(of_thread.iter_mut()).flatten() {
+            if group.is_running {
+                self.counts.program(group, &matching, &mut programmed);
+            }
+        }
         let now = self.until.max(now);
-        let groups = self.own.slots.iter_mut().chain(&mut thread.slots);
-        let chosen = groups.flatten().filter(|group| group.is_running);
-        let counters = chosen.fold(0, |counters, group| {
-            counters | self.counts.program(group, &matching, now)
+        let groups = own.iter_mut().chain(of_thread).flatten();
+        let running = groups.filter(|group| group.is_running);
+        let counters = running.fold(0, |counters, group| {
+            counters | self.counts.begin(group, &programmed, now)
         });
         self.counts.pmu.start(counters);
     }
+}
+
+/// The counters that are programmed, and the values from which they count.
+struct Programmed {
+    counters: u64,
+    values: [u64; MAX_COUNTERS],
 }
 
 impl<P: Pmu> Counts<P> {
@@ -282,56 +318,58 @@ impl<P: Pmu> Counts<P> {
             return;
         }
         let specs = group.members().iter().map(|member| &member.spec);
-        let Some(with_it) = matching.with(&self.pmu, specs) else {
+        let Some(added) = matching.add(&self.pmu, specs) else {
             return;
         };
-        let mut place = matching.events();
-        for member in group.members_mut() {
-            if member.spec.kind.slots() > 0 {
-                member.counter = place;
-                place += 1;
-            }
+        for (member, place) in group.members_mut().iter_mut().zip(added) {
+            member.counter = place;
         }
         group.is_running = true;
-        *matching = with_it;
     }
 
-    /// Programs the counters of a chosen group, and gives those that are to be started: none if
-    /// one of them refuses its event, for then the group does not run.
-    fn program(&mut self, group: &mut Group, matching: &Matching, now: u64) -> u64 {
-        let mut counters = 0;
+    /// Programs the counters of a chosen group. If one of them refuses its event, the group does not
+    /// run.
+    fn program(&mut self, group: &mut Group, matching: &Matching, programmed: &mut Programmed) {
         for member in group.members_mut() {
             if member.counter == NO_COUNTER {
-                member.last = self.software(&member.spec, now);
                 continue;
             }
             member.counter = matching.counter(member.counter);
             let counter = u32::from(member.counter);
-            let EventSpec {
-                kind,
-                exclude,
-                period,
-            } = member.spec;
             let left = if member.last == 0 {
-                period
+                member.spec.period
             } else {
                 member.last
             };
             let value = start_value(self.pmu.width(counter), left);
+            // A counter that is shared is programmed for the event that has a period.
+            if member.spec.period == 0 && programmed.counters & member.counters() != 0 {
+                continue;
+            }
+            let EventSpec { kind, exclude, .. } = member.spec;
             if !self.pmu.program(counter, kind, exclude, value) {
                 group.is_running = false;
                 break;
             }
-            member.last = value;
-            counters |= member.counters();
+            programmed.counters |= member.counters();
+            if let Some(place) = programmed.values.get_mut(usize::from(member.counter)) {
+                *place = value;
+            }
         }
-        if group.is_running {
-            return counters;
+        if !group.is_running {
+            for member in group.members_mut() {
+                (member.counter, member.last) = (NO_COUNTER, 0);
+            }
         }
-        for member in group.members_mut() {
-            (member.counter, member.last) = (NO_COUNTER, 0);
-        }
-        0
+    }
+
+    /// Notes from what values the members of a group that runs count, and gives their counters.
+    fn begin(&self, group: &mut Group, programmed: &Programmed, now: u64) -> u64 {
+        group.members_mut().iter_mut().fold(0, |counters, member| {
+            let value = programmed.values.get(usize::from(member.counter));
+            member.last = value.map_or_else(|| self.software(&member.spec, now), |value| *value);
+            counters | member.counters()
+        })
     }
 
     /// Adds what the counters of a running group have counted since its last update.

@@ -2,10 +2,8 @@
 
 use super::event::{EventKind, EventSpec, Software};
 use super::group::{GroupSpec, MAX_EVENTS, Refused, Snapshot};
-use super::pmu::{MAX_COUNTERS, Pmu};
-
-/// Stands for no counter: the kernel counts the event.
-pub(super) const NO_COUNTER: u8 = u8::MAX;
+use super::matching::{Matching, NO_COUNTER};
+use super::pmu::Pmu;
 
 /// An event of a group, as [`Groups::attach`] and [`Groups::join`] give it. It stops working when
 /// the event is detached.
@@ -377,96 +375,11 @@ fn can_count<P: Pmu>(pmu: &P, spec: &GroupSpec) -> Result<(), Refused> {
             return Err(Refused::NotSupported(*event));
         }
     }
-    match Matching::NONE.with(pmu, spec.events().iter()) {
+    let mut empty = Matching::NONE;
+    match empty.add(pmu, spec.events().iter()) {
         Some(_) => Ok(()),
         None => Err(Refused::NeverTogether {
             leader: spec.leader().kind,
         }),
-    }
-}
-
-/// Which event is on which counter.
-///
-/// An event finds a counter by augmenting paths (Kuhn 1955): it takes one of its counters that is
-/// free, or one whose event can move to another. So a group is left out only if there is no way at
-/// all to count it besides those that are on already.
-#[derive(Clone, Copy)]
-pub(super) struct Matching {
-    /// By counter, an event's counters: 0 where it is free.
-    can: [u64; MAX_COUNTERS],
-    /// By counter, the place of the event in the order in which events were added.
-    of: [u8; MAX_COUNTERS],
-    events: u8,
-}
-
-impl Matching {
-    pub(super) const NONE: Matching = Matching {
-        can: [0; MAX_COUNTERS],
-        of: [0; MAX_COUNTERS],
-        events: 0,
-    };
-
-    /// The matching with a group's events besides, in their order; `None` if they do not all fit.
-    pub(super) fn with<'e, P: Pmu>(
-        &self,
-        pmu: &P,
-        events: impl Iterator<Item = &'e EventSpec>,
-    ) -> Option<Matching> {
-        let mut longer = *self;
-        for event in events {
-            if event.kind.slots() == 0 {
-                continue;
-            }
-            let can = pmu.counters(event.kind, event.exclude);
-            let of = longer.events;
-            longer.events = of.checked_add(1)?;
-            let mut visited = 0;
-            if !longer.place(can, of, P::FIXED, &mut visited) {
-                return None;
-            }
-        }
-        Some(longer)
-    }
-
-    /// Places an event that these counters can count. Each counter is visited once, so the depth
-    /// is at most the number of counters that it could possibly use.
-    fn place(&mut self, can: u64, of: u8, fixed: u64, visited: &mut u64) -> bool {
-        // Counters for one event only come first.
-        for mut counters in [can & fixed, can & !fixed] {
-            while counters != 0 {
-                let counter = counters.trailing_zeros() as usize;
-                counters &= counters - 1;
-                if *visited & 1 << counter != 0 {
-                    continue;
-                }
-                *visited |= 1 << counter;
-                let (there, whose) = match (self.can.get(counter), self.of.get(counter)) {
-                    (Some(there), Some(whose)) => (*there, *whose),
-                    _ => continue,
-                };
-                if there == 0 || self.place(there, whose, fixed, visited) {
-                    if let Some(place) = self.can.get_mut(counter) {
-                        *place = can;
-                    }
-                    if let Some(place) = self.of.get_mut(counter) {
-                        *place = of;
-                    }
-                    return true;
-                }
-            }
-        }
-        false
-    }
-
-    /// Number of events.
-    pub(super) fn events(&self) -> u8 {
-        self.events
-    }
-
-    /// The counter of the event that was added at this place.
-    pub(super) fn counter(&self, of: u8) -> u8 {
-        let mut counters = self.can.iter().zip(&self.of);
-        let counter = counters.position(|(can, whose)| *can != 0 && *whose == of);
-        counter.map_or(NO_COUNTER, |counter| counter as u8)
     }
 }

@@ -49,6 +49,7 @@ mod cpu;
 mod event;
 mod group;
 mod groups;
+mod matching;
 pub mod pmu;
 mod scale;
 #[cfg(test)]

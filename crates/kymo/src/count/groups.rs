@@ -360,7 +360,7 @@ impl<const N: usize> Groups<N> {
 
 /// Refuses groups that a PMU can never count.
 fn can_count<P: Pmu>(pmu: &P, spec: &GroupSpec) -> Result<(), Refused> {
-    spec.fits(P::SLOTS)?;
+    spec.fits(pmu.slots())?;
     for event in spec.events() {
         let is_counted = match event.kind {
             // Only counters interrupt.
@@ -369,7 +369,9 @@ fn can_count<P: Pmu>(pmu: &P, spec: &GroupSpec) -> Result<(), Refused> {
             EventKind::Software(Software::CpuClock | Software::TaskClock)
             | EventKind::Tracepoint(_) => !event.exclude.is_something(),
             EventKind::Software(_) => true,
-            _ => pmu.counters(event.kind, event.exclude) != 0,
+            _ => {
+                event.period <= pmu.longest_period() && pmu.counters(event.kind, event.exclude) != 0
+            }
         };
         if !is_counted {
             return Err(Refused::NotSupported(*event));

@@ -1,6 +1,7 @@
 //! Drivers of performance-monitoring units.
 
 mod model;
+pub mod riscv;
 
 pub use model::Model;
 
@@ -13,11 +14,21 @@ pub const MAX_COUNTERS: usize = 64;
 ///
 /// All calls come from the CPU whose counters they are, with interrupts masked.
 pub trait Pmu {
-    /// Most events that can be counted at the same time.
+    /// Most events that can be counted at the same time, on the largest PMU of this type.
     const SLOTS: usize;
     /// Counters that count one event each and no other. They are preferred, so that the others
     /// stay free.
     const FIXED: u64 = 0;
+
+    /// Most events that this CPU can count at the same time.
+    fn slots(&self) -> usize {
+        Self::SLOTS
+    }
+
+    /// The longest period after which a counter can interrupt.
+    fn longest_period(&self) -> u64 {
+        u64::MAX
+    }
 
     /// The counters that can count an event in the modes that are not excluded; 0 if none can.
     fn counters(&self, event: EventKind, exclude: Exclude) -> u64;
